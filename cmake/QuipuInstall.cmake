@@ -1,0 +1,37 @@
+# What `make install` puts where: headers, both libraries, entgen, manual pages, quipu.pc and the
+# CMake package. Everything is relocatable: quipu.pc and quipuConfig.cmake use relative places.
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.h")
+file(GLOB quipu_man CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/man/*.1")
+if(quipu_man)
+  install(FILES ${quipu_man} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+endif()
+foreach(program entgen quipu_program)
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  endif()
+endforeach()
+
+if(TARGET quipu)
+  install(TARGETS quipu quipu_static EXPORT quipuTargets
+          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  set(quipu_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/quipu")
+  install(EXPORT quipuTargets NAMESPACE quipu:: DESTINATION "${quipu_package_dir}")
+  configure_package_config_file(
+    "${PROJECT_SOURCE_DIR}/cmake/quipuConfig.cmake.in" "${PROJECT_BINARY_DIR}/quipuConfig.cmake"
+    INSTALL_DESTINATION "${quipu_package_dir}" PATH_VARS CMAKE_INSTALL_BINDIR)
+  write_basic_package_version_file("${PROJECT_BINARY_DIR}/quipuConfigVersion.cmake"
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES "${PROJECT_BINARY_DIR}/quipuConfig.cmake"
+                "${PROJECT_BINARY_DIR}/quipuConfigVersion.cmake"
+          DESTINATION "${quipu_package_dir}")
+
+  # pkg-config computes ${pcfiledir}/../.. itself, so that a moved tree still works.
+  file(RELATIVE_PATH quipu_pc_up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+  string(REGEX REPLACE "/$" "" quipu_pc_up "${quipu_pc_up}")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/quipu.pc.in" "${PROJECT_BINARY_DIR}/quipu.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/quipu.pc"
+          DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endif()

@@ -1,0 +1,188 @@
+# Tests. tests/<room>/test_*.c are cmocka programs that link the objects of that room and of the
+# rooms layers.txt allows it, and no others; other folders (contract, crash, e2e...) link everything.
+# Labels: the folder; `thread` for test_*_thread.c (run under TSan); `long` for what has a long form
+# (test_*_long.c, crash, fuzz), which QUIPU_LONG=1 in the environment turns on.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
+find_program(QUIPU_PYTHON NAMES python3 REQUIRED)
+
+set(quipu_test_timeout_s 600)
+
+# quipu_test_objects(folder ret): the object expressions that tests of this folder link.
+function(quipu_test_objects folder ret)
+  set(objects "")
+  if(folder STREQUAL "entgen")
+    set(rooms base)
+    if(TARGET qp_entgen)
+      list(APPEND objects $<TARGET_OBJECTS:qp_entgen>)
+    endif()
+  elseif(folder IN_LIST quipu_rooms)
+    set(rooms ${folder} ${quipu_allow_${folder}})
+  else()
+    set(rooms ${quipu_rooms})
+  endif()
+  foreach(room IN LISTS rooms)
+    if(TARGET qp_${room})
+      list(APPEND objects $<TARGET_OBJECTS:qp_${room}>)
+    endif()
+  endforeach()
+  set(${ret} "${objects}" PARENT_SCOPE)
+endfunction()
+
+# quipu_test_compile(target): what every test program is compiled and linked with.
+function(quipu_test_compile target)
+  quipu_compile(${target})
+  target_compile_definitions(${target} PRIVATE QUIPU_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                               QUIPU_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_include_directories(
+    ${target} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
+                      "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE PkgConfig::cmocka PkgConfig::jansson SQLite::SQLite3
+                                          Threads::Threads)
+endfunction()
+
+# quipu_test_register(name folder labels command...): one CTest entry with the house environment.
+function(quipu_test_register name folder labels)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set(environment "QUIPU_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "QUIPU_BINARY_DIR=${PROJECT_BINARY_DIR}"
+                  "QUIPU_CC=${CMAKE_C_COMPILER}")
+  if(TARGET entgen)
+    list(APPEND environment "QUIPU_ENTGEN=$<TARGET_FILE:entgen>")
+  endif()
+  set_tests_properties(
+    ${name} PROPERTIES LABELS "${folder};${labels}" SKIP_RETURN_CODE 77 TIMEOUT
+                       ${quipu_test_timeout_s} ENVIRONMENT "${environment}")
+endfunction()
+
+# quipu_add_test_folder(folder): every test_*.c there; its other sources (and gen/) are helpers.
+function(quipu_add_test_folder folder)
+  set(root "${PROJECT_SOURCE_DIR}/tests/${folder}")
+  file(GLOB tests CONFIGURE_DEPENDS "${root}/test_*.c")
+  file(GLOB helpers CONFIGURE_DEPENDS "${root}/*.c" "${root}/gen/*.c")
+  list(FILTER helpers EXCLUDE REGEX "/test_[^/]*\\.c$")
+  if(NOT tests)
+    return()
+  endif()
+  quipu_test_objects(${folder} objects)
+  if(helpers)
+    add_library(t_${folder}_helpers OBJECT ${helpers})
+    quipu_test_compile(t_${folder}_helpers)
+    list(APPEND objects $<TARGET_OBJECTS:t_${folder}_helpers>)
+  endif()
+  foreach(source IN LISTS tests)
+    get_filename_component(stem "${source}" NAME_WE)
+    string(REGEX REPLACE "^test_" "" topic "${stem}")
+    set(target t_${folder}_${topic})
+    add_executable(${target} "${source}" ${objects} $<TARGET_OBJECTS:t_lib>)
+    quipu_test_compile(${target})
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                               "${PROJECT_BINARY_DIR}/tests/${folder}")
+    set(labels "")
+    if(topic MATCHES "(^|_)thread$")
+      list(APPEND labels thread)
+    endif()
+    if(topic MATCHES "(^|_)long$" OR folder STREQUAL "crash")
+      list(APPEND labels long)
+    endif()
+    quipu_test_register(${folder}.${topic} ${folder} "${labels}" ${target})
+  endforeach()
+endfunction()
+
+# quipu_add_fuzz(): tests/fuzz/fuzz_*.c, with libFuzzer or with our small driver (driver.c).
+function(quipu_add_fuzz)
+  set(root "${PROJECT_SOURCE_DIR}/tests/fuzz")
+  file(GLOB targets CONFIGURE_DEPENDS "${root}/fuzz_*.c")
+  file(GLOB helpers CONFIGURE_DEPENDS "${root}/*.c")
+  list(FILTER helpers EXCLUDE REGEX "/(fuzz_|test_)[^/]*\\.c$")
+  if(QUIPU_LIBFUZZER)
+    list(FILTER helpers EXCLUDE REGEX "/driver\\.c$")
+  elseif(NOT helpers)
+    return()
+  endif()
+  quipu_test_objects(fuzz objects)
+  if(TARGET qp_entgen)
+    list(APPEND objects $<TARGET_OBJECTS:qp_entgen>)
+  endif()
+  foreach(source IN LISTS targets)
+    get_filename_component(stem "${source}" NAME_WE)
+    string(REGEX REPLACE "^fuzz_" "" topic "${stem}")
+    add_executable(${stem} "${source}" ${helpers} ${objects} $<TARGET_OBJECTS:t_lib>)
+    quipu_test_compile(${stem})
+    set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                             "${PROJECT_BINARY_DIR}/tests/fuzz")
+    if(QUIPU_LIBFUZZER)
+      target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
+    else()
+      quipu_test_register(fuzz.${topic} fuzz long ${stem})
+    endif()
+  endforeach()
+endfunction()
+
+# quipu_add_scripts(): tests that are scripts; run from here so that CTest counts them.
+function(quipu_add_scripts)
+  set(root "${PROJECT_SOURCE_DIR}/tests")
+  file(GLOB scripts CONFIGURE_DEPENDS "${root}/*/test_*.py" "${root}/*/test_*.sh")
+  foreach(script IN LISTS scripts)
+    get_filename_component(stem "${script}" NAME_WE)
+    get_filename_component(folder "${script}" DIRECTORY)
+    get_filename_component(folder "${folder}" NAME)
+    string(REGEX REPLACE "^test_" "" topic "${stem}")
+    if(script MATCHES "\\.py$")
+      quipu_test_register(${folder}.${topic} ${folder} script "${QUIPU_PYTHON}" "${script}" -v)
+    else()
+      quipu_test_register(${folder}.${topic} ${folder} script bash "${script}")
+    endif()
+  endforeach()
+
+  if(TARGET first_store)
+    quipu_test_register(e2e.first_store e2e "" bash "${root}/house/first_store.sh"
+                        $<TARGET_FILE:first_store>)
+  endif()
+
+  # Must-not-compile: one entry a compiler; a compiler that is absent is a skip (exit 77).
+  foreach(runner run.sh run.py)
+    if(EXISTS "${root}/mustfail/${runner}")
+      foreach(compiler gcc clang-19)
+        quipu_test_register(mustfail.${compiler} mustfail "" "${root}/mustfail/${runner}"
+                            ${compiler})
+      endforeach()
+    endif()
+  endforeach()
+
+  # Consumers build against a staging install, never against src/.
+  if(TARGET quipu)
+    quipu_test_register(house.stage house "" "${CMAKE_COMMAND}" --install "${PROJECT_BINARY_DIR}"
+                        --prefix "${PROJECT_BINARY_DIR}/stage")
+    set_tests_properties(house.stage PROPERTIES FIXTURES_SETUP stage)
+    if(EXISTS "${PROJECT_SOURCE_DIR}/README.md" AND NOT QUIPU_SANITIZE)
+      quipu_test_register(house.readme_example house "" bash "${root}/house/readme_example.sh"
+                          "${PROJECT_BINARY_DIR}/stage")
+      set_tests_properties(house.readme_example PROPERTIES FIXTURES_REQUIRED stage)
+    endif()
+    if(EXISTS "${PROJECT_SOURCE_DIR}/examples/notes" AND NOT QUIPU_SANITIZE)
+      foreach(way make cmake)
+        quipu_test_register(house.notes_${way} house "" bash "${root}/house/notes.sh" ${way}
+                            "${PROJECT_BINARY_DIR}/stage")
+        set_tests_properties(house.notes_${way} PROPERTIES FIXTURES_REQUIRED stage)
+      endforeach()
+    endif()
+  endif()
+endfunction()
+
+# quipu_add_tests(): everything above, for every folder of tests/.
+function(quipu_add_tests)
+  file(GLOB lib CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/lib/*.c")
+  add_library(t_lib OBJECT ${lib})
+  quipu_test_compile(t_lib)
+  file(GLOB folders CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests"
+       "${PROJECT_SOURCE_DIR}/tests/*")
+  foreach(folder IN LISTS folders)
+    if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/tests/${folder}"
+       AND NOT folder MATCHES "^(lib|fuzz|mustfail)$")
+      quipu_add_test_folder(${folder})
+    endif()
+  endforeach()
+  quipu_add_fuzz()
+  quipu_add_scripts()
+endfunction()
