@@ -1,0 +1,139 @@
+/* The seam between the entity runtime and an engine. An engine is a table of functions; it speaks
+ * logical values (a time, a UUID) and owns their physical form, the SQL dialect's small differences,
+ * and the inspection of what a file holds. Nothing above this header knows SQLite. */
+#ifndef QP_ENT_ENGINE_H
+#define QP_ENT_ENGINE_H
+
+#include <ent/ent.h>
+
+/* A value on its way to or from the engine. Text and bytes are borrowed: for a bind until the
+ * statement is reset, for a read until the next step. */
+typedef enum qp_value_kind {
+    QP_NULL = 0,
+    QP_INT,
+    QP_FLOAT,
+    QP_BOOL,
+    QP_TEXT, /* also enum labels and JSON */
+    QP_BYTES,
+    QP_TIME,
+    QP_UUID,
+    QP_LIST /* bind only: the operand of IN; `list` describes it */
+} qp_value_kind;
+
+typedef struct qp_list_operand {
+    const void *items; /* an array of the C type of `kind` */
+    size_t n;
+    const char *const *labels; /* items are enum numbers when not NULL */
+    uint8_t kind;              /* qp_value_kind of the items */
+} qp_list_operand;
+
+typedef struct qp_value {
+    uint8_t kind; /* qp_value_kind */
+    union {
+        int64_t i;
+        double f;
+        bool b;
+        quipu_str text;
+        quipu_bytes bytes;
+        quipu_time time;
+        quipu_uuid uuid;
+        const qp_list_operand *list;
+    } as;
+} qp_value;
+
+/* ---- what a file holds, as inspection finds it and as migration wants it ------------------------ */
+
+typedef struct qp_column {
+    const char *name;
+    const char *declared;     /* type as written in the file */
+    const char *default_text; /* or NULL */
+    uint8_t type_class;       /* engine's class of the type (SQLite: affinity letter) */
+    bool not_null;
+    uint8_t key_position; /* 0: not in the primary key; else from 1 */
+} qp_column;
+
+typedef struct qp_index_shape {
+    const char *name;
+    const char *const *columns; /* NULL entries are expressions */
+    size_t column_count;
+    uint32_t desc; /* bit i */
+    bool unique;
+    bool partial;
+    bool implied; /* made by a UNIQUE or PRIMARY KEY clause */
+} qp_index_shape;
+
+typedef struct qp_reference {
+    const char *column;
+    const char *table;
+    const char *on_delete; /* "CASCADE", "SET NULL", "NO ACTION"... */
+} qp_reference;
+
+typedef struct qp_table_shape {
+    const char *name;
+    const char *sql; /* as the file has it, or NULL */
+    const qp_column *columns;
+    size_t column_count;
+    const qp_index_shape *indexes;
+    size_t index_count;
+    const qp_reference *references;
+    size_t reference_count;
+} qp_table_shape;
+
+typedef struct qp_file_shape {
+    const qp_table_shape *tables;
+    size_t table_count;
+} qp_file_shape;
+
+/* ---- the table of functions --------------------------------------------------------------------- */
+
+typedef struct qp_statement qp_statement; /* the engine's */
+
+typedef struct qp_engine {
+    uint32_t version; /* 1; functions are only ever appended */
+    const char *name; /* "sqlite" */
+
+    void (*close)(void *conn);
+
+    /* `?1`-style placeholders in SQLite, `$1` in PostgreSQL: ent asks for the text. */
+    const char *placeholder; /* "?" or "$" */
+
+    quipu_status (*prepare)(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
+    void (*finalize)(qp_statement *statement);
+    quipu_status (*bind)(qp_statement *statement, const qp_value *values, size_t n,
+                         quipu_error *reterr);
+    /* Step once. On a row, decode `n` columns as the kinds ask (a NULL column gives QP_NULL). */
+    quipu_status (*step)(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
+                         bool *ret_row, quipu_error *reterr);
+    void (*reset)(qp_statement *statement);
+
+    int64_t (*changes)(void *conn);  /* rows that the last statement changed */
+    int64_t (*last_key)(void *conn); /* integer key given out by the last insert */
+
+    /* depth 0 is the transaction itself, deeper ones are savepoints */
+    quipu_status (*begin)(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
+    quipu_status (*commit)(void *conn, int depth, quipu_error *reterr);
+    void (*rollback)(void *conn, int depth);
+    bool (*in_transaction)(void *conn); /* false after the engine rolled back by itself */
+
+    /* Append to `sql` the condition that `column` is in the list bound at placeholder `number`. */
+    const char *in_list_format; /* printf: column, number */
+
+    /* migration */
+    bool (*is_read_only)(void *conn);
+    quipu_status (*execute)(void *conn, quipu_str sql, quipu_error *reterr); /* DDL, several allowed */
+    quipu_status (*inspect)(void *conn, quipu_arena *arena, qp_file_shape *ret,
+                            quipu_error *reterr);
+    quipu_status (*application_id)(void *conn, uint32_t *ret, quipu_error *reterr);
+    quipu_status (*set_application_id)(void *conn, uint32_t id, quipu_error *reterr);
+    /* Copy the committed state to a file beside ours named after `label`; keep the newest `keep`. */
+    quipu_status (*backup)(void *conn, const char *label, uint32_t keep, char *ret_path,
+                           size_t size, quipu_error *reterr);
+    /* Before and after a rebuild: foreign keys off (outside a transaction) and on again. */
+    quipu_status (*enforce_references)(void *conn, bool on, quipu_error *reterr);
+    /* How many rows have dangling references. */
+    quipu_status (*count_dangling)(void *conn, int64_t *ret, quipu_error *reterr);
+    /* A quick check of the whole file. */
+    quipu_status (*check)(void *conn, quipu_error *reterr);
+} qp_engine;
+
+#endif
