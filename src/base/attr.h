@@ -1,0 +1,19 @@
+/* Compiler hints behind macros, so that the code itself stays plain C11. */
+#ifndef QP_BASE_ATTR_H
+#define QP_BASE_ATTR_H
+
+#if defined(__GNUC__) || defined(__clang__)
+#define QP_INLINE static inline __attribute__((always_inline))
+#define QP_NOINLINE __attribute__((noinline, cold))
+#define QP_UNUSED __attribute__((unused))
+#define QP_LIKELY(x) __builtin_expect(!!(x), 1)
+#define QP_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define QP_INLINE static inline
+#define QP_NOINLINE
+#define QP_UNUSED
+#define QP_LIKELY(x) (x)
+#define QP_UNLIKELY(x) (x)
+#endif
+
+#endif

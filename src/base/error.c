@@ -1,0 +1,96 @@
+/* Status names and texts from the one table in <quipu/base.h>, and the error struct's filler. */
+#include "base/error.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+
+static_assert(sizeof(quipu_error) == 512, "the error struct is part of the ABI");
+
+const char *quipu_status_name(quipu_status status)
+{
+    switch (status) {
+#define ERROR_NAME(name, number, text)                                                             \
+    case QUIPU_##name:                                                                             \
+        return #name;
+        QUIPU_STATUS_MAP(ERROR_NAME)
+#undef ERROR_NAME
+    }
+    return "?";
+}
+
+const char *quipu_status_text(quipu_status status)
+{
+    switch (status) {
+#define ERROR_TEXT(name, number, text)                                                             \
+    case QUIPU_##name:                                                                             \
+        return text;
+        QUIPU_STATUS_MAP(ERROR_TEXT)
+#undef ERROR_TEXT
+    }
+    return "unknown status";
+}
+
+const char *quipu_version(void)
+{
+    return QUIPU_VERSION_TEXT;
+}
+
+/* Copy as much as fits, whole characters only. */
+static void error_copy(char *to, size_t to_size, const char *from)
+{
+    quipu_str text = quipu_cstr(from);
+    size_t n = qp_utf8_cut(text, to_size - 1);
+
+    if (n != 0) {
+        memcpy(to, text.p, n);
+    }
+    to[n] = '\0';
+}
+
+QUIPU_PRINTF(2, 0)
+static void error_message(quipu_error *error, const char *format, va_list args)
+{
+    /* One byte more than fits shows where the cut falls. */
+    char text[sizeof(error->message) + 1];
+
+    if (vsnprintf(text, sizeof(text), format, args) < 0) {
+        text[0] = '\0';
+    }
+    error_copy(error->message, sizeof(error->message), text);
+}
+
+quipu_status qp_error_set(quipu_error *reterr, quipu_status status, const char *format, ...)
+{
+    va_list args;
+
+    if (reterr != NULL) {
+        memset(reterr, 0, sizeof(*reterr));
+        reterr->status = (int32_t)status;
+        va_start(args, format);
+        error_message(reterr, format, args);
+        va_end(args);
+    }
+    return status;
+}
+
+quipu_status qp_error_field(quipu_error *reterr, quipu_status status, const char *entity,
+                            const char *field, const char *rule, const char *format, ...)
+{
+    va_list args;
+
+    if (reterr != NULL) {
+        memset(reterr, 0, sizeof(*reterr));
+        reterr->status = (int32_t)status;
+        error_copy(reterr->entity, sizeof(reterr->entity), entity);
+        error_copy(reterr->field, sizeof(reterr->field), field);
+        error_copy(reterr->rule, sizeof(reterr->rule), rule);
+        va_start(args, format);
+        error_message(reterr, format, args);
+        va_end(args);
+    }
+    return status;
+}

@@ -1,0 +1,255 @@
+/* Text checks. The long runs of ASCII in real texts go eight bytes at a time. */
+#include "base/str.h"
+
+#include <assert.h>
+
+quipu_str quipu_cstr(const char *text)
+{
+    return text != NULL ? (quipu_str){text, strlen(text)} : QP_STR_ABSENT;
+}
+
+bool quipu_str_eq(quipu_str a, quipu_str b)
+{
+    if (a.n != b.n || (a.p == NULL) != (b.p == NULL)) {
+        return false;
+    }
+    return a.n == 0 || memcmp(a.p, b.p, a.n) == 0;
+}
+
+int qp_str_cmp(quipu_str a, quipu_str b)
+{
+    size_t n = a.n < b.n ? a.n : b.n;
+    int order = n != 0 ? memcmp(a.p, b.p, n) : 0;
+
+    return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
+}
+
+QP_INLINE bool str_is_tail(unsigned char byte)
+{
+    return (byte & 0xc0) == 0x80;
+}
+
+/* The character at `p`, which is not ASCII; 0 when it is not valid. */
+QP_INLINE size_t str_step(const unsigned char *p, const unsigned char *end, uint32_t *ret_point)
+{
+    size_t left = (size_t)(end - p);
+    uint32_t lead = p[0];
+    uint32_t point;
+
+    if (lead >= 0xe0 && lead < 0xf0) {
+        if (left < 3 || !str_is_tail(p[1]) || !str_is_tail(p[2])) {
+            return 0;
+        }
+        point = (lead & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
+        if (point < 0x800 || point - 0xd800 < 0x800) {
+            return 0; /* overlong, or a surrogate */
+        }
+        *ret_point = point;
+        return 3;
+    }
+    if (lead < 0xe0) {
+        if (lead < 0xc2 || left < 2 || !str_is_tail(p[1])) {
+            return 0;
+        }
+        *ret_point = (lead & 0x1f) << 6 | (p[1] & 0x3f);
+        return 2;
+    }
+    if (lead > 0xf4 || left < 4 || !str_is_tail(p[1]) || !str_is_tail(p[2]) || !str_is_tail(p[3])) {
+        return 0;
+    }
+    point = (lead & 0x07) << 18 | (uint32_t)(p[1] & 0x3f) << 12 | (uint32_t)(p[2] & 0x3f) << 6 |
+            (p[3] & 0x3f);
+    if (point < 0x10000 || point > 0x10ffff) {
+        return 0;
+    }
+    *ret_point = point;
+    return 4;
+}
+
+size_t qp_utf8_step(const unsigned char *p, const unsigned char *end, uint32_t *ret_point)
+{
+    assert(p < end);
+    if (p[0] < 0x80) {
+        *ret_point = p[0];
+        return 1;
+    }
+    return str_step(p, end, ret_point);
+}
+
+/* Skip a run of characters that are not ASCII; stops at ASCII, at the end or at a fault. */
+QP_INLINE const unsigned char *str_skip_wide(const unsigned char *p, const unsigned char *end)
+{
+    uint32_t point;
+    size_t n;
+
+    while (p < end && *p >= 0x80) {
+        n = str_step(p, end, &point);
+        if (n == 0) {
+            break;
+        }
+        p += n;
+    }
+    return p;
+}
+
+/* Skip ASCII: 32 bytes a turn while that works, then 8, then what is left of the last word. */
+QP_INLINE const unsigned char *str_skip_ascii(const unsigned char *p, const unsigned char *end)
+{
+    uint64_t hits;
+
+    while (end - p >= 32) {
+        hits = qp_load64(p) | qp_load64(p + 8) | qp_load64(p + 16) | qp_load64(p + 24);
+        if ((hits & QP_STR_HIGHS) != 0) {
+            break;
+        }
+        p += 32;
+    }
+    while (end - p >= 8) {
+        hits = qp_load64(p) & QP_STR_HIGHS;
+        if (hits != 0) {
+            return p + qp_first_hit(hits);
+        }
+        p += 8;
+    }
+    while (p < end && *p < 0x80) {
+        p++;
+    }
+    return p;
+}
+
+size_t qp_utf8_prefix(quipu_str text)
+{
+    const unsigned char *begin = (const unsigned char *)text.p;
+    const unsigned char *p = begin;
+    const unsigned char *end;
+    const unsigned char *wide;
+
+    if (text.n == 0) {
+        return 0;
+    }
+    end = begin + text.n;
+    while (p < end) {
+        p = str_skip_ascii(p, end);
+        wide = str_skip_wide(p, end);
+        if (wide == p) {
+            break; /* the end, or a fault */
+        }
+        p = wide;
+    }
+    return (size_t)(p - begin);
+}
+
+size_t qp_utf8_cut(quipu_str text, size_t size_max)
+{
+    size_t n = size_max;
+
+    if (text.n <= size_max) {
+        return text.n;
+    }
+    while (n > 0 && size_max - n < 4 && str_is_tail((unsigned char)text.p[n])) {
+        n--;
+    }
+    /* Four tail bytes in a row are no UTF-8 at all: there is no border to find. */
+    return size_max - n < 4 ? n : size_max;
+}
+
+size_t qp_utf8_put(uint32_t point, char ret_bytes[4])
+{
+    if (point < 0x80) {
+        ret_bytes[0] = (char)point;
+        return 1;
+    }
+    if (point < 0x800) {
+        ret_bytes[0] = (char)(0xc0 | point >> 6);
+        ret_bytes[1] = (char)(0x80 | (point & 0x3f));
+        return 2;
+    }
+    if (point < 0x10000) {
+        ret_bytes[0] = (char)(0xe0 | point >> 12);
+        ret_bytes[1] = (char)(0x80 | (point >> 6 & 0x3f));
+        ret_bytes[2] = (char)(0x80 | (point & 0x3f));
+        return 3;
+    }
+    assert(point <= 0x10ffff);
+    ret_bytes[0] = (char)(0xf0 | point >> 18);
+    ret_bytes[1] = (char)(0x80 | (point >> 12 & 0x3f));
+    ret_bytes[2] = (char)(0x80 | (point >> 6 & 0x3f));
+    ret_bytes[3] = (char)(0x80 | (point & 0x3f));
+    return 4;
+}
+
+/* Skip ASCII without NUL. A byte minus one has its high bit set, without borrow from below, only if
+ * the byte was 0 or past 0x80: one test for both. */
+QP_INLINE const unsigned char *str_skip_plain(const unsigned char *p, const unsigned char *end)
+{
+    uint64_t x;
+    uint64_t hits;
+
+    while (end - p >= 8) {
+        x = qp_load64(p);
+        hits = ((x - QP_STR_ONES) | x) & QP_STR_HIGHS;
+        if (hits != 0) {
+            return p + qp_first_hit(hits);
+        }
+        p += 8;
+    }
+    while (p < end && *p != 0 && *p < 0x80) {
+        p++;
+    }
+    return p;
+}
+
+qp_text_fault qp_text_check(quipu_str text, size_t *ret_offset)
+{
+    const unsigned char *begin = (const unsigned char *)text.p;
+    const unsigned char *p = begin;
+    const unsigned char *end;
+    const unsigned char *wide;
+
+    if (text.n == 0) {
+        return QP_TEXT_OK;
+    }
+    end = begin + text.n;
+    for (;;) {
+        p = str_skip_plain(p, end);
+        wide = str_skip_wide(p, end);
+        if (wide == p) {
+            break;
+        }
+        p = wide;
+    }
+    if (p == end) {
+        return QP_TEXT_OK;
+    }
+    if (ret_offset != NULL) {
+        *ret_offset = (size_t)(p - begin);
+    }
+    return *p == 0 ? QP_TEXT_NUL : QP_TEXT_UTF8;
+}
+
+QP_INLINE uint64_t str_mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    return x ^ (x >> 32);
+}
+
+uint64_t qp_hash64(quipu_str text, uint64_t seed)
+{
+    const char *p = text.p;
+    size_t left = text.n;
+    uint64_t h = seed ^ ((uint64_t)text.n * UINT64_C(0x9e3779b97f4a7c15));
+    uint64_t last = 0;
+
+    for (; left >= 8; left -= 8, p += 8) {
+        h = (h ^ qp_load64(p)) * UINT64_C(0x9fb21c651e98df25);
+        h ^= h >> 29;
+    }
+    if (left != 0) {
+        memcpy(&last, p, left);
+        h ^= qp_load64(&last);
+    }
+    return str_mix(h);
+}

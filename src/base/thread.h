@@ -1,0 +1,46 @@
+/* Thin wrappers over pthreads: a mutex, a condition that waits on the monotonic clock, threads, and
+ * that clock. Failures that only a bug can cause are asserted, not returned. */
+#ifndef QP_BASE_THREAD_H
+#define QP_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <quipu/base.h>
+
+#define QP_NS_PER_MS INT64_C(1000000)
+#define QP_NS_PER_S INT64_C(1000000000)
+
+typedef pthread_mutex_t qp_mutex;
+typedef pthread_cond_t qp_cond;
+typedef pthread_t qp_thread;
+typedef pthread_once_t qp_once;
+
+#define QP_MUTEX_INIT PTHREAD_MUTEX_INITIALIZER
+#define QP_ONCE_INIT PTHREAD_ONCE_INIT
+
+QUIPU_MUST_USE quipu_status qp_mutex_init(qp_mutex *mutex);
+void qp_mutex_done(qp_mutex *mutex);
+void qp_mutex_lock(qp_mutex *mutex);
+void qp_mutex_unlock(qp_mutex *mutex);
+
+QUIPU_MUST_USE quipu_status qp_cond_init(qp_cond *cond);
+void qp_cond_done(qp_cond *cond);
+void qp_cond_wait(qp_cond *cond, qp_mutex *mutex);
+
+/* Wait until woken or until qp_clock_ns() reaches `deadline_ns`; false when the deadline came. */
+bool qp_cond_wait_until(qp_cond *cond, qp_mutex *mutex, int64_t deadline_ns);
+void qp_cond_signal(qp_cond *cond);
+void qp_cond_broadcast(qp_cond *cond);
+
+/* QUIPU_NOMEM when the system gives no thread. */
+QUIPU_MUST_USE quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *arg);
+void *qp_thread_join(qp_thread thread);
+
+void qp_once_run(qp_once *once, void (*run)(void));
+
+/* Nanoseconds of a clock that never steps back; only differences mean something. */
+int64_t qp_clock_ns(void);
+
+#endif

@@ -1,0 +1,481 @@
+/* Instants as text. The stored shape is fixed-width and read once per row, so it has a path of its
+ * own; the tolerant reader takes what other programs wrote. Calendar arithmetic counts from 1
+ * March, which puts the leap day at the end of the year. */
+#include "base/port.h"
+
+#include "base/time.h"
+
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/attr.h"
+
+#define TIME_S_PER_DAY INT64_C(86400)
+#define TIME_DAYS_TO_1970 719468 /* from 0000-03-01 */
+#define TIME_DAYS_PER_ERA 146097 /* 400 years */
+#define TIME_MS_PAST INT64_C(1000000000000)
+#define TIME_ZONE_NAME_MAX 10
+
+typedef struct time_civil {
+    unsigned year, month, day, hour, minute, second;
+} time_civil;
+
+quipu_time quipu_time_now(void)
+{
+    struct timespec now = {0, 0};
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (quipu_time){(int64_t)now.tv_sec, (uint32_t)now.tv_nsec};
+}
+
+int quipu_time_cmp(quipu_time a, quipu_time b)
+{
+    if (a.s != b.s) {
+        return a.s < b.s ? -1 : 1;
+    }
+    return (a.ns > b.ns) - (a.ns < b.ns);
+}
+
+bool qp_time_valid(quipu_time time)
+{
+    return time.s >= QP_TIME_S_MIN && time.s <= QP_TIME_S_MAX && time.ns <= QP_TIME_NS_MAX;
+}
+
+quipu_status qp_time_add_ms(quipu_time time, int64_t ms, quipu_time *ret_time)
+{
+    int64_t s = ms / 1000;
+    int64_t ns = (int64_t)time.ns + ms % 1000 * 1000000;
+
+    if (!qp_time_valid(time)) {
+        return QUIPU_INVALID;
+    }
+    if (ns < 0) {
+        ns += 1000000000;
+        s--;
+    } else if (ns > QP_TIME_NS_MAX) {
+        ns -= 1000000000;
+        s++;
+    }
+    /* Neither side can overflow: a year-9999 instant and 2^63 ms are both far below 2^62 s. */
+    if (time.s + s < QP_TIME_S_MIN || time.s + s > QP_TIME_S_MAX) {
+        return QUIPU_INVALID;
+    }
+    *ret_time = (quipu_time){time.s + s, (uint32_t)ns};
+    return QUIPU_OK;
+}
+
+quipu_status qp_time_to_unix_ns(quipu_time time, int64_t *ret_ns)
+{
+    int64_t s = time.s;
+    int64_t ns = time.ns;
+
+    if (!qp_time_valid(time)) {
+        return QUIPU_INVALID;
+    }
+    /* Count towards zero, so that the very first representable instant does not overflow. */
+    if (s < 0 && ns != 0) {
+        s++;
+        ns -= 1000000000;
+    }
+    if (s > INT64_MAX / 1000000000 || s < INT64_MIN / 1000000000) {
+        return QUIPU_INVALID;
+    }
+    s *= 1000000000;
+    if ((ns > 0 && s > INT64_MAX - ns) || (ns < 0 && s < INT64_MIN - ns)) {
+        return QUIPU_INVALID;
+    }
+    *ret_ns = s + ns;
+    return QUIPU_OK;
+}
+
+/* ---- calendar ------------------------------------------------------------------------------ */
+
+/* Days since 1970-01-01 of a date whose year is at least 0. */
+QP_INLINE int64_t time_days(unsigned year, unsigned month, unsigned day)
+{
+    unsigned y = year + (month > 2 ? 4800 : 4799); /* 4800 years are 12 eras: never negative */
+    unsigned m = month > 2 ? month - 3 : month + 9;
+    unsigned day_of_year = (153 * m + 2) / 5 + day - 1;
+    unsigned days = y * 365 + y / 4 - y / 100 + y / 400 + day_of_year;
+
+    return (int64_t)days - TIME_DAYS_TO_1970 - INT64_C(12) * TIME_DAYS_PER_ERA;
+}
+
+static time_civil time_split(int64_t s)
+{
+    /* Both terms are shifted to be positive: the range starts in year 1. */
+    uint32_t days = (uint32_t)((s - QP_TIME_S_MIN) / TIME_S_PER_DAY) + 306; /* since 0000-03-01 */
+    uint32_t rest = (uint32_t)((s - QP_TIME_S_MIN) % TIME_S_PER_DAY);
+    uint32_t era = days / TIME_DAYS_PER_ERA;
+    uint32_t day_of_era = days % TIME_DAYS_PER_ERA;
+    uint32_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    uint32_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    uint32_t m = (5 * day_of_year + 2) / 153;
+    time_civil civil;
+
+    civil.day = day_of_year - (153 * m + 2) / 5 + 1;
+    civil.month = m < 10 ? m + 3 : m - 9;
+    civil.year = era * 400 + year_of_era + (civil.month <= 2 ? 1 : 0);
+    civil.hour = rest / 3600;
+    civil.minute = rest / 60 % 60;
+    civil.second = rest % 60;
+    return civil;
+}
+
+QP_INLINE bool time_is_real(const time_civil *civil)
+{
+    static const uint8_t month_days[13] = {0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = civil->year % 4 == 0 && (civil->year % 100 != 0 || civil->year % 400 == 0);
+
+    if (civil->year < 1 || civil->month < 1 || civil->month > 12 || civil->day < 1) {
+        return false;
+    }
+    if (civil->day > month_days[civil->month] && !(leap && civil->month == 2 && civil->day == 29)) {
+        return false;
+    }
+    return civil->hour < 24 && civil->minute < 60 && civil->second < 60;
+}
+
+QP_INLINE int64_t time_join(const time_civil *civil)
+{
+    return time_days(civil->year, civil->month, civil->day) * TIME_S_PER_DAY +
+           (int64_t)civil->hour * 3600 + (int64_t)civil->minute * 60 + (int64_t)civil->second;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+QP_INLINE void time_put2(char *to, unsigned value)
+{
+    to[0] = (char)('0' + value / 10);
+    to[1] = (char)('0' + value % 10);
+}
+
+/* "YYYY-MM-DD?HH:MM:SS.nnnnnnnnn", 29 characters. */
+static void time_put(char *to, quipu_time time, char separator)
+{
+    time_civil civil = time_split(time.s);
+    uint32_t ns = time.ns;
+
+    time_put2(to, civil.year / 100);
+    time_put2(to + 2, civil.year % 100);
+    to[4] = '-';
+    time_put2(to + 5, civil.month);
+    to[7] = '-';
+    time_put2(to + 8, civil.day);
+    to[10] = separator;
+    time_put2(to + 11, civil.hour);
+    to[13] = ':';
+    time_put2(to + 14, civil.minute);
+    to[16] = ':';
+    time_put2(to + 17, civil.second);
+    to[19] = '.';
+    to[20] = (char)('0' + ns / 100000000);
+    ns %= 100000000;
+    time_put2(to + 21, ns / 1000000);
+    time_put2(to + 23, ns / 10000 % 100);
+    time_put2(to + 25, ns / 100 % 100);
+    time_put2(to + 27, ns % 100);
+}
+
+quipu_status quipu_time_format(quipu_time time, char ret_text[QUIPU_TIME_TEXT_SIZE])
+{
+    if (ret_text == NULL) {
+        return QUIPU_MISUSE;
+    }
+    if (!qp_time_valid(time)) {
+        return QUIPU_INVALID;
+    }
+    time_put(ret_text, time, ' ');
+    memcpy(ret_text + 29, "+00:00", 7);
+    return QUIPU_OK;
+}
+
+quipu_status qp_time_rfc3339(quipu_time time, char ret_text[QP_TIME_RFC3339_SIZE], size_t *ret_size)
+{
+    size_t n = 29;
+
+    if (!qp_time_valid(time)) {
+        return QUIPU_INVALID;
+    }
+    time_put(ret_text, time, 'T');
+    while (ret_text[n - 1] == '0' && n > 20) {
+        n--;
+    }
+    if (n == 20) {
+        n--; /* the point goes with the last zero */
+    }
+    ret_text[n++] = 'Z';
+    ret_text[n] = '\0';
+    if (ret_size != NULL) {
+        *ret_size = n;
+    }
+    return QUIPU_OK;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* Two digits; anything else sets bits in *bad that a digit value never has. */
+QP_INLINE unsigned time_get2(const char *p, unsigned *bad)
+{
+    unsigned high = (unsigned)(unsigned char)p[0] - '0';
+    unsigned low = (unsigned)(unsigned char)p[1] - '0';
+
+    *bad |= (high > 9) | (low > 9);
+    return high * 10 + low;
+}
+
+/* "YYYY-MM-DD?HH:MM:SS", 19 characters that are there, into seconds. */
+QP_INLINE bool time_get_civil(const char *p, int64_t *ret_s)
+{
+    time_civil civil;
+    unsigned bad = 0;
+
+    civil.year = time_get2(p, &bad) * 100;
+    civil.year += time_get2(p + 2, &bad);
+    civil.month = time_get2(p + 5, &bad);
+    civil.day = time_get2(p + 8, &bad);
+    civil.hour = time_get2(p + 11, &bad);
+    civil.minute = time_get2(p + 14, &bad);
+    civil.second = time_get2(p + 17, &bad);
+    bad |= (unsigned)(p[4] != '-') | (unsigned)(p[7] != '-') | (unsigned)(p[13] != ':') |
+           (unsigned)(p[16] != ':');
+    if (bad != 0 || !time_is_real(&civil)) {
+        return false;
+    }
+    *ret_s = time_join(&civil);
+    return true;
+}
+
+/* Our own stored shape, and nothing else. */
+QP_INLINE bool time_get_stored(quipu_str text, quipu_time *ret_time)
+{
+    const char *p = text.p;
+    unsigned bad = 0;
+    unsigned ns;
+    int64_t s;
+
+    if (text.n != QUIPU_TIME_TEXT_SIZE - 1 || p[10] != ' ' || p[19] != '.' ||
+        memcmp(p + 29, "+00:00", 6) != 0 || !time_get_civil(p, &s)) {
+        return false;
+    }
+    ns = (unsigned)(unsigned char)p[20] - '0';
+    bad |= ns > 9;
+    ns = ns * 100 + time_get2(p + 21, &bad);
+    ns = ns * 100 + time_get2(p + 23, &bad);
+    ns = ns * 100 + time_get2(p + 25, &bad);
+    ns = ns * 100 + time_get2(p + 27, &bad);
+    if (bad != 0) {
+        return false;
+    }
+    *ret_time = (quipu_time){s, ns};
+    return true;
+}
+
+static bool time_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Each reader below takes its part from the front of *text when it is there. */
+static void time_skip(quipu_str *text, size_t n)
+{
+    assert(n <= text->n);
+    text->p += n;
+    text->n -= n;
+}
+
+/* ".5" to ".123456789"; none is zero. */
+static bool time_get_fraction(quipu_str *text, uint32_t *ret_ns)
+{
+    uint32_t ns = 0;
+    size_t digits = 0;
+
+    *ret_ns = 0;
+    if (text->n == 0 || text->p[0] != '.') {
+        return true;
+    }
+    time_skip(text, 1);
+    while (digits < text->n && time_is_digit(text->p[digits])) {
+        if (digits == 9) {
+            return false;
+        }
+        ns = ns * 10 + (uint32_t)(text->p[digits] - '0');
+        digits++;
+    }
+    time_skip(text, digits);
+    for (size_t i = digits; i < 9; i++) {
+        ns *= 10;
+    }
+    *ret_ns = ns;
+    return digits != 0;
+}
+
+/* "+09:00", "-0330" or "Z", with a space before it or not; none is UTC. *ret_named: a zone name may
+ * follow. */
+static bool time_get_offset(quipu_str *text, int64_t *ret_s, bool *ret_named)
+{
+    quipu_str at = *text;
+    unsigned bad = 0;
+    unsigned hours;
+    unsigned minutes;
+    bool minus;
+    size_t colon;
+
+    *ret_s = 0;
+    *ret_named = false;
+    if (at.n != 0 && (at.p[0] == 'Z' || at.p[0] == 'z')) {
+        time_skip(text, 1);
+        return true;
+    }
+    if (at.n != 0 && at.p[0] == ' ') {
+        time_skip(&at, 1);
+    }
+    if (at.n == 0 || (at.p[0] != '+' && at.p[0] != '-')) {
+        return true;
+    }
+    minus = at.p[0] == '-';
+    colon = at.n > 3 && at.p[3] == ':' ? 1 : 0;
+    if (at.n < 5 + colon) {
+        return false;
+    }
+    hours = time_get2(at.p + 1, &bad);
+    minutes = time_get2(at.p + 3 + colon, &bad);
+    if (bad != 0 || hours > 23 || minutes > 59) {
+        return false;
+    }
+    time_skip(&at, 5 + colon);
+    *text = at;
+    *ret_s = ((int64_t)hours * 60 + minutes) * (minus ? -60 : 60);
+    *ret_named = true;
+    return true;
+}
+
+/* " KST" as Go writes it behind the offset, or " +03" where the zone has no name. Not Go's tail. */
+static bool time_get_name(quipu_str *text)
+{
+    size_t n = 1;
+
+    if (text->n < 2 || text->p[0] != ' ' ||
+        (text->p[1] == 'm' && text->n > 2 && text->p[2] == '=')) {
+        return true;
+    }
+    while (n < text->n &&
+           ((text->p[n] >= 'A' && text->p[n] <= 'Z') || (text->p[n] >= 'a' && text->p[n] <= 'z') ||
+            time_is_digit(text->p[n]) || text->p[n] == '+' || text->p[n] == '-')) {
+        n++;
+    }
+    if (n - 1 > TIME_ZONE_NAME_MAX) {
+        return false;
+    }
+    time_skip(text, n);
+    return n > 1;
+}
+
+/* " m=+0.036177572": Go's monotonic reading, which says nothing to another process. */
+static bool time_get_tail(quipu_str *text)
+{
+    bool digits = false;
+
+    if (text->n == 0) {
+        return true;
+    }
+    if (text->n < 5 || memcmp(text->p, " m=", 3) != 0 || (text->p[3] != '+' && text->p[3] != '-')) {
+        return false;
+    }
+    time_skip(text, 4);
+    while (text->n != 0 && time_is_digit(text->p[0])) {
+        time_skip(text, 1);
+        digits = true;
+    }
+    if (digits && text->n != 0 && text->p[0] == '.') {
+        time_skip(text, 1);
+        digits = false;
+        while (text->n != 0 && time_is_digit(text->p[0])) {
+            time_skip(text, 1);
+            digits = true;
+        }
+    }
+    return digits && text->n == 0;
+}
+
+/* A bare integer: Unix seconds, or milliseconds past 1e12 in size. */
+static bool time_get_integer(quipu_str text, quipu_time *ret_time)
+{
+    bool minus = text.n != 0 && text.p[0] == '-';
+    int64_t value = 0;
+    int64_t ms = 0;
+
+    if (text.n != 0 && (text.p[0] == '-' || text.p[0] == '+')) {
+        time_skip(&text, 1);
+    }
+    if (text.n == 0 || text.n > 18) {
+        return false; /* 18 digits always fit, and no instant of ours needs more */
+    }
+    for (size_t i = 0; i < text.n; i++) {
+        if (!time_is_digit(text.p[i])) {
+            return false;
+        }
+        value = value * 10 + (text.p[i] - '0');
+    }
+    value = minus ? -value : value;
+    if (value > TIME_MS_PAST || value < -TIME_MS_PAST) {
+        ms = value % 1000;
+        value /= 1000;
+        if (ms < 0) {
+            ms += 1000;
+            value--;
+        }
+    }
+    *ret_time = (quipu_time){value, (uint32_t)(ms * 1000000)};
+    return true;
+}
+
+static bool time_get_any(quipu_str text, quipu_time *ret_time)
+{
+    quipu_time time;
+    int64_t offset_s;
+    bool named;
+
+    if (text.n < 19 || text.p[4] != '-') {
+        return time_get_integer(text, ret_time);
+    }
+    if (text.p[10] != ' ' && text.p[10] != 'T' && text.p[10] != 't') {
+        return false;
+    }
+    if (!time_get_civil(text.p, &time.s)) {
+        return false;
+    }
+    time_skip(&text, 19);
+    if (!time_get_fraction(&text, &time.ns) || !time_get_offset(&text, &offset_s, &named)) {
+        return false;
+    }
+    if ((named && !time_get_name(&text)) || !time_get_tail(&text)) {
+        return false;
+    }
+    time.s -= offset_s;
+    *ret_time = time;
+    return true;
+}
+
+quipu_status quipu_time_parse(quipu_str text, quipu_time *ret_time)
+{
+    quipu_time time;
+
+    if (ret_time == NULL) {
+        return QUIPU_MISUSE;
+    }
+    if (text.p == NULL) {
+        return QUIPU_INVALID;
+    }
+    if (time_get_stored(text, &time)) {
+        *ret_time = time;
+        return QUIPU_OK;
+    }
+    if (!time_get_any(text, &time) || !qp_time_valid(time)) {
+        return QUIPU_INVALID;
+    }
+    *ret_time = time;
+    return QUIPU_OK;
+}

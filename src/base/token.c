@@ -1,0 +1,50 @@
+/* The fixed token estimate, rule 1. It is stored beside counts, so it never changes: a better rule
+ * would get a new number. */
+#include "base/token.h"
+
+#include <stdbool.h>
+
+#include "base/str.h"
+
+/* Kana are not counted as CJK: that is the rule, and files written under it rely on it. */
+static bool token_is_cjk(uint32_t point)
+{
+    return (point >= 0x4e00 && point <= 0x9fff) || (point >= 0x3400 && point <= 0x4dbf) ||
+           (point >= 0xac00 && point <= 0xd7af);
+}
+
+int64_t quipu_token_estimate(quipu_str text)
+{
+    const unsigned char *p = (const unsigned char *)text.p;
+    const unsigned char *end = text.n != 0 ? p + text.n : p;
+    int64_t other = 0;
+    int64_t cjk = 0;
+    uint32_t point;
+    size_t n;
+
+    while (p < end) {
+        if (end - p >= 8 && (qp_load64(p) & QP_STR_HIGHS) == 0) {
+            p += 8;
+            other += 8;
+            continue;
+        }
+        n = qp_utf8_step(p, end, &point);
+        if (n != 0 && token_is_cjk(point)) {
+            cjk++;
+        } else {
+            other++;
+        }
+        p += n != 0 ? n : 1;
+    }
+    return other / 4 + cjk / 2;
+}
+
+int64_t qp_token_message(quipu_str content, const quipu_str *pieces, size_t piece_count)
+{
+    int64_t tokens = QP_TOKEN_MESSAGE + quipu_token_estimate(content);
+
+    for (size_t i = 0; i < piece_count; i++) {
+        tokens += quipu_token_estimate(pieces[i]);
+    }
+    return tokens;
+}

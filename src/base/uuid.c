@@ -1,0 +1,220 @@
+/* UUIDs of version 4 and 7 (RFC 9562). One pool of system randomness and one v7 counter a process,
+ * under one lock; a fork empties the child's pool, so that it never repeats its parent's numbers.
+ */
+#include "base/port.h"
+
+#include "base/uuid.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/attr.h"
+#include "base/thread.h"
+
+#define UUID_POOL_SIZE 256   /* the most that getentropy() gives at once */
+#define UUID_COUNTER_BITS 26 /* 12 of rand_a, 14 of rand_b; the other 48 bits stay random */
+/* Random bits that each millisecond starts the counter from: half of its range stays free. */
+#define UUID_COUNTER_START 25
+
+typedef struct uuid_source {
+    uint8_t pool[UUID_POOL_SIZE];
+    size_t left;      /* unused bytes at the end of the pool */
+    uint64_t last_ms; /* of the last v7 */
+    uint32_t counter;
+} uuid_source;
+
+static qp_mutex uuid_lock = QP_MUTEX_INIT;
+static qp_once uuid_once = QP_ONCE_INIT;
+static uuid_source uuid_now;
+
+static void uuid_fork_before(void)
+{
+    qp_mutex_lock(&uuid_lock);
+}
+
+static void uuid_fork_parent(void)
+{
+    qp_mutex_unlock(&uuid_lock);
+}
+
+static void uuid_fork_child(void)
+{
+    uuid_now.left = 0;
+    qp_mutex_unlock(&uuid_lock);
+}
+
+static void uuid_setup(void)
+{
+    int rc QP_UNUSED = pthread_atfork(uuid_fork_before, uuid_fork_parent, uuid_fork_child);
+    assert(rc == 0);
+}
+
+/* Take from the pool; the lock is held. */
+static quipu_status uuid_draw(void *ret_bytes, size_t size)
+{
+    assert(size <= UUID_POOL_SIZE);
+    if (uuid_now.left < size) {
+        if (getentropy(uuid_now.pool, UUID_POOL_SIZE) != 0) {
+            uuid_now.left = 0;
+            return QUIPU_IO;
+        }
+        uuid_now.left = UUID_POOL_SIZE;
+    }
+    uuid_now.left -= size;
+    memcpy(ret_bytes, uuid_now.pool + uuid_now.left, size);
+    /* Given out is forgotten: a later memory dump must not show it. */
+    memset(uuid_now.pool + uuid_now.left, 0, size);
+    return QUIPU_OK;
+}
+
+quipu_status qp_random(void *ret_bytes, size_t size)
+{
+    uint8_t *to = ret_bytes;
+    quipu_status status = QUIPU_OK;
+
+    qp_once_run(&uuid_once, uuid_setup);
+    qp_mutex_lock(&uuid_lock);
+    while (size != 0 && status == QUIPU_OK) {
+        size_t take = size < UUID_POOL_SIZE ? size : UUID_POOL_SIZE;
+        status = uuid_draw(to, take);
+        to += take;
+        size -= take;
+    }
+    qp_mutex_unlock(&uuid_lock);
+    return status;
+}
+
+static void uuid_stamp(quipu_uuid *uuid, uint8_t version)
+{
+    uuid->b[6] = (uint8_t)((uuid->b[6] & 0x0f) | version << 4);
+    uuid->b[8] = (uint8_t)((uuid->b[8] & 0x3f) | 0x80);
+}
+
+quipu_status quipu_uuid_v4(quipu_uuid *ret_uuid)
+{
+    quipu_uuid uuid;
+    quipu_status status;
+
+    if (ret_uuid == NULL) {
+        return QUIPU_MISUSE;
+    }
+    status = qp_random(uuid.b, sizeof(uuid.b));
+    if (status == QUIPU_OK) {
+        uuid_stamp(&uuid, 4);
+        *ret_uuid = uuid;
+    }
+    return status;
+}
+
+/* Move time and counter on by one step; the lock is held. A clock that stands still or goes back
+ * only moves the counter, and a full counter borrows the next millisecond. */
+static void uuid_advance(uint64_t ms, uint32_t fresh)
+{
+    fresh &= (UINT32_C(1) << UUID_COUNTER_START) - 1;
+    if (ms > uuid_now.last_ms) {
+        uuid_now.last_ms = ms;
+        uuid_now.counter = fresh;
+        return;
+    }
+    uuid_now.counter++;
+    if (uuid_now.counter >> UUID_COUNTER_BITS != 0) {
+        uuid_now.last_ms++;
+        uuid_now.counter = fresh;
+    }
+}
+
+quipu_status quipu_uuid_v7(quipu_uuid *ret_uuid)
+{
+    uint8_t noise[10];
+    struct timespec now = {0, 0};
+    quipu_uuid uuid;
+    quipu_status status;
+    uint64_t ms;
+    uint32_t counter;
+    uint32_t fresh;
+
+    if (ret_uuid == NULL) {
+        return QUIPU_MISUSE;
+    }
+    qp_once_run(&uuid_once, uuid_setup);
+    qp_mutex_lock(&uuid_lock);
+    status = uuid_draw(noise, sizeof(noise));
+    if (status == QUIPU_OK) {
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        memcpy(&fresh, noise + 6, sizeof(fresh));
+        uuid_advance(now.tv_sec < 0 ? 0
+                                    : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
+                     fresh);
+    }
+    ms = uuid_now.last_ms;
+    counter = uuid_now.counter;
+    qp_mutex_unlock(&uuid_lock);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < 6; i++) {
+        uuid.b[i] = (uint8_t)(ms >> (40 - 8 * i));
+    }
+    uuid.b[6] = (uint8_t)(counter >> 22);
+    uuid.b[7] = (uint8_t)(counter >> 14);
+    uuid.b[8] = (uint8_t)(counter >> 8 & 0x3f);
+    uuid.b[9] = (uint8_t)counter;
+    memcpy(uuid.b + 10, noise, 6);
+    uuid_stamp(&uuid, 7);
+    *ret_uuid = uuid;
+    return QUIPU_OK;
+}
+
+/* Where byte i's two digits stand among the 36 characters. */
+static const uint8_t uuid_place[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
+
+void quipu_uuid_format(quipu_uuid uuid, char ret_text[QUIPU_UUID_TEXT_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < 16; i++) {
+        ret_text[uuid_place[i]] = digits[uuid.b[i] >> 4];
+        ret_text[uuid_place[i] + 1] = digits[uuid.b[i] & 15];
+    }
+    ret_text[8] = '-';
+    ret_text[13] = '-';
+    ret_text[18] = '-';
+    ret_text[23] = '-';
+    ret_text[36] = '\0';
+}
+
+/* A hex digit's value plus one, so that 0 means "none". */
+static const uint8_t uuid_hex[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16};
+
+quipu_status quipu_uuid_parse(quipu_str text, quipu_uuid *ret_uuid)
+{
+    const uint8_t *p = (const uint8_t *)text.p;
+    quipu_uuid uuid;
+    unsigned bad = 0;
+
+    if (ret_uuid == NULL) {
+        return QUIPU_MISUSE;
+    }
+    if (text.p == NULL || text.n != QUIPU_UUID_TEXT_SIZE - 1 || p[8] != '-' || p[13] != '-' ||
+        p[18] != '-' || p[23] != '-') {
+        return QUIPU_INVALID;
+    }
+    for (size_t i = 0; i < 16; i++) {
+        /* 0 - 1 wraps to a value past 15: one test at the end finds any bad digit. */
+        unsigned high = uuid_hex[p[uuid_place[i]]] - 1U;
+        unsigned low = uuid_hex[p[uuid_place[i] + 1]] - 1U;
+        bad |= high | low;
+        uuid.b[i] = (uint8_t)(high << 4 | low);
+    }
+    if (bad > 15) {
+        return QUIPU_INVALID;
+    }
+    *ret_uuid = uuid;
+    return QUIPU_OK;
+}
