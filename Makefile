@@ -1,0 +1,58 @@
+# The front door. The build itself is CMake + Ninja (CMakePresets.json); see `make help`.
+PREFIX ?= /usr/local
+DESTDIR ?=
+PYTHON ?= python3
+
+.PHONY: help run test check check-fast test-long bench install clean format deps release
+
+help:
+	@echo "make run         build the release and run the main job in a fresh folder"
+	@echo "make test        everything that must be green: suites, sanitizers, compilers, check-fast"
+	@echo "make check       the slow checks: clang-tidy, cppcheck, gcc -fanalyzer, documentation"
+	@echo "make check-fast  format, layers, symbols, headers, style, generated code, requirements"
+	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, millions"
+	@echo "make bench       measure against the bars; writes build/bench.json"
+	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
+	@echo "make format      clang-format-19 over our own files"
+	@echo "make deps        install every Debian package that is missing"
+	@echo "make clean       remove build/"
+
+run: release
+	@tools/run.sh build/release/bin/first_store
+
+release:
+	@tools/deps.sh run
+	@mkdir -p build && cmake --preset release >build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@cmake --build --preset release
+
+test:
+	@tools/deps.sh test
+	@$(PYTHON) tools/test.py test
+
+check-fast:
+	@tools/deps.sh test
+	@$(PYTHON) tools/test.py check-fast
+
+check:
+	@tools/deps.sh check
+	@$(PYTHON) tools/test.py check
+
+test-long:
+	@tools/deps.sh test
+	@QUIPU_LONG=1 $(PYTHON) tools/test.py test-long
+
+bench: release
+	@cmake --build --preset release --target quipu_bench
+	@$(PYTHON) bench/run.py
+
+install: release
+	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+format:
+	@$(PYTHON) tools/check_format.py --fix
+
+deps:
+	@tools/deps.sh check
+
+clean:
+	rm -rf build

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The library exports exactly tools/symbols.txt, all of it quipu_* or ent_*, and every other global
+of the static library is qp_*. With --update the list is rewritten from what the library defines."""
+
+import re
+import subprocess
+
+import qptools
+
+PUBLIC = ("quipu_", "ent_")
+HEAD = """# Every exported function and the minor version it came with ("name since"); the linker map is made
+# from it. tools/check_symbols.py --update rewrites it; a removed or renamed line is an ABI break.
+"""
+
+
+def read_elf(path, dynamic):
+    """Defined global symbols as {name: visibility}."""
+    table = "--dyn-syms" if dynamic else "--syms"
+    output = subprocess.run(
+        ["readelf", table, "-W", str(path)], capture_output=True, text=True, check=True
+    ).stdout
+    found = {}
+    for line in output.splitlines():
+        cells = line.split()
+        if len(cells) < 8 or not re.fullmatch(r"\d+:", cells[0]):
+            continue
+        kind, bind, visibility, section, name = cells[3:8]
+        if bind not in ("GLOBAL", "WEAK") or section in ("UND", "ABS"):
+            continue
+        if kind in ("FUNC", "OBJECT", "TLS", "IFUNC", "NOTYPE"):
+            found[name.split("@")[0]] = visibility
+    return found
+
+
+def read_list(path):
+    """tools/symbols.txt as {name: since}."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return dict(line.split() for line in lines if line and not line.startswith("#"))
+
+
+def version_minor(root):
+    """The version a new symbol comes with."""
+    header = (root / "include/quipu/base.h").read_text(encoding="utf-8")
+    return re.search(r'QUIPU_VERSION_TEXT "(\d+\.\d+)', header).group(1)
+
+
+def main():
+    parser = qptools.parser(__doc__)
+    parser.add_argument("--build", default="build/debug", help="where libquipu was built")
+    parser.add_argument("--update", action="store_true", help="rewrite tools/symbols.txt")
+    args = parser.parse_args()
+    build = args.root / args.build
+    list_path = args.root / "tools/symbols.txt"
+    if not (build / "libquipu.a").exists():
+        if not any((args.root / "src").glob("*/*.c")):
+            qptools.nothing("symbols", "no sources")
+        qptools.skip("symbols", f"build {args.build} first")
+    static = read_elf(build / "libquipu.a", dynamic=False)
+    visible = {name for name, visibility in static.items() if visibility == "DEFAULT"}
+    listed = read_list(list_path)
+    if args.update:
+        since = version_minor(args.root)
+        lines = [f"{name} {listed.get(name, since)}\n" for name in sorted(visible)]
+        list_path.write_text(HEAD + "".join(lines), encoding="utf-8")
+        listed = read_list(list_path)
+        print(f"symbols: wrote {len(lines)} names; configure and build again")
+
+    report = qptools.Report("symbols")
+    for name in sorted(static):
+        if name in visible and not name.startswith(PUBLIC):
+            report.bad("libquipu.a", 0, f"{name} is visible but is neither quipu_* nor ent_*")
+        if name not in visible and not name.startswith("qp_"):
+            report.bad("libquipu.a", 0, f"{name} is a hidden global but not qp_*")
+    for name in sorted(visible - set(listed)):
+        report.bad("tools/symbols.txt", 0, f"{name} is exported but not listed: run --update")
+    for name in sorted(set(listed) - visible):
+        report.bad("tools/symbols.txt", 0, f"{name} is listed but the library does not define it")
+    if not args.update:
+        exports = read_elf(build / "libquipu.so", dynamic=True)
+        for name in sorted(set(exports) ^ set(listed)):
+            report.bad("libquipu.so", 0, f"{name} is exported or listed, but not both")
+    report.finish(f"{len(visible)} exports, {len(static) - len(visible)} internal globals")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Install the Debian packages that a target needs and that are missing; touch nothing when nothing
+# is. Without root or a passwordless sudo it prints the exact line to run and exits 2.
+# QUIPU_SKIP_DEPS=1 skips the whole thing (other systems, packages from elsewhere).
+set -eu
+
+usage() {
+    echo "usage: tools/deps.sh run|test|check"
+    echo "  run    what 'make run', 'make install' and 'make bench' need"
+    echo "  test   run, and what 'make test' needs"
+    echo "  check  test, and what 'make check' needs"
+}
+
+run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev"
+test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev sqlite3 python3"
+check="$test clang-tidy-19 cppcheck"
+
+case "${1:-}" in
+    run) wanted=$run ;;
+    test) wanted=$test ;;
+    check) wanted=$check ;;
+    -h | --help) usage && exit 0 ;;
+    *) usage >&2 && exit 2 ;;
+esac
+
+if [ "${QUIPU_SKIP_DEPS:-}" = 1 ]; then
+    exit 0
+fi
+if ! command -v dpkg >/dev/null 2>&1; then
+    echo "deps: no dpkg here; install the equivalents of: $wanted" >&2
+    echo "deps: then say QUIPU_SKIP_DEPS=1" >&2
+    exit 2
+fi
+
+missing=""
+for package in $wanted; do
+    if ! dpkg -s "$package" 2>/dev/null | grep -q '^Status: install ok installed'; then
+        missing="$missing $package"
+    fi
+done
+if [ -z "$missing" ]; then
+    exit 0
+fi
+
+# $missing starts with a space, so the printed lines join cleanly.
+install="apt-get install -y --no-install-recommends$missing"
+if [ "$(id -u)" = 0 ]; then
+    as_root=""
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    as_root="sudo -n"
+else
+    echo "deps: packages are missing and neither root nor sudo is at hand; run as root:" >&2
+    echo "$install"
+    exit 2
+fi
+
+echo "deps: installing$missing"
+# shellcheck disable=SC2086 # the words are meant to be split
+if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get update ||
+    ! $as_root env DEBIAN_FRONTEND=noninteractive $install; then
+    echo "deps: apt-get failed; run as root:" >&2
+    echo "$install"
+    exit 2
+fi
