@@ -81,6 +81,7 @@ function(quipu_add_test_folder folder)
     set(labels "")
     if(topic MATCHES "(^|_)thread$")
       list(APPEND labels thread)
+      add_dependencies(thread_tests ${target})
     endif()
     if(topic MATCHES "(^|_)long$" OR folder STREQUAL "crash")
       list(APPEND labels long)
@@ -136,7 +137,7 @@ function(quipu_add_scripts)
   endforeach()
 
   if(TARGET first_store)
-    quipu_test_register(e2e.first_store e2e "" bash "${root}/house/first_store.sh"
+    quipu_test_register(e2e.first_store e2e "" "${PROJECT_SOURCE_DIR}/tools/run.sh"
                         $<TARGET_FILE:first_store>)
   endif()
 
@@ -174,6 +175,7 @@ endfunction()
 function(quipu_add_tests)
   file(GLOB lib CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/lib/*.c")
   add_library(t_lib OBJECT ${lib})
+  add_custom_target(thread_tests) # what the TSan stage builds
   quipu_test_compile(t_lib)
   file(GLOB folders CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests"
        "${PROJECT_SOURCE_DIR}/tests/*")

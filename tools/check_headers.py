@@ -8,7 +8,8 @@ import subprocess
 
 import qptools
 
-FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
+FLAGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow"]
+FLAGS += ["-Werror"]
 COMPILERS = [
     ("gcc", "c", ("c11", "c17")),
     ("clang-19", "c", ("c11", "c17")),

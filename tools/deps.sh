@@ -12,7 +12,8 @@ usage() {
 }
 
 run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev"
-test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev sqlite3 python3"
+test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev"
+test="$test sqlite3 python3"
 check="$test clang-tidy-19 cppcheck"
 
 case "${1:-}" in

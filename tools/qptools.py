@@ -20,7 +20,7 @@ def parser(description):
 
 
 def files(root, patterns=("*",), folders=("",)):
-    """Our files under the folders: those git tracks, or all outside build/ where there is no git."""
+    """Our files under the folders: those git tracks, or all but build/ where there is no git."""
     root = root.resolve()
     if (root / ".git").exists():
         listed = subprocess.run(

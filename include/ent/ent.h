@@ -285,13 +285,13 @@ struct ent_entity {
     uint16_t query_where;  /* offset of `where` in X_query */
 };
 
-/* A whole schema file. `text` is its canonical form; `hash` is the first 16 hex digits of SHA-256
- * over it. `min_reader` and `min_writer` say which program versions may use a file of this schema. */
+/* A whole schema file. `hash` is the first 16 hex digits of SHA-256 over its canonical text, which
+ * the runtime can write again from the descriptors. `min_reader` and `min_writer` say which program
+ * versions may use a file of this schema. */
 typedef struct ent_schema {
     const char *name;
     const ent_entity *const *entities;
     size_t entity_count;
-    const char *text;
     const char *hash;
     uint32_t application_id; /* 0: none */
     uint32_t version;        /* what this program can do; compared with a file's min_* */
@@ -769,6 +769,26 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_delete(ent_db *db, const ent_entity *e
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_delete_all(ent_db *db, const ent_entity *entity,
                                                      int64_t *ret_count, quipu_error *reterr);
+
+/**
+ * The text of an enum's value, or NULL when the number is not one of its labels.
+ *
+ * Ownership: static text.
+ * Threads:   any.
+ * Errors:    NULL.
+ * Since:     0.1
+ */
+QUIPU_API const char *ent_enum_text(const char *const *labels, int value);
+
+/**
+ * The value of an enum's text, or 0 when it is not one of its labels.
+ *
+ * Ownership: borrowed.
+ * Threads:   any.
+ * Errors:    0.
+ * Since:     0.1
+ */
+QUIPU_API int ent_enum_parse(const char *const *labels, quipu_str text);
 
 /* A running query; generated code wraps it in a type per entity. */
 typedef struct ent_iter {
