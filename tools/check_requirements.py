@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""docs/requirements.md names, for each of the 48 scenarios of the seeds, tests that exist, or says
+"open". Rows are `| scenario | tests/x/test_y.c:name, ... |`."""
+
+import re
+
+import qptools
+
+SCENARIOS = 48
+TEST = re.compile(r"^`?(tests/[\w./-]+):(\w+)`?$")
+
+
+def rows(text):
+    """(line, scenario, tests) of every two-cell table row that is not a head or a rule."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.strip().startswith("|") or len(cells) != 2:
+            continue
+        if set(cells[0]) <= set("-: ") or cells[0].lower() == "scenario":
+            continue
+        found.append((number, cells[0], cells[1]))
+    return found
+
+
+def defines(path, name):
+    """Whether the file defines the named test."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".c":
+        return re.search(rf"^(static )?void {name}\(", text, re.M) is not None
+    if path.suffix == ".py":
+        return re.search(rf"^\s*def {name}\(", text, re.M) is not None
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def main():
+    args = qptools.parser(__doc__).parse_args()
+    report = qptools.Report("requirements")
+    path = args.root / "docs/requirements.md"
+    if not path.exists():
+        report.bad("docs/requirements.md", 0, "does not exist")
+        report.finish("0 scenarios")
+    table = rows(path.read_text(encoding="utf-8"))
+    is_open = 0
+    for line, scenario, tests in table:
+        if tests.strip("`* ").lower() == "open":
+            is_open += 1
+            continue
+        for entry in tests.split(","):
+            match = TEST.match(entry.strip())
+            if match is None:
+                report.bad("docs/requirements.md", line, f'"{entry.strip()}" is not tests/file:name')
+            elif not (args.root / match.group(1)).is_file():
+                report.bad("docs/requirements.md", line, f"{match.group(1)} does not exist")
+            elif not defines(args.root / match.group(1), match.group(2)):
+                report.bad("docs/requirements.md", line, f"{match.group(0)}: no such test")
+    names = [scenario for _, scenario, _ in table]
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        report.bad("docs/requirements.md", 0, f'"{name}" stands there twice')
+    if len(table) != SCENARIOS:
+        report.bad("docs/requirements.md", 0, f"{len(table)} scenarios, expected {SCENARIOS}")
+    report.finish(f"{len(table)} scenarios, {is_open} open")
+
+
+if __name__ == "__main__":
+    main()
