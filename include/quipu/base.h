@@ -275,7 +275,8 @@ typedef struct quipu_allocator {
 QUIPU_API quipu_status quipu_set_allocator(const quipu_allocator *allocator);
 
 /* Owns everything that a call returns through it; one quipu_arena_free() releases it all.
- * Start with QUIPU_ARENA_INIT (all zero). `limit` bounds the bytes it may hold; 0 means no bound. */
+ * Start with QUIPU_ARENA_INIT (all zero). `limit` bounds the bytes it may hold; 0 means no bound.
+ */
 typedef struct quipu_arena {
     struct qp_arena_chunk *head;
     size_t bytes; /* held from the allocator */

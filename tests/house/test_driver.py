@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""The driver counts cases, names skips, and ends with the line CI reads."""
+
+import contextlib
+import io
+import os
+import pathlib
+import sys
+import unittest
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import test as driver  # noqa: E402
+
+CMOCKA = """[==========] Running 3 test(s).
+[ RUN      ] one
+[       OK ] one
+[ RUN      ] two
+SKIP: fixture lango.db is absent
+[  SKIPPED ] two
+[ RUN      ] three
+[       OK ] three
+[==========] 3 test(s) run.
+[  PASSED  ] 2 test(s).
+[  SKIPPED ] 1 test(s), listed below:
+[  SKIPPED ] two
+
+ 1 SKIPPED TEST(S)
+"""
+CMOCKA_FAILED = """[ RUN      ] one
+[       OK ] one
+[ RUN      ] two
+[  ERROR   ] --- 1 != 2
+[  FAILED  ] two
+[==========] 2 test(s) run.
+[  PASSED  ] 1 test(s).
+[  FAILED  ] 1 test(s), listed below:
+[  FAILED  ] two
+
+ 1 FAILED TEST(S)
+"""
+
+
+class Count(unittest.TestCase):
+    def count(self, status, output):
+        stage = driver.Stage("s")
+        driver.count_output(stage, "room.topic", status, output)
+        return stage.passed, stage.failed, stage.skipped
+
+    def test_cmocka_cases_are_counted_and_the_skip_is_named_with_its_reason(self):
+        skips = ["room.topic: two (fixture lango.db is absent)"]
+        self.assertEqual(self.count("run", CMOCKA), (2, [], skips))
+
+    def test_failed_case_is_counted_once_and_named(self):
+        self.assertEqual(self.count("fail", CMOCKA_FAILED), (1, ["room.topic: two"], []))
+
+    def test_crash_in_the_middle_is_a_failure(self):
+        output = "[ RUN      ] one\n[       OK ] one\n[ RUN      ] two\n"
+        self.assertEqual(self.count("fail", output), (1, ["room.topic"], []))
+
+    def test_plain_script_counts_as_one(self):
+        self.assertEqual(self.count("run", "fine\n"), (1, [], []))
+        self.assertEqual(self.count("fail", "bad\n"), (0, ["room.topic"], []))
+
+    def test_skipped_program_is_named_with_its_reason(self):
+        skips = ["room.topic: no clang"]
+        self.assertEqual(self.count("notrun", "SKIP: no clang\n"), (0, [], skips))
+        self.assertEqual(self.count("run", "SKIP: no clang\n"), (0, [], skips))
+
+    def test_python_cases_are_counted(self):
+        output = (
+            "test_a (__main__.X.test_a) ... ok\n"
+            "test_b (__main__.X.test_b)\nA docstring. ... skipped 'no tool'\n"
+            "test_c (__main__.X.test_c) ... FAIL\n"
+        )
+        expected = (1, ["room.topic: test_c"], ["room.topic: test_b ('no tool')"])
+        self.assertEqual(self.count("fail", output), expected)
+
+
+class Summary(unittest.TestCase):
+    def summary(self, passed=0, failed=(), skipped=(), require_all=False):
+        stage = driver.Stage("stage one")
+        stage.passed, stage.failed, stage.skipped = passed, list(failed), list(skipped)
+        output = io.StringIO()
+        env = {"QUIPU_REQUIRE_ALL": "1" if require_all else ""}
+        with mock.patch.dict(os.environ, env), contextlib.redirect_stdout(output):
+            code = driver.summary([stage])
+        return code, output.getvalue()
+
+    def last(self, text):
+        return text.rstrip("\n").split("\n")[-1]
+
+    def test_all_green(self):
+        code, text = self.summary(passed=5)
+        self.assertEqual((code, self.last(text)), (0, "5 passed, 0 failed"))
+
+    def test_failure_is_named_and_makes_the_exit_code(self):
+        code, text = self.summary(passed=5, failed=["base.json: case"])
+        self.assertEqual((code, self.last(text)), (1, "5 passed, 1 failed"))
+        self.assertIn("stage one: base.json: case", text)
+
+    def test_skip_is_counted_and_named_and_no_failure(self):
+        code, text = self.summary(passed=5, skipped=["x: why"])
+        self.assertEqual((code, self.last(text)), (0, "5 passed, 0 failed, 1 skipped"))
+        self.assertIn("skipped (1):\n  stage one: x: why", text)
+
+    def test_skip_is_a_failure_when_all_is_required(self):
+        code, text = self.summary(passed=5, skipped=["x: why"], require_all=True)
+        self.assertEqual((code, self.last(text)), (1, "5 passed, 1 failed"))
+        self.assertIn("stage one: x: why", text)
+
+    def test_nothing_at_all_is_a_failure(self):
+        self.assertEqual(self.summary()[0], 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
