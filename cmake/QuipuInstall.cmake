@@ -16,7 +16,8 @@ endforeach()
 
 if(TARGET quipu)
   install(TARGETS quipu quipu_static EXPORT quipuTargets
-          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+          LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+          ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   set(quipu_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/quipu")
   install(EXPORT quipuTargets NAMESPACE quipu:: DESTINATION "${quipu_package_dir}")
   configure_package_config_file(

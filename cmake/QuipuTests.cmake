@@ -1,5 +1,5 @@
 # Tests. tests/<room>/test_*.c are cmocka programs that link the objects of that room and of the
-# rooms layers.txt allows it, and no others; other folders (contract, crash, e2e...) link everything.
+# rooms layers.txt allows it, and no others; other folders (contract, crash, e2e) link everything.
 # Labels: the folder; `thread` for test_*_thread.c (run under TSan); `long` for what has a long form
 # (test_*_long.c, crash, fuzz), which QUIPU_LONG=1 in the environment turns on.
 find_package(PkgConfig REQUIRED)

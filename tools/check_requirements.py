@@ -36,9 +36,10 @@ def defines(path, name):
 def main():
     args = qptools.parser(__doc__).parse_args()
     report = qptools.Report("requirements")
-    path = args.root / "docs/requirements.md"
+    path_text = "docs/requirements.md"
+    path = args.root / path_text
     if not path.exists():
-        report.bad("docs/requirements.md", 0, "does not exist")
+        report.bad(path_text, 0, "does not exist")
         report.finish("0 scenarios")
     table = rows(path.read_text(encoding="utf-8"))
     is_open = 0
@@ -49,16 +50,16 @@ def main():
         for entry in tests.split(","):
             match = TEST.match(entry.strip())
             if match is None:
-                report.bad("docs/requirements.md", line, f'"{entry.strip()}" is not tests/file:name')
+                report.bad(path_text, line, f'"{entry.strip()}" is not tests/file:name')
             elif not (args.root / match.group(1)).is_file():
-                report.bad("docs/requirements.md", line, f"{match.group(1)} does not exist")
+                report.bad(path_text, line, f"{match.group(1)} does not exist")
             elif not defines(args.root / match.group(1), match.group(2)):
-                report.bad("docs/requirements.md", line, f"{match.group(0)}: no such test")
+                report.bad(path_text, line, f"{match.group(0)}: no such test")
     names = [scenario for _, scenario, _ in table]
     for name in sorted({n for n in names if names.count(n) > 1}):
-        report.bad("docs/requirements.md", 0, f'"{name}" stands there twice')
+        report.bad(path_text, 0, f'"{name}" stands there twice')
     if len(table) != SCENARIOS:
-        report.bad("docs/requirements.md", 0, f"{len(table)} scenarios, expected {SCENARIOS}")
+        report.bad(path_text, 0, f"{len(table)} scenarios, expected {SCENARIOS}")
     report.finish(f"{len(table)} scenarios, {is_open} open")
 
 

@@ -37,6 +37,7 @@ BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 BARE_STRTO = re.compile(r"\b(strto(?:l|ll|ul|ull|d|f|imax|umax))\s*\([^;]*?,\s*NULL\s*[,)]")
 RAW_ALLOC = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free|strdup)\s*\(")
 ASSERT_EFFECT = re.compile(r"\bassert\s*\([^;]*?(\+\+|--|[^=!<>]=(?!=))[^;]*\)\s*;")
+SIGNATURE_END = re.compile(r"^\s*$|[;}]\s*$|^#")  # the line before a signature looks so
 DECISION = re.compile(r"\b(?:if|for|while|switch)\b|&&|\|\||\?")
 
 # Spelled in pieces, so that this file passes its own check.
@@ -60,7 +61,7 @@ def functions(text):
         if line.rstrip() != "{":
             continue
         first = open_at
-        while first > 0 and code[first - 1].strip() and not re.search(r"[;}]\s*$|^#", code[first - 1]):
+        while first > 0 and not SIGNATURE_END.search(code[first - 1]):
             first -= 1
         close_at = next((i for i in range(open_at, len(code)) if code[i].startswith("}")), open_at)
         signature = " ".join(code[first:open_at])
@@ -117,7 +118,8 @@ def check_calls(report, path, text):
         report.bad(path, at(match), "assert with a side effect: it is gone under NDEBUG")
     if path.parts[0] == "src" and path.name not in ("alloc.c", "alloc.h"):
         for match in RAW_ALLOC.finditer(code):
-            report.bad(path, at(match), f"raw {match.group(1)}: use qp_{match.group(1)} or an arena")
+            call = match.group(1)
+            report.bad(path, at(match), f"raw {call}: use qp_{call} or an arena")
 
 
 def check_c(report, ratchet, path, text, generated):

@@ -8,7 +8,8 @@ import subprocess
 import qptools
 
 PUBLIC = ("quipu_", "ent_")
-HEAD = """# Every exported function and the minor version it came with ("name since"); the linker map is
+HEAD = """\
+# Every exported function and the minor version it came with ("name since"); the linker map is
 # made from it. tools/check_symbols.py --update rewrites it; a removed line is an ABI break.
 """
 

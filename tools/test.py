@@ -152,7 +152,7 @@ def scripts(name, commands):
         code = run(command, log)
         text = log.read_text(encoding="utf-8", errors="replace")
         if code == SKIP:
-            stage.skipped.append(f"{case}: {'; '.join(SKIP_LINE.findall(text)) or 'skipped'}")
+            stage.skipped.append("; ".join(SKIP_LINE.findall(text)) or case)
         elif code != 0:
             stage.failed.append(case)
         else:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each check of tools/ finds a planted violation, names file and line, and lets a clean tree pass."""
+"""Each check of tools/ finds a planted violation, names file and line, and passes a clean tree."""
 
 import pathlib
 import subprocess
@@ -10,7 +10,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEAD = "/* What it is for. */\n"
 BASE_H = (
-    HEAD + '#define QUIPU_VERSION_TEXT "0.1.0"\n#define QUIPU_STATUS_MAP(X) X(OK, 0, "") X(IO, -12, "")\n'
+    HEAD + '#define QUIPU_VERSION_TEXT "0.1.0"\n'
+    '#define QUIPU_STATUS_MAP(X) X(OK, 0, "") X(IO, -12, "")\n'
 )
 
 
@@ -155,9 +156,10 @@ class Style(Tree):
         self.passes("style")
 
     def test_bare_strtol_fails_and_a_checked_one_passes(self):
-        self.put("src/base/a.c", HEAD + "long f(const char *p)\n{\n    return strtol(p, NULL, 10);\n}\n")
+        body = "long f(const char *p, char **e)\n{\n    return strtol(p, %s, 10);\n}\n"
+        self.put("src/base/a.c", HEAD + body % "NULL")
         self.fails("style", "bare strtol")
-        self.put("src/base/a.c", HEAD + "long f(const char *p, char **e)\n{\n    return strtol(p, e, 10);\n}\n")
+        self.put("src/base/a.c", HEAD + body % "e")
         self.passes("style")
 
     def test_raw_malloc_fails_outside_the_allocator(self):
@@ -286,7 +288,7 @@ class Symbols(Tree):
         self.passes("symbols", "--build", "b")
 
     def test_unlisted_missing_and_badly_named_symbols_fail(self):
-        body = self.API + "int quipu_a(void){return 1;}\n" + self.API + "int other(void){return 1;}\n"
+        body = "".join(f"{self.API}int {n}(void){{return 1;}}\n" for n in ("quipu_a", "other"))
         self.library(body + "int helper(void){return 2;}\n")
         self.put("tools/symbols.txt", "quipu_gone 0.1\n")
         self.fails("symbols", "quipu_a is exported but not listed",
@@ -295,7 +297,7 @@ class Symbols(Tree):
                    args=("--build", "b"))
 
     def test_update_writes_new_names_with_the_current_version_and_keeps_old_ones(self):
-        body = self.API + "int quipu_a(void){return 1;}\n" + self.API + "int quipu_b(void){return 1;}\n"
+        body = "".join(f"{self.API}int quipu_{n}(void){{return 1;}}\n" for n in "ab")
         self.library(body)
         self.put("tools/symbols.txt", "quipu_a 0.0\n")
         self.check("symbols", "--build", "b", "--update")
