@@ -1,0 +1,510 @@
+/* The one pass over JSON text (check, and tape) and the walk over the tape. UTF-8 is checked first
+ * for the whole text, so that the grammar pass may treat bytes past 0x7f as plain. */
+#include "base/json.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json_scan.h"
+#include "base/str.h"
+
+enum json_class { JSON_BAD = 0, JSON_SPACE, JSON_QUOTE, JSON_DIGIT, JSON_WORD, JSON_OPEN };
+
+/* What a byte can begin where a value or white space may stand. */
+static const uint8_t json_class[256] = {
+    [' '] = JSON_SPACE, ['\t'] = JSON_SPACE, ['\n'] = JSON_SPACE, ['\r'] = JSON_SPACE,
+    ['"'] = JSON_QUOTE, ['-'] = JSON_DIGIT,  ['0'] = JSON_DIGIT,  ['1'] = JSON_DIGIT,
+    ['2'] = JSON_DIGIT, ['3'] = JSON_DIGIT,  ['4'] = JSON_DIGIT,  ['5'] = JSON_DIGIT,
+    ['6'] = JSON_DIGIT, ['7'] = JSON_DIGIT,  ['8'] = JSON_DIGIT,  ['9'] = JSON_DIGIT,
+    ['t'] = JSON_WORD,  ['f'] = JSON_WORD,   ['n'] = JSON_WORD,   ['{'] = JSON_OPEN,
+    ['['] = JSON_OPEN};
+
+/* How many bytes an escape has after the backslash's next byte; 1-based, 0 is "no escape". */
+static const uint8_t json_escape[256] = {['"'] = 1, ['\\'] = 1, ['/'] = 1, ['b'] = 1, ['f'] = 1,
+                                         ['n'] = 1, ['r'] = 1,  ['t'] = 1, ['u'] = 5};
+
+typedef struct json_scan {
+    const unsigned char *begin;
+    const unsigned char *end;
+    qp_json_token *tokens;
+    uint32_t count;
+    uint32_t cap;
+    uint32_t step; /* 1: keep tokens; 0: only check, and let all go to one spare token */
+    uint32_t depth;
+    uint32_t depth_max;
+    quipu_status status;
+    qp_json_fault fault;
+    qp_json_doc *doc;
+    uint32_t open[QP_JSON_DEPTH_CAP]; /* token of each open container * 2, + 1 for an object */
+} json_scan;
+
+static const qp_json_limits json_limits = {QP_JSON_SIZE_MAX, QP_JSON_DEPTH_MAX};
+
+QP_NOINLINE static const unsigned char *json_fail(json_scan *scan, const unsigned char *at,
+                                                  const char *expected)
+{
+    scan->status = QUIPU_INVALID;
+    scan->fault.offset = (size_t)(at - scan->begin);
+    scan->fault.expected = expected;
+    return NULL;
+}
+
+/* A longer tape. The first one on the heap fits most texts: a token every eight bytes. */
+QP_NOINLINE static bool json_more(json_scan *scan)
+{
+    qp_json_doc *doc = scan->doc;
+    size_t cap = (size_t)scan->cap * 2;
+    size_t guess = (size_t)(scan->end - scan->begin) / 8;
+    qp_json_token *tokens;
+
+    assert(scan->step == 1);
+    cap = cap < guess ? guess : cap;
+    tokens = qp_realloc(doc->tokens == doc->near ? NULL : doc->tokens, cap * sizeof(*tokens));
+    if (tokens == NULL) {
+        scan->status = QUIPU_NOMEM;
+        return false;
+    }
+    if (doc->tokens == doc->near) {
+        memcpy(tokens, doc->near, sizeof(doc->near));
+    }
+    doc->tokens = tokens;
+    doc->cap = (uint32_t)cap;
+    scan->tokens = tokens;
+    scan->cap = (uint32_t)cap;
+    return true;
+}
+
+QP_INLINE bool json_emit(json_scan *scan, qp_json_kind kind, bool escaped,
+                         const unsigned char *start, const unsigned char *end)
+{
+    qp_json_token *token;
+
+    if (QP_UNLIKELY(scan->count == scan->cap) && !json_more(scan)) {
+        return false;
+    }
+    token = &scan->tokens[scan->count];
+    scan->count += scan->step;
+    token->start = (uint32_t)(start - scan->begin);
+    token->end = (uint32_t)(end - scan->begin);
+    token->next = scan->count;
+    token->kind = (uint8_t)kind;
+    token->escaped = escaped;
+    return true;
+}
+
+QP_INLINE const unsigned char *json_space(const json_scan *scan, const unsigned char *p)
+{
+    if (QP_LIKELY(p < scan->end && *p > ' ')) {
+        return p;
+    }
+    while (p < scan->end && json_class[*p] == JSON_SPACE) {
+        p++;
+    }
+    return p;
+}
+
+QP_INLINE bool json_at(const json_scan *scan, const unsigned char *p, unsigned char byte)
+{
+    return p < scan->end && *p == byte;
+}
+
+static bool json_is_hex(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* Past the escape whose backslash is at `p`; NULL when it is none. */
+static const unsigned char *json_skip_escape(json_scan *scan, const unsigned char *p)
+{
+    size_t size = p + 1 < scan->end ? json_escape[p[1]] : 0;
+
+    if (size == 0) {
+        return json_fail(scan, p + 1, "one of \"\\/bfnrtu after a backslash");
+    }
+    for (size_t i = 1; i < size; i++) {
+        if (p + 1 + i >= scan->end || !json_is_hex(p[1 + i])) {
+            return json_fail(scan, p + 1 + i, "four hex digits after \\u");
+        }
+    }
+    return p + 1 + size;
+}
+
+QP_INLINE const unsigned char *json_string(json_scan *scan, const unsigned char *p)
+{
+    const unsigned char *start = p++;
+    bool escaped = false;
+
+    for (;;) {
+        p = qp_json_plain(p, scan->end);
+        if (QP_UNLIKELY(p == scan->end)) {
+            return json_fail(scan, p, "a closing quote");
+        }
+        if (*p == '"') {
+            break;
+        }
+        if (*p != '\\') {
+            return json_fail(scan, p, "no bare control character in a string");
+        }
+        p = json_skip_escape(scan, p);
+        if (p == NULL) {
+            return NULL;
+        }
+        escaped = true;
+    }
+    p++;
+    return json_emit(scan, QP_JSON_STRING, escaped, start, p) ? p : NULL;
+}
+
+QP_INLINE const unsigned char *json_digits(const json_scan *scan, const unsigned char *p)
+{
+    while (p < scan->end && (unsigned)*p - '0' <= 9) {
+        p++;
+    }
+    return p;
+}
+
+static const unsigned char *json_number(json_scan *scan, const unsigned char *p)
+{
+    const unsigned char *start = p;
+    const unsigned char *digits;
+
+    p += *p == '-' ? 1 : 0;
+    digits = p;
+    /* No number has a second digit behind a leading zero: what follows is read as the next thing.
+     */
+    p = json_at(scan, p, '0') ? p + 1 : json_digits(scan, p);
+    if (p == digits) {
+        return json_fail(scan, p, "a digit");
+    }
+    if (json_at(scan, p, '.')) {
+        digits = p + 1;
+        p = json_digits(scan, digits);
+        if (p == digits) {
+            return json_fail(scan, p, "a digit after the point");
+        }
+    }
+    if (json_at(scan, p, 'e') || json_at(scan, p, 'E')) {
+        p++;
+        p += json_at(scan, p, '+') || json_at(scan, p, '-') ? 1 : 0;
+        digits = p;
+        p = json_digits(scan, digits);
+        if (p == digits) {
+            return json_fail(scan, p, "a digit in the exponent");
+        }
+    }
+    return json_emit(scan, QP_JSON_NUMBER, false, start, p) ? p : NULL;
+}
+
+static const unsigned char *json_word(json_scan *scan, const unsigned char *p)
+{
+    size_t left = (size_t)(scan->end - p);
+    qp_json_kind kind = QP_JSON_NONE;
+    size_t size = 4;
+
+    if (left >= 4 && memcmp(p, "true", 4) == 0) {
+        kind = QP_JSON_TRUE;
+    } else if (left >= 4 && memcmp(p, "null", 4) == 0) {
+        kind = QP_JSON_NULL;
+    } else if (left >= 5 && memcmp(p, "false", 5) == 0) {
+        kind = QP_JSON_FALSE;
+        size = 5;
+    } else {
+        return json_fail(scan, p, "a value");
+    }
+    return json_emit(scan, kind, false, p, p + size) ? p + size : NULL;
+}
+
+/* A member's key and colon, up to its value. */
+QP_INLINE const unsigned char *json_member(json_scan *scan, const unsigned char *p)
+{
+    if (!json_at(scan, p, '"')) {
+        return json_fail(scan, p, "a key in quotes");
+    }
+    p = json_string(scan, p);
+    if (p == NULL) {
+        return NULL;
+    }
+    p = json_space(scan, p);
+    if (!json_at(scan, p, ':')) {
+        return json_fail(scan, p, "':'");
+    }
+    return json_space(scan, p + 1);
+}
+
+/* Enter the container at `p`; gives the first byte inside that is no white space. */
+QP_INLINE const unsigned char *json_enter(json_scan *scan, const unsigned char *p)
+{
+    bool object = *p == '{';
+
+    if (scan->depth == scan->depth_max) {
+        scan->status = QUIPU_LIMIT;
+        return NULL;
+    }
+    scan->open[scan->depth++] = scan->count * 2 + (object ? 1 : 0);
+    if (!json_emit(scan, object ? QP_JSON_OBJECT : QP_JSON_ARRAY, false, p, p + 1)) {
+        return NULL;
+    }
+    return json_space(scan, p + 1);
+}
+
+/* After a value: leave the containers that close here. Gives where the next value begins, or the
+ * end of the outermost one when depth is back at 0. */
+QP_INLINE const unsigned char *json_leave(json_scan *scan, const unsigned char *p)
+{
+    qp_json_token *token;
+    uint32_t open;
+    bool object;
+
+    while (scan->depth != 0) {
+        open = scan->open[scan->depth - 1];
+        object = (open & 1) != 0;
+        p = json_space(scan, p);
+        if (json_at(scan, p, ',')) {
+            p = json_space(scan, p + 1);
+            return object ? json_member(scan, p) : p;
+        }
+        if (!json_at(scan, p, object ? '}' : ']')) {
+            return json_fail(scan, p, object ? "',' or '}'" : "',' or ']'");
+        }
+        p++;
+        token = &scan->tokens[open >> 1];
+        token->end = (uint32_t)(p - scan->begin);
+        token->next = scan->count;
+        scan->depth--;
+    }
+    return p;
+}
+
+QP_INLINE const unsigned char *json_scalar(json_scan *scan, const unsigned char *p)
+{
+    switch (p < scan->end ? json_class[*p] : JSON_BAD) {
+    case JSON_QUOTE:
+        return json_string(scan, p);
+    case JSON_DIGIT:
+        return json_number(scan, p);
+    case JSON_WORD:
+        return json_word(scan, p);
+    default:
+        return json_fail(scan, p, "a value");
+    }
+}
+
+/* One whole value; gives where it ends. */
+static const unsigned char *json_value(json_scan *scan, const unsigned char *p)
+{
+    for (;;) {
+        if (p < scan->end && json_class[*p] == JSON_OPEN) {
+            bool object = *p == '{';
+            p = json_enter(scan, p);
+            if (p == NULL) {
+                return NULL;
+            }
+            if (!json_at(scan, p, object ? '}' : ']')) {
+                p = object ? json_member(scan, p) : p;
+                if (p == NULL) {
+                    return NULL;
+                }
+                continue;
+            }
+        } else {
+            p = json_scalar(scan, p);
+            if (p == NULL) {
+                return NULL;
+            }
+        }
+        p = json_leave(scan, p);
+        if (p == NULL || scan->depth == 0) {
+            return p;
+        }
+    }
+}
+
+static quipu_status json_run(json_scan *scan, quipu_str text, const qp_json_limits *limits)
+{
+    const unsigned char *p;
+    size_t valid;
+
+    assert(limits->size_max <= QP_JSON_SIZE_CAP && limits->depth_max <= QP_JSON_DEPTH_CAP);
+    if (text.n > limits->size_max) {
+        return QUIPU_LIMIT;
+    }
+    /* An absent text reads as an empty one: no arithmetic on a null pointer. */
+    scan->begin = (const unsigned char *)(text.p != NULL ? text.p : "");
+    scan->end = scan->begin + text.n;
+    scan->depth = 0;
+    scan->depth_max = limits->depth_max;
+    scan->status = QUIPU_OK;
+    valid = qp_utf8_prefix(text);
+    if (valid != text.n) {
+        (void)json_fail(scan, scan->begin + valid, "valid UTF-8");
+        return scan->status;
+    }
+    p = json_value(scan, json_space(scan, scan->begin));
+    if (p == NULL) {
+        return scan->status;
+    }
+    p = json_space(scan, p);
+    if (p != scan->end) {
+        (void)json_fail(scan, p, "the end of the text");
+    }
+    return scan->status;
+}
+
+quipu_status qp_json_check(quipu_str text, const qp_json_limits *limits, qp_json_fault *ret_fault)
+{
+    qp_json_token spare;
+    json_scan scan;
+    quipu_status status;
+
+    scan.doc = NULL;
+    scan.tokens = &spare;
+    scan.count = 0;
+    scan.cap = 1;
+    scan.step = 0;
+    status = json_run(&scan, text, limits != NULL ? limits : &json_limits);
+    if (status == QUIPU_INVALID && ret_fault != NULL) {
+        *ret_fault = scan.fault;
+    }
+    return status;
+}
+
+void qp_json_init(qp_json_doc *doc)
+{
+    doc->text = QP_STR_ABSENT;
+    doc->tokens = doc->near;
+    doc->count = 0;
+    doc->cap = QP_JSON_NEAR;
+    doc->fault = (qp_json_fault){0, ""};
+}
+
+void qp_json_free(qp_json_doc *doc)
+{
+    if (doc != NULL) {
+        if (doc->tokens != doc->near) {
+            qp_free(doc->tokens);
+        }
+        qp_json_init(doc);
+    }
+}
+
+quipu_status qp_json_parse(qp_json_doc *doc, quipu_str text, const qp_json_limits *limits,
+                           quipu_error *reterr)
+{
+    json_scan scan;
+    quipu_status status;
+
+    limits = limits != NULL ? limits : &json_limits;
+    scan.doc = doc;
+    scan.tokens = doc->tokens;
+    scan.count = 0;
+    scan.cap = doc->cap;
+    scan.step = 1;
+    doc->count = 0;
+    doc->text = text;
+    status = json_run(&scan, text, limits);
+    switch (status) {
+    case QUIPU_OK:
+        doc->count = scan.count;
+        return QUIPU_OK;
+    case QUIPU_INVALID:
+        doc->fault = scan.fault;
+        return qp_error_set(reterr, status, "not JSON: expected %s at byte %zu",
+                            scan.fault.expected, scan.fault.offset);
+    case QUIPU_LIMIT:
+        return qp_error_set(reterr, status, "the JSON text of %zu bytes is too %s", text.n,
+                            text.n > limits->size_max ? "large" : "deep");
+    default:
+        return qp_error_set(reterr, status, "no memory for %zu bytes of JSON", text.n);
+    }
+}
+
+/* ---- walking ------------------------------------------------------------------------------- */
+
+static const qp_json_node json_none = {NULL, 0};
+
+qp_json_node qp_json_root(const qp_json_doc *doc)
+{
+    return doc->count != 0 ? (qp_json_node){doc, 0} : json_none;
+}
+
+quipu_str qp_json_raw(qp_json_node node)
+{
+    const qp_json_token *token;
+
+    if (node.doc == NULL) {
+        return QP_STR_ABSENT;
+    }
+    token = &node.doc->tokens[node.at];
+    return (quipu_str){node.doc->text.p + token->start, token->end - token->start};
+}
+
+qp_json_iter qp_json_each(qp_json_node node)
+{
+    qp_json_kind kind = qp_json_kind_of(node);
+    qp_json_iter iter = {json_none, json_none, node.doc, 0, 0, kind == QP_JSON_OBJECT};
+
+    if (kind == QP_JSON_OBJECT || kind == QP_JSON_ARRAY) {
+        iter.at = node.at + 1;
+        iter.stop = node.doc->tokens[node.at].next;
+    }
+    return iter;
+}
+
+bool qp_json_next(qp_json_iter *iter)
+{
+    if (iter->at >= iter->stop) {
+        iter->key = json_none;
+        iter->value = json_none;
+        return false;
+    }
+    if (iter->members) {
+        iter->key = (qp_json_node){iter->doc, iter->at++};
+    }
+    iter->value = (qp_json_node){iter->doc, iter->at};
+    iter->at = iter->doc->tokens[iter->at].next;
+    return true;
+}
+
+size_t qp_json_count(qp_json_node node)
+{
+    qp_json_iter iter = qp_json_each(node);
+    size_t count = 0;
+
+    while (qp_json_next(&iter)) {
+        count++;
+    }
+    return count;
+}
+
+qp_json_node qp_json_get(qp_json_node object, quipu_str key)
+{
+    qp_json_iter iter = qp_json_each(object);
+    qp_json_node found = json_none;
+
+    if (!iter.members) {
+        return json_none;
+    }
+    while (qp_json_next(&iter)) {
+        if (qp_json_text_is(iter.key, key)) {
+            found = iter.value;
+        }
+    }
+    return found;
+}
+
+qp_json_node qp_json_at(qp_json_node array, size_t index)
+{
+    qp_json_iter iter = qp_json_each(array);
+
+    if (iter.members) {
+        return json_none;
+    }
+    while (qp_json_next(&iter)) {
+        if (index-- == 0) {
+            return iter.value;
+        }
+    }
+    return json_none;
+}

@@ -1,0 +1,238 @@
+/* Numbers on demand. A JSON number of any length is read as digits and a decimal point, so that the
+ * caller learns whether its int64 or double is the number or only near it. */
+#include "base/json.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+/* The exact expansion of a double has at most 767 significant digits, so more of them can only say
+ * whether there is something left; one further digit says that. */
+#define JSON_NUMBER_DIGITS 767
+#define JSON_NUMBER_TEXT_SIZE (JSON_NUMBER_DIGITS + 32)
+#define JSON_NUMBER_EXPONENT_MAX INT64_C(1000000000000)
+
+typedef struct json_number_parts {
+    quipu_str whole;
+    quipu_str fraction;
+    int64_t exponent; /* clamped: beyond it every result is 0 or out of range anyway */
+    bool minus;
+} json_number_parts;
+
+static size_t json_number_run(quipu_str text, size_t from)
+{
+    size_t n = from;
+
+    while (n < text.n && text.p[n] >= '0' && text.p[n] <= '9') {
+        n++;
+    }
+    return n;
+}
+
+/* Take apart a number that the parser has checked. */
+static json_number_parts json_number_split(quipu_str raw)
+{
+    json_number_parts parts = {QP_STR_ABSENT, {"", 0}, 0, raw.p[0] == '-'};
+    size_t at = parts.minus ? 1 : 0;
+    size_t stop = json_number_run(raw, at);
+    bool minus;
+
+    parts.whole = (quipu_str){raw.p + at, stop - at};
+    if (stop < raw.n && raw.p[stop] == '.') {
+        at = stop + 1;
+        stop = json_number_run(raw, at);
+        parts.fraction = (quipu_str){raw.p + at, stop - at};
+    }
+    if (stop < raw.n) {
+        at = stop + 1;
+        minus = raw.p[at] == '-';
+        at += minus || raw.p[at] == '+' ? 1 : 0;
+        for (; at < raw.n; at++) {
+            if (parts.exponent < JSON_NUMBER_EXPONENT_MAX) {
+                parts.exponent = parts.exponent * 10 + (raw.p[at] - '0');
+            }
+        }
+        parts.exponent = minus ? -parts.exponent : parts.exponent;
+    }
+    return parts;
+}
+
+static unsigned json_number_digit(const json_number_parts *parts, size_t i)
+{
+    char c = i < parts->whole.n ? parts->whole.p[i] : parts->fraction.p[i - parts->whole.n];
+    return (unsigned)(c - '0');
+}
+
+/* value * 10 + digit, or false when that passes `most`. */
+static bool json_number_push(uint64_t *value, unsigned digit, uint64_t most)
+{
+    if (*value > (most - digit) / 10) {
+        return false;
+    }
+    *value = *value * 10 + digit;
+    return true;
+}
+
+qp_json_exact qp_json_int64(qp_json_node node, int64_t *ret_value)
+{
+    json_number_parts parts;
+    qp_json_exact exact = QP_JSON_EXACT;
+    uint64_t value = 0;
+    uint64_t most;
+    int64_t point; /* how many of the digits stand before the decimal point */
+    size_t total;
+    bool fits = true;
+
+    if (qp_json_kind_of(node) != QP_JSON_NUMBER) {
+        return QP_JSON_NO_NUMBER;
+    }
+    parts = json_number_split(qp_json_raw(node));
+    most = (uint64_t)INT64_MAX + (parts.minus ? 1 : 0);
+    total = parts.whole.n + parts.fraction.n;
+    point = (int64_t)parts.whole.n + parts.exponent;
+    for (size_t i = 0; i < total && fits; i++) {
+        unsigned digit = json_number_digit(&parts, i);
+        if ((int64_t)i < point) {
+            fits = json_number_push(&value, digit, most);
+        } else if (digit != 0) {
+            exact = QP_JSON_ROUNDED;
+            break;
+        }
+    }
+    for (int64_t i = (int64_t)total; i < point && fits && value != 0; i++) {
+        fits = json_number_push(&value, 0, most);
+    }
+    if (!fits) {
+        value = most;
+        exact = QP_JSON_RANGE;
+    }
+    *ret_value = parts.minus ? (int64_t)(UINT64_C(0) - value) : (int64_t)value;
+    return exact;
+}
+
+/* Significant digits of a number, without zeros on either side, and the power of ten of the last.
+ */
+typedef struct json_number_decimal {
+    char digits[JSON_NUMBER_DIGITS + 2]; /* one digit more, and a NUL */
+    size_t count;
+    int64_t exponent;
+} json_number_decimal;
+
+static void json_number_reduce(const json_number_parts *parts, json_number_decimal *decimal)
+{
+    size_t total = parts->whole.n + parts->fraction.n;
+    size_t first = 0;
+    size_t last = total;
+    bool more = false;
+
+    while (first < total && json_number_digit(parts, first) == 0) {
+        first++;
+    }
+    while (last > first && json_number_digit(parts, last - 1) == 0) {
+        last--;
+    }
+    if (last - first > JSON_NUMBER_DIGITS) {
+        last = first + JSON_NUMBER_DIGITS;
+        more = true; /* the digit dropped last is not zero */
+    }
+    decimal->count = last - first;
+    for (size_t i = 0; i < decimal->count; i++) {
+        decimal->digits[i] = (char)('0' + json_number_digit(parts, first + i));
+    }
+    decimal->exponent = (int64_t)parts->whole.n + parts->exponent - (int64_t)last;
+    if (more) {
+        decimal->digits[decimal->count++] = '1';
+        decimal->exponent--;
+    }
+    decimal->digits[decimal->count] = '\0';
+}
+
+/* Whether a double, printed in full, has just these digits. */
+static bool json_number_is(double value, const json_number_decimal *decimal)
+{
+    char text[JSON_NUMBER_TEXT_SIZE];
+    const char *mark;
+    size_t at = 0;
+    int64_t exponent;
+
+    if (decimal->count > JSON_NUMBER_DIGITS) {
+        return false;
+    }
+    (void)snprintf(text, sizeof(text), "%.*e", JSON_NUMBER_DIGITS - 1, value);
+    mark = strchr(text, 'e');
+    assert(mark != NULL);
+    for (const char *p = text; p < mark; p++) {
+        if (*p < '0' || *p > '9') {
+            continue; /* the point, whatever the locale writes for it */
+        }
+        if (*p != (at < decimal->count ? decimal->digits[at] : '0')) {
+            return false;
+        }
+        at++;
+    }
+    exponent = 0;
+    for (const char *p = mark + 2; *p != '\0'; p++) {
+        exponent = exponent * 10 + (*p - '0');
+    }
+    exponent = mark[1] == '-' ? -exponent : exponent;
+    return exponent == decimal->exponent + (int64_t)decimal->count - 1;
+}
+
+qp_json_exact qp_json_double(qp_json_node node, double *ret_value)
+{
+    json_number_parts parts;
+    json_number_decimal decimal;
+    char text[JSON_NUMBER_TEXT_SIZE];
+    qp_json_exact exact = QP_JSON_EXACT;
+    double value = 0.0;
+
+    if (qp_json_kind_of(node) != QP_JSON_NUMBER) {
+        return QP_JSON_NO_NUMBER;
+    }
+    parts = json_number_split(qp_json_raw(node));
+    json_number_reduce(&parts, &decimal);
+    if (decimal.count != 0) {
+        /* Without a point there is nothing for the locale to change. */
+        (void)snprintf(text, sizeof(text), "%se%" PRId64, decimal.digits, decimal.exponent);
+        value = strtod(text, NULL);
+        if (isinf(value)) {
+            exact = QP_JSON_RANGE;
+        } else if (!json_number_is(value, &decimal)) {
+            exact = QP_JSON_ROUNDED;
+        }
+    }
+    *ret_value = parts.minus ? -value : value;
+    return exact;
+}
+
+bool qp_double_text(double value, char ret_text[QP_DOUBLE_TEXT_SIZE])
+{
+    char text[QP_DOUBLE_TEXT_SIZE];
+    size_t n = 0;
+
+    if (!isfinite(value)) {
+        return false;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+    /* A locale may write its point in another way, and in several bytes. */
+    for (const char *p = text; *p != '\0'; p++) {
+        bool plain = (*p >= '0' && *p <= '9') || *p == '-' || *p == '+' || *p == 'e';
+        if (plain) {
+            ret_text[n++] = *p;
+        } else if (n == 0 || ret_text[n - 1] != '.') {
+            ret_text[n++] = '.';
+        }
+    }
+    ret_text[n] = '\0';
+    return true;
+}

@@ -1,0 +1,209 @@
+/* The JSON writer. Only quotes, backslashes and control characters are escaped; all other UTF-8
+ * goes out as it came. */
+#include "base/jsonw.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/json_scan.h"
+#include "base/str.h"
+
+void qp_jsonw_begin(qp_jsonw *writer, qp_buf *buf)
+{
+    memset(writer, 0, sizeof(*writer));
+    writer->buf = buf;
+}
+
+quipu_status qp_jsonw_end(const qp_jsonw *writer)
+{
+    quipu_status status = qp_buf_status(writer->buf);
+
+    assert(status != QUIPU_OK || (writer->depth == 0 && writer->comma));
+    return status;
+}
+
+static bool jsonw_in_object(const qp_jsonw *writer)
+{
+    uint32_t level = writer->depth - 1;
+
+    return writer->depth != 0 && (writer->objects[level / 64] >> (level % 64) & 1) != 0;
+}
+
+/* What goes before any value; false when an error has stuck. */
+static bool jsonw_value(qp_jsonw *writer)
+{
+    if (qp_buf_status(writer->buf) != QUIPU_OK) {
+        return false;
+    }
+    assert(jsonw_in_object(writer) == writer->keyed);
+    assert(writer->depth != 0 || !writer->comma);
+    if (writer->comma && !writer->keyed) {
+        qp_buf_putc(writer->buf, ',');
+    }
+    writer->comma = true;
+    writer->keyed = false;
+    return true;
+}
+
+static void jsonw_open(qp_jsonw *writer, char bracket, bool object)
+{
+    uint32_t level = writer->depth;
+    uint64_t bit = UINT64_C(1) << (level % 64);
+
+    if (!jsonw_value(writer)) {
+        return;
+    }
+    if (level == QP_JSON_DEPTH_MAX) {
+        qp_buf_fail(writer->buf, QUIPU_LIMIT);
+        return;
+    }
+    writer->objects[level / 64] &= ~bit;
+    writer->objects[level / 64] |= object ? bit : 0;
+    writer->depth++;
+    writer->comma = false;
+    qp_buf_putc(writer->buf, bracket);
+}
+
+static void jsonw_close(qp_jsonw *writer, char bracket, bool object)
+{
+    if (qp_buf_status(writer->buf) != QUIPU_OK) {
+        return;
+    }
+    assert(writer->depth != 0 && !writer->keyed && jsonw_in_object(writer) == object);
+    (void)object;
+    writer->depth--;
+    writer->comma = true;
+    qp_buf_putc(writer->buf, bracket);
+}
+
+void qp_jsonw_object(qp_jsonw *writer)
+{
+    jsonw_open(writer, '{', true);
+}
+
+void qp_jsonw_object_end(qp_jsonw *writer)
+{
+    jsonw_close(writer, '}', true);
+}
+
+void qp_jsonw_array(qp_jsonw *writer)
+{
+    jsonw_open(writer, '[', false);
+}
+
+void qp_jsonw_array_end(qp_jsonw *writer)
+{
+    jsonw_close(writer, ']', false);
+}
+
+static void jsonw_escape(qp_buf *buf, unsigned char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    static const char letters[32] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+    char letter = c < 32 ? letters[c] : (char)c;
+    char text[6] = {'\\', letter, '0', '0', digits[c >> 4], digits[c & 15]};
+
+    if (letter == 0) {
+        text[1] = 'u';
+        qp_buf_put(buf, (quipu_str){text, 6});
+        return;
+    }
+    qp_buf_put(buf, (quipu_str){text, 2});
+}
+
+static void jsonw_quoted(qp_buf *buf, quipu_str text)
+{
+    const unsigned char *p = (const unsigned char *)(text.p != NULL ? text.p : "");
+    const unsigned char *end = p + text.n;
+    const unsigned char *plain;
+
+    if (!qp_utf8_valid(text)) {
+        qp_buf_fail(buf, QUIPU_INVALID);
+        return;
+    }
+    qp_buf_putc(buf, '"');
+    while (p < end) {
+        plain = qp_json_plain(p, end);
+        qp_buf_put(buf, (quipu_str){(const char *)p, (size_t)(plain - p)});
+        p = plain;
+        if (p < end) {
+            jsonw_escape(buf, *p++);
+        }
+    }
+    qp_buf_putc(buf, '"');
+}
+
+/* What goes before a key; false when an error has stuck. */
+static bool jsonw_member(qp_jsonw *writer)
+{
+    if (qp_buf_status(writer->buf) != QUIPU_OK) {
+        return false;
+    }
+    assert(jsonw_in_object(writer) && !writer->keyed);
+    if (writer->comma) {
+        qp_buf_putc(writer->buf, ',');
+    }
+    writer->keyed = true;
+    return true;
+}
+
+void qp_jsonw_key(qp_jsonw *writer, quipu_str key)
+{
+    if (jsonw_member(writer)) {
+        jsonw_quoted(writer->buf, key);
+        qp_buf_putc(writer->buf, ':');
+    }
+}
+
+void qp_jsonw_raw_key(qp_jsonw *writer, quipu_str json)
+{
+    assert(json.n >= 2 && json.p[0] == '"' && json.p[json.n - 1] == '"');
+    if (jsonw_member(writer)) {
+        qp_buf_put(writer->buf, json);
+        qp_buf_putc(writer->buf, ':');
+    }
+}
+
+void qp_jsonw_str(qp_jsonw *writer, quipu_str text)
+{
+    if (jsonw_value(writer)) {
+        jsonw_quoted(writer->buf, text);
+    }
+}
+
+void qp_jsonw_raw(qp_jsonw *writer, quipu_str json)
+{
+    assert(json.n != 0);
+    if (jsonw_value(writer)) {
+        qp_buf_put(writer->buf, json);
+    }
+}
+
+void qp_jsonw_i64(qp_jsonw *writer, int64_t value)
+{
+    if (jsonw_value(writer)) {
+        qp_buf_i64(writer->buf, value);
+    }
+}
+
+void qp_jsonw_double(qp_jsonw *writer, double value)
+{
+    char text[QP_DOUBLE_TEXT_SIZE];
+
+    if (!qp_double_text(value, text)) {
+        qp_buf_fail(writer->buf, QUIPU_INVALID);
+        return;
+    }
+    qp_jsonw_raw(writer, quipu_cstr(text));
+}
+
+void qp_jsonw_bool(qp_jsonw *writer, bool value)
+{
+    qp_jsonw_raw(writer, value ? QUIPU_STR("true") : QUIPU_STR("false"));
+}
+
+void qp_jsonw_null(qp_jsonw *writer)
+{
+    qp_jsonw_raw(writer, QUIPU_STR("null"));
+}
