@@ -6,6 +6,8 @@
 
 #include <ent/ent.h>
 
+#include "base/buf.h"
+
 /* A value on its way to or from the engine. Text and bytes are borrowed: for a bind until the
  * statement is reset, for a read until the next step. */
 typedef enum qp_value_kind {
@@ -17,7 +19,8 @@ typedef enum qp_value_kind {
     QP_BYTES,
     QP_TIME,
     QP_UUID,
-    QP_LIST /* bind only: the operand of IN; `list` describes it */
+    QP_LIST, /* bind only: the operand of IN; `list` describes it */
+    QP_WORDS /* bind only: `text` is the operand of a full-text match, in the user's words */
 } qp_value_kind;
 
 typedef struct qp_list_operand {
@@ -88,20 +91,30 @@ typedef struct qp_file_shape {
 
 typedef struct qp_statement qp_statement; /* the engine's */
 
+/* A transaction that takes its snapshot with the first statement: what a read of several statements
+ * needs. ENT_READ takes it at once. */
+#define QP_TX_DEFERRED ((ent_tx_kind)0)
+
 typedef struct qp_engine {
     uint32_t version; /* 1; functions are only ever appended */
     const char *name; /* "sqlite" */
 
     void (*close)(void *conn);
 
-    /* `?1`-style placeholders in SQLite, `$1` in PostgreSQL: ent asks for the text. */
-    const char *placeholder; /* "?" or "$" */
+    /* What stands before a parameter's number in SQL: "?" in SQLite, "$" in PostgreSQL. */
+    const char *parameter;
+    /* A cluster's key is also kept as one integer column `id`, owner << 32 | seq (cluster.h). */
+    bool packs_clusters;
 
     quipu_status (*prepare)(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
     void (*finalize)(qp_statement *statement);
     quipu_status (*bind)(qp_statement *statement, const qp_value *values, size_t n,
                          quipu_error *reterr);
-    /* Step once. On a row, decode `n` columns as the kinds ask (a NULL column gives QP_NULL). */
+    /* Step once. On a row, decode `n` columns as the kinds ask (a NULL column gives QP_NULL; a value
+     * that cannot be read as asked comes with the kind it is stored as, for the caller to refuse).
+     * A broken constraint fills status, rule ("unique", "required", "reference", "range", "check"),
+     * `entity` with the table and `message` with the columns, separated by ","; the runtime turns
+     * these into the schema's words. Everything else gets a whole sentence. */
     quipu_status (*step)(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                          bool *ret_row, quipu_error *reterr);
     void (*reset)(qp_statement *statement);
@@ -109,14 +122,18 @@ typedef struct qp_engine {
     int64_t (*changes)(void *conn);  /* rows that the last statement changed */
     int64_t (*last_key)(void *conn); /* integer key given out by the last insert */
 
-    /* depth 0 is the transaction itself, deeper ones are savepoints */
+    /* depth 0 is the transaction itself, deeper ones are savepoints; kind may be QP_TX_DEFERRED */
     quipu_status (*begin)(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
     quipu_status (*commit)(void *conn, int depth, quipu_error *reterr);
     void (*rollback)(void *conn, int depth);
     bool (*in_transaction)(void *conn); /* false after the engine rolled back by itself */
 
-    /* Append to `sql` the condition that `column` is in the list bound at placeholder `number`. */
-    const char *in_list_format; /* printf: column, number */
+    /* Dialect. Append to `sql`: that `column` (a bare name) is in the list bound at `number`; `column`
+     * plus the integer bound there, NULL counting as 0, refused outside min..max with rule "range";
+     * that the row's integer key `column` is found in `table`'s full-text index by the bound words. */
+    void (*put_in)(qp_buf *sql, const char *column, unsigned number, bool negated);
+    void (*put_add)(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
+    void (*put_match)(qp_buf *sql, const char *column, const char *table, unsigned number);
 
     /* migration */
     bool (*is_read_only)(void *conn);

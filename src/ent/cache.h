@@ -1,0 +1,57 @@
+/* The statement cache of a connection: prepared statements by entity and shape, the least recently
+ * used one leaving first. A statement that an iterator holds is neither reused nor evicted. */
+#ifndef QP_ENT_CACHE_H
+#define QP_ENT_CACHE_H
+
+#include <ent/ent.h>
+
+#include "ent/engine.h"
+
+#define ENT_CACHE_SLOTS 128
+#define QP_CACHE_BUCKETS 256 /* a power of two */
+
+typedef struct qp_cached {
+    struct qp_cached *next; /* in its bucket */
+    qp_statement *statement;
+    const ent_entity *entity;
+    uint64_t hash;
+    uint64_t used; /* the cache's tick of the last use */
+    char *sql;     /* NUL-terminated; the shape's bytes follow it */
+    const char *shape;
+    size_t shape_n;
+    bool busy;
+    bool fresh;        /* prepared by the current use: the trace hook wants to know */
+    uint8_t columns;   /* of its rows */
+    uint64_t rows;     /* of the current use */
+    int64_t start_ns;  /* of the current use, when traced */
+    quipu_arena keep;  /* values that must outlive the call: an iterator's */
+    uint8_t kinds[ENT_FIELDS_MAX];
+} qp_cached;
+
+typedef struct qp_cache {
+    qp_cached *buckets[QP_CACHE_BUCKETS];
+    size_t count;
+    uint64_t tick;
+} qp_cache;
+
+/* The statement of db->plan, from the cache or prepared anew; it is busy until it is released. */
+quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *reterr);
+
+/* Bind db->plan's values. With `keep`, texts and lists are copied: the caller's may go away while the
+ * statement still runs. */
+quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_error *reterr);
+
+/* Step; on a row *ret_row is true and `values` holds the columns. */
+quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,
+                            quipu_error *reterr);
+
+/* End the current execution, leaving the statement with its holder. */
+void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status);
+
+/* End the use of a statement. NULL is fine. */
+void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status);
+
+/* Drop every statement that is not in use: after the schema changed, or at the end. */
+void qp_cache_clear(ent_db *db);
+
+#endif

@@ -1,0 +1,51 @@
+/* The inside of a connection: the engine behind it, open transactions, the statement cache and the
+ * scratch memory that every call shares. */
+#ifndef QP_ENT_DB_H
+#define QP_ENT_DB_H
+
+#include <ent/ent.h>
+
+#include "ent/cache.h"
+#include "ent/engine.h"
+#include "ent/plan.h"
+
+/* Row scratch above this size is given back after the call, so that one huge read pins nothing. */
+#define QP_ROWS_KEPT_MAX ((size_t)1 << 20)
+
+struct ent_db {
+    const qp_engine *engine;
+    void *conn;
+    bool read_only;
+    int depth;           /* open transactions and savepoints */
+    ent_tx_kind kind;    /* of the outermost */
+    quipu_status broken; /* why the engine rolled the open transaction back by itself, or OK */
+    ent_stats stats;
+    ent_trace_fn trace;
+    void *trace_ctx;
+    qp_cache cache;
+    qp_plan plan;
+    quipu_arena scratch; /* for one call */
+    char *rows;          /* rows of one level while they are read */
+    size_t rows_capacity;
+};
+
+/* Wrap an engine's connection. On failure the caller still owns `conn`. */
+quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_db **ret_db,
+                       quipu_error *reterr);
+
+/* At the start of every public call: is the handle fit for reading, or for writing? Frees what the
+ * last call left in the scratch memory. */
+quipu_status qp_db_enter_read(ent_db *db, quipu_error *reterr);
+quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr);
+
+/* After a failed statement: notice when the engine has rolled the transaction back by itself. */
+quipu_status qp_db_failed(ent_db *db, quipu_status status);
+
+/* Count one executed statement and tell the trace hook. `start_ns` is what qp_db_clock() gave. */
+void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows, bool cached,
+                    quipu_status status);
+
+/* The time, when somebody traces; else 0. */
+int64_t qp_db_clock(const ent_db *db);
+
+#endif

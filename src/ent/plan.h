@@ -1,0 +1,114 @@
+/* A statement in the making. One walk over a query literal gives two products: the shape, a short
+ * byte string that says which SQL is wanted (operation, fields, operators, nesting; no values), and
+ * the values to bind. The shape is the key of the statement cache, so that a repeated query builds no
+ * SQL text; only a miss turns the shape into SQL (sql.c). */
+#ifndef QP_ENT_PLAN_H
+#define QP_ENT_PLAN_H
+
+#include <ent/ent.h>
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "ent/engine.h"
+
+#define QP_SHAPE_SIZE_MAX ((size_t)64 * 1024) /* above what ENT_CONDITIONS_MAX and _NEST_MAX allow */
+#define QP_BINDS_MAX 4096                     /* the same for values */
+
+/* The first byte of a shape. */
+typedef enum qp_operation {
+    QP_OP_SELECT = 1, /* where, order, after, limit marks */
+    QP_OP_COUNT,      /* where */
+    QP_OP_EXISTS,     /* where */
+    QP_OP_GET,        /* index number + 1 */
+    QP_OP_INSERT,     /* whether the engine gives out the key */
+    QP_OP_UPSERT,     /* the same, index number + 1, then one byte a field: set on conflict? */
+    QP_OP_UPDATE,     /* one pair a changed field, QP_MARK_END, where */
+    QP_OP_UPDATE_ONE, /* the same, returning the row */
+    QP_OP_DELETE      /* where */
+} qp_operation;
+
+/* Marks inside a shape. Field numbers are below ENT_FIELDS_MAX, so marks lie above. */
+typedef enum qp_mark {
+    QP_MARK_ANY = 200, /* a group opens: members follow, each ended by QP_MARK_NEXT */
+    QP_MARK_ALL,
+    QP_MARK_NONE,
+    QP_MARK_NEXT,
+    QP_MARK_CLOSE,
+    QP_MARK_MATCH,
+    QP_MARK_ID_IS,      /* cluster: the packed key is the value */
+    QP_MARK_ID_BETWEEN, /* cluster: the packed key lies between two values */
+    QP_MARK_ID,         /* cluster: the packed key as an order term */
+    QP_MARK_ORDER,      /* pairs (field or QP_MARK_ID, direction) until QP_MARK_END */
+    QP_MARK_AFTER,      /* one byte an order term: whether its value is NULL */
+    QP_MARK_LIMIT,
+    QP_MARK_OFFSET,
+    QP_MARK_END
+} qp_mark;
+
+/* One set of fields of an entity. */
+typedef struct qp_fields {
+    uint64_t bits[2];
+} qp_fields;
+
+QP_INLINE void qp_fields_add(qp_fields *set, size_t field)
+{
+    set->bits[field >> 6] |= UINT64_C(1) << (field & 63);
+}
+
+QP_INLINE bool qp_fields_has(const qp_fields *set, size_t field)
+{
+    return (set->bits[field >> 6] >> (field & 63) & 1) != 0;
+}
+
+typedef struct qp_plan {
+    const ent_entity *entity;
+    qp_buf shape;
+    qp_value *binds;
+    size_t bind_count;
+    size_t bind_capacity;
+    quipu_arena *scratch; /* holds list operands and computed texts until the statement is done */
+    size_t conditions;    /* so far, all nesting counted */
+    qp_fields pinned;     /* fields that the outermost level ties to one value */
+    bool packs;           /* the engine packs clusters and this entity is one */
+    int64_t pinned_owner; /* of a cluster, when the outermost level ties it */
+} qp_plan;
+
+void qp_plan_init(qp_plan *plan, quipu_arena *scratch);
+void qp_plan_free(qp_plan *plan);
+
+/* Start over for a statement on `entity`. */
+void qp_plan_begin(qp_plan *plan, const ent_entity *entity, bool packs_clusters,
+                   qp_operation operation);
+
+QP_INLINE void qp_plan_mark(qp_plan *plan, unsigned mark)
+{
+    qp_buf_putc(&plan->shape, (char)(unsigned char)mark);
+}
+
+/* Add a value; a failure sticks in plan->shape's status. */
+void qp_plan_bind(qp_plan *plan, const qp_value *value);
+void qp_plan_bind_int(qp_plan *plan, int64_t value);
+
+/* QUIPU_OK, or why the plan is not whole, with a message. */
+quipu_status qp_plan_status(const qp_plan *plan, quipu_error *reterr);
+
+/* Whether the outermost conditions tie every field of the key or of a unique index: at most one row
+ * can meet them. */
+bool qp_plan_pins_one(const qp_plan *plan);
+
+/* Walk an X_where (NULL is fine). The plan's `conditions` tells afterwards whether there were any. */
+quipu_status qp_where_walk(qp_plan *plan, const void *where, quipu_error *reterr);
+
+/* One condition `field = value`, at the outermost level. */
+void qp_where_equal(qp_plan *plan, size_t field, const qp_value *value);
+
+/* Walk the head of an X_query (order, after, limit, offset); `limit` replaces the query's when it
+ * is not 0. */
+quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
+                           quipu_error *reterr);
+
+/* Turn a shape into SQL, and count the columns that its rows have. */
+quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, quipu_str shape,
+                          qp_buf *sql, size_t *ret_columns, quipu_error *reterr);
+
+#endif

@@ -1,0 +1,45 @@
+/* The connection of the embedded engine, as its files see it. */
+#ifndef QP_ENT_SQLITE_OPEN_H
+#define QP_ENT_SQLITE_OPEN_H
+
+#include <sqlite3.h>
+
+#include "ent/engine.h"
+
+#define QP_SQLITE_PATH_MAX 4096
+
+typedef struct qp_sqlite {
+    sqlite3 *db;
+    char *path;         /* as the caller gave it; ":memory:" for a store in memory */
+    bool read_only;
+    int32_t busy_ms;
+    int64_t busy_until; /* deadline of the wait under way, by qp_clock_ns() */
+    char refused[64];   /* column whose addition was refused by the statement under way, or "" */
+    sqlite3_stmt *begin_write; /* prepared on first use */
+    sqlite3_stmt *begin_read;
+    sqlite3_stmt *begin_deferred;
+    sqlite3_stmt *snapshot;
+    sqlite3_stmt *commit;
+    sqlite3_stmt *rollback;
+} qp_sqlite;
+
+extern const qp_engine qp_sqlite_engine;
+
+/* error.c: turn SQLite's last failure on this connection into our words. `doing` starts the
+ * sentence: "cannot read". */
+quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_error *reterr);
+
+/* The status that a result code means, without a message. */
+quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc);
+
+/* open.c: wait a little for another writer; false when the deadline of this wait has passed. */
+bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns);
+
+/* Run SQL without values, several statements allowed; rows are ignored. */
+quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr);
+
+/* value_list.c, value_add.c: what every connection needs before its first statement. */
+int qp_sqlite_register_list(qp_sqlite *conn);
+int qp_sqlite_register_add(qp_sqlite *conn);
+
+#endif
