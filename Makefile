@@ -22,7 +22,8 @@ run: release
 
 release:
 	@tools/deps.sh run
-	@mkdir -p build && cmake --preset release >build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@mkdir -p build
+	@cmake --preset release >build/release.log 2>&1 || { cat build/release.log; exit 1; }
 	@cmake --build --preset release
 
 test:

@@ -7,7 +7,7 @@ pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
 find_program(QUIPU_PYTHON NAMES python3 REQUIRED)
 
-set(quipu_test_timeout_s 600)
+set(quipu_test_timeout_s 300)
 
 # quipu_test_objects(folder ret): the object expressions that tests of this folder link.
 function(quipu_test_objects folder ret)

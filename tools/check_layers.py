@@ -52,7 +52,7 @@ def check_include(report, path, line, quote, name, layers):
     room, _, rest = name.partition("/")
     if name == "sqlite3.h":
         if not str(path).startswith(SQLITE_HOMES):
-            report.bad(path, line, f"sqlite3.h belongs to {', '.join(SQLITE_HOMES)}only")
+            report.bad(path, line, f"sqlite3.h stays in {', '.join(SQLITE_HOMES)}")
         return
     if path.parts[0] == "src" and quote == '"' and (not rest or ".." in name or room not in layers):
         report.bad(path, line, f'"{name}": write the include as "room/file.h"')

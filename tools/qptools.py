@@ -9,6 +9,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SKIP = 77  # the exit code CTest and tools/test.py know as "skipped"
+IGNORED = {"build", ".git"}
 C_FOLDERS = ("include", "src", "entgen", "apps", "examples", "tests", "bench")
 
 
@@ -19,21 +20,24 @@ def parser(description):
     return result
 
 
+def tracked(root):
+    """What git tracks, or None where git is absent or refuses."""
+    command = ["git", "-C", str(root), "ls-files", "-z"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return [p for p in result.stdout.split("\0") if p] if result.returncode == 0 else None
+
+
 def files(root, patterns=("*",), folders=("",)):
     """Our files under the folders: those git tracks, or all but build/ where there is no git."""
     root = root.resolve()
-    if (root / ".git").exists():
-        listed = subprocess.run(
-            ["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=True
-        ).stdout.split("\0")
-        paths = [pathlib.PurePosixPath(p) for p in listed if p and (root / p).is_file()]
-    else:
-        paths = [
-            pathlib.PurePosixPath(p.relative_to(root).as_posix())
-            for p in root.rglob("*")
-            if p.is_file()
-        ]
-        paths = [p for p in paths if p.parts[0] != "build" and "__pycache__" not in p.parts]
+    listed = tracked(root) if (root / ".git").exists() else None
+    if listed is None:
+        listed = [p.relative_to(root).as_posix() for p in root.rglob("*")]
+    paths = [pathlib.PurePosixPath(p) for p in listed if (root / p).is_file()]
+    paths = [p for p in paths if not IGNORED & set(p.parts[:1]) and "__pycache__" not in p.parts]
     wanted = [f for f in folders if f]
     return sorted(
         p

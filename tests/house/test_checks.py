@@ -327,6 +327,24 @@ class Generated(Tree):
         self.fails("generated", "src/gen is stale", args=("--entgen", "bin/entgen"))
 
 
+class Tidy(unittest.TestCase):
+    """The tool itself belongs to make check; what is dropped of its output is ours."""
+
+    def test_only_missing_includes_are_dropped(self):
+        sys.path.insert(0, str(ROOT / "tools"))
+        import check_tidy
+
+        output = (
+            "/a.c:1:1: error: no header providing \"x\" [misc-include-cleaner]\n    1 | x\n"
+            "/a.c:2:1: error: included header y.h is not used [misc-include-cleaner]\n    2 | y\n"
+            "/a.c:3:1: error: leak [clang-analyzer-unix.Malloc]\n/a.c:2:1: note: taken here\n"
+        )
+        found = check_tidy.findings(output)
+        self.assertEqual(len(found), 2)
+        self.assertIn("y.h is not used", found[0])
+        self.assertIn("note: taken here", found[1])
+
+
 class Help(unittest.TestCase):
     def test_every_check_explains_itself(self):
         for tool in sorted((ROOT / "tools").glob("check_*.py")):
