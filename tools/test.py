@@ -131,6 +131,8 @@ def suite(name, preset, ctest_args=(), targets=(), jobs=JOBS):
         read_junit(stage, report)
         if code != 0 and not stage.failed:
             stage.failed.append("ctest failed")
+        if stage.passed == 0 and not stage.failed:
+            stage.failed.append("no test ran")  # a mistyped label must not look green
     return stage.end()
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The front door: tools/run.sh runs the job in a fresh folder, .ci/run forbids skips where it can."""
+"""The front door: tools/run.sh runs the job in a fresh folder, .ci/run forbids skips if it can."""
 
 import os
 import pathlib
