@@ -44,49 +44,6 @@ typedef struct qp_value {
     } as;
 } qp_value;
 
-/* ---- what a file holds, as inspection finds it and as migration wants it ------------------------ */
-
-typedef struct qp_column {
-    const char *name;
-    const char *declared;     /* type as written in the file */
-    const char *default_text; /* or NULL */
-    uint8_t type_class;       /* engine's class of the type (SQLite: affinity letter) */
-    bool not_null;
-    uint8_t key_position; /* 0: not in the primary key; else from 1 */
-} qp_column;
-
-typedef struct qp_index_shape {
-    const char *name;
-    const char *const *columns; /* NULL entries are expressions */
-    size_t column_count;
-    uint32_t desc; /* bit i */
-    bool unique;
-    bool partial;
-    bool implied; /* made by a UNIQUE or PRIMARY KEY clause */
-} qp_index_shape;
-
-typedef struct qp_reference {
-    const char *column;
-    const char *table;
-    const char *on_delete; /* "CASCADE", "SET NULL", "NO ACTION"... */
-} qp_reference;
-
-typedef struct qp_table_shape {
-    const char *name;
-    const char *sql; /* as the file has it, or NULL */
-    const qp_column *columns;
-    size_t column_count;
-    const qp_index_shape *indexes;
-    size_t index_count;
-    const qp_reference *references;
-    size_t reference_count;
-} qp_table_shape;
-
-typedef struct qp_file_shape {
-    const qp_table_shape *tables;
-    size_t table_count;
-} qp_file_shape;
-
 /* ---- the table of functions --------------------------------------------------------------------- */
 
 typedef struct qp_statement qp_statement; /* the engine's */
@@ -138,19 +95,7 @@ typedef struct qp_engine {
     /* migration */
     bool (*is_read_only)(void *conn);
     quipu_status (*execute)(void *conn, quipu_str sql, quipu_error *reterr); /* DDL, several allowed */
-    quipu_status (*inspect)(void *conn, quipu_arena *arena, qp_file_shape *ret,
-                            quipu_error *reterr);
-    quipu_status (*application_id)(void *conn, uint32_t *ret, quipu_error *reterr);
-    quipu_status (*set_application_id)(void *conn, uint32_t id, quipu_error *reterr);
-    /* Copy the committed state to a file beside ours named after `label`; keep the newest `keep`. */
-    quipu_status (*backup)(void *conn, const char *label, uint32_t keep, char *ret_path,
-                           size_t size, quipu_error *reterr);
-    /* Before and after a rebuild: foreign keys off (outside a transaction) and on again. */
-    quipu_status (*enforce_references)(void *conn, bool on, quipu_error *reterr);
-    /* How many rows have dangling references. */
-    quipu_status (*count_dangling)(void *conn, int64_t *ret, quipu_error *reterr);
-    /* A quick check of the whole file. */
-    quipu_status (*check)(void *conn, quipu_error *reterr);
+    const struct qp_migrator *migrator; /* ent/migrate_engine.h; NULL: cannot migrate */
 } qp_engine;
 
 #endif
