@@ -836,14 +836,17 @@ QUIPU_API quipu_status ent_iter_end(ent_iter *iter, quipu_error *reterr);
 }
 #endif
 
-/* Mistakes that C lets pass with a warning become errors in every file that includes this header:
- * an int for a pointer, one struct pointer for another, an undeclared function, a bare value where a
- * condition belongs. */
+/* Mistakes that C lets pass, with a warning at best, become errors in every file that includes this
+ * header: an int for a pointer, one struct pointer for another, an undeclared function, a bare value
+ * where a condition belongs, a label of another enum. */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic error "-Wint-conversion"
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #pragma GCC diagnostic error "-Wimplicit-function-declaration"
 #pragma GCC diagnostic error "-Wmissing-braces"
+#if defined(__clang__) || __GNUC__ >= 10
+#pragma GCC diagnostic error "-Wenum-conversion"
+#endif
 #endif
 
 #endif
