@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/attr.h"
 #include "base/json_scan.h"
 #include "base/str.h"
 
@@ -22,7 +23,8 @@ quipu_status qp_jsonw_end(const qp_jsonw *writer)
     return status;
 }
 
-static bool jsonw_in_object(const qp_jsonw *writer)
+/* Only assertions ask, which a release build leaves out. */
+QP_UNUSED static bool jsonw_in_object(const qp_jsonw *writer)
 {
     uint32_t level = writer->depth - 1;
 

@@ -13,7 +13,7 @@ bool quipu_str_eq(quipu_str a, quipu_str b)
     if (a.n != b.n || (a.p == NULL) != (b.p == NULL)) {
         return false;
     }
-    return a.n == 0 || memcmp(a.p, b.p, a.n) == 0;
+    return a.p == NULL || a.n == 0 || memcmp(a.p, b.p, a.n) == 0;
 }
 
 int qp_str_cmp(quipu_str a, quipu_str b)
