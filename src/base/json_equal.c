@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/str.h"
 
 #define JSON_EQUAL_FEW 8 /* objects up to this size are compared in place */
 
