@@ -7,7 +7,8 @@
 
 #include "base/buf.h"
 
-/* ---- what a file holds, as inspection finds it -------------------------------------------------- */
+/* ---- what a file holds, as inspection finds it --------------------------------------------------
+ */
 
 typedef struct qp_column {
     const char *name;
@@ -62,7 +63,8 @@ typedef struct qp_file_shape {
     size_t table_count;
 } qp_file_shape;
 
-/* ---- schema changes as text --------------------------------------------------------------------- */
+/* ---- schema changes as text ---------------------------------------------------------------------
+ */
 
 typedef enum qp_ddl_kind {
     QP_DDL_TABLE = 1, /* create the table, as `name` unless NULL, with `extra` columns */
@@ -108,13 +110,14 @@ typedef struct qp_migrator {
 
     /* Copy the committed state to a file beside ours, named after `label` and the time; "" when the
      * store is not in a file. The caller may hold the write lock. */
-    quipu_status (*backup)(void *conn, const char *label, quipu_time now, char *ret_path, size_t size,
-                           quipu_error *reterr);
+    quipu_status (*backup)(void *conn, const char *label, quipu_time now, char *ret_path,
+                           size_t size, quipu_error *reterr);
     /* After the migration: keep the newest `keep` backups of this file, or, when `keep` is 0, only
      * take this one away again. */
     void (*backup_end)(void *conn, const char *path, uint32_t keep);
 
-    /* References enforced or not; to be called outside of a transaction. Verified by reading back. */
+    /* References enforced or not; to be called outside of a transaction. Verified by reading back.
+     */
     quipu_status (*enforce_references)(void *conn, bool on, quipu_error *reterr);
     /* How many rows have dangling references. */
     quipu_status (*count_dangling)(void *conn, int64_t *ret, quipu_error *reterr);

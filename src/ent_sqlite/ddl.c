@@ -1,0 +1,597 @@
+/* DDL text for SQLite from descriptors: tables, columns, indexes, full-text tables with their
+ * triggers, and the statements of a rebuild. */
+#include "ent_sqlite/ddl.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ent/diff.h"
+
+/* Text with its quote doubled. */
+static void ddl_put_doubled(qp_buf *out, const char *text, char quote)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == quote) {
+            qp_buf_putc(out, quote);
+        }
+        qp_buf_putc(out, *text);
+    }
+}
+
+void qp_sqlite_put_name(qp_buf *out, const char *name)
+{
+    qp_buf_putc(out, '"');
+    ddl_put_doubled(out, name, '"');
+    qp_buf_putc(out, '"');
+}
+
+void qp_sqlite_put_text(qp_buf *out, const char *text)
+{
+    qp_buf_putc(out, '\'');
+    ddl_put_doubled(out, text, '\'');
+    qp_buf_putc(out, '\'');
+}
+
+/* The name of something that belongs to a table: "notes" and "_search" give "notes_search". */
+static void ddl_put_suffixed(qp_buf *out, const char *table, const char *suffix)
+{
+    qp_buf_putc(out, '"');
+    ddl_put_doubled(out, table, '"');
+    qp_buf_puts(out, suffix);
+    qp_buf_putc(out, '"');
+}
+
+static const char *ddl_type(const ent_field *field)
+{
+    switch ((ent_type)field->type) {
+    case ENT_INT:
+        return "integer";
+    case ENT_FLOAT:
+        return "real";
+    case ENT_BOOL:
+        return "bool";
+    case ENT_BYTES:
+        return "blob";
+    case ENT_TIME:
+        return "datetime";
+    case ENT_UUID:
+        return "uuid";
+    case ENT_TEXT:
+    case ENT_ENUM:
+    case ENT_JSON: /* not `json`: its numeric affinity would rewrite 1e3 */
+        break;
+    }
+    return "text";
+}
+
+/* A number that SQLite reads back bit for bit, whatever the locale's decimal point is. */
+static void ddl_put_float(qp_buf *out, double value)
+{
+    char text[40];
+    bool real = false;
+
+    (void)snprintf(text, sizeof(text), "%.17g", value);
+    for (const char *p = text; *p != '\0'; p++) {
+        if (strchr("0123456789+-", *p) != NULL) {
+            qp_buf_putc(out, *p);
+        } else if (*p == 'e') {
+            qp_buf_putc(out, 'e');
+            real = true;
+        } else if (!real) {
+            qp_buf_putc(out, '.'); /* one or several bytes of a decimal point */
+            real = true;
+        }
+    }
+    if (!real) {
+        qp_buf_puts(out, ".0");
+    }
+}
+
+static void ddl_put_literal(qp_buf *out, const ent_field *field)
+{
+    switch ((ent_type)field->type) {
+    case ENT_INT:
+    case ENT_BOOL:
+        qp_buf_i64(out, field->default_int);
+        return;
+    case ENT_FLOAT:
+        ddl_put_float(out, field->default_float);
+        return;
+    default:
+        qp_sqlite_put_text(out, field->default_text != NULL ? field->default_text : "");
+        return;
+    }
+}
+
+/* `name type [NOT NULL] [DEFAULT (x)]`, the same in CREATE TABLE and ADD COLUMN. `now` gives the
+ * rows that exist a value for a field whose default is the time; NULL in CREATE TABLE. */
+static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)
+{
+    char text[QUIPU_TIME_TEXT_SIZE];
+    bool backfilled = now != NULL && (field->flags & ENT_F_RANDOM) != 0;
+
+    qp_sqlite_put_name(out, field->column);
+    qp_buf_putc(out, ' ');
+    qp_buf_puts(out, ddl_type(field));
+    if ((field->flags & ENT_F_NULLABLE) == 0 && !backfilled) {
+        qp_buf_puts(out, " NOT NULL");
+    }
+    if ((field->flags & ENT_F_AUTO) != 0) {
+        qp_buf_puts(out, " PRIMARY KEY AUTOINCREMENT");
+    }
+    if ((field->flags & ENT_F_DEFAULT) != 0) {
+        qp_buf_puts(out, " DEFAULT (");
+        ddl_put_literal(out, field);
+        qp_buf_putc(out, ')');
+    } else if (now != NULL && (field->flags & ENT_F_NOW) != 0) {
+        if (quipu_time_format(*now, text) != QUIPU_OK) {
+            qp_buf_fail(out, QUIPU_INVALID);
+            return;
+        }
+        qp_buf_printf(out, " DEFAULT ('%s')", text);
+    }
+}
+
+/* Whether a type text is plain words, with numbers in parentheses at most: safe to repeat. */
+static bool ddl_type_is_plain(const char *type)
+{
+    int depth = 0;
+
+    for (const char *p = type; *p != '\0'; p++) {
+        char lower = (char)(*p | 0x20);
+        bool digit = *p >= '0' && *p <= '9';
+        if (*p == '(') {
+            depth++;
+        } else if (*p == ')') {
+            depth--;
+        } else if (depth == 0 ? !(digit || *p == '_' || *p == ' ' || (lower >= 'a' && lower <= 'z'))
+                              : !(digit || strchr(" ,+-", *p) != NULL)) {
+            return false;
+        }
+        if (depth < 0 || depth > 1) {
+            return false;
+        }
+    }
+    return depth == 0;
+}
+
+/* A column that we do not know. Without a default it cannot stay NOT NULL: nobody would fill it. */
+static void ddl_put_extra(qp_buf *out, const qp_column *column)
+{
+    qp_sqlite_put_name(out, column->name);
+    if (column->declared != NULL && column->declared[0] != '\0') {
+        qp_buf_putc(out, ' ');
+        if (ddl_type_is_plain(column->declared)) {
+            qp_buf_puts(out, column->declared);
+        } else {
+            qp_sqlite_put_name(out, column->declared);
+        }
+    }
+    if (column->default_text != NULL) {
+        qp_buf_printf(out, "%s DEFAULT (%s)", column->not_null ? " NOT NULL" : "",
+                      column->default_text);
+    }
+}
+
+static void ddl_put_references(qp_buf *out, const ent_edge *edge)
+{
+    static const char *const rules[] = {"", "CASCADE", "RESTRICT", "SET NULL"};
+
+    assert(edge->on_delete >= ENT_CASCADE && edge->on_delete <= ENT_SET_NULL);
+    assert(edge->to->key_count == 1);
+    qp_buf_puts(out, "REFERENCES ");
+    qp_sqlite_put_name(out, edge->to->table);
+    qp_buf_puts(out, " (");
+    qp_sqlite_put_name(out, edge->to->fields[edge->to->key[0]].column);
+    qp_buf_printf(out, ") ON DELETE %s", rules[edge->on_delete]);
+}
+
+static void ddl_put_key(qp_buf *out, const ent_entity *entity)
+{
+    if ((entity->flags & ENT_E_CLUSTER) != 0 ||
+        (entity->fields[entity->key[0]].flags & ENT_F_AUTO) != 0) {
+        return; /* stands with its column */
+    }
+    qp_buf_puts(out, ", PRIMARY KEY (");
+    for (size_t i = 0; i < entity->key_count; i++) {
+        qp_buf_puts(out, i > 0 ? ", " : "");
+        qp_sqlite_put_name(out, entity->fields[entity->key[i]].column);
+    }
+    qp_buf_putc(out, ')');
+}
+
+static void ddl_put_table(qp_buf *out, const ent_entity *entity, const char *table,
+                          const qp_column *extra, size_t extra_count)
+{
+    bool cluster = (entity->flags & ENT_E_CLUSTER) != 0;
+
+    qp_buf_puts(out, "CREATE TABLE ");
+    qp_sqlite_put_name(out, table);
+    qp_buf_puts(out,
+                cluster ? " (\"" QP_SQLITE_CLUSTER_KEY "\" integer NOT NULL PRIMARY KEY, " : " (");
+    for (size_t i = 0; i < entity->field_count; i++) {
+        qp_buf_puts(out, i > 0 ? ", " : "");
+        ddl_put_column(out, &entity->fields[i], NULL);
+    }
+    for (size_t i = 0; i < extra_count; i++) {
+        qp_buf_puts(out, ", ");
+        ddl_put_extra(out, &extra[i]);
+    }
+    ddl_put_key(out, entity);
+    for (size_t i = 0; i < entity->edge_count; i++) {
+        const ent_edge *edge = &entity->edges[i];
+        if (edge->kind != ENT_TO_ONE) {
+            continue;
+        }
+        qp_buf_puts(out, ", CONSTRAINT \"");
+        ddl_put_doubled(out, entity->table, '"');
+        qp_buf_putc(out, '_');
+        ddl_put_doubled(out, edge->to->table, '"');
+        qp_buf_putc(out, '_');
+        ddl_put_doubled(out, edge->name, '"');
+        qp_buf_puts(out, "\" FOREIGN KEY (");
+        qp_sqlite_put_name(out, entity->fields[edge->field].column);
+        qp_buf_puts(out, ") ");
+        ddl_put_references(out, edge);
+    }
+    qp_buf_puts(out, entity->key_count > 1 && !cluster ? ") WITHOUT ROWID" : ")");
+}
+
+quipu_status qp_sqlite_ddl_table(const ent_entity *entity, quipu_str table, qp_buf *out)
+{
+    ddl_put_table(out, entity, table.p != NULL ? table.p : entity->table, NULL, 0);
+    return qp_buf_status(out);
+}
+
+quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *index, quipu_str name,
+                                 qp_buf *out)
+{
+    qp_buf_puts(out, index->unique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ");
+    qp_sqlite_put_name(out, name.p != NULL ? name.p : index->name);
+    qp_buf_puts(out, " ON ");
+    qp_sqlite_put_name(out, entity->table);
+    qp_buf_puts(out, " (");
+    for (size_t i = 0; i < index->count; i++) {
+        qp_buf_puts(out, i > 0 ? ", " : "");
+        qp_sqlite_put_name(out, entity->fields[index->fields[i]].column);
+        qp_buf_puts(out, (index->desc & (1u << i)) != 0 ? " DESC" : "");
+    }
+    qp_buf_putc(out, ')');
+    return qp_buf_status(out);
+}
+
+/* ---- full text ----------------------------------------------------------------------------------
+ */
+
+static const char *ddl_row_key(const ent_entity *entity)
+{
+    return (entity->flags & ENT_E_CLUSTER) != 0 ? QP_SQLITE_CLUSTER_KEY
+                                                : entity->fields[entity->key[0]].column;
+}
+
+static void ddl_put_search_columns(qp_buf *out, const ent_entity *entity, const char *before)
+{
+    for (size_t i = 0; i < entity->search_count; i++) {
+        qp_buf_puts(out, i > 0 ? ", " : "");
+        qp_buf_puts(out, before);
+        qp_sqlite_put_name(out, entity->fields[entity->search_fields[i]].column);
+    }
+}
+
+/* The statement inside a trigger: FTS5 takes a row out of its index by being told what was in it.
+ */
+static void ddl_put_search_move(qp_buf *out, const ent_entity *entity, bool add)
+{
+    qp_buf_puts(out, "INSERT INTO ");
+    ddl_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+    qp_buf_puts(out, " (");
+    if (!add) {
+        ddl_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+        qp_buf_puts(out, ", ");
+    }
+    qp_buf_puts(out, "rowid, ");
+    ddl_put_search_columns(out, entity, "");
+    qp_buf_puts(out, add ? ") VALUES (new." : ") VALUES ('delete', old.");
+    qp_sqlite_put_name(out, ddl_row_key(entity));
+    qp_buf_puts(out, ", ");
+    ddl_put_search_columns(out, entity, add ? "new." : "old.");
+    qp_buf_puts(out, "); ");
+}
+
+static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const char *suffix,
+                                   const char *event)
+{
+    qp_buf_puts(out, ";\nCREATE TRIGGER IF NOT EXISTS ");
+    ddl_put_suffixed(out, entity->table, suffix);
+    qp_buf_printf(out, " AFTER %s ON ", event);
+    qp_sqlite_put_name(out, entity->table);
+    qp_buf_puts(out, " BEGIN ");
+}
+
+quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
+{
+    qp_buf_puts(out, "CREATE VIRTUAL TABLE IF NOT EXISTS ");
+    ddl_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+    qp_buf_puts(out, " USING fts5(");
+    ddl_put_search_columns(out, entity, "");
+    qp_buf_puts(out, ", content=");
+    qp_sqlite_put_text(out, entity->table);
+    qp_buf_puts(out, ", content_rowid=");
+    qp_sqlite_put_text(out, ddl_row_key(entity));
+    qp_buf_putc(out, ')');
+    if ((entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
+        return qp_buf_status(out);
+    }
+    ddl_put_search_trigger(out, entity, "_search_insert", "INSERT");
+    ddl_put_search_move(out, entity, true);
+    qp_buf_puts(out, "END");
+    ddl_put_search_trigger(out, entity, "_search_delete", "DELETE");
+    ddl_put_search_move(out, entity, false);
+    qp_buf_puts(out, "END");
+    ddl_put_search_trigger(out, entity, "_search_update", "UPDATE");
+    ddl_put_search_move(out, entity, false);
+    ddl_put_search_move(out, entity, true);
+    qp_buf_puts(out, "END");
+    return qp_buf_status(out);
+}
+
+static bool ddl_has_search(const ent_entity *entity)
+{
+    return (entity->flags & (ENT_E_SEARCH | ENT_E_SEARCH_MANUAL)) != 0 && entity->search_count > 0;
+}
+
+quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out)
+{
+    if (schema->application_id != 0) {
+        qp_buf_printf(out, "PRAGMA application_id = %d;\n", (int32_t)schema->application_id);
+    }
+    for (size_t i = 0; i < schema->entity_count; i++) {
+        const ent_entity *entity = schema->entities[i];
+        (void)qp_sqlite_ddl_table(entity, (quipu_str){NULL, 0}, out);
+        qp_buf_puts(out, ";\n");
+        for (size_t j = 0; j < entity->index_count; j++) {
+            (void)qp_sqlite_ddl_index(entity, &entity->indexes[j], (quipu_str){NULL, 0}, out);
+            qp_buf_puts(out, ";\n");
+        }
+        if (ddl_has_search(entity)) {
+            (void)qp_sqlite_ddl_search(entity, out);
+            qp_buf_puts(out, ";\n");
+        }
+    }
+    return qp_buf_status(out);
+}
+
+/* ---- changes ------------------------------------------------------------------------------------
+ */
+
+static void ddl_write_column(const qp_ddl *change, qp_buf *out)
+{
+    const ent_edge *edge = qp_entity_reference(change->entity, change->field);
+
+    qp_buf_puts(out, "ALTER TABLE ");
+    qp_sqlite_put_name(out, change->entity->table);
+    qp_buf_puts(out, " ADD COLUMN ");
+    ddl_put_column(out, change->field, &change->now);
+    if (edge != NULL) {
+        qp_buf_putc(out, ' ');
+        ddl_put_references(out, edge);
+    }
+    if ((change->field->flags & ENT_F_RANDOM) != 0) {
+        /* SQLite adds no column with a default that is not constant: fill it now, a version 4 UUID
+         * a row. */
+        qp_buf_puts(out, ";\nUPDATE ");
+        qp_sqlite_put_name(out, change->entity->table);
+        qp_buf_puts(out, " SET ");
+        qp_sqlite_put_name(out, change->field->column);
+        qp_buf_puts(out, " = lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || "
+                         "substr(hex(randomblob(2)), 2) || '-' || substr('89ab', 1 + "
+                         "(random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || "
+                         "hex(randomblob(6)))");
+    }
+}
+
+static void ddl_put_extra_names(qp_buf *out, const qp_ddl *change)
+{
+    for (size_t i = 0; i < change->extra_count; i++) {
+        qp_buf_puts(out, i > 0 ? ", " : "");
+        qp_sqlite_put_name(out, change->extra[i].name);
+    }
+}
+
+static void ddl_write_carry(const qp_ddl *change, qp_buf *out)
+{
+    qp_buf_puts(out, "UPDATE ");
+    qp_sqlite_put_name(out, change->name);
+    qp_buf_puts(out, " SET (");
+    ddl_put_extra_names(out, change);
+    qp_buf_puts(out, ") = (SELECT ");
+    ddl_put_extra_names(out, change);
+    qp_buf_puts(out, " FROM ");
+    qp_sqlite_put_name(out, change->entity->table);
+    qp_buf_puts(out, " WHERE rowid = ?1) WHERE rowid = ?2");
+}
+
+static void ddl_write_replace(const qp_ddl *change, qp_buf *out)
+{
+    const ent_entity *entity = change->entity;
+
+    if ((entity->fields[entity->key[0]].flags & ENT_F_AUTO) != 0) {
+        /* Numbers once given out stay used, also those of rows that are gone. */
+        qp_buf_puts(out, "INSERT INTO sqlite_sequence (name, seq) SELECT ");
+        qp_sqlite_put_text(out, change->name);
+        qp_buf_puts(out, ", 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ");
+        qp_sqlite_put_text(out, change->name);
+        qp_buf_puts(out,
+                    ");\nUPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(s.seq) "
+                    "FROM sqlite_sequence AS s WHERE s.name = ");
+        qp_sqlite_put_text(out, entity->table);
+        qp_buf_puts(out, " COLLATE NOCASE), 0)) WHERE name = ");
+        qp_sqlite_put_text(out, change->name);
+        qp_buf_puts(out, ";\n");
+    }
+    if (ddl_has_search(entity)) {
+        qp_buf_puts(out, "DROP TABLE IF EXISTS ");
+        ddl_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+        qp_buf_puts(out, ";\n");
+    }
+    /* The legacy rename leaves views, triggers and references of other tables alone: they name the
+     * table that is about to come back. */
+    qp_buf_puts(out, "DROP TABLE ");
+    qp_sqlite_put_name(out, entity->table);
+    qp_buf_puts(out, ";\nPRAGMA legacy_alter_table = ON;\nALTER TABLE ");
+    qp_sqlite_put_name(out, change->name);
+    qp_buf_puts(out, " RENAME TO ");
+    qp_sqlite_put_name(out, entity->table);
+    qp_buf_puts(out, ";\nPRAGMA legacy_alter_table = OFF");
+}
+
+static void ddl_write_search(const qp_ddl *change, qp_buf *out)
+{
+    (void)qp_sqlite_ddl_search(change->entity, out);
+    if ((change->entity->flags & ENT_E_SEARCH_MANUAL) == 0) {
+        qp_buf_puts(out, ";\nINSERT INTO ");
+        ddl_put_suffixed(out, change->entity->table, QP_SQLITE_SEARCH_SUFFIX);
+        qp_buf_puts(out, " (");
+        ddl_put_suffixed(out, change->entity->table, QP_SQLITE_SEARCH_SUFFIX);
+        qp_buf_puts(out, ") VALUES ('rebuild')");
+    }
+}
+
+void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
+{
+    switch ((qp_ddl_kind)change->kind) {
+    case QP_DDL_TABLE:
+        ddl_put_table(out, change->entity,
+                      change->name != NULL ? change->name : change->entity->table, change->extra,
+                      change->extra_count);
+        return;
+    case QP_DDL_COLUMN:
+        ddl_write_column(change, out);
+        return;
+    case QP_DDL_RENAME:
+        qp_buf_puts(out, "ALTER TABLE ");
+        qp_sqlite_put_name(out, change->entity->table);
+        qp_buf_puts(out, " RENAME COLUMN ");
+        qp_sqlite_put_name(out, change->name);
+        qp_buf_puts(out, " TO ");
+        qp_sqlite_put_name(out, change->field->column);
+        return;
+    case QP_DDL_INDEX:
+        (void)qp_sqlite_ddl_index(change->entity, change->index, quipu_cstr(change->name), out);
+        return;
+    case QP_DDL_SEARCH:
+        ddl_write_search(change, out);
+        return;
+    case QP_DDL_CARRY:
+        ddl_write_carry(change, out);
+        return;
+    case QP_DDL_REPLACE:
+        ddl_write_replace(change, out);
+        return;
+    }
+    assert(false);
+}
+
+/* ---- what a file has ---------------------------------------------------------------------------
+ */
+
+static bool ddl_contains(const char *text, const char *upper)
+{
+    for (; *text != '\0'; text++) {
+        size_t i = 0;
+        while (upper[i] != '\0' && (text[i] | 0x20) == (upper[i] | 0x20)) {
+            i++;
+        }
+        if (upper[i] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* SQLite's rule for the affinity of a declared type: i, t, b, r or n. */
+static char ddl_affinity(const char *declared)
+{
+    if (declared == NULL || declared[0] == '\0') {
+        return 'b';
+    }
+    if (ddl_contains(declared, "INT")) {
+        return 'i';
+    }
+    if (ddl_contains(declared, "CHAR") || ddl_contains(declared, "CLOB") ||
+        ddl_contains(declared, "TEXT")) {
+        return 't';
+    }
+    if (ddl_contains(declared, "BLOB")) {
+        return 'b';
+    }
+    if (ddl_contains(declared, "REAL") || ddl_contains(declared, "FLOA") ||
+        ddl_contains(declared, "DOUB")) {
+        return 'r';
+    }
+    return 'n';
+}
+
+bool qp_sqlite_column_fits(const ent_field *field, const qp_column *column)
+{
+    static const char *const fitting[] = {
+        [ENT_INT] = "in",   [ENT_FLOAT] = "rn", [ENT_BOOL] = "in",
+        [ENT_TEXT] = "tb",  /* a numeric column would turn '007' into 7 */
+        [ENT_BYTES] = "bn", /* bytes are never converted; a text column holds texts */
+        [ENT_TIME] = "tbn", /* a time's text never looks like a number */
+        [ENT_UUID] = "tbn", [ENT_ENUM] = "tb",  [ENT_JSON] = "tb",
+    };
+
+    if (column->generated) {
+        return false;
+    }
+    if ((field->flags & ENT_F_AUTO) != 0) {
+        return column->auto_key;
+    }
+    if (field->type == ENT_JSON && column->declared != NULL &&
+        qp_name_eq(column->declared, "json")) {
+        return true; /* what others declare; objects, arrays and strings are safe in it */
+    }
+    if (field->type < ENT_INT || field->type > ENT_JSON) {
+        return false;
+    }
+    return strchr(fitting[field->type], ddl_affinity(column->declared)) != NULL;
+}
+
+qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_shape *shape)
+{
+    static const char *const triggers[] = {"_search_insert", "_search_delete", "_search_update"};
+    const qp_table_shape *content = qp_shape_table(shape, entity->table);
+    const qp_table_shape *table = NULL;
+    size_t found = 0;
+    qp_buf name;
+
+    if (!ddl_has_search(entity)) {
+        return QP_SEARCH_OK;
+    }
+    qp_buf_init(&name, 4096);
+    qp_buf_puts(&name, entity->table);
+    qp_buf_puts(&name, QP_SQLITE_SEARCH_SUFFIX);
+    table = qp_shape_table(shape, qp_buf_str(&name).p);
+    for (size_t i = 0; content != NULL && i < content->trigger_count; i++) {
+        for (size_t j = 0; j < 3; j++) {
+            qp_buf_reset(&name);
+            qp_buf_puts(&name, entity->table);
+            qp_buf_puts(&name, triggers[j]);
+            found += qp_name_eq(content->triggers[i].name, qp_buf_str(&name).p) ? 1 : 0;
+        }
+    }
+    qp_buf_free(&name);
+    if (table == NULL) {
+        return QP_SEARCH_MISSING;
+    }
+    for (size_t i = 0; i < entity->search_count; i++) {
+        if (!table->is_virtual ||
+            qp_shape_column(table, entity->fields[entity->search_fields[i]].column) == NULL) {
+            return QP_SEARCH_DIFFERS;
+        }
+    }
+    return found < 3 && (entity->flags & ENT_E_SEARCH_MANUAL) == 0 ? QP_SEARCH_MISSING
+                                                                   : QP_SEARCH_OK;
+}

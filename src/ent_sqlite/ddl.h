@@ -1,0 +1,35 @@
+/* DDL text for SQLite from descriptors. Needs no connection: `entgen --sql` uses it too. */
+#ifndef QP_ENT_SQLITE_DDL_H
+#define QP_ENT_SQLITE_DDL_H
+
+#include <ent/ent.h>
+
+#include "base/buf.h"
+#include "ent/migrate_engine.h"
+
+#define QP_SQLITE_CLUSTER_KEY "id"        /* hidden key column of a cluster: owner << 32 | seq */
+#define QP_SQLITE_SEARCH_SUFFIX "_search" /* full-text table of an entity's table */
+
+/* An identifier in double quotes, a text literal in single ones. */
+void qp_sqlite_put_name(qp_buf *out, const char *name);
+void qp_sqlite_put_text(qp_buf *out, const char *text);
+
+/* CREATE TABLE; an absent `table` stands for the entity's own name. */
+quipu_status qp_sqlite_ddl_table(const ent_entity *entity, quipu_str table, qp_buf *out);
+
+/* CREATE [UNIQUE] INDEX; an absent `name` stands for the index's own. */
+quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *index, quipu_str name,
+                                 qp_buf *out);
+
+/* The full-text table and, unless the program keeps it, the triggers that keep it. */
+quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out);
+
+/* Everything that a new file of this schema gets, the journal apart; one statement a line. */
+quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out);
+
+/* Members of the engine's qp_migrator. */
+void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out);
+bool qp_sqlite_column_fits(const ent_field *field, const qp_column *column);
+qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_shape *shape);
+
+#endif
