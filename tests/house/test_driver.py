@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -76,6 +77,30 @@ class Count(unittest.TestCase):
         )
         expected = (1, ["room.topic: test_c"], ["room.topic: test_b ('no tool')"])
         self.assertEqual(self.count("fail", output), expected)
+
+
+class Junit(unittest.TestCase):
+    def read(self, message):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "junit.xml"
+            skipped = f'<skipped message="{message}"/>'
+            case = f'<testcase name="a.b" status="notrun">{skipped}</testcase>'
+            path.write_text(f"<testsuite>{case}</testsuite>", encoding="utf-8")
+            stage = driver.Stage("s")
+            driver.read_junit(stage, path)
+        return stage.failed, stage.skipped
+
+    def test_a_test_that_skips_itself_is_a_skip(self):
+        self.assertEqual(self.read("SKIP_RETURN_CODE=77"), ([], ["a.b: not run"]))
+
+    def test_a_missing_program_or_failed_fixture_is_a_failure(self):
+        self.assertEqual(self.read("Unable to find executable"), (["a.b"], []))
+        self.assertEqual(self.read("Fixture dependency failed"), (["a.b"], []))
+
+    def test_a_missing_report_is_a_failure(self):
+        stage = driver.Stage("s")
+        driver.read_junit(stage, pathlib.Path("no-such-report.xml"))
+        self.assertEqual(stage.failed, ["ctest wrote no report"])
 
 
 class Summary(unittest.TestCase):
