@@ -1,0 +1,117 @@
+/* quipu_bench: runs the benches it is told to and prints raw results, one JSON object a line.
+ * People call it through `make bench` (bench/run.py), which judges the results. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/benches.h"
+#include "bench/harness.h"
+
+#define MAIN_BLOCKS_DEFAULT 15
+
+static const bench_entry main_benches[] = {
+    {"base.json_parse", bench_json_parse},
+};
+
+#define MAIN_BENCHES (sizeof(main_benches) / sizeof(main_benches[0]))
+
+static int main_usage(FILE *stream)
+{
+    fputs("usage: quipu_bench [--blocks N] [--count ours|yardstick] --folder FOLDER [NAME...]\n"
+          "       quipu_bench --list\n"
+          "  --folder   an empty folder for the databases; stays as it is afterwards\n"
+          "  --blocks   blocks of each side, 7 to 1024 (default 15)\n"
+          "  --count    run one block of one side inside bench_counted_block(), for callgrind\n"
+          "  NAME       benches to run; all when none is named\n",
+          stream);
+    return stream == stdout ? 0 : 2;
+}
+
+static uint64_t main_read_blocks(const char *text)
+{
+    char *end = NULL;
+    unsigned long long value = 0;
+
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < BENCH_BLOCKS_MIN ||
+        value > BENCH_BLOCKS_MAX) {
+        bench_die("--blocks wants a number from %d to %d, not \"%s\"", BENCH_BLOCKS_MIN,
+                  BENCH_BLOCKS_MAX, text);
+    }
+    return value;
+}
+
+static const bench_entry *main_find(const char *name)
+{
+    for (size_t i = 0; i < MAIN_BENCHES; i++) {
+        if (strcmp(main_benches[i].name, name) == 0) {
+            return &main_benches[i];
+        }
+    }
+    bench_die("no bench is called \"%s\"; see --list", name);
+}
+
+static int main_list(void)
+{
+    for (size_t i = 0; i < MAIN_BENCHES; i++) {
+        puts(main_benches[i].name);
+    }
+    return 0;
+}
+
+/* Take one option and its value; false when `argv[at]` is no option. */
+static bool main_read_option(char **argv, int at, bench_arguments *arguments)
+{
+    const char *value = argv[at + 1];
+
+    if (strncmp(argv[at], "--", 2) != 0) {
+        return false;
+    }
+    if (value == NULL) {
+        bench_die("%s wants a value", argv[at]);
+    }
+    if (strcmp(argv[at], "--folder") == 0) {
+        arguments->folder = value;
+    } else if (strcmp(argv[at], "--blocks") == 0) {
+        arguments->blocks = main_read_blocks(value);
+    } else if (strcmp(argv[at], "--count") == 0) {
+        if (strcmp(value, "ours") != 0 && strcmp(value, "yardstick") != 0) {
+            bench_die("--count wants ours or yardstick, not \"%s\"", value);
+        }
+        arguments->count_side = value;
+    } else {
+        bench_die("unknown option %s", argv[at]);
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    bench_arguments arguments = {.blocks = MAIN_BLOCKS_DEFAULT};
+    int at = 1;
+
+    if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+        return main_list();
+    }
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        return main_usage(stdout);
+    }
+    while (at < argc && main_read_option(argv, at, &arguments)) {
+        at += 2;
+    }
+    if (arguments.folder == NULL) {
+        return main_usage(stderr);
+    }
+    if (at == argc) {
+        for (size_t i = 0; i < MAIN_BENCHES; i++) {
+            main_benches[i].run(&arguments);
+        }
+    }
+    for (; at < argc; at++) {
+        main_find(argv[at])->run(&arguments);
+    }
+    return 0;
+}

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""make bench: runs the benches, holds them against bench/bars.txt, prints a table and writes
+build/bench.json. It builds nothing; `make bench` does that first.
+
+Exit 1 when a bar does not hold, or when a listed bar has no result; "unsure" and "absent" pass,
+unless QUIPU_REQUIRE_ALL=1 asks for the absent ones."""
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import entgen_bench
+import stats
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BLOCKS = 15
+REPEATS_MAX = 3  # of an unsure bar, each time with twice the blocks
+COUNTED = "bench_counted_block"  # callgrind counts inside this function of the harness
+SUMMARY = re.compile(r"^summary: (\d+)", re.M)
+SIGN = {"max": "<=", "min": ">="}
+
+
+class Bar:
+    """One line of bars.txt."""
+
+    def __init__(self, name, kind, value, unit, needs, against):
+        self.name, self.kind, self.value, self.unit = name, kind, float(value), unit
+        self.needs, self.against = needs, against
+
+    def text(self):
+        return f"{SIGN[self.kind]} {self.value:g}"
+
+
+def read_bars(path):
+    """The bars by name, in the order of the file."""
+    bars = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        cells = line.split(None, 5)
+        try:
+            bar = Bar(*cells)
+        except (TypeError, ValueError):
+            raise SystemExit(f"{path}:{number}: want: name max|min value unit needs against")
+        if bar.kind not in SIGN or bar.name in bars:
+            raise SystemExit(f"{path}:{number}: neither max nor min, or named twice: {bar.name}")
+        if not re.fullmatch(r"-|(program|python):\S+", bar.needs):
+            raise SystemExit(f"{path}:{number}: needs is -, program:NAME or python:MODULE")
+        bars[bar.name] = bar
+    return bars
+
+
+def run_program(program, arguments, before=()):
+    """Run quipu_bench in a folder of its own; its JSON lines, or [] with a word when it failed."""
+    with tempfile.TemporaryDirectory(prefix="quipu-bench-") as folder:
+        command = [*before, str(program), "--folder", folder, *arguments]
+        try:
+            result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        except OSError as error:
+            print(f"bench: {program}: {error.strerror}", file=sys.stderr)
+            return []
+    if result.returncode != 0:
+        print(f"bench: {program} {' '.join(arguments)}: exit {result.returncode}", file=sys.stderr)
+    return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+
+
+def list_benches(program):
+    """The names that quipu_bench knows."""
+    try:
+        command = [str(program), "--list"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"bench: {program}: {error}", file=sys.stderr)
+        return []
+
+
+def judge(line, bar):
+    """A result line as an object of bench.json."""
+    result = {"name": line["name"]} | stats.summary(line)
+    result["unit"] = line.get("unit", "x")
+    result["against"] = line.get("against") or (bar.against if bar else "")
+    result["options"] = line.get("options", "")
+    result["bar"] = bar.text() if bar else None
+    result["holds"] = None
+    if bar:
+        result["holds"] = stats.verdict(result["low"], result["high"], bar.kind, bar.value)
+    for key in ("repeated", "disturbed", "instructions"):
+        if key in line:
+            result[key] = line[key]
+    if line["measure"].endswith("_ratio"):
+        for side in ("ours_ns", "yardstick_ns"):
+            result[side] = stats.summary({"measure": "values", "values": line[side]})["value"]
+    return result
+
+
+def measure_bench(program, name, bars, blocks):
+    """Run one bench of the program until no bar of it is unsure, or four times."""
+    results = {}
+    for attempt in range(1 + REPEATS_MAX):
+        lines = run_program(program, ["--blocks", str(blocks << attempt), name])
+        for line in lines:
+            results[line["name"]] = judge(line, bars.get(line["name"]))
+        if not any(r["holds"] == "unsure" for r in results.values()):
+            break
+    return list(results.values())
+
+
+def measure_entgen(args, bars, counting):
+    """The same for what entgen costs."""
+    results = []
+    for attempt in range(1 + REPEATS_MAX):
+        try:
+            lines = entgen_bench.measure(
+                args.entgen, ROOT / "include", args.compiler, counting, args.blocks << attempt
+            )
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"bench: entgen: {error}", file=sys.stderr)
+            break
+        results = [judge(line, bars.get(line["name"])) for line in lines]
+        if not any(r["holds"] == "unsure" for r in results):
+            break
+    return results
+
+
+def count_side(program, name, side):
+    """Instructions per operation of one side, or None where callgrind gave none."""
+    with tempfile.TemporaryDirectory(prefix="quipu-bench-") as folder:
+        out = pathlib.Path(folder, "callgrind.out")
+        before = ["valgrind", "--quiet", "--tool=callgrind", "--collect-atstart=no"]
+        before += [f"--toggle-collect={COUNTED}", f"--callgrind-out-file={out}"]
+        lines = run_program(program, ["--count", side, name], before)
+        match = SUMMARY.search(out.read_text(encoding="utf-8")) if out.exists() else None
+    if not match or not lines or int(match.group(1)) == 0:
+        return None
+    return int(match.group(1)) / lines[0]["operations"]
+
+
+def count_instructions(program, results, bars):
+    """Add instructions per operation to every ratio among the results."""
+    for result in results:
+        if "yardstick_ns" not in result:
+            continue
+        ours = count_side(program, result["name"], "ours")
+        theirs = count_side(program, result["name"], "yardstick")
+        if ours is None or theirs is None:
+            print(f"bench: {result['name']}: callgrind gave no count", file=sys.stderr)
+            continue
+        bar = bars.get(result["name"])
+        ratio = theirs / ours if bar and bar.kind == "min" else ours / theirs
+        counted = {"ours": round(ours), "yardstick": round(theirs), "ratio": round(ratio, 4)}
+        if bar:
+            counted["holds"] = stats.verdict(ratio, ratio, bar.kind, bar.value)
+        result["instructions"] = counted
+
+
+def is_there(needs):
+    """Whether what a bar needs is installed: "-", "program:NAME" or "python:MODULE"."""
+    kind, _, name = needs.partition(":")
+    if kind == "program":
+        return shutil.which(name) is not None
+    return kind != "python" or importlib.util.find_spec(name) is not None
+
+
+def missing(bar):
+    """What stands in bench.json for a listed bar that has no result."""
+    absent = not is_there(bar.needs)
+    result = {"name": bar.name, "value": None, "unit": bar.unit, "against": bar.against}
+    result["options"] = f"needs {bar.needs}" if bar.needs != "-" else ""
+    return result | {"bar": bar.text(), "holds": "absent" if absent else "missing"}
+
+
+def number(value):
+    """A number as people read it."""
+    if value is None:
+        return "-"
+    if float(value).is_integer():
+        return f"{value:.0f}"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def instructions_text(counted):
+    """The table's cell on instructions."""
+    if not counted:
+        return ""
+    if "ratio" not in counted:
+        return f"{counted['ours'] / 1e6:.1f} M"
+    holds = f" {counted['holds']}" if "holds" in counted else ""
+    return f"{number(counted['ratio'])} ({counted['ours']} / {counted['yardstick']}){holds}"
+
+
+def table(results):
+    """The results as text for people."""
+    head = ["bench", "value", "interval", "unit", "bar", "holds", "blocks", "instructions"]
+    rows = [head]
+    for r in results:
+        spread = ""
+        if r.get("blocks", 1) > 1:
+            spread = f"{number(r['low'])} .. {number(r['high'])}"
+        blocks = str(r.get("blocks", ""))
+        if r.get("disturbed"):
+            blocks += f" ({r['disturbed']} disturbed)"
+        row = [r["name"], number(r["value"]), spread, r["unit"], r["bar"] or "", r["holds"] or ""]
+        rows.append(row + [blocks, instructions_text(r.get("instructions"))])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows)
+
+
+def exit_code(results, require_all):
+    """1 when a bar fails, with the reason of each on the error stream."""
+    bad = {"no": "the bar does not hold", "missing": "a listed bar has no result"}
+    if require_all:
+        bad["absent"] = "what the bar needs is absent"
+    failed = [r for r in results if r["holds"] in bad]
+    for r in failed:
+        print(f"bench: {r['name']}: {bad[r['holds']]}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/quipu_bench")
+    parser.add_argument("--entgen", type=pathlib.Path, default=ROOT / "build/entgen")
+    parser.add_argument("--bars", type=pathlib.Path, default=ROOT / "bench/bars.txt")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench.json")
+    parser.add_argument("--compiler", default="gcc", help="what compiles entgen's output")
+    parser.add_argument("--blocks", type=int, default=BLOCKS, help="blocks of each side, at least 7")
+    parser.add_argument("--only", help="run the benches whose name begins with this")
+    parser.add_argument("--no-instructions", action="store_true", help="do not run callgrind")
+    return parser.parse_args()
+
+
+def measure(args, bars):
+    """Every result that the arguments ask for."""
+    wanted = args.only or ""
+    counting = not args.no_instructions
+    if counting and shutil.which("valgrind") is None:
+        print("bench: valgrind is not installed: instructions are not counted", file=sys.stderr)
+        counting = False
+    results = []
+    for name in list_benches(args.program):
+        if name.startswith(wanted):
+            found = measure_bench(args.program, name, bars, args.blocks)
+            if counting:
+                count_instructions(args.program, found, bars)
+            results += found
+    if any(name.startswith("entgen.") and name.startswith(wanted) for name in bars):
+        results += measure_entgen(args, bars, counting)
+    return results
+
+
+def main():
+    args = parse_arguments()
+    bars = read_bars(args.bars)
+    results = measure(args, bars)
+    have = {r["name"] for r in results}
+    for bar in bars.values():
+        if bar.name not in have and (not args.only or bar.name.startswith(args.only)):
+            results.append(missing(bar))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(table(results))
+    sys.exit(exit_code(results, os.environ.get("QUIPU_REQUIRE_ALL") == "1"))
+
+
+if __name__ == "__main__":
+    main()
