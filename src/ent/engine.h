@@ -94,6 +94,9 @@ typedef struct qp_engine {
 
     /* migration */
     bool (*is_read_only)(void *conn);
+    /* Called outside a transaction once an existing file is known to be ours: settle what the file
+     * keeps for good (SQLite: the write-ahead log). Opening leaves a stranger's file as it is. */
+    quipu_status (*adopt)(void *conn, quipu_error *reterr);
     quipu_status (*execute)(void *conn, quipu_str sql, quipu_error *reterr); /* DDL, several allowed */
     const struct qp_migrator *migrator; /* ent/migrate_engine.h; NULL: cannot migrate */
 } qp_engine;

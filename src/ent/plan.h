@@ -107,6 +107,9 @@ void qp_where_equal(qp_plan *plan, size_t field, const qp_value *value);
 quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
                            quipu_error *reterr);
 
+/* An identifier in SQL: in double quotes, those inside doubled. */
+void qp_sql_name(qp_buf *sql, const char *name);
+
 /* Turn a shape into SQL, and count the columns that its rows have. */
 quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, quipu_str shape,
                           qp_buf *sql, size_t *ret_columns, quipu_error *reterr);

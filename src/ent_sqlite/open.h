@@ -10,17 +10,19 @@
 
 typedef struct qp_sqlite {
     sqlite3 *db;
-    char *path;         /* as the caller gave it; ":memory:" for a store in memory */
+    char *path; /* as the caller gave it; ":memory:" for a store in memory */
     bool read_only;
     int32_t busy_ms;
     int64_t busy_until; /* deadline of the wait under way, by qp_clock_ns() */
     char refused[64];   /* column whose addition was refused by the statement under way, or "" */
     sqlite3_stmt *begin_write; /* prepared on first use */
     sqlite3_stmt *begin_read;
-    sqlite3_stmt *begin_deferred;
     sqlite3_stmt *snapshot;
     sqlite3_stmt *commit;
     sqlite3_stmt *rollback;
+    sqlite3_stmt *savepoint;
+    sqlite3_stmt *release;
+    sqlite3_stmt *rollback_to;
 } qp_sqlite;
 
 extern const qp_engine qp_sqlite_engine;
@@ -34,6 +36,10 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc);
 
 /* open.c: wait a little for another writer; false when the deadline of this wait has passed. */
 bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns);
+
+/* Switch the file to write-ahead logging, for good. Opening does it for a new file only; migration
+ * does it for an existing one once that is known to be ours. A no-op on what is read-only. */
+quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr);
 
 /* Run SQL without values, several statements allowed; rows are ignored. */
 quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr);

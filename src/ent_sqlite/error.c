@@ -1,0 +1,159 @@
+/* SQLite's failures in our words. Its own text never reaches the user: it names no fix, and it is
+ * parsed here only for the table and columns of a broken constraint. */
+#include "ent_sqlite/open.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE:
+        return QUIPU_OK;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return QUIPU_BUSY;
+    case SQLITE_NOMEM:
+        return QUIPU_NOMEM;
+    case SQLITE_READONLY:
+        return conn->read_only ? QUIPU_MISUSE : QUIPU_IO;
+    case SQLITE_INTERRUPT:
+    case SQLITE_ABORT:
+        return QUIPU_CANCELLED;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+        return QUIPU_CORRUPT;
+    case SQLITE_FULL:
+        return QUIPU_FULL;
+    case SQLITE_TOOBIG:
+        return QUIPU_LIMIT;
+    case SQLITE_CONSTRAINT:
+        return rc == SQLITE_CONSTRAINT_UNIQUE || rc == SQLITE_CONSTRAINT_PRIMARYKEY ||
+                       rc == SQLITE_CONSTRAINT_ROWID
+                   ? QUIPU_EXISTS
+                   : QUIPU_INVALID;
+    case SQLITE_MISUSE:
+    case SQLITE_RANGE:
+        return QUIPU_MISUSE;
+    case SQLITE_ERROR:
+    case SQLITE_SCHEMA:
+        return QUIPU_UNSUPPORTED; /* SQL that fits no table of this file */
+    default:
+        return QUIPU_IO;
+    }
+}
+
+/* What to tell the user about a status that is not about one value. */
+static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status status)
+{
+    if (rc == SQLITE_ABORT_ROLLBACK) {
+        return "the transaction was rolled back while its rows were being read";
+    }
+    switch (status) {
+    case QUIPU_BUSY:
+        return "another writer held it until the deadline; try again";
+    case QUIPU_NOMEM:
+        return "out of memory";
+    case QUIPU_MISUSE:
+        return conn->read_only ? "it was opened read-only; open it for writing"
+                               : "the call does not fit the statement";
+    case QUIPU_CANCELLED:
+        return "the call was interrupted";
+    case QUIPU_CORRUPT:
+        return "it is damaged or truncated, or no database; restore a backup";
+    case QUIPU_FULL:
+        return "the disk or the store's size cap is full; free some room";
+    case QUIPU_LIMIT:
+        return "a value is larger than the engine can hold";
+    case QUIPU_UNSUPPORTED:
+        return "the file's tables do not fit the schema; migrate it first (ent_migrate)";
+    case QUIPU_IO:
+        break;
+    default:
+        return "the engine refused";
+    }
+    return rc == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_CANTOPEN
+               ? "the system did not let it be opened; check folder and rights"
+           : (rc & 0xff) == SQLITE_READONLY ? "the file or its folder may not be written"
+           : (rc & 0xff) == SQLITE_PERM     ? "the file's rights forbid it"
+                                            : "the system refused to read or write";
+}
+
+/* "UNIQUE constraint failed: t.a, t.b": give table and columns ("a,b") back. */
+static void error_split(const char *text, quipu_error *reterr)
+{
+    const char *at = strstr(text, "failed: ");
+    size_t n = 0;
+
+    reterr->message[0] = '\0';
+    at = at == NULL ? "" : at + strlen("failed: ");
+    while (*at != '\0') {
+        size_t size = strcspn(at, ",");
+        const char *dot = memchr(at, '.', size);
+        size_t table = dot == NULL ? 0 : (size_t)(dot - at);
+        quipu_str column = {at + table + (dot != NULL), size - table - (dot != NULL)};
+
+        if (dot != NULL && table < sizeof(reterr->entity)) {
+            memcpy(reterr->entity, at, table);
+            reterr->entity[table] = '\0';
+        }
+        if (n + column.n + 2 > sizeof(reterr->message)) {
+            break;
+        }
+        if (n != 0) {
+            reterr->message[n++] = ',';
+        }
+        memcpy(reterr->message + n, column.p, column.n);
+        n += column.n;
+        reterr->message[n] = '\0';
+        at += size;
+        at += strspn(at, ", ");
+    }
+}
+
+static const char *error_rule(int rc, const char *text)
+{
+    switch (rc) {
+    case SQLITE_CONSTRAINT_UNIQUE:
+    case SQLITE_CONSTRAINT_PRIMARYKEY:
+    case SQLITE_CONSTRAINT_ROWID:
+        return "unique";
+    case SQLITE_CONSTRAINT_NOTNULL:
+        return "required";
+    case SQLITE_CONSTRAINT_FOREIGNKEY:
+        return "reference";
+    case SQLITE_CONSTRAINT_TRIGGER:
+        /* ON DELETE RESTRICT is a trigger inside SQLite. */
+        return strncmp(text, "FOREIGN KEY", 11) == 0 ? "reference" : "check";
+    default:
+        return "check";
+    }
+}
+
+quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_error *reterr)
+{
+    quipu_status status = qp_sqlite_status(conn, rc);
+    const char *text = sqlite3_errmsg(conn->db);
+
+    if (conn->refused[0] != '\0') {
+        status = qp_error_field(reterr, QUIPU_INVALID, NULL, NULL, "range", "%s", conn->refused);
+        conn->refused[0] = '\0';
+    } else if ((rc & 0xff) == SQLITE_CONSTRAINT) {
+        (void)qp_error_field(reterr, status, NULL, NULL, error_rule(rc, text), " ");
+        if (reterr != NULL) {
+            error_split(text, reterr);
+        }
+    } else {
+        (void)qp_error_set(reterr, status, "%s %s: %s", doing, conn->path,
+                           error_advice(conn, rc, status));
+    }
+    if (reterr != NULL) {
+        reterr->engine_code = rc;
+    }
+    return status;
+}

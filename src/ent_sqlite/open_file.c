@@ -1,0 +1,221 @@
+/* Looking at a path before SQLite does: clear refusals for folders, foreign, encrypted and cut
+ * files and network file systems, and new files that nobody else can read. */
+#include "base/port.h"
+
+#include "ent_sqlite/open_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "ent_sqlite/open.h"
+
+#define OPEN_FILE_HEADER 100 /* bytes of SQLite's file header */
+#define OPEN_FILE_SUFFIX_MAX 8
+#define OPEN_FILE_ERRNO_SIZE 96
+
+static const char open_file_magic[16] = "SQLite format 3";
+
+/* File systems whose locks or shared memory WAL cannot rely on. */
+static const struct {
+    uint32_t magic;
+    const char *name;
+} open_file_remote[] = {
+    {0x6969, "NFS"},     {0x517b, "SMB"},      {0xff534d42, "CIFS"}, {0xfe534d42, "SMB2"},
+    {0x5346414f, "AFS"}, {0x73757245, "CODA"}, {0x00c36400, "CEPH"},
+};
+
+/* strerror() in the form that is safe with threads. */
+static const char *open_file_why(int error, char text[OPEN_FILE_ERRNO_SIZE])
+{
+    /* With _DEFAULT_SOURCE and without _GNU_SOURCE this is the POSIX form. */
+    if (strerror_r(error, text, OPEN_FILE_ERRNO_SIZE) != 0) {
+        text[0] = '\0';
+    }
+    return text;
+}
+
+static quipu_status open_file_refused(const char *path, int error, quipu_error *reterr)
+{
+    char why[OPEN_FILE_ERRNO_SIZE];
+
+    return qp_error_set(reterr, QUIPU_IO, "cannot open %s: %s", path, open_file_why(error, why));
+}
+
+/* The folder that holds the path. */
+static void open_file_folder(const char *path, char ret_folder[QP_SQLITE_PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+
+    if (slash == NULL) {
+        memcpy(ret_folder, ".", 2);
+    } else if (n == 0) {
+        memcpy(ret_folder, "/", 2);
+    } else {
+        memcpy(ret_folder, path, n);
+        ret_folder[n] = '\0';
+    }
+}
+
+/* Size of the file beside `path` with this suffix, or -1. */
+static int64_t open_file_beside(const char *path, const char *suffix)
+{
+    char name[QP_SQLITE_PATH_MAX + OPEN_FILE_SUFFIX_MAX];
+    size_t n = strlen(path);
+    struct stat info;
+
+    memcpy(name, path, n);
+    memcpy(name + n, suffix, strlen(suffix) + 1);
+    return stat(name, &info) == 0 ? (int64_t)info.st_size : -1;
+}
+
+static quipu_status open_file_local(const char *path, quipu_error *reterr)
+{
+    char folder[QP_SQLITE_PATH_MAX];
+    struct statfs info;
+
+    open_file_folder(path, folder);
+    if (statfs(folder, &info) != 0) {
+        return errno == ENOENT
+                   ? qp_error_set(reterr, QUIPU_NOT_FOUND,
+                                  "cannot open %s: the folder %s does not exist; create it first",
+                                  path, folder)
+                   : open_file_refused(path, errno, reterr);
+    }
+    for (size_t i = 0; i < sizeof(open_file_remote) / sizeof(open_file_remote[0]); i++) {
+        if ((uint32_t)info.f_type == open_file_remote[i].magic) {
+            return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                                "%s lies on a network file system (%s), where two writers can "
+                                "damage it; keep the store on a local disk",
+                                path, open_file_remote[i].name);
+        }
+    }
+    return QUIPU_OK;
+}
+
+/* SQLite would make the file with the process's umask: make it here, for this user only. */
+static quipu_status open_file_create(const char *path, quipu_error *reterr)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    quipu_status status = QUIPU_OK;
+
+    if (fd < 0) {
+        return errno == EEXIST ? QUIPU_OK : open_file_refused(path, errno, reterr);
+    }
+    if (fchmod(fd, 0600) != 0) {
+        status = open_file_refused(path, errno, reterr);
+    }
+    (void)close(fd);
+    return status;
+}
+
+static quipu_status open_file_check_header(const char *path, int64_t size, quipu_error *reterr)
+{
+    char head[sizeof(open_file_magic)];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0) {
+        return open_file_refused(path, errno, reterr);
+    }
+    n = read(fd, head, sizeof(head));
+    (void)close(fd);
+    if (n != (ssize_t)sizeof(head) || memcmp(head, open_file_magic, sizeof(head)) != 0) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "%s is no SQLite database: it is another program's file, or it is "
+                            "encrypted; give another path",
+                            path);
+    }
+    if (size < OPEN_FILE_HEADER) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "%s is truncated: %lld bytes are left; restore a backup", path,
+                            (long long)size);
+    }
+    return QUIPU_OK;
+}
+
+/* Without a lock SQLite may read only what nobody can change. A side file, or a folder in which one
+ * can be made, means that a writer may come: then the locks are needed, and the file's own bytes
+ * still do not change. */
+static bool open_file_is_still(const char *path)
+{
+    char folder[QP_SQLITE_PATH_MAX];
+
+    open_file_folder(path, folder);
+    return open_file_beside(path, "-shm") < 0 && open_file_beside(path, "-wal") <= 0 &&
+           open_file_beside(path, "-journal") <= 0 &&
+           (access(folder, W_OK) != 0 || access(path, W_OK) != 0);
+}
+
+quipu_status qp_sqlite_look(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
+                            quipu_error *reterr)
+{
+    bool read_only = (flags & ENT_SQLITE_READ_ONLY) != 0;
+    quipu_status status = QUIPU_OK;
+    struct stat info;
+
+    if (stat(path, &info) != 0) {
+        if (errno != ENOENT) {
+            return open_file_refused(path, errno, reterr);
+        }
+        if (read_only || (flags & ENT_SQLITE_MUST_EXIST) != 0) {
+            return qp_error_set(reterr, QUIPU_NOT_FOUND, "%s does not exist", path);
+        }
+        status = open_file_local(path, reterr);
+        if (status == QUIPU_OK) {
+            status = open_file_create(path, reterr);
+        }
+        if (status == QUIPU_OK) {
+            *ret_file = (qp_sqlite_file){.empty = true, .immutable = false};
+        }
+        return status;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        return qp_error_set(reterr, QUIPU_IO, "cannot open %s: it is %s; give the path of a file",
+                            path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
+    }
+    if (!read_only) {
+        status = open_file_local(path, reterr);
+    } else if (info.st_size == 0) {
+        status = qp_error_set(reterr, QUIPU_CORRUPT,
+                              "%s is an empty file; open it for writing to make it a store", path);
+    }
+    if (status == QUIPU_OK && info.st_size != 0) {
+        status = open_file_check_header(path, (int64_t)info.st_size, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_file = (qp_sqlite_file){.empty = info.st_size == 0,
+                                     .immutable = read_only && open_file_is_still(path)};
+    }
+    return status;
+}
+
+void qp_sqlite_uri(const char *path, uint32_t flags, const qp_sqlite_file *file, qp_buf *ret_uri)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    /* An empty authority keeps a path that begins with two slashes whole. */
+    qp_buf_puts(ret_uri, path[0] == '/' ? "file://" : "file:");
+    for (const char *c = path; *c != '\0'; c++) {
+        unsigned char byte = (unsigned char)*c;
+        bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                     (byte >= '0' && byte <= '9') || strchr("/._-", byte) != NULL;
+        if (plain) {
+            qp_buf_putc(ret_uri, *c);
+        } else {
+            qp_buf_putc(ret_uri, '%');
+            qp_buf_putc(ret_uri, digits[byte >> 4]);
+            qp_buf_putc(ret_uri, digits[byte & 15]);
+        }
+    }
+    qp_buf_puts(ret_uri, (flags & ENT_SQLITE_READ_ONLY) != 0 ? "?mode=ro" : "?mode=rw");
+    if (file->immutable) {
+        qp_buf_puts(ret_uri, "&immutable=1");
+    }
+}

@@ -1,0 +1,29 @@
+/* Statements of the embedded engine: the part of its function table that runs SQL. */
+#ifndef QP_ENT_SQLITE_STMT_H
+#define QP_ENT_SQLITE_STMT_H
+
+#include "ent_sqlite/open.h"
+
+quipu_status qp_sqlite_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
+void qp_sqlite_finalize(qp_statement *statement);
+quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, size_t n,
+                            quipu_error *reterr);
+quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
+                            bool *ret_row, quipu_error *reterr);
+void qp_sqlite_reset(qp_statement *statement);
+
+/* value.c: columns in, and the words of a full-text match out. */
+void qp_sqlite_read(sqlite3_value *from, uint8_t kind, qp_value *ret);
+void qp_sqlite_words(quipu_str words, qp_buf *ret);
+
+/* tx.c */
+quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
+quipu_status qp_sqlite_commit(void *conn, int depth, quipu_error *reterr);
+void qp_sqlite_rollback(void *conn, int depth);
+bool qp_sqlite_in_transaction(void *conn);
+void qp_sqlite_tx_free(qp_sqlite *conn);
+
+/* The name under which a list operand travels to the table function in value_list.c. */
+#define QP_SQLITE_LIST_TYPE "qp_list"
+
+#endif
