@@ -1,0 +1,15 @@
+/* A number set on text.
+ * gcc: 'enum ent_wants_text' using type 'ent_patch_int'
+ * clang: incompatible type 'ent_patch_int' */
+#include "case.h"
+
+quipu_status planted(void)
+{
+#ifdef FIXED
+    return session_update(db, &(session_where){.id = ent_eq(1)},
+                          &(session_patch){.agent_id = ent_set("7")}, &number, err);
+#else
+    return session_update(db, &(session_where){.id = ent_eq(1)},
+                          &(session_patch){.agent_id = ent_set(7)}, &number, err);
+#endif
+}

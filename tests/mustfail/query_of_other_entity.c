@@ -1,0 +1,13 @@
+/* A query of another entity.
+ * gcc: passing argument 3 of 'session_find' from incompatible pointer type
+ * clang: incompatible pointer types passing 'message_query *' */
+#include "case.h"
+
+quipu_status planted(void)
+{
+#ifdef FIXED
+    return session_find(db, arena, &(session_query){.limit = 1}, &sessions, err);
+#else
+    return session_find(db, arena, &(message_query){.limit = 1}, &sessions, err);
+#endif
+}

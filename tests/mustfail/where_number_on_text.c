@@ -1,0 +1,13 @@
+/* Text compared with a number.
+ * gcc: 'enum ent_wants_text' using type 'ent_where_int'
+ * clang: incompatible type 'ent_where_int' */
+#include "case.h"
+
+quipu_status planted(void)
+{
+#ifdef FIXED
+    return session_find(db, arena, &(session_query){.where = {.key = ent_eq("5")}}, &sessions, err);
+#else
+    return session_find(db, arena, &(session_query){.where = {.key = ent_eq(5)}}, &sessions, err);
+#endif
+}
