@@ -1,0 +1,419 @@
+/* The difference between a schema and what a file holds, by meaning. It only ever proposes
+ * additions and renames that the schema states; everything else is a problem that a named step must
+ * solve. */
+#include "ent/diff.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+/* The hidden key column of a cluster, in engines that pack it. */
+#define DIFF_CLUSTER_KEY "id"
+
+typedef struct diff_work {
+    const ent_schema *schema;
+    const qp_file_shape *shape;
+    const qp_migrator *migrator;
+    quipu_arena *arena;
+    quipu_time now;
+    qp_ddl *changes;
+    size_t n;
+    quipu_error problem;
+} diff_work;
+
+bool qp_name_eq(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        char x = *a >= 'A' && *a <= 'Z' ? (char)(*a | 0x20) : *a;
+        char y = *b >= 'A' && *b <= 'Z' ? (char)(*b | 0x20) : *b;
+        if (x != y) {
+            return false;
+        }
+        if (x == '\0') {
+            return true;
+        }
+    }
+}
+
+const qp_table_shape *qp_shape_table(const qp_file_shape *shape, const char *name)
+{
+    for (size_t i = 0; i < shape->table_count; i++) {
+        if (qp_name_eq(shape->tables[i].name, name)) {
+            return &shape->tables[i];
+        }
+    }
+    return NULL;
+}
+
+const qp_column *qp_shape_column(const qp_table_shape *table, const char *name)
+{
+    for (size_t i = 0; i < table->column_count; i++) {
+        if (qp_name_eq(table->columns[i].name, name)) {
+            return &table->columns[i];
+        }
+    }
+    return NULL;
+}
+
+const ent_edge *qp_entity_reference(const ent_entity *entity, const ent_field *field)
+{
+    for (size_t i = 0; i < entity->edge_count; i++) {
+        const ent_edge *edge = &entity->edges[i];
+        if (edge->kind == ENT_TO_ONE && &entity->fields[edge->field] == field) {
+            return edge;
+        }
+    }
+    return NULL;
+}
+
+bool qp_entity_knows(const ent_entity *entity, const char *column)
+{
+    if ((entity->flags & ENT_E_CLUSTER) != 0 && qp_name_eq(column, DIFF_CLUSTER_KEY)) {
+        return true;
+    }
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        if (qp_name_eq(field->column, column) ||
+            (field->was != NULL && qp_name_eq(field->was, column))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The column that holds a field now: by its name, else by its former one. */
+static const qp_column *diff_column(const qp_table_shape *table, const ent_field *field)
+{
+    const qp_column *column = qp_shape_column(table, field->column);
+
+    if (column == NULL && field->was != NULL) {
+        column = qp_shape_column(table, field->was);
+    }
+    return column;
+}
+
+static void diff_problem(diff_work *work, const ent_entity *entity, const char *column,
+                         const char *what)
+{
+    if (work->problem.status == QUIPU_OK) {
+        (void)qp_error_field(&work->problem, QUIPU_UNSUPPORTED, entity->name, column, NULL,
+                             "table \"%s\"%s%s%s %s; a named migration step is needed",
+                             entity->table, column != NULL ? ", column \"" : "",
+                             column != NULL ? column : "", column != NULL ? "\"" : "", what);
+    }
+}
+
+static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *entity)
+{
+    qp_ddl *change = &work->changes[work->n++];
+
+    *change = (qp_ddl){.kind = (uint8_t)kind, .entity = entity, .now = work->now};
+    return change;
+}
+
+static bool diff_in_key(const ent_entity *entity, size_t field)
+{
+    for (size_t i = 0; i < entity->key_count; i++) {
+        if (entity->key[i] == field) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Why a missing column cannot just be added, or NULL. */
+static const char *diff_not_addable(const ent_entity *entity, size_t number)
+{
+    const ent_field *field = &entity->fields[number];
+    const unsigned defaults = ENT_F_DEFAULT | ENT_F_NOW | ENT_F_RANDOM;
+
+    if (diff_in_key(entity, number)) {
+        return "is missing and part of the key";
+    }
+    if (qp_entity_reference(entity, field) != NULL &&
+        ((field->flags & ENT_F_NULLABLE) == 0 || (field->flags & defaults) != 0)) {
+        return "is missing and a reference that must be set";
+    }
+    if ((field->flags & (ENT_F_NULLABLE | defaults)) == 0) {
+        return "is missing, required and has no default";
+    }
+    return NULL;
+}
+
+/* The key's columns, in order, are those of the entity. */
+static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
+{
+    bool cluster = (entity->flags & ENT_E_CLUSTER) != 0;
+    size_t count = cluster ? 1 : entity->key_count;
+    size_t found = 0;
+
+    for (size_t i = 0; i < table->column_count; i++) {
+        const qp_column *column = &table->columns[i];
+        const qp_column *expected = NULL;
+        if (column->key_position == 0) {
+            continue;
+        }
+        if (cluster) {
+            expected = qp_shape_column(table, DIFF_CLUSTER_KEY);
+        } else if (column->key_position <= entity->key_count) {
+            expected = diff_column(table, &entity->fields[entity->key[column->key_position - 1]]);
+        }
+        if (expected != column || (cluster && !column->auto_key)) {
+            diff_problem(work, entity, column->name, "belongs to another primary key");
+            return;
+        }
+        found++;
+    }
+    if (found != count) {
+        diff_problem(work, entity, NULL, "has another primary key");
+    }
+}
+
+static bool diff_rule_fits(uint8_t rule, const char *found)
+{
+    switch ((ent_on_delete)rule) {
+    case ENT_CASCADE:
+        return qp_name_eq(found, "CASCADE");
+    case ENT_SET_NULL:
+        return qp_name_eq(found, "SET NULL");
+    case ENT_RESTRICT:
+        break;
+    }
+    return qp_name_eq(found, "RESTRICT") || qp_name_eq(found, "NO ACTION");
+}
+
+/* Deletes rely on the file's own references, so a column that holds a key must have the right one.
+ */
+static void diff_references(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
+{
+    for (size_t i = 0; i < entity->edge_count; i++) {
+        const ent_edge *edge = &entity->edges[i];
+        const qp_column *column = NULL;
+        bool fits = false;
+        if (edge->kind != ENT_TO_ONE) {
+            continue;
+        }
+        column = diff_column(table, &entity->fields[edge->field]);
+        for (size_t j = 0; column != NULL && j < table->reference_count; j++) {
+            const qp_reference *reference = &table->references[j];
+            fits =
+                fits || (reference->column != NULL && qp_name_eq(reference->column, column->name) &&
+                         qp_name_eq(reference->table, edge->to->table) &&
+                         diff_rule_fits(edge->on_delete, reference->on_delete));
+        }
+        if (column != NULL && !fits) {
+            diff_problem(work, entity, column->name,
+                         "has no reference with the right rule on delete");
+        }
+    }
+}
+
+/* A column that we do not know but that must be filled makes every insert of ours fail. */
+static void diff_strangers(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
+{
+    for (size_t i = 0; i < table->column_count; i++) {
+        const qp_column *column = &table->columns[i];
+        bool known = column->key_position > 0; /* diff_key() speaks about these */
+        if (!column->not_null || column->default_text != NULL || column->generated) {
+            continue;
+        }
+        for (size_t j = 0; j < entity->field_count && !known; j++) {
+            known = diff_column(table, &entity->fields[j]) == column;
+        }
+        if (!known) {
+            diff_problem(work, entity, column->name, "is required but unknown to this schema");
+        }
+    }
+}
+
+/* Columns and key of one table; false when it has a problem, and then without changes. */
+static bool diff_table(diff_work *work, const ent_entity *entity)
+{
+    const qp_table_shape *table = qp_shape_table(work->shape, entity->table);
+    quipu_error before = work->problem;
+    size_t n = work->n;
+    bool fits = false;
+
+    if (table == NULL) {
+        (void)diff_add(work, QP_DDL_TABLE, entity);
+        return true;
+    }
+    work->problem.status = QUIPU_OK;
+    if (table->is_view || table->is_virtual) {
+        diff_problem(work, entity, NULL, "is no ordinary table in this file");
+        goto done;
+    }
+    diff_key(work, entity, table);
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        const qp_column *column = diff_column(table, field);
+        const char *why = column == NULL ? diff_not_addable(entity, i) : NULL;
+        if (why != NULL) {
+            diff_problem(work, entity, field->column, why);
+        } else if (column == NULL) {
+            diff_add(work, QP_DDL_COLUMN, entity)->field = field;
+        } else if (!work->migrator->column_fits(field, column)) {
+            diff_problem(work, entity, column->name, "has a type that cannot hold its values");
+        } else if (!qp_name_eq(column->name, field->column)) {
+            qp_ddl *change = diff_add(work, QP_DDL_RENAME, entity);
+            change->field = field;
+            change->name = column->name;
+        }
+    }
+    diff_references(work, entity, table);
+    diff_strangers(work, entity, table);
+    if (work->migrator->search_state(entity, work->shape) == QP_SEARCH_DIFFERS) {
+        diff_problem(work, entity, NULL, "has a full-text index without one of its fields");
+    }
+
+done:
+    fits = work->problem.status == QUIPU_OK;
+    if (!fits) {
+        work->n = n;
+    }
+    if (before.status != QUIPU_OK) {
+        work->problem = before; /* the first one is told */
+    }
+    return fits;
+}
+
+/* ---- indexes ------------------------------------------------------------------------------------
+ */
+
+static bool diff_index_serves(const ent_entity *entity, const ent_index *index,
+                              const qp_table_shape *table, const qp_index_shape *found)
+{
+    if (found->partial || found->column_count != index->count ||
+        (index->unique && !found->unique)) {
+        return false;
+    }
+    for (size_t i = 0; i < index->count; i++) {
+        const qp_column *column = diff_column(table, &entity->fields[index->fields[i]]);
+        bool desc = (index->desc & (1u << i)) != 0;
+        if (column == NULL || found->columns[i] == NULL ||
+            !qp_name_eq(found->columns[i], column->name) ||
+            desc != ((found->desc & (1u << i)) != 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool diff_name_taken(const diff_work *work, const char *name)
+{
+    for (size_t i = 0; i < work->shape->table_count; i++) {
+        const qp_table_shape *table = &work->shape->tables[i];
+        if (qp_name_eq(table->name, name)) {
+            return true;
+        }
+        for (size_t j = 0; j < table->index_count; j++) {
+            if (qp_name_eq(table->indexes[j].name, name)) {
+                return true;
+            }
+        }
+    }
+    for (size_t i = 0; i < work->n; i++) {
+        const qp_ddl *change = &work->changes[i];
+        if ((change->kind == QP_DDL_TABLE && qp_name_eq(change->entity->table, name)) ||
+            (change->kind == QP_DDL_INDEX && change->name != NULL &&
+             qp_name_eq(change->name, name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The index's name, or the first of name_2, name_3... that nothing else has. */
+static quipu_status diff_free_name(const diff_work *work, const char *name, const char **ret_name,
+                                   quipu_error *reterr)
+{
+    size_t size = strlen(name) + 16;
+    char *text = NULL;
+
+    if (!diff_name_taken(work, name)) {
+        *ret_name = name;
+        return QUIPU_OK;
+    }
+    text = quipu_arena_alloc(work->arena, size);
+    if (text == NULL) {
+        return qp_error_set(reterr, qp_arena_why(work->arena, size), "no memory to migrate with");
+    }
+    for (int i = 2; i < QP_DIFF_NAME_TRIES; i++) {
+        (void)snprintf(text, size, "%s_%d", name, i);
+        if (!diff_name_taken(work, text)) {
+            *ret_name = text;
+            return QUIPU_OK;
+        }
+    }
+    return qp_error_set(reterr, QUIPU_LIMIT, "no free name for the index \"%s\"", name);
+}
+
+static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quipu_error *reterr)
+{
+    const qp_table_shape *table = qp_shape_table(work->shape, entity->table);
+
+    for (size_t i = 0; i < entity->index_count; i++) {
+        const ent_index *index = &entity->indexes[i];
+        const char *name = NULL;
+        bool served = false;
+        qp_ddl *change = NULL;
+        quipu_status status;
+        for (size_t j = 0; table != NULL && j < table->index_count && !served; j++) {
+            served = diff_index_serves(entity, index, table, &table->indexes[j]);
+        }
+        if (served) {
+            continue;
+        }
+        status = diff_free_name(work, index->name, &name, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        change = diff_add(work, QP_DDL_INDEX, entity);
+        change->index = index;
+        change->name = name;
+    }
+    if (work->migrator->search_state(entity, work->shape) == QP_SEARCH_MISSING) {
+        (void)diff_add(work, QP_DDL_SEARCH, entity);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_diff_make(const ent_schema *schema, const qp_file_shape *shape,
+                          const qp_migrator *migrator, quipu_time now, quipu_arena *arena,
+                          qp_diff *ret_diff, quipu_error *reterr)
+{
+    diff_work work = {.schema = schema, .shape = shape, .migrator = migrator, .now = now};
+    size_t most = 1;
+    size_t tables = 0;
+    bool *fits = NULL;
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < schema->entity_count; i++) {
+        const ent_entity *entity = schema->entities[i];
+        most += 2 + (size_t)entity->field_count + entity->index_count;
+        tables += qp_shape_table(shape, entity->table) != NULL ? 1 : 0;
+    }
+    work.arena = arena;
+    work.changes = quipu_arena_alloc(arena, most * sizeof(qp_ddl));
+    fits = quipu_arena_alloc(arena, schema->entity_count * sizeof(bool) + 1);
+    if (work.changes == NULL || fits == NULL) {
+        return qp_error_set(reterr, qp_arena_why(arena, most * sizeof(qp_ddl)),
+                            "no memory to migrate with");
+    }
+    for (size_t i = 0; i < schema->entity_count; i++) {
+        fits[i] = diff_table(&work, schema->entities[i]);
+    }
+    for (size_t i = 0; i < schema->entity_count && status == QUIPU_OK; i++) {
+        if (fits[i]) {
+            status = diff_indexes(&work, schema->entities[i], reterr);
+        }
+    }
+    assert(work.n <= most);
+    if (status == QUIPU_OK) {
+        *ret_diff = (qp_diff){work.changes, work.n, tables, work.problem};
+    }
+    return status;
+}

@@ -1,0 +1,383 @@
+/* Backups beside the file. The copy is read through a second connection, so it is exactly the last
+ * committed state even while we hold the write lock and have begun to change things. */
+#include "base/port.h"
+
+#include "ent_sqlite/backup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "ent_sqlite/open.h"
+
+#define BACKUP_MARK ".bak-"
+
+quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    quipu_status status = QUIPU_OK;
+    int rc = sqlite3_prepare_v2(db, "PRAGMA main.quick_check(1)", -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    if (rc == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(stmt, 0);
+        if (text == NULL || strcmp(text, "ok") != 0) {
+            status = qp_error_set(reterr, QUIPU_CORRUPT, "%s is damaged; restore a backup", path);
+        }
+    } else {
+        const qp_sqlite none = {0};
+        status = qp_error_set(reterr, qp_sqlite_status(&none, rc), "cannot check %s", path);
+    }
+    if (status != QUIPU_OK && reterr != NULL) {
+        reterr->engine_code = rc;
+    }
+    (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+/* "YYYYMMDDThhmmssnnnnnnnnnZ": sorts as it was made and fits every file system. */
+static quipu_status backup_stamp(quipu_time now, char ret_stamp[QP_SQLITE_BACKUP_STAMP_SIZE])
+{
+    char text[QUIPU_TIME_TEXT_SIZE];
+    size_t n = 0;
+    quipu_status status = quipu_time_format(now, text);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    for (const char *p = text; *p != '\0' && *p != '+'; p++) {
+        if (*p >= '0' && *p <= '9') {
+            ret_stamp[n++] = *p;
+        } else if (*p == ' ') {
+            ret_stamp[n++] = 'T';
+        }
+    }
+    ret_stamp[n++] = 'Z';
+    ret_stamp[n] = '\0';
+    return QUIPU_OK;
+}
+
+static quipu_status backup_name(const char *file, const char *label, quipu_time now, qp_buf *out)
+{
+    char stamp[QP_SQLITE_BACKUP_STAMP_SIZE];
+    quipu_status status = backup_stamp(now, stamp);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_buf_puts(out, file);
+    qp_buf_puts(out, BACKUP_MARK);
+    for (size_t i = 0; label[i] != '\0' && i < QP_SQLITE_BACKUP_LABEL_MAX; i++) {
+        char lower = (char)(label[i] | 0x20);
+        bool plain = (lower >= 'a' && lower <= 'z') || (label[i] >= '0' && label[i] <= '9') ||
+                     label[i] == '-' || label[i] == '.' || label[i] == '_';
+        qp_buf_putc(out, plain ? label[i] : '_');
+    }
+    qp_buf_putc(out, '-');
+    qp_buf_puts(out, stamp);
+    return qp_buf_status(out);
+}
+
+static quipu_status backup_system_error(int code, const char *path, quipu_error *reterr)
+{
+    bool full = code == ENOSPC || code == EDQUOT;
+
+    return qp_error_set(reterr, full ? QUIPU_FULL : QUIPU_IO,
+                        "cannot write the backup %s: %s; nothing was changed", path,
+                        full             ? "the disk is full, free some room"
+                        : code == EACCES ? "its folder may not be written"
+                        : code == EROFS  ? "the file system is read-only"
+                        : code == EEXIST ? "it exists already"
+                                         : "the system refused");
+}
+
+static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const char *path,
+                                        quipu_error *reterr)
+{
+    quipu_status status = qp_sqlite_status(self, rc);
+
+    (void)qp_error_set(reterr, status, "cannot write the backup %s: %s; nothing was changed", path,
+                       status == QUIPU_FULL   ? "the disk is full, free some room"
+                       : status == QUIPU_BUSY ? "the file was busy until the deadline"
+                                              : "the system refused to read or write");
+    if (reterr != NULL) {
+        reterr->engine_code = rc;
+    }
+    return status;
+}
+
+/* Copy all pages; a busy source is tried again until the deadline. */
+static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
+{
+    int64_t deadline_ns = qp_clock_ns() + self->busy_ms * QP_NS_PER_MS;
+    sqlite3_backup *copy = sqlite3_backup_init(to, "main", from, "main");
+    int rc = SQLITE_OK;
+    int end = SQLITE_OK;
+
+    if (copy == NULL) {
+        return sqlite3_extended_errcode(to);
+    }
+    do {
+        rc = sqlite3_backup_step(copy, -1);
+    } while ((rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && qp_sqlite_wait(self, deadline_ns));
+    end = sqlite3_backup_finish(copy);
+    return rc == SQLITE_DONE ? end : rc;
+}
+
+/* Open both ends and copy; the new file is synced by its commit. */
+static int backup_fill(qp_sqlite *self, const char *file, const char *path, const char *vfs)
+{
+    sqlite3 *from = NULL;
+    sqlite3 *to = NULL;
+    int rc = sqlite3_open_v2(file, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, vfs);
+    int closed = SQLITE_OK;
+
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, vfs);
+    }
+    if (rc == SQLITE_OK) {
+        /* A half-written copy is thrown away, so it needs no journal of its own. */
+        rc = sqlite3_exec(to, "PRAGMA journal_mode = OFF; PRAGMA synchronous = FULL", NULL, NULL,
+                          NULL);
+    }
+    if (rc == SQLITE_OK) {
+        rc = backup_copy(self, from, to);
+    }
+    closed = sqlite3_close(to);
+    (void)sqlite3_close(from);
+    return rc != SQLITE_OK ? rc : closed;
+}
+
+/* Open the copy as nobody's live file and check it. */
+static quipu_status backup_verify(const char *path, const char *vfs, quipu_error *reterr)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    sqlite3 *db = NULL;
+    qp_buf uri;
+    quipu_status status = QUIPU_OK;
+    int rc = SQLITE_NOMEM;
+
+    qp_buf_init(&uri, QP_SQLITE_PATH_MAX * 4);
+    qp_buf_puts(&uri, "file:");
+    for (const char *p = path; *p != '\0'; p++) {
+        if (*p == '?' || *p == '#' || *p == '%') {
+            qp_buf_putc(&uri, '%');
+            qp_buf_putc(&uri, hex[(unsigned char)*p >> 4]);
+            qp_buf_putc(&uri, hex[(unsigned char)*p & 15]);
+        } else {
+            qp_buf_putc(&uri, *p);
+        }
+    }
+    qp_buf_puts(&uri, "?immutable=1");
+    if (qp_buf_status(&uri) == QUIPU_OK) {
+        rc = sqlite3_open_v2(qp_buf_str(&uri).p, &db,
+                             SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);
+    }
+    if (rc == SQLITE_OK) {
+        status = qp_sqlite_check_raw(db, path, reterr);
+    } else {
+        const qp_sqlite none = {0};
+        status = backup_engine_error(&none, rc, path, reterr);
+    }
+    (void)sqlite3_close(db);
+    qp_buf_free(&uri);
+    return status;
+}
+
+/* The folder of a path, "." when it has none; freed by the caller. */
+static char *backup_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 1 : (slash == path ? 1 : (size_t)(slash - path));
+    char *folder = qp_malloc(n + 1);
+
+    if (folder != NULL) {
+        memcpy(folder, slash == NULL ? "." : path, n);
+        folder[n] = '\0';
+    }
+    return folder;
+}
+
+/* A new name lasts only when its folder is on the disk too. */
+static quipu_status backup_sync_folder(const char *path, quipu_error *reterr)
+{
+    char *folder = backup_folder(path);
+    quipu_status status = QUIPU_OK;
+    int fd = -1;
+
+    if (folder == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for a backup");
+    }
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
+        status = backup_system_error(errno, path, reterr);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    qp_free(folder);
+    return status;
+}
+
+static const char *backup_vfs(sqlite3 *db)
+{
+    sqlite3_vfs *vfs = NULL;
+
+    if (sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
+        vfs == NULL) {
+        return NULL;
+    }
+    return vfs->zName;
+}
+
+quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, char *ret_path,
+                              size_t size, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    const char *file = sqlite3_db_filename(self->db, "main");
+    const char *vfs = backup_vfs(self->db);
+    quipu_status status = QUIPU_OK;
+    const char *path = NULL;
+    qp_buf name;
+    int fd = -1;
+    int rc = SQLITE_OK;
+
+    if (file == NULL || file[0] == '\0') {
+        ret_path[0] = '\0'; /* in memory: there is nothing to put a backup beside */
+        return QUIPU_OK;
+    }
+    qp_buf_init(&name, size - 1);
+    status = backup_name(file, label, now, &name);
+    path = qp_buf_str(&name).p;
+    if (status != QUIPU_OK) {
+        status = qp_error_set(reterr, status, "no name for a backup of %s", file);
+        goto done;
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        status = backup_system_error(errno, path, reterr);
+        goto done;
+    }
+    (void)close(fd);
+    rc = backup_fill(self, file, path, vfs);
+    if (rc != SQLITE_OK) {
+        status = backup_engine_error(self, rc, path, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = backup_verify(path, vfs, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = backup_sync_folder(path, reterr);
+    }
+    if (status != QUIPU_OK) {
+        (void)unlink(path);
+        goto done;
+    }
+    memcpy(ret_path, path, strlen(path) + 1);
+
+done:
+    qp_buf_free(&name);
+    return status;
+}
+
+/* ---- old backups --------------------------------------------------------------------------------
+ */
+
+/* The stamp at the end of a name that is ours: `<base>.bak-<label>-<stamp>`; else NULL. */
+static const char *backup_stamp_of(const char *name, const char *base)
+{
+    static const char shape[] = "ddddddddTdddddddddddddddZ";
+    size_t base_n = strlen(base);
+    size_t n = strlen(name);
+    const char *stamp = NULL;
+
+    if (n < base_n + strlen(BACKUP_MARK) + 1 + strlen(shape) || strncmp(name, base, base_n) != 0 ||
+        strncmp(name + base_n, BACKUP_MARK, strlen(BACKUP_MARK)) != 0) {
+        return NULL;
+    }
+    stamp = name + n - strlen(shape);
+    for (size_t i = 0; shape[i] != '\0'; i++) {
+        bool digit = stamp[i] >= '0' && stamp[i] <= '9';
+        if (shape[i] == 'd' ? !digit : stamp[i] != shape[i]) {
+            return NULL;
+        }
+    }
+    return stamp[-1] == '-' ? stamp : NULL;
+}
+
+static int backup_newest_first(const void *a, const void *b)
+{
+    const char *x = *(const char *const *)a;
+    const char *y = *(const char *const *)b;
+
+    return strcmp(y + strlen(y) + 1 - QP_SQLITE_BACKUP_STAMP_SIZE,
+                  x + strlen(x) + 1 - QP_SQLITE_BACKUP_STAMP_SIZE);
+}
+
+static void backup_prune(const char *folder, const char *base, uint32_t keep)
+{
+    char **names = qp_calloc(QP_SQLITE_BACKUPS_LISTED_MAX, sizeof(*names));
+    DIR *dir = opendir(folder);
+    size_t n = 0;
+
+    if (names == NULL || dir == NULL) {
+        goto done;
+    }
+    for (struct dirent *entry = readdir(dir); entry != NULL && n < QP_SQLITE_BACKUPS_LISTED_MAX;
+         entry = readdir(dir)) {
+        size_t size = strlen(entry->d_name) + 1;
+        if (backup_stamp_of(entry->d_name, base) == NULL) {
+            continue;
+        }
+        names[n] = qp_malloc(size);
+        if (names[n] == NULL) {
+            goto done;
+        }
+        memcpy(names[n++], entry->d_name, size);
+    }
+    qsort(names, n, sizeof(*names), backup_newest_first);
+    for (size_t i = keep; i < n; i++) {
+        (void)unlinkat(dirfd(dir), names[i], 0);
+    }
+
+done:
+    for (size_t i = 0; names != NULL && i < n; i++) {
+        qp_free(names[i]);
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    qp_free(names);
+}
+
+void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
+{
+    qp_sqlite *self = conn;
+    const char *file = sqlite3_db_filename(self->db, "main");
+    const char *slash = NULL;
+    char *folder = NULL;
+
+    if (path[0] == '\0' || file == NULL) {
+        return;
+    }
+    if (keep == 0) {
+        (void)unlink(path);
+        return;
+    }
+    slash = strrchr(file, '/');
+    folder = backup_folder(file);
+    if (folder != NULL) {
+        backup_prune(folder, slash == NULL ? file : slash + 1, keep);
+    }
+    qp_free(folder);
+}

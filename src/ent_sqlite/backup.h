@@ -1,0 +1,22 @@
+/* Backups beside the file, made before anything that could lose data. */
+#ifndef QP_ENT_SQLITE_BACKUP_H
+#define QP_ENT_SQLITE_BACKUP_H
+
+#include <sqlite3.h>
+
+#include <ent/ent.h>
+
+#define QP_SQLITE_BACKUP_LABEL_MAX 64     /* characters of the label that go into the name */
+#define QP_SQLITE_BACKUP_STAMP_SIZE 26    /* "YYYYMMDDThhmmssnnnnnnnnnZ" and its NUL */
+#define QP_SQLITE_BACKUPS_LISTED_MAX 4096 /* names looked at when old ones are removed */
+
+/* Members of qp_migrator: `<file>.bak-<label>-<UTC time>`, mode 0600, on the disk and checked when
+ * the call returns. */
+quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, char *ret_path,
+                              size_t size, quipu_error *reterr);
+void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep);
+
+/* SQLite's quick check; `path` is for the message. */
+quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *reterr);
+
+#endif

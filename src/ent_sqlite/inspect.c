@@ -1,0 +1,351 @@
+/* Inspection of a SQLite file: tables, columns, indexes, references and triggers, read through the
+ * table-valued pragmas, so that nothing here parses SQL. */
+#include "ent_sqlite/inspect.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "ent/diff.h"
+
+/* A list that grows in the arena. */
+typedef struct inspect_list {
+    void *items;
+    size_t n;
+    size_t capacity;
+} inspect_list;
+
+typedef struct inspect_work {
+    quipu_arena *arena;
+    sqlite3_stmt *columns;
+    sqlite3_stmt *indexes;
+    sqlite3_stmt *index_columns;
+    sqlite3_stmt *references;
+    sqlite3_stmt *triggers;
+} inspect_work;
+
+/* Room for one more item, cleared; NULL when memory is used up. */
+static void *inspect_push(quipu_arena *arena, inspect_list *list, size_t size)
+{
+    char *item = NULL;
+
+    if (list->n == list->capacity) {
+        size_t capacity = list->capacity == 0 ? 8 : list->capacity * 2;
+        void *items = quipu_arena_alloc(arena, capacity * size);
+        if (items == NULL) {
+            return NULL;
+        }
+        if (list->n > 0) {
+            memcpy(items, list->items, list->n * size);
+        }
+        list->items = items;
+        list->capacity = capacity;
+    }
+    item = (char *)list->items + list->n * size;
+    memset(item, 0, size);
+    list->n++;
+    return item;
+}
+
+/* Copy a text column; NULL stays NULL. */
+static int inspect_text(quipu_arena *arena, sqlite3_stmt *stmt, int column, const char **ret)
+{
+    const char *text = (const char *)sqlite3_column_text(stmt, column);
+    quipu_str copy = {NULL, 0};
+
+    if (text != NULL && quipu_arena_copy(arena, quipu_cstr(text), &copy) != QUIPU_OK) {
+        return SQLITE_NOMEM;
+    }
+    if (text == NULL && sqlite3_column_type(stmt, column) != SQLITE_NULL) {
+        return SQLITE_NOMEM;
+    }
+    *ret = copy.p;
+    return SQLITE_OK;
+}
+
+/* The same where a NULL would be a surprise: it becomes "". */
+static int inspect_name(quipu_arena *arena, sqlite3_stmt *stmt, int column, const char **ret)
+{
+    int rc = inspect_text(arena, stmt, column, ret);
+
+    if (rc == SQLITE_OK && *ret == NULL) {
+        *ret = "";
+    }
+    return rc;
+}
+
+static int inspect_start(sqlite3_stmt *stmt, const char *name)
+{
+    (void)sqlite3_reset(stmt);
+    return sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
+}
+
+/* After a loop over rows: what the last step said. */
+static int inspect_end(sqlite3_stmt *stmt, int rc)
+{
+    int reset = sqlite3_reset(stmt);
+
+    if (rc == SQLITE_ROW) {
+        return SQLITE_OK; /* the caller stopped */
+    }
+    return rc == SQLITE_DONE ? SQLITE_OK : (rc != SQLITE_OK ? rc : reset);
+}
+
+static int inspect_columns(inspect_work *work, qp_table_shape *table)
+{
+    sqlite3_stmt *stmt = work->columns;
+    inspect_list list = {0};
+    int rc = inspect_start(stmt, table->name);
+
+    while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        int hidden = sqlite3_column_int(stmt, 5);
+        qp_column *column = NULL;
+        rc = SQLITE_OK;
+        if (hidden == 1) {
+            continue; /* a virtual table's own affair */
+        }
+        column = inspect_push(work->arena, &list, sizeof(*column));
+        if (column == NULL) {
+            rc = SQLITE_NOMEM;
+            break;
+        }
+        column->not_null = sqlite3_column_int(stmt, 2) != 0;
+        column->key_position = (uint8_t)sqlite3_column_int(stmt, 4);
+        column->generated = hidden > 1;
+        rc = inspect_name(work->arena, stmt, 0, &column->name);
+        rc = rc != SQLITE_OK ? rc : inspect_name(work->arena, stmt, 1, &column->declared);
+        rc = rc != SQLITE_OK ? rc : inspect_text(work->arena, stmt, 3, &column->default_text);
+    }
+    table->columns = list.items;
+    table->column_count = list.n;
+    return inspect_end(stmt, rc);
+}
+
+static int inspect_index_columns(inspect_work *work, qp_index_shape *index)
+{
+    sqlite3_stmt *stmt = work->index_columns;
+    inspect_list list = {0};
+    int rc = inspect_start(stmt, index->name);
+
+    while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        const char *collation = (const char *)sqlite3_column_text(stmt, 2);
+        const char **name = inspect_push(work->arena, &list, sizeof(*name));
+        rc = name == NULL ? SQLITE_NOMEM : SQLITE_OK;
+        if (rc != SQLITE_OK) {
+            break;
+        }
+        if (sqlite3_column_int(stmt, 1) != 0 && list.n <= 32) {
+            index->desc |= UINT32_C(1) << (list.n - 1);
+        }
+        if (collation != NULL && qp_name_eq(collation, "BINARY")) {
+            rc = inspect_text(work->arena, stmt, 0, name);
+        }
+    }
+    index->columns = (const char *const *)list.items;
+    index->column_count = list.n;
+    return inspect_end(stmt, rc);
+}
+
+static int inspect_indexes(inspect_work *work, qp_table_shape *table, bool *ret_key_index)
+{
+    sqlite3_stmt *stmt = work->indexes;
+    inspect_list list = {0};
+    qp_index_shape *items = NULL;
+    int rc = inspect_start(stmt, table->name);
+
+    while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        const char *origin = (const char *)sqlite3_column_text(stmt, 2);
+        qp_index_shape *index = inspect_push(work->arena, &list, sizeof(*index));
+        rc = index == NULL || origin == NULL ? SQLITE_NOMEM : SQLITE_OK;
+        if (rc != SQLITE_OK) {
+            break;
+        }
+        index->unique = sqlite3_column_int(stmt, 1) != 0;
+        index->implied = origin[0] != 'c';
+        index->partial = sqlite3_column_int(stmt, 3) != 0;
+        *ret_key_index = *ret_key_index || origin[0] == 'p';
+        rc = inspect_name(work->arena, stmt, 0, &index->name);
+        rc = rc != SQLITE_OK ? rc : inspect_text(work->arena, stmt, 4, &index->sql);
+    }
+    rc = inspect_end(stmt, rc);
+    items = list.items;
+    for (size_t i = 0; i < list.n && rc == SQLITE_OK; i++) {
+        rc = inspect_index_columns(work, &items[i]);
+    }
+    table->indexes = items;
+    table->index_count = list.n;
+    return rc;
+}
+
+static int inspect_references(inspect_work *work, qp_table_shape *table)
+{
+    sqlite3_stmt *stmt = work->references;
+    inspect_list list = {0};
+    int rc = inspect_start(stmt, table->name);
+
+    while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        qp_reference *reference = NULL;
+        rc = SQLITE_OK;
+        if (sqlite3_column_int(stmt, 0) > 0) { /* a second column of the same reference */
+            ((qp_reference *)list.items)[list.n - 1].column = NULL;
+            continue;
+        }
+        reference = inspect_push(work->arena, &list, sizeof(*reference));
+        if (reference == NULL) {
+            rc = SQLITE_NOMEM;
+            break;
+        }
+        rc = inspect_name(work->arena, stmt, 1, &reference->table);
+        rc = rc != SQLITE_OK ? rc : inspect_name(work->arena, stmt, 2, &reference->column);
+        rc = rc != SQLITE_OK ? rc : inspect_text(work->arena, stmt, 3, &reference->target);
+        rc = rc != SQLITE_OK ? rc : inspect_name(work->arena, stmt, 4, &reference->on_delete);
+    }
+    table->references = list.items;
+    table->reference_count = list.n;
+    return inspect_end(stmt, rc);
+}
+
+static int inspect_triggers(inspect_work *work, qp_table_shape *table)
+{
+    sqlite3_stmt *stmt = work->triggers;
+    inspect_list list = {0};
+    int rc = inspect_start(stmt, table->name);
+
+    while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        qp_trigger *trigger = inspect_push(work->arena, &list, sizeof(*trigger));
+        rc = trigger == NULL ? SQLITE_NOMEM : SQLITE_OK;
+        rc = rc != SQLITE_OK ? rc : inspect_name(work->arena, stmt, 0, &trigger->name);
+        rc = rc != SQLITE_OK ? rc : inspect_name(work->arena, stmt, 1, &trigger->sql);
+    }
+    table->triggers = list.items;
+    table->trigger_count = list.n;
+    return inspect_end(stmt, rc);
+}
+
+/* SQLite gives out values for an INTEGER PRIMARY KEY of an ordinary table: one that has no index of
+ * its own for the key. */
+static void inspect_mark_auto(const qp_table_shape *table, qp_column *columns, bool key_index)
+{
+    qp_column *key = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < table->column_count; i++) {
+        if (columns[i].key_position > 0) {
+            key = &columns[i];
+            n++;
+        }
+    }
+    if (n == 1 && !key_index && qp_name_eq(key->declared, "INTEGER")) {
+        key->auto_key = true;
+    }
+}
+
+static int inspect_table(inspect_work *work, qp_table_shape *table)
+{
+    bool key_index = false;
+    int rc = SQLITE_OK;
+
+    if (table->is_view) {
+        return SQLITE_OK;
+    }
+    rc = inspect_columns(work, table);
+    if (table->is_virtual) {
+        return rc == SQLITE_ERROR ? SQLITE_OK : rc; /* a module that this program does not have */
+    }
+    rc = rc != SQLITE_OK ? rc : inspect_indexes(work, table, &key_index);
+    rc = rc != SQLITE_OK ? rc : inspect_references(work, table);
+    rc = rc != SQLITE_OK ? rc : inspect_triggers(work, table);
+    if (rc == SQLITE_OK) {
+        /* The list is ours, made above; it is const for those who read it. */
+        inspect_mark_auto(table, (qp_column *)(uintptr_t)table->columns, key_index);
+    }
+    return rc;
+}
+
+static int inspect_prepare(sqlite3 *db, inspect_work *work)
+{
+    const struct {
+        sqlite3_stmt **stmt;
+        const char *sql;
+    } all[] = {
+        {&work->columns, "SELECT name, type, \"notnull\", dflt_value, pk, hidden "
+                         "FROM pragma_table_xinfo(?1, 'main')"},
+        {&work->indexes,
+         "SELECT l.name, l.\"unique\", l.origin, l.partial, m.sql "
+         "FROM pragma_index_list(?1, 'main') AS l LEFT JOIN main.sqlite_schema AS m "
+         "ON m.type = 'index' AND m.name = l.name ORDER BY l.seq"},
+        {&work->index_columns, "SELECT name, \"desc\", coll FROM pragma_index_xinfo(?1, 'main') "
+                               "WHERE key = 1 ORDER BY seqno"},
+        {&work->references, "SELECT seq, \"table\", \"from\", \"to\", on_delete "
+                            "FROM pragma_foreign_key_list(?1, 'main') ORDER BY id, seq"},
+        {&work->triggers, "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger' "
+                          "AND tbl_name = ?1 COLLATE NOCASE ORDER BY rowid"},
+    };
+    int rc = SQLITE_OK;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && rc == SQLITE_OK; i++) {
+        rc = sqlite3_prepare_v2(db, all[i].sql, -1, all[i].stmt, NULL);
+    }
+    return rc;
+}
+
+static int inspect_list_tables(sqlite3 *db, quipu_arena *arena, inspect_list *list)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(db,
+                                "SELECT name, sql, type = 'view', sql LIKE 'create virtual %' "
+                                "FROM main.sqlite_schema WHERE type IN ('table', 'view') "
+                                "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid",
+                                -1, &stmt, NULL);
+
+    while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        qp_table_shape *table = inspect_push(arena, list, sizeof(*table));
+        rc = table == NULL ? SQLITE_NOMEM : SQLITE_OK;
+        if (rc != SQLITE_OK) {
+            break;
+        }
+        table->is_view = sqlite3_column_int(stmt, 2) != 0;
+        table->is_virtual = sqlite3_column_int(stmt, 3) != 0;
+        rc = inspect_name(arena, stmt, 0, &table->name);
+        rc = rc != SQLITE_OK ? rc : inspect_name(arena, stmt, 1, &table->sql);
+    }
+    rc = stmt == NULL ? rc : inspect_end(stmt, rc);
+    (void)sqlite3_finalize(stmt);
+    return rc;
+}
+
+int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_shape)
+{
+    inspect_work work = {.arena = arena};
+    inspect_list list = {0};
+    qp_table_shape *tables = NULL;
+    int rc = inspect_list_tables(db, arena, &list);
+
+    if (rc == SQLITE_OK) {
+        rc = inspect_prepare(db, &work);
+    }
+    tables = list.items;
+    for (size_t i = 0; i < list.n && rc == SQLITE_OK; i++) {
+        rc = inspect_table(&work, &tables[i]);
+    }
+    (void)sqlite3_finalize(work.columns);
+    (void)sqlite3_finalize(work.indexes);
+    (void)sqlite3_finalize(work.index_columns);
+    (void)sqlite3_finalize(work.references);
+    (void)sqlite3_finalize(work.triggers);
+    if (rc == SQLITE_OK) {
+        *ret_shape = (qp_file_shape){tables, list.n};
+    }
+    return rc;
+}
+
+quipu_status qp_sqlite_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret_shape,
+                               quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    int rc = qp_sqlite_inspect_raw(self->db, arena, ret_shape);
+
+    if (rc == SQLITE_NOMEM) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory to read the tables of %s", self->path);
+    }
+    return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot inspect", reterr);
+}

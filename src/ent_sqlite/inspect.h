@@ -1,0 +1,22 @@
+/* What a SQLite file holds, and the engine's part of migration. */
+#ifndef QP_ENT_SQLITE_INSPECT_H
+#define QP_ENT_SQLITE_INSPECT_H
+
+#include <sqlite3.h>
+
+#include "ent/migrate_engine.h"
+#include "ent_sqlite/open.h"
+
+#define QP_SQLITE_INSPECT_BYTES_MAX ((size_t)64 << 20) /* memory for one inspection */
+
+/* Read the schema of `main` into the arena. Gives SQLite's result code; SQLITE_NOMEM also when the
+ * arena is used up. Tables of unknown modules are listed without their columns. */
+int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_shape);
+
+/* The same as a member of qp_migrator. */
+quipu_status qp_sqlite_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret_shape,
+                               quipu_error *reterr);
+
+extern const struct qp_migrator qp_sqlite_migrator;
+
+#endif

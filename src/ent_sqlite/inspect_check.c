@@ -1,0 +1,148 @@
+/* The rest of the engine's part of migration: identity, enforcement of references, checks, and the
+ * table that hands all of it to the runtime. */
+#include "ent_sqlite/inspect.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "ent_sqlite/backup.h"
+#include "ent_sqlite/ddl.h"
+
+/* Run SQL that gives one integer. */
+static int inspect_check_int(sqlite3 *db, const char *sql, int64_t *ret)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    if (rc == SQLITE_ROW) {
+        *ret = sqlite3_column_int64(stmt, 0);
+        rc = SQLITE_OK;
+    } else if (rc == SQLITE_DONE) {
+        rc = SQLITE_CORRUPT; /* none of our pragmas is silent */
+    }
+    (void)sqlite3_finalize(stmt);
+    return rc;
+}
+
+static quipu_status inspect_check_application_id(void *conn, uint32_t *ret, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    int64_t id = 0;
+    int rc = inspect_check_int(self->db, "PRAGMA main.application_id", &id);
+
+    if (rc != SQLITE_OK) {
+        return qp_sqlite_fail(self, rc, "cannot read", reterr);
+    }
+    *ret = (uint32_t)(id & UINT32_MAX);
+    return QUIPU_OK;
+}
+
+static quipu_status inspect_check_set_application_id(void *conn, uint32_t id, quipu_error *reterr)
+{
+    char sql[64];
+
+    (void)snprintf(sql, sizeof(sql), "PRAGMA main.application_id = %d", (int32_t)id);
+    return qp_sqlite_execute(conn, quipu_cstr(sql), reterr);
+}
+
+static quipu_status inspect_check_enforce(void *conn, bool on, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    int64_t is_on = -1;
+    int rc = SQLITE_OK;
+    /* A rebuild that failed half way may have left the legacy rename switched on. */
+    quipu_status status = qp_sqlite_execute(
+        conn,
+        quipu_cstr(on ? "PRAGMA legacy_alter_table = OFF; PRAGMA foreign_keys = ON"
+                      : "PRAGMA foreign_keys = OFF"),
+        reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    /* Inside a transaction SQLite ignores the switch without a word, and a DROP then cascades. */
+    rc = inspect_check_int(self->db, "PRAGMA foreign_keys", &is_on);
+    if (rc != SQLITE_OK) {
+        return qp_sqlite_fail(self, rc, "cannot read", reterr);
+    }
+    if (is_on != (on ? 1 : 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "references of %s cannot be switched %s inside a transaction",
+                            self->path, on ? "on" : "off");
+    }
+    return QUIPU_OK;
+}
+
+/* Count the broken references of one table; a table whose references fit no key counts as one. */
+static int inspect_check_dangling_of(sqlite3_stmt *stmt, const char *table, int64_t *count)
+{
+    int rc = sqlite3_bind_text(stmt, 1, table, -1, SQLITE_STATIC);
+
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    if (rc == SQLITE_ROW) {
+        *count += sqlite3_column_int64(stmt, 0);
+        rc = SQLITE_OK;
+    } else if (rc == SQLITE_ERROR) {
+        *count += 1;
+        rc = SQLITE_OK;
+    }
+    (void)sqlite3_reset(stmt);
+    return rc;
+}
+
+static quipu_status inspect_check_dangling(void *conn, int64_t *ret, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    sqlite3_stmt *tables = NULL;
+    sqlite3_stmt *check = NULL;
+    int64_t count = 0;
+    int rc = sqlite3_prepare_v2(self->db,
+                                "SELECT name FROM main.sqlite_schema WHERE type = 'table' "
+                                "AND sql LIKE '%references%'",
+                                -1, &tables, NULL);
+
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_prepare_v2(self->db,
+                                "SELECT count(*) FROM pragma_foreign_key_check(?1, 'main')", -1,
+                                &check, NULL);
+    }
+    while (rc == SQLITE_OK && (rc = sqlite3_step(tables)) == SQLITE_ROW) {
+        rc = inspect_check_dangling_of(check, (const char *)sqlite3_column_text(tables, 0), &count);
+    }
+    rc = rc == SQLITE_DONE ? SQLITE_OK : rc;
+    if (rc == SQLITE_OK) {
+        *ret = count;
+    }
+    quipu_status status =
+        rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot check", reterr);
+    (void)sqlite3_finalize(check);
+    (void)sqlite3_finalize(tables);
+    return status;
+}
+
+static quipu_status inspect_check_file(void *conn, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+
+    return qp_sqlite_check_raw(self->db, self->path, reterr);
+}
+
+const struct qp_migrator qp_sqlite_migrator = {
+    .version = 1,
+    .inspect = qp_sqlite_inspect,
+    .write_ddl = qp_sqlite_write_ddl,
+    .column_fits = qp_sqlite_column_fits,
+    .search_state = qp_sqlite_search_state,
+    .application_id = inspect_check_application_id,
+    .set_application_id = inspect_check_set_application_id,
+    .backup = qp_sqlite_backup,
+    .backup_end = qp_sqlite_backup_end,
+    .enforce_references = inspect_check_enforce,
+    .count_dangling = inspect_check_dangling,
+    .check = inspect_check_file,
+};
