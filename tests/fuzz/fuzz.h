@@ -1,0 +1,25 @@
+/* What a fuzz target gives: the libFuzzer entry, and a few good inputs for our own driver, which
+ * runs the same target under any compiler. */
+#ifndef T_FUZZ_FUZZ_H
+#define T_FUZZ_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* NUL-terminated texts to start from; ends with NULL. */
+extern const char *const fuzz_seeds[];
+
+/* A claim about the code under test; breaking it ends the process, as libFuzzer wants. */
+#define FUZZ_CHECK(claim)                                                                          \
+    do {                                                                                           \
+        if (!(claim)) {                                                                            \
+            (void)fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #claim);            \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+#endif
