@@ -13,6 +13,11 @@
 
 static const bench_entry main_benches[] = {
     {"base.json_parse", bench_json_parse},
+    {"ent.session_by_key_with_50_messages", bench_ent_load},
+    {"ent.insert_in_transaction", bench_ent_insert},
+    {"ent.iterate_per_row", bench_ent_iterate},
+    {"ent.allocations_per_row", bench_ent_allocations},
+    {"ent.prepares_warm", bench_ent_prepares},
 };
 
 #define MAIN_BENCHES (sizeof(main_benches) / sizeof(main_benches[0]))
