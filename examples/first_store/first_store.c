@@ -15,8 +15,8 @@
 
 #define PATH_SIZE 1024
 #define EVENT_ID_SIZE 17 /* tag 1 and the 16 bytes of a UUID */
-#define WRAP_COLUMNS 64  /* of people's text, right of the margin */
-#define MARGIN 34        /* where it begins */
+#define WRAP_COLUMNS 74  /* of people's text, right of the margin */
+#define MARGIN 5         /* where it begins */
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -72,60 +72,50 @@ static const char observation[] =
     "Ana travels with two others, has two days in Cusco and wants Machu Picchu on Saturday by the "
     "06:10 train from Ollantaytambo.";
 
+/* The conversation as new rows, kept until what came back has been compared with it. */
+typedef struct written {
+    qp_message_new messages[COUNT_OF(conversation)];
+    uint8_t event_ids[COUNT_OF(conversation)][EVENT_ID_SIZE];
+    int64_t tokens;
+} written;
+
 /* ---- writing ----------------------------------------------------------------------------------
  */
-
-static quipu_str first_text(const char *text)
-{
-    return quipu_cstr(text);
-}
 
 static quipu_json first_json(const char *text)
 {
     return ent_json(quipu_cstr(text));
 }
 
-/* All messages of the conversation, in order; their running token counts move the session's. */
-static quipu_status first_write_messages(ent_db *db, int64_t session_id, int64_t *ret_tokens,
-                                         quipu_error *err)
+/* Fill in the new rows, but for the session that they belong to. */
+static quipu_status first_prepare(written *ret_written)
 {
-    uint8_t ids[COUNT_OF(conversation)][EVENT_ID_SIZE] = {{0}};
-    qp_message_new rows[COUNT_OF(conversation)] = {0};
-    int64_t total = 0;
     quipu_time start = {0};
     quipu_status status = quipu_time_parse(quipu_cstr(START), &start);
 
     for (size_t i = 0; status == QUIPU_OK && i < COUNT_OF(conversation); i++) {
         const line *in = &conversation[i];
-        quipu_uuid uuid;
-        int64_t tokens = quipu_token_estimate(first_text(in->content));
+        uint8_t *event_id = ret_written->event_ids[i];
+        quipu_uuid uuid = {{0}};
+        int64_t tokens = quipu_token_estimate(quipu_cstr(in->content));
 
-        total += tokens;
         status = quipu_uuid_v7(&uuid);
-        if (status != QUIPU_OK) {
-            break;
-        }
-        ids[i][0] = 1;
-        memcpy(ids[i] + 1, uuid.b, sizeof(uuid.b));
-        rows[i] = (qp_message_new){
-            .session_id = session_id,
+        event_id[0] = 1;
+        memcpy(event_id + 1, uuid.b, sizeof(uuid.b));
+        ret_written->tokens += tokens;
+        ret_written->messages[i] = (qp_message_new){
             .seq = (int64_t)i + 1,
-            .event_id = {ids[i], EVENT_ID_SIZE},
+            .event_id = {event_id, EVENT_ID_SIZE},
             .role = in->role,
-            .author = first_text(in->author),
-            .content = first_text(in->content),
+            .author = quipu_cstr(in->author),
+            .content = quipu_cstr(in->content),
             .tool_calls = first_json(in->tool_calls),
             .timestamp = ent_some(((quipu_time){start.s + in->after_s, start.ns})),
             .tokens = tokens,
-            .tokens_total = total,
+            .tokens_total = ret_written->tokens,
         };
     }
-    if (status != QUIPU_OK) {
-        snprintf(err->message, sizeof(err->message), "no time or no randomness to be had");
-        return status;
-    }
-    *ret_tokens = total;
-    return qp_message_create_many(db, rows, COUNT_OF(conversation), err);
+    return status;
 }
 
 static quipu_status first_write_state(ent_db *db, int64_t session_id, quipu_error *err)
@@ -139,7 +129,7 @@ static quipu_status first_write_state(ent_db *db, int64_t session_id, quipu_erro
                                                  .app_name = QUIPU_STR("travel"),
                                                  .user_id = QUIPU_STR("ana"),
                                                  .session_number = own ? session_id : 0,
-                                                 .name = first_text(state[i].name),
+                                                 .name = quipu_cstr(state[i].name),
                                                  .value = first_json(state[i].value)},
                                  NULL, err);
     }
@@ -147,11 +137,10 @@ static quipu_status first_write_state(ent_db *db, int64_t session_id, quipu_erro
 }
 
 /* Session, messages, state and observation; the caller holds the transaction. */
-static quipu_status first_write_all(ent_db *db, quipu_arena *arena, quipu_error *err)
+static quipu_status first_write_all(ent_db *db, quipu_arena *arena, written *in, quipu_error *err)
 {
     const qp_session *session = NULL;
     const int64_t count = (int64_t)COUNT_OF(conversation);
-    int64_t tokens = 0;
     quipu_status status = qp_session_create(db, arena,
                                             &(qp_session_new){.key = QUIPU_STR(SESSION_KEY),
                                                               .agent_id = QUIPU_STR("planner"),
@@ -161,14 +150,17 @@ static quipu_status first_write_all(ent_db *db, quipu_arena *arena, quipu_error 
                                             &session, err);
 
     if (status == QUIPU_OK) {
-        status = first_write_messages(db, session->id, &tokens, err);
+        for (size_t i = 0; i < COUNT_OF(conversation); i++) {
+            in->messages[i].session_id = session->id;
+        }
+        status = qp_message_create_many(db, in->messages, COUNT_OF(conversation), err);
     }
     if (status == QUIPU_OK) {
         status = qp_session_update_one(db, arena, &(qp_session_where){.id = ent_eq(session->id)},
                                        &(qp_session_patch){.revision = ent_add(1),
                                                            .next_seq = ent_add(count),
                                                            .message_count = ent_add(count),
-                                                           .token_count = ent_add(tokens)},
+                                                           .token_count = ent_add(in->tokens)},
                                        &session, err);
     }
     if (status == QUIPU_OK) {
@@ -177,7 +169,7 @@ static quipu_status first_write_all(ent_db *db, quipu_arena *arena, quipu_error 
     if (status == QUIPU_OK) {
         status = qp_observation_create(db, NULL,
                                        &(qp_observation_new){.session_key = QUIPU_STR(SESSION_KEY),
-                                                             .content = first_text(observation),
+                                                             .content = quipu_cstr(observation),
                                                              .source_start_index = 1,
                                                              .source_end_index = count},
                                        NULL, err);
@@ -185,13 +177,13 @@ static quipu_status first_write_all(ent_db *db, quipu_arena *arena, quipu_error 
     return status;
 }
 
-static quipu_status first_write(ent_db *db, quipu_error *err)
+static quipu_status first_write(ent_db *db, written *in, quipu_error *err)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_status status = ent_begin(db, ENT_WRITE, err);
 
     if (status == QUIPU_OK) {
-        status = first_write_all(db, &arena, err);
+        status = first_write_all(db, &arena, in, err);
         if (status == QUIPU_OK) {
             status = ent_commit(db, err);
         } else {
@@ -237,13 +229,13 @@ static quipu_status first_read(ent_db *db, quipu_arena *arena, contents *ret, qu
     return status;
 }
 
-static bool first_same(const char *what, size_t number, quipu_str got, const char *wanted)
+static bool first_same(const char *what, size_t number, quipu_str got, quipu_str wanted)
 {
-    if (quipu_str_eq(got, quipu_cstr(wanted))) {
+    if (quipu_str_eq(got, wanted)) {
         return true;
     }
     fprintf(stderr, "first_store: %s %zu came back different:\n  in:  %s\n  out: %s\n", what,
-            number, wanted != NULL ? wanted : "(absent)", got.p != NULL ? got.p : "(absent)");
+            number, wanted.p != NULL ? wanted.p : "(absent)", got.p != NULL ? got.p : "(absent)");
     return false;
 }
 
@@ -257,24 +249,31 @@ static bool first_same_number(const char *what, int64_t got, int64_t wanted)
     return false;
 }
 
-static bool first_same_message(size_t i, const qp_message *got)
+static bool first_same_message(const qp_message_new *in, const qp_message *got)
 {
-    const line *in = &conversation[i];
-    quipu_time start = {0};
-    bool same = quipu_time_parse(quipu_cstr(START), &start) == QUIPU_OK;
+    size_t number = (size_t)in->seq;
+    bool same = first_same("the author of message", number, got->author, in->author);
 
-    same &= first_same("the author of message", i + 1, got->author, in->author);
-    same &= first_same("the text of message", i + 1, got->content, in->content);
-    same &= first_same("the tool calls of message", i + 1, got->tool_calls.text, in->tool_calls);
+    same &= first_same("the text of message", number, got->content, in->content);
+    same &=
+        first_same("the tool calls of message", number, got->tool_calls.text, in->tool_calls.text);
     same &= first_same_number("a role", got->role, in->role);
-    same &= first_same_number("a sequence number", got->seq, (int64_t)i + 1);
-    same &= first_same_number("a time", got->timestamp.s, start.s + in->after_s);
+    same &= first_same_number("a session", got->session_id, in->session_id);
+    same &= first_same_number("a sequence number", got->seq, in->seq);
+    same &=
+        first_same_number("the order of times", quipu_time_cmp(got->timestamp, in->timestamp.v), 0);
+    same &= first_same_number("tokens", got->tokens, in->tokens);
+    same &= first_same_number("the sum of tokens", got->tokens_total, in->tokens_total);
     same &= first_same_number("the size of an event id", (int64_t)got->event_id.n, EVENT_ID_SIZE);
+    if (got->event_id.n == EVENT_ID_SIZE) {
+        same &= first_same_number("the bytes of an event id",
+                                  memcmp(got->event_id.p, in->event_id.p, EVENT_ID_SIZE), 0);
+    }
     return same;
 }
 
 /* Whether all that was read is what was written. */
-static bool first_compare(const contents *got)
+static bool first_compare(const written *in, const contents *got)
 {
     const int64_t count = (int64_t)COUNT_OF(conversation);
     bool same = first_same_number("messages", (int64_t)got->session->messages.n, count);
@@ -284,18 +283,22 @@ static bool first_compare(const contents *got)
     if (!same) {
         return false;
     }
-    same &= first_same("the key of session", 1, got->session->key, SESSION_KEY);
+    same &= first_same("the key of session", 1, got->session->key, QUIPU_STR(SESSION_KEY));
     same &= first_same_number("the message count", got->session->message_count, count);
+    same &= first_same_number("the token count", got->session->token_count, in->tokens);
     same &= first_same_number("the next number", got->session->next_seq, count + 1);
     for (size_t i = 0; i < got->session->messages.n; i++) {
-        same &= first_same_message(i, &got->session->messages.items[i]);
+        same &= first_same_message(&in->messages[i], &got->session->messages.items[i]);
     }
     for (size_t i = 0; i < got->state.n; i++) { /* the table above is in the order of names */
-        same &= first_same("the name of state key", i + 1, got->state.items[i].name, state[i].name);
-        same &= first_same("the value of state key", i + 1, got->state.items[i].value.text,
-                           state[i].value);
+        const qp_state *row = &got->state.items[i];
+        same &= first_same("the name of state key", i + 1, row->name, quipu_cstr(state[i].name));
+        same &= first_same("the value of state key", i + 1, row->value.text,
+                           quipu_cstr(state[i].value));
+        same &= first_same_number("the scope of a state key", row->scope, state[i].scope);
     }
-    same &= first_same("observation", 1, got->observations.items[0].content, observation);
+    same &=
+        first_same("observation", 1, got->observations.items[0].content, quipu_cstr(observation));
     return same;
 }
 
@@ -321,19 +324,24 @@ static size_t first_line_bytes(const char *text, size_t columns)
     return bytes;
 }
 
-/* Text from the current column on, its further lines under the margin. */
-static void first_print_wrapped(const char *text, int margin)
+/* Text under the margin, as many lines as it needs. */
+static void first_print_wrapped(const char *text)
 {
-    for (;;) {
+    while (*text != '\0') {
         size_t bytes = first_line_bytes(text, WRAP_COLUMNS);
-        printf("%.*s\n", (int)bytes, text);
+        printf("%*s%.*s\n", MARGIN, "", (int)bytes, text);
         text += bytes;
         text += strspn(text, " ");
-        if (*text == '\0') {
-            return;
-        }
-        printf("%*s", margin, "");
     }
+}
+
+/* One line of text under the margin; what does not fit is folded away. */
+static void first_print_folded(const char *text)
+{
+    int columns = WRAP_COLUMNS - 6;
+    bool fits = strlen(text) <= (size_t)columns;
+
+    printf("%*s-> %.*s%s\n", MARGIN, "", columns, text, fits ? "" : "...");
 }
 
 static void first_print_message(const qp_message *message)
@@ -343,13 +351,17 @@ static void first_print_message(const qp_message *message)
     if (quipu_time_format(message->timestamp, time) != QUIPU_OK) {
         time[0] = '\0';
     }
-    printf("%3" PRId64 "  %.8s  %-9s  %-7.11s ", message->seq, time[0] ? time + 11 : "-",
-           qp_message_role_text(message->role), message->author.p);
-    first_print_wrapped(message->content.p, MARGIN);
-    if (message->tool_calls.text.p != NULL) {
-        printf("%*s", MARGIN, "calls ");
-        first_print_wrapped(message->tool_calls.text.p, MARGIN);
+    printf("%3" PRId64 "  %-11s %-9s %.19s\n", message->seq, message->author.p,
+           qp_message_role_text(message->role), time);
+    if (message->role == QP_MESSAGE_ROLE_TOOL) {
+        first_print_folded(message->content.p);
+    } else {
+        first_print_wrapped(message->content.p);
     }
+    if (message->tool_calls.text.p != NULL) {
+        first_print_folded(message->tool_calls.text.p);
+    }
+    printf("\n");
 }
 
 static void first_print(const contents *got)
@@ -361,17 +373,17 @@ static void first_print(const contents *got)
     for (size_t i = 0; i < session->messages.n; i++) {
         first_print_message(&session->messages.items[i]);
     }
-    printf("\nstate\n");
+    printf("state\n");
     for (size_t i = 0; i < got->state.n; i++) {
         const qp_state *row = &got->state.items[i];
-        printf("     %-8s  %-9s  %s\n", qp_state_scope_text(row->scope), row->name.p,
+        printf("%*s%-8s  %-9s  %s\n", MARGIN, "", qp_state_scope_text(row->scope), row->name.p,
                row->value.text.p);
     }
     for (size_t i = 0; i < got->observations.n; i++) {
         const qp_observation *row = &got->observations.items[i];
-        printf("\nobserved in messages %" PRId64 " to %" PRId64 "\n     ", row->source_start_index,
+        printf("\nobserved in messages %" PRId64 " to %" PRId64 "\n", row->source_start_index,
                row->source_end_index);
-        first_print_wrapped(row->content.p, 5);
+        first_print_wrapped(row->content.p);
     }
 }
 
@@ -396,7 +408,7 @@ static quipu_status first_open(const char *path, ent_db **ret_db, ent_migrate_re
 }
 
 /* The new file: tables made, the conversation written, closed again. */
-static quipu_status first_create(const char *path, quipu_error *err)
+static quipu_status first_create(const char *path, written *in, quipu_error *err)
 {
     ent_db *db = NULL;
     ent_migrate_report report = {0};
@@ -404,7 +416,7 @@ static quipu_status first_create(const char *path, quipu_error *err)
 
     if (status == QUIPU_OK) {
         printf("made      %s, %" PRIu32 " statements for its tables\n", path, report.statements);
-        status = first_write(db, err);
+        status = first_write(db, in, err);
     }
     if (status == QUIPU_OK) {
         printf(
@@ -416,7 +428,8 @@ static quipu_status first_create(const char *path, quipu_error *err)
 }
 
 /* The file as a later program finds it; *ret_same tells whether it holds what was written. */
-static quipu_status first_reopen(const char *path, bool *ret_same, quipu_error *err)
+static quipu_status first_reopen(const char *path, const written *in, bool *ret_same,
+                                 quipu_error *err)
 {
     ent_db *db = NULL;
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -431,7 +444,7 @@ static quipu_status first_reopen(const char *path, bool *ret_same, quipu_error *
     if (status == QUIPU_OK) {
         first_print(&got);
         bool quiet = first_same_number("statements at reopening", report.statements, 0);
-        *ret_same = first_compare(&got) && quiet;
+        *ret_same = first_compare(in, &got) && quiet;
     }
     quipu_arena_free(&arena);
     ent_close(db);
@@ -474,6 +487,7 @@ static int first_run(const char *folder, bool keep)
 {
     char path[PATH_SIZE];
     quipu_error err = {0};
+    written in = {0};
     bool same = false;
 
     if (snprintf(path, sizeof(path), "%s/store.db", folder) >= (int)sizeof(path)) {
@@ -485,7 +499,12 @@ static int first_run(const char *folder, bool keep)
         return EXIT_FAILURE;
     }
     printf("quipu %s: a conversation, written, closed, reopened\n\n", quipu_version());
-    if (first_create(path, &err) != QUIPU_OK || first_reopen(path, &same, &err) != QUIPU_OK) {
+    if (first_prepare(&in) != QUIPU_OK) {
+        fprintf(stderr, "first_store: the system has no randomness to give\n");
+        return EXIT_FAILURE;
+    }
+    if (first_create(path, &in, &err) != QUIPU_OK ||
+        first_reopen(path, &in, &same, &err) != QUIPU_OK) {
         fprintf(stderr, "first_store: %s (%s)\n", err.message,
                 quipu_status_name((quipu_status)err.status));
         return EXIT_FAILURE;
