@@ -47,7 +47,8 @@ refuse() {
 write_half() {
     expect 'usage: notes' "$1" --help
     expect 'no notes here' "$1"
-    expect 'added note 1' "$1" add -b travel -k task -l train -l peru 'Book the train' 'before Friday'
+    expect 'added note 1' "$1" add -b travel -k task -l train -l peru 'Book the train' \
+        'before Friday'
     expect 'added note 2' "$1" add -b travel 'Cusco in two days'
     expect 'added note 3' "$1" add -k journal 'A quipu is a text' 'Knots on strings, read by hand.'
     refuse 1 'title' "$1" add ''
@@ -101,7 +102,8 @@ export PKG_CONFIG_PATH LD_LIBRARY_PATH
 
 cp -R "$source" "$folder/by_make"
 cd "$folder/by_make"
-make CFLAGS='-Wall -Wextra -Werror' >"$folder/make.log" 2>&1 || fail "make: $(cat "$folder/make.log")"
+make CFLAGS='-Wall -Wextra -Werror' >"$folder/make.log" 2>&1 ||
+    fail "make: $(cat "$folder/make.log")"
 make -q || fail 'make: a second run has something to do'
 scenario "$folder/by_make/notes" make
 
