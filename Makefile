@@ -43,6 +43,7 @@ test-long:
 	@QUIPU_LONG=1 $(PYTHON) tools/test.py test-long
 
 bench: release
+	@tools/deps.sh bench
 	@cmake --build --preset release --target quipu_bench
 	@$(PYTHON) bench/run.py
 

@@ -5,19 +5,22 @@
 set -eu
 
 usage() {
-    echo "usage: tools/deps.sh run|test|check"
-    echo "  run    what 'make run', 'make install' and 'make bench' need"
+    echo "usage: tools/deps.sh run|bench|test|check"
+    echo "  run    what 'make run' and 'make install' need"
+    echo "  bench  run, and what 'make bench' needs"
     echo "  test   run, and what 'make test' needs"
     echo "  check  test, and what 'make check' needs"
 }
 
 run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev"
+bench="$run python3 valgrind"
 test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev"
 test="$test sqlite3 python3"
 check="$test clang-tidy-19 cppcheck"
 
 case "${1:-}" in
     run) wanted=$run ;;
+    bench) wanted=$bench ;;
     test) wanted=$test ;;
     check) wanted=$check ;;
     -h | --help) usage && exit 0 ;;

@@ -49,7 +49,7 @@ class Deps(unittest.TestCase):
 
     def test_nothing_missing_calls_nothing(self):
         self.debian()
-        for what in ("run", "test", "check"):
+        for what in ("run", "bench", "test", "check"):
             result, calls = self.deps(what)
             self.assertEqual((result.returncode, result.stdout, calls), (0, "", []))
 
@@ -85,6 +85,12 @@ class Deps(unittest.TestCase):
         self.debian(missing=("clang-19", "python3", "libcmocka-dev", "clang-tidy-19"))
         result, calls = self.deps("run")
         self.assertEqual((result.returncode, calls), (0, []))
+
+    def test_only_bench_asks_for_valgrind(self):
+        self.debian(missing=("valgrind",))
+        for what in ("run", "test", "check"):
+            self.assertEqual(self.deps(what)[0].returncode, 0)
+        self.assertEqual(self.deps("bench")[0].stdout, f"{LINE} valgrind\n")
 
     def test_failing_apt_prints_the_line_and_exits_2(self):
         self.debian(missing=("cmake",), uid=0, apt="exit 100")
