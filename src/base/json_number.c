@@ -183,6 +183,16 @@ static bool json_number_is(double value, const json_number_decimal *decimal)
     return exponent == decimal->exponent + (int64_t)decimal->count - 1;
 }
 
+/* Text that we have just written ourselves, so all of it is a number. */
+static double json_number_read(const char *text)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+
+    assert(end != text && *end == '\0');
+    return value;
+}
+
 qp_json_exact qp_json_double(qp_json_node node, double *ret_value)
 {
     json_number_parts parts;
@@ -199,7 +209,7 @@ qp_json_exact qp_json_double(qp_json_node node, double *ret_value)
     if (decimal.count != 0) {
         /* Without a point there is nothing for the locale to change. */
         (void)snprintf(text, sizeof(text), "%se%" PRId64, decimal.digits, decimal.exponent);
-        value = strtod(text, NULL);
+        value = json_number_read(text);
         if (isinf(value)) {
             exact = QP_JSON_RANGE;
         } else if (!json_number_is(value, &decimal)) {
@@ -220,7 +230,7 @@ bool qp_double_text(double value, char ret_text[QP_DOUBLE_TEXT_SIZE])
     }
     for (int digits = 15; digits <= 17; digits++) {
         (void)snprintf(text, sizeof(text), "%.*g", digits, value);
-        if (strtod(text, NULL) == value) {
+        if (json_number_read(text) == value) {
             break;
         }
     }

@@ -29,6 +29,23 @@ QP_INLINE bool str_is_tail(unsigned char byte)
     return (byte & 0xc0) == 0x80;
 }
 
+/* The same as str_step() for a lead byte of a four-byte character. */
+static size_t str_step4(const unsigned char *p, size_t left, uint32_t *ret_point)
+{
+    uint32_t point;
+
+    if (left < 4 || !str_is_tail(p[1]) || !str_is_tail(p[2]) || !str_is_tail(p[3])) {
+        return 0;
+    }
+    point = (uint32_t)(p[0] & 0x07) << 18 | (uint32_t)(p[1] & 0x3f) << 12 |
+            (uint32_t)(p[2] & 0x3f) << 6 | (p[3] & 0x3f);
+    if (point < 0x10000 || point > 0x10ffff) {
+        return 0; /* overlong, or past the last code point */
+    }
+    *ret_point = point;
+    return 4;
+}
+
 /* The character at `p`, which is not ASCII; 0 when it is not valid. */
 QP_INLINE size_t str_step(const unsigned char *p, const unsigned char *end, uint32_t *ret_point)
 {
@@ -54,16 +71,7 @@ QP_INLINE size_t str_step(const unsigned char *p, const unsigned char *end, uint
         *ret_point = (lead & 0x1f) << 6 | (p[1] & 0x3f);
         return 2;
     }
-    if (lead > 0xf4 || left < 4 || !str_is_tail(p[1]) || !str_is_tail(p[2]) || !str_is_tail(p[3])) {
-        return 0;
-    }
-    point = (lead & 0x07) << 18 | (uint32_t)(p[1] & 0x3f) << 12 | (uint32_t)(p[2] & 0x3f) << 6 |
-            (p[3] & 0x3f);
-    if (point < 0x10000 || point > 0x10ffff) {
-        return 0;
-    }
-    *ret_point = point;
-    return 4;
+    return lead <= 0xf4 ? str_step4(p, left, ret_point) : 0;
 }
 
 size_t qp_utf8_step(const unsigned char *p, const unsigned char *end, uint32_t *ret_point)

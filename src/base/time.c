@@ -312,42 +312,48 @@ static bool time_get_fraction(quipu_str *text, uint32_t *ret_ns)
     return digits != 0;
 }
 
-/* "+09:00", "-0330" or "Z", with a space before it or not; none is UTC. *ret_named: a zone name may
- * follow. */
-static bool time_get_offset(quipu_str *text, int64_t *ret_s, bool *ret_named)
+/* "+09:00" or "-0330" at the sign; gives its length, or 0. */
+static size_t time_get_sign(quipu_str text, int64_t *ret_s)
 {
-    quipu_str at = *text;
+    size_t colon = text.n > 3 && text.p[3] == ':' ? 1 : 0;
     unsigned bad = 0;
     unsigned hours;
     unsigned minutes;
-    bool minus;
-    size_t colon;
+
+    if (text.n < 5 + colon) {
+        return 0;
+    }
+    hours = time_get2(text.p + 1, &bad);
+    minutes = time_get2(text.p + 3 + colon, &bad);
+    if (bad != 0 || hours > 23 || minutes > 59) {
+        return 0;
+    }
+    *ret_s = ((int64_t)hours * 60 + minutes) * (text.p[0] == '-' ? -60 : 60);
+    return 5 + colon;
+}
+
+/* An offset or "Z", with a space before the sign or not; none is UTC. *ret_named: a zone name may
+ * follow. */
+static bool time_get_offset(quipu_str *text, int64_t *ret_s, bool *ret_named)
+{
+    size_t space = text->n != 0 && text->p[0] == ' ' ? 1 : 0;
+    quipu_str at = {text->p + space, text->n - space};
+    size_t n;
 
     *ret_s = 0;
     *ret_named = false;
-    if (at.n != 0 && (at.p[0] == 'Z' || at.p[0] == 'z')) {
+    if (space == 0 && at.n != 0 && (at.p[0] == 'Z' || at.p[0] == 'z')) {
         time_skip(text, 1);
         return true;
     }
-    if (at.n != 0 && at.p[0] == ' ') {
-        time_skip(&at, 1);
-    }
     if (at.n == 0 || (at.p[0] != '+' && at.p[0] != '-')) {
-        return true;
+        return true; /* what follows, if anything, must be the tail */
     }
-    minus = at.p[0] == '-';
-    colon = at.n > 3 && at.p[3] == ':' ? 1 : 0;
-    if (at.n < 5 + colon) {
+    n = time_get_sign(at, ret_s);
+    if (n == 0) {
         return false;
     }
-    hours = time_get2(at.p + 1, &bad);
-    minutes = time_get2(at.p + 3 + colon, &bad);
-    if (bad != 0 || hours > 23 || minutes > 59) {
-        return false;
-    }
-    time_skip(&at, 5 + colon);
-    *text = at;
-    *ret_s = ((int64_t)hours * 60 + minutes) * (minus ? -60 : 60);
+    time_skip(text, space + n);
     *ret_named = true;
     return true;
 }

@@ -146,7 +146,9 @@ int main(int argc, char **argv)
     (void)signal(SIGABRT, driver_crashed);
     (void)signal(SIGSEGV, driver_crashed);
     if (only != NULL) {
-        size_t size = driver_input(data, seed, strtoll(only, NULL, 10), seed_count);
+        char *end = NULL;
+        long long run = strtoll(only, &end, 10);
+        size_t size = *end == '\0' && run >= 0 ? driver_input(data, seed, run, seed_count) : 0;
         (void)fwrite(data, 1, size, stdout);
         (void)fflush(stdout);
         driver_one(data, size);
