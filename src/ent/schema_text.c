@@ -1,0 +1,291 @@
+/* A schema as canonical .ent text, written from descriptors: one item a line, every index with its
+ * name (those of unique fields and foreign keys among them), nothing that is a default. */
+#include "ent/schema_text.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/sha256.h"
+
+static void schema_text_quoted(qp_buf *out, const char *text)
+{
+    qp_buf_putc(out, '"');
+    for (; *text != '\0'; text++) {
+        switch (*text) {
+        case '"':
+        case '\\':
+            qp_buf_putc(out, '\\');
+            qp_buf_putc(out, *text);
+            break;
+        case '\n':
+            qp_buf_puts(out, "\\n");
+            break;
+        case '\t':
+            qp_buf_puts(out, "\\t");
+            break;
+        case '\r':
+            qp_buf_puts(out, "\\r");
+            break;
+        default:
+            qp_buf_putc(out, *text);
+            break;
+        }
+    }
+    qp_buf_putc(out, '"');
+}
+
+/* A float always shows that it is one: 1.0, 1e+30. */
+static void schema_text_float(qp_buf *out, double value)
+{
+    char text[QP_DOUBLE_TEXT_SIZE];
+
+    if (!qp_double_text(value, text)) {
+        qp_buf_fail(out, QUIPU_INVALID);
+        return;
+    }
+    qp_buf_puts(out, text);
+    if (strpbrk(text, ".eE") == NULL) {
+        qp_buf_puts(out, ".0");
+    }
+}
+
+static bool schema_text_in_key(const ent_entity *entity, size_t field)
+{
+    for (size_t i = 0; i < entity->key_count; i++) {
+        if (entity->key[i] == field) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void schema_text_type(qp_buf *out, const ent_field *field)
+{
+    static const char *const names[] = {"",      "int",  "float", "bool", "text",
+                                        "bytes", "time", "uuid",  "enum", "json"};
+
+    assert(field->type >= ENT_INT && field->type <= ENT_JSON);
+    qp_buf_puts(out, (field->flags & ENT_F_STRING) != 0 ? "string" : names[field->type]);
+    if (field->type == ENT_ENUM) {
+        for (size_t i = 1; field->labels[i] != NULL; i++) {
+            qp_buf_puts(out, i == 1 ? "(" : ", ");
+            qp_buf_puts(out, field->labels[i]);
+        }
+        qp_buf_putc(out, ')');
+    }
+    if ((field->flags & ENT_F_NULLABLE) != 0) {
+        qp_buf_putc(out, '?');
+    }
+}
+
+static void schema_text_default(qp_buf *out, const ent_field *field)
+{
+    if ((field->flags & ENT_F_NOW) != 0) {
+        qp_buf_puts(out, " = now");
+    } else if ((field->flags & ENT_F_RANDOM) != 0) {
+        qp_buf_puts(out, " = random");
+    } else if ((field->flags & ENT_F_DEFAULT) != 0) {
+        qp_buf_puts(out, " = ");
+        switch (field->type) {
+        case ENT_INT:
+            qp_buf_i64(out, field->default_int);
+            break;
+        case ENT_FLOAT:
+            schema_text_float(out, field->default_float);
+            break;
+        case ENT_BOOL:
+            qp_buf_puts(out, field->default_int != 0 ? "true" : "false");
+            break;
+        case ENT_ENUM:
+            qp_buf_puts(out, field->default_text);
+            break;
+        default:
+            schema_text_quoted(out, field->default_text);
+            break;
+        }
+    }
+}
+
+static void schema_text_rule(qp_buf *out, const ent_field *field)
+{
+    const ent_rule *rule = field->rule;
+
+    if (rule == NULL) {
+        return;
+    }
+    qp_buf_puts(out, field->type == ENT_INT || field->type == ENT_FLOAT ? " range(" : " len(");
+    if (field->type == ENT_FLOAT) {
+        schema_text_float(out, rule->float_min);
+        qp_buf_puts(out, "..");
+        schema_text_float(out, rule->float_max);
+    } else {
+        qp_buf_i64(out, rule->min);
+        qp_buf_puts(out, "..");
+        qp_buf_i64(out, rule->max);
+    }
+    qp_buf_putc(out, ')');
+}
+
+static void schema_text_names(qp_buf *out, const char *column, const char *name, const char *was)
+{
+    if (strcmp(column, name) != 0) {
+        qp_buf_puts(out, " column ");
+        schema_text_quoted(out, column);
+    }
+    if (was != NULL) {
+        qp_buf_puts(out, " was ");
+        schema_text_quoted(out, was);
+    }
+}
+
+static void schema_text_field(qp_buf *out, const ent_entity *entity, size_t number)
+{
+    const ent_field *field = &entity->fields[number];
+    bool immutable = (field->flags & ENT_F_IMMUTABLE) != 0 && !schema_text_in_key(entity, number);
+
+    qp_buf_printf(out, "  %s ", field->name);
+    schema_text_type(out, field);
+    schema_text_default(out, field);
+    qp_buf_puts(out, immutable ? " immutable" : "");
+    qp_buf_puts(out, (field->flags & ENT_F_ON_UPDATE) != 0 ? " on_update" : "");
+    qp_buf_puts(out, (field->flags & ENT_F_NOTEMPTY) != 0 ? " notempty" : "");
+    schema_text_rule(out, field);
+    schema_text_names(out, field->column, field->name, field->was);
+    qp_buf_putc(out, '\n');
+}
+
+/* The edge for which this field holds the key, or NULL. */
+static const ent_edge *schema_text_edge_of(const ent_entity *entity, size_t number)
+{
+    for (size_t i = 0; i < entity->edge_count; i++) {
+        if (entity->edges[i].kind == ENT_TO_ONE && entity->edges[i].field == number) {
+            return &entity->edges[i];
+        }
+    }
+    return NULL;
+}
+
+/* The same edge as its owner has it. */
+static const ent_edge *schema_text_owner(const ent_entity *entity, const ent_edge *edge)
+{
+    for (size_t i = 0; i < edge->to->edge_count; i++) {
+        const ent_edge *other = &edge->to->edges[i];
+        if (other->kind != ENT_TO_ONE && other->to == entity && other->field == edge->field) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+static void schema_text_inverse(qp_buf *out, const ent_entity *entity, const ent_edge *edge)
+{
+    const ent_field *field = &entity->fields[edge->field];
+    const ent_edge *owner = schema_text_owner(entity, edge);
+
+    if (owner == NULL) {
+        qp_buf_fail(out, QUIPU_INVALID);
+        return;
+    }
+    qp_buf_printf(out, "  edge %s <- %s.%s", edge->name, edge->to->name, owner->name);
+    qp_buf_puts(out, (field->flags & ENT_F_NULLABLE) != 0 ? "?" : "");
+    if ((field->flags & ENT_F_IMMUTABLE) != 0 && !schema_text_in_key(entity, edge->field)) {
+        qp_buf_puts(out, " immutable");
+    }
+    schema_text_names(out, field->column, field->name, NULL);
+    qp_buf_putc(out, '\n');
+}
+
+static void schema_text_list(qp_buf *out, const ent_entity *entity, const uint8_t *fields,
+                             size_t count, unsigned desc)
+{
+    for (size_t i = 0; i < count; i++) {
+        qp_buf_puts(out, i == 0 ? " (" : ", ");
+        qp_buf_puts(out, entity->fields[fields[i]].name);
+        qp_buf_puts(out, ((desc >> i) & 1U) != 0 ? " desc" : "");
+    }
+    qp_buf_putc(out, ')');
+}
+
+static void schema_text_key(qp_buf *out, const ent_entity *entity)
+{
+    bool id = entity->key_count == 1 && strcmp(entity->fields[entity->key[0]].name, "id") == 0;
+
+    if (id && (entity->flags & ENT_E_CLUSTER) == 0) {
+        return;
+    }
+    qp_buf_puts(out, (entity->flags & ENT_E_CLUSTER) != 0 ? "  cluster" : "  key");
+    schema_text_list(out, entity, entity->key, entity->key_count, 0);
+    qp_buf_putc(out, '\n');
+}
+
+static void schema_text_edges(qp_buf *out, const ent_entity *entity)
+{
+    static const char *const on_delete[] = {"", "cascade", "restrict", "set_null"};
+
+    for (size_t i = 0; i < entity->edge_count; i++) {
+        const ent_edge *edge = &entity->edges[i];
+        if (edge->kind != ENT_TO_ONE) {
+            assert(edge->on_delete >= ENT_CASCADE && edge->on_delete <= ENT_SET_NULL);
+            qp_buf_printf(out, "  edge %s -> %s%s %s\n", edge->name, edge->to->name,
+                          edge->kind == ENT_TO_MANY ? "[]" : "", on_delete[edge->on_delete]);
+        }
+    }
+}
+
+static void schema_text_entity(qp_buf *out, const ent_entity *entity)
+{
+    qp_buf_printf(out, "entity %s table ", entity->name);
+    schema_text_quoted(out, entity->table);
+    qp_buf_puts(out, " {\n");
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_edge *edge = schema_text_edge_of(entity, i);
+        if (edge != NULL) {
+            schema_text_inverse(out, entity, edge);
+        } else if ((entity->fields[i].flags & ENT_F_AUTO) == 0) {
+            schema_text_field(out, entity, i);
+        }
+    }
+    schema_text_edges(out, entity);
+    schema_text_key(out, entity);
+    for (size_t i = 0; i < entity->index_count; i++) {
+        const ent_index *index = &entity->indexes[i];
+        qp_buf_puts(out, index->unique ? "  unique index" : "  index");
+        schema_text_list(out, entity, index->fields, index->count, index->desc);
+        qp_buf_puts(out, " name ");
+        schema_text_quoted(out, index->name);
+        qp_buf_putc(out, '\n');
+    }
+    if ((entity->flags & (ENT_E_SEARCH | ENT_E_SEARCH_MANUAL)) != 0) {
+        qp_buf_puts(out, "  search");
+        schema_text_list(out, entity, entity->search_fields, entity->search_count, 0);
+        qp_buf_puts(out, (entity->flags & ENT_E_SEARCH_MANUAL) != 0 ? " manual\n" : "\n");
+    }
+    qp_buf_puts(out, "}\n");
+}
+
+quipu_status qp_schema_text(const ent_schema *schema, qp_buf *out)
+{
+    qp_buf_printf(out, "schema %s {\n", schema->name);
+    if (schema->application_id != 0) {
+        qp_buf_printf(out, "  application_id 0x%08x\n", (unsigned)schema->application_id);
+    }
+    qp_buf_printf(out, "  version %u\n  min_reader %u\n  min_writer %u\n}\n",
+                  (unsigned)schema->version, (unsigned)schema->min_reader,
+                  (unsigned)schema->min_writer);
+    for (size_t i = 0; i < schema->entity_count; i++) {
+        schema_text_entity(out, schema->entities[i]);
+    }
+    return qp_buf_status(out);
+}
+
+void qp_schema_hash(quipu_str text, char ret_hash[QP_SCHEMA_HASH_SIZE])
+{
+    uint8_t digest[QP_SHA256_SIZE];
+
+    qp_sha256_of(text.p, text.n, digest);
+    for (size_t i = 0; i < (QP_SCHEMA_HASH_SIZE - 1) / 2; i++) {
+        (void)snprintf(ret_hash + 2 * i, 3, "%02x", digest[i]);
+    }
+}
