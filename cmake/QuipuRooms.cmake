@@ -109,13 +109,23 @@ function(quipu_add_programs)
     set(front "${PROJECT_BINARY_DIR}/bin")
   endif()
 
-  # entgen is plain C over the base room (and SQLite for `entgen import`), so that it builds first
-  # and anywhere. Its parts are an OBJECT library for its own tests; only main.c is left out of it.
+  # entgen stands on base, ent (the canonical schema text) and ent_sqlite (--sql, import), never on
+  # what it generates. Its parts are an OBJECT library for its own tests; only main.c is left out.
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/entgen/*.c")
   set(main "${PROJECT_SOURCE_DIR}/entgen/main.c")
   if(main IN_LIST sources AND TARGET qp_base)
     list(REMOVE_ITEM sources "${main}")
-    add_executable(entgen "${main}" $<TARGET_OBJECTS:qp_base>)
+    add_executable(entgen "${main}")
+    # As an archive: only what entgen needs of the rooms is linked.
+    set(objects "")
+    foreach(room base ent ent_sqlite)
+      if(TARGET qp_${room})
+        list(APPEND objects $<TARGET_OBJECTS:qp_${room}>)
+      endif()
+    endforeach()
+    add_library(qp_entgen_rooms STATIC EXCLUDE_FROM_ALL ${objects})
+    set_target_properties(qp_entgen_rooms PROPERTIES LINKER_LANGUAGE C)
+    target_link_libraries(entgen PRIVATE qp_entgen_rooms)
     if(sources)
       add_library(qp_entgen OBJECT ${sources})
       quipu_compile(qp_entgen)

@@ -39,7 +39,7 @@ def allowed_rooms(path, layers):
     if top == "src":
         return layers.get(second, set())
     if top == "entgen" or (top == "tests" and second == "entgen"):
-        return {"base"}
+        return {"base", "ent", "ent_sqlite"}
     if top == "tests" and second in layers:
         return layers[second]
     if top in ("tests", "bench"):
@@ -56,6 +56,8 @@ def check_include(report, path, line, quote, name, layers):
         if not str(path).startswith(SQLITE_HOMES):
             report.bad(path, line, f"sqlite3.h stays in {', '.join(SQLITE_HOMES)}")
         return
+    if path.parts[:2] == ("src", "gen") and quote == '"' and not rest:
+        return  # generated code includes its own header, wherever it is put
     if path.parts[0] == "src" and quote == '"' and (not rest or ".." in name or room not in layers):
         report.bad(path, line, f'"{name}": write the include as "room/file.h"')
         return
