@@ -14,10 +14,10 @@
 #define DIFF_CLUSTER_KEY "id"
 
 typedef struct diff_work {
-    const ent_schema *schema;
     const qp_file_shape *shape;
     const qp_migrator *migrator;
     quipu_arena *arena;
+    qp_diff_purpose purpose;
     quipu_time now;
     qp_ddl *changes;
     size_t n;
@@ -263,8 +263,10 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
             change->name = column->name;
         }
     }
-    diff_references(work, entity, table);
-    diff_strangers(work, entity, table);
+    if (work->purpose == QP_DIFF_WRITE) {
+        diff_references(work, entity, table);
+        diff_strangers(work, entity, table);
+    }
     if (work->migrator->search_state(entity, work->shape) == QP_SEARCH_DIFFERS) {
         diff_problem(work, entity, NULL, "has a full-text index without one of its fields");
     }
@@ -355,7 +357,7 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
 {
     const qp_table_shape *table = qp_shape_table(work->shape, entity->table);
 
-    for (size_t i = 0; i < entity->index_count; i++) {
+    for (size_t i = 0; i < entity->index_count && work->purpose == QP_DIFF_WRITE; i++) {
         const ent_index *index = &entity->indexes[i];
         const char *name = NULL;
         bool served = false;
@@ -382,10 +384,10 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
 }
 
 quipu_status qp_diff_make(const ent_schema *schema, const qp_file_shape *shape,
-                          const qp_migrator *migrator, quipu_time now, quipu_arena *arena,
-                          qp_diff *ret_diff, quipu_error *reterr)
+                          const qp_migrator *migrator, qp_diff_purpose purpose, quipu_time now,
+                          quipu_arena *arena, qp_diff *ret_diff, quipu_error *reterr)
 {
-    diff_work work = {.schema = schema, .shape = shape, .migrator = migrator, .now = now};
+    diff_work work = {.shape = shape, .migrator = migrator, .purpose = purpose, .now = now};
     size_t most = 1;
     size_t tables = 0;
     bool *fits = NULL;

@@ -14,12 +14,17 @@ typedef struct qp_diff {
     quipu_error problem; /* status QUIPU_OK when there is none */
 } qp_diff;
 
+typedef enum qp_diff_purpose {
+    QP_DIFF_WRITE = 0, /* everything counts */
+    QP_DIFF_READ       /* indexes, references and columns of others do not matter */
+} qp_diff_purpose;
+
 /* Compare by meaning: an index is its columns, their directions and its uniqueness, not its name;
  * looser nullability, other defaults and everything unknown are left alone. Changes to a table that
  * has a problem are left out. */
 quipu_status qp_diff_make(const ent_schema *schema, const qp_file_shape *shape,
-                          const qp_migrator *migrator, quipu_time now, quipu_arena *arena,
-                          qp_diff *ret_diff, quipu_error *reterr);
+                          const qp_migrator *migrator, qp_diff_purpose purpose, quipu_time now,
+                          quipu_arena *arena, qp_diff *ret_diff, quipu_error *reterr);
 
 /* Names are equal as SQL sees them: ASCII letters of either case. */
 bool qp_name_eq(const char *a, const char *b);

@@ -3,9 +3,9 @@
 #include "ent_sqlite/ddl.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "ent/diff.h"
 
 /* Text with its quote doubled. */
@@ -65,27 +65,17 @@ static const char *ddl_type(const ent_field *field)
     return "text";
 }
 
-/* A number that SQLite reads back bit for bit, whatever the locale's decimal point is. */
+/* A number that SQLite reads back bit for bit, and as a float. */
 static void ddl_put_float(qp_buf *out, double value)
 {
-    char text[40];
-    bool real = false;
+    char text[QP_DOUBLE_TEXT_SIZE];
 
-    (void)snprintf(text, sizeof(text), "%.17g", value);
-    for (const char *p = text; *p != '\0'; p++) {
-        if (strchr("0123456789+-", *p) != NULL) {
-            qp_buf_putc(out, *p);
-        } else if (*p == 'e') {
-            qp_buf_putc(out, 'e');
-            real = true;
-        } else if (!real) {
-            qp_buf_putc(out, '.'); /* one or several bytes of a decimal point */
-            real = true;
-        }
+    if (!qp_double_text(value, text)) {
+        qp_buf_fail(out, QUIPU_INVALID);
+        return;
     }
-    if (!real) {
-        qp_buf_puts(out, ".0");
-    }
+    qp_buf_puts(out, text);
+    qp_buf_puts(out, strpbrk(text, ".eE") == NULL ? ".0" : "");
 }
 
 static void ddl_put_literal(qp_buf *out, const ent_field *field)

@@ -1,0 +1,485 @@
+/* Bringing a file to a schema: the fast path, the lock, identity and versions, the order in which
+ * changes and steps are made. docs/decisions/0003-migration.md says why it is this order. */
+#include "ent/migrate_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "ent/journal.h"
+
+/* ---- what was asked for -------------------------------------------------------------------------
+ */
+
+static quipu_status migrate_check_steps(const ent_migrate_options *options, quipu_error *reterr)
+{
+    if (options->step_count > ENT_STEPS_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "more than %d migration steps", ENT_STEPS_MAX);
+    }
+    for (size_t i = 0; i < options->step_count; i++) {
+        const ent_step *step = &options->steps[i];
+        if (step->name == NULL || step->name[0] == '\0' || step->text == NULL ||
+            step->run == NULL) {
+            return qp_error_set(reterr, QUIPU_MISUSE,
+                                "migration step %zu needs a name, a text and a function", i);
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(step->name, options->steps[j].name) == 0) {
+                return qp_error_set(reterr, QUIPU_MISUSE, "two migration steps are called \"%s\"",
+                                    step->name);
+            }
+        }
+    }
+    return QUIPU_OK;
+}
+
+/* One hash for each step, and one over all of them for the fast path. */
+static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
+{
+    qp_buf all;
+    quipu_status status = QUIPU_OK;
+    size_t size = (m->options.step_count + 1) * sizeof(*m->steps);
+
+    m->steps = quipu_arena_alloc(&m->arena, size);
+    if (m->steps == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory to migrate with");
+    }
+    memset(m->steps, 0, size);
+    qp_buf_init(&all, ENT_STEPS_MAX * QP_SCHEMA_TEXT_MAX);
+    for (size_t i = 0; i < m->options.step_count; i++) {
+        qp_schema_hash(quipu_cstr(m->options.steps[i].text), m->steps[i].hash);
+        qp_buf_puts(&all, m->options.steps[i].name);
+        qp_buf_putc(&all, '\n');
+        qp_buf_puts(&all, m->steps[i].hash);
+        qp_buf_putc(&all, '\n');
+    }
+    status = qp_buf_status(&all);
+    if (status != QUIPU_OK) {
+        status = qp_error_set(reterr, status, "no memory to migrate with");
+    } else if (m->options.step_count > 0) {
+        qp_schema_hash(qp_buf_str(&all), m->steps_hash);
+    }
+    qp_buf_free(&all);
+    return status;
+}
+
+static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema *schema,
+                                  const ent_migrate_options *options, quipu_error *reterr)
+{
+    const ent_migrate_options defaults = ENT_MIGRATE_OPTIONS_INIT;
+    quipu_status status;
+
+    if (db == NULL || schema == NULL || schema->name == NULL || schema->hash == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a migration needs a connection and a schema");
+    }
+    *m = (qp_migration){.db = db, .schema = schema, .options = defaults};
+    if (options != NULL) {
+        size_t size =
+            options->struct_size < sizeof(m->options) ? options->struct_size : sizeof(m->options);
+        if (size < sizeof(uint32_t) * 2 || options->flags != 0) {
+            return qp_error_set(reterr, QUIPU_MISUSE,
+                                "migration options must begin with ENT_MIGRATE_OPTIONS_INIT");
+        }
+        memcpy(&m->options, options, size);
+    }
+    if (db->depth != 0 || db->migration != NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a migration cannot run inside a transaction");
+    }
+    if (db->engine->migrator == NULL) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED, "the %s engine cannot migrate",
+                            db->engine->name);
+    }
+    m->engine = db->engine;
+    m->migrator = db->engine->migrator;
+    m->conn = db->conn;
+    m->now = quipu_time_now();
+    status = migrate_check_steps(&m->options, reterr);
+    return status == QUIPU_OK ? migrate_hash_steps(m, reterr) : status;
+}
+
+/* ---- whose file it is ---------------------------------------------------------------------------
+ */
+
+static quipu_status migrate_identity(const qp_migration *m, uint32_t id, quipu_error *reterr)
+{
+    if (id != 0 && id != m->schema->application_id) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the file belongs to another program: its application id is 0x%08x, "
+                            "that of schema \"%s\" is 0x%08x",
+                            (unsigned)id, m->schema->name, (unsigned)m->schema->application_id);
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status migrate_versions(qp_migration *m, const qp_journal_state *state,
+                                     quipu_error *reterr)
+{
+    uint32_t version = m->schema->version;
+    bool may_read = state->min_reader <= version;
+
+    if (!state->found || (state->min_writer <= version && may_read)) {
+        return QUIPU_OK;
+    }
+    if (may_read && m->db->read_only) {
+        m->report.read_only = true;
+        return QUIPU_OK;
+    }
+    return qp_error_set(reterr, QUIPU_NEWER,
+                        "the file was written by a newer program: it asks for version %u to %s, "
+                        "this program has version %u of schema \"%s\"; %s",
+                        (unsigned)(may_read ? state->min_writer : state->min_reader),
+                        may_read ? "write" : "read", (unsigned)version, m->schema->name,
+                        may_read ? "upgrade it, or open the file read-only" : "upgrade it");
+}
+
+/* Two reads: who the file belongs to, and whether its journal ends with this very schema. */
+static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *ret_state,
+                                 bool *ret_current, quipu_error *reterr)
+{
+    qp_journal_state state = {0};
+    uint32_t id = 0;
+    quipu_status status = m->migrator->application_id(m->conn, &id, reterr);
+
+    if (status == QUIPU_OK) {
+        status = migrate_identity(m, id, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_journal_read(m, all, &state, reterr);
+    if (status == QUIPU_UNSUPPORTED) {
+        status = QUIPU_OK; /* there is no journal: inspection will tell */
+    }
+    if (status == QUIPU_OK) {
+        status = migrate_versions(m, &state, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_state = state;
+        *ret_current = state.known && id == m->schema->application_id;
+    }
+    return status;
+}
+
+/* ---- read-only connections ----------------------------------------------------------------------
+ */
+
+static quipu_status migrate_read_only(qp_migration *m, quipu_error *reterr)
+{
+    qp_file_shape shape = {0};
+    qp_diff diff = {0};
+    quipu_status status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_diff_make(m->schema, &shape, m->migrator, QP_DIFF_READ, m->now, &m->arena,
+                              &diff, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (diff.problem.status != QUIPU_OK) {
+        if (reterr != NULL) {
+            *reterr = diff.problem;
+        }
+        return (quipu_status)diff.problem.status;
+    }
+    if (diff.change_count > 0) {
+        const qp_ddl *first = &diff.changes[0];
+        const char *column = first->field != NULL ? first->field->column : NULL;
+        return qp_error_field(reterr, QUIPU_UNSUPPORTED, first->entity->name, column, NULL,
+                              "the file lacks %s%s%stable \"%s\"%s; open it for writing once to "
+                              "migrate it",
+                              column != NULL ? "column \"" : "", column != NULL ? column : "",
+                              column != NULL ? "\" of " : "", first->entity->table,
+                              first->kind == QP_DDL_SEARCH ? " for full-text search" : "");
+    }
+    return QUIPU_OK;
+}
+
+/* ---- the work, under the lock -------------------------------------------------------------------
+ */
+
+/* Ask the steps that this file has not met. */
+static quipu_status migrate_ask_steps(qp_migration *m, bool empty, size_t *ret_needed,
+                                      quipu_error *reterr)
+{
+    size_t needed = 0;
+
+    for (size_t i = 0; i < m->options.step_count && !empty; i++) {
+        const ent_step *step = &m->options.steps[i];
+        bool answer = true;
+        if (m->steps[i].applied) {
+            continue;
+        }
+        if (step->needed != NULL) {
+            quipu_status status = step->needed(m->db, step->ctx, &answer, reterr);
+            if (status != QUIPU_OK) {
+                return status;
+            }
+        }
+        m->steps[i].needed = answer;
+        needed += answer ? 1 : 0;
+    }
+    *ret_needed = needed;
+    return QUIPU_OK;
+}
+
+/* The schema's canonical text, which must be what its hash was made of. */
+static quipu_status migrate_text(qp_migration *m, quipu_error *reterr)
+{
+    char hash[QP_SCHEMA_HASH_SIZE];
+    qp_buf text;
+    quipu_status status;
+
+    qp_buf_init(&text, QP_SCHEMA_TEXT_MAX);
+    status = qp_schema_text(m->schema, &text);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&m->arena, qp_buf_str(&text), &m->schema_text);
+    }
+    qp_buf_free(&text);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "cannot write the text of schema \"%s\"",
+                            m->schema->name);
+    }
+    qp_schema_hash(m->schema_text, hash);
+    if (strcmp(hash, m->schema->hash) != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the hash of schema \"%s\" is %s but its tables give %s: generate its "
+                            "code again with entgen",
+                            m->schema->name, m->schema->hash, hash);
+    }
+    return QUIPU_OK;
+}
+
+/* May we change it? An unmarked file with tables in it is somebody else's. */
+static quipu_status migrate_permit(const qp_migration *m, const qp_file_shape *shape,
+                                   const qp_journal_state *state, const qp_diff *diff,
+                                   size_t needed, uint32_t id, quipu_error *reterr)
+{
+    if (needed > 0) {
+        return QUIPU_OK; /* a step knows this file */
+    }
+    if (id == 0 && m->schema->application_id != 0 && !state->found && shape->table_count > 0) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the file holds tables (\"%s\"...) but no mark of schema \"%s\": it "
+                            "seems to be another program's; choose another file",
+                            shape->tables[0].name, m->schema->name);
+    }
+    if (diff->problem.status != QUIPU_OK) {
+        if (reterr != NULL) {
+            *reterr = diff->problem;
+        }
+        return (quipu_status)diff->problem.status;
+    }
+    return QUIPU_OK;
+}
+
+/* Tables, then renames and columns, of a diff; or, with `indexes`, all of it. */
+static quipu_status migrate_apply(qp_migration *m, const qp_diff *diff, size_t *from, bool indexes,
+                                  quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (; *from < diff->change_count && status == QUIPU_OK; (*from)++) {
+        const qp_ddl *change = &diff->changes[*from];
+        if (!indexes && (change->kind == QP_DDL_INDEX || change->kind == QP_DDL_SEARCH)) {
+            break;
+        }
+        status = qp_migration_apply(m, change, reterr);
+    }
+    return status;
+}
+
+/* Run the needed steps, then make what is still missing. */
+static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
+{
+    qp_file_shape shape = {0};
+    qp_diff diff = {0};
+    size_t from = 0;
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < m->options.step_count && status == QUIPU_OK; i++) {
+        if (m->steps[i].needed) {
+            status = qp_step_run(m, i, reterr);
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_diff_make(m->schema, &shape, m->migrator, QP_DIFF_WRITE, m->now, &m->arena,
+                              &diff, reterr);
+    }
+    if (status == QUIPU_OK && diff.problem.status != QUIPU_OK) {
+        if (reterr != NULL) {
+            *reterr = diff.problem;
+        }
+        status = (quipu_status)diff.problem.status;
+    }
+    return status == QUIPU_OK ? migrate_apply(m, &diff, &from, true, reterr) : status;
+}
+
+static quipu_status migrate_write_journal(qp_migration *m, const qp_journal_state *state,
+                                          uint32_t statements, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < m->options.step_count && status == QUIPU_OK; i++) {
+        if (!m->steps[i].applied) {
+            status = qp_journal_write(m, state, (int64_t)i, m->steps[i].statements, reterr);
+        }
+    }
+    return status == QUIPU_OK ? qp_journal_write(m, state, -1, statements, reterr) : status;
+}
+
+/* Change the file and prove that nothing broke. */
+static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, const qp_diff *diff,
+                                   const qp_journal_state *state, size_t needed,
+                                   quipu_error *reterr)
+{
+    const qp_ddl journal = {.kind = QP_DDL_TABLE, .entity = &qp_journal_entity};
+    bool verify = shape->table_count > 0 && (diff->change_count > 0 || needed > 0);
+    int64_t dangling = 0;
+    int64_t dangling_after = 0;
+    uint32_t statements = 0;
+    size_t from = 0;
+    quipu_status status = migrate_text(m, reterr);
+
+    if (status == QUIPU_OK && verify) {
+        status = m->migrator->count_dangling(m->conn, &dangling, reterr);
+    }
+    if (status == QUIPU_OK && needed > 0) {
+        status = qp_migration_backup(m, reterr);
+    }
+    if (status == QUIPU_OK && qp_shape_table(shape, QP_JOURNAL_TABLE) == NULL) {
+        status = qp_migration_apply(m, &journal, reterr);
+    }
+    statements = m->report.statements;
+    if (status == QUIPU_OK) {
+        status = migrate_apply(m, diff, &from, needed == 0, reterr);
+    }
+    if (status == QUIPU_OK && needed > 0) {
+        status = migrate_run_steps(m, reterr);
+    }
+    statements = m->report.statements - statements;
+    if (status == QUIPU_OK && verify) {
+        status = m->migrator->count_dangling(m->conn, &dangling_after, reterr);
+        if (status == QUIPU_OK && dangling_after > dangling) {
+            status = qp_error_set(reterr, QUIPU_INVALID,
+                                  "the migration would leave %lld more rows whose reference "
+                                  "points nowhere; nothing was changed",
+                                  (long long)(dangling_after - dangling));
+        }
+        if (status == QUIPU_OK) {
+            status = m->migrator->check(m->conn, reterr);
+        }
+    }
+    return status == QUIPU_OK ? migrate_write_journal(m, state, statements, reterr) : status;
+}
+
+static quipu_status migrate_locked(qp_migration *m, quipu_error *reterr)
+{
+    qp_journal_state state = {0};
+    qp_file_shape shape = {0};
+    qp_diff diff = {0};
+    uint32_t id = 0;
+    size_t needed = 0;
+    bool current = false;
+    quipu_status status = migrate_look(m, true, &state, &current, reterr);
+
+    if (status != QUIPU_OK || current) {
+        return status; /* somebody else did it while we waited for the lock */
+    }
+    status = m->migrator->application_id(m->conn, &id, reterr);
+    if (status == QUIPU_OK) {
+        status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_diff_make(m->schema, &shape, m->migrator, QP_DIFF_WRITE, m->now, &m->arena,
+                              &diff, reterr);
+    }
+    if (status == QUIPU_OK && !state.found && qp_shape_table(&shape, QP_JOURNAL_TABLE) != NULL) {
+        /* It may hold other schemas' rows, but then it must be readable. */
+        status = qp_journal_read(m, true, &state, reterr);
+        if (status == QUIPU_UNSUPPORTED) {
+            status = qp_error_set(reterr, QUIPU_CORRUPT,
+                                  "the table \"" QP_JOURNAL_TABLE "\" is no migration journal");
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = migrate_ask_steps(m, shape.table_count == 0, &needed, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = migrate_permit(m, &shape, &state, &diff, needed, id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        m->report.created = diff.table_count == 0;
+        status = migrate_change(m, &shape, &diff, &state, needed, reterr);
+    }
+    if (status == QUIPU_OK && id != m->schema->application_id) {
+        status = m->migrator->set_application_id(m->conn, m->schema->application_id, reterr);
+    }
+    return status;
+}
+
+/* References are switched off before the transaction, because inside one they cannot be. */
+static quipu_status migrate_slowly(qp_migration *m, quipu_error *reterr)
+{
+    uint32_t keep = m->options.backups_kept > 0 ? m->options.backups_kept : 1;
+    quipu_error error = {0};
+    quipu_status restored;
+    quipu_status status = m->migrator->enforce_references(m->conn, false, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = ent_begin(m->db, ENT_WRITE, reterr);
+    if (status == QUIPU_OK) {
+        m->db->migration = m;
+        status = migrate_locked(m, reterr);
+        m->db->migration = NULL;
+        /* Steps may have used entities of their own, which are gone after this call. */
+        qp_cache_clear(m->db);
+        m->committing = status == QUIPU_OK;
+        if (status == QUIPU_OK) {
+            status = ent_commit(m->db, reterr);
+        }
+        while (m->db->depth > 0) {
+            ent_rollback(m->db); /* also what a failed step left open */
+        }
+    }
+    assert(m->db->depth == 0);
+    restored = m->migrator->enforce_references(m->conn, true, &error);
+    if (status == QUIPU_OK && restored != QUIPU_OK) {
+        status = restored;
+        if (reterr != NULL) {
+            *reterr = error;
+        }
+    }
+    if (m->report.backup[0] != '\0') {
+        /* A failed COMMIT may still have reached the disk: then the backup stays. */
+        m->migrator->backup_end(m->conn, m->report.backup, m->committing ? keep : 0);
+    }
+    return status;
+}
+
+quipu_status ent_migrate(ent_db *db, const ent_schema *schema, const ent_migrate_options *options,
+                         ent_migrate_report *ret_report, quipu_error *reterr)
+{
+    qp_migration m = {0};
+    qp_journal_state state = {0};
+    bool current = false;
+    quipu_status status = migrate_start(&m, db, schema, options, reterr);
+
+    if (status == QUIPU_OK) {
+        status = migrate_look(&m, false, &state, &current, reterr);
+    }
+    if (status == QUIPU_OK && !current) {
+        status = db->read_only ? migrate_read_only(&m, reterr) : migrate_slowly(&m, reterr);
+    }
+    if (status == QUIPU_OK && ret_report != NULL) {
+        *ret_report = m.report;
+    }
+    quipu_arena_free(&m.arena);
+    return status;
+}

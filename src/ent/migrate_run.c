@@ -1,0 +1,200 @@
+/* The statements of a migration: run, counted and traced, with failures in the schema's words. */
+#include "ent/migrate_internal.h"
+
+#include <assert.h>
+
+#include "base/buf.h"
+#include "base/error.h"
+
+quipu_status qp_migration_execute(qp_migration *m, quipu_str sql, quipu_error *reterr)
+{
+    int64_t start_ns = qp_db_clock(m->db);
+    quipu_status status = m->engine->execute(m->conn, sql, reterr);
+
+    m->db->stats.schema_changes++;
+    m->report.statements++;
+    qp_db_executed(m->db, sql.p, start_ns, 0, false, status);
+    return qp_db_failed(m->db, status);
+}
+
+quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, quipu_error *reterr)
+{
+    qp_statement *statement = NULL;
+    qp_value row[16];
+    uint64_t rows = 0;
+    bool more = true;
+    int64_t start_ns = qp_db_clock(m->db);
+    quipu_status status = m->engine->prepare(m->conn, quipu_cstr(query->sql), &statement, reterr);
+
+    assert(query->column_count <= sizeof(row) / sizeof(row[0]));
+    if (status != QUIPU_OK) {
+        return qp_db_failed(m->db, status);
+    }
+    if (query->value_count > 0) {
+        status = m->engine->bind(statement, query->values, query->value_count, reterr);
+    }
+    while (status == QUIPU_OK && more) {
+        bool stop = false;
+        status = m->engine->step(statement, query->kinds, query->column_count, row, &more, reterr);
+        if (status == QUIPU_OK && more) {
+            rows++;
+            status = query->row != NULL ? query->row(query->ctx, row, &stop, reterr) : QUIPU_OK;
+            more = !stop;
+        }
+    }
+    m->engine->finalize(statement);
+    qp_db_executed(m->db, query->sql, start_ns, rows, false, status);
+    return qp_db_failed(m->db, status);
+}
+
+/* ---- one number ---------------------------------------------------------------------------------
+ */
+
+static quipu_status migrate_run_take_int(void *ctx, const qp_value *values, bool *stop,
+                                         quipu_error *reterr)
+{
+    int64_t *ret = ctx;
+
+    (void)reterr;
+    *ret = values[0].kind == QP_INT ? values[0].as.i : 0;
+    *stop = true;
+    return QUIPU_OK;
+}
+
+static quipu_status migrate_run_int(qp_migration *m, const char *sql, int64_t *ret,
+                                    quipu_error *reterr)
+{
+    static const uint8_t kinds[] = {QP_INT};
+
+    return qp_migration_run(
+        m,
+        &(qp_migration_query){
+            .sql = sql, .kinds = kinds, .column_count = 1, .row = migrate_run_take_int, .ctx = ret},
+        reterr);
+}
+
+void qp_migration_put_name(qp_buf *sql, const char *name)
+{
+    qp_buf_putc(sql, '"');
+    for (; *name != '\0'; name++) {
+        if (*name == '"') {
+            qp_buf_putc(sql, '"');
+        }
+        qp_buf_putc(sql, *name);
+    }
+    qp_buf_putc(sql, '"');
+}
+
+static quipu_status migrate_run_int_of(qp_migration *m, qp_buf *sql, int64_t *ret,
+                                       quipu_error *reterr)
+{
+    quipu_status status = qp_buf_status(sql);
+
+    if (status != QUIPU_OK) {
+        status = qp_error_set(reterr, status, "no memory to migrate with");
+    } else {
+        status = migrate_run_int(m, qp_buf_str(sql).p, ret, reterr);
+    }
+    qp_buf_free(sql);
+    return status;
+}
+
+quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret_count,
+                                quipu_error *reterr)
+{
+    qp_buf sql;
+
+    qp_buf_init(&sql, QP_DDL_TEXT_MAX);
+    qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
+    qp_migration_put_name(&sql, table);
+    return migrate_run_int_of(m, &sql, ret_count, reterr);
+}
+
+/* ---- changes ------------------------------------------------------------------------------------
+ */
+
+/* How many rows share one value of a unique index to be; 0 when none do. */
+static quipu_status migrate_run_twins(qp_migration *m, const qp_ddl *change, int64_t *ret_rows,
+                                      quipu_error *reterr)
+{
+    const ent_index *index = change->index;
+    qp_buf sql;
+
+    qp_buf_init(&sql, QP_DDL_TEXT_MAX);
+    qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
+    qp_migration_put_name(&sql, change->entity->table);
+    for (size_t i = 0; i < index->count; i++) {
+        qp_buf_puts(&sql, i == 0 ? " WHERE " : " AND ");
+        qp_migration_put_name(&sql, change->entity->fields[index->fields[i]].column);
+        qp_buf_puts(&sql, " IS NOT NULL");
+    }
+    for (size_t i = 0; i < index->count; i++) {
+        qp_buf_puts(&sql, i == 0 ? " GROUP BY " : ", ");
+        qp_migration_put_name(&sql, change->entity->fields[index->fields[i]].column);
+    }
+    qp_buf_puts(&sql, " HAVING COUNT(*) > 1 ORDER BY 1 DESC LIMIT 1");
+    return migrate_run_int_of(m, &sql, ret_rows, reterr);
+}
+
+/* The engine's words for a refused change, turned into those of the schema. */
+static quipu_status migrate_run_explain(qp_migration *m, const qp_ddl *change, quipu_status status,
+                                        quipu_error *reterr)
+{
+    const ent_entity *entity = change->entity;
+    int64_t rows = 0;
+
+    if (m->db->broken != QUIPU_OK) {
+        return status; /* rolled back already: nothing can be asked any more */
+    }
+    if (change->kind == QP_DDL_INDEX && change->index->unique &&
+        (status == QUIPU_EXISTS || status == QUIPU_INVALID) &&
+        migrate_run_twins(m, change, &rows, NULL) == QUIPU_OK && rows > 1) {
+        return qp_error_field(reterr, QUIPU_INVALID, entity->name,
+                              entity->fields[change->index->fields[0]].column, "unique",
+                              "%s: the unique index \"%s\" cannot be made: %lld rows of table "
+                              "\"%s\" share one value; nothing was changed",
+                              entity->name, change->index->name, (long long)rows, entity->table);
+    }
+    if (status == QUIPU_UNSUPPORTED || status == QUIPU_EXISTS || status == QUIPU_INVALID) {
+        return qp_error_field(reterr, status == QUIPU_UNSUPPORTED ? status : QUIPU_INVALID,
+                              entity->name, change->field != NULL ? change->field->column : NULL,
+                              NULL,
+                              "table \"%s\" cannot be changed as schema \"%s\" asks: the engine "
+                              "refused (a view or trigger of the file may be broken); nothing was "
+                              "changed",
+                              entity->table, m->schema->name);
+    }
+    return status;
+}
+
+quipu_status qp_migration_apply(qp_migration *m, const qp_ddl *change, quipu_error *reterr)
+{
+    qp_buf sql;
+    quipu_status status;
+
+    qp_buf_init(&sql, QP_DDL_TEXT_MAX);
+    m->migrator->write_ddl(change, &sql);
+    status = qp_buf_status(&sql);
+    if (status != QUIPU_OK) {
+        status = qp_error_set(reterr, status, "cannot write a change of table \"%s\"",
+                              change->entity->table);
+    } else {
+        status = qp_migration_execute(m, qp_buf_str(&sql), reterr);
+        if (status != QUIPU_OK) {
+            status = migrate_run_explain(m, change, status, reterr);
+        }
+    }
+    qp_buf_free(&sql);
+    return status;
+}
+
+quipu_status qp_migration_backup(qp_migration *m, quipu_error *reterr)
+{
+    for (size_t i = 0; i < m->options.step_count; i++) {
+        if (m->steps[i].needed) {
+            return m->migrator->backup(m->conn, m->options.steps[i].name, m->now, m->report.backup,
+                                       sizeof(m->report.backup), reterr);
+        }
+    }
+    return QUIPU_OK;
+}
