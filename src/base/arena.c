@@ -41,7 +41,6 @@ static size_t arena_next_size(const quipu_arena *arena)
     if (arena->head != NULL) {
         size =
             arena->head->size < QP_ARENA_CHUNK_MAX / 2 ? arena->head->size * 2 : QP_ARENA_CHUNK_MAX;
-        size &= ~(size_t)(QP_ARENA_ALIGN - 1);
     }
     return size < QP_ARENA_CHUNK_MIN ? QP_ARENA_CHUNK_MIN : size;
 }

@@ -340,6 +340,7 @@ static void strings_are_unescaped_and_what_columns_cannot_hold_is_told(void **st
          QP_JSON_TEXT_SURROGATE, false},
         {"\"\\ud800\\ud83d\\ude00\"", "\xef\xbf\xbd\xf0\x9f\x98\x80", QP_JSON_TEXT_SURROGATE,
          false},
+        {"\"\\ud800\\ue000\"", "\xef\xbf\xbd\xee\x80\x80", QP_JSON_TEXT_SURROGATE, false},
         {"\"\\ud83d\\n\"", "\xef\xbf\xbd\n", QP_JSON_TEXT_SURROGATE, false},
         {"\"\\udbff\\udfff\"", "\xf4\x8f\xbf\xbf", 0, false},
         {"\"\\ufffd\"", "\xef\xbf\xbd", 0, false},

@@ -27,6 +27,9 @@ static void values_get_their_commas_and_brackets(void **state)
     qp_jsonw_array_end(&w);
     qp_jsonw_object(&w);
     qp_jsonw_object_end(&w);
+    qp_jsonw_array(&w); /* a level that was an object before */
+    qp_jsonw_null(&w);
+    qp_jsonw_array_end(&w);
     qp_jsonw_array_end(&w);
     qp_jsonw_key(&w, QUIPU_STR("b\n"));
     qp_jsonw_raw(&w, QUIPU_STR("1.0e+05"));
@@ -36,8 +39,9 @@ static void values_get_their_commas_and_brackets(void **state)
     qp_jsonw_double(&w, 0.1);
     qp_jsonw_object_end(&w);
     T_OK(qp_jsonw_end(&w));
-    T_STR(qp_buf_str(&buf), "{\"a\":[-9223372036854775808,true,false,null,[],{}],\"b\\n\":1.0e+05,"
-                            "\"\\u0063\":\"\",\"\":0.1}");
+    T_STR(qp_buf_str(&buf),
+          "{\"a\":[-9223372036854775808,true,false,null,[],{},[null]],\"b\\n\":1.0e+05,"
+          "\"\\u0063\":\"\",\"\":0.1}");
     T_OK(qp_json_check(qp_buf_str(&buf), NULL, NULL));
     qp_buf_free(&buf);
 }

@@ -169,6 +169,7 @@ static void arena_rewind_drops_what_came_after_the_mark(void **state)
         }
         qp_arena_rewind(&arena, mark);
         assert_int_equal(arena.bytes, bytes);
+        assert_ptr_equal(qp_arena_save(&arena).at, mark.at); /* the room is free again */
         if (kept != NULL) {
             assert_int_equal(*kept, 'k');
         }
