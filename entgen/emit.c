@@ -20,25 +20,26 @@ void eg_put_banner(const eg_run *run, const eg_schema *schema, const char *what,
     qp_buf_puts(out, " * Do not edit: change the schema and run entgen again. */\n");
 }
 
-/* Where to break: the last space outside of a string literal that keeps the line short enough, else
- * the first one after that; 0 when there is none. */
-static size_t emit_break(const char *line, size_t n, size_t room)
+/* Whether a line of C reads well when it is broken at the space `p[0]`. Prose breaks anywhere. */
+static bool emit_good_break(const char *p, bool prose)
+{
+    return prose || strchr(",;{|&", p[-1]) != NULL || p[1] == '{';
+}
+
+/* Where to break: the last good space outside of a string literal that keeps the line short enough,
+ * else the first one after that; 0 when there is none. */
+static size_t emit_break(const char *line, size_t n, size_t room, bool prose)
 {
     size_t at = 0;
     bool quoted = false;
 
-    for (size_t i = 0; i < n; i++) {
-        if (line[i] == '"' && (i == 0 || line[i - 1] != '\\')) {
+    for (size_t i = 0; i < n && (i <= room || at == 0); i++) {
+        if (quoted && line[i] == '\\') {
+            i++;
+        } else if (line[i] == '"' && !prose) {
             quoted = !quoted;
-        }
-        if (line[i] == ' ' && !quoted && i > 0 && line[i - 1] != ' ') {
-            if (i > room && at > 0) {
-                return at;
-            }
+        } else if (line[i] == ' ' && !quoted && i > 0 && emit_good_break(line + i, prose)) {
             at = i;
-            if (i > room) {
-                return at;
-            }
         }
     }
     return at;
@@ -47,13 +48,14 @@ static size_t emit_break(const char *line, size_t n, size_t room)
 void eg_put_wrapped(qp_buf *out, const char *line, size_t indent)
 {
     static const char spaces[] = "                                ";
+    size_t lead = strspn(line, " ");
+    bool prose = strncmp(line + lead, "/*", 2) == 0;
     size_t n = strlen(line);
     size_t room = EG_COLUMNS;
 
     assert(indent < sizeof(spaces));
     while (n > room) {
-        size_t lead = strspn(line, " ");
-        size_t at = emit_break(line + lead, n - lead, room - lead);
+        size_t at = emit_break(line + lead, n - lead, room - lead, prose);
         if (at == 0) {
             break;
         }
@@ -64,6 +66,7 @@ void eg_put_wrapped(qp_buf *out, const char *line, size_t indent)
         line += at + 1;
         n -= at + 1;
         room = EG_COLUMNS - indent;
+        lead = 0;
     }
     qp_buf_put(out, (quipu_str){line, n});
     qp_buf_putc(out, '\n');

@@ -118,10 +118,10 @@ static void emit_c_field(emit_c_state *emit, const eg_entity *entity, const eg_f
                                         "BYTES", "TIME", "UUID",  "ENUM", "JSON"};
     bool patch = (field->flags & ENT_F_IMMUTABLE) == 0;
 
-    qp_buf_printf(&emit->line, "    {%s(%s, %s), .column = ", patch ? "ENT_AT" : "ENT_AT_FIXED",
-                  entity->c, field->name.text);
+    qp_buf_printf(&emit->line, "    {%s(%s, %s, ", patch ? "ENT_FIELD" : "ENT_FIXED", entity->c,
+                  field->name.text);
     eg_put_c_string(&emit->line, field->column.text);
-    qp_buf_printf(&emit->line, ", .type = ENT_%s", types[field->type]);
+    qp_buf_printf(&emit->line, ", %s)", types[field->type]);
     emit_c_flags(emit, field->flags);
     if (field->was.text != NULL) {
         qp_buf_puts(&emit->line, ", .was = ");
@@ -146,16 +146,12 @@ static void emit_c_edges(emit_c_state *emit, const eg_entity *entity)
     qp_buf_printf(emit->out, "static const ent_edge %s_edges[] = {\n", entity->c);
     for (size_t i = 0; i < entity->edges.n; i++) {
         const eg_edge *edge = eg_edge_at(entity, i);
-        qp_buf_printf(&emit->line,
-                      "    {.name = \"%s\", .to = &%s_entity, .field = %u, .kind = ENT_TO_%s, "
-                      ".on_delete = ENT_%s, .row = offsetof(%s, %s), .query = offsetof(%s_query, "
-                      "with_%s)},",
+        qp_buf_printf(&emit->line, "    {ENT_EDGE(%s, %s, %s, %u, TO_%s, %s)},", entity->c,
                       edge->name.text, edge->to->c, (unsigned)edge->field->number,
                       !edge->owner ? "ONE"
                       : edge->many ? "MANY"
                                    : "ONE_BACK",
-                      on_delete[edge->on_delete], entity->c, edge->name.text, entity->c,
-                      edge->name.text);
+                      on_delete[edge->on_delete]);
         emit_c_flush(emit, 5);
     }
     qp_buf_puts(emit->out, "};\n");
@@ -249,33 +245,7 @@ static void emit_c_entity(emit_c_state *emit, const eg_entity *entity)
     emit_c_indexes(emit, entity);
     emit_c_search(emit, entity);
     emit_c_table(emit, entity);
-    qp_buf_printf(emit->out, "ENT_SHAPE(%s)\n", entity->c);
-}
-
-/* Macros of the file: a field's offsets, an entity's sizes, and the proof that the generated
- * structs have the shapes the runtime reads. */
-static void emit_c_macros(qp_buf *out)
-{
-    qp_buf_puts(
-        out,
-        "#define ENT_AT_FIXED(X, M) \\\n"
-        "    .name = #M, .row = offsetof(X, M), .create = offsetof(X##_new, M), \\\n"
-        "    .where = offsetof(X##_where, M), .patch = ENT_ABSENT\n"
-        "#define ENT_AT(X, M) \\\n"
-        "    .name = #M, .row = offsetof(X, M), .create = offsetof(X##_new, M), \\\n"
-        "    .where = offsetof(X##_where, M), .patch = offsetof(X##_patch, M)\n"
-        "#define ENT_SIZES(X) \\\n"
-        "    .row_size = sizeof(X), .create_size = sizeof(X##_new), \\\n"
-        "    .where_size = sizeof(X##_where), .where_groups = offsetof(X##_where, any_of), \\\n"
-        "    .query_where = offsetof(X##_query, where)\n"
-        "#define ENT_SHAPE(X) \\\n"
-        "    _Static_assert(offsetof(X##_query, order) == offsetof(ent_query, order) && \\\n"
-        "                       offsetof(X##_query, where) >= sizeof(ent_query) && \\\n"
-        "                       sizeof(X##_where) - offsetof(X##_where, any_of) == \\\n"
-        "                           sizeof(ent_where_groups) && \\\n"
-        "                       sizeof(X##_order) == sizeof(ent_order) && \\\n"
-        "                       sizeof(X##_list) == sizeof(ent_list), \\\n"
-        "                   \"the runtime could not read \" #X);\n");
+    qp_buf_printf(emit->out, "ENT_SHAPE(%s);\n", entity->c);
 }
 
 void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out)
@@ -285,8 +255,7 @@ void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out)
 
     qp_buf_init(&emit.line, EG_SOURCE_MAX);
     eg_put_banner(run, schema, "descriptors", out);
-    qp_buf_printf(out, "#include \"%s.h\"\n\n#include <stddef.h>\n\n", schema->name.text);
-    emit_c_macros(out);
+    qp_buf_printf(out, "#include \"%s.h\"\n", schema->name.text);
     for (size_t i = 0; i < schema->entities.n; i++) {
         emit_c_entity(&emit, eg_entity_at(schema, i));
     }
@@ -305,7 +274,6 @@ void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out)
                   (unsigned)schema->application_id, (unsigned)schema->version,
                   (unsigned)schema->min_reader, (unsigned)schema->min_writer);
     emit_c_flush(&emit, 4);
-    qp_buf_puts(out, "\n#undef ENT_AT_FIXED\n#undef ENT_AT\n#undef ENT_SIZES\n#undef ENT_SHAPE\n");
     qp_buf_fail(out, qp_buf_status(&emit.line));
     qp_buf_free(&emit.line);
 }

@@ -31,7 +31,7 @@ static void emit_h_doc(emit_h_state *emit, const char *indent, const char *doc)
         qp_buf_printf(&emit->line, "%s/* ", indent);
         eg_put_comment(&emit->line, doc);
         qp_buf_puts(&emit->line, " */");
-        emit_h_flush(emit, strlen(indent) + 3);
+        emit_h_flush(emit, strlen(indent) + 1);
     }
 }
 
@@ -40,24 +40,6 @@ static void emit_h_doc(emit_h_state *emit, const char *indent, const char *doc)
 
 static void emit_h_enum(emit_h_state *emit, const eg_entity *entity, const eg_field *field)
 {
-    static const char *const types[] = {
-        "extern const char *const $_labels[];",
-        "typedef struct $_where { ent_wants_enum op; uint32_t n; $ v; const $ *list; } $_where;",
-        "typedef struct $_patch { ent_wants_enum op; $ v; } $_patch;",
-        "#ifndef __cplusplus",
-        "static inline $_where $_is($ v) { return ($_where){(ent_wants_enum)ENT_OP_EQ, 0, v, "
-        "NULL}; "
-        "}",
-        "static inline $_where $_is_not($ v) { return ($_where){(ent_wants_enum)ENT_OP_NE, 0, v, "
-        "NULL}; }",
-        "static inline $_where $_in(const $ *list, size_t n) { return "
-        "($_where){(ent_wants_enum)ENT_OP_IN, (uint32_t)n, ($)0, list}; }",
-        "static inline $_where $_not_in(const $ *list, size_t n) { return "
-        "($_where){(ent_wants_enum)ENT_OP_NOT_IN, (uint32_t)n, ($)0, list}; }",
-        "static inline $_patch $_set($ v) { return ($_patch){(ent_wants_enum)ENT_OP_SET, v}; }",
-        "#endif",
-        "static inline const char *$_text($ v) { return ent_enum_text($_labels, (int)v); }",
-        "static inline $ $_parse(quipu_str text) { return ($)ent_enum_parse($_labels, text); }"};
     const char *name = eg_row_type(emit->run, entity, field);
     const char *upper = eg_upper(emit->run, name);
 
@@ -69,9 +51,7 @@ static void emit_h_enum(emit_h_state *emit, const eg_entity *entity, const eg_fi
     }
     qp_buf_printf(&emit->line, " } %s;", name);
     emit_h_flush(emit, 4);
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        eg_put_template(emit->out, types[i], name);
-    }
+    qp_buf_printf(emit->out, "ENT_ENUM(%s)\n", name);
 }
 
 /* ---- structs ------------------------------------------------------------------------------------
@@ -322,31 +302,29 @@ static void emit_h_entity(emit_h_state *emit, const eg_entity *entity)
 
 void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out)
 {
-    static const char *const types[] = {
-        "typedef struct $ $;", "typedef struct $_where $_where;", "typedef struct $_query $_query;",
-        "typedef struct $_list { const $ *items; size_t n; bool loaded; } $_list;",
-        "extern const ent_entity $_entity;"};
+    static const char types[] =
+        "typedef struct $ $; typedef struct $_where $_where; typedef struct "
+        "$_query $_query;";
+    static const char list[] =
+        "typedef struct $_list { const $ *items; size_t n; bool loaded; } $_list;";
     emit_h_state emit = {.run = run, .schema = schema, .out = out};
 
     qp_buf_init(&emit.line, EG_SOURCE_MAX);
     eg_put_banner(run, schema, "types and calls", out);
-    qp_buf_printf(out, "#ifndef %s_ENT_H\n#define %s_ENT_H\n\n#include <ent/ent.h>\n\n",
+    qp_buf_printf(out,
+                  "#ifndef %s_ENT_H\n#define %s_ENT_H\n\n#include <ent/gen.h>\n\nENT_BEGIN\n\n",
                   schema->upper_name, schema->upper_name);
-    qp_buf_puts(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
-                     "#ifndef ENT_CALL\n"
-                     "#define ENT_CALL QUIPU_MUST_USE static inline quipu_status\n"
-                     "#endif\n\n");
     qp_buf_printf(out, "extern const ent_schema %s%s_schema;\n\n", schema->prefix.text,
                   schema->name.text);
     for (size_t i = 0; i < schema->entities.n; i++) {
-        for (size_t j = 0; j < sizeof(types) / sizeof(types[0]); j++) {
-            eg_put_template(out, types[j], eg_entity_at(schema, i)->c);
-        }
+        eg_put_template(out, types, eg_entity_at(schema, i)->c);
+        eg_put_template(out, list, eg_entity_at(schema, i)->c);
+        eg_put_template(out, "extern const ent_entity $_entity;", eg_entity_at(schema, i)->c);
     }
     for (size_t i = 0; i < schema->entities.n; i++) {
         emit_h_entity(&emit, eg_entity_at(schema, i));
     }
-    qp_buf_puts(out, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+    qp_buf_puts(out, "\nENT_END\n\n#endif\n");
     qp_buf_fail(out, qp_buf_status(&emit.line));
     qp_buf_free(&emit.line);
 }
