@@ -19,12 +19,14 @@ typedef struct qp_cached {
     char *sql;     /* NUL-terminated; the shape's bytes follow it */
     const char *shape;
     size_t shape_n;
-    bool busy;
-    bool fresh;        /* prepared by the current use: the trace hook wants to know */
-    uint8_t columns;   /* of its rows */
-    uint64_t rows;     /* of the current use */
-    int64_t start_ns;  /* of the current use, when traced */
-    quipu_arena keep;  /* values that must outlive the call: an iterator's */
+    bool busy;        /* taken and not yet released */
+    bool listed;      /* in the cache; else it goes when it is released */
+    bool running;     /* stepped and not yet reset */
+    bool fresh;       /* prepared by the current use: the trace hook wants to know */
+    uint8_t columns;  /* of its rows */
+    uint64_t rows;    /* of the current use */
+    int64_t start_ns; /* of the current use, when traced */
+    quipu_arena keep; /* values that must outlive the call: an iterator's */
     uint8_t kinds[ENT_FIELDS_MAX];
 } qp_cached;
 
@@ -37,9 +39,12 @@ typedef struct qp_cache {
 /* The statement of db->plan, from the cache or prepared anew; it is busy until it is released. */
 quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *reterr);
 
-/* Bind db->plan's values. With `keep`, texts and lists are copied: the caller's may go away while the
- * statement still runs. */
+/* Bind db->plan's values. With `keep`, texts and lists are copied: the caller's may go away while
+ * the statement still runs. */
 quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_error *reterr);
+
+/* Copy a list operand and its items into the arena. */
+quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list);
 
 /* Step; on a row *ret_row is true and `values` holds the columns. */
 quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,

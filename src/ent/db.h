@@ -27,6 +27,7 @@ struct ent_db {
     quipu_arena scratch; /* for one call */
     char *rows;          /* rows of one level while they are read */
     size_t rows_capacity;
+    struct qp_migration *migration; /* under way, or NULL */
 };
 
 /* Wrap an engine's connection. On failure the caller still owns `conn`. */
@@ -40,6 +41,14 @@ quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr);
 
 /* After a failed statement: notice when the engine has rolled the transaction back by itself. */
 quipu_status qp_db_failed(ent_db *db, quipu_status status);
+
+/* End the innermost transaction: commit when `status` is OK, else roll back. Gives the first
+ * failure. */
+quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);
+
+/* Bind db->plan and run a statement that returns no rows; gives the number of rows it changed. */
+quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t *ret_count,
+                          quipu_error *reterr);
 
 /* Count one executed statement and tell the trace hook. `start_ns` is what qp_db_clock() gave. */
 void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows, bool cached,

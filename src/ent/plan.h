@@ -1,7 +1,7 @@
 /* A statement in the making. One walk over a query literal gives two products: the shape, a short
  * byte string that says which SQL is wanted (operation, fields, operators, nesting; no values), and
- * the values to bind. The shape is the key of the statement cache, so that a repeated query builds no
- * SQL text; only a miss turns the shape into SQL (sql.c). */
+ * the values to bind. The shape is the key of the statement cache, so that a repeated query builds
+ * no SQL text; only a miss turns the shape into SQL (sql.c). */
 #ifndef QP_ENT_PLAN_H
 #define QP_ENT_PLAN_H
 
@@ -11,8 +11,9 @@
 #include "base/buf.h"
 #include "ent/engine.h"
 
-#define QP_SHAPE_SIZE_MAX ((size_t)64 * 1024) /* above what ENT_CONDITIONS_MAX and _NEST_MAX allow */
-#define QP_BINDS_MAX 4096                     /* the same for values */
+#define QP_SHAPE_SIZE_MAX                                                                          \
+    ((size_t)64 * 1024)   /* above what ENT_CONDITIONS_MAX and _NEST_MAX allow */
+#define QP_BINDS_MAX 4096 /* the same for values */
 
 /* The first byte of a shape. */
 typedef enum qp_operation {
@@ -26,6 +27,13 @@ typedef enum qp_operation {
     QP_OP_UPDATE_ONE, /* the same, returning the row */
     QP_OP_DELETE      /* where */
 } qp_operation;
+
+/* What an upsert does with a field when the row exists. */
+typedef enum qp_upsert_field {
+    QP_UPSERT_KEEP = 0,
+    QP_UPSERT_SET, /* to the value that would have been inserted */
+    QP_UPSERT_NOW  /* to the time of the call */
+} qp_upsert_field;
 
 /* Marks inside a shape. Field numbers are below ENT_FIELDS_MAX, so marks lie above. */
 typedef enum qp_mark {
@@ -70,8 +78,18 @@ typedef struct qp_plan {
     size_t conditions;    /* so far, all nesting counted */
     qp_fields pinned;     /* fields that the outermost level ties to one value */
     bool packs;           /* the engine packs clusters and this entity is one */
-    int64_t pinned_owner; /* of a cluster, when the outermost level ties it */
+    uint8_t parent;       /* qp_parent: how the statement is tied to a parent row, if it is */
+    size_t parent_at;     /* place of its value, or of the first of two */
+    int64_t parent_low;   /* QP_PARENT_CLUSTER: range of the sequence */
+    int64_t parent_high;
 } qp_plan;
+
+/* Eager loading runs one statement once a parent, with only the parent's key changing. */
+typedef enum qp_parent {
+    QP_PARENT_NONE = 0,
+    QP_PARENT_FIELD,  /* field = key */
+    QP_PARENT_CLUSTER /* the packed key lies in the parent's range */
+} qp_parent;
 
 void qp_plan_init(qp_plan *plan, quipu_arena *scratch);
 void qp_plan_free(qp_plan *plan);
@@ -96,11 +114,15 @@ quipu_status qp_plan_status(const qp_plan *plan, quipu_error *reterr);
  * can meet them. */
 bool qp_plan_pins_one(const qp_plan *plan);
 
-/* Walk an X_where (NULL is fine). The plan's `conditions` tells afterwards whether there were any. */
+/* Walk an X_where (NULL is fine). The plan's `conditions` tells afterwards whether there were any.
+ */
 quipu_status qp_where_walk(qp_plan *plan, const void *where, quipu_error *reterr);
 
-/* One condition `field = value`, at the outermost level. */
-void qp_where_equal(qp_plan *plan, size_t field, const qp_value *value);
+/* The same for the children of a parent row, whose key stands in `field`; then, once a parent, the
+ * parent's key. */
+quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
+                                 quipu_error *reterr);
+void qp_where_set_parent(qp_plan *plan, const qp_value *key);
 
 /* Walk the head of an X_query (order, after, limit, offset); `limit` replaces the query's when it
  * is not 0. */

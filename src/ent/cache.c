@@ -1,0 +1,284 @@
+/* The statement cache. Shapes are hashed with their entity's address; a hit costs one hash and one
+ * comparison and builds no SQL. */
+#include "ent/cache.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "ent/db.h"
+#include "ent/row.h"
+
+#define CACHE_SQL_MAX ((size_t)1 << 20)
+
+static qp_cached **cache_bucket(qp_cache *cache, uint64_t hash)
+{
+    return &cache->buckets[hash & (QP_CACHE_BUCKETS - 1)];
+}
+
+static void cache_drop(const ent_db *db, qp_cached *cached)
+{
+    if (cached != NULL) {
+        db->engine->finalize(cached->statement);
+        quipu_arena_free(&cached->keep);
+        qp_free(cached->sql);
+        qp_free(cached);
+    }
+}
+
+static void cache_unlist(qp_cache *cache, qp_cached *cached)
+{
+    qp_cached **at = cache_bucket(cache, cached->hash);
+
+    while (*at != cached) {
+        at = &(*at)->next;
+    }
+    *at = cached->next;
+    cached->listed = false;
+    cache->count--;
+}
+
+/* Make room; false when every statement is in use. */
+static bool cache_evict(ent_db *db)
+{
+    qp_cached *oldest = NULL;
+
+    for (size_t i = 0; i < QP_CACHE_BUCKETS; i++) {
+        for (qp_cached *c = db->cache.buckets[i]; c != NULL; c = c->next) {
+            if (!c->busy && (oldest == NULL || c->used < oldest->used)) {
+                oldest = c;
+            }
+        }
+    }
+    if (oldest != NULL) {
+        cache_unlist(&db->cache, oldest);
+        cache_drop(db, oldest);
+    }
+    return oldest != NULL;
+}
+
+/* Fill the texts of a new entry: the SQL, and behind it the shape. */
+static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shape,
+                                   quipu_error *reterr)
+{
+    const ent_entity *entity = db->plan.entity;
+    size_t columns = 0;
+    quipu_status status;
+    qp_buf sql;
+
+    qp_buf_init(&sql, CACHE_SQL_MAX);
+    status = qp_sql_write(db->engine, entity, shape, &sql, &columns, reterr);
+    if (status == QUIPU_OK) {
+        status = db->engine->prepare(db->conn, qp_buf_str(&sql), &cached->statement, reterr);
+        db->stats.prepares++;
+    }
+    if (status == QUIPU_OK) {
+        cached->sql = qp_malloc(sql.n + 1 + shape.n);
+        if (cached->sql == NULL) {
+            status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory while caching a statement");
+        }
+    }
+    if (status == QUIPU_OK) {
+        memcpy(cached->sql, sql.p, sql.n + 1);
+        memcpy(cached->sql + sql.n + 1, shape.p, shape.n);
+        cached->shape = cached->sql + sql.n + 1;
+        cached->shape_n = shape.n;
+        cached->columns = (uint8_t)columns;
+        for (size_t i = 0; i < columns; i++) {
+            cached->kinds[i] =
+                columns == entity->field_count ? qp_field_kind(&entity->fields[i]) : QP_INT;
+        }
+    }
+    qp_buf_free(&sql);
+    return status;
+}
+
+static quipu_status cache_make(ent_db *db, quipu_str shape, uint64_t hash, qp_cached **ret,
+                               quipu_error *reterr)
+{
+    qp_cached *cached = qp_calloc(1, sizeof(*cached));
+    quipu_status status;
+
+    if (cached == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while caching a statement");
+    }
+    cached->entity = db->plan.entity;
+    cached->hash = hash;
+    status = cache_describe(db, cached, shape, reterr);
+    if (status != QUIPU_OK) {
+        cache_drop(db, cached);
+        return qp_db_failed(db, status);
+    }
+    if (db->cache.count < ENT_CACHE_SLOTS || cache_evict(db)) {
+        qp_cached **at = cache_bucket(&db->cache, hash);
+        cached->next = *at;
+        *at = cached;
+        cached->listed = true;
+        db->cache.count++;
+    }
+    cached->fresh = true;
+    *ret = cached;
+    return QUIPU_OK;
+}
+
+quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *reterr)
+{
+    quipu_str shape = qp_buf_str(&db->plan.shape);
+    qp_cached *cached;
+    uint64_t hash;
+    quipu_status status = qp_plan_status(&db->plan, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    hash = qp_hash64(shape, (uint64_t)(uintptr_t)db->plan.entity);
+    cached = *cache_bucket(&db->cache, hash);
+    while (cached != NULL &&
+           (cached->busy || cached->hash != hash || cached->entity != db->plan.entity ||
+            cached->shape_n != shape.n || memcmp(cached->shape, shape.p, shape.n) != 0)) {
+        cached = cached->next;
+    }
+    if (cached == NULL) {
+        status = cache_make(db, shape, hash, &cached, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    cached->busy = true;
+    cached->used = ++db->cache.tick;
+    *ret_cached = cached;
+    return QUIPU_OK;
+}
+
+/* ---- running ------------------------------------------------------------------------------------
+ */
+
+/* Copy one value that lives in the caller's memory. */
+static quipu_status cache_keep(quipu_arena *arena, qp_value *value)
+{
+    quipu_str text;
+
+    if (value->kind == QP_TEXT || value->kind == QP_WORDS) {
+        return quipu_arena_copy(arena, value->as.text, &value->as.text);
+    }
+    if (value->kind == QP_BYTES) {
+        text = (quipu_str){value->as.bytes.p, value->as.bytes.n};
+        quipu_status status = quipu_arena_copy(arena, text, &text);
+        value->as.bytes.p = text.p;
+        return status;
+    }
+    return value->kind == QP_LIST ? qp_list_copy(arena, &value->as.list) : QUIPU_OK;
+}
+
+quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
+{
+    static const size_t sizes[] = {[QP_INT] = sizeof(int64_t),
+                                   [QP_FLOAT] = sizeof(double),
+                                   [QP_TEXT] = sizeof(quipu_str),
+                                   [QP_TIME] = sizeof(quipu_time),
+                                   [QP_UUID] = sizeof(quipu_uuid)};
+    const qp_list_operand *from = *list;
+    size_t size = from->labels != NULL ? sizeof(int) : sizes[from->kind];
+    qp_list_operand *to = qp_arena_take(arena, sizeof(*to));
+    char *items = qp_arena_take(arena, from->n * size + 1);
+    quipu_status status = QUIPU_OK;
+
+    if (to == NULL || items == NULL) {
+        return QUIPU_NOMEM;
+    }
+    if (from->n != 0) {
+        memcpy(items, from->items, from->n * size);
+    }
+    if (from->kind == QP_TEXT && from->labels == NULL) {
+        quipu_str *texts = (quipu_str *)(void *)items;
+        for (size_t i = 0; i < from->n && status == QUIPU_OK; i++) {
+            status = quipu_arena_copy(arena, texts[i], &texts[i]);
+        }
+    }
+    *to = *from;
+    to->items = items;
+    *list = to;
+    return status;
+}
+
+quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_error *reterr)
+{
+    qp_plan *plan = &db->plan;
+    quipu_status status;
+
+    assert(cached->busy);
+    for (size_t i = 0; keep && i < plan->bind_count; i++) {
+        status = cache_keep(&cached->keep, &plan->binds[i]);
+        if (status != QUIPU_OK) {
+            return qp_error_set(reterr, status, "out of memory while starting a query");
+        }
+    }
+    status = db->engine->bind(cached->statement, plan->binds, plan->bind_count, reterr);
+    return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
+}
+
+quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,
+                            quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (!cached->running) {
+        cached->running = true;
+        cached->rows = 0;
+        cached->start_ns = qp_db_clock(db);
+    }
+    status = db->engine->step(cached->statement, cached->kinds, cached->columns, values, ret_row,
+                              reterr);
+    if (status != QUIPU_OK) {
+        return qp_db_failed(db, status);
+    }
+    cached->rows += *ret_row ? 1 : 0;
+    return QUIPU_OK;
+}
+
+void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status)
+{
+    if (cached->running) {
+        cached->running = false;
+        db->engine->reset(cached->statement);
+        qp_db_executed(db, cached->sql, cached->start_ns, cached->rows, !cached->fresh, status);
+        cached->fresh = false;
+    }
+}
+
+void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status)
+{
+    if (cached == NULL) {
+        return;
+    }
+    assert(cached->busy);
+    qp_cached_reset(db, cached, status);
+    cached->busy = false;
+    cached->fresh = false;
+    if (cached->keep.head != NULL) {
+        quipu_arena_free(&cached->keep);
+    }
+    if (!cached->listed) {
+        cache_drop(db, cached);
+    }
+}
+
+void qp_cache_clear(ent_db *db)
+{
+    for (size_t i = 0; i < QP_CACHE_BUCKETS; i++) {
+        qp_cached **at = &db->cache.buckets[i];
+        while (*at != NULL) {
+            qp_cached *cached = *at;
+            if (cached->busy) {
+                at = &cached->next;
+                continue;
+            }
+            *at = cached->next;
+            db->cache.count--;
+            cache_drop(db, cached);
+        }
+    }
+}

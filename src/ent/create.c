@@ -1,0 +1,260 @@
+/* Inserting rows, one or many: defaults, rules, then one prepared INSERT. The returned row is built
+ * from the values in hand; nothing is read again. */
+#include "ent/create.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "ent/cluster.h"
+#include "ent/row.h"
+
+/* ---- the values of a new row
+ * --------------------------------------------------------------------- */
+
+/* The default of a field that was not given; QP_NULL when it has none. */
+static quipu_status create_default(const ent_field *field, quipu_time now, qp_value *ret,
+                                   quipu_error *reterr)
+{
+    *ret = (qp_value){.kind = QP_NULL};
+    if ((field->flags & ENT_F_NOW) != 0) {
+        *ret = (qp_value){.kind = QP_TIME, .as.time = now};
+    } else if ((field->flags & ENT_F_RANDOM) != 0) {
+        ret->kind = QP_UUID;
+        if (quipu_uuid_v4(&ret->as.uuid) != QUIPU_OK) {
+            return qp_error_set(reterr, QUIPU_IO, "the system has no randomness to give");
+        }
+    } else if ((field->flags & ENT_F_DEFAULT) != 0) {
+        switch (field->type) {
+        case ENT_INT:
+            *ret = (qp_value){.kind = QP_INT, .as.i = field->default_int};
+            break;
+        case ENT_BOOL:
+            *ret = (qp_value){.kind = QP_BOOL, .as.b = field->default_int != 0};
+            break;
+        case ENT_FLOAT:
+            *ret = (qp_value){.kind = QP_FLOAT, .as.f = field->default_float};
+            break;
+        default:
+            *ret = (qp_value){.kind = QP_TEXT, .as.text = quipu_cstr(field->default_text)};
+            break;
+        }
+    }
+    return QUIPU_OK;
+}
+
+/* One field: what was given, or its default, checked. */
+static quipu_status create_field(const ent_entity *entity, size_t number, const char *values,
+                                 qp_new_row *row, quipu_error *reterr)
+{
+    const ent_field *field = &entity->fields[number];
+    qp_value *value = &row->values[number];
+    quipu_status status;
+
+    *value = field->create == ENT_ABSENT
+                 ? (qp_value){.kind = QP_NULL}
+                 : qp_opt_value(field, values + field->create, (field->flags & ENT_F_OPT_NEW) != 0);
+    if (value->kind != QP_NULL) {
+        qp_fields_add(&row->given, number);
+        return qp_rule_check(entity, field, value, reterr);
+    }
+    status = create_default(field, row->now, value, reterr);
+    if (status != QUIPU_OK || value->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) != 0) {
+        return status;
+    }
+    if ((field->flags & ENT_F_AUTO) != 0) {
+        row->key_given_out = true;
+        return QUIPU_OK;
+    }
+    return qp_error_field(reterr, QUIPU_INVALID, entity->name, field->name, "required",
+                          "%s.%s is required", entity->name, field->name);
+}
+
+quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
+                             const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    ret_row->given = (qp_fields){{0, 0}};
+    ret_row->key_given_out = false;
+    ret_row->now = now != NULL ? *now : quipu_time_now();
+    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+        status = create_field(entity, i, values, ret_row, reterr);
+    }
+    if (status == QUIPU_OK && (entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) {
+        status = qp_cluster_pack(entity, ret_row->values[entity->key[0]].as.i,
+                                 ret_row->values[entity->key[1]].as.i, &ret_row->packed, reterr);
+    }
+    return status;
+}
+
+void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row,
+                     qp_operation operation)
+{
+    qp_plan *plan = &db->plan;
+
+    qp_plan_begin(plan, entity, db->engine->packs_clusters, operation);
+    qp_plan_mark(plan, row->key_given_out);
+    if (plan->packs) {
+        qp_plan_bind_int(plan, row->packed);
+    }
+    for (size_t i = 0; i < entity->field_count; i++) {
+        if (!row->key_given_out || (entity->fields[i].flags & ENT_F_AUTO) == 0) {
+            qp_plan_bind(plan, &row->values[i]);
+        }
+    }
+}
+
+quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const qp_value *values,
+                           void *ret_row, quipu_error *reterr)
+{
+    qp_arena_mark mark = qp_arena_save(arena);
+    void *row = qp_arena_take(arena, entity->row_size);
+    quipu_status status;
+
+    if (row == NULL) {
+        status = qp_arena_why(arena, entity->row_size);
+        return qp_error_set(reterr, status, "no memory for the row");
+    }
+    status = qp_row_read(entity, values, arena, row, reterr);
+    if (status != QUIPU_OK) {
+        qp_arena_rewind(arena, mark);
+        return status;
+    }
+    memcpy(ret_row, &row, sizeof(row));
+    return QUIPU_OK;
+}
+
+/* ---- the calls
+ * ------------------------------------------------------------------------------------- */
+
+/* Run the INSERT in db->plan; `cached` keeps the statement from one row to the next. */
+static quipu_status create_run(ent_db *db, qp_cached **cached, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    bool more = false;
+
+    if (*cached == NULL) {
+        status = qp_cache_take(db, cached, reterr);
+    } else {
+        status = qp_plan_status(&db->plan, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, *cached, false, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_step(db, *cached, NULL, &more, reterr);
+        qp_cached_reset(db, *cached, status);
+    }
+    return status;
+}
+
+/* Memory for the row comes first: once the row is stored, the call must not fail. */
+static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                                      qp_new_row *row, void *ret_row, quipu_error *reterr)
+{
+    qp_arena_mark mark = qp_arena_save(arena);
+    const size_t key = entity->key[0];
+    qp_cached *cached = NULL;
+    quipu_status status;
+    void *made = NULL;
+
+    if (row->key_given_out) {
+        row->values[key] = (qp_value){.kind = QP_INT, .as.i = 0};
+    }
+    status = qp_row_return(arena, entity, row->values, &made, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_explain(entity, create_run(db, &cached, reterr), false, reterr);
+    if (status == QUIPU_OK && row->key_given_out) {
+        int64_t given = db->engine->last_key(db->conn);
+        memcpy((char *)made + entity->fields[key].row, &given, sizeof(given));
+    }
+    qp_cache_release(db, cached, status);
+    if (status == QUIPU_OK) {
+        memcpy(ret_row, &made, sizeof(made));
+    } else {
+        qp_arena_rewind(arena, mark);
+    }
+    return status;
+}
+
+quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                        const void *values, void *ret_row, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+    qp_cached *cached = NULL;
+    qp_new_row row;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (entity == NULL || values == NULL || (ret_row != NULL && arena == NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "create needs an entity, values, and an arena for the row it returns");
+    }
+    status = qp_new_row_read(db, entity, values, NULL, &row, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_new_row_plan(db, entity, &row, QP_OP_INSERT);
+    if (ret_row != NULL) {
+        return create_and_return(db, arena, entity, &row, ret_row, reterr);
+    }
+    status = qp_explain(entity, create_run(db, &cached, reterr), false, reterr);
+    qp_cache_release(db, cached, status);
+    return status;
+}
+
+/* The rows of one bulk, inside its transaction. Two statements at most: keys given and given out.
+ */
+static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char *values, size_t n,
+                                quipu_error *reterr)
+{
+    const quipu_time now = quipu_time_now();
+    qp_cached *cached[2] = {NULL, NULL};
+    quipu_status status = QUIPU_OK;
+    qp_new_row row;
+    size_t i;
+
+    for (i = 0; i < n && status == QUIPU_OK; i++) {
+        status = qp_new_row_read(db, entity, values + i * entity->create_size, &now, &row, reterr);
+        if (status == QUIPU_OK) {
+            qp_new_row_plan(db, entity, &row, QP_OP_INSERT);
+            status = qp_explain(entity, create_run(db, &cached[row.key_given_out], reterr), false,
+                                reterr);
+        }
+    }
+    qp_cache_release(db, cached[0], status);
+    qp_cache_release(db, cached[1], status);
+    if (status != QUIPU_OK && reterr != NULL) {
+        quipu_error first = *reterr;
+        (void)qp_error_field(reterr, status, first.entity, first.field, first.rule,
+                             "item %zu (counted from 0): %s", i - 1, first.message);
+        reterr->engine_code = first.engine_code;
+    }
+    return status;
+}
+
+quipu_status ent_create_many(ent_db *db, const ent_entity *entity, const void *values, size_t n,
+                             quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (entity == NULL || (values == NULL && n != 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "create_many needs an entity and values");
+    }
+    if (n == 0) {
+        return QUIPU_OK;
+    }
+    status = ent_begin(db, ENT_WRITE, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    return qp_tx_end(db, create_rows(db, entity, values, n, reterr), reterr);
+}

@@ -1,0 +1,121 @@
+/* The connection: made over an engine, entered by every call, counted, traced, closed. */
+#include "ent/db.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_db **ret_db,
+                       quipu_error *reterr)
+{
+    ent_db *db = qp_calloc(1, sizeof(*db));
+
+    assert(engine->version >= 1);
+    if (db == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a connection");
+    }
+    db->engine = engine;
+    db->conn = conn;
+    db->read_only = read_only;
+    qp_plan_init(&db->plan, &db->scratch);
+    *ret_db = db;
+    return QUIPU_OK;
+}
+
+void ent_close(ent_db *db)
+{
+    if (db == NULL) {
+        return;
+    }
+    while (db->depth > 0) {
+        ent_rollback(db);
+    }
+    qp_cache_clear(db);
+    qp_plan_free(&db->plan);
+    quipu_arena_free(&db->scratch);
+    qp_free(db->rows);
+    db->engine->close(db->conn);
+    qp_free(db);
+}
+
+quipu_status qp_db_enter_read(ent_db *db, quipu_error *reterr)
+{
+    if (db == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the connection is NULL");
+    }
+    if (db->broken != QUIPU_OK) {
+        return qp_error_set(reterr, db->broken,
+                            "the transaction was rolled back by an earlier failure (%s); call "
+                            "ent_rollback and start over",
+                            quipu_status_name(db->broken));
+    }
+    if (db->scratch.head != NULL) {
+        quipu_arena_reset(&db->scratch);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (db->read_only) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the store was opened read-only; open it for writing");
+    }
+    if (db->depth > 0 && db->kind == ENT_READ) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a read transaction is open; begin it with ENT_WRITE to change rows");
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_db_failed(ent_db *db, quipu_status status)
+{
+    if (status != QUIPU_OK && db->depth > 0 && db->broken == QUIPU_OK &&
+        !db->engine->in_transaction(db->conn)) {
+        db->broken = status;
+    }
+    return status;
+}
+
+int64_t qp_db_clock(const ent_db *db)
+{
+    return db->trace == NULL ? 0 : qp_clock_ns();
+}
+
+void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows, bool cached,
+                    quipu_status status)
+{
+    db->stats.statements++;
+    db->stats.rows += rows;
+    if (db->trace != NULL) {
+        int64_t ns = qp_clock_ns() - start_ns;
+        /* A hook that was set in the middle of a statement has no start to count from. */
+        const ent_trace_event event = {.sql = sql,
+                                       .ns = start_ns == 0 || ns < 0 ? 0 : (uint64_t)ns,
+                                       .rows = rows,
+                                       .cached = cached,
+                                       .status = status};
+        db->trace(db->trace_ctx, &event);
+    }
+}
+
+ent_stats ent_stats_read(const ent_db *db)
+{
+    return db == NULL ? (ent_stats){0} : db->stats;
+}
+
+void ent_trace(ent_db *db, ent_trace_fn fn, void *ctx)
+{
+    if (db != NULL) {
+        db->trace = fn;
+        db->trace_ctx = ctx;
+    }
+}

@@ -1,0 +1,74 @@
+/* Deleting rows. What goes with them, and what forbids it, is written in the tables' references. */
+#include "ent/db.h"
+
+#include "base/error.h"
+#include "ent/row.h"
+
+quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t *ret_count,
+                          quipu_error *reterr)
+{
+    quipu_status status = qp_cached_bind(db, cached, false, reterr);
+    bool is_row = false;
+
+    if (status == QUIPU_OK) {
+        status = qp_cached_step(db, cached, NULL, &is_row, reterr);
+        status = qp_explain(cached->entity, status, deleting, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_count = db->engine->changes(db->conn);
+    }
+    return status;
+}
+
+static quipu_status delete_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
+{
+    qp_cached *cached = NULL;
+    int64_t count = 0;
+    quipu_status status = qp_cache_take(db, &cached, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_run_write(db, cached, true, &count, reterr);
+        qp_cache_release(db, cached, status);
+    }
+    if (status == QUIPU_OK && ret_count != NULL) {
+        *ret_count = count;
+    }
+    return status;
+}
+
+quipu_status ent_delete(ent_db *db, const ent_entity *entity, const void *where, int64_t *ret_count,
+                        quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (entity == NULL || where == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "delete needs an entity and a where");
+    }
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_DELETE);
+    status = qp_where_walk(&db->plan, where, reterr);
+    if (status == QUIPU_OK && db->plan.conditions == 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "%s: a delete without any condition is refused; delete_all deletes "
+                              "every row",
+                              entity->name);
+    }
+    return status == QUIPU_OK ? delete_run(db, ret_count, reterr) : status;
+}
+
+quipu_status ent_delete_all(ent_db *db, const ent_entity *entity, int64_t *ret_count,
+                            quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (entity == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "delete_all needs an entity");
+    }
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_DELETE);
+    return delete_run(db, ret_count, reterr);
+}

@@ -1,0 +1,290 @@
+/* Loading edges: one prepared child statement, run once for each parent with only the parent's key
+ * changing (docs/decisions/0002-eager-per-parent.md). A per-parent limit is then a plain LIMIT, and
+ * no number of parents is too large. To-one edges load each distinct key once and share the row. */
+#include "ent/find.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "ent/row.h"
+
+/* One edge of one level. */
+typedef struct eager_edge {
+    ent_db *db;
+    quipu_arena *arena;
+    const ent_entity *entity; /* of the parents */
+    const ent_edge *edge;
+    const void *query; /* of the children */
+    char *rows;        /* parents */
+    size_t n;
+    qp_cached *cached;
+    size_t count; /* children in db->rows so far */
+} eager_edge;
+
+#define EAGER_NONE SIZE_MAX /* the key was looked up and leads nowhere */
+
+/* A key that was seen among the parents of a to-one edge. */
+typedef struct eager_seen {
+    qp_value key;
+    size_t row; /* number of its row, or EAGER_NONE */
+} eager_seen;
+
+/* An open-addressing table over eager_seen; 0 is free, else number + 1. */
+typedef struct eager_set {
+    eager_seen *seen;
+    uint32_t *slots;
+    size_t mask;
+    size_t count;
+} eager_set;
+
+static quipu_status eager_nomem(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while loading edges");
+}
+
+/* ---- the child statement
+ * --------------------------------------------------------------------------- */
+
+static quipu_status eager_plan(eager_edge *e, size_t field, int64_t limit, bool ordered,
+                               quipu_error *reterr)
+{
+    const ent_entity *child = e->edge->to;
+    qp_plan *plan = &e->db->plan;
+    ent_query head;
+    quipu_status status;
+
+    memcpy(&head, e->query, sizeof(head));
+    if (!ordered && (head.limit != 0 || head.offset != 0 || head.after != NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s.%s leads to at most one row: limit, offset and after make no sense",
+                            e->entity->name, e->edge->name);
+    }
+    qp_plan_begin(plan, child, e->db->engine->packs_clusters, QP_OP_SELECT);
+    status = qp_where_walk_child(plan, field, (const char *)e->query + child->query_where, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_order_walk(plan, &head, limit, reterr);
+    }
+    return status == QUIPU_OK ? qp_cache_take(e->db, &e->cached, reterr) : status;
+}
+
+/* The children of one parent key, appended to db->rows. */
+static quipu_status eager_run(eager_edge *e, const qp_value *key, quipu_error *reterr)
+{
+    quipu_status status;
+
+    qp_where_set_parent(&e->db->plan, key);
+    status = qp_cached_bind(e->db, e->cached, false, reterr);
+    return status == QUIPU_OK ? qp_find_rows(e->db, e->cached, e->arena, &e->count, reterr)
+                              : status;
+}
+
+/* Put the level's rows into the arena and go on with the edges below them. */
+static quipu_status eager_settle(eager_edge *e, unsigned depth, char **ret_rows,
+                                 quipu_error *reterr)
+{
+    quipu_status status = qp_find_settle(e->db, e->edge->to, e->arena, e->count, ret_rows, reterr);
+
+    if (status == QUIPU_OK && e->count != 0) {
+        status = qp_eager_load(e->db, e->arena, e->edge->to, *ret_rows, e->count, e->query, depth,
+                               reterr);
+    }
+    return status;
+}
+
+/* ---- children that hold our key
+ * ---------------------------------------------------------------------- */
+
+static quipu_status eager_children(eager_edge *e, unsigned depth, quipu_error *reterr)
+{
+    const bool many = e->edge->kind == ENT_TO_MANY;
+    const size_t row_size = e->entity->row_size;
+    const size_t child_size = e->edge->to->row_size;
+    quipu_status status = eager_plan(e, e->edge->field, many ? 0 : 1, many, reterr);
+    char *children = NULL;
+    size_t done = 0;
+
+    for (size_t i = 0; i < e->n && status == QUIPU_OK; i++) {
+        char *row = e->rows + i * row_size;
+        const qp_value key = qp_row_value(&e->entity->fields[e->entity->key[0]], row);
+        ent_list list = {.loaded = true};
+        size_t before = e->count;
+
+        status = eager_run(e, &key, reterr);
+        list.n = e->count - before;
+        if (many) {
+            memcpy(row + e->edge->row, &list, sizeof(list));
+        } else {
+            /* How many there are, 0 or 1, until the address is known. */
+            memcpy(row + e->edge->row, &list.n, sizeof(list.n));
+        }
+    }
+    qp_cache_release(e->db, e->cached, status);
+    if (status == QUIPU_OK) {
+        status = eager_settle(e, depth, &children, reterr);
+    }
+    for (size_t i = 0; i < e->n && status == QUIPU_OK; i++) {
+        char *member = e->rows + i * row_size + e->edge->row;
+        const char *first = NULL;
+        ent_list list;
+        size_t n;
+
+        if (many) {
+            memcpy(&list, member, sizeof(list));
+            list.items = list.n == 0 ? NULL : children + done * child_size;
+            memcpy(member, &list, sizeof(list));
+            done += list.n;
+        } else {
+            memcpy(&n, member, sizeof(n));
+            first = n == 0 ? NULL : children + done * child_size;
+            memcpy(member, &first, sizeof(first));
+            done += n;
+        }
+    }
+    return status;
+}
+
+/* ---- the row that our key leads to
+ * ------------------------------------------------------------------- */
+
+static uint64_t eager_hash(const qp_value *key)
+{
+    switch (key->kind) {
+    case QP_INT:
+        return qp_hash64((quipu_str){(const char *)&key->as.i, sizeof(key->as.i)}, 0);
+    case QP_UUID:
+        return qp_hash64((quipu_str){(const char *)key->as.uuid.b, sizeof(key->as.uuid.b)}, 0);
+    case QP_BYTES:
+        return qp_hash64((quipu_str){key->as.bytes.p, key->as.bytes.n}, 0);
+    default:
+        return qp_hash64(key->as.text, 0);
+    }
+}
+
+static bool eager_same(const qp_value *a, const qp_value *b)
+{
+    switch (a->kind) {
+    case QP_INT:
+        return a->as.i == b->as.i;
+    case QP_UUID:
+        return memcmp(&a->as.uuid, &b->as.uuid, sizeof(a->as.uuid)) == 0;
+    case QP_BYTES:
+        return a->as.bytes.n == b->as.bytes.n &&
+               memcmp(a->as.bytes.p, b->as.bytes.p, a->as.bytes.n) == 0;
+    default:
+        return quipu_str_eq(a->as.text, b->as.text);
+    }
+}
+
+static bool eager_set_init(eager_set *set, quipu_arena *scratch, size_t n)
+{
+    size_t slots = 16;
+
+    while (slots < n * 2) {
+        slots *= 2;
+    }
+    set->count = 0;
+    set->mask = slots - 1;
+    set->seen = qp_arena_take(scratch, n * sizeof(*set->seen));
+    set->slots = qp_arena_take(scratch, slots * sizeof(*set->slots));
+    if (set->seen == NULL || set->slots == NULL) {
+        return false;
+    }
+    memset(set->slots, 0, slots * sizeof(*set->slots));
+    return true;
+}
+
+/* The entry of a key; *ret_new when it had none. */
+static eager_seen *eager_set_find(eager_set *set, const qp_value *key, bool *ret_new)
+{
+    size_t at = (size_t)eager_hash(key) & set->mask;
+
+    while (set->slots[at] != 0) {
+        eager_seen *seen = &set->seen[set->slots[at] - 1];
+        if (eager_same(&seen->key, key)) {
+            *ret_new = false;
+            return seen;
+        }
+        at = (at + 1) & set->mask;
+    }
+    set->seen[set->count] = (eager_seen){*key, EAGER_NONE};
+    set->count++;
+    set->slots[at] = (uint32_t)set->count;
+    *ret_new = true;
+    return &set->seen[set->count - 1];
+}
+
+static quipu_status eager_target(eager_edge *e, unsigned depth, quipu_error *reterr)
+{
+    const ent_field *field = &e->entity->fields[e->edge->field];
+    const size_t row_size = e->entity->row_size;
+    quipu_status status = eager_plan(e, e->edge->to->key[0], 0, false, reterr);
+    char *targets = NULL;
+    eager_set set;
+
+    if (status == QUIPU_OK &&
+        (e->n >= UINT32_MAX / 2 || !eager_set_init(&set, &e->db->scratch, e->n))) {
+        status = eager_nomem(reterr);
+    }
+    for (size_t i = 0; i < e->n && status == QUIPU_OK; i++) {
+        const qp_value key = qp_row_value(field, e->rows + i * row_size);
+        size_t before = e->count;
+        bool is_new = false;
+
+        if (key.kind != QP_NULL) {
+            eager_seen *seen = eager_set_find(&set, &key, &is_new);
+            if (is_new) {
+                status = eager_run(e, &key, reterr);
+                seen->row = e->count > before ? before : EAGER_NONE;
+            }
+        }
+    }
+    qp_cache_release(e->db, e->cached, status);
+    if (status == QUIPU_OK) {
+        status = eager_settle(e, depth, &targets, reterr);
+    }
+    for (size_t i = 0; i < e->n && status == QUIPU_OK; i++) {
+        char *row = e->rows + i * row_size;
+        const qp_value key = qp_row_value(field, row);
+        const char *target = NULL;
+        bool is_new = false;
+
+        if (key.kind != QP_NULL) {
+            size_t number = eager_set_find(&set, &key, &is_new)->row;
+            target = number == EAGER_NONE ? NULL : targets + number * e->edge->to->row_size;
+        }
+        memcpy(row + e->edge->row, &target, sizeof(target));
+    }
+    return status;
+}
+
+/* ---- all edges of a level
+ * ----------------------------------------------------------------------------- */
+
+quipu_status qp_eager_load(ent_db *db, quipu_arena *arena, const ent_entity *entity, char *rows,
+                           size_t n, const void *query, unsigned depth, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < entity->edge_count && status == QUIPU_OK; i++) {
+        eager_edge e = {.db = db,
+                        .arena = arena,
+                        .entity = entity,
+                        .edge = &entity->edges[i],
+                        .rows = rows,
+                        .n = n};
+
+        memcpy(&e.query, (const char *)query + e.edge->query, sizeof(e.query));
+        if (e.query == NULL) {
+            continue;
+        }
+        if (depth >= ENT_EAGER_MAX) {
+            return qp_error_set(reterr, QUIPU_LIMIT, "%s.%s: more than %d edges inside each other",
+                                entity->name, e.edge->name, ENT_EAGER_MAX);
+        }
+        status = e.edge->kind == ENT_TO_ONE ? eager_target(&e, depth + 1, reterr)
+                                            : eager_children(&e, depth + 1, reterr);
+    }
+    return status;
+}

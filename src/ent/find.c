@@ -1,0 +1,362 @@
+/* Reading rows by a query literal: find, one, count, exists. */
+#include "ent/find.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "ent/cluster.h"
+#include "ent/create.h"
+#include "ent/row.h"
+
+#define FIND_ROWS_FIRST 64
+
+/* ---- rows of one level -------------------------------------------------------------------------
+ */
+
+static quipu_status find_room(ent_db *db, size_t row_size, size_t count, quipu_error *reterr)
+{
+    size_t capacity = db->rows_capacity;
+    char *rows;
+
+    if ((count + 1) * row_size <= capacity) {
+        return QUIPU_OK;
+    }
+    capacity =
+        capacity * 2 > row_size * FIND_ROWS_FIRST ? capacity * 2 : row_size * FIND_ROWS_FIRST;
+    rows = qp_realloc(db->rows, capacity);
+    if (rows == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while reading rows");
+    }
+    db->rows = rows;
+    db->rows_capacity = capacity;
+    return QUIPU_OK;
+}
+
+quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, size_t *count,
+                          quipu_error *reterr)
+{
+    const ent_entity *entity = cached->entity;
+    qp_value values[ENT_FIELDS_MAX];
+    quipu_status status = QUIPU_OK;
+    bool is_row = true;
+
+    while (status == QUIPU_OK) {
+        status = qp_cached_step(db, cached, values, &is_row, reterr);
+        if (status != QUIPU_OK || !is_row) {
+            break;
+        }
+        status = find_room(db, entity->row_size, *count, reterr);
+        if (status == QUIPU_OK) {
+            status =
+                qp_row_read(entity, values, arena, db->rows + *count * entity->row_size, reterr);
+            *count += 1;
+        }
+    }
+    qp_cached_reset(db, cached, status);
+    return status;
+}
+
+quipu_status qp_find_settle(ent_db *db, const ent_entity *entity, quipu_arena *arena, size_t count,
+                            char **ret_rows, quipu_error *reterr)
+{
+    size_t size = count * entity->row_size;
+    char *rows = NULL;
+
+    if (count != 0) {
+        rows = qp_arena_take(arena, size);
+        if (rows == NULL) {
+            quipu_status status = qp_arena_why(arena, size);
+            return qp_error_set(reterr, status, "no memory for %zu rows", count);
+        }
+        memcpy(rows, db->rows, size);
+    }
+    *ret_rows = rows;
+    return QUIPU_OK;
+}
+
+/* Give a large row buffer back when the call is over. */
+static void find_trim(ent_db *db)
+{
+    if (db->rows_capacity > QP_ROWS_KEPT_MAX) {
+        qp_free(db->rows);
+        db->rows = NULL;
+        db->rows_capacity = 0;
+    }
+}
+
+/* ---- queries
+ * ------------------------------------------------------------------------------------- */
+
+quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
+                          quipu_error *reterr)
+{
+    quipu_status status;
+    ent_query head;
+
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_SELECT);
+    memcpy(&head, query, sizeof(head));
+    status = qp_where_walk(&db->plan, (const char *)query + entity->query_where, reterr);
+    return status == QUIPU_OK ? qp_order_walk(&db->plan, &head, limit, reterr) : status;
+}
+
+bool qp_query_has_edges(const ent_entity *entity, const void *query)
+{
+    for (size_t i = 0; i < entity->edge_count; i++) {
+        const void *with;
+        memcpy(&with, (const char *)query + entity->edges[i].query, sizeof(with));
+        if (with != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Run the planned SELECT and load its edges. */
+static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                              const void *query, char **ret_rows, size_t *ret_count,
+                              quipu_error *reterr)
+{
+    qp_cached *cached = NULL;
+    size_t count = 0;
+    char *rows = NULL;
+    quipu_status status = qp_cache_take(db, &cached, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, cached, false, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_find_rows(db, cached, arena, &count, reterr);
+    }
+    qp_cache_release(db, cached, status);
+    if (status == QUIPU_OK) {
+        status = qp_find_settle(db, entity, arena, count, &rows, reterr);
+    }
+    if (status == QUIPU_OK && count != 0) {
+        status = qp_eager_load(db, arena, entity, rows, count, query, 0, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_rows = rows;
+        *ret_count = count;
+    }
+    return status;
+}
+
+/* The planned SELECT and its edges, all from one snapshot, into the arena or not at all. */
+static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                             const void *query, char **ret_rows, size_t *ret_count,
+                             quipu_error *reterr)
+{
+    qp_arena_mark mark = qp_arena_save(arena);
+    bool snapshot = db->depth == 0 && qp_query_has_edges(entity, query);
+    quipu_status status = QUIPU_OK;
+
+    if (snapshot) {
+        status = db->engine->begin(db->conn, 0, QP_TX_DEFERRED, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = find_load(db, arena, entity, query, ret_rows, ret_count, reterr);
+        if (snapshot && db->engine->commit(db->conn, 0, NULL) != QUIPU_OK) {
+            db->engine->rollback(db->conn,
+                                 0); /* nothing was written: either way ends the reading */
+        }
+    }
+    if (status != QUIPU_OK) {
+        qp_arena_rewind(arena, mark);
+    }
+    find_trim(db);
+    return status;
+}
+
+quipu_status ent_find(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
+                      void *ret_list, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+    ent_list list = {.loaded = true};
+    char *rows = NULL;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (arena == NULL || entity == NULL || query == NULL || ret_list == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "find needs an arena, an entity, a query and a place for the list");
+    }
+    status = qp_find_plan(db, entity, query, 0, reterr);
+    if (status == QUIPU_OK) {
+        status = find_all(db, arena, entity, query, &rows, &list.n, reterr);
+    }
+    if (status == QUIPU_OK) {
+        list.items = rows;
+        memcpy(ret_list, &list, sizeof(list));
+    }
+    return status;
+}
+
+quipu_status ent_one(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
+                     void *ret_row, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+    char *row = NULL;
+    size_t count = 0;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (arena == NULL || entity == NULL || query == NULL || ret_row == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "one needs an arena, an entity, a query and a place for the row");
+    }
+    status = qp_find_plan(db, entity, query, 1, reterr);
+    if (status == QUIPU_OK && db->plan.conditions == 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "%s: one without any condition is refused; find with limit 1 takes "
+                              "any row",
+                              entity->name);
+    }
+    if (status == QUIPU_OK) {
+        status = find_all(db, arena, entity, query, &row, &count, reterr);
+    }
+    if (status == QUIPU_OK && count == 0) {
+        status =
+            qp_error_set(reterr, QUIPU_NOT_FOUND, "%s: no row meets the condition", entity->name);
+    }
+    if (status == QUIPU_OK) {
+        memcpy(ret_row, &row, sizeof(row));
+    }
+    return status;
+}
+
+/* ---- by key
+ * ------------------------------------------------------------------------------------------ */
+
+/* The values of a key, given as pointers to members of their row types. */
+static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, quipu_error *reterr)
+{
+    const ent_entity *entity = plan->entity;
+    const uint8_t *fields = index < 0 ? entity->key : entity->indexes[index].fields;
+    size_t n = index < 0 ? entity->key_count : entity->indexes[index].count;
+    qp_value values[ENT_KEY_MAX];
+
+    for (size_t i = 0; i < n; i++) {
+        const ent_field *field = &entity->fields[fields[i]];
+        bool optional = (field->flags & ENT_F_NULLABLE) != 0;
+
+        values[i].kind = QP_NULL;
+        if (keys[i] != NULL) {
+            values[i] = qp_opt_value(field, keys[i], optional);
+        }
+        if (values[i].kind == QP_NULL ||
+            (values[i].kind == QP_TEXT && values[i].as.text.p == NULL)) {
+            return qp_error_field(reterr, QUIPU_MISUSE, entity->name, field->name, NULL,
+                                  "%s.%s is needed to get a row", entity->name, field->name);
+        }
+    }
+    if (index < 0 && plan->packs) {
+        qp_plan_bind_int(plan, qp_cluster_key(values[0].as.i, values[1].as.i));
+        return QUIPU_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (values[i].kind == QP_TIME && !qp_time_valid(values[i].as.time)) {
+            return qp_error_field(reterr, QUIPU_INVALID, entity->name, NULL, "range",
+                                  "%s: the instant does not exist", entity->name);
+        }
+        qp_plan_bind(plan, &values[i]);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, int index,
+                     const void *const *keys, void *ret_row, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+    qp_value values[ENT_FIELDS_MAX];
+    qp_cached *cached = NULL;
+    bool is_row = false;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (arena == NULL || entity == NULL || keys == NULL || ret_row == NULL || index < -1 ||
+        index >= (int)entity->index_count || (index >= 0 && !entity->indexes[index].unique)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "get needs an arena, an entity, the key (-1) or a unique index, its "
+                            "values and a place for the row");
+    }
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_GET);
+    qp_plan_mark(&db->plan, (unsigned)(index + 1));
+    status = find_key(&db->plan, index, keys, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_cache_take(db, &cached, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, cached, false, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_step(db, cached, values, &is_row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            is_row ? qp_row_return(arena, entity, values, ret_row, reterr)
+                   : qp_error_set(reterr, QUIPU_NOT_FOUND, "%s: no row has this key", entity->name);
+    }
+    qp_cache_release(db, cached, status == QUIPU_NOT_FOUND ? QUIPU_OK : status);
+    return status;
+}
+
+/* ---- count and exists
+ * -------------------------------------------------------------------------------- */
+
+static quipu_status find_number(ent_db *db, const ent_entity *entity, const void *where,
+                                qp_operation operation, int64_t *ret, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+    qp_cached *cached = NULL;
+    bool is_row = false;
+    qp_value value = {.kind = QP_NULL};
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (entity == NULL || ret == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "count and exists need an entity and a place for the answer");
+    }
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
+    status = qp_where_walk(&db->plan, where, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_cache_take(db, &cached, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, cached, false, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_step(db, cached, &value, &is_row, reterr);
+    }
+    qp_cache_release(db, cached, status);
+    if (status == QUIPU_OK) {
+        *ret = is_row ? value.as.i : 0;
+    }
+    return status;
+}
+
+quipu_status ent_count(ent_db *db, const ent_entity *entity, const void *where, int64_t *ret_count,
+                       quipu_error *reterr)
+{
+    return find_number(db, entity, where, QP_OP_COUNT, ret_count, reterr);
+}
+
+quipu_status ent_exists(ent_db *db, const ent_entity *entity, const void *where, bool *ret_exists,
+                        quipu_error *reterr)
+{
+    int64_t found = 0;
+    quipu_status status =
+        find_number(db, entity, where, QP_OP_EXISTS, ret_exists == NULL ? NULL : &found, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_exists = found != 0;
+    }
+    return status;
+}

@@ -1,0 +1,27 @@
+/* Reading rows: what find, one, eager loading and iterators share. */
+#ifndef QP_ENT_FIND_H
+#define QP_ENT_FIND_H
+
+#include "ent/db.h"
+
+/* Read all rows of a bound statement behind the *count rows that are already in db->rows; texts go
+ * to the arena. */
+quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, size_t *count,
+                          quipu_error *reterr);
+
+/* Move the first `count` rows of db->rows to the arena. */
+quipu_status qp_find_settle(ent_db *db, const ent_entity *entity, quipu_arena *arena, size_t count,
+                            char **ret_rows, quipu_error *reterr);
+
+/* Plan the SELECT of an X_query; `limit` replaces the query's when it is not 0. */
+quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
+                          quipu_error *reterr);
+
+/* Whether a query names any edge. */
+bool qp_query_has_edges(const ent_entity *entity, const void *query);
+
+/* Load the edges that `query` names for `n` rows in the arena, level by level. */
+quipu_status qp_eager_load(ent_db *db, quipu_arena *arena, const ent_entity *entity, char *rows,
+                           size_t n, const void *query, unsigned depth, quipu_error *reterr);
+
+#endif

@@ -1,0 +1,86 @@
+/* Reading rows one by one without copying: an iterator holds a cached statement and its values
+ * until it ends. */
+#include "ent/find.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+#include "ent/row.h"
+
+quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *query,
+                            ent_iter *ret_iter, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+    qp_cached *cached = NULL;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (entity == NULL || query == NULL || ret_iter == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "an iterator needs an entity, a query and a place for itself");
+    }
+    if (qp_query_has_edges(entity, query)) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "%s: an iterator cannot load edges; use find",
+                            entity->name);
+    }
+    status = qp_find_plan(db, entity, query, 0, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_cache_take(db, &cached, reterr);
+    }
+    if (status == QUIPU_OK) {
+        /* The caller's literal may be gone before the last row is read. */
+        status = qp_cached_bind(db, cached, true, reterr);
+    }
+    if (status != QUIPU_OK) {
+        qp_cache_release(db, cached, status);
+        return status;
+    }
+    ret_iter->db = db;
+    ret_iter->entity = entity;
+    ret_iter->statement = cached;
+    ret_iter->status = QUIPU_OK;
+    return QUIPU_OK;
+}
+
+bool ent_iter_next(ent_iter *iter, void *ret_row)
+{
+    qp_value values[ENT_FIELDS_MAX];
+    qp_cached *cached;
+    bool is_row = false;
+
+    if (iter == NULL || ret_row == NULL || iter->statement == NULL || iter->status != QUIPU_OK) {
+        return false;
+    }
+    cached = iter->statement;
+    iter->status = qp_cached_step(iter->db, cached, values, &is_row, &iter->error);
+    if (iter->status == QUIPU_OK && is_row) {
+        iter->status = qp_row_read(iter->entity, values, NULL, ret_row, &iter->error);
+    }
+    if (iter->status == QUIPU_OK && is_row) {
+        return true;
+    }
+    /* At the end and after a failure the statement goes back at once: a step more would start it
+     * over, and an idle reader would hold its snapshot. */
+    qp_cache_release(iter->db, cached, iter->status);
+    iter->statement = NULL;
+    return false;
+}
+
+quipu_status ent_iter_end(ent_iter *iter, quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (iter == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the iterator is NULL");
+    }
+    if (iter->statement != NULL) {
+        qp_cache_release(iter->db, iter->statement, iter->status);
+        iter->statement = NULL;
+    }
+    status = iter->status;
+    if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = iter->error;
+    }
+    return status;
+}

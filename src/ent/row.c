@@ -1,0 +1,295 @@
+/* Rows: from the engine's columns into the generated struct in one pass, and single members back
+ * into values. */
+#include "ent/row.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+#define ROW_SHOWN_MAX 60 /* bytes of a refused value that a message shows */
+
+uint8_t qp_field_kind(const ent_field *field)
+{
+    static const uint8_t kinds[] = {
+        [ENT_INT] = QP_INT,   [ENT_FLOAT] = QP_FLOAT, [ENT_BOOL] = QP_BOOL,
+        [ENT_TEXT] = QP_TEXT, [ENT_BYTES] = QP_BYTES, [ENT_TIME] = QP_TIME,
+        [ENT_UUID] = QP_UUID, [ENT_ENUM] = QP_TEXT,   [ENT_JSON] = QP_TEXT};
+
+    assert(field->type >= ENT_INT && field->type <= ENT_JSON);
+    return kinds[field->type];
+}
+
+/* ---- writing a row ----------------------------------------------------------------------------
+ */
+
+static QP_NOINLINE quipu_status row_refuse(const ent_entity *entity, const ent_field *field,
+                                           const qp_value *value, quipu_error *reterr)
+{
+    if (value->kind == QP_TEXT) {
+        size_t n = value->as.text.n < ROW_SHOWN_MAX ? value->as.text.n : ROW_SHOWN_MAX;
+        return qp_error_field(reterr, QUIPU_CORRUPT, entity->name, field->name, "type",
+                              "%s.%s holds \"%.*s\", which is no value of the field", entity->name,
+                              field->name, (int)n, value->as.text.p);
+    }
+    return qp_error_field(reterr, QUIPU_CORRUPT, entity->name, field->name, "type",
+                          "%s.%s holds %s", entity->name, field->name,
+                          value->kind == QP_NULL ? "nothing, though it is required"
+                                                 : "a value of another type");
+}
+
+static QP_NOINLINE quipu_status row_out_of_memory(const quipu_arena *arena, size_t size,
+                                                  quipu_error *reterr)
+{
+    quipu_status status = qp_arena_why(arena, size);
+
+    return qp_error_set(reterr, status,
+                        status == QUIPU_LIMIT ? "the result is larger than the arena's limit"
+                                              : "out of memory while reading rows");
+}
+
+/* Store a text member, copied when there is an arena. */
+QP_INLINE quipu_status row_put_text(quipu_str text, quipu_arena *arena, char *member,
+                                    quipu_error *reterr)
+{
+    if (arena != NULL) {
+        char *copy = qp_arena_take(arena, text.n + 1);
+        if (QP_UNLIKELY(copy == NULL)) {
+            return row_out_of_memory(arena, text.n + 1, reterr);
+        }
+        memcpy(copy, text.p, text.n);
+        copy[text.n] = '\0';
+        text.p = copy;
+    }
+    memcpy(member, &text, sizeof(text));
+    return QUIPU_OK;
+}
+
+static quipu_status row_put_bytes(quipu_bytes bytes, quipu_arena *arena, char *member,
+                                  quipu_error *reterr)
+{
+    if (arena != NULL) {
+        void *copy = qp_arena_take(arena, bytes.n + 1);
+        if (copy == NULL) {
+            return row_out_of_memory(arena, bytes.n + 1, reterr);
+        }
+        memcpy(copy, bytes.p, bytes.n);
+        bytes.p = copy;
+    }
+    memcpy(member, &bytes, sizeof(bytes));
+    return QUIPU_OK;
+}
+
+/* A column without a value in a required field: its constant default, or damage. */
+static QP_NOINLINE bool row_default(const ent_field *field, qp_value *ret)
+{
+    if ((field->flags & ENT_F_DEFAULT) == 0) {
+        return false;
+    }
+    switch (field->type) {
+    case ENT_INT:
+        *ret = (qp_value){.kind = QP_INT, .as.i = field->default_int};
+        return true;
+    case ENT_BOOL:
+        *ret = (qp_value){.kind = QP_BOOL, .as.b = field->default_int != 0};
+        return true;
+    case ENT_FLOAT:
+        *ret = (qp_value){.kind = QP_FLOAT, .as.f = field->default_float};
+        return true;
+    default:
+        *ret = (qp_value){.kind = QP_TEXT, .as.text = quipu_cstr(field->default_text)};
+        return field->default_text != NULL;
+    }
+}
+
+/* Types other than int and text. */
+static quipu_status row_put_other(const ent_entity *entity, const ent_field *field,
+                                  const qp_value *value, quipu_arena *arena, char *member,
+                                  quipu_error *reterr)
+{
+    bool optional = (field->flags & ENT_F_NULLABLE) != 0;
+    const bool has = true;
+    int number;
+
+    switch (field->type) {
+    case ENT_FLOAT:
+        memcpy(member + (optional ? offsetof(ent_opt_float, v) : 0), &value->as.f, sizeof(double));
+        break;
+    case ENT_BOOL:
+        memcpy(member + (optional ? offsetof(ent_opt_bool, v) : 0), &value->as.b, sizeof(bool));
+        break;
+    case ENT_TIME:
+        memcpy(member + (optional ? offsetof(ent_opt_time, v) : 0), &value->as.time,
+               sizeof(quipu_time));
+        break;
+    case ENT_UUID:
+        memcpy(member + (optional ? offsetof(ent_opt_uuid, v) : 0), &value->as.uuid,
+               sizeof(quipu_uuid));
+        break;
+    case ENT_BYTES:
+        return row_put_bytes(value->as.bytes, arena, member, reterr);
+    default:
+        assert(field->type == ENT_ENUM);
+        number = ent_enum_parse(field->labels, value->as.text);
+        if (number == 0) {
+            return row_refuse(entity, field, value, reterr);
+        }
+        memcpy(member, &number, sizeof(number));
+        return QUIPU_OK;
+    }
+    if (optional) {
+        memcpy(member, &has, sizeof(has)); /* every ent_opt_* begins with it */
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu_arena *arena,
+                         void *ret_row, quipu_error *reterr)
+{
+    char *row = ret_row;
+    quipu_status status = QUIPU_OK;
+
+    memset(row, 0, entity->row_size);
+    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+        const ent_field *field = &entity->fields[i];
+        const qp_value *value = &values[i];
+        char *member = row + field->row;
+        qp_value fallback;
+
+        if (value->kind == QP_NULL) {
+            if ((field->flags & ENT_F_NULLABLE) != 0) {
+                continue; /* all zero is absent */
+            }
+            if (!row_default(field, &fallback)) {
+                return row_refuse(entity, field, value, reterr);
+            }
+            value = &fallback;
+        }
+        if (QP_UNLIKELY(value->kind != qp_field_kind(field))) {
+            return row_refuse(entity, field, value, reterr);
+        }
+        if (field->type == ENT_INT) {
+            if ((field->flags & ENT_F_NULLABLE) != 0) {
+                const ent_opt_int some = {true, value->as.i};
+                memcpy(member, &some, sizeof(some));
+            } else {
+                memcpy(member, &value->as.i, sizeof(value->as.i));
+            }
+        } else if (field->type == ENT_TEXT || field->type == ENT_JSON) {
+            status = row_put_text(value->as.text, arena, member, reterr);
+        } else {
+            status = row_put_other(entity, field, value, arena, member, reterr);
+        }
+    }
+    return status;
+}
+
+/* ---- reading members --------------------------------------------------------------------------
+ */
+
+qp_value qp_member_value(const ent_field *field, const void *member)
+{
+    qp_value value = {.kind = qp_field_kind(field)};
+    int number;
+
+    switch (field->type) {
+    case ENT_INT:
+        memcpy(&value.as.i, member, sizeof(value.as.i));
+        break;
+    case ENT_FLOAT:
+        memcpy(&value.as.f, member, sizeof(value.as.f));
+        break;
+    case ENT_BOOL:
+        memcpy(&value.as.b, member, sizeof(value.as.b));
+        break;
+    case ENT_TIME:
+        memcpy(&value.as.time, member, sizeof(value.as.time));
+        break;
+    case ENT_UUID:
+        memcpy(&value.as.uuid, member, sizeof(value.as.uuid));
+        break;
+    case ENT_BYTES:
+        memcpy(&value.as.bytes, member, sizeof(value.as.bytes));
+        value.kind = value.as.bytes.p == NULL ? QP_NULL : QP_BYTES;
+        break;
+    case ENT_ENUM:
+        memcpy(&number, member, sizeof(number));
+        value.as.text = quipu_cstr(ent_enum_text(field->labels, number));
+        if (number == 0) {
+            value.kind = QP_NULL;
+        }
+        break;
+    default:
+        memcpy(&value.as.text, member, sizeof(value.as.text));
+        value.kind = value.as.text.p == NULL ? QP_NULL : QP_TEXT;
+        break;
+    }
+    return value;
+}
+
+qp_value qp_row_value(const ent_field *field, const void *row)
+{
+    return qp_opt_value(field, (const char *)row + field->row,
+                        (field->flags & ENT_F_NULLABLE) != 0);
+}
+
+qp_value qp_opt_value(const ent_field *field, const void *member, bool optional)
+{
+    const char *p = member;
+    bool has;
+
+    if (!optional) {
+        return qp_member_value(field, p);
+    }
+    memcpy(&has, p, sizeof(has));
+    switch (field->type) {
+    case ENT_INT:
+        p += offsetof(ent_opt_int, v);
+        break;
+    case ENT_FLOAT:
+        p += offsetof(ent_opt_float, v);
+        break;
+    case ENT_BOOL:
+        p += offsetof(ent_opt_bool, v);
+        break;
+    case ENT_TIME:
+        p += offsetof(ent_opt_time, v);
+        break;
+    case ENT_UUID:
+        p += offsetof(ent_opt_uuid, v);
+        break;
+    default:
+        return qp_member_value(field, p); /* these say by themselves whether they are absent */
+    }
+    return has ? qp_member_value(field, p) : (qp_value){.kind = QP_NULL};
+}
+
+/* ---- enums --------------------------------------------------------------------------------------
+ */
+
+const char *ent_enum_text(const char *const *labels, int value)
+{
+    if (labels == NULL || value <= 0) {
+        return NULL;
+    }
+    for (int i = 1; i <= value; i++) {
+        if (labels[i] == NULL) {
+            return NULL;
+        }
+    }
+    return labels[value];
+}
+
+int ent_enum_parse(const char *const *labels, quipu_str text)
+{
+    if (labels == NULL || text.p == NULL) {
+        return 0;
+    }
+    for (int i = 1; labels[i] != NULL; i++) {
+        if (strncmp(labels[i], text.p, text.n) == 0 && labels[i][text.n] == '\0') {
+            return i;
+        }
+    }
+    return 0;
+}

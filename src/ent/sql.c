@@ -1,0 +1,529 @@
+/* From a shape to SQL text; runs only when a statement is not in the cache. Parameters are numbered
+ * in the order in which the walk added the values. Constants of the schema are the only text here:
+ * values are always bound. */
+#include "ent/plan.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "ent/cluster.h"
+
+typedef struct sql_writer {
+    const qp_engine *engine;
+    const ent_entity *entity;
+    const unsigned char *at; /* in the shape */
+    const unsigned char *end;
+    qp_buf *sql;
+    unsigned number; /* of the last parameter */
+    bool packs;
+} sql_writer;
+
+/* One order term, read back. */
+typedef struct sql_term {
+    const char *column;
+    bool nullable;
+    bool descends;
+    bool null;       /* the row to continue after has no value here */
+    unsigned number; /* parameter of its value */
+} sql_term;
+
+#define SQL_TERMS_MAX (ENT_ORDER_MAX + ENT_KEY_MAX)
+
+void qp_sql_name(qp_buf *sql, const char *name)
+{
+    qp_buf_putc(sql, '"');
+    for (const char *c = name; *c != '\0'; c++) {
+        if (*c == '"') {
+            qp_buf_putc(sql, '"');
+        }
+        qp_buf_putc(sql, *c);
+    }
+    qp_buf_putc(sql, '"');
+}
+
+static unsigned sql_peek(const sql_writer *w)
+{
+    return w->at < w->end ? *w->at : QP_MARK_END;
+}
+
+static unsigned sql_take(sql_writer *w)
+{
+    unsigned mark = sql_peek(w);
+
+    w->at += w->at < w->end ? 1 : 0;
+    return mark;
+}
+
+static void sql_puts(sql_writer *w, const char *text)
+{
+    qp_buf_puts(w->sql, text);
+}
+
+static void sql_number(sql_writer *w, unsigned number)
+{
+    sql_puts(w, w->engine->parameter);
+    qp_buf_u64(w->sql, number);
+}
+
+static void sql_next_number(sql_writer *w)
+{
+    sql_number(w, ++w->number);
+}
+
+static const char *sql_column(const sql_writer *w, unsigned field)
+{
+    return field == QP_MARK_ID ? QP_CLUSTER_COLUMN : w->entity->fields[field].column;
+}
+
+static void sql_compare(sql_writer *w, const char *column, const char *operator)
+{
+    qp_sql_name(w->sql, column);
+    sql_puts(w, operator);
+    sql_next_number(w);
+}
+
+/* ---- conditions
+ * ---------------------------------------------------------------------------------- */
+
+static void sql_in(sql_writer *w, const ent_field *field, bool negated)
+{
+    /* NULL is not in any list, an empty one included: SQL's NOT IN () would say otherwise. */
+    bool guard = negated && (field->flags & ENT_F_NULLABLE) != 0;
+
+    if (guard) {
+        sql_puts(w, "(");
+        qp_sql_name(w->sql, field->column);
+        sql_puts(w, " IS NOT NULL AND ");
+    }
+    w->engine->put_in(w->sql, field->column, ++w->number, negated);
+    sql_puts(w, guard ? ")" : "");
+}
+
+static void sql_condition(sql_writer *w, const ent_field *field, unsigned op)
+{
+    static const char *const operators[] = {
+        [ENT_OP_EQ] = "=",  [ENT_OP_NE] = "<>", [ENT_OP_GT] = ">",
+        [ENT_OP_GE] = ">=", [ENT_OP_LT] = "<",  [ENT_OP_LE] = "<="};
+
+    switch (op) {
+    case ENT_OP_BETWEEN:
+        sql_compare(w, field->column, " BETWEEN ");
+        sql_puts(w, " AND ");
+        sql_next_number(w);
+        break;
+    case ENT_OP_IN:
+    case ENT_OP_NOT_IN:
+        sql_in(w, field, op == ENT_OP_NOT_IN);
+        break;
+    case ENT_OP_CONTAINS:
+        sql_puts(w, "instr(");
+        sql_compare(w, field->column, ",");
+        sql_puts(w, ")>0");
+        break;
+    case ENT_OP_PREFIX:
+        sql_compare(w, field->column, ">=");
+        sql_puts(w, " AND ");
+        sql_compare(w, field->column, "<");
+        break;
+    case ENT_OP_IS_NULL:
+    case ENT_OP_NOT_NULL:
+        qp_sql_name(w->sql, field->column);
+        sql_puts(w, op == ENT_OP_IS_NULL ? " IS NULL" : " IS NOT NULL");
+        break;
+    default:
+        assert(op >= ENT_OP_EQ && op <= ENT_OP_LE);
+        sql_compare(w, field->column, operators[op]);
+        break;
+    }
+}
+
+static bool sql_level(sql_writer *w, const char *before);
+
+/* The members of a group until it closes. */
+static void sql_group(sql_writer *w, unsigned mark)
+{
+    const char *between = "";
+
+    sql_puts(w, mark == QP_MARK_NONE ? "NOT (" : "(");
+    while (sql_peek(w) != QP_MARK_CLOSE) {
+        sql_puts(w, between);
+        sql_puts(w, "(");
+        (void)sql_level(w, "");
+        sql_puts(w, ")");
+        assert(sql_peek(w) == QP_MARK_NEXT);
+        (void)sql_take(w);
+        between = mark == QP_MARK_ALL ? " AND " : " OR ";
+    }
+    (void)sql_take(w);
+    sql_puts(w, ")");
+}
+
+/* One level of conditions, joined by AND, `before` standing in front of the first; tells whether
+ * there was any. */
+static bool sql_level(sql_writer *w, const char *before)
+{
+    bool any = false;
+
+    for (;;) {
+        unsigned mark = sql_peek(w);
+        bool is_field = mark < ENT_FIELDS_MAX;
+
+        if (!is_field && (mark < QP_MARK_ANY || mark > QP_MARK_ID_BETWEEN || mark == QP_MARK_NEXT ||
+                          mark == QP_MARK_CLOSE)) {
+            return any;
+        }
+        (void)sql_take(w);
+        sql_puts(w, any ? " AND " : before);
+        any = true;
+        if (is_field) {
+            sql_condition(w, &w->entity->fields[mark], sql_take(w));
+        } else if (mark == QP_MARK_MATCH) {
+            w->engine->put_match(
+                w->sql, w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[0]].column,
+                w->entity->table, ++w->number);
+        } else if (mark == QP_MARK_ID_IS) {
+            sql_compare(w, QP_CLUSTER_COLUMN, "=");
+        } else if (mark == QP_MARK_ID_BETWEEN) {
+            sql_compare(w, QP_CLUSTER_COLUMN, " BETWEEN ");
+            sql_puts(w, " AND ");
+            sql_next_number(w);
+        } else {
+            sql_group(w, mark);
+        }
+    }
+}
+
+static void sql_where(sql_writer *w)
+{
+    (void)sql_level(w, " WHERE ");
+}
+
+/* ---- order and keyset
+ * ------------------------------------------------------------------------------ */
+
+static size_t sql_terms(sql_writer *w, sql_term *terms)
+{
+    size_t n = 0;
+
+    if (sql_peek(w) != QP_MARK_ORDER) {
+        return 0;
+    }
+    (void)sql_take(w);
+    while (sql_peek(w) != QP_MARK_END) {
+        unsigned field = sql_take(w);
+
+        assert(n < SQL_TERMS_MAX);
+        terms[n].column = sql_column(w, field);
+        terms[n].nullable =
+            field != QP_MARK_ID && (w->entity->fields[field].flags & ENT_F_NULLABLE) != 0;
+        terms[n].descends = sql_take(w) == ENT_DESC;
+        n++;
+    }
+    (void)sql_take(w);
+    return n;
+}
+
+static void sql_term_compare(sql_writer *w, const sql_term *term, const char *operator)
+{
+    qp_sql_name(w->sql, term->column);
+    if (term->null) {
+        sql_puts(w, " IS NULL");
+    } else {
+        sql_puts(w, operator);
+        sql_number(w, term->number);
+    }
+}
+
+/* The term's value lies behind that of the row. NULL comes first, ascending. */
+static void sql_term_behind(sql_writer *w, const sql_term *term)
+{
+    if (term->null) {
+        if (term->descends) {
+            sql_puts(w, "1=0"); /* nothing comes after NULL */
+        } else {
+            qp_sql_name(w->sql, term->column);
+            sql_puts(w, " IS NOT NULL");
+        }
+    } else if (term->descends && term->nullable) {
+        sql_puts(w, "(");
+        sql_term_compare(w, term, "<");
+        sql_puts(w, " OR ");
+        qp_sql_name(w->sql, term->column);
+        sql_puts(w, " IS NULL)");
+    } else {
+        sql_term_compare(w, term, term->descends ? "<" : ">");
+    }
+}
+
+/* a > x OR (a = x AND b > y) OR ..., with a bound on the first term in front that an index can use:
+ * right for mixed directions and for NULL, where a row comparison is not. */
+static void sql_after(sql_writer *w, sql_term *terms, size_t n, bool any_where)
+{
+    if (sql_peek(w) != QP_MARK_AFTER) {
+        return;
+    }
+    (void)sql_take(w);
+    for (size_t i = 0; i < n; i++) {
+        terms[i].null = sql_take(w) != 0;
+        terms[i].number = terms[i].null ? 0 : ++w->number;
+    }
+    sql_puts(w, any_where ? " AND " : " WHERE ");
+    if (n > 1 && !terms[0].null && !(terms[0].descends && terms[0].nullable)) {
+        sql_term_compare(w, &terms[0], terms[0].descends ? "<=" : ">=");
+        sql_puts(w, " AND ");
+    }
+    sql_puts(w, "(");
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i == 0 ? "" : " OR (");
+        for (size_t j = 0; j < i; j++) {
+            sql_term_compare(w, &terms[j], "=");
+            sql_puts(w, " AND ");
+        }
+        sql_term_behind(w, &terms[i]);
+        sql_puts(w, i == 0 ? "" : ")");
+    }
+    sql_puts(w, ")");
+}
+
+static void sql_order(sql_writer *w, const sql_term *terms, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i == 0 ? " ORDER BY " : ",");
+        qp_sql_name(w->sql, terms[i].column);
+        sql_puts(w, terms[i].descends ? " DESC" : "");
+        if (terms[i].nullable) {
+            sql_puts(w, terms[i].descends ? " NULLS LAST" : " NULLS FIRST");
+        }
+    }
+}
+
+/* ---- statements
+ * ---------------------------------------------------------------------------------- */
+
+static void sql_columns(sql_writer *w)
+{
+    for (size_t i = 0; i < w->entity->field_count; i++) {
+        sql_puts(w, i == 0 ? "" : ",");
+        qp_sql_name(w->sql, w->entity->fields[i].column);
+    }
+}
+
+static void sql_from(sql_writer *w)
+{
+    sql_puts(w, " FROM ");
+    qp_sql_name(w->sql, w->entity->table);
+}
+
+static void sql_select(sql_writer *w)
+{
+    sql_term terms[SQL_TERMS_MAX];
+    size_t n;
+    bool any;
+
+    sql_puts(w, "SELECT ");
+    sql_columns(w);
+    sql_from(w);
+    any = sql_level(w, " WHERE ");
+    n = sql_terms(w, terms);
+    sql_after(w, terms, n, any);
+    sql_order(w, terms, n);
+    if (sql_peek(w) == QP_MARK_LIMIT) {
+        (void)sql_take(w);
+        sql_puts(w, " LIMIT ");
+        sql_next_number(w);
+    }
+    if (sql_peek(w) == QP_MARK_OFFSET) {
+        (void)sql_take(w);
+        sql_puts(w, " OFFSET ");
+        sql_next_number(w);
+    }
+}
+
+/* Columns of the primary key (index 0) or of index number - 1, as they stand in the table. */
+static size_t sql_key(const sql_writer *w, unsigned index, const char *ret_columns[ENT_KEY_MAX])
+{
+    const uint8_t *fields = index == 0 ? w->entity->key : w->entity->indexes[index - 1].fields;
+    size_t n = index == 0 ? w->entity->key_count : w->entity->indexes[index - 1].count;
+
+    if (index == 0 && w->packs) {
+        ret_columns[0] = QP_CLUSTER_COLUMN;
+        return 1;
+    }
+    for (size_t i = 0; i < n; i++) {
+        ret_columns[i] = w->entity->fields[fields[i]].column;
+    }
+    return n;
+}
+
+static void sql_get(sql_writer *w)
+{
+    const char *columns[ENT_KEY_MAX];
+    size_t n = sql_key(w, sql_take(w), columns);
+
+    sql_puts(w, "SELECT ");
+    sql_columns(w);
+    sql_from(w);
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i == 0 ? " WHERE " : " AND ");
+        sql_compare(w, columns[i], "=");
+    }
+}
+
+/* The head of INSERT and upsert: every column but a key that the engine gives out. */
+static void sql_insert(sql_writer *w)
+{
+    bool given_out = sql_take(w) != 0;
+    size_t n = 0;
+
+    sql_puts(w, "INSERT INTO ");
+    qp_sql_name(w->sql, w->entity->table);
+    if (w->packs) {
+        sql_puts(w, " (");
+        qp_sql_name(w->sql, QP_CLUSTER_COLUMN);
+        n++;
+    }
+    for (size_t i = 0; i < w->entity->field_count; i++) {
+        if (!given_out || (w->entity->fields[i].flags & ENT_F_AUTO) == 0) {
+            sql_puts(w, n == 0 ? " (" : ",");
+            qp_sql_name(w->sql, w->entity->fields[i].column);
+            n++;
+        }
+    }
+    sql_puts(w, n == 0 ? " DEFAULT VALUES" : ") VALUES (");
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i == 0 ? "" : ",");
+        sql_next_number(w);
+    }
+    sql_puts(w, n == 0 ? "" : ")");
+}
+
+static void sql_upsert(sql_writer *w)
+{
+    const char *columns[ENT_KEY_MAX];
+    bool any = false;
+    size_t n;
+
+    sql_insert(w);
+    n = sql_key(w, sql_take(w), columns);
+    sql_puts(w, " ON CONFLICT (");
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i == 0 ? "" : ",");
+        qp_sql_name(w->sql, columns[i]);
+    }
+    sql_puts(w, ") DO UPDATE SET ");
+    for (size_t i = 0; i < w->entity->field_count; i++) {
+        unsigned how = sql_take(w);
+        if (how != 0) {
+            sql_puts(w, any ? "," : "");
+            qp_sql_name(w->sql, w->entity->fields[i].column);
+            sql_puts(w, "=");
+            if (how == QP_UPSERT_NOW) {
+                sql_next_number(w);
+            } else {
+                sql_puts(w, "excluded.");
+                qp_sql_name(w->sql, w->entity->fields[i].column);
+            }
+            any = true;
+        }
+    }
+    if (!any) {
+        /* DO NOTHING would return no row: write what is there. */
+        qp_sql_name(w->sql, columns[0]);
+        sql_puts(w, "=excluded.");
+        qp_sql_name(w->sql, columns[0]);
+    }
+    sql_puts(w, " RETURNING ");
+    sql_columns(w);
+}
+
+static void sql_update(sql_writer *w)
+{
+    bool any = false;
+
+    sql_puts(w, "UPDATE ");
+    qp_sql_name(w->sql, w->entity->table);
+    sql_puts(w, " SET ");
+    while (sql_peek(w) != QP_MARK_END) {
+        const ent_field *field = &w->entity->fields[sql_take(w)];
+        unsigned op = sql_take(w);
+
+        sql_puts(w, any ? "," : "");
+        any = true;
+        qp_sql_name(w->sql, field->column);
+        sql_puts(w, "=");
+        if (op == ENT_OP_CLEAR) {
+            sql_puts(w, "NULL");
+        } else if (op == ENT_OP_ADD) {
+            w->engine->put_add(w->sql, field->column, ++w->number,
+                               field->rule != NULL ? field->rule->min : INT64_MIN,
+                               field->rule != NULL ? field->rule->max : INT64_MAX);
+        } else {
+            sql_next_number(w);
+        }
+    }
+    (void)sql_take(w);
+    sql_where(w);
+}
+
+quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, quipu_str shape,
+                          qp_buf *sql, size_t *ret_columns, quipu_error *reterr)
+{
+    sql_writer w = {.engine = engine,
+                    .entity = entity,
+                    .at = (const unsigned char *)shape.p,
+                    .end = (const unsigned char *)shape.p + shape.n,
+                    .sql = sql,
+                    .packs = engine->packs_clusters && (entity->flags & ENT_E_CLUSTER) != 0};
+    unsigned operation = sql_take(&w);
+
+    *ret_columns = entity->field_count;
+    switch (operation) {
+    case QP_OP_SELECT:
+        sql_select(&w);
+        break;
+    case QP_OP_COUNT:
+    case QP_OP_EXISTS:
+        sql_puts(&w, operation == QP_OP_COUNT ? "SELECT count(*)" : "SELECT 1");
+        sql_from(&w);
+        sql_where(&w);
+        sql_puts(&w, operation == QP_OP_COUNT ? "" : " LIMIT 1");
+        *ret_columns = 1;
+        break;
+    case QP_OP_GET:
+        sql_get(&w);
+        break;
+    case QP_OP_INSERT:
+        sql_insert(&w);
+        *ret_columns = 0;
+        break;
+    case QP_OP_UPSERT:
+        sql_upsert(&w);
+        break;
+    case QP_OP_UPDATE:
+    case QP_OP_UPDATE_ONE:
+        sql_update(&w);
+        if (operation == QP_OP_UPDATE_ONE) {
+            sql_puts(&w, " RETURNING ");
+            sql_columns(&w);
+        } else {
+            *ret_columns = 0;
+        }
+        break;
+    default:
+        assert(operation == QP_OP_DELETE);
+        sql_puts(&w, "DELETE");
+        sql_from(&w);
+        sql_where(&w);
+        *ret_columns = 0;
+        break;
+    }
+    assert(qp_buf_status(sql) != QUIPU_OK || w.at == w.end);
+    if (qp_buf_status(sql) != QUIPU_OK) {
+        return qp_error_set(reterr, qp_buf_status(sql), "%s: %s", entity->name,
+                            qp_buf_status(sql) == QUIPU_LIMIT
+                                ? "the query is too large; split it"
+                                : "out of memory while building a query");
+    }
+    return QUIPU_OK;
+}

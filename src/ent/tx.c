@@ -1,0 +1,116 @@
+/* Transactions, nested by savepoints. When the engine rolls back by itself, every further call says
+ * so with the first failure's status until ent_rollback() has closed all levels. */
+#include "ent/db.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+
+static quipu_status tx_refuse(const ent_db *db, ent_tx_kind kind, quipu_error *reterr)
+{
+    if (kind != ENT_READ && kind != ENT_WRITE) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "begin a transaction with ENT_READ or ENT_WRITE");
+    }
+    if (kind == ENT_WRITE && db->read_only) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the store was opened read-only; open it for writing");
+    }
+    if (kind == ENT_WRITE && db->depth > 0 && db->kind == ENT_READ) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a read transaction is open; a write cannot begin inside it");
+    }
+    if (db->depth > ENT_SAVEPOINT_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "more than %d transactions inside each other",
+                            ENT_SAVEPOINT_MAX);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+    int64_t start_ns;
+
+    if (status == QUIPU_OK) {
+        status = tx_refuse(db, kind, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    start_ns = qp_db_clock(db);
+    status = db->engine->begin(db->conn, db->depth, kind, reterr);
+    qp_db_executed(db, db->depth > 0 ? "SAVEPOINT" : "BEGIN", start_ns, 0, true, status);
+    if (status != QUIPU_OK) {
+        return qp_db_failed(db, status);
+    }
+    if (db->depth == 0) {
+        db->kind = kind;
+    }
+    db->depth++;
+    return QUIPU_OK;
+}
+
+quipu_status ent_commit(ent_db *db, quipu_error *reterr)
+{
+    quipu_status status;
+    int64_t start_ns;
+
+    if (db == NULL || db->depth == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "no transaction is open");
+    }
+    status = qp_db_enter_read(db, reterr);
+    if (status == QUIPU_OK) {
+        start_ns = qp_db_clock(db);
+        status = db->engine->commit(db->conn, db->depth - 1, reterr);
+        qp_db_executed(db, db->depth > 1 ? "RELEASE" : "COMMIT", start_ns, 0, true, status);
+        status = qp_db_failed(db, status);
+        if (status == QUIPU_INVALID) {
+            (void)qp_error_field(reterr, status, NULL, NULL, "reference",
+                                 "a row refers to one that does not exist; the transaction was "
+                                 "rolled back");
+        }
+    }
+    if (status == QUIPU_OK) {
+        db->depth--;
+    } else if (db->depth == 1) {
+        ent_rollback(db);
+    }
+    return status;
+}
+
+void ent_rollback(ent_db *db)
+{
+    if (db == NULL || db->depth == 0) {
+        return;
+    }
+    db->depth--;
+    if (db->broken == QUIPU_OK) {
+        int64_t start_ns = qp_db_clock(db);
+        db->engine->rollback(db->conn, db->depth);
+        qp_db_executed(db, db->depth > 0 ? "ROLLBACK TO" : "ROLLBACK", start_ns, 0, true, QUIPU_OK);
+        if (db->depth > 0 && !db->engine->in_transaction(db->conn)) {
+            db->broken = QUIPU_IO; /* the savepoint could not be undone: the engine gave all up */
+        }
+    }
+    if (db->depth == 0) {
+        db->broken = QUIPU_OK;
+    }
+}
+
+quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr)
+{
+    int depth = db->depth;
+
+    if (status == QUIPU_OK) {
+        status = ent_commit(db, reterr);
+    }
+    if (status != QUIPU_OK && db->depth == depth) {
+        ent_rollback(db); /* a failed outermost commit has ended by itself */
+    }
+    return status;
+}
+
+int ent_depth(const ent_db *db)
+{
+    return db == NULL ? 0 : db->depth;
+}

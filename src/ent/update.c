@@ -1,0 +1,242 @@
+/* Changing rows by a patch literal: set, add, clear. */
+#include "ent/db.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "ent/create.h"
+#include "ent/row.h"
+
+/* A change of any type, taken out of its slot. */
+typedef struct update_slot {
+    unsigned op;
+    qp_value v;
+} update_slot;
+
+/* What a change of an enum looks like in generated code. */
+typedef struct update_enum {
+    ent_wants_enum op;
+    int v;
+} update_enum;
+
+static void update_load(const ent_field *field, const char *at, update_slot *ret)
+{
+    static const uint16_t offsets[] = {
+        [ENT_INT] = offsetof(ent_patch_int, v),     [ENT_FLOAT] = offsetof(ent_patch_float, v),
+        [ENT_BOOL] = offsetof(ent_patch_bool, v),   [ENT_TEXT] = offsetof(ent_patch_text, v),
+        [ENT_BYTES] = offsetof(ent_patch_bytes, v), [ENT_TIME] = offsetof(ent_patch_time, v),
+        [ENT_UUID] = offsetof(ent_patch_uuid, v),   [ENT_ENUM] = offsetof(update_enum, v),
+        [ENT_JSON] = offsetof(ent_patch_json, v)};
+
+    memcpy(&ret->op, at, sizeof(ret->op)); /* every slot begins with it */
+    if (ret->op == ENT_OP_SET || ret->op == ENT_OP_ADD) {
+        ret->v = qp_member_value(field, at + offsets[field->type]);
+    }
+}
+
+static quipu_status update_refuse(const ent_entity *entity, const ent_field *field,
+                                  quipu_status status, const char *rule, const char *text,
+                                  quipu_error *reterr)
+{
+    return qp_error_field(reterr, status, entity->name, field->name, rule, "%s.%s %s", entity->name,
+                          field->name, text);
+}
+
+static quipu_status update_field(qp_plan *plan, size_t number, const char *at, quipu_error *reterr)
+{
+    const ent_entity *entity = plan->entity;
+    const ent_field *field = &entity->fields[number];
+    quipu_status status = QUIPU_OK;
+    update_slot slot = {.op = ENT_OP_KEEP};
+
+    update_load(field, at, &slot);
+    switch (slot.op) {
+    case ENT_OP_SET:
+        if (slot.v.kind == QP_NULL) {
+            return update_refuse(entity, field, QUIPU_INVALID, "required",
+                                 "is set to nothing; give a value, or ENT_CLEAR", reterr);
+        }
+        status = qp_rule_check(entity, field, &slot.v, reterr);
+        break;
+    case ENT_OP_ADD:
+        if (field->type != ENT_INT) {
+            return update_refuse(entity, field, QUIPU_MISUSE, NULL, "is no int to add to", reterr);
+        }
+        break;
+    case ENT_OP_CLEAR:
+        if ((field->flags & ENT_F_NULLABLE) == 0) {
+            return update_refuse(entity, field, QUIPU_INVALID, "required",
+                                 "is required and cannot be cleared", reterr);
+        }
+        break;
+    default:
+        return update_refuse(entity, field, QUIPU_MISUSE, NULL, "has an unknown change", reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_plan_mark(plan, (unsigned)number);
+        qp_plan_mark(plan, slot.op);
+        if (slot.op != ENT_OP_CLEAR) {
+            qp_plan_bind(plan, &slot.v);
+        }
+    }
+    return status;
+}
+
+/* Walk the patch, then stamp the on_update fields that it leaves alone. */
+static quipu_status update_patch(qp_plan *plan, const char *patch, quipu_error *reterr)
+{
+    const ent_entity *entity = plan->entity;
+    size_t start = plan->shape.n;
+    quipu_status status = QUIPU_OK;
+    qp_fields changed = {{0, 0}};
+    qp_value now = {.kind = QP_NULL};
+
+    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+        uint16_t at = entity->fields[i].patch;
+        unsigned op = ENT_OP_KEEP;
+
+        if (at != ENT_ABSENT) {
+            memcpy(&op, patch + at, sizeof(op));
+        }
+        if (op != ENT_OP_KEEP) {
+            qp_fields_add(&changed, i);
+            status = update_field(plan, i, patch + at, reterr);
+        }
+    }
+    if (status == QUIPU_OK && plan->shape.n == start && qp_buf_status(&plan->shape) == QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "%s: the patch changes nothing", entity->name);
+    }
+    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+        if ((entity->fields[i].flags & ENT_F_ON_UPDATE) != 0 && !qp_fields_has(&changed, i)) {
+            if (now.kind == QP_NULL) {
+                now = (qp_value){.kind = QP_TIME, .as.time = quipu_time_now()};
+            }
+            qp_plan_mark(plan, (unsigned)i);
+            qp_plan_mark(plan, ENT_OP_SET);
+            qp_plan_bind(plan, &now);
+        }
+    }
+    qp_plan_mark(plan, QP_MARK_END);
+    return status;
+}
+
+/* The statement of both calls, up to the point where it can run. */
+static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void *where,
+                                const void *patch, qp_operation operation, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (entity == NULL || where == NULL || patch == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "update needs an entity, a where and a patch");
+    }
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
+    status = update_patch(&db->plan, patch, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_where_walk(&db->plan, where, reterr);
+    }
+    if (status == QUIPU_OK && db->plan.conditions == 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "%s: an update without any condition would change every row",
+                              entity->name);
+    }
+    return status;
+}
+
+quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where, const void *patch,
+                        int64_t *ret_count, quipu_error *reterr)
+{
+    quipu_status status = update_plan(db, entity, where, patch, QP_OP_UPDATE, reterr);
+    qp_cached *cached = NULL;
+    int64_t count = 0;
+
+    if (status == QUIPU_OK) {
+        status = qp_cache_take(db, &cached, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_run_write(db, cached, false, &count, reterr);
+    }
+    if (status == QUIPU_OK && ret_count != NULL) {
+        *ret_count = count;
+    }
+    if (cached != NULL) {
+        qp_cache_release(db, cached, status);
+    }
+    return status;
+}
+
+/* Read the one row of UPDATE ... RETURNING. The engine has changed all rows before it gives the
+ * first: a second one means that the caller's transaction must undo them. */
+static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *arena,
+                                    void *ret_row, quipu_error *reterr)
+{
+    const ent_entity *entity = cached->entity;
+    qp_value values[ENT_FIELDS_MAX];
+    bool is_row = false;
+    quipu_status status = qp_cached_bind(db, cached, false, reterr);
+
+    if (status == QUIPU_OK) {
+        status =
+            qp_explain(entity, qp_cached_step(db, cached, values, &is_row, reterr), false, reterr);
+    }
+    if (status == QUIPU_OK && !is_row) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND, "%s: no row meets the condition",
+                            entity->name);
+    }
+    if (status == QUIPU_OK && ret_row != NULL) {
+        status = qp_row_return(arena, entity, values, ret_row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_step(db, cached, values, &is_row, reterr);
+    }
+    if (status == QUIPU_OK && is_row) {
+        status =
+            qp_error_set(reterr, QUIPU_MISUSE,
+                         "%s: several rows meet the condition; nothing was changed", entity->name);
+    }
+    return status;
+}
+
+quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                            const void *where, const void *patch, void *ret_row,
+                            quipu_error *reterr)
+{
+    quipu_status status = update_plan(db, entity, where, patch, QP_OP_UPDATE_ONE, reterr);
+    qp_arena_mark mark = {0};
+    qp_cached *cached = NULL;
+    void *made = NULL;
+    bool alone = false;
+
+    if (status == QUIPU_OK && ret_row != NULL && arena == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "update_one needs an arena for the row");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cache_take(db, &cached, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (arena != NULL) {
+        mark = qp_arena_save(arena);
+    }
+    /* A statement that can meet one row only and returns nothing cannot fail half-way. */
+    alone = ret_row == NULL && qp_plan_pins_one(&db->plan);
+    if (!alone) {
+        status = ent_begin(db, ENT_WRITE, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = update_take_row(db, cached, arena, ret_row != NULL ? &made : NULL, reterr);
+        qp_cached_reset(db, cached, status);
+        status = alone ? status : qp_tx_end(db, status, reterr);
+    }
+    qp_cache_release(db, cached, status);
+    if (status == QUIPU_OK && ret_row != NULL) {
+        memcpy(ret_row, &made, sizeof(made));
+    } else if (arena != NULL && status != QUIPU_OK) {
+        qp_arena_rewind(arena, mark);
+    }
+    return status;
+}

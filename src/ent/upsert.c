@@ -1,0 +1,114 @@
+/* Insert or update in one statement. The row comes back from the engine, so that its key is the
+ * true one whichever way it went. */
+#include "ent/create.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "ent/row.h"
+
+static bool upsert_in(const uint8_t *fields, size_t count, size_t field)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (fields[i] == field) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What happens to a field when the row exists. */
+static unsigned upsert_how(const ent_entity *entity, size_t number, int on, const qp_new_row *row)
+{
+    const ent_field *field = &entity->fields[number];
+    const ent_index *index = on < 0 ? NULL : &entity->indexes[on];
+
+    if (upsert_in(entity->key, entity->key_count, number) ||
+        (index != NULL && upsert_in(index->fields, index->count, number))) {
+        return QP_UPSERT_KEEP;
+    }
+    if (qp_fields_has(&row->given, number)) {
+        return (field->flags & ENT_F_IMMUTABLE) != 0 ? QP_UPSERT_KEEP : QP_UPSERT_SET;
+    }
+    return (field->flags & ENT_F_ON_UPDATE) != 0 ? QP_UPSERT_NOW : QP_UPSERT_KEEP;
+}
+
+static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                               void *ret_row, quipu_error *reterr)
+{
+    qp_value values[ENT_FIELDS_MAX];
+    qp_cached *cached = NULL;
+    quipu_status status = qp_cache_take(db, &cached, reterr);
+    bool is_row = false;
+
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, cached, false, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            qp_explain(entity, qp_cached_step(db, cached, values, &is_row, reterr), false, reterr);
+    }
+    if (status == QUIPU_OK && !is_row) {
+        status =
+            qp_error_set(reterr, QUIPU_CORRUPT, "%s: the engine returned no row", entity->name);
+    }
+    if (status == QUIPU_OK && ret_row != NULL) {
+        status = qp_row_return(arena, entity, values, ret_row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        /* The statement ends, and outside a transaction commits, with the step past its row. */
+        status = qp_cached_step(db, cached, values, &is_row, reterr);
+    }
+    qp_cache_release(db, cached, status);
+    return status;
+}
+
+quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                        const void *values, int on, void *ret_row, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+    qp_arena_mark mark;
+    qp_new_row row;
+    void *made = NULL;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (entity == NULL || values == NULL || (ret_row != NULL && arena == NULL) || on < -1 ||
+        on >= (int)entity->index_count || (on >= 0 && !entity->indexes[on].unique)) {
+        return qp_error_set(
+            reterr, QUIPU_MISUSE,
+            "upsert needs an entity, values, the key (-1) or a unique index, and an "
+            "arena for the row it returns");
+    }
+    status = qp_new_row_read(db, entity, values, NULL, &row, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_new_row_plan(db, entity, &row, QP_OP_UPSERT);
+    qp_plan_mark(&db->plan, (unsigned)(on + 1));
+    for (size_t i = 0; i < entity->field_count; i++) {
+        unsigned how = upsert_how(entity, i, on, &row);
+        qp_plan_mark(&db->plan, how);
+        if (how == QP_UPSERT_NOW) {
+            const qp_value now = {.kind = QP_TIME, .as.time = row.now};
+            qp_plan_bind(&db->plan, &now);
+        }
+    }
+    if (ret_row == NULL) {
+        return upsert_run(db, NULL, entity, NULL, reterr);
+    }
+    /* The row is read while the statement runs: a failure must undo what it wrote. */
+    mark = qp_arena_save(arena);
+    status = ent_begin(db, ENT_WRITE, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_tx_end(db, upsert_run(db, arena, entity, &made, reterr), reterr);
+    }
+    if (status == QUIPU_OK) {
+        memcpy(ret_row, &made, sizeof(made));
+    } else {
+        qp_arena_rewind(arena, mark);
+    }
+    return status;
+}

@@ -1,0 +1,504 @@
+/* Conditions: one walk over an X_where literal that gives shape and values, checks the literal, and
+ * notices what it ties: a unique key, a cluster's owner. */
+#include "ent/plan.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "ent/cluster.h"
+#include "ent/row.h"
+
+/* A condition of any type, taken out of its slot. */
+typedef struct where_slot {
+    unsigned op;
+    uint32_t n;
+    qp_value v;
+    qp_value upper;
+    const void *list;
+} where_slot;
+
+/* What the conditions on an enum look like in generated code. */
+typedef struct where_enum {
+    ent_wants_enum op;
+    uint32_t n;
+    int v;
+    const int *list;
+} where_enum;
+
+#define WHERE_BIT(op) (1U << (op))
+#define WHERE_EQUAL (WHERE_BIT(ENT_OP_EQ) | WHERE_BIT(ENT_OP_NE))
+#define WHERE_ORDERED                                                                              \
+    (WHERE_EQUAL | WHERE_BIT(ENT_OP_GT) | WHERE_BIT(ENT_OP_GE) | WHERE_BIT(ENT_OP_LT) |            \
+     WHERE_BIT(ENT_OP_LE))
+#define WHERE_LIST (WHERE_BIT(ENT_OP_IN) | WHERE_BIT(ENT_OP_NOT_IN))
+
+/* Operators that a type has, beside IS_NULL and NOT_NULL. */
+static const uint32_t where_allowed[] = {
+    [ENT_INT] = WHERE_ORDERED | WHERE_LIST | WHERE_BIT(ENT_OP_BETWEEN),
+    [ENT_FLOAT] = WHERE_ORDERED | WHERE_LIST | WHERE_BIT(ENT_OP_BETWEEN),
+    [ENT_BOOL] = WHERE_EQUAL,
+    [ENT_TEXT] = WHERE_ORDERED | WHERE_LIST | WHERE_BIT(ENT_OP_CONTAINS) | WHERE_BIT(ENT_OP_PREFIX),
+    [ENT_BYTES] = WHERE_EQUAL,
+    [ENT_TIME] = WHERE_ORDERED | WHERE_LIST | WHERE_BIT(ENT_OP_BETWEEN),
+    [ENT_UUID] = WHERE_EQUAL | WHERE_LIST,
+    [ENT_ENUM] = WHERE_EQUAL | WHERE_LIST,
+    [ENT_JSON] = 0};
+
+static unsigned where_op(const char *slot)
+{
+    unsigned op;
+
+    memcpy(&op, slot, sizeof(op)); /* every slot begins with it */
+    return op;
+}
+
+static void where_load(const ent_field *field, const char *at, where_slot *ret)
+{
+    const void *slot = at;
+    where_enum labels;
+
+    *ret = (where_slot){.op = where_op(at), .v.kind = qp_field_kind(field)};
+    ret->upper.kind = ret->v.kind;
+    switch (field->type) {
+    case ENT_INT:
+        ret->v.as.i = ((const ent_where_int *)slot)->v;
+        ret->upper.as.i = ((const ent_where_int *)slot)->upper;
+        ret->n = ((const ent_where_int *)slot)->n;
+        ret->list = ((const ent_where_int *)slot)->list;
+        break;
+    case ENT_FLOAT:
+        ret->v.as.f = ((const ent_where_float *)slot)->v;
+        ret->upper.as.f = ((const ent_where_float *)slot)->upper;
+        ret->n = ((const ent_where_float *)slot)->n;
+        ret->list = ((const ent_where_float *)slot)->list;
+        break;
+    case ENT_BOOL:
+        ret->v.as.b = ((const ent_where_bool *)slot)->v;
+        break;
+    case ENT_TEXT:
+        ret->v.as.text = ((const ent_where_text *)slot)->v;
+        ret->n = ((const ent_where_text *)slot)->n;
+        ret->list = ((const ent_where_text *)slot)->list;
+        break;
+    case ENT_BYTES:
+        ret->v.as.bytes = ((const ent_where_bytes *)slot)->v;
+        break;
+    case ENT_TIME:
+        ret->v.as.time = ((const ent_where_time *)slot)->v;
+        ret->upper.as.time = ((const ent_where_time *)slot)->upper;
+        ret->n = ((const ent_where_time *)slot)->n;
+        ret->list = ((const ent_where_time *)slot)->list;
+        break;
+    case ENT_UUID:
+        ret->v.as.uuid = ((const ent_where_uuid *)slot)->v;
+        ret->n = ((const ent_where_uuid *)slot)->n;
+        ret->list = ((const ent_where_uuid *)slot)->list;
+        break;
+    case ENT_ENUM:
+        memcpy(&labels, slot, sizeof(labels));
+        ret->v.as.text = quipu_cstr(ent_enum_text(field->labels, labels.v));
+        ret->n = labels.n;
+        ret->list = labels.list;
+        break;
+    default:
+        break;
+    }
+}
+
+static quipu_status where_misuse(const qp_plan *plan, const ent_field *field, const char *text,
+                                 quipu_error *reterr)
+{
+    return qp_error_field(reterr, QUIPU_MISUSE, plan->entity->name, field->name, NULL,
+                          "condition on %s.%s: %s", plan->entity->name, field->name, text);
+}
+
+static quipu_status where_invalid(const qp_plan *plan, const ent_field *field, const char *rule,
+                                  const char *text, quipu_error *reterr)
+{
+    return qp_error_field(reterr, QUIPU_INVALID, plan->entity->name, field->name, rule,
+                          "condition on %s.%s: %s", plan->entity->name, field->name, text);
+}
+
+/* Whether a value can be compared with at all. */
+static quipu_status where_check(const qp_plan *plan, const ent_field *field, const qp_value *value,
+                                quipu_error *reterr)
+{
+    switch (field->type) {
+    case ENT_TEXT:
+        if (value->as.text.p == NULL) {
+            return where_misuse(plan, field, "the text is NULL; use ENT_IS_NULL", reterr);
+        }
+        if (qp_text_check(value->as.text, NULL) != QP_TEXT_OK) {
+            return where_invalid(plan, field, "utf8", "the text is no UTF-8 without NUL", reterr);
+        }
+        return QUIPU_OK;
+    case ENT_BYTES:
+        return value->as.bytes.p != NULL
+                   ? QUIPU_OK
+                   : where_misuse(plan, field, "the bytes are NULL; use ENT_IS_NULL", reterr);
+    case ENT_FLOAT:
+        return !isnan(value->as.f)
+                   ? QUIPU_OK
+                   : where_invalid(plan, field, "finite", "the number is NaN", reterr);
+    case ENT_TIME:
+        return qp_time_valid(value->as.time)
+                   ? QUIPU_OK
+                   : where_invalid(plan, field, "range", "the instant does not exist", reterr);
+    case ENT_ENUM:
+        return value->as.text.p != NULL
+                   ? QUIPU_OK
+                   : where_invalid(plan, field, "enum", "the value has no label", reterr);
+    default:
+        return QUIPU_OK;
+    }
+}
+
+/* Lists of numbers and UUIDs hold nothing that could be wrong; the others are looked through. */
+static quipu_status where_check_list(const qp_plan *plan, const ent_field *field,
+                                     const where_slot *slot, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    qp_value value = {.kind = QP_NULL};
+    int number;
+
+    if (slot->n != 0 && slot->list == NULL) {
+        return where_misuse(plan, field, "the list is NULL", reterr);
+    }
+    for (size_t i = 0; i < slot->n && status == QUIPU_OK; i++) {
+        switch (field->type) {
+        case ENT_FLOAT:
+            value.as.f = ((const double *)slot->list)[i];
+            break;
+        case ENT_TEXT:
+            value.as.text = ((const quipu_str *)slot->list)[i];
+            break;
+        case ENT_TIME:
+            value.as.time = ((const quipu_time *)slot->list)[i];
+            break;
+        case ENT_ENUM:
+            memcpy(&number, (const char *)slot->list + i * sizeof(number), sizeof(number));
+            value.as.text = quipu_cstr(ent_enum_text(field->labels, number));
+            break;
+        default:
+            return QUIPU_OK;
+        }
+        status = where_check(plan, field, &value, reterr);
+    }
+    return status;
+}
+
+static void where_put_list(qp_plan *plan, const ent_field *field, const where_slot *slot)
+{
+    qp_list_operand *operand = qp_arena_take(plan->scratch, sizeof(*operand));
+    qp_value value = {.kind = QP_LIST, .as.list = operand};
+
+    if (operand == NULL) {
+        qp_buf_fail(&plan->shape, QUIPU_NOMEM);
+        return;
+    }
+    *operand = (qp_list_operand){.items = slot->list,
+                                 .n = slot->n,
+                                 .labels = field->type == ENT_ENUM ? field->labels : NULL,
+                                 .kind = qp_field_kind(field)};
+    qp_plan_bind(plan, &value);
+}
+
+/* The smallest text that is greater than every text with this prefix: the last code point that can
+ * grow grows by one, and what follows it is dropped. NULL when none can. */
+static quipu_status where_next(qp_plan *plan, quipu_str prefix, quipu_str *ret_next)
+{
+    size_t n = prefix.n;
+
+    while (n > 0) {
+        size_t start = n - 1;
+        uint32_t point = 0;
+
+        while (start > 0 && ((unsigned char)prefix.p[start] & 0xc0) == 0x80) {
+            start--;
+        }
+        (void)qp_utf8_step((const unsigned char *)prefix.p + start,
+                           (const unsigned char *)prefix.p + n, &point);
+        if (point < 0x10ffff) {
+            char *next = qp_arena_take(plan->scratch, start + 4);
+            if (next == NULL) {
+                return QUIPU_NOMEM;
+            }
+            memcpy(next, prefix.p, start);
+            n = start + qp_utf8_put(point == 0xd7ff ? 0xe000 : point + 1, next + start);
+            *ret_next = (quipu_str){next, n};
+            return QUIPU_OK;
+        }
+        n = start;
+    }
+    *ret_next = QP_STR_ABSENT;
+    return QUIPU_OK;
+}
+
+/* A prefix is a range, so that an index serves it. */
+static void where_put_prefix(qp_plan *plan, size_t number, const where_slot *slot)
+{
+    quipu_str next = QP_STR_ABSENT;
+    qp_value upper;
+
+    if (where_next(plan, slot->v.as.text, &next) != QUIPU_OK) {
+        qp_buf_fail(&plan->shape, QUIPU_NOMEM);
+        return;
+    }
+    upper = (qp_value){.kind = QP_TEXT, .as.text = next};
+    qp_plan_mark(plan, (unsigned)number);
+    qp_plan_mark(plan, next.p == NULL ? ENT_OP_GE : ENT_OP_PREFIX);
+    qp_plan_bind(plan, &slot->v);
+    if (next.p != NULL) {
+        qp_plan_bind(plan, &upper);
+    }
+}
+
+static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool outermost,
+                              quipu_error *reterr)
+{
+    const ent_field *field = &plan->entity->fields[number];
+    quipu_status status = QUIPU_OK;
+    where_slot slot;
+
+    where_load(field, at, &slot);
+    plan->conditions++;
+    if (slot.op == ENT_OP_IS_NULL || slot.op == ENT_OP_NOT_NULL) {
+        if ((field->flags & ENT_F_NULLABLE) == 0) {
+            return where_misuse(plan, field, "the field is never NULL", reterr);
+        }
+        qp_plan_mark(plan, (unsigned)number);
+        qp_plan_mark(plan, slot.op);
+        return QUIPU_OK;
+    }
+    if (slot.op > ENT_OP_MATCH || (where_allowed[field->type] & WHERE_BIT(slot.op)) == 0) {
+        return where_misuse(plan, field, "its type has no such operator", reterr);
+    }
+    if ((WHERE_LIST & WHERE_BIT(slot.op)) != 0) {
+        status = where_check_list(plan, field, &slot, reterr);
+    } else {
+        status = where_check(plan, field, &slot.v, reterr);
+    }
+    if (status == QUIPU_OK && slot.op == ENT_OP_BETWEEN) {
+        status = where_check(plan, field, &slot.upper, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (slot.op == ENT_OP_PREFIX) {
+        where_put_prefix(plan, number, &slot);
+        return QUIPU_OK;
+    }
+    qp_plan_mark(plan, (unsigned)number);
+    qp_plan_mark(plan, slot.op);
+    if ((WHERE_LIST & WHERE_BIT(slot.op)) != 0) {
+        where_put_list(plan, field, &slot);
+        return QUIPU_OK;
+    }
+    qp_plan_bind(plan, &slot.v);
+    if (slot.op == ENT_OP_BETWEEN) {
+        qp_plan_bind(plan, &slot.upper);
+    }
+    if (outermost && slot.op == ENT_OP_EQ) {
+        qp_fields_add(&plan->pinned, number);
+    }
+    return QUIPU_OK;
+}
+
+/* A level that ties the owner of a packed cluster: its conditions on the key become a range of the
+ * packed column. Gives the fields that need no condition of their own any more. */
+static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outermost)
+{
+    const ent_entity *entity = plan->entity;
+    const ent_where_int *owner = (const void *)(where + entity->fields[entity->key[0]].where);
+    const ent_where_int *seq = (const void *)(where + entity->fields[entity->key[1]].where);
+    bool tied = (int)owner->op == ENT_OP_EQ;
+    bool child = outermost && plan->parent == QP_PARENT_CLUSTER;
+    qp_fields done = {{0, 0}};
+    qp_cluster_range range;
+    size_t at;
+
+    if (!tied && !child) {
+        return done;
+    }
+    range = qp_cluster_bounds(seq);
+    /* A child's owner is its parent, whatever else its own condition says about it. */
+    at = qp_cluster_tie(plan, child ? 0 : owner->v, &range);
+    if (child) {
+        plan->parent_at = at;
+        plan->parent_low = range.low;
+        plan->parent_high = range.high;
+    }
+    if (!child) {
+        qp_fields_add(&done, entity->key[0]);
+    }
+    if (range.covers) {
+        qp_fields_add(&done, entity->key[1]);
+    }
+    if (outermost) {
+        qp_fields_add(&plan->pinned, entity->key[0]);
+        if ((int)seq->op == ENT_OP_EQ) {
+            qp_fields_add(&plan->pinned, entity->key[1]);
+        }
+    }
+    return done;
+}
+
+static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth,
+                                quipu_error *reterr);
+
+/* One of any_of, all_of, none_of. Members without a condition vanish from all_of; beside real ones
+ * in the others they would mean "every row", which nobody who wrote a condition wants. */
+static quipu_status where_group(qp_plan *plan, unsigned mark, const char *members, size_t n,
+                                unsigned depth, quipu_error *reterr)
+{
+    size_t start = plan->shape.n;
+    quipu_status status = QUIPU_OK;
+    size_t full = 0;
+
+    if (n == 0) {
+        return QUIPU_OK;
+    }
+    if (members == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s: a group of conditions has a count but no members",
+                            plan->entity->name);
+    }
+    if (depth >= ENT_NEST_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "%s: more than %d groups inside each other",
+                            plan->entity->name, ENT_NEST_MAX);
+    }
+    qp_plan_mark(plan, mark);
+    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        size_t before = plan->conditions;
+        status = where_level(plan, members + i * plan->entity->where_size, depth + 1, reterr);
+        if (plan->conditions != before) {
+            qp_plan_mark(plan, QP_MARK_NEXT);
+            full++;
+        }
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (full == 0) {
+        qp_buf_cut(&plan->shape, start);
+        return QUIPU_OK;
+    }
+    if (full != n && mark != QP_MARK_ALL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s: a member of %s has no condition and would match every row",
+                            plan->entity->name, mark == QP_MARK_ANY ? "any_of" : "none_of");
+    }
+    qp_plan_mark(plan, QP_MARK_CLOSE);
+    return QUIPU_OK;
+}
+
+static quipu_status where_groups(qp_plan *plan, const char *where, unsigned depth,
+                                 quipu_error *reterr)
+{
+    ent_where_groups groups;
+    quipu_status status;
+
+    memcpy(&groups, where + plan->entity->where_groups, sizeof(groups));
+    if ((groups.any_n | groups.all_n | groups.none_n) == 0) {
+        return QUIPU_OK;
+    }
+    status = where_group(plan, QP_MARK_ANY, groups.any_of, groups.any_n, depth, reterr);
+    if (status == QUIPU_OK) {
+        status = where_group(plan, QP_MARK_ALL, groups.all_of, groups.all_n, depth, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = where_group(plan, QP_MARK_NONE, groups.none_of, groups.none_n, depth, reterr);
+    }
+    return status;
+}
+
+static quipu_status where_match(qp_plan *plan, const char *where, quipu_error *reterr)
+{
+    const ent_where_match *match = (const void *)(where + plan->entity->where_match);
+    qp_value words = {.kind = QP_WORDS, .as.text = match->words};
+
+    if ((int)match->op == ENT_OP_NONE) {
+        return QUIPU_OK;
+    }
+    if ((int)match->op != ENT_OP_MATCH || match->words.p == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "%s: search wants ent_match() with words",
+                            plan->entity->name);
+    }
+    if (qp_text_check(match->words, NULL) != QP_TEXT_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "%s: the words to search are no UTF-8 without NUL", plan->entity->name);
+    }
+    qp_plan_mark(plan, QP_MARK_MATCH);
+    qp_plan_bind(plan, &words);
+    plan->conditions++;
+    return QUIPU_OK;
+}
+
+static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth,
+                                quipu_error *reterr)
+{
+    const ent_entity *entity = plan->entity;
+    quipu_status status = QUIPU_OK;
+    qp_fields done = {{0, 0}};
+
+    if (plan->packs) {
+        done = where_put_cluster(plan, where, depth == 0);
+    }
+    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+        uint16_t at = entity->fields[i].where;
+        if (at != ENT_ABSENT && where_op(where + at) != ENT_OP_NONE && !qp_fields_has(&done, i)) {
+            status = where_put(plan, i, where + at, depth == 0, reterr);
+        }
+    }
+    if (status == QUIPU_OK && entity->where_match != ENT_ABSENT) {
+        status = where_match(plan, where, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = where_groups(plan, where, depth, reterr);
+    }
+    if (status == QUIPU_OK && plan->conditions > ENT_CONDITIONS_MAX) {
+        status = qp_error_set(reterr, QUIPU_LIMIT, "%s: more than %d conditions", entity->name,
+                              ENT_CONDITIONS_MAX);
+    }
+    return status;
+}
+
+quipu_status qp_where_walk(qp_plan *plan, const void *where, quipu_error *reterr)
+{
+    return where == NULL ? QUIPU_OK : where_level(plan, where, 0, reterr);
+}
+
+quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
+                                 quipu_error *reterr)
+{
+    const qp_value nothing = {.kind = QP_NULL};
+
+    if (plan->packs && field == plan->entity->key[0]) {
+        plan->parent = QP_PARENT_CLUSTER;
+    } else {
+        plan->parent = QP_PARENT_FIELD;
+        plan->parent_at = plan->bind_count;
+        qp_plan_mark(plan, (unsigned)field);
+        qp_plan_mark(plan, ENT_OP_EQ);
+        qp_plan_bind(plan, &nothing);
+        qp_fields_add(&plan->pinned, field);
+    }
+    return where_level(plan, where, 0, reterr);
+}
+
+void qp_where_set_parent(qp_plan *plan, const qp_value *key)
+{
+    if (plan->parent == QP_PARENT_CLUSTER) {
+        const qp_cluster_range range = {plan->parent_low, plan->parent_high, true};
+        assert(key->kind == QP_INT);
+        qp_cluster_retie(plan, plan->parent_at, key->as.i, &range);
+    } else {
+        assert(plan->parent == QP_PARENT_FIELD);
+        plan->binds[plan->parent_at] = *key;
+    }
+}
