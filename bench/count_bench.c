@@ -16,7 +16,6 @@ typedef struct count_bench {
     int64_t read_session;  /* has COUNT_ROWS messages */
     int64_t write_session; /* gets messages */
     store_message *messages;
-    size_t written;
 } count_bench;
 
 static void *count_realloc(void *ctx, void *p, size_t size)
@@ -146,8 +145,8 @@ static void count_open(count_bench *bench, const bench_arguments *arguments, con
 
     store_path(arguments->folder, name, path);
     bench->db = store_open(path);
-    bench->read_session = store_fill(bench->db, 2, COUNT_ROWS);
-    bench->write_session = store_fill(bench->db, 1, 0);
+    bench->read_session = store_fill(bench->db, 1, 2, COUNT_ROWS);
+    bench->write_session = store_fill(bench->db, 3, 1, 0);
     bench->messages = store_messages(bench->write_session, COUNT_ROWS_MANY, 42);
     for (size_t work = 0; work < COUNT_WORKS; work++) {
         count_beyond_arena(bench, work, COUNT_ROWS_MANY);

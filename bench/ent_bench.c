@@ -83,7 +83,7 @@ void bench_ent_load(const bench_arguments *arguments)
 
     store_path(arguments->folder, "load.db", path);
     bench->db = store_open(path);
-    store_fill(bench->db, LOAD_SESSIONS, LOAD_MESSAGES);
+    store_fill(bench->db, 1, LOAD_SESSIONS, LOAD_MESSAGES);
     bench->raw = raw_open(path);
     for (uint64_t i = 0; i < LOAD_HOT; i++) {
         store_key(1 + i * (LOAD_SESSIONS / LOAD_HOT), bench->keys[i]);
@@ -212,9 +212,9 @@ void bench_ent_insert(const bench_arguments *arguments)
     store_path(arguments->folder, "insert_ours.db", path);
     store_path(arguments->folder, "insert_yardstick.db", raw_path);
     bench->db = store_open(path);
-    bench->session_id = store_fill(bench->db, 1, 0);
+    bench->session_id = store_fill(bench->db, 1, 1, 0);
     maker = store_open(raw_path);
-    if (store_fill(maker, 1, 0) != bench->session_id) {
+    if (store_fill(maker, 1, 1, 0) != bench->session_id) {
         bench_die("the two files differ from the start");
     }
     ent_close(maker);
@@ -308,7 +308,7 @@ void bench_ent_iterate(const bench_arguments *arguments)
 
     store_path(arguments->folder, "iterate.db", path);
     bench->db = store_open(path);
-    bench->session_id = store_fill(bench->db, 1, ITERATE_ROWS);
+    bench->session_id = store_fill(bench->db, 1, 1, ITERATE_ROWS);
     bench->raw = raw_open(path);
     if (iterate_ours(bench).rows != (uint64_t)ITERATE_ROWS * ITERATE_ROUNDS) {
         bench_die("rows are missing");

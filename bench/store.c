@@ -126,14 +126,14 @@ static int64_t store_create_session(ent_db *db, quipu_arena *arena, uint64_t num
     return row->id;
 }
 
-int64_t store_fill(ent_db *db, uint64_t sessions, size_t messages_each)
+int64_t store_fill(ent_db *db, uint64_t number, uint64_t sessions, size_t messages_each)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error;
     int64_t first = 0;
 
     bench_ok(ent_begin(db, ENT_WRITE, &error), &error, "begin");
-    for (uint64_t i = 1; i <= sessions; i++) {
+    for (uint64_t i = number; i < number + sessions; i++) {
         int64_t id = store_create_session(db, &arena, i);
         store_message *messages = store_messages(id, messages_each, i);
         for (size_t m = 0; m < messages_each; m++) {

@@ -35,8 +35,8 @@ store_message *store_messages(int64_t session_id, size_t n, uint64_t seed);
 /* Open with the settings of the benches and bring the file to our schema. */
 ent_db *store_open(const char *path);
 
-/* Create sessions with that many messages each; returns the number of the first one. */
-int64_t store_fill(ent_db *db, uint64_t sessions, size_t messages_each);
+/* Create sessions from `number` on, with that many messages each; returns the first one's id. */
+int64_t store_fill(ent_db *db, uint64_t number, uint64_t sessions, size_t messages_each);
 
 /* Everything of a row, so that both sides prove what they decoded. */
 uint64_t store_mix_session(uint64_t sum, const qp_session *row);
