@@ -58,7 +58,8 @@ static qp_message_new schema_message(int64_t session, int64_t seq, qp_message_ro
                             .event_id = {&ids[seq], 1}};
 }
 
-/* One line of SQL answering one text, through SQLite itself: what other programs see in the file. */
+/* One line of SQL answering one text, through SQLite itself: what other programs see in the file.
+ */
 static void schema_sql(const char *sql, char ret_text[256])
 {
     sqlite3 *raw = NULL;
@@ -109,7 +110,8 @@ static void session_loads_its_messages_with_it(void **state)
     quipu_error err = {0};
     int64_t id = schema_session(db, "chat-1");
     qp_message_new ask = schema_message(id, 1, QP_MESSAGE_ROLE_USER, QUIPU_STR("list the files"));
-    qp_message_new reply = schema_message(id, 2, QP_MESSAGE_ROLE_ASSISTANT, QUIPU_STR("one: a.txt"));
+    qp_message_new reply =
+        schema_message(id, 2, QP_MESSAGE_ROLE_ASSISTANT, QUIPU_STR("one: a.txt"));
 
     reply.author = QUIPU_STR("lango-orchestrator");
     T_OK(qp_message_create(db, NULL, &ask, NULL, &err));
@@ -132,10 +134,12 @@ static void role_is_an_enum_in_c_and_text_in_the_file(void **state)
     char text[256];
     quipu_error err = {0};
     int64_t id = schema_session(db, "roles");
-    static const char *const labels[] = {"user", "assistant", "tool", "function", "model", "system"};
+    static const char *const labels[] = {"user",     "assistant", "tool",
+                                         "function", "model",     "system"};
 
     for (int i = 0; i < 6; i++) {
-        qp_message_new message = schema_message(id, i + 1, (qp_message_role)(i + 1), QUIPU_STR("x"));
+        qp_message_new message =
+            schema_message(id, i + 1, (qp_message_role)(i + 1), QUIPU_STR("x"));
         T_OK(qp_message_create(db, NULL, &message, NULL, &err));
         assert_string_equal(qp_message_role_text((qp_message_role)(i + 1)), labels[i]);
         assert_int_equal(qp_message_role_parse(quipu_cstr(labels[i])), i + 1);
@@ -228,8 +232,9 @@ static void keys_are_unique_within_a_tenant(void **state)
     schema_session(db, "same");
     T_STATUS(qp_session_create(db, NULL, &(qp_session_new){.key = QUIPU_STR("same")}, NULL, &err),
              QUIPU_EXISTS);
-    T_OK(qp_session_create(
-        db, NULL, &(qp_session_new){.key = QUIPU_STR("same"), .tenant = QUIPU_STR("b")}, NULL, &err));
+    T_OK(qp_session_create(db, NULL,
+                           &(qp_session_new){.key = QUIPU_STR("same"), .tenant = QUIPU_STR("b")},
+                           NULL, &err));
 }
 
 static void empty_session_key_is_refused(void **state)
@@ -272,16 +277,16 @@ static void observation_fields_and_defaults(void **state)
     assert_int_equal(stored->source_start_index, 0);
     assert_int_equal(stored->source_end_index, 0);
     assert_true(quipu_time_cmp(stored->created_at, before) >= 0);
-    T_STATUS(qp_observation_create(db, NULL,
-                                   &(qp_observation_new){.session_key = QUIPU_STR(""),
-                                                         .content = QUIPU_STR("x")},
-                                   NULL, &err),
+    T_STATUS(qp_observation_create(
+                 db, NULL,
+                 &(qp_observation_new){.session_key = QUIPU_STR(""), .content = QUIPU_STR("x")},
+                 NULL, &err),
              QUIPU_INVALID);
     assert_string_equal(err.field, "session_key");
     T_STATUS(qp_observation_create(
                  db, NULL,
-                 &(qp_observation_new){.session_key = QUIPU_STR("k"), .content = QUIPU_STR("")}, NULL,
-                 &err),
+                 &(qp_observation_new){.session_key = QUIPU_STR("k"), .content = QUIPU_STR("")},
+                 NULL, &err),
              QUIPU_INVALID);
     assert_string_equal(err.field, "content");
     quipu_arena_free(&arena);
@@ -339,19 +344,20 @@ static void older_file_without_observations_gets_them(void **state)
     *state = NULL;
     /* As a program before observations and the author left it: neither is there. */
     assert_int_equal(sqlite3_open(schema_path, &raw), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(raw,
-                                  "INSERT INTO sessions(key, created_at, updated_at, uid) VALUES "
-                                  "('old', '2026-01-01 00:00:00.000000000+00:00', '2026-01-01 "
-                                  "00:00:00.000000000+00:00', '11111111-2222-4333-8444-555555555555');"
-                                  "INSERT INTO messages(id, session_messages, seq, role, content, "
-                                  "timestamp, event_id) VALUES (1 << 32 | 1, 1, 1, 'user', 'hi', "
-                                  "'2026-01-01 00:00:00.000000000+00:00', x'01');"
-                                  "ALTER TABLE messages DROP COLUMN author;"
-                                  "DROP TABLE observations; DROP TABLE reflections;"
-                                  "UPDATE ent_journal SET schema_hash = 'older';"
-                                  "DELETE FROM ent_journal",
-                                  NULL, NULL, NULL),
-                     SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(raw,
+                     "INSERT INTO sessions(key, created_at, updated_at, uid) VALUES "
+                     "('old', '2026-01-01 00:00:00.000000000+00:00', '2026-01-01 "
+                     "00:00:00.000000000+00:00', '11111111-2222-4333-8444-555555555555');"
+                     "INSERT INTO messages(id, session_messages, seq, role, content, "
+                     "timestamp, event_id) VALUES (1 << 32 | 1, 1, 1, 'user', 'hi', "
+                     "'2026-01-01 00:00:00.000000000+00:00', x'01');"
+                     "ALTER TABLE messages DROP COLUMN author;"
+                     "DROP TABLE observations; DROP TABLE reflections;"
+                     "UPDATE ent_journal SET schema_hash = 'older';"
+                     "DELETE FROM ent_journal",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
     sqlite3_close(raw);
     T_OK(ent_sqlite_open(schema_path, NULL, &db, &err));
     T_OK(ent_migrate(db, &qp_quipu_schema, NULL, &report, &err));

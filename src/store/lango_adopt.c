@@ -1,0 +1,502 @@
+/* The step "lango-adopt": Lango's four tables become quipu's. Sessions and messages are rebuilt row
+ * by row; what our columns cannot hold (an unknown role, broken UTF-8, broken JSON) is kept in
+ * `extra` or in the metadata, so that nothing is lost. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/jsonw.h"
+#include "base/str.h"
+#include "base/token.h"
+#include "gen/quipu.h"
+#include "store/lango.h"
+#include "store/tool_calls.h"
+
+#define ADOPT_EXTRA_MAX ((size_t)512 << 20) /* above what a row of Lango's can need in base64 */
+#define ADOPT_ORPHANS_KEY "lango-orphans"
+
+/* Where a message goes: its session, then its instant, then its id. */
+typedef struct adopt_place {
+    int64_t session; /* 0: it has none */
+    quipu_time time;
+    int64_t id;
+} adopt_place;
+
+typedef struct adopt_places {
+    adopt_place *items;
+    size_t count;
+    size_t capacity;
+} adopt_places;
+
+/* What a session's row needs to know of its messages. */
+typedef struct adopt_tally {
+    int64_t session;
+    int64_t next_seq;
+    int64_t tokens;
+} adopt_tally;
+
+static quipu_status adopt_needed(ent_db *db, void *ctx, bool *ret_needed, quipu_error *reterr)
+{
+    bool lango = false;
+    bool ours = false;
+    quipu_status status = ent_step_has_column(db, "messages", "session_messages", &lango, reterr);
+
+    (void)ctx;
+    if (status == QUIPU_OK) {
+        status = ent_step_has_column(db, "messages", "seq", &ours, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_needed = lango && !ours;
+    }
+    return status;
+}
+
+/* ---- what our columns cannot hold -------------------------------------------------------------
+ */
+
+static bool adopt_is_text(quipu_str text)
+{
+    return qp_text_check(text, NULL) == QP_TEXT_OK;
+}
+
+/* A member `name` with the bytes in base64: they are no text, or no JSON. */
+static void adopt_keep_bytes(qp_jsonw *extra, const char *name, quipu_str bytes)
+{
+    qp_jsonw_key(extra, quipu_cstr(name));
+    qp_base64_json(extra, (quipu_bytes){bytes.p, bytes.n});
+}
+
+/* The text with every byte that no text column takes replaced by U+FFFD. */
+static quipu_status adopt_view(quipu_arena *arena, quipu_str text, quipu_str *ret_view)
+{
+    const unsigned char *p = (const unsigned char *)text.p;
+    const unsigned char *end = p + text.n;
+    size_t size = text.n * 3 + 1;
+    char *view = qp_arena_take(arena, size);
+    size_t n = 0;
+
+    if (view == NULL) {
+        return qp_arena_why(arena, size);
+    }
+    while (p < end) {
+        uint32_t point = 0;
+        size_t step = qp_utf8_step(p, end, &point);
+        if (step == 0 || point == 0) {
+            n += qp_utf8_put(0xFFFD, view + n);
+            p += step == 0 ? 1 : step;
+        } else {
+            memcpy(view + n, p, step);
+            n += step;
+            p += step;
+        }
+    }
+    view[n] = '\0';
+    *ret_view = (quipu_str){view, n};
+    return QUIPU_OK;
+}
+
+/* Lango does not check roles: what is none of ours reads as the nearest one. */
+static qp_message_role adopt_role(quipu_str text)
+{
+    qp_message_role role = qp_message_role_parse(text);
+
+    if (role != 0) {
+        return role;
+    }
+    return quipu_str_eq(text, QUIPU_STR("developer")) ? QP_MESSAGE_ROLE_SYSTEM
+                                                      : QP_MESSAGE_ROLE_USER;
+}
+
+/* ---- sessions ---------------------------------------------------------------------------------
+ */
+
+static quipu_status adopt_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret)
+{
+    if (metadata.text.p == NULL || qp_json_check(metadata.text, NULL, NULL) == QUIPU_OK) {
+        *ret = metadata;
+        return QUIPU_OK;
+    }
+    qp_jsonw writer;
+    qp_buf_reset(buf);
+    qp_jsonw_begin(&writer, buf);
+    qp_jsonw_object(&writer);
+    adopt_keep_bytes(&writer, "lango_metadata_base64", metadata.text);
+    qp_jsonw_object_end(&writer);
+    ret->text = qp_buf_str(buf);
+    return qp_jsonw_end(&writer);
+}
+
+static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_lango_session *old,
+                                  qp_buf *buf, quipu_error *reterr)
+{
+    qp_session_new session = {.id = ent_some(old->id),
+                              .key = old->key,
+                              .agent_id = old->agent_id,
+                              .channel_type = old->channel_type,
+                              .channel_id = old->channel_id,
+                              .model = old->model,
+                              .created_at = ent_some(old->created_at),
+                              .updated_at = ent_some(old->updated_at),
+                              .last_event_at = ent_some(old->updated_at),
+                              .session_id = old->key};
+    quipu_uuid uid;
+    quipu_status status = quipu_uuid_v7(&uid);
+
+    if (status == QUIPU_OK) {
+        session.uid = ent_some(uid);
+        status = adopt_metadata(old->metadata, buf, &session.metadata);
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "session %lld could not be adopted",
+                            (long long)old->id);
+    }
+    status = ent_create(db, NULL, fresh, &session, NULL, reterr);
+    return status == QUIPU_OK ? ent_step_carry(db, &qp_session_entity, old->id, old->id, reterr)
+                              : status;
+}
+
+static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
+{
+    const ent_entity *fresh = NULL;
+    qp_lango_session_iter iter = {0};
+    qp_lango_session old;
+    qp_buf buf;
+    quipu_status status = ent_step_rebuild_begin(db, &qp_session_entity, &fresh, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_buf_init(&buf, ADOPT_EXTRA_MAX);
+    status = qp_lango_session_iter_begin(db, &(qp_lango_session_query){0}, &iter, reterr);
+    while (status == QUIPU_OK && qp_lango_session_iter_next(&iter, &old)) {
+        status = adopt_session(db, fresh, &old, &buf, reterr);
+    }
+    quipu_status ended = qp_lango_session_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    status = status == QUIPU_OK ? ended : status;
+    qp_buf_free(&buf);
+    return status == QUIPU_OK ? ent_step_rebuild_end(db, &qp_session_entity, reterr) : status;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------
+ */
+
+static int adopt_compare(const void *a, const void *b)
+{
+    const adopt_place *x = a;
+    const adopt_place *y = b;
+    int order = (x->session > y->session) - (x->session < y->session);
+
+    order = order != 0 ? order : quipu_time_cmp(x->time, y->time);
+    return order != 0 ? order : (x->id > y->id) - (x->id < y->id);
+}
+
+static quipu_status adopt_place_add(adopt_places *places, adopt_place place, quipu_error *reterr)
+{
+    if (places->count == places->capacity) {
+        size_t capacity = places->capacity == 0 ? 256 : places->capacity * 2;
+        adopt_place *items = qp_realloc(places->items, capacity * sizeof(*items));
+        if (items == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "no memory to order the messages");
+        }
+        places->items = items;
+        places->capacity = capacity;
+    }
+    places->items[places->count++] = place;
+    return QUIPU_OK;
+}
+
+/* Every message's place, in the order in which they are to be written. */
+static quipu_status adopt_order(ent_db *db, adopt_places *places, quipu_error *reterr)
+{
+    qp_lango_message_iter iter = {0};
+    qp_lango_message old;
+    quipu_status status =
+        qp_lango_message_iter_begin(db, &(qp_lango_message_query){0}, &iter, reterr);
+
+    while (status == QUIPU_OK && qp_lango_message_iter_next(&iter, &old)) {
+        adopt_place place = {old.session_messages.v, old.timestamp, old.id};
+        bool exists = false;
+        if (old.session_messages.has) {
+            status = qp_session_exists(
+                db, &(qp_session_where){.id = ent_eq(old.session_messages.v)}, &exists, reterr);
+        }
+        if (!exists) {
+            place.session = 0;
+        }
+        if (status == QUIPU_OK) {
+            status = adopt_place_add(places, place, reterr);
+        }
+    }
+    quipu_status ended = qp_lango_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    status = status == QUIPU_OK ? ended : status;
+    if (status == QUIPU_OK && places->count > 0) {
+        qsort(places->items, places->count, sizeof(*places->items), adopt_compare);
+    }
+    return status;
+}
+
+/* Messages whose session is gone get one of their own; its key is made longer until it is free. */
+static quipu_status adopt_orphans_session(ent_db *db, int64_t *ret_id, quipu_error *reterr)
+{
+    char key[sizeof(ADOPT_ORPHANS_KEY) + 24];
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *session = NULL;
+    quipu_status status = QUIPU_EXISTS;
+
+    for (int i = 1; status == QUIPU_EXISTS; i++) {
+        (void)snprintf(key, sizeof(key), i == 1 ? "%s" : "%s-%d", ADOPT_ORPHANS_KEY, i);
+        qp_session_new values = {.key = quipu_cstr(key),
+                                 .session_id = quipu_cstr(key),
+                                 .metadata = ent_json(QUIPU_STR("{\"lango\":\"orphans\"}"))};
+        status = qp_session_create(db, &arena, &values, &session, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_id = session->id;
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* `extra` for what the columns cannot say; absent when they say it all. */
+static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_new *message,
+                                qp_buf *buf, quipu_json *ret_extra)
+{
+    qp_jsonw writer;
+
+    qp_buf_reset(buf);
+    qp_jsonw_begin(&writer, buf);
+    qp_jsonw_object(&writer);
+    size_t empty = qp_buf_str(buf).n;
+    if (qp_message_role_parse(old->role) == 0) {
+        adopt_keep_bytes(&writer, "lango_role_base64", old->role);
+    }
+    if (!quipu_str_eq(old->content, message->content)) {
+        adopt_keep_bytes(&writer, "lango_content_base64", old->content);
+    }
+    if (old->author.p != NULL && !quipu_str_eq(old->author, message->author)) {
+        adopt_keep_bytes(&writer, "lango_author_base64", old->author);
+    }
+    if (old->tool_calls.text.p != message->tool_calls.text.p) {
+        adopt_keep_bytes(&writer, "lango_tool_calls_base64", old->tool_calls.text);
+    }
+    if (old->session_messages.has && old->session_messages.v != message->session_id) {
+        qp_jsonw_key(&writer, QUIPU_STR("lango_session"));
+        qp_jsonw_i64(&writer, old->session_messages.v);
+    }
+    bool needed = qp_buf_str(buf).n > empty;
+    qp_jsonw_object_end(&writer);
+    if (needed) {
+        ret_extra->text = qp_buf_str(buf);
+    }
+    return qp_jsonw_end(&writer);
+}
+
+static quipu_status adopt_message_values(const qp_lango_message *old, const adopt_tally *tally,
+                                         quipu_arena *arena, qp_buf *buf, qp_message_new *ret)
+{
+    quipu_status status = QUIPU_OK;
+
+    ret->role = adopt_role(old->role);
+    ret->content = old->content;
+    ret->author = old->author.p != NULL ? old->author : QUIPU_STR("");
+    ret->timestamp = ent_some(old->timestamp);
+    ret->session_id = tally->session;
+    ret->seq = tally->next_seq;
+    if (!adopt_is_text(old->content)) {
+        status = adopt_view(arena, old->content, &ret->content);
+    }
+    if (status == QUIPU_OK && !adopt_is_text(ret->author)) {
+        status = adopt_view(arena, ret->author, &ret->author);
+    }
+    if (old->tool_calls.text.p != NULL &&
+        qp_json_check(old->tool_calls.text, NULL, NULL) == QUIPU_OK) {
+        ret->tool_calls = old->tool_calls;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_tool_calls_tokens(ret->content, ret->tool_calls.text, &ret->tokens);
+        ret->tokens_total = tally->tokens + ret->tokens;
+    }
+    return status == QUIPU_OK ? adopt_extra(old, ret, buf, &ret->extra) : status;
+}
+
+/* Lango's rows have no event id; one that is made from the row's own id comes out the same whenever
+ * the same file is adopted. */
+static quipu_bytes adopt_event_id(int64_t id, char ret_id[32])
+{
+    int n = snprintf(ret_id + 1, 31, "lango-%lld", (long long)id);
+
+    assert(n > 0 && n < 31);
+    ret_id[0] = '\0'; /* the tag of an id that is no canonical UUID */
+    return (quipu_bytes){ret_id, (size_t)n + 1};
+}
+
+static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, int64_t id,
+                                  adopt_tally *tally, quipu_arena *arena, qp_buf *buf,
+                                  quipu_error *reterr)
+{
+    const qp_lango_message *old = NULL;
+    qp_message_new message = {0};
+    char event_id[32];
+    quipu_status status = qp_lango_message_get(db, arena, id, &old, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    message.event_id = adopt_event_id(id, event_id);
+    status = adopt_message_values(old, tally, arena, buf, &message);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "message %lld could not be adopted", (long long)id);
+    }
+    status = ent_create(db, NULL, fresh, &message, NULL, reterr);
+    if (status == QUIPU_OK) {
+        status = ent_step_carry(db, &qp_message_entity, id, tally->session << 32 | tally->next_seq,
+                                reterr);
+    }
+    tally->next_seq++;
+    tally->tokens = message.tokens_total;
+    return status;
+}
+
+/* Tell the session what it now has; its own time of change stays. */
+static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *session = NULL;
+    quipu_status status = qp_session_get(db, &arena, tally->session, &session, reterr);
+
+    if (status == QUIPU_OK) {
+        qp_session_patch patch = {.next_seq = ent_set(tally->next_seq),
+                                  .message_count = ent_set(tally->next_seq - 1),
+                                  .token_count = ent_set(tally->tokens),
+                                  .updated_at = ent_set(session->updated_at)};
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(tally->session)}, &patch,
+                                   NULL, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
+                                         const adopt_places *places, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_buf buf;
+    adopt_tally tally = {0};
+    quipu_status status = QUIPU_OK;
+
+    qp_buf_init(&buf, ADOPT_EXTRA_MAX);
+    for (size_t i = 0; i < places->count && status == QUIPU_OK; i++) {
+        bool first = i == 0 || places->items[i].session != places->items[i - 1].session;
+        bool last =
+            i + 1 == places->count || places->items[i].session != places->items[i + 1].session;
+        if (first) {
+            tally = (adopt_tally){places->items[i].session, 1, 0};
+            status =
+                tally.session == 0 ? adopt_orphans_session(db, &tally.session, reterr) : QUIPU_OK;
+        }
+        if (status == QUIPU_OK) {
+            status = adopt_message(db, fresh, places->items[i].id, &tally, &arena, &buf, reterr);
+        }
+        if (status == QUIPU_OK && last) {
+            status = adopt_tell_session(db, &tally, reterr);
+        }
+        quipu_arena_reset(&arena);
+    }
+    qp_buf_free(&buf);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+static quipu_status adopt_messages(ent_db *db, quipu_error *reterr)
+{
+    const ent_entity *fresh = NULL;
+    adopt_places places = {0};
+    quipu_status status = adopt_order(db, &places, reterr);
+
+    if (status == QUIPU_OK) {
+        status = ent_step_rebuild_begin(db, &qp_message_entity, &fresh, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = adopt_write_messages(db, fresh, &places, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = ent_step_rebuild_end(db, &qp_message_entity, reterr);
+    }
+    qp_free(places.items);
+    return status;
+}
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+/* Their tables fit ours; the times become UTC, and position p of a message becomes its number p
+ * + 1. */
+static quipu_status adopt_observations(ent_db *db, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_lango_observation_list list = {0};
+    quipu_status status = qp_lango_observation_find(db, &arena, NULL, &list, reterr);
+
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        qp_lango_observation_patch patch = {.created_at = ent_set(list.items[i].created_at),
+                                            .source_start_index = ent_add(1),
+                                            .source_end_index = ent_add(1)};
+        status = qp_lango_observation_update(
+            db, &(qp_lango_observation_where){.id = ent_eq(list.items[i].id)}, &patch, NULL,
+            reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+static quipu_status adopt_reflections(ent_db *db, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_lango_reflection_list list = {0};
+    quipu_status status = qp_lango_reflection_find(db, &arena, NULL, &list, reterr);
+
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        qp_lango_reflection_patch patch = {.created_at = ent_set(list.items[i].created_at)};
+        status = qp_lango_reflection_update(
+            db, &(qp_lango_reflection_where){.id = ent_eq(list.items[i].id)}, &patch, NULL, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+static quipu_status adopt_run(ent_db *db, void *ctx, quipu_error *reterr)
+{
+    bool has = false;
+    quipu_status status = adopt_sessions(db, reterr);
+
+    (void)ctx;
+    if (status == QUIPU_OK) {
+        status = adopt_messages(db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = ent_step_has_table(db, "observations", &has, reterr);
+    }
+    if (status == QUIPU_OK && has) {
+        status = adopt_observations(db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = ent_step_has_table(db, "reflections", &has, reterr);
+    }
+    return status == QUIPU_OK && has ? adopt_reflections(db, reterr) : status;
+}
+
+const ent_step qp_lango_adopt = {
+    .name = "lango-adopt",
+    .text =
+        "Lango's sessions and messages rebuilt as quipu's: messages numbered by instant, times in "
+        "UTC, source positions as message numbers; orphaned messages in a session of their own",
+    .needed = adopt_needed,
+    .run = adopt_run,
+};
