@@ -112,7 +112,7 @@ static void describe_entity(eg_run *run, const eg_schema *schema, const eg_entit
                                                                                : ENT_E_SEARCH));
 }
 
-const ent_schema *eg_describe(eg_run *run, eg_schema *schema)
+void eg_describe(eg_run *run, eg_schema *schema)
 {
     ent_schema *out = eg_alloc(run, sizeof(*out));
     ent_entity *all = eg_alloc(run, schema->entities.n * sizeof(*all));
@@ -138,5 +138,5 @@ const ent_schema *eg_describe(eg_run *run, eg_schema *schema)
     qp_schema_hash(qp_buf_str(&text), schema->hash);
     out->hash = schema->hash;
     qp_buf_free(&text);
-    return out;
+    schema->described = out;
 }

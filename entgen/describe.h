@@ -5,7 +5,7 @@
 #include "entgen/model.h"
 
 /* Descriptors in the run's arena, without the offsets, which only the C compiler knows. Sets
- * schema->hash. */
-const ent_schema *eg_describe(eg_run *run, eg_schema *schema);
+ * schema->hash and schema->described. */
+void eg_describe(eg_run *run, eg_schema *schema);
 
 #endif

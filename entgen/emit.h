@@ -11,6 +11,7 @@ void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_json(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_mermaid(eg_run *run, const eg_schema *schema, qp_buf *out);
+void eg_emit_sql(eg_run *run, const eg_schema *schema, qp_buf *out);
 
 /* ---- shared by the emitters (emit.c) -----------------------------------------------------------
  */

@@ -6,6 +6,7 @@
 #include <quipu/base.h>
 
 #include "entgen/emit.h"
+#include "entgen/import.h"
 #include "entgen/run.h"
 #include "entgen/schema.h"
 
@@ -15,7 +16,9 @@ typedef enum main_mode {
     MAIN_GENERATE = 0,
     MAIN_CHECK,
     MAIN_JSON,
+    MAIN_SQL,
     MAIN_MERMAID,
+    MAIN_IMPORT,
 } main_mode;
 
 typedef struct main_options {
@@ -31,7 +34,9 @@ static const char main_help[] =
     "usage: entgen [-o DIR] FILE.ent...      write DIR/<schema>.h and DIR/<schema>.c\n"
     "       entgen --check [-o DIR] FILE...  exit 1 when those files are not up to date\n"
     "       entgen --json FILE...            the schema as JSON\n"
+    "       entgen --sql FILE...             the schema as SQLite's DDL\n"
     "       entgen --mermaid FILE...         the schema as a Mermaid diagram\n"
+    "       entgen import FILE.db            an existing SQLite file as .ent text\n"
     "       entgen --help | --version\n"
     "\n"
     "Several files form one schema. Errors go to standard error as file:line:column.\n"
@@ -115,9 +120,24 @@ static bool main_dump(eg_run *run, const eg_schema *schema, main_emit_fn emit)
     return good;
 }
 
+static bool main_import(eg_run *run, const char *path)
+{
+    bool good;
+    qp_buf text;
+
+    qp_buf_init(&text, EG_SOURCE_MAX);
+    good = eg_import(run, path, &text) && main_print(qp_buf_str(&text));
+    qp_buf_free(&text);
+    return good;
+}
+
 static bool main_run(eg_run *run, const main_options *options)
 {
     eg_schema schema;
+
+    if (options->mode == MAIN_IMPORT) {
+        return main_import(run, options->files[0]);
+    }
 
     eg_schema_init(&schema);
     if (!eg_schema_load(run, &schema, options->files, options->file_count)) {
@@ -126,6 +146,8 @@ static bool main_run(eg_run *run, const main_options *options)
     switch (options->mode) {
     case MAIN_JSON:
         return main_dump(run, &schema, eg_emit_json);
+    case MAIN_SQL:
+        return main_dump(run, &schema, eg_emit_sql);
     case MAIN_MERMAID:
         return main_dump(run, &schema, eg_emit_mermaid);
     default:
@@ -144,6 +166,8 @@ static int main_parse_option(main_options *options, const char *word)
         options->mode = MAIN_CHECK;
     } else if (strcmp(word, "--json") == 0) {
         options->mode = MAIN_JSON;
+    } else if (strcmp(word, "--sql") == 0) {
+        options->mode = MAIN_SQL;
     } else if (strcmp(word, "--mermaid") == 0) {
         options->mode = MAIN_MERMAID;
     } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
@@ -159,8 +183,13 @@ static int main_parse_option(main_options *options, const char *word)
 static int main_parse(int argc, char **argv, main_options *options)
 {
     bool only_files = false;
+    int first = 1;
 
-    for (int i = 1; i < argc; i++) {
+    if (argc > 1 && strcmp(argv[1], "import") == 0) {
+        options->mode = MAIN_IMPORT;
+        first = 2;
+    }
+    for (int i = first; i < argc; i++) {
         const char *word = argv[i];
         if (only_files || word[0] != '-' || word[1] == '\0') {
             if (options->file_count == EG_FILES_MAX) {
@@ -200,7 +229,10 @@ int main(int argc, char **argv)
                    : EXIT_FAILURE;
     }
     if (options.file_count == 0) {
-        return main_usage("no .ent file was given", NULL);
+        return main_usage("no file was given", NULL);
+    }
+    if (options.mode == MAIN_IMPORT && options.file_count > 1) {
+        return main_usage("import takes one file, not also", options.files[1]);
     }
     eg_run_init(&run);
     good = main_run(&run, &options);

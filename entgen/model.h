@@ -168,8 +168,9 @@ typedef struct eg_schema {
     uint32_t min_writer;
     eg_list entities; /* eg_entity */
     bool has_block;
-    char
-        hash[17]; /* first 16 hex digits of SHA-256 over the canonical text; set by eg_describe() */
+    /* set by eg_describe() */
+    char hash[17]; /* first 16 hex digits of SHA-256 over the canonical text */
+    const ent_schema *described;
 } eg_schema;
 
 static inline eg_field *eg_field_at(const eg_entity *entity, size_t i)

@@ -26,8 +26,7 @@ void eg_schema_init(eg_schema *schema)
     schema->min_writer = 1;
 }
 
-/* A file's name without folder and ending, with _ for what no C name can hold. */
-static const char *schema_stem(eg_run *run, const char *path)
+const char *eg_stem(eg_run *run, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash != NULL ? slash + 1 : path;
@@ -47,7 +46,7 @@ static const char *schema_stem(eg_run *run, const char *path)
 bool eg_schema_finish(eg_run *run, eg_schema *schema, const char *file)
 {
     if (!schema->has_block) {
-        const char *stem = schema_stem(run, file);
+        const char *stem = eg_stem(run, file);
         schema->name = (eg_name){stem, {.file = 0, .line = 1, .col = 1}};
         if (stem[0] < 'a' || stem[0] > 'z' || strlen(stem) > EG_NAME_MAX) {
             eg_error_file(run, file,
@@ -60,7 +59,7 @@ bool eg_schema_finish(eg_run *run, eg_schema *schema, const char *file)
         eg_check(run, schema);
     }
     if (run->error_count == 0) {
-        (void)eg_describe(run, schema);
+        eg_describe(run, schema);
     }
     return run->error_count == 0;
 }

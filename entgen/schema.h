@@ -7,6 +7,9 @@
 /* An empty schema with its default settings. */
 void eg_schema_init(eg_schema *schema);
 
+/* A file's name without folder and ending, with _ for what no C name can hold. */
+const char *eg_stem(eg_run *run, const char *path);
+
 /* After parsing: check, and name the schema after `file` when no block names it. False when the run
  * has errors. */
 bool eg_schema_finish(eg_run *run, eg_schema *schema, const char *file);

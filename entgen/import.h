@@ -1,0 +1,12 @@
+/* A schema from an existing SQLite file. */
+#ifndef ENTGEN_IMPORT_H
+#define ENTGEN_IMPORT_H
+
+#include "entgen/model.h"
+
+/* Append the .ent text of what a file holds; the file is opened for reading only and not changed.
+ * What .ent cannot say stands in comments. The text has been parsed and checked. False, with an
+ * error in the run. */
+bool eg_import(eg_run *run, const char *path, qp_buf *out);
+
+#endif
