@@ -460,6 +460,9 @@ static quipu_status migrate_slowly(qp_migration *m, quipu_error *reterr)
         /* A failed COMMIT may still have reached the disk: then the backup stays. */
         m->migrator->backup_end(m->conn, m->report.backup, m->committing ? keep : 0);
     }
+    if (status == QUIPU_OK) {
+        status = m->engine->adopt(m->conn, reterr);
+    }
     return status;
 }
 

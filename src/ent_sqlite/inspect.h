@@ -17,6 +17,4 @@ int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_sh
 quipu_status qp_sqlite_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret_shape,
                                quipu_error *reterr);
 
-extern const struct qp_migrator qp_sqlite_migrator;
-
 #endif
