@@ -476,8 +476,9 @@ static void first_remove(const char *folder)
     char path[PATH_SIZE];
 
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
-        unlink(path);
+        if (snprintf(path, sizeof(path), "%s/%s", folder, names[i]) < (int)sizeof(path)) {
+            unlink(path);
+        }
     }
     rmdir(folder);
 }
