@@ -2,107 +2,73 @@
  * Do not edit: change the schema and run entgen again. */
 #include "lango.h"
 
-#include <stddef.h>
-
-#define ENT_AT_FIXED(X, M) \
-    .name = #M, .row = offsetof(X, M), .create = offsetof(X##_new, M), \
-    .where = offsetof(X##_where, M), .patch = ENT_ABSENT
-#define ENT_AT(X, M) \
-    .name = #M, .row = offsetof(X, M), .create = offsetof(X##_new, M), \
-    .where = offsetof(X##_where, M), .patch = offsetof(X##_patch, M)
-#define ENT_SIZES(X) \
-    .row_size = sizeof(X), .create_size = sizeof(X##_new), \
-    .where_size = sizeof(X##_where), .where_groups = offsetof(X##_where, any_of), \
-    .query_where = offsetof(X##_query, where)
-#define ENT_SHAPE(X) \
-    _Static_assert(offsetof(X##_query, order) == offsetof(ent_query, order) && \
-                       offsetof(X##_query, where) >= sizeof(ent_query) && \
-                       sizeof(X##_where) - offsetof(X##_where, any_of) == \
-                           sizeof(ent_where_groups) && \
-                       sizeof(X##_order) == sizeof(ent_order) && \
-                       sizeof(X##_list) == sizeof(ent_list), \
-                   "the runtime could not read " #X);
-
 static const ent_field qp_lango_session_fields[] = {
-    {ENT_AT_FIXED(qp_lango_session, id), .column = "id", .type = ENT_INT, .flags = ENT_F_OPT_NEW |
-     ENT_F_IMMUTABLE | ENT_F_AUTO},
-    {ENT_AT(qp_lango_session, key), .column = "key", .type = ENT_TEXT, .flags = ENT_F_STRING},
-    {ENT_AT(qp_lango_session, agent_id), .column = "agent_id", .type = ENT_TEXT, .flags =
-     ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_AT(qp_lango_session, channel_type), .column = "channel_type", .type = ENT_TEXT, .flags =
-     ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_AT(qp_lango_session, channel_id), .column = "channel_id", .type = ENT_TEXT, .flags =
-     ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_AT(qp_lango_session, model), .column = "model", .type = ENT_TEXT, .flags = ENT_F_NULLABLE |
+    {ENT_FIXED(qp_lango_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE |
+     ENT_F_AUTO},
+    {ENT_FIELD(qp_lango_session, key, "key", TEXT), .flags = ENT_F_STRING},
+    {ENT_FIELD(qp_lango_session, agent_id, "agent_id", TEXT), .flags = ENT_F_NULLABLE |
      ENT_F_STRING},
-    {ENT_AT(qp_lango_session, metadata), .column = "metadata", .type = ENT_JSON, .flags =
-     ENT_F_NULLABLE},
-    {ENT_AT(qp_lango_session, created_at), .column = "created_at", .type = ENT_TIME},
-    {ENT_AT(qp_lango_session, updated_at), .column = "updated_at", .type = ENT_TIME},
+    {ENT_FIELD(qp_lango_session, channel_type, "channel_type", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING},
+    {ENT_FIELD(qp_lango_session, channel_id, "channel_id", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING},
+    {ENT_FIELD(qp_lango_session, model, "model", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+    {ENT_FIELD(qp_lango_session, metadata, "metadata", JSON), .flags = ENT_F_NULLABLE},
+    {ENT_FIELD(qp_lango_session, created_at, "created_at", TIME)},
+    {ENT_FIELD(qp_lango_session, updated_at, "updated_at", TIME)},
 };
 const ent_entity qp_lango_session_entity = {
     .name = "Session", .table = "sessions", .fields = qp_lango_session_fields, .field_count = 9,
     .key = {0}, .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_session)};
-ENT_SHAPE(qp_lango_session)
+ENT_SHAPE(qp_lango_session);
 
 static const ent_field qp_lango_message_fields[] = {
-    {ENT_AT_FIXED(qp_lango_message, id), .column = "id", .type = ENT_INT, .flags = ENT_F_OPT_NEW |
-     ENT_F_IMMUTABLE | ENT_F_AUTO},
-    {ENT_AT(qp_lango_message, role), .column = "role", .type = ENT_TEXT, .flags = ENT_F_STRING},
-    {ENT_AT(qp_lango_message, content), .column = "content", .type = ENT_TEXT},
-    {ENT_AT(qp_lango_message, timestamp), .column = "timestamp", .type = ENT_TIME},
-    {ENT_AT(qp_lango_message, tool_calls), .column = "tool_calls", .type = ENT_JSON, .flags =
-     ENT_F_NULLABLE},
-    {ENT_AT(qp_lango_message, author), .column = "author", .type = ENT_TEXT, .flags = ENT_F_NULLABLE
-     | ENT_F_STRING},
-    {ENT_AT(qp_lango_message, session_messages), .column = "session_messages", .type = ENT_INT,
+    {ENT_FIXED(qp_lango_message, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE |
+     ENT_F_AUTO},
+    {ENT_FIELD(qp_lango_message, role, "role", TEXT), .flags = ENT_F_STRING},
+    {ENT_FIELD(qp_lango_message, content, "content", TEXT)},
+    {ENT_FIELD(qp_lango_message, timestamp, "timestamp", TIME)},
+    {ENT_FIELD(qp_lango_message, tool_calls, "tool_calls", JSON), .flags = ENT_F_NULLABLE},
+    {ENT_FIELD(qp_lango_message, author, "author", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+    {ENT_FIELD(qp_lango_message, session_messages, "session_messages", INT),
      .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
 };
 const ent_entity qp_lango_message_entity = {
     .name = "Message", .table = "messages", .fields = qp_lango_message_fields, .field_count = 7,
     .key = {0}, .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_message)};
-ENT_SHAPE(qp_lango_message)
+ENT_SHAPE(qp_lango_message);
 
 static const ent_field qp_lango_observation_fields[] = {
-    {ENT_AT_FIXED(qp_lango_observation, id), .column = "id", .type = ENT_UUID, .flags =
-     ENT_F_IMMUTABLE},
-    {ENT_AT(qp_lango_observation, session_key), .column = "session_key", .type = ENT_TEXT, .flags =
-     ENT_F_STRING},
-    {ENT_AT(qp_lango_observation, content), .column = "content", .type = ENT_TEXT},
-    {ENT_AT(qp_lango_observation, token_count), .column = "token_count", .type = ENT_INT},
-    {ENT_AT(qp_lango_observation, source_start_index), .column = "source_start_index", .type =
-     ENT_INT},
-    {ENT_AT(qp_lango_observation, source_end_index), .column = "source_end_index", .type = ENT_INT},
-    {ENT_AT(qp_lango_observation, created_at), .column = "created_at", .type = ENT_TIME},
+    {ENT_FIXED(qp_lango_observation, id, "id", UUID), .flags = ENT_F_IMMUTABLE},
+    {ENT_FIELD(qp_lango_observation, session_key, "session_key", TEXT), .flags = ENT_F_STRING},
+    {ENT_FIELD(qp_lango_observation, content, "content", TEXT)},
+    {ENT_FIELD(qp_lango_observation, token_count, "token_count", INT)},
+    {ENT_FIELD(qp_lango_observation, source_start_index, "source_start_index", INT)},
+    {ENT_FIELD(qp_lango_observation, source_end_index, "source_end_index", INT)},
+    {ENT_FIELD(qp_lango_observation, created_at, "created_at", TIME)},
 };
 const ent_entity qp_lango_observation_entity = {
     .name = "Observation", .table = "observations", .fields = qp_lango_observation_fields,
     .field_count = 7, .key = {0}, .key_count = 1, .where_match = ENT_ABSENT,
     ENT_SIZES(qp_lango_observation)};
-ENT_SHAPE(qp_lango_observation)
+ENT_SHAPE(qp_lango_observation);
 
 static const ent_field qp_lango_reflection_fields[] = {
-    {ENT_AT_FIXED(qp_lango_reflection, id), .column = "id", .type = ENT_UUID, .flags =
-     ENT_F_IMMUTABLE},
-    {ENT_AT(qp_lango_reflection, session_key), .column = "session_key", .type = ENT_TEXT, .flags =
-     ENT_F_STRING},
-    {ENT_AT(qp_lango_reflection, content), .column = "content", .type = ENT_TEXT},
-    {ENT_AT(qp_lango_reflection, token_count), .column = "token_count", .type = ENT_INT},
-    {ENT_AT(qp_lango_reflection, generation), .column = "generation", .type = ENT_INT},
-    {ENT_AT(qp_lango_reflection, created_at), .column = "created_at", .type = ENT_TIME},
+    {ENT_FIXED(qp_lango_reflection, id, "id", UUID), .flags = ENT_F_IMMUTABLE},
+    {ENT_FIELD(qp_lango_reflection, session_key, "session_key", TEXT), .flags = ENT_F_STRING},
+    {ENT_FIELD(qp_lango_reflection, content, "content", TEXT)},
+    {ENT_FIELD(qp_lango_reflection, token_count, "token_count", INT)},
+    {ENT_FIELD(qp_lango_reflection, generation, "generation", INT)},
+    {ENT_FIELD(qp_lango_reflection, created_at, "created_at", TIME)},
 };
 const ent_entity qp_lango_reflection_entity = {
-    .name = "Reflection", .table = "reflections", .fields = qp_lango_reflection_fields, .field_count
-    = 6, .key = {0}, .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_reflection)};
-ENT_SHAPE(qp_lango_reflection)
+    .name = "Reflection", .table = "reflections", .fields = qp_lango_reflection_fields,
+    .field_count = 6, .key = {0}, .key_count = 1, .where_match = ENT_ABSENT,
+    ENT_SIZES(qp_lango_reflection)};
+ENT_SHAPE(qp_lango_reflection);
 
 static const ent_entity *const qp_lango_lango_entities[] = {&qp_lango_session_entity,
     &qp_lango_message_entity, &qp_lango_observation_entity, &qp_lango_reflection_entity};
 const ent_schema qp_lango_lango_schema = {.name = "lango", .entities = qp_lango_lango_entities,
     .entity_count = 4, .hash = "4b20d3634af9f9b2", .application_id = 0x00000000, .version = 1,
     .min_reader = 1, .min_writer = 1};
-
-#undef ENT_AT_FIXED
-#undef ENT_AT
-#undef ENT_SIZES
-#undef ENT_SHAPE

@@ -3,41 +3,35 @@
 #ifndef QP_LANGO_LANGO_ENT_H
 #define QP_LANGO_LANGO_ENT_H
 
-#include <ent/ent.h>
+#include <ent/gen.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#ifndef ENT_CALL
-#define ENT_CALL QUIPU_MUST_USE static inline quipu_status
-#endif
+ENT_BEGIN
 
 extern const ent_schema qp_lango_lango_schema;
 
 typedef struct qp_lango_session qp_lango_session;
-typedef struct qp_lango_session_where qp_lango_session_where;
-typedef struct qp_lango_session_query qp_lango_session_query;
-typedef struct qp_lango_session_list { const qp_lango_session *items; size_t n; bool loaded; }
-    qp_lango_session_list;
+    typedef struct qp_lango_session_where qp_lango_session_where;
+    typedef struct qp_lango_session_query qp_lango_session_query;
+typedef struct qp_lango_session_list { const qp_lango_session *items; size_t n; bool loaded;
+    } qp_lango_session_list;
 extern const ent_entity qp_lango_session_entity;
 typedef struct qp_lango_message qp_lango_message;
-typedef struct qp_lango_message_where qp_lango_message_where;
-typedef struct qp_lango_message_query qp_lango_message_query;
-typedef struct qp_lango_message_list { const qp_lango_message *items; size_t n; bool loaded; }
-    qp_lango_message_list;
+    typedef struct qp_lango_message_where qp_lango_message_where;
+    typedef struct qp_lango_message_query qp_lango_message_query;
+typedef struct qp_lango_message_list { const qp_lango_message *items; size_t n; bool loaded;
+    } qp_lango_message_list;
 extern const ent_entity qp_lango_message_entity;
 typedef struct qp_lango_observation qp_lango_observation;
-typedef struct qp_lango_observation_where qp_lango_observation_where;
-typedef struct qp_lango_observation_query qp_lango_observation_query;
+    typedef struct qp_lango_observation_where qp_lango_observation_where;
+    typedef struct qp_lango_observation_query qp_lango_observation_query;
 typedef struct qp_lango_observation_list { const qp_lango_observation *items; size_t n; bool loaded;
     } qp_lango_observation_list;
 extern const ent_entity qp_lango_observation_entity;
 typedef struct qp_lango_reflection qp_lango_reflection;
-typedef struct qp_lango_reflection_where qp_lango_reflection_where;
-typedef struct qp_lango_reflection_query qp_lango_reflection_query;
-typedef struct qp_lango_reflection_list { const qp_lango_reflection *items; size_t n; bool loaded; }
-    qp_lango_reflection_list;
+    typedef struct qp_lango_reflection_where qp_lango_reflection_where;
+    typedef struct qp_lango_reflection_query qp_lango_reflection_query;
+typedef struct qp_lango_reflection_list { const qp_lango_reflection *items; size_t n; bool loaded;
+    } qp_lango_reflection_list;
 extern const ent_entity qp_lango_reflection_entity;
 
 /* ---- Session: table sessions ---- */
@@ -68,8 +62,8 @@ typedef struct qp_lango_session_patch {
     ent_patch_time created_at, updated_at;
 } qp_lango_session_patch;
 struct qp_lango_session_where {
-    ent_where_int id; ent_where_text key, agent_id, channel_type, channel_id, model; ent_where_json
-    metadata; ent_where_time created_at, updated_at;
+    ent_where_int id; ent_where_text key, agent_id, channel_type, channel_id, model;
+    ent_where_json metadata; ent_where_time created_at, updated_at;
     const qp_lango_session_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -94,9 +88,9 @@ typedef struct qp_lango_session_on { int index; } qp_lango_session_on;
 ENT_CALL qp_lango_session_get(ent_db *db, quipu_arena *a, int64_t id_, const qp_lango_session **ret,
     quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_lango_session_entity,
     -1, keys, ret, err); }
-ENT_CALL qp_lango_session_create(ent_db *db, quipu_arena *a, const qp_lango_session_new *v, const
-    qp_lango_session **ret, quipu_error *err) { return ent_create(db, a, &qp_lango_session_entity,
-    v, ret, err); }
+ENT_CALL qp_lango_session_create(ent_db *db, quipu_arena *a, const qp_lango_session_new *v,
+    const qp_lango_session **ret, quipu_error *err) { return ent_create(db, a,
+    &qp_lango_session_entity, v, ret, err); }
 ENT_CALL qp_lango_session_create_many(ent_db *db, const qp_lango_session_new *v, size_t n,
     quipu_error *err) { return ent_create_many(db, &qp_lango_session_entity, v, n, err); }
 ENT_CALL qp_lango_session_upsert(ent_db *db, quipu_arena *a, const qp_lango_session_new *v,
@@ -105,17 +99,17 @@ ENT_CALL qp_lango_session_upsert(ent_db *db, quipu_arena *a, const qp_lango_sess
 ENT_CALL qp_lango_session_find(ent_db *db, quipu_arena *a, const qp_lango_session_query *q,
     qp_lango_session_list *ret, quipu_error *err) { return ent_find(db, a, &qp_lango_session_entity,
     q, ret, err); }
-ENT_CALL qp_lango_session_one(ent_db *db, quipu_arena *a, const qp_lango_session_query *q, const
-    qp_lango_session **ret, quipu_error *err) { return ent_one(db, a, &qp_lango_session_entity, q,
-    ret, err); }
+ENT_CALL qp_lango_session_one(ent_db *db, quipu_arena *a, const qp_lango_session_query *q,
+    const qp_lango_session **ret, quipu_error *err) { return ent_one(db, a,
+    &qp_lango_session_entity, q, ret, err); }
 ENT_CALL qp_lango_session_count(ent_db *db, const qp_lango_session_where *w, int64_t *ret,
     quipu_error *err) { return ent_count(db, &qp_lango_session_entity, w, ret, err); }
-ENT_CALL qp_lango_session_exists(ent_db *db, const qp_lango_session_where *w, bool *ret, quipu_error
-    *err) { return ent_exists(db, &qp_lango_session_entity, w, ret, err); }
+ENT_CALL qp_lango_session_exists(ent_db *db, const qp_lango_session_where *w, bool *ret,
+    quipu_error *err) { return ent_exists(db, &qp_lango_session_entity, w, ret, err); }
 ENT_CALL qp_lango_session_delete(ent_db *db, const qp_lango_session_where *w, int64_t *ret,
     quipu_error *err) { return ent_delete(db, &qp_lango_session_entity, w, ret, err); }
-ENT_CALL qp_lango_session_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return
-    ent_delete_all(db, &qp_lango_session_entity, ret, err); }
+ENT_CALL qp_lango_session_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
+    return ent_delete_all(db, &qp_lango_session_entity, ret, err); }
 ENT_CALL qp_lango_session_iter_begin(ent_db *db, const qp_lango_session_query *q,
     qp_lango_session_iter *ret, quipu_error *err) { return ent_iter_begin(db,
     &qp_lango_session_entity, q, &ret->it, err); }
@@ -123,12 +117,12 @@ static inline bool qp_lango_session_iter_next(qp_lango_session_iter *it, qp_lang
     return ent_iter_next(&it->it, ret); }
 static inline quipu_status qp_lango_session_iter_end(qp_lango_session_iter *it, quipu_error *err) {
     return ent_iter_end(&it->it, err); }
-ENT_CALL qp_lango_session_update(ent_db *db, const qp_lango_session_where *w, const
-    qp_lango_session_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
+ENT_CALL qp_lango_session_update(ent_db *db, const qp_lango_session_where *w,
+    const qp_lango_session_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
     &qp_lango_session_entity, w, p, ret, err); }
 ENT_CALL qp_lango_session_update_one(ent_db *db, quipu_arena *a, const qp_lango_session_where *w,
-    const qp_lango_session_patch *p, const qp_lango_session **ret, quipu_error *err) { return
-    ent_update_one(db, a, &qp_lango_session_entity, w, p, ret, err); }
+    const qp_lango_session_patch *p, const qp_lango_session **ret, quipu_error *err) {
+    return ent_update_one(db, a, &qp_lango_session_entity, w, p, ret, err); }
 
 /* ---- Message: table messages ---- */
 struct qp_lango_message {
@@ -156,8 +150,8 @@ typedef struct qp_lango_message_patch {
     ent_patch_text author; ent_patch_int session_messages;
 } qp_lango_message_patch;
 struct qp_lango_message_where {
-    ent_where_int id; ent_where_text role, content; ent_where_time timestamp; ent_where_json
-    tool_calls; ent_where_text author; ent_where_int session_messages;
+    ent_where_int id; ent_where_text role, content; ent_where_time timestamp;
+    ent_where_json tool_calls; ent_where_text author; ent_where_int session_messages;
     const qp_lango_message_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -180,9 +174,9 @@ typedef struct qp_lango_message_on { int index; } qp_lango_message_on;
 ENT_CALL qp_lango_message_get(ent_db *db, quipu_arena *a, int64_t id_, const qp_lango_message **ret,
     quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_lango_message_entity,
     -1, keys, ret, err); }
-ENT_CALL qp_lango_message_create(ent_db *db, quipu_arena *a, const qp_lango_message_new *v, const
-    qp_lango_message **ret, quipu_error *err) { return ent_create(db, a, &qp_lango_message_entity,
-    v, ret, err); }
+ENT_CALL qp_lango_message_create(ent_db *db, quipu_arena *a, const qp_lango_message_new *v,
+    const qp_lango_message **ret, quipu_error *err) { return ent_create(db, a,
+    &qp_lango_message_entity, v, ret, err); }
 ENT_CALL qp_lango_message_create_many(ent_db *db, const qp_lango_message_new *v, size_t n,
     quipu_error *err) { return ent_create_many(db, &qp_lango_message_entity, v, n, err); }
 ENT_CALL qp_lango_message_upsert(ent_db *db, quipu_arena *a, const qp_lango_message_new *v,
@@ -191,17 +185,17 @@ ENT_CALL qp_lango_message_upsert(ent_db *db, quipu_arena *a, const qp_lango_mess
 ENT_CALL qp_lango_message_find(ent_db *db, quipu_arena *a, const qp_lango_message_query *q,
     qp_lango_message_list *ret, quipu_error *err) { return ent_find(db, a, &qp_lango_message_entity,
     q, ret, err); }
-ENT_CALL qp_lango_message_one(ent_db *db, quipu_arena *a, const qp_lango_message_query *q, const
-    qp_lango_message **ret, quipu_error *err) { return ent_one(db, a, &qp_lango_message_entity, q,
-    ret, err); }
+ENT_CALL qp_lango_message_one(ent_db *db, quipu_arena *a, const qp_lango_message_query *q,
+    const qp_lango_message **ret, quipu_error *err) { return ent_one(db, a,
+    &qp_lango_message_entity, q, ret, err); }
 ENT_CALL qp_lango_message_count(ent_db *db, const qp_lango_message_where *w, int64_t *ret,
     quipu_error *err) { return ent_count(db, &qp_lango_message_entity, w, ret, err); }
-ENT_CALL qp_lango_message_exists(ent_db *db, const qp_lango_message_where *w, bool *ret, quipu_error
-    *err) { return ent_exists(db, &qp_lango_message_entity, w, ret, err); }
+ENT_CALL qp_lango_message_exists(ent_db *db, const qp_lango_message_where *w, bool *ret,
+    quipu_error *err) { return ent_exists(db, &qp_lango_message_entity, w, ret, err); }
 ENT_CALL qp_lango_message_delete(ent_db *db, const qp_lango_message_where *w, int64_t *ret,
     quipu_error *err) { return ent_delete(db, &qp_lango_message_entity, w, ret, err); }
-ENT_CALL qp_lango_message_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return
-    ent_delete_all(db, &qp_lango_message_entity, ret, err); }
+ENT_CALL qp_lango_message_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
+    return ent_delete_all(db, &qp_lango_message_entity, ret, err); }
 ENT_CALL qp_lango_message_iter_begin(ent_db *db, const qp_lango_message_query *q,
     qp_lango_message_iter *ret, quipu_error *err) { return ent_iter_begin(db,
     &qp_lango_message_entity, q, &ret->it, err); }
@@ -209,12 +203,12 @@ static inline bool qp_lango_message_iter_next(qp_lango_message_iter *it, qp_lang
     return ent_iter_next(&it->it, ret); }
 static inline quipu_status qp_lango_message_iter_end(qp_lango_message_iter *it, quipu_error *err) {
     return ent_iter_end(&it->it, err); }
-ENT_CALL qp_lango_message_update(ent_db *db, const qp_lango_message_where *w, const
-    qp_lango_message_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
+ENT_CALL qp_lango_message_update(ent_db *db, const qp_lango_message_where *w,
+    const qp_lango_message_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
     &qp_lango_message_entity, w, p, ret, err); }
 ENT_CALL qp_lango_message_update_one(ent_db *db, quipu_arena *a, const qp_lango_message_where *w,
-    const qp_lango_message_patch *p, const qp_lango_message **ret, quipu_error *err) { return
-    ent_update_one(db, a, &qp_lango_message_entity, w, p, ret, err); }
+    const qp_lango_message_patch *p, const qp_lango_message **ret, quipu_error *err) {
+    return ent_update_one(db, a, &qp_lango_message_entity, w, p, ret, err); }
 
 /* ---- Observation: table observations ---- */
 struct qp_lango_observation {
@@ -262,17 +256,17 @@ struct qp_lango_observation_query {
 typedef struct qp_lango_observation_iter { ent_iter it; } qp_lango_observation_iter;
 typedef struct qp_lango_observation_on { int index; } qp_lango_observation_on;
 #define QP_LANGO_OBSERVATION_ON_ID ((qp_lango_observation_on){-1})
-ENT_CALL qp_lango_observation_get(ent_db *db, quipu_arena *a, quipu_uuid id_, const
-    qp_lango_observation **ret, quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db,
-    a, &qp_lango_observation_entity, -1, keys, ret, err); }
+ENT_CALL qp_lango_observation_get(ent_db *db, quipu_arena *a, quipu_uuid id_,
+    const qp_lango_observation **ret, quipu_error *err) { const void *keys[] = {&id_};
+    return ent_get(db, a, &qp_lango_observation_entity, -1, keys, ret, err); }
 ENT_CALL qp_lango_observation_create(ent_db *db, quipu_arena *a, const qp_lango_observation_new *v,
     const qp_lango_observation **ret, quipu_error *err) { return ent_create(db, a,
     &qp_lango_observation_entity, v, ret, err); }
 ENT_CALL qp_lango_observation_create_many(ent_db *db, const qp_lango_observation_new *v, size_t n,
     quipu_error *err) { return ent_create_many(db, &qp_lango_observation_entity, v, n, err); }
 ENT_CALL qp_lango_observation_upsert(ent_db *db, quipu_arena *a, const qp_lango_observation_new *v,
-    qp_lango_observation_on on, const qp_lango_observation **ret, quipu_error *err) { return
-    ent_upsert(db, a, &qp_lango_observation_entity, v, on.index, ret, err); }
+    qp_lango_observation_on on, const qp_lango_observation **ret, quipu_error *err) {
+    return ent_upsert(db, a, &qp_lango_observation_entity, v, on.index, ret, err); }
 ENT_CALL qp_lango_observation_find(ent_db *db, quipu_arena *a, const qp_lango_observation_query *q,
     qp_lango_observation_list *ret, quipu_error *err) { return ent_find(db, a,
     &qp_lango_observation_entity, q, ret, err); }
@@ -285,22 +279,22 @@ ENT_CALL qp_lango_observation_exists(ent_db *db, const qp_lango_observation_wher
     quipu_error *err) { return ent_exists(db, &qp_lango_observation_entity, w, ret, err); }
 ENT_CALL qp_lango_observation_delete(ent_db *db, const qp_lango_observation_where *w, int64_t *ret,
     quipu_error *err) { return ent_delete(db, &qp_lango_observation_entity, w, ret, err); }
-ENT_CALL qp_lango_observation_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return
-    ent_delete_all(db, &qp_lango_observation_entity, ret, err); }
+ENT_CALL qp_lango_observation_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
+    return ent_delete_all(db, &qp_lango_observation_entity, ret, err); }
 ENT_CALL qp_lango_observation_iter_begin(ent_db *db, const qp_lango_observation_query *q,
     qp_lango_observation_iter *ret, quipu_error *err) { return ent_iter_begin(db,
     &qp_lango_observation_entity, q, &ret->it, err); }
 static inline bool qp_lango_observation_iter_next(qp_lango_observation_iter *it,
     qp_lango_observation *ret) { return ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_lango_observation_iter_end(qp_lango_observation_iter *it, quipu_error
-    *err) { return ent_iter_end(&it->it, err); }
-ENT_CALL qp_lango_observation_update(ent_db *db, const qp_lango_observation_where *w, const
-    qp_lango_observation_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
+static inline quipu_status qp_lango_observation_iter_end(qp_lango_observation_iter *it,
+    quipu_error *err) { return ent_iter_end(&it->it, err); }
+ENT_CALL qp_lango_observation_update(ent_db *db, const qp_lango_observation_where *w,
+    const qp_lango_observation_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
     &qp_lango_observation_entity, w, p, ret, err); }
-ENT_CALL qp_lango_observation_update_one(ent_db *db, quipu_arena *a, const
-    qp_lango_observation_where *w, const qp_lango_observation_patch *p, const qp_lango_observation
-    **ret, quipu_error *err) { return ent_update_one(db, a, &qp_lango_observation_entity, w, p, ret,
-    err); }
+ENT_CALL qp_lango_observation_update_one(ent_db *db, quipu_arena *a,
+    const qp_lango_observation_where *w, const qp_lango_observation_patch *p,
+    const qp_lango_observation **ret, quipu_error *err) { return ent_update_one(db, a,
+    &qp_lango_observation_entity, w, p, ret, err); }
 
 /* ---- Reflection: table reflections ---- */
 struct qp_lango_reflection {
@@ -320,8 +314,8 @@ typedef struct qp_lango_reflection_new {
     quipu_time created_at; /* required */
 } qp_lango_reflection_new;
 typedef struct qp_lango_reflection_patch {
-    ent_patch_text session_key, content; ent_patch_int token_count, generation; ent_patch_time
-    created_at;
+    ent_patch_text session_key, content; ent_patch_int token_count, generation;
+    ent_patch_time created_at;
 } qp_lango_reflection_patch;
 struct qp_lango_reflection_where {
     ent_where_uuid id; ent_where_text session_key, content; ent_where_int token_count, generation;
@@ -345,17 +339,17 @@ struct qp_lango_reflection_query {
 typedef struct qp_lango_reflection_iter { ent_iter it; } qp_lango_reflection_iter;
 typedef struct qp_lango_reflection_on { int index; } qp_lango_reflection_on;
 #define QP_LANGO_REFLECTION_ON_ID ((qp_lango_reflection_on){-1})
-ENT_CALL qp_lango_reflection_get(ent_db *db, quipu_arena *a, quipu_uuid id_, const
-    qp_lango_reflection **ret, quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db,
-    a, &qp_lango_reflection_entity, -1, keys, ret, err); }
+ENT_CALL qp_lango_reflection_get(ent_db *db, quipu_arena *a, quipu_uuid id_,
+    const qp_lango_reflection **ret, quipu_error *err) { const void *keys[] = {&id_};
+    return ent_get(db, a, &qp_lango_reflection_entity, -1, keys, ret, err); }
 ENT_CALL qp_lango_reflection_create(ent_db *db, quipu_arena *a, const qp_lango_reflection_new *v,
     const qp_lango_reflection **ret, quipu_error *err) { return ent_create(db, a,
     &qp_lango_reflection_entity, v, ret, err); }
 ENT_CALL qp_lango_reflection_create_many(ent_db *db, const qp_lango_reflection_new *v, size_t n,
     quipu_error *err) { return ent_create_many(db, &qp_lango_reflection_entity, v, n, err); }
 ENT_CALL qp_lango_reflection_upsert(ent_db *db, quipu_arena *a, const qp_lango_reflection_new *v,
-    qp_lango_reflection_on on, const qp_lango_reflection **ret, quipu_error *err) { return
-    ent_upsert(db, a, &qp_lango_reflection_entity, v, on.index, ret, err); }
+    qp_lango_reflection_on on, const qp_lango_reflection **ret, quipu_error *err) {
+    return ent_upsert(db, a, &qp_lango_reflection_entity, v, on.index, ret, err); }
 ENT_CALL qp_lango_reflection_find(ent_db *db, quipu_arena *a, const qp_lango_reflection_query *q,
     qp_lango_reflection_list *ret, quipu_error *err) { return ent_find(db, a,
     &qp_lango_reflection_entity, q, ret, err); }
@@ -368,24 +362,23 @@ ENT_CALL qp_lango_reflection_exists(ent_db *db, const qp_lango_reflection_where 
     quipu_error *err) { return ent_exists(db, &qp_lango_reflection_entity, w, ret, err); }
 ENT_CALL qp_lango_reflection_delete(ent_db *db, const qp_lango_reflection_where *w, int64_t *ret,
     quipu_error *err) { return ent_delete(db, &qp_lango_reflection_entity, w, ret, err); }
-ENT_CALL qp_lango_reflection_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return
-    ent_delete_all(db, &qp_lango_reflection_entity, ret, err); }
+ENT_CALL qp_lango_reflection_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
+    return ent_delete_all(db, &qp_lango_reflection_entity, ret, err); }
 ENT_CALL qp_lango_reflection_iter_begin(ent_db *db, const qp_lango_reflection_query *q,
     qp_lango_reflection_iter *ret, quipu_error *err) { return ent_iter_begin(db,
     &qp_lango_reflection_entity, q, &ret->it, err); }
-static inline bool qp_lango_reflection_iter_next(qp_lango_reflection_iter *it, qp_lango_reflection
-    *ret) { return ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_lango_reflection_iter_end(qp_lango_reflection_iter *it, quipu_error
-    *err) { return ent_iter_end(&it->it, err); }
-ENT_CALL qp_lango_reflection_update(ent_db *db, const qp_lango_reflection_where *w, const
-    qp_lango_reflection_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
+static inline bool qp_lango_reflection_iter_next(qp_lango_reflection_iter *it,
+    qp_lango_reflection *ret) { return ent_iter_next(&it->it, ret); }
+static inline quipu_status qp_lango_reflection_iter_end(qp_lango_reflection_iter *it,
+    quipu_error *err) { return ent_iter_end(&it->it, err); }
+ENT_CALL qp_lango_reflection_update(ent_db *db, const qp_lango_reflection_where *w,
+    const qp_lango_reflection_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
     &qp_lango_reflection_entity, w, p, ret, err); }
-ENT_CALL qp_lango_reflection_update_one(ent_db *db, quipu_arena *a, const qp_lango_reflection_where
-    *w, const qp_lango_reflection_patch *p, const qp_lango_reflection **ret, quipu_error *err) {
-    return ent_update_one(db, a, &qp_lango_reflection_entity, w, p, ret, err); }
+ENT_CALL qp_lango_reflection_update_one(ent_db *db, quipu_arena *a,
+    const qp_lango_reflection_where *w, const qp_lango_reflection_patch *p,
+    const qp_lango_reflection **ret, quipu_error *err) { return ent_update_one(db, a,
+    &qp_lango_reflection_entity, w, p, ret, err); }
 
-#ifdef __cplusplus
-}
-#endif
+ENT_END
 
 #endif

@@ -2,87 +2,49 @@
  * Do not edit: change the schema and run entgen again. */
 #include "quipu.h"
 
-#include <stddef.h>
-
-#define ENT_AT_FIXED(X, M) \
-    .name = #M, .row = offsetof(X, M), .create = offsetof(X##_new, M), \
-    .where = offsetof(X##_where, M), .patch = ENT_ABSENT
-#define ENT_AT(X, M) \
-    .name = #M, .row = offsetof(X, M), .create = offsetof(X##_new, M), \
-    .where = offsetof(X##_where, M), .patch = offsetof(X##_patch, M)
-#define ENT_SIZES(X) \
-    .row_size = sizeof(X), .create_size = sizeof(X##_new), \
-    .where_size = sizeof(X##_where), .where_groups = offsetof(X##_where, any_of), \
-    .query_where = offsetof(X##_query, where)
-#define ENT_SHAPE(X) \
-    _Static_assert(offsetof(X##_query, order) == offsetof(ent_query, order) && \
-                       offsetof(X##_query, where) >= sizeof(ent_query) && \
-                       sizeof(X##_where) - offsetof(X##_where, any_of) == \
-                           sizeof(ent_where_groups) && \
-                       sizeof(X##_order) == sizeof(ent_order) && \
-                       sizeof(X##_list) == sizeof(ent_list), \
-                   "the runtime could not read " #X);
-
 static const ent_field qp_session_fields[] = {
-    {ENT_AT_FIXED(qp_session, id), .column = "id", .type = ENT_INT, .flags = ENT_F_OPT_NEW |
-     ENT_F_IMMUTABLE | ENT_F_AUTO},
-    {ENT_AT(qp_session, key), .column = "key", .type = ENT_TEXT, .flags = ENT_F_NOTEMPTY |
+    {ENT_FIXED(qp_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
+    {ENT_FIELD(qp_session, key, "key", TEXT), .flags = ENT_F_NOTEMPTY | ENT_F_STRING},
+    {ENT_FIELD(qp_session, agent_id, "agent_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+    {ENT_FIELD(qp_session, channel_type, "channel_type", TEXT), .flags = ENT_F_NULLABLE |
      ENT_F_STRING},
-    {ENT_AT(qp_session, agent_id), .column = "agent_id", .type = ENT_TEXT, .flags = ENT_F_NULLABLE |
-     ENT_F_STRING},
-    {ENT_AT(qp_session, channel_type), .column = "channel_type", .type = ENT_TEXT, .flags =
-     ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_AT(qp_session, channel_id), .column = "channel_id", .type = ENT_TEXT, .flags =
-     ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_AT(qp_session, model), .column = "model", .type = ENT_TEXT, .flags = ENT_F_NULLABLE |
-     ENT_F_STRING},
-    {ENT_AT(qp_session, metadata), .column = "metadata", .type = ENT_JSON, .flags = ENT_F_NULLABLE},
-    {ENT_AT_FIXED(qp_session, created_at), .column = "created_at", .type = ENT_TIME, .flags =
-     ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
-    {ENT_AT(qp_session, updated_at), .column = "updated_at", .type = ENT_TIME, .flags =
-     ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_ON_UPDATE},
-    {ENT_AT(qp_session, uid), .column = "uid", .type = ENT_UUID, .flags = ENT_F_OPT_NEW |
-     ENT_F_RANDOM},
-    {ENT_AT_FIXED(qp_session, tenant), .column = "tenant", .type = ENT_TEXT, .flags = ENT_F_DEFAULT
-     | ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = ""},
-    {ENT_AT(qp_session, app_name), .column = "app_name", .type = ENT_TEXT, .flags = ENT_F_DEFAULT |
+    {ENT_FIELD(qp_session, channel_id, "channel_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+    {ENT_FIELD(qp_session, model, "model", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+    {ENT_FIELD(qp_session, metadata, "metadata", JSON), .flags = ENT_F_NULLABLE},
+    {ENT_FIXED(qp_session, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE},
+    {ENT_FIELD(qp_session, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_ON_UPDATE},
+    {ENT_FIELD(qp_session, uid, "uid", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM},
+    {ENT_FIXED(qp_session, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
      ENT_F_STRING, .default_text = ""},
-    {ENT_AT(qp_session, user_id), .column = "user_id", .type = ENT_TEXT, .flags = ENT_F_DEFAULT |
-     ENT_F_STRING, .default_text = ""},
-    {ENT_AT(qp_session, session_id), .column = "session_id", .type = ENT_TEXT, .flags =
-     ENT_F_DEFAULT | ENT_F_STRING, .default_text = ""},
-    {ENT_AT(qp_session, revision), .column = "revision", .type = ENT_INT, .flags = ENT_F_DEFAULT},
-    {ENT_AT(qp_session, first_seq), .column = "first_seq", .type = ENT_INT, .flags = ENT_F_OPT_NEW |
-     ENT_F_DEFAULT, .default_int = 1},
-    {ENT_AT(qp_session, next_seq), .column = "next_seq", .type = ENT_INT, .flags = ENT_F_OPT_NEW |
-     ENT_F_DEFAULT, .default_int = 1},
-    {ENT_AT(qp_session, message_count), .column = "message_count", .type = ENT_INT, .flags =
-     ENT_F_DEFAULT},
-    {ENT_AT(qp_session, token_count), .column = "token_count", .type = ENT_INT, .flags =
-     ENT_F_DEFAULT},
-    {ENT_AT(qp_session, token_rule), .column = "token_rule", .type = ENT_INT, .flags = ENT_F_OPT_NEW
-     | ENT_F_DEFAULT, .default_int = 1},
-    {ENT_AT(qp_session, indexed_seq), .column = "indexed_seq", .type = ENT_INT, .flags =
-     ENT_F_DEFAULT},
-    {ENT_AT(qp_session, expires_at), .column = "expires_at", .type = ENT_TIME, .flags =
-     ENT_F_NULLABLE | ENT_F_OPT_NEW},
-    {ENT_AT(qp_session, last_event_at), .column = "last_event_at", .type = ENT_TIME, .flags =
-     ENT_F_NULLABLE | ENT_F_OPT_NEW},
-    {ENT_AT(qp_session, fork_seq), .column = "fork_seq", .type = ENT_INT, .flags = ENT_F_NULLABLE |
+    {ENT_FIELD(qp_session, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = ""},
+    {ENT_FIELD(qp_session, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = ""},
+    {ENT_FIELD(qp_session, session_id, "session_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = ""},
+    {ENT_FIELD(qp_session, revision, "revision", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_session, first_seq, "first_seq", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_int = 1},
+    {ENT_FIELD(qp_session, next_seq, "next_seq", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_int = 1},
+    {ENT_FIELD(qp_session, message_count, "message_count", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_session, token_count, "token_count", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_session, token_rule, "token_rule", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_int = 1},
+    {ENT_FIELD(qp_session, indexed_seq, "indexed_seq", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_session, expires_at, "expires_at", TIME), .flags = ENT_F_NULLABLE |
      ENT_F_OPT_NEW},
-    {ENT_AT(qp_session, parent_id), .column = "fork_parent", .type = ENT_INT, .flags =
-     ENT_F_NULLABLE | ENT_F_OPT_NEW},
+    {ENT_FIELD(qp_session, last_event_at, "last_event_at", TIME), .flags = ENT_F_NULLABLE |
+     ENT_F_OPT_NEW},
+    {ENT_FIELD(qp_session, fork_seq, "fork_seq", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
+    {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
 };
 static const ent_edge qp_session_edges[] = {
-    {.name = "parent", .to = &qp_session_entity, .field = 24, .kind = ENT_TO_ONE, .on_delete =
-     ENT_RESTRICT, .row = offsetof(qp_session, parent), .query = offsetof(qp_session_query,
-     with_parent)},
-    {.name = "messages", .to = &qp_message_entity, .field = 12, .kind = ENT_TO_MANY, .on_delete =
-     ENT_CASCADE, .row = offsetof(qp_session, messages), .query = offsetof(qp_session_query,
-     with_messages)},
-    {.name = "forks", .to = &qp_session_entity, .field = 24, .kind = ENT_TO_MANY, .on_delete =
-     ENT_RESTRICT, .row = offsetof(qp_session, forks), .query = offsetof(qp_session_query,
-     with_forks)},
+    {ENT_EDGE(qp_session, parent, qp_session, 24, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, messages, qp_message, 12, TO_MANY, CASCADE)},
+    {ENT_EDGE(qp_session, forks, qp_session, 24, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .desc = 0, .unique = true},
@@ -93,118 +55,103 @@ const ent_entity qp_session_entity = {
     .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 25, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
     .index_count = 3, .where_match = ENT_ABSENT, ENT_SIZES(qp_session)};
-ENT_SHAPE(qp_session)
+ENT_SHAPE(qp_session);
 
 const char *const qp_message_role_labels[] = {"", "user", "assistant", "tool", "function", "model",
     "system", NULL};
 static const ent_field qp_message_fields[] = {
-    {ENT_AT(qp_message, role), .column = "role", .type = ENT_ENUM, .labels =
-     qp_message_role_labels},
-    {ENT_AT(qp_message, content), .column = "content", .type = ENT_TEXT},
-    {ENT_AT(qp_message, timestamp), .column = "timestamp", .type = ENT_TIME, .flags = ENT_F_OPT_NEW
-     | ENT_F_NOW},
-    {ENT_AT(qp_message, tool_calls), .column = "tool_calls", .type = ENT_JSON, .flags =
-     ENT_F_NULLABLE},
-    {ENT_AT(qp_message, author), .column = "author", .type = ENT_TEXT, .flags = ENT_F_DEFAULT |
-     ENT_F_STRING, .default_text = ""},
-    {ENT_AT_FIXED(qp_message, seq), .column = "seq", .type = ENT_INT, .flags = ENT_F_IMMUTABLE},
-    {ENT_AT_FIXED(qp_message, event_id), .column = "event_id", .type = ENT_BYTES, .flags =
-     ENT_F_IMMUTABLE | ENT_F_NOTEMPTY},
-    {ENT_AT(qp_message, invocation_id), .column = "invocation_id", .type = ENT_TEXT, .flags =
-     ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_AT(qp_message, branch), .column = "branch", .type = ENT_TEXT, .flags = ENT_F_NULLABLE |
+    {ENT_FIELD(qp_message, role, "role", ENUM), .labels = qp_message_role_labels},
+    {ENT_FIELD(qp_message, content, "content", TEXT)},
+    {ENT_FIELD(qp_message, timestamp, "timestamp", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW},
+    {ENT_FIELD(qp_message, tool_calls, "tool_calls", JSON), .flags = ENT_F_NULLABLE},
+    {ENT_FIELD(qp_message, author, "author", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = ""},
+    {ENT_FIXED(qp_message, seq, "seq", INT), .flags = ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_message, event_id, "event_id", BYTES), .flags = ENT_F_IMMUTABLE | ENT_F_NOTEMPTY},
+    {ENT_FIELD(qp_message, invocation_id, "invocation_id", TEXT), .flags = ENT_F_NULLABLE |
      ENT_F_STRING},
-    {ENT_AT(qp_message, tokens), .column = "tokens", .type = ENT_INT, .flags = ENT_F_DEFAULT},
-    {ENT_AT(qp_message, tokens_total), .column = "tokens_total", .type = ENT_INT, .flags =
-     ENT_F_DEFAULT},
-    {ENT_AT(qp_message, extra), .column = "extra", .type = ENT_JSON, .flags = ENT_F_NULLABLE},
-    {ENT_AT_FIXED(qp_message, session_id), .column = "session_messages", .type = ENT_INT, .flags =
-     ENT_F_IMMUTABLE},
+    {ENT_FIELD(qp_message, branch, "branch", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+    {ENT_FIELD(qp_message, tokens, "tokens", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_message, tokens_total, "tokens_total", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_message, extra, "extra", JSON), .flags = ENT_F_NULLABLE},
+    {ENT_FIXED(qp_message, session_id, "session_messages", INT), .flags = ENT_F_IMMUTABLE},
 };
 static const ent_edge qp_message_edges[] = {
-    {.name = "session", .to = &qp_session_entity, .field = 12, .kind = ENT_TO_ONE, .on_delete =
-     ENT_CASCADE, .row = offsetof(qp_message, session), .query = offsetof(qp_message_query,
-     with_session)},
+    {ENT_EDGE(qp_message, session, qp_session, 12, TO_ONE, CASCADE)},
 };
 static const ent_index qp_message_indexes[] = {
-    {.name = "message_session_messages_event_id", .fields = {12, 6}, .count = 2, .desc = 0, .unique
-     = true},
+    {.name = "message_session_messages_event_id", .fields = {12, 6}, .count = 2, .desc = 0,
+     .unique = true},
 };
 const ent_entity qp_message_entity = {
     .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 13, .key =
-    {12, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1, .indexes =
-    qp_message_indexes, .index_count = 1, .where_match = ENT_ABSENT, .flags = ENT_E_CLUSTER,
-    ENT_SIZES(qp_message)};
-ENT_SHAPE(qp_message)
+    {12, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
+    .indexes = qp_message_indexes, .index_count = 1, .where_match = ENT_ABSENT,
+    .flags = ENT_E_CLUSTER, ENT_SIZES(qp_message)};
+ENT_SHAPE(qp_message);
 
 const char *const qp_state_scope_labels[] = {"", "app", "user", "session", NULL};
 static const ent_field qp_state_fields[] = {
-    {ENT_AT_FIXED(qp_state, tenant), .column = "tenant", .type = ENT_TEXT, .flags = ENT_F_DEFAULT |
-     ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = ""},
-    {ENT_AT_FIXED(qp_state, scope), .column = "scope", .type = ENT_ENUM, .flags = ENT_F_IMMUTABLE,
+    {ENT_FIXED(qp_state, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = ""},
+    {ENT_FIXED(qp_state, scope, "scope", ENUM), .flags = ENT_F_IMMUTABLE,
      .labels = qp_state_scope_labels},
-    {ENT_AT_FIXED(qp_state, app_name), .column = "app_name", .type = ENT_TEXT, .flags =
-     ENT_F_DEFAULT | ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = ""},
-    {ENT_AT_FIXED(qp_state, user_id), .column = "user_id", .type = ENT_TEXT, .flags = ENT_F_DEFAULT
-     | ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = ""},
-    {ENT_AT_FIXED(qp_state, session_number), .column = "session_number", .type = ENT_INT, .flags =
-     ENT_F_DEFAULT | ENT_F_IMMUTABLE},
-    {ENT_AT_FIXED(qp_state, name), .column = "name", .type = ENT_TEXT, .flags = ENT_F_IMMUTABLE |
-     ENT_F_STRING},
-    {ENT_AT(qp_state, value), .column = "value", .type = ENT_JSON},
-    {ENT_AT(qp_state, updated_at), .column = "updated_at", .type = ENT_TIME, .flags = ENT_F_OPT_NEW
-     | ENT_F_NOW | ENT_F_ON_UPDATE},
+    {ENT_FIXED(qp_state, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = ""},
+    {ENT_FIXED(qp_state, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = ""},
+    {ENT_FIXED(qp_state, session_number, "session_number", INT), .flags = ENT_F_DEFAULT |
+     ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_state, name, "name", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING},
+    {ENT_FIELD(qp_state, value, "value", JSON)},
+    {ENT_FIELD(qp_state, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_ON_UPDATE},
 };
 const ent_entity qp_state_entity = {
     .name = "State", .table = "state", .fields = qp_state_fields, .field_count = 8, .key = {0, 1, 2,
     3, 4, 5}, .key_count = 6, .where_match = ENT_ABSENT, ENT_SIZES(qp_state)};
-ENT_SHAPE(qp_state)
+ENT_SHAPE(qp_state);
 
 static const ent_field qp_observation_fields[] = {
-    {ENT_AT_FIXED(qp_observation, id), .column = "id", .type = ENT_UUID, .flags = ENT_F_OPT_NEW |
-     ENT_F_RANDOM | ENT_F_IMMUTABLE},
-    {ENT_AT(qp_observation, session_key), .column = "session_key", .type = ENT_TEXT, .flags =
-     ENT_F_NOTEMPTY | ENT_F_STRING},
-    {ENT_AT(qp_observation, content), .column = "content", .type = ENT_TEXT, .flags =
-     ENT_F_NOTEMPTY},
-    {ENT_AT(qp_observation, token_count), .column = "token_count", .type = ENT_INT, .flags =
-     ENT_F_DEFAULT},
-    {ENT_AT(qp_observation, source_start_index), .column = "source_start_index", .type = ENT_INT,
+    {ENT_FIXED(qp_observation, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
+     ENT_F_IMMUTABLE},
+    {ENT_FIELD(qp_observation, session_key, "session_key", TEXT), .flags = ENT_F_NOTEMPTY |
+     ENT_F_STRING},
+    {ENT_FIELD(qp_observation, content, "content", TEXT), .flags = ENT_F_NOTEMPTY},
+    {ENT_FIELD(qp_observation, token_count, "token_count", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_observation, source_start_index, "source_start_index", INT),
      .flags = ENT_F_DEFAULT},
-    {ENT_AT(qp_observation, source_end_index), .column = "source_end_index", .type = ENT_INT, .flags
-     = ENT_F_DEFAULT},
-    {ENT_AT_FIXED(qp_observation, created_at), .column = "created_at", .type = ENT_TIME, .flags =
-     ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
-    {ENT_AT_FIXED(qp_observation, tenant), .column = "tenant", .type = ENT_TEXT, .flags =
-     ENT_F_DEFAULT | ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = ""},
-    {ENT_AT(qp_observation, number), .column = "number", .type = ENT_INT, .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_observation, source_end_index, "source_end_index", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIXED(qp_observation, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_observation, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = ""},
+    {ENT_FIELD(qp_observation, number, "number", INT), .flags = ENT_F_DEFAULT},
 };
 static const ent_index qp_observation_indexes[] = {
     {.name = "observation_session_key", .fields = {1}, .count = 1, .desc = 0, .unique = false},
     {.name = "observation_created_at", .fields = {6}, .count = 1, .desc = 0, .unique = false},
 };
 const ent_entity qp_observation_entity = {
-    .name = "Observation", .table = "observations", .fields = qp_observation_fields, .field_count =
-    9, .key = {0}, .key_count = 1, .indexes = qp_observation_indexes, .index_count = 2, .where_match
-    = ENT_ABSENT, ENT_SIZES(qp_observation)};
-ENT_SHAPE(qp_observation)
+    .name = "Observation", .table = "observations", .fields = qp_observation_fields,
+    .field_count = 9, .key = {0}, .key_count = 1, .indexes = qp_observation_indexes,
+    .index_count = 2, .where_match = ENT_ABSENT, ENT_SIZES(qp_observation)};
+ENT_SHAPE(qp_observation);
 
 static const ent_field qp_reflection_fields[] = {
-    {ENT_AT_FIXED(qp_reflection, id), .column = "id", .type = ENT_UUID, .flags = ENT_F_OPT_NEW |
-     ENT_F_RANDOM | ENT_F_IMMUTABLE},
-    {ENT_AT(qp_reflection, session_key), .column = "session_key", .type = ENT_TEXT, .flags =
-     ENT_F_NOTEMPTY | ENT_F_STRING},
-    {ENT_AT(qp_reflection, content), .column = "content", .type = ENT_TEXT, .flags =
-     ENT_F_NOTEMPTY},
-    {ENT_AT(qp_reflection, token_count), .column = "token_count", .type = ENT_INT, .flags =
-     ENT_F_DEFAULT},
-    {ENT_AT(qp_reflection, generation), .column = "generation", .type = ENT_INT, .flags =
-     ENT_F_OPT_NEW | ENT_F_DEFAULT, .default_int = 1},
-    {ENT_AT_FIXED(qp_reflection, created_at), .column = "created_at", .type = ENT_TIME, .flags =
-     ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
-    {ENT_AT_FIXED(qp_reflection, tenant), .column = "tenant", .type = ENT_TEXT, .flags =
-     ENT_F_DEFAULT | ENT_F_IMMUTABLE | ENT_F_STRING, .default_text = ""},
-    {ENT_AT(qp_reflection, number), .column = "number", .type = ENT_INT, .flags = ENT_F_DEFAULT},
+    {ENT_FIXED(qp_reflection, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
+     ENT_F_IMMUTABLE},
+    {ENT_FIELD(qp_reflection, session_key, "session_key", TEXT), .flags = ENT_F_NOTEMPTY |
+     ENT_F_STRING},
+    {ENT_FIELD(qp_reflection, content, "content", TEXT), .flags = ENT_F_NOTEMPTY},
+    {ENT_FIELD(qp_reflection, token_count, "token_count", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_reflection, generation, "generation", INT), .flags = ENT_F_OPT_NEW |
+     ENT_F_DEFAULT, .default_int = 1},
+    {ENT_FIXED(qp_reflection, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_reflection, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = ""},
+    {ENT_FIELD(qp_reflection, number, "number", INT), .flags = ENT_F_DEFAULT},
 };
 static const ent_index qp_reflection_indexes[] = {
     {.name = "reflection_session_key", .fields = {1}, .count = 1, .desc = 0, .unique = false},
@@ -212,17 +159,12 @@ static const ent_index qp_reflection_indexes[] = {
 };
 const ent_entity qp_reflection_entity = {
     .name = "Reflection", .table = "reflections", .fields = qp_reflection_fields, .field_count = 8,
-    .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 2, .where_match =
-    ENT_ABSENT, ENT_SIZES(qp_reflection)};
-ENT_SHAPE(qp_reflection)
+    .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 2,
+    .where_match = ENT_ABSENT, ENT_SIZES(qp_reflection)};
+ENT_SHAPE(qp_reflection);
 
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_observation_entity, &qp_reflection_entity};
-const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities, .entity_count =
-    5, .hash = "7868f9c6613cdb88", .application_id = 0x51495055, .version = 1, .min_reader = 1,
-    .min_writer = 1};
-
-#undef ENT_AT_FIXED
-#undef ENT_AT
-#undef ENT_SIZES
-#undef ENT_SHAPE
+const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
+    .entity_count = 5, .hash = "7868f9c6613cdb88", .application_id = 0x51495055, .version = 1,
+    .min_reader = 1, .min_writer = 1};

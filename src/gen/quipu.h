@@ -3,44 +3,34 @@
 #ifndef QP_QUIPU_ENT_H
 #define QP_QUIPU_ENT_H
 
-#include <ent/ent.h>
+#include <ent/gen.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#ifndef ENT_CALL
-#define ENT_CALL QUIPU_MUST_USE static inline quipu_status
-#endif
+ENT_BEGIN
 
 extern const ent_schema qp_quipu_schema;
 
-typedef struct qp_session qp_session;
-typedef struct qp_session_where qp_session_where;
-typedef struct qp_session_query qp_session_query;
+typedef struct qp_session qp_session; typedef struct qp_session_where qp_session_where;
+    typedef struct qp_session_query qp_session_query;
 typedef struct qp_session_list { const qp_session *items; size_t n; bool loaded; } qp_session_list;
 extern const ent_entity qp_session_entity;
-typedef struct qp_message qp_message;
-typedef struct qp_message_where qp_message_where;
-typedef struct qp_message_query qp_message_query;
+typedef struct qp_message qp_message; typedef struct qp_message_where qp_message_where;
+    typedef struct qp_message_query qp_message_query;
 typedef struct qp_message_list { const qp_message *items; size_t n; bool loaded; } qp_message_list;
 extern const ent_entity qp_message_entity;
-typedef struct qp_state qp_state;
-typedef struct qp_state_where qp_state_where;
-typedef struct qp_state_query qp_state_query;
+typedef struct qp_state qp_state; typedef struct qp_state_where qp_state_where;
+    typedef struct qp_state_query qp_state_query;
 typedef struct qp_state_list { const qp_state *items; size_t n; bool loaded; } qp_state_list;
 extern const ent_entity qp_state_entity;
 typedef struct qp_observation qp_observation;
-typedef struct qp_observation_where qp_observation_where;
-typedef struct qp_observation_query qp_observation_query;
-typedef struct qp_observation_list { const qp_observation *items; size_t n; bool loaded; }
-    qp_observation_list;
+    typedef struct qp_observation_where qp_observation_where;
+    typedef struct qp_observation_query qp_observation_query;
+typedef struct qp_observation_list { const qp_observation *items; size_t n; bool loaded;
+    } qp_observation_list;
 extern const ent_entity qp_observation_entity;
-typedef struct qp_reflection qp_reflection;
-typedef struct qp_reflection_where qp_reflection_where;
-typedef struct qp_reflection_query qp_reflection_query;
-typedef struct qp_reflection_list { const qp_reflection *items; size_t n; bool loaded; }
-    qp_reflection_list;
+typedef struct qp_reflection qp_reflection; typedef struct qp_reflection_where qp_reflection_where;
+    typedef struct qp_reflection_query qp_reflection_query;
+typedef struct qp_reflection_list { const qp_reflection *items; size_t n; bool loaded;
+    } qp_reflection_list;
 extern const ent_entity qp_reflection_entity;
 
 /* ---- Session: table sessions ---- */
@@ -118,11 +108,11 @@ typedef struct qp_session_patch {
     indexed_seq; ent_patch_time expires_at, last_event_at; ent_patch_int fork_seq, parent_id;
 } qp_session_patch;
 struct qp_session_where {
-    ent_where_int id; ent_where_text key, agent_id, channel_type, channel_id, model; ent_where_json
-    metadata; ent_where_time created_at, updated_at; ent_where_uuid uid; ent_where_text tenant,
-    app_name, user_id, session_id; ent_where_int revision, first_seq, next_seq, message_count,
-    token_count, token_rule, indexed_seq; ent_where_time expires_at, last_event_at; ent_where_int
-    fork_seq, parent_id;
+    ent_where_int id; ent_where_text key, agent_id, channel_type, channel_id, model;
+    ent_where_json metadata; ent_where_time created_at, updated_at; ent_where_uuid uid;
+    ent_where_text tenant, app_name, user_id, session_id; ent_where_int revision, first_seq,
+    next_seq, message_count, token_count, token_rule, indexed_seq; ent_where_time expires_at,
+    last_event_at; ent_where_int fork_seq, parent_id;
     const qp_session_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -163,71 +153,52 @@ struct qp_session_query {
 typedef struct qp_session_iter { ent_iter it; } qp_session_iter;
 typedef struct qp_session_on { int index; } qp_session_on;
 #define QP_SESSION_ON_ID ((qp_session_on){-1})
-ENT_CALL qp_session_get(ent_db *db, quipu_arena *a, int64_t id_, const qp_session **ret, quipu_error
-    *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_session_entity, -1, keys, ret,
-    err); }
+ENT_CALL qp_session_get(ent_db *db, quipu_arena *a, int64_t id_, const qp_session **ret,
+    quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_session_entity, -1,
+    keys, ret, err); }
 #define QP_SESSION_ON_TENANT_KEY ((qp_session_on){0})
 ENT_CALL qp_session_by_tenant_key(ent_db *db, quipu_arena *a, quipu_str tenant_, quipu_str key_,
-    const qp_session **ret, quipu_error *err) { const void *keys[] = {&tenant_, &key_}; return
-    ent_get(db, a, &qp_session_entity, 0, keys, ret, err); }
-ENT_CALL qp_session_create(ent_db *db, quipu_arena *a, const qp_session_new *v, const qp_session
-    **ret, quipu_error *err) { return ent_create(db, a, &qp_session_entity, v, ret, err); }
+    const qp_session **ret, quipu_error *err) { const void *keys[] = {&tenant_, &key_};
+    return ent_get(db, a, &qp_session_entity, 0, keys, ret, err); }
+ENT_CALL qp_session_create(ent_db *db, quipu_arena *a, const qp_session_new *v,
+    const qp_session **ret, quipu_error *err) { return ent_create(db, a, &qp_session_entity, v, ret,
+    err); }
 ENT_CALL qp_session_create_many(ent_db *db, const qp_session_new *v, size_t n, quipu_error *err) {
     return ent_create_many(db, &qp_session_entity, v, n, err); }
 ENT_CALL qp_session_upsert(ent_db *db, quipu_arena *a, const qp_session_new *v, qp_session_on on,
     const qp_session **ret, quipu_error *err) { return ent_upsert(db, a, &qp_session_entity, v,
     on.index, ret, err); }
-ENT_CALL qp_session_find(ent_db *db, quipu_arena *a, const qp_session_query *q, qp_session_list
-    *ret, quipu_error *err) { return ent_find(db, a, &qp_session_entity, q, ret, err); }
-ENT_CALL qp_session_one(ent_db *db, quipu_arena *a, const qp_session_query *q, const qp_session
-    **ret, quipu_error *err) { return ent_one(db, a, &qp_session_entity, q, ret, err); }
+ENT_CALL qp_session_find(ent_db *db, quipu_arena *a, const qp_session_query *q,
+    qp_session_list *ret, quipu_error *err) { return ent_find(db, a, &qp_session_entity, q, ret,
+    err); }
+ENT_CALL qp_session_one(ent_db *db, quipu_arena *a, const qp_session_query *q,
+    const qp_session **ret, quipu_error *err) { return ent_one(db, a, &qp_session_entity, q, ret,
+    err); }
 ENT_CALL qp_session_count(ent_db *db, const qp_session_where *w, int64_t *ret, quipu_error *err) {
     return ent_count(db, &qp_session_entity, w, ret, err); }
 ENT_CALL qp_session_exists(ent_db *db, const qp_session_where *w, bool *ret, quipu_error *err) {
     return ent_exists(db, &qp_session_entity, w, ret, err); }
 ENT_CALL qp_session_delete(ent_db *db, const qp_session_where *w, int64_t *ret, quipu_error *err) {
     return ent_delete(db, &qp_session_entity, w, ret, err); }
-ENT_CALL qp_session_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return
-    ent_delete_all(db, &qp_session_entity, ret, err); }
+ENT_CALL qp_session_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
+    return ent_delete_all(db, &qp_session_entity, ret, err); }
 ENT_CALL qp_session_iter_begin(ent_db *db, const qp_session_query *q, qp_session_iter *ret,
     quipu_error *err) { return ent_iter_begin(db, &qp_session_entity, q, &ret->it, err); }
-static inline bool qp_session_iter_next(qp_session_iter *it, qp_session *ret) { return
-    ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_session_iter_end(qp_session_iter *it, quipu_error *err) { return
-    ent_iter_end(&it->it, err); }
-ENT_CALL qp_session_update(ent_db *db, const qp_session_where *w, const qp_session_patch *p, int64_t
-    *ret, quipu_error *err) { return ent_update(db, &qp_session_entity, w, p, ret, err); }
-ENT_CALL qp_session_update_one(ent_db *db, quipu_arena *a, const qp_session_where *w, const
-    qp_session_patch *p, const qp_session **ret, quipu_error *err) { return ent_update_one(db, a,
-    &qp_session_entity, w, p, ret, err); }
+static inline bool qp_session_iter_next(qp_session_iter *it, qp_session *ret) {
+    return ent_iter_next(&it->it, ret); }
+static inline quipu_status qp_session_iter_end(qp_session_iter *it, quipu_error *err) {
+    return ent_iter_end(&it->it, err); }
+ENT_CALL qp_session_update(ent_db *db, const qp_session_where *w, const qp_session_patch *p,
+    int64_t *ret, quipu_error *err) { return ent_update(db, &qp_session_entity, w, p, ret, err); }
+ENT_CALL qp_session_update_one(ent_db *db, quipu_arena *a, const qp_session_where *w,
+    const qp_session_patch *p, const qp_session **ret, quipu_error *err) { return ent_update_one(db,
+    a, &qp_session_entity, w, p, ret, err); }
 
 /* ---- Message: table messages ---- */
 typedef enum qp_message_role { QP_MESSAGE_ROLE_USER = 1, QP_MESSAGE_ROLE_ASSISTANT,
-    QP_MESSAGE_ROLE_TOOL, QP_MESSAGE_ROLE_FUNCTION, QP_MESSAGE_ROLE_MODEL, QP_MESSAGE_ROLE_SYSTEM }
-    qp_message_role;
-extern const char *const qp_message_role_labels[];
-typedef struct qp_message_role_where { ent_wants_enum op; uint32_t n; qp_message_role v; const
-    qp_message_role *list; } qp_message_role_where;
-typedef struct qp_message_role_patch { ent_wants_enum op; qp_message_role v; }
-    qp_message_role_patch;
-#ifndef __cplusplus
-static inline qp_message_role_where qp_message_role_is(qp_message_role v) { return
-    (qp_message_role_where){(ent_wants_enum)ENT_OP_EQ, 0, v, NULL}; }
-static inline qp_message_role_where qp_message_role_is_not(qp_message_role v) { return
-    (qp_message_role_where){(ent_wants_enum)ENT_OP_NE, 0, v, NULL}; }
-static inline qp_message_role_where qp_message_role_in(const qp_message_role *list, size_t n) {
-    return (qp_message_role_where){(ent_wants_enum)ENT_OP_IN, (uint32_t)n, (qp_message_role)0,
-    list}; }
-static inline qp_message_role_where qp_message_role_not_in(const qp_message_role *list, size_t n) {
-    return (qp_message_role_where){(ent_wants_enum)ENT_OP_NOT_IN, (uint32_t)n, (qp_message_role)0,
-    list}; }
-static inline qp_message_role_patch qp_message_role_set(qp_message_role v) { return
-    (qp_message_role_patch){(ent_wants_enum)ENT_OP_SET, v}; }
-#endif
-static inline const char *qp_message_role_text(qp_message_role v) { return
-    ent_enum_text(qp_message_role_labels, (int)v); }
-static inline qp_message_role qp_message_role_parse(quipu_str text) { return
-    (qp_message_role)ent_enum_parse(qp_message_role_labels, text); }
+    QP_MESSAGE_ROLE_TOOL, QP_MESSAGE_ROLE_FUNCTION, QP_MESSAGE_ROLE_MODEL,
+    QP_MESSAGE_ROLE_SYSTEM } qp_message_role;
+ENT_ENUM(qp_message_role)
 /* One message or event. `seq` is its only order: from 1, without gaps, per session. */
 struct qp_message {
     qp_message_role role;
@@ -238,7 +209,7 @@ struct qp_message {
     quipu_str author;
     int64_t seq;
     /* The idempotency key: tag 1 and 16 bytes for a canonical UUID, tag 0 and the text for any
-       other. */
+     other. */
     quipu_bytes event_id;
     quipu_str invocation_id;
     quipu_str branch;
@@ -266,15 +237,15 @@ typedef struct qp_message_new {
     int64_t session_id; /* required */
 } qp_message_new;
 typedef struct qp_message_patch {
-    qp_message_role_patch role; ent_patch_text content; ent_patch_time timestamp; ent_patch_json
-    tool_calls; ent_patch_text author, invocation_id, branch; ent_patch_int tokens, tokens_total;
-    ent_patch_json extra;
+    qp_message_role_patch role; ent_patch_text content; ent_patch_time timestamp;
+    ent_patch_json tool_calls; ent_patch_text author, invocation_id, branch; ent_patch_int tokens,
+    tokens_total; ent_patch_json extra;
 } qp_message_patch;
 struct qp_message_where {
-    qp_message_role_where role; ent_where_text content; ent_where_time timestamp; ent_where_json
-    tool_calls; ent_where_text author; ent_where_int seq; ent_where_bytes event_id; ent_where_text
-    invocation_id, branch; ent_where_int tokens, tokens_total; ent_where_json extra; ent_where_int
-    session_id;
+    qp_message_role_where role; ent_where_text content; ent_where_time timestamp;
+    ent_where_json tool_calls; ent_where_text author; ent_where_int seq; ent_where_bytes event_id;
+    ent_where_text invocation_id, branch; ent_where_int tokens, tokens_total; ent_where_json extra;
+    ent_where_int session_id;
     const qp_message_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -299,68 +270,51 @@ struct qp_message_query {
 typedef struct qp_message_iter { ent_iter it; } qp_message_iter;
 typedef struct qp_message_on { int index; } qp_message_on;
 #define QP_MESSAGE_ON_KEY ((qp_message_on){-1})
-ENT_CALL qp_message_get(ent_db *db, quipu_arena *a, int64_t session_id_, int64_t seq_, const
-    qp_message **ret, quipu_error *err) { const void *keys[] = {&session_id_, &seq_}; return
-    ent_get(db, a, &qp_message_entity, -1, keys, ret, err); }
+ENT_CALL qp_message_get(ent_db *db, quipu_arena *a, int64_t session_id_, int64_t seq_,
+    const qp_message **ret, quipu_error *err) { const void *keys[] = {&session_id_, &seq_};
+    return ent_get(db, a, &qp_message_entity, -1, keys, ret, err); }
 #define QP_MESSAGE_ON_SESSION_ID_EVENT_ID ((qp_message_on){0})
 ENT_CALL qp_message_by_session_id_event_id(ent_db *db, quipu_arena *a, int64_t session_id_,
     quipu_bytes event_id_, const qp_message **ret, quipu_error *err) { const void *keys[] =
     {&session_id_, &event_id_}; return ent_get(db, a, &qp_message_entity, 0, keys, ret, err); }
-ENT_CALL qp_message_create(ent_db *db, quipu_arena *a, const qp_message_new *v, const qp_message
-    **ret, quipu_error *err) { return ent_create(db, a, &qp_message_entity, v, ret, err); }
+ENT_CALL qp_message_create(ent_db *db, quipu_arena *a, const qp_message_new *v,
+    const qp_message **ret, quipu_error *err) { return ent_create(db, a, &qp_message_entity, v, ret,
+    err); }
 ENT_CALL qp_message_create_many(ent_db *db, const qp_message_new *v, size_t n, quipu_error *err) {
     return ent_create_many(db, &qp_message_entity, v, n, err); }
 ENT_CALL qp_message_upsert(ent_db *db, quipu_arena *a, const qp_message_new *v, qp_message_on on,
     const qp_message **ret, quipu_error *err) { return ent_upsert(db, a, &qp_message_entity, v,
     on.index, ret, err); }
-ENT_CALL qp_message_find(ent_db *db, quipu_arena *a, const qp_message_query *q, qp_message_list
-    *ret, quipu_error *err) { return ent_find(db, a, &qp_message_entity, q, ret, err); }
-ENT_CALL qp_message_one(ent_db *db, quipu_arena *a, const qp_message_query *q, const qp_message
-    **ret, quipu_error *err) { return ent_one(db, a, &qp_message_entity, q, ret, err); }
+ENT_CALL qp_message_find(ent_db *db, quipu_arena *a, const qp_message_query *q,
+    qp_message_list *ret, quipu_error *err) { return ent_find(db, a, &qp_message_entity, q, ret,
+    err); }
+ENT_CALL qp_message_one(ent_db *db, quipu_arena *a, const qp_message_query *q,
+    const qp_message **ret, quipu_error *err) { return ent_one(db, a, &qp_message_entity, q, ret,
+    err); }
 ENT_CALL qp_message_count(ent_db *db, const qp_message_where *w, int64_t *ret, quipu_error *err) {
     return ent_count(db, &qp_message_entity, w, ret, err); }
 ENT_CALL qp_message_exists(ent_db *db, const qp_message_where *w, bool *ret, quipu_error *err) {
     return ent_exists(db, &qp_message_entity, w, ret, err); }
 ENT_CALL qp_message_delete(ent_db *db, const qp_message_where *w, int64_t *ret, quipu_error *err) {
     return ent_delete(db, &qp_message_entity, w, ret, err); }
-ENT_CALL qp_message_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return
-    ent_delete_all(db, &qp_message_entity, ret, err); }
+ENT_CALL qp_message_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
+    return ent_delete_all(db, &qp_message_entity, ret, err); }
 ENT_CALL qp_message_iter_begin(ent_db *db, const qp_message_query *q, qp_message_iter *ret,
     quipu_error *err) { return ent_iter_begin(db, &qp_message_entity, q, &ret->it, err); }
-static inline bool qp_message_iter_next(qp_message_iter *it, qp_message *ret) { return
-    ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_message_iter_end(qp_message_iter *it, quipu_error *err) { return
-    ent_iter_end(&it->it, err); }
-ENT_CALL qp_message_update(ent_db *db, const qp_message_where *w, const qp_message_patch *p, int64_t
-    *ret, quipu_error *err) { return ent_update(db, &qp_message_entity, w, p, ret, err); }
-ENT_CALL qp_message_update_one(ent_db *db, quipu_arena *a, const qp_message_where *w, const
-    qp_message_patch *p, const qp_message **ret, quipu_error *err) { return ent_update_one(db, a,
-    &qp_message_entity, w, p, ret, err); }
+static inline bool qp_message_iter_next(qp_message_iter *it, qp_message *ret) {
+    return ent_iter_next(&it->it, ret); }
+static inline quipu_status qp_message_iter_end(qp_message_iter *it, quipu_error *err) {
+    return ent_iter_end(&it->it, err); }
+ENT_CALL qp_message_update(ent_db *db, const qp_message_where *w, const qp_message_patch *p,
+    int64_t *ret, quipu_error *err) { return ent_update(db, &qp_message_entity, w, p, ret, err); }
+ENT_CALL qp_message_update_one(ent_db *db, quipu_arena *a, const qp_message_where *w,
+    const qp_message_patch *p, const qp_message **ret, quipu_error *err) { return ent_update_one(db,
+    a, &qp_message_entity, w, p, ret, err); }
 
 /* ---- State: table state ---- */
-typedef enum qp_state_scope { QP_STATE_SCOPE_APP = 1, QP_STATE_SCOPE_USER, QP_STATE_SCOPE_SESSION }
-    qp_state_scope;
-extern const char *const qp_state_scope_labels[];
-typedef struct qp_state_scope_where { ent_wants_enum op; uint32_t n; qp_state_scope v; const
-    qp_state_scope *list; } qp_state_scope_where;
-typedef struct qp_state_scope_patch { ent_wants_enum op; qp_state_scope v; } qp_state_scope_patch;
-#ifndef __cplusplus
-static inline qp_state_scope_where qp_state_scope_is(qp_state_scope v) { return
-    (qp_state_scope_where){(ent_wants_enum)ENT_OP_EQ, 0, v, NULL}; }
-static inline qp_state_scope_where qp_state_scope_is_not(qp_state_scope v) { return
-    (qp_state_scope_where){(ent_wants_enum)ENT_OP_NE, 0, v, NULL}; }
-static inline qp_state_scope_where qp_state_scope_in(const qp_state_scope *list, size_t n) { return
-    (qp_state_scope_where){(ent_wants_enum)ENT_OP_IN, (uint32_t)n, (qp_state_scope)0, list}; }
-static inline qp_state_scope_where qp_state_scope_not_in(const qp_state_scope *list, size_t n) {
-    return (qp_state_scope_where){(ent_wants_enum)ENT_OP_NOT_IN, (uint32_t)n, (qp_state_scope)0,
-    list}; }
-static inline qp_state_scope_patch qp_state_scope_set(qp_state_scope v) { return
-    (qp_state_scope_patch){(ent_wants_enum)ENT_OP_SET, v}; }
-#endif
-static inline const char *qp_state_scope_text(qp_state_scope v) { return
-    ent_enum_text(qp_state_scope_labels, (int)v); }
-static inline qp_state_scope qp_state_scope_parse(quipu_str text) { return
-    (qp_state_scope)ent_enum_parse(qp_state_scope_labels, text); }
+typedef enum qp_state_scope { QP_STATE_SCOPE_APP = 1, QP_STATE_SCOPE_USER,
+    QP_STATE_SCOPE_SESSION } qp_state_scope;
+ENT_ENUM(qp_state_scope)
 /* One key of the state of an app, a user or a session. A delta changes its keys, never a blob. */
 struct qp_state {
     quipu_str tenant;
@@ -388,8 +342,8 @@ typedef struct qp_state_patch {
 } qp_state_patch;
 struct qp_state_where {
     ent_where_text tenant; qp_state_scope_where scope; ent_where_text app_name, user_id;
-    ent_where_int session_number; ent_where_text name; ent_where_json value; ent_where_time
-    updated_at;
+    ent_where_int session_number; ent_where_text name; ent_where_json value;
+    ent_where_time updated_at;
     const qp_state_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -411,39 +365,39 @@ typedef struct qp_state_iter { ent_iter it; } qp_state_iter;
 typedef struct qp_state_on { int index; } qp_state_on;
 #define QP_STATE_ON_KEY ((qp_state_on){-1})
 ENT_CALL qp_state_get(ent_db *db, quipu_arena *a, quipu_str tenant_, qp_state_scope scope_,
-    quipu_str app_name_, quipu_str user_id_, int64_t session_number_, quipu_str name_, const
-    qp_state **ret, quipu_error *err) { const void *keys[] = {&tenant_, &scope_, &app_name_,
+    quipu_str app_name_, quipu_str user_id_, int64_t session_number_, quipu_str name_,
+    const qp_state **ret, quipu_error *err) { const void *keys[] = {&tenant_, &scope_, &app_name_,
     &user_id_, &session_number_, &name_}; return ent_get(db, a, &qp_state_entity, -1, keys, ret,
     err); }
 ENT_CALL qp_state_create(ent_db *db, quipu_arena *a, const qp_state_new *v, const qp_state **ret,
     quipu_error *err) { return ent_create(db, a, &qp_state_entity, v, ret, err); }
 ENT_CALL qp_state_create_many(ent_db *db, const qp_state_new *v, size_t n, quipu_error *err) {
     return ent_create_many(db, &qp_state_entity, v, n, err); }
-ENT_CALL qp_state_upsert(ent_db *db, quipu_arena *a, const qp_state_new *v, qp_state_on on, const
-    qp_state **ret, quipu_error *err) { return ent_upsert(db, a, &qp_state_entity, v, on.index, ret,
-    err); }
+ENT_CALL qp_state_upsert(ent_db *db, quipu_arena *a, const qp_state_new *v, qp_state_on on,
+    const qp_state **ret, quipu_error *err) { return ent_upsert(db, a, &qp_state_entity, v,
+    on.index, ret, err); }
 ENT_CALL qp_state_find(ent_db *db, quipu_arena *a, const qp_state_query *q, qp_state_list *ret,
     quipu_error *err) { return ent_find(db, a, &qp_state_entity, q, ret, err); }
 ENT_CALL qp_state_one(ent_db *db, quipu_arena *a, const qp_state_query *q, const qp_state **ret,
     quipu_error *err) { return ent_one(db, a, &qp_state_entity, q, ret, err); }
 ENT_CALL qp_state_count(ent_db *db, const qp_state_where *w, int64_t *ret, quipu_error *err) {
     return ent_count(db, &qp_state_entity, w, ret, err); }
-ENT_CALL qp_state_exists(ent_db *db, const qp_state_where *w, bool *ret, quipu_error *err) { return
-    ent_exists(db, &qp_state_entity, w, ret, err); }
+ENT_CALL qp_state_exists(ent_db *db, const qp_state_where *w, bool *ret, quipu_error *err) {
+    return ent_exists(db, &qp_state_entity, w, ret, err); }
 ENT_CALL qp_state_delete(ent_db *db, const qp_state_where *w, int64_t *ret, quipu_error *err) {
     return ent_delete(db, &qp_state_entity, w, ret, err); }
 ENT_CALL qp_state_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
     &qp_state_entity, ret, err); }
-ENT_CALL qp_state_iter_begin(ent_db *db, const qp_state_query *q, qp_state_iter *ret, quipu_error
-    *err) { return ent_iter_begin(db, &qp_state_entity, q, &ret->it, err); }
-static inline bool qp_state_iter_next(qp_state_iter *it, qp_state *ret) { return
-    ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_state_iter_end(qp_state_iter *it, quipu_error *err) { return
-    ent_iter_end(&it->it, err); }
+ENT_CALL qp_state_iter_begin(ent_db *db, const qp_state_query *q, qp_state_iter *ret,
+    quipu_error *err) { return ent_iter_begin(db, &qp_state_entity, q, &ret->it, err); }
+static inline bool qp_state_iter_next(qp_state_iter *it, qp_state *ret) {
+    return ent_iter_next(&it->it, ret); }
+static inline quipu_status qp_state_iter_end(qp_state_iter *it, quipu_error *err) {
+    return ent_iter_end(&it->it, err); }
 ENT_CALL qp_state_update(ent_db *db, const qp_state_where *w, const qp_state_patch *p, int64_t *ret,
     quipu_error *err) { return ent_update(db, &qp_state_entity, w, p, ret, err); }
-ENT_CALL qp_state_update_one(ent_db *db, quipu_arena *a, const qp_state_where *w, const
-    qp_state_patch *p, const qp_state **ret, quipu_error *err) { return ent_update_one(db, a,
+ENT_CALL qp_state_update_one(ent_db *db, quipu_arena *a, const qp_state_where *w,
+    const qp_state_patch *p, const qp_state **ret, quipu_error *err) { return ent_update_one(db, a,
     &qp_state_entity, w, p, ret, err); }
 
 /* ---- Observation: table observations ---- */
@@ -504,40 +458,41 @@ typedef struct qp_observation_on { int index; } qp_observation_on;
 ENT_CALL qp_observation_get(ent_db *db, quipu_arena *a, quipu_uuid id_, const qp_observation **ret,
     quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_observation_entity,
     -1, keys, ret, err); }
-ENT_CALL qp_observation_create(ent_db *db, quipu_arena *a, const qp_observation_new *v, const
-    qp_observation **ret, quipu_error *err) { return ent_create(db, a, &qp_observation_entity, v,
-    ret, err); }
-ENT_CALL qp_observation_create_many(ent_db *db, const qp_observation_new *v, size_t n, quipu_error
-    *err) { return ent_create_many(db, &qp_observation_entity, v, n, err); }
+ENT_CALL qp_observation_create(ent_db *db, quipu_arena *a, const qp_observation_new *v,
+    const qp_observation **ret, quipu_error *err) { return ent_create(db, a, &qp_observation_entity,
+    v, ret, err); }
+ENT_CALL qp_observation_create_many(ent_db *db, const qp_observation_new *v, size_t n,
+    quipu_error *err) { return ent_create_many(db, &qp_observation_entity, v, n, err); }
 ENT_CALL qp_observation_upsert(ent_db *db, quipu_arena *a, const qp_observation_new *v,
     qp_observation_on on, const qp_observation **ret, quipu_error *err) { return ent_upsert(db, a,
     &qp_observation_entity, v, on.index, ret, err); }
 ENT_CALL qp_observation_find(ent_db *db, quipu_arena *a, const qp_observation_query *q,
     qp_observation_list *ret, quipu_error *err) { return ent_find(db, a, &qp_observation_entity, q,
     ret, err); }
-ENT_CALL qp_observation_one(ent_db *db, quipu_arena *a, const qp_observation_query *q, const
-    qp_observation **ret, quipu_error *err) { return ent_one(db, a, &qp_observation_entity, q, ret,
-    err); }
-ENT_CALL qp_observation_count(ent_db *db, const qp_observation_where *w, int64_t *ret, quipu_error
-    *err) { return ent_count(db, &qp_observation_entity, w, ret, err); }
-ENT_CALL qp_observation_exists(ent_db *db, const qp_observation_where *w, bool *ret, quipu_error
-    *err) { return ent_exists(db, &qp_observation_entity, w, ret, err); }
-ENT_CALL qp_observation_delete(ent_db *db, const qp_observation_where *w, int64_t *ret, quipu_error
-    *err) { return ent_delete(db, &qp_observation_entity, w, ret, err); }
-ENT_CALL qp_observation_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return
-    ent_delete_all(db, &qp_observation_entity, ret, err); }
-ENT_CALL qp_observation_iter_begin(ent_db *db, const qp_observation_query *q, qp_observation_iter
-    *ret, quipu_error *err) { return ent_iter_begin(db, &qp_observation_entity, q, &ret->it, err); }
-static inline bool qp_observation_iter_next(qp_observation_iter *it, qp_observation *ret) { return
-    ent_iter_next(&it->it, ret); }
+ENT_CALL qp_observation_one(ent_db *db, quipu_arena *a, const qp_observation_query *q,
+    const qp_observation **ret, quipu_error *err) { return ent_one(db, a, &qp_observation_entity, q,
+    ret, err); }
+ENT_CALL qp_observation_count(ent_db *db, const qp_observation_where *w, int64_t *ret,
+    quipu_error *err) { return ent_count(db, &qp_observation_entity, w, ret, err); }
+ENT_CALL qp_observation_exists(ent_db *db, const qp_observation_where *w, bool *ret,
+    quipu_error *err) { return ent_exists(db, &qp_observation_entity, w, ret, err); }
+ENT_CALL qp_observation_delete(ent_db *db, const qp_observation_where *w, int64_t *ret,
+    quipu_error *err) { return ent_delete(db, &qp_observation_entity, w, ret, err); }
+ENT_CALL qp_observation_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
+    return ent_delete_all(db, &qp_observation_entity, ret, err); }
+ENT_CALL qp_observation_iter_begin(ent_db *db, const qp_observation_query *q,
+    qp_observation_iter *ret, quipu_error *err) { return ent_iter_begin(db, &qp_observation_entity,
+    q, &ret->it, err); }
+static inline bool qp_observation_iter_next(qp_observation_iter *it, qp_observation *ret) {
+    return ent_iter_next(&it->it, ret); }
 static inline quipu_status qp_observation_iter_end(qp_observation_iter *it, quipu_error *err) {
     return ent_iter_end(&it->it, err); }
-ENT_CALL qp_observation_update(ent_db *db, const qp_observation_where *w, const qp_observation_patch
-    *p, int64_t *ret, quipu_error *err) { return ent_update(db, &qp_observation_entity, w, p, ret,
-    err); }
-ENT_CALL qp_observation_update_one(ent_db *db, quipu_arena *a, const qp_observation_where *w, const
-    qp_observation_patch *p, const qp_observation **ret, quipu_error *err) { return
-    ent_update_one(db, a, &qp_observation_entity, w, p, ret, err); }
+ENT_CALL qp_observation_update(ent_db *db, const qp_observation_where *w,
+    const qp_observation_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
+    &qp_observation_entity, w, p, ret, err); }
+ENT_CALL qp_observation_update_one(ent_db *db, quipu_arena *a, const qp_observation_where *w,
+    const qp_observation_patch *p, const qp_observation **ret, quipu_error *err) {
+    return ent_update_one(db, a, &qp_observation_entity, w, p, ret, err); }
 
 /* ---- Reflection: table reflections ---- */
 /* What a reflector condensed from observations, or from earlier reflections. */
@@ -591,43 +546,41 @@ typedef struct qp_reflection_on { int index; } qp_reflection_on;
 ENT_CALL qp_reflection_get(ent_db *db, quipu_arena *a, quipu_uuid id_, const qp_reflection **ret,
     quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_reflection_entity,
     -1, keys, ret, err); }
-ENT_CALL qp_reflection_create(ent_db *db, quipu_arena *a, const qp_reflection_new *v, const
-    qp_reflection **ret, quipu_error *err) { return ent_create(db, a, &qp_reflection_entity, v, ret,
-    err); }
-ENT_CALL qp_reflection_create_many(ent_db *db, const qp_reflection_new *v, size_t n, quipu_error
-    *err) { return ent_create_many(db, &qp_reflection_entity, v, n, err); }
+ENT_CALL qp_reflection_create(ent_db *db, quipu_arena *a, const qp_reflection_new *v,
+    const qp_reflection **ret, quipu_error *err) { return ent_create(db, a, &qp_reflection_entity,
+    v, ret, err); }
+ENT_CALL qp_reflection_create_many(ent_db *db, const qp_reflection_new *v, size_t n,
+    quipu_error *err) { return ent_create_many(db, &qp_reflection_entity, v, n, err); }
 ENT_CALL qp_reflection_upsert(ent_db *db, quipu_arena *a, const qp_reflection_new *v,
     qp_reflection_on on, const qp_reflection **ret, quipu_error *err) { return ent_upsert(db, a,
     &qp_reflection_entity, v, on.index, ret, err); }
 ENT_CALL qp_reflection_find(ent_db *db, quipu_arena *a, const qp_reflection_query *q,
     qp_reflection_list *ret, quipu_error *err) { return ent_find(db, a, &qp_reflection_entity, q,
     ret, err); }
-ENT_CALL qp_reflection_one(ent_db *db, quipu_arena *a, const qp_reflection_query *q, const
-    qp_reflection **ret, quipu_error *err) { return ent_one(db, a, &qp_reflection_entity, q, ret,
-    err); }
-ENT_CALL qp_reflection_count(ent_db *db, const qp_reflection_where *w, int64_t *ret, quipu_error
-    *err) { return ent_count(db, &qp_reflection_entity, w, ret, err); }
+ENT_CALL qp_reflection_one(ent_db *db, quipu_arena *a, const qp_reflection_query *q,
+    const qp_reflection **ret, quipu_error *err) { return ent_one(db, a, &qp_reflection_entity, q,
+    ret, err); }
+ENT_CALL qp_reflection_count(ent_db *db, const qp_reflection_where *w, int64_t *ret,
+    quipu_error *err) { return ent_count(db, &qp_reflection_entity, w, ret, err); }
 ENT_CALL qp_reflection_exists(ent_db *db, const qp_reflection_where *w, bool *ret, quipu_error *err)
     { return ent_exists(db, &qp_reflection_entity, w, ret, err); }
-ENT_CALL qp_reflection_delete(ent_db *db, const qp_reflection_where *w, int64_t *ret, quipu_error
-    *err) { return ent_delete(db, &qp_reflection_entity, w, ret, err); }
-ENT_CALL qp_reflection_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return
-    ent_delete_all(db, &qp_reflection_entity, ret, err); }
+ENT_CALL qp_reflection_delete(ent_db *db, const qp_reflection_where *w, int64_t *ret,
+    quipu_error *err) { return ent_delete(db, &qp_reflection_entity, w, ret, err); }
+ENT_CALL qp_reflection_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
+    return ent_delete_all(db, &qp_reflection_entity, ret, err); }
 ENT_CALL qp_reflection_iter_begin(ent_db *db, const qp_reflection_query *q, qp_reflection_iter *ret,
     quipu_error *err) { return ent_iter_begin(db, &qp_reflection_entity, q, &ret->it, err); }
-static inline bool qp_reflection_iter_next(qp_reflection_iter *it, qp_reflection *ret) { return
-    ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_reflection_iter_end(qp_reflection_iter *it, quipu_error *err) { return
-    ent_iter_end(&it->it, err); }
-ENT_CALL qp_reflection_update(ent_db *db, const qp_reflection_where *w, const qp_reflection_patch
-    *p, int64_t *ret, quipu_error *err) { return ent_update(db, &qp_reflection_entity, w, p, ret,
-    err); }
-ENT_CALL qp_reflection_update_one(ent_db *db, quipu_arena *a, const qp_reflection_where *w, const
-    qp_reflection_patch *p, const qp_reflection **ret, quipu_error *err) { return ent_update_one(db,
-    a, &qp_reflection_entity, w, p, ret, err); }
+static inline bool qp_reflection_iter_next(qp_reflection_iter *it, qp_reflection *ret) {
+    return ent_iter_next(&it->it, ret); }
+static inline quipu_status qp_reflection_iter_end(qp_reflection_iter *it, quipu_error *err) {
+    return ent_iter_end(&it->it, err); }
+ENT_CALL qp_reflection_update(ent_db *db, const qp_reflection_where *w,
+    const qp_reflection_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
+    &qp_reflection_entity, w, p, ret, err); }
+ENT_CALL qp_reflection_update_one(ent_db *db, quipu_arena *a, const qp_reflection_where *w,
+    const qp_reflection_patch *p, const qp_reflection **ret, quipu_error *err) {
+    return ent_update_one(db, a, &qp_reflection_entity, w, p, ret, err); }
 
-#ifdef __cplusplus
-}
-#endif
+ENT_END
 
 #endif
