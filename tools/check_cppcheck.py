@@ -7,7 +7,9 @@ import subprocess
 
 import qptools
 
-FOLDERS = ("src", "entgen", "apps", "examples", "tests/lib")
+# Not examples/notes: its header is generated in its own build, and literals of unknown types break
+# the parser.
+FOLDERS = ("src", "entgen", "apps", "examples/first_store", "tests/lib")
 SUPPRESSED = (
     "missingIncludeSystem",  # it has no system headers, and needs none
     "unusedFunction",  # it cannot see the users of a library
