@@ -124,22 +124,19 @@ static void print_note(const note *row)
 static quipu_status add_note(app *self, const options *opt, const char *title, const char *body,
                              const note **ret_note)
 {
+    const notebook_new new_book = {.name = quipu_cstr(opt->notebook)};
+    note_new new_note = {.title = quipu_cstr(title), .body = quipu_cstr(body), .kind = opt->kind};
     label_new labels[LABELS_MAX] = {0};
     const notebook *book = NULL;
     const note *row = NULL;
     quipu_status status =
-        notebook_upsert(self->db, &self->arena, &(notebook_new){.name = quipu_cstr(opt->notebook)},
-                        NOTEBOOK_ON_NAME, &book, &self->err);
+        notebook_upsert(self->db, &self->arena, &new_book, NOTEBOOK_ON_NAME, &book, &self->err);
 
     if (status != QUIPU_OK) {
         return status;
     }
-    status = note_create(self->db, &self->arena,
-                         &(note_new){.title = quipu_cstr(title),
-                                     .body = quipu_cstr(body),
-                                     .kind = opt->kind,
-                                     .notebook_id = book->id},
-                         &row, &self->err);
+    new_note.notebook_id = book->id;
+    status = note_create(self->db, &self->arena, &new_note, &row, &self->err);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -268,15 +265,14 @@ static int cmd_show(app *self, int argc, char **argv)
 {
     const note *row = NULL;
     int64_t id = argc == 1 ? parse_number(argv[0], INT64_MAX) : 0;
+    note_query query = {.where = {.id = ent_eq(id)}};
 
     if (id == 0) {
         return usage_error("show wants the number of a note", "");
     }
-    if (note_one(self->db, &self->arena,
-                 &(note_query){.where = {.id = ent_eq(id)},
-                               .with_notebook = &(notebook_query){0},
-                               .with_labels = &(label_query){.order = {LABEL_BY_NAME(ASC)}}},
-                 &row, &self->err) != QUIPU_OK) {
+    query.with_notebook = &(notebook_query){0};
+    query.with_labels = &(label_query){.order = {LABEL_BY_NAME(ASC)}};
+    if (note_one(self->db, &self->arena, &query, &row, &self->err) != QUIPU_OK) {
         return fail(self, argv[0]);
     }
     print_note(row);
