@@ -362,6 +362,11 @@ static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, 
         status = migrate_run_steps(m, reterr);
     }
     statements = m->report.statements - statements;
+    for (size_t i = 0; i < m->options.step_count && status == QUIPU_OK; i++) {
+        if (m->steps[i].needed) {
+            statements -= m->steps[i].statements - 1; /* they stand in the step's own row */
+        }
+    }
     if (status == QUIPU_OK && verify) {
         status = m->migrator->count_dangling(m->conn, &dangling_after, reterr);
         if (status == QUIPU_OK && dangling_after > dangling) {
