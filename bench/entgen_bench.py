@@ -71,15 +71,18 @@ def object_bytes(path):
 
 
 def instructions(command, folder):
-    """Instructions of one run of a command, or None without valgrind."""
-    out = folder / "callgrind.out"
-    full = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={out}", *command]
-    try:
-        subprocess.run(full, capture_output=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    match = CALLGRIND.search(out.read_text(encoding="utf-8"))
-    return {"ours": int(match.group(1))} if match else None
+    """Instructions of one run of a command and of what it starts, or None without valgrind."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        out = pathlib.Path(name, "callgrind.%p")
+        full = ["valgrind", "--quiet", "--tool=callgrind", "--trace-children=yes"]
+        full += [f"--callgrind-out-file={out}", *command]
+        try:
+            subprocess.run(full, capture_output=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        texts = [path.read_text(encoding="utf-8") for path in out.parent.iterdir()]
+    total = sum(int(match.group(1)) for text in texts for match in CALLGRIND.finditer(text))
+    return {"ours": total} if total else None
 
 
 def line(name, unit, values, options, count=False, counted=None):
@@ -113,16 +116,17 @@ def measure(entgen, include, compiler, with_instructions, repetitions):
         build = [compiler, *COMPILE, f"-I{include}", f"-I{out}", str(code), "-o", str(target)]
         compile_s = [cpu_seconds(build) for _ in range(repetitions)]
         lines = sum(p.read_text(encoding="utf-8").count("\n") for p in (code, out / "many.h"))
-        counted = None
+        counted = [None, None]
         if with_instructions:
-            counted = instructions(generate, folder)
+            counted = [instructions(command, folder) for command in (generate, build)]
         what = f"{ENTITIES} entities of 10 fields"
         flags = f"{what}, {compiler} {' '.join(COMPILE)}"
         size = object_bytes(target)
+    generate_ms = [s * 1000 for s in generate_s]
     per_entity = f"{what}, .h and .c together, divided by {ENTITIES}"
     return [
         line("entgen.lines_per_entity", "lines", [lines / ENTITIES], per_entity, count=True),
         line("entgen.object_bytes_per_entity", "bytes", [size / ENTITIES], flags, count=True),
-        line("entgen.generate_300_cpu_ms", "ms", [s * 1000 for s in generate_s], what, False, counted),
-        line("entgen.compile_300_cpu_s", "s", compile_s, flags),
+        line("entgen.generate_300_cpu_ms", "ms", generate_ms, what, False, counted[0]),
+        line("entgen.compile_300_cpu_s", "s", compile_s, flags, False, counted[1]),
     ]

@@ -143,7 +143,7 @@ def count_side(program, name, side):
 
 
 def count_instructions(program, results, bars):
-    """Add instructions per operation to every ratio among the results."""
+    """Add instructions per operation to the results of one bench."""
     for result in results:
         if "yardstick_ns" not in result:
             continue
@@ -158,6 +158,8 @@ def count_instructions(program, results, bars):
         if bar:
             counted["holds"] = stats.verdict(ratio, ratio, bar.kind, bar.value)
         result["instructions"] = counted
+        for other in results:  # a rate made from the same blocks
+            other.setdefault("instructions", {"ours": counted["ours"]})
 
 
 def is_there(needs):
@@ -190,7 +192,8 @@ def instructions_text(counted):
     if not counted:
         return ""
     if "ratio" not in counted:
-        return f"{counted['ours'] / 1e6:.1f} M"
+        ours = counted["ours"]
+        return f"{ours / 1e6:.1f} M" if ours >= 1e6 else str(ours)
     holds = f" {counted['holds']}" if "holds" in counted else ""
     return f"{number(counted['ratio'])} ({counted['ours']} / {counted['yardstick']}){holds}"
 
