@@ -1,4 +1,4 @@
-"""What entgen costs: lines and object bytes per 10-field entity, CPU time to generate and to compile
+"""What entgen costs: lines and object bytes per 10-field entity, CPU time to generate and compile
 300 of them. Times are those of the child process (user and system), not of the wall clock."""
 
 import os

@@ -228,12 +228,13 @@ def exit_code(results, require_all):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/quipu_bench")
+    program = ROOT / "build/release/bin/quipu_bench"
+    parser.add_argument("--program", type=pathlib.Path, default=program)
     parser.add_argument("--entgen", type=pathlib.Path, default=ROOT / "build/entgen")
     parser.add_argument("--bars", type=pathlib.Path, default=ROOT / "bench/bars.txt")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench.json")
     parser.add_argument("--compiler", default="gcc", help="what compiles entgen's output")
-    parser.add_argument("--blocks", type=int, default=BLOCKS, help="blocks of each side, at least 7")
+    parser.add_argument("--blocks", type=int, default=BLOCKS, help="of each side, at least 7")
     parser.add_argument("--only", help="run the benches whose name begins with this")
     parser.add_argument("--no-instructions", action="store_true", help="do not run callgrind")
     return parser.parse_args()

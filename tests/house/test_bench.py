@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""make bench judges as it says: interval, verdict, repetition, table, bench.json, exit code. Fed with
-made-up block times by a stand-in for quipu_bench; nothing here looks at a clock."""
+"""make bench judges as it says: interval, verdict, repetition, table, bench.json, exit code. A
+stand-in for quipu_bench gives it made-up block times; nothing here looks at a clock."""
 
 import json
 import os
@@ -174,7 +174,8 @@ class Run(unittest.TestCase):
         self.assertEqual(self.run_bench(bars, {"a": [count | {"values": [1]}]})[0], 1)
 
     def test_malformed_bars_are_refused_with_their_line(self):
-        for bars in ("a max\n", "a about 1 x - raw\n", "a max x x - raw\n", "a max 1 x sqlite raw\n"):
+        wrong = ["a max\n", "a about 1 x - raw\n", "a max x x - raw\n", "a max 1 x sqlite raw\n"]
+        for bars in wrong:
             code, _, error, _ = self.run_bench(bars, {})
             self.assertEqual(code, 1, bars)
             self.assertIn("bars.txt:1:", error)
