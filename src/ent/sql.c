@@ -88,16 +88,18 @@ static void sql_compare(sql_writer *w, const char *column, const char *operator)
 
 static void sql_in(sql_writer *w, const ent_field *field, bool negated)
 {
-    /* NULL is not in any list, an empty one included: SQL's NOT IN () would say otherwise. */
+    /* SQL's NOT IN () holds for NULL too; every other comparison with NULL is unknown. */
     bool guard = negated && (field->flags & ENT_F_NULLABLE) != 0;
 
-    if (guard) {
-        sql_puts(w, "(");
-        qp_sql_name(w->sql, field->column);
-        sql_puts(w, " IS NOT NULL AND ");
-    }
+    sql_puts(w, guard ? "(" : "");
     w->engine->put_in(w->sql, field->column, ++w->number, negated);
-    sql_puts(w, guard ? ")" : "");
+    if (guard) {
+        sql_puts(w, " AND ");
+        qp_sql_name(w->sql, field->column);
+        sql_puts(w, "=");
+        qp_sql_name(w->sql, field->column);
+        sql_puts(w, ")");
+    }
 }
 
 static void sql_condition(sql_writer *w, const ent_field *field, unsigned op)
