@@ -138,6 +138,7 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
                                  bool *ret_current, quipu_error *reterr)
 {
     qp_journal_state state = {0};
+    quipu_error error = {0}; /* the caller's is filled only when the call fails */
     uint32_t id = 0;
     quipu_status status = m->migrator->application_id(m->conn, &id, reterr);
 
@@ -147,9 +148,11 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_journal_read(m, all, &state, reterr);
+    status = qp_journal_read(m, all, &state, &error);
     if (status == QUIPU_UNSUPPORTED) {
         status = QUIPU_OK; /* there is no journal: inspection will tell */
+    } else if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
     }
     if (status == QUIPU_OK) {
         status = migrate_versions(m, &state, reterr);
