@@ -34,8 +34,7 @@ eg_field *eg_need_field(eg_run *run, const eg_entity *entity, const eg_name *nam
         for (size_t i = 0; i < entity->fields.n; i++) {
             names[i] = eg_field_at(entity, i)->name.text;
         }
-        eg_error(run, name->pos, "entity %s has no field or edge of its own key called '%s'%s",
-                 entity->name.text, name->text,
+        eg_error(run, name->pos, "entity %s has no field '%s'%s", entity->name.text, name->text,
                  eg_suggest(run, name->text, names, entity->fields.n));
     }
     return field;

@@ -26,13 +26,13 @@ static eg_edge *check_edge_find(const eg_entity *entity, const char *name)
     return NULL;
 }
 
-static bool check_edge_target(eg_run *run, const eg_schema *schema, eg_edge *edge)
+static void check_edge_target(eg_run *run, const eg_schema *schema, eg_edge *edge)
 {
     const char **names;
 
     edge->to = check_edge_entity(schema, edge->target.text);
     if (edge->to != NULL) {
-        return true;
+        return;
     }
     names = eg_alloc(run, schema->entities.n * sizeof(*names));
     for (size_t i = 0; i < schema->entities.n; i++) {
@@ -40,7 +40,6 @@ static bool check_edge_target(eg_run *run, const eg_schema *schema, eg_edge *edg
     }
     eg_error(run, edge->target.pos, "unknown entity '%s'%s", edge->target.text,
              eg_suggest(run, edge->target.text, names, schema->entities.n));
-    return false;
 }
 
 /* The `<-` side finds its `->` side by name. */
@@ -53,6 +52,9 @@ static void check_edge_inverse(eg_run *run, const eg_entity *entity, eg_edge *ed
                  "entity %s has no edge '%s', expected there: edge %s -> %s[] cascade",
                  edge->to->name.text, edge->inverse.text, edge->inverse.text, entity->name.text);
         return;
+    }
+    if (other->to == NULL) {
+        return; /* its own mistake was reported */
     }
     if (!other->owner || strcmp(other->target.text, entity->name.text) != 0) {
         eg_error(run, edge->inverse.pos, "edge '%s' of %s does not lead here, expected -> %s",
@@ -174,12 +176,20 @@ void eg_check_edges(eg_run *run, eg_schema *schema)
                      entity->name.text, entity->edges.n, EG_EDGES_MAX);
         }
         for (size_t i = 0; i < entity->edges.n; i++) {
+            check_edge_target(run, schema, eg_edge_at(entity, i));
+        }
+    }
+    for (size_t e = 0; e < schema->entities.n; e++) {
+        const eg_entity *entity = eg_entity_at(schema, e);
+        for (size_t i = 0; i < entity->edges.n; i++) {
             eg_edge *edge = eg_edge_at(entity, i);
-            if (check_edge_target(run, schema, edge) && !edge->owner) {
+            if (edge->to != NULL && !edge->owner) {
                 check_edge_inverse(run, entity, edge);
             }
         }
-        check_edge_sort(run, entity);
+    }
+    for (size_t e = 0; e < schema->entities.n; e++) {
+        check_edge_sort(run, eg_entity_at(schema, e));
     }
     /* Owners only find their inverse once every entity was seen. */
     for (size_t e = 0; e < schema->entities.n && run->error_count == 0; e++) {

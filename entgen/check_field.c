@@ -25,7 +25,7 @@ static void check_field_name(eg_run *run, const eg_entity *entity, const eg_name
                              const char *what)
 {
     if (eg_is_keyword(name->text)) {
-        eg_error(run, name->pos, "'%s' is a keyword of C or C++, expected another name for %s%s",
+        eg_error(run, name->pos, "'%s' is a word of C or C++, expected another name for %s%s",
                  name->text, what,
                  strcmp(what, "a field") == 0 ? " (column \"...\" keeps the column's name)" : "");
     } else if (eg_is_reserved(name->text) ||

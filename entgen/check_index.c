@@ -118,7 +118,8 @@ static void check_index_key(eg_run *run, eg_entity *entity)
     entity->key_fields[0] = id->number;
     entity->key_count = 1;
     check_index_key_field(run, entity, id, id->name.pos);
-    if (id->type != ENT_INT && id->type != ENT_UUID && id->type != ENT_BYTES && !id->is_string) {
+    if (check_index_key_type(id) && id->type != ENT_INT && id->type != ENT_UUID &&
+        id->type != ENT_BYTES && !id->is_string) {
         eg_error(run, id->name.pos, "'id' is the key, expected type int, uuid, string or bytes");
     }
 }

@@ -204,7 +204,7 @@ static void emit_h_getter(emit_h_state *emit, const eg_entity *entity, const cha
 {
     qp_buf *line = &emit->line;
 
-    qp_buf_printf(line, "ENT_CALL %s_%s(ent_db *db, quipu_arena *a", entity->c, name);
+    qp_buf_printf(line, "ENT_CALL %s_%s(ent_db *db, quipu_arena *mem", entity->c, name);
     for (size_t i = 0; i < count; i++) {
         const eg_field *field = eg_field_at(entity, fields[i]);
         qp_buf_printf(line, ", %s %s_", eg_row_type(emit->run, entity, field), field->name.text);
@@ -213,7 +213,7 @@ static void emit_h_getter(emit_h_state *emit, const eg_entity *entity, const cha
     for (size_t i = 0; i < count; i++) {
         qp_buf_printf(line, "%s&%s_", i > 0 ? ", " : "", eg_field_at(entity, fields[i])->name.text);
     }
-    qp_buf_printf(line, "}; return ent_get(db, a, &%s_entity, %d, keys, ret, err); }", entity->c,
+    qp_buf_printf(line, "}; return ent_get(db, mem, &%s_entity, %d, keys, ret, err); }", entity->c,
                   index);
     emit_h_flush(emit, 4);
 }
@@ -240,35 +240,44 @@ static void emit_h_by(emit_h_state *emit, const eg_entity *entity)
 static void emit_h_functions(emit_h_state *emit, const eg_entity *entity)
 {
     static const char *const always[] = {
-        "ENT_CALL $_create(ent_db *db, quipu_arena *a, const $_new *v, const $ **ret, quipu_error "
-        "*err) { return ent_create(db, a, &$_entity, v, ret, err); }",
-        "ENT_CALL $_create_many(ent_db *db, const $_new *v, size_t n, quipu_error *err) { return "
-        "ent_create_many(db, &$_entity, v, n, err); }",
-        "ENT_CALL $_upsert(ent_db *db, quipu_arena *a, const $_new *v, $_on on, const $ **ret, "
-        "quipu_error *err) { return ent_upsert(db, a, &$_entity, v, on.index, ret, err); }",
-        "ENT_CALL $_find(ent_db *db, quipu_arena *a, const $_query *q, $_list *ret, quipu_error "
-        "*err) { return ent_find(db, a, &$_entity, q, ret, err); }",
-        "ENT_CALL $_one(ent_db *db, quipu_arena *a, const $_query *q, const $ **ret, quipu_error "
-        "*err) { return ent_one(db, a, &$_entity, q, ret, err); }",
-        "ENT_CALL $_count(ent_db *db, const $_where *w, int64_t *ret, quipu_error *err) { return "
-        "ent_count(db, &$_entity, w, ret, err); }",
-        "ENT_CALL $_exists(ent_db *db, const $_where *w, bool *ret, quipu_error *err) { return "
-        "ent_exists(db, &$_entity, w, ret, err); }",
-        "ENT_CALL $_delete(ent_db *db, const $_where *w, int64_t *ret, quipu_error *err) { return "
-        "ent_delete(db, &$_entity, w, ret, err); }",
+        "ENT_CALL $_create(ent_db *db, quipu_arena *mem, const $_new *val, const $ **ret, "
+        "quipu_error "
+        "*err) { return ent_create(db, mem, &$_entity, val, ret, err); }",
+        "ENT_CALL $_create_many(ent_db *db, const $_new *val, size_t num, quipu_error *err) { "
+        "return "
+        "ent_create_many(db, &$_entity, val, num, err); }",
+        "ENT_CALL $_upsert(ent_db *db, quipu_arena *mem, const $_new *val, $_on on, const $ **ret, "
+        "quipu_error *err) { return ent_upsert(db, mem, &$_entity, val, on.index, ret, err); }",
+        "ENT_CALL $_find(ent_db *db, quipu_arena *mem, const $_query *qry, $_list *ret, "
+        "quipu_error "
+        "*err) { return ent_find(db, mem, &$_entity, qry, ret, err); }",
+        "ENT_CALL $_one(ent_db *db, quipu_arena *mem, const $_query *qry, const $ **ret, "
+        "quipu_error "
+        "*err) { return ent_one(db, mem, &$_entity, qry, ret, err); }",
+        "ENT_CALL $_count(ent_db *db, const $_where *cond, int64_t *ret, quipu_error *err) { "
+        "return "
+        "ent_count(db, &$_entity, cond, ret, err); }",
+        "ENT_CALL $_exists(ent_db *db, const $_where *cond, bool *ret, quipu_error *err) { return "
+        "ent_exists(db, &$_entity, cond, ret, err); }",
+        "ENT_CALL $_delete(ent_db *db, const $_where *cond, int64_t *ret, quipu_error *err) { "
+        "return "
+        "ent_delete(db, &$_entity, cond, ret, err); }",
         "ENT_CALL $_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return "
         "ent_delete_all(db, &$_entity, ret, err); }",
-        "ENT_CALL $_iter_begin(ent_db *db, const $_query *q, $_iter *ret, quipu_error *err) { "
-        "return ent_iter_begin(db, &$_entity, q, &ret->it, err); }",
-        "static inline bool $_iter_next($_iter *it, $ *ret) { return ent_iter_next(&it->it, ret); "
+        "ENT_CALL $_iter_begin(ent_db *db, const $_query *qry, $_iter *ret, quipu_error *err) { "
+        "return ent_iter_begin(db, &$_entity, qry, &ret->it, err); }",
+        "static inline bool $_iter_next($_iter *itr, $ *ret) { return ent_iter_next(&itr->it, "
+        "ret); "
         "}",
-        "static inline quipu_status $_iter_end($_iter *it, quipu_error *err) { return "
-        "ent_iter_end(&it->it, err); }"};
+        "static inline quipu_status $_iter_end($_iter *itr, quipu_error *err) { return "
+        "ent_iter_end(&itr->it, err); }"};
     static const char *const with_patch[] = {
-        "ENT_CALL $_update(ent_db *db, const $_where *w, const $_patch *p, int64_t *ret, "
-        "quipu_error *err) { return ent_update(db, &$_entity, w, p, ret, err); }",
-        "ENT_CALL $_update_one(ent_db *db, quipu_arena *a, const $_where *w, const $_patch *p, "
-        "const $ **ret, quipu_error *err) { return ent_update_one(db, a, &$_entity, w, p, ret, "
+        "ENT_CALL $_update(ent_db *db, const $_where *cond, const $_patch *chg, int64_t *ret, "
+        "quipu_error *err) { return ent_update(db, &$_entity, cond, chg, ret, err); }",
+        "ENT_CALL $_update_one(ent_db *db, quipu_arena *mem, const $_where *cond, const $_patch "
+        "*chg, "
+        "const $ **ret, quipu_error *err) { return ent_update_one(db, mem, &$_entity, cond, chg, "
+        "ret, "
         "err); }"};
 
     emit_h_getter(emit, entity, "get", entity->key_fields, entity->key_count, -1);

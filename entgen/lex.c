@@ -203,45 +203,55 @@ static char lex_escape(char c)
     }
 }
 
-static void lex_string(lex_state *lex)
+/* The bytes of a string up to its closing quote, or up to the end of the line when there is none.
+ * *ret_fault says what is wrong, or is NULL. */
+static size_t lex_string_size(const lex_state *lex, const char **ret_fault)
 {
     size_t n = 1;
-    size_t length = 0;
-    char *text;
-    eg_token *token;
 
+    *ret_fault = NULL;
     while (lex_peek(lex, n) != '"') {
         unsigned char c = (unsigned char)lex_peek(lex, n);
-        if (c < 0x20 || c == 0x7f) {
-            eg_pos pos = lex->pos;
-            lex_step(lex, n);
-            eg_error(lex->run, pos, "%s in a string, expected '\"' to end it",
-                     lex->p == lex->end       ? "end of file"
-                     : c == '\n' || c == '\r' ? "end of line"
-                                              : "a control character");
-            return;
+        if (lex->p + n == lex->end || c == '\n' || c == '\r') {
+            *ret_fault = lex->p + n == lex->end ? "end of file" : "end of line";
+            return n;
         }
-        n += c == '\\' && lex_peek(lex, n + 1) >= 0x20 ? 2 : 1;
+        if (c < 0x20 || c == 0x7f) {
+            *ret_fault = "a control character";
+        }
+        n += c == '\\' && (lex_peek(lex, n + 1) == '"' || lex_peek(lex, n + 1) == '\\') ? 2 : 1;
     }
-    token = lex_add(lex, EG_STRING, n + 1);
-    text = eg_alloc(lex->run, n);
-    for (size_t i = 1; i < n; i++) {
+    return n + 1;
+}
+
+static void lex_string(lex_state *lex)
+{
+    const char *fault;
+    size_t size = lex_string_size(lex, &fault);
+    eg_token *token = lex_add(lex, EG_STRING, size);
+    char *text = eg_alloc(lex->run, size + 1);
+    size_t length = 0;
+    eg_pos pos = token->pos;
+
+    token->text = text;
+    if (fault != NULL) {
+        eg_error(lex->run, pos, "%s in a string, expected text and '\"' to end it", fault);
+        return;
+    }
+    for (size_t i = 1; i + 1 < size; i++) {
         char c = token->source.p[i];
+        pos.col += ((unsigned char)c & 0xc0U) != 0x80U ? 1 : 0;
         if (c == '\\') {
             i++;
             c = lex_escape(token->source.p[i]);
             if (c == '\0') {
-                eg_pos pos = token->pos;
-                pos.col += (uint32_t)(i - 1);
-                eg_error(lex->run, pos,
-                         "unknown escape in a string, expected one of \\\" \\\\ \\n "
-                         "\\t \\r");
-                c = '?';
+                eg_error(lex->run, pos, "an unknown escape, expected one of \\\" \\\\ \\n \\t \\r");
+                return;
             }
+            pos.col++;
         }
         text[length++] = c;
     }
-    token->text = text;
 }
 
 static void lex_symbol(lex_state *lex)
@@ -267,7 +277,8 @@ static void lex_symbol(lex_state *lex)
     if (point < 0x20 || point == 0x7f) {
         eg_error(lex->run, lex->pos, "a control character, expected text");
     } else {
-        eg_error(lex->run, lex->pos, "unexpected character '%.*s'", (int)size, lex->p);
+        eg_error(lex->run, lex->pos, "the character '%.*s', which has no meaning here", (int)size,
+                 lex->p);
     }
     lex->first = false;
     lex_step(lex, size);

@@ -215,8 +215,8 @@ bool eg_is_reserved(const char *word)
 
 bool eg_is_parameter(const char *word)
 {
-    static const char *const words[] = {"a", "db", "err", "it",  "keys", "list", "n", "on",
-                                        "p", "q",  "r",   "ret", "text", "v",    "w"};
+    static const char *const words[] = {"chg", "cond", "db", "err", "itr", "keys",
+                                        "mem", "num",  "on", "qry", "ret", "val"};
     return NAMES_HAS(words, word);
 }
 

@@ -118,7 +118,7 @@ static bool parse_name(parse_state *parse, bool entity, const char *expected, eg
     bool good;
 
     if (token->kind != EG_WORD) {
-        return parse_expected(parse, expected);
+        return parse_expected(parse, eg_format(parse->run, "the name of %s", expected));
     }
     good = entity ? token->text[0] >= 'A' && token->text[0] <= 'Z'
                   : token->text[0] >= 'a' && token->text[0] <= 'z';
@@ -324,6 +324,7 @@ static bool parse_attributes_of(parse_state *parse, eg_field *field)
         }
     }
     if (!parse_peek(parse, 0)->first && !parse_is(parse, 0, EG_CLOSE) &&
+        !parse_is(parse, 0, EG_END) &&
         !(parse_is(parse, 0, EG_WORD) &&
           (parse_is_type(parse, 1) || parse_is(parse, 1, EG_LEFT) ||
            parse_is_word(parse, 0, "edge") || parse_is_word(parse, 0, "unique")))) {

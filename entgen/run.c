@@ -154,9 +154,9 @@ const char *eg_suggest(eg_run *run, const char *word, const char *const *words, 
 {
     const char *nearest = NULL;
     size_t length = strlen(word);
-    size_t best = length < 3 ? 1 : length / 3 + 1; /* this far away is too far */
+    size_t best = length < 3 ? 1 : length / 3 + 1; /* more than this is too far */
 
-    if (length > RUN_WORD_MAX) {
+    if (length < 2 || length > RUN_WORD_MAX) {
         return "";
     }
     best = best > 3 ? 3 : best;

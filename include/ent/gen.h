@@ -18,13 +18,14 @@
 
 /* clang-format off */
 
-/* Conditions, changes and texts of an enum T whose labels are in T_labels. */
+/* Conditions, changes and texts of an enum T whose labels are in T_labels. Parameters end in _, so
+ * that they never have the name of an entity. */
 #define ENT_ENUM(T)                                                                                \
     extern const char *const T##_labels[];                                                         \
     typedef struct T##_where { ent_wants_enum op; uint32_t n; T v; const T *list; } T##_where;     \
     typedef struct T##_patch { ent_wants_enum op; T v; } T##_patch;                                \
-    static inline const char *T##_text(T v) { return ent_enum_text(T##_labels, (int)v); }          \
-    static inline T T##_parse(quipu_str text) { return (T)ent_enum_parse(T##_labels, text); }      \
+    static inline const char *T##_text(T v_) { return ent_enum_text(T##_labels, (int)v_); }        \
+    static inline T T##_parse(quipu_str text_) { return (T)ent_enum_parse(T##_labels, text_); }    \
     ENT_ENUM_CONDITIONS(T)
 #ifdef __cplusplus
 #define ENT_ENUM_CONDITIONS(T)
@@ -32,19 +33,19 @@
 #define ENT_ENUM_CONDITION(T, OP, N, V, LIST)                                                      \
     return (T##_where){.op = (ent_wants_enum)ENT_OP_##OP, .n = (uint32_t)(N), .v = V, .list = LIST}
 #define ENT_ENUM_CONDITIONS(T)                                                                     \
-    static inline T##_where T##_is(T v) { ENT_ENUM_CONDITION(T, EQ, 0, v, NULL); }                 \
-    static inline T##_where T##_is_not(T v) { ENT_ENUM_CONDITION(T, NE, 0, v, NULL); }             \
-    static inline T##_where T##_in(const T *list, size_t n)                                        \
+    static inline T##_where T##_is(T v_) { ENT_ENUM_CONDITION(T, EQ, 0, v_, NULL); }               \
+    static inline T##_where T##_is_not(T v_) { ENT_ENUM_CONDITION(T, NE, 0, v_, NULL); }           \
+    static inline T##_where T##_in(const T *list_, size_t n_)                                      \
     {                                                                                              \
-        ENT_ENUM_CONDITION(T, IN, n, (T)0, list);                                                  \
+        ENT_ENUM_CONDITION(T, IN, n_, (T)0, list_);                                                \
     }                                                                                              \
-    static inline T##_where T##_not_in(const T *list, size_t n)                                    \
+    static inline T##_where T##_not_in(const T *list_, size_t n_)                                  \
     {                                                                                              \
-        ENT_ENUM_CONDITION(T, NOT_IN, n, (T)0, list);                                              \
+        ENT_ENUM_CONDITION(T, NOT_IN, n_, (T)0, list_);                                            \
     }                                                                                              \
-    static inline T##_patch T##_set(T v)                                                           \
+    static inline T##_patch T##_set(T v_)                                                          \
     {                                                                                              \
-        return (T##_patch){.op = (ent_wants_enum)ENT_OP_SET, .v = v};                              \
+        return (T##_patch){.op = (ent_wants_enum)ENT_OP_SET, .v = v_};                             \
     }
 #endif
 

@@ -1,0 +1,20 @@
+PRAGMA application_id = 1163281746;
+CREATE TABLE "requireds" ("id" text NOT NULL, "i" integer NOT NULL, "f" real NOT NULL, "b" bool NOT NULL, "The ""S"" column" text NOT NULL, "t" text NOT NULL, "y" blob NOT NULL, "at" datetime NOT NULL, "u" uuid NOT NULL, "e" text NOT NULL, "j" text NOT NULL, PRIMARY KEY ("id"));
+CREATE UNIQUE INDEX "requireds_The ""S"" column_key" ON "requireds" ("The ""S"" column");
+CREATE UNIQUE INDEX "requireds_u_key" ON "requireds" ("u");
+CREATE INDEX "required_i_f" ON "requireds" ("i" DESC, "f");
+CREATE UNIQUE INDEX "my index" ON "requireds" ("e", "b" DESC);
+CREATE TABLE "Optional things" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "i" integer, "f" real, "b" bool, "s" text, "t" text, "y" blob, "at" datetime, "u" uuid, "e" text, "j" text, "req" text, CONSTRAINT "Optional things_requireds_required" FOREIGN KEY ("req") REFERENCES "requireds" ("id") ON DELETE SET NULL);
+CREATE INDEX "optional_req" ON "Optional things" ("req");
+CREATE VIRTUAL TABLE IF NOT EXISTS "Optional things_search" USING fts5("s", "t", content='Optional things', content_rowid='id');
+CREATE TRIGGER IF NOT EXISTS "Optional things_search_insert" AFTER INSERT ON "Optional things" BEGIN INSERT INTO "Optional things_search" (rowid, "s", "t") VALUES (new."id", new."s", new."t"); END;
+CREATE TRIGGER IF NOT EXISTS "Optional things_search_delete" AFTER DELETE ON "Optional things" BEGIN INSERT INTO "Optional things_search" ("Optional things_search", rowid, "s", "t") VALUES ('delete', old."id", old."s", old."t"); END;
+CREATE TRIGGER IF NOT EXISTS "Optional things_search_update" AFTER UPDATE ON "Optional things" BEGIN INSERT INTO "Optional things_search" ("Optional things_search", rowid, "s", "t") VALUES ('delete', old."id", old."s", old."t"); INSERT INTO "Optional things_search" (rowid, "s", "t") VALUES (new."id", new."s", new."t"); END;
+CREATE TABLE "defaulteds" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "zero" integer NOT NULL DEFAULT (0), "five" integer NOT NULL DEFAULT (5), "low" integer NOT NULL DEFAULT (-9223372036854775808), "none" real NOT NULL DEFAULT (0.0), "half" real NOT NULL DEFAULT (0.5), "big" real NOT NULL DEFAULT (1e+30), "no" bool NOT NULL DEFAULT (0), "yes" bool NOT NULL DEFAULT (1), "empty" text NOT NULL DEFAULT (''), "odd" text NOT NULL DEFAULT ('a "quoted" \ text,
+with	two lines??/ and Ümläuts'), "made" datetime NOT NULL, "changed" datetime NOT NULL, "uid" uuid NOT NULL, "state" text NOT NULL DEFAULT ('new'), "data" text NOT NULL DEFAULT ('{"a": [1, 2.50, null]}'), "maybe" integer DEFAULT (7));
+CREATE TABLE "twins" ("required_id" text NOT NULL, "label" text, PRIMARY KEY ("required_id"), CONSTRAINT "twins_requireds_required" FOREIGN KEY ("required_id") REFERENCES "requireds" ("id") ON DELETE RESTRICT);
+CREATE TABLE "nodes" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "name" text NOT NULL, "parent_id" integer, CONSTRAINT "nodes_nodes_parent" FOREIGN KEY ("parent_id") REFERENCES "nodes" ("id") ON DELETE CASCADE);
+CREATE INDEX "node_parent_id" ON "nodes" ("parent_id");
+CREATE TABLE "marks" ("node_id" integer NOT NULL, "kind" text NOT NULL, "at" datetime NOT NULL, "flag" bool NOT NULL, "raw" blob NOT NULL, "uid" uuid NOT NULL, PRIMARY KEY ("node_id", "kind", "at", "flag", "raw", "uid"), CONSTRAINT "marks_nodes_node" FOREIGN KEY ("node_id") REFERENCES "nodes" ("id") ON DELETE CASCADE) WITHOUT ROWID;
+CREATE TABLE "lines" ("id" integer NOT NULL PRIMARY KEY, "node_id" integer NOT NULL, "seq" integer NOT NULL, "words" text NOT NULL, CONSTRAINT "lines_nodes_node" FOREIGN KEY ("node_id") REFERENCES "nodes" ("id") ON DELETE CASCADE);
+CREATE VIRTUAL TABLE IF NOT EXISTS "lines_search" USING fts5("words", content='lines', content_rowid='id');

@@ -1,0 +1,11 @@
+CREATE TABLE "sessions" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "key" text NOT NULL, "agent_id" text, "channel_type" text, "channel_id" text, "model" text, "metadata" text, "created_at" datetime NOT NULL, "updated_at" datetime NOT NULL);
+CREATE UNIQUE INDEX "sessions_key_key" ON "sessions" ("key");
+CREATE INDEX "session_updated_at" ON "sessions" ("updated_at");
+CREATE TABLE "messages" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "role" text NOT NULL, "content" text NOT NULL, "timestamp" datetime NOT NULL, "tool_calls" text, "author" text NOT NULL DEFAULT (''), "session_messages" integer NOT NULL, CONSTRAINT "messages_sessions_session" FOREIGN KEY ("session_messages") REFERENCES "sessions" ("id") ON DELETE CASCADE);
+CREATE INDEX "message_session_messages" ON "messages" ("session_messages");
+CREATE TABLE "observations" ("id" uuid NOT NULL, "session_key" text NOT NULL, "content" text NOT NULL, "token_count" integer NOT NULL DEFAULT (0), "source_start_index" integer NOT NULL DEFAULT (0), "source_end_index" integer NOT NULL DEFAULT (0), "created_at" datetime NOT NULL, PRIMARY KEY ("id"));
+CREATE INDEX "observation_session_key" ON "observations" ("session_key");
+CREATE INDEX "observation_created_at" ON "observations" ("created_at");
+CREATE TABLE "reflections" ("id" uuid NOT NULL, "session_key" text NOT NULL, "content" text NOT NULL, "token_count" integer NOT NULL DEFAULT (0), "generation" integer NOT NULL DEFAULT (1), "created_at" datetime NOT NULL, PRIMARY KEY ("id"));
+CREATE INDEX "reflection_session_key" ON "reflections" ("session_key");
+CREATE INDEX "reflection_created_at" ON "reflections" ("created_at");

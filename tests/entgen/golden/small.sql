@@ -1,0 +1,1 @@
+CREATE TABLE "things" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "name" text NOT NULL);

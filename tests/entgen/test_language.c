@@ -1,0 +1,250 @@
+/* What the language accepts: names that are also words of it, items on one line, implied keys,
+ * foreign keys and indexes, default names. */
+#include "entgen/t_entgen.h"
+
+#include "entgen/check.h"
+#include "entgen/run.h"
+
+typedef struct language_fixture {
+    eg_run run;
+    eg_schema schema;
+} language_fixture;
+
+static void language_load(language_fixture *f, const char *text)
+{
+    if (!t_load(&f->run, &f->schema, quipu_cstr(text))) {
+        fail_msg("%s", qp_buf_str(&f->run.errors).p);
+    }
+}
+
+static const eg_index *language_index(const eg_entity *entity, const char *name)
+{
+    for (size_t i = 0; i < entity->indexes.n; i++) {
+        if (strcmp(eg_index_at(entity, i)->name.text, name) == 0) {
+            return eg_index_at(entity, i);
+        }
+    }
+    return NULL;
+}
+
+static void words_of_the_language_can_be_fields(void **state)
+{
+    (void)state;
+    t_good("entity Thing {\n  key string\n  index int\n  search text\n  cluster int\n  edge text\n"
+           "  unique bool\n  column string\n  len int\n  range float\n  was time\n  text text\n"
+           "  time time\n  name string\n  desc bool\n  immutable int\n  cascade json\n}\n");
+}
+
+static void items_may_stand_on_one_line(void **state)
+{
+    language_fixture f;
+
+    (void)state;
+    language_load(&f, "entity Thing { x int unique y text? = \"a\" notempty index (x, y desc) }");
+    assert_int_equal(eg_entity_at(&f.schema, 0)->fields.n, 3);
+    assert_int_equal(eg_entity_at(&f.schema, 0)->indexes.n, 2);
+    eg_run_free(&f.run);
+}
+
+static void attributes_may_go_on_in_the_next_line(void **state)
+{
+    language_fixture f;
+    const eg_field *field;
+
+    (void)state;
+    language_load(&f,
+                  "entity Thing {\n  x string\n    unique\n    len(1..9)\n  unique index (x, y)\n"
+                  "  y int\n}\n");
+    field = eg_find_field(eg_entity_at(&f.schema, 0), "x");
+    assert_true(field->unique);
+    assert_int_equal(field->rule.max, 9);
+    assert_int_equal(eg_entity_at(&f.schema, 0)->indexes.n, 2);
+    eg_run_free(&f.run);
+}
+
+static void an_entity_without_a_key_gets_an_id(void **state)
+{
+    language_fixture f;
+    const eg_field *id;
+
+    (void)state;
+    language_load(&f, "entity Thing {\n  x int\n}\n");
+    id = eg_field_at(eg_entity_at(&f.schema, 0), 0);
+    assert_string_equal(id->name.text, "id");
+    assert_int_equal(id->flags, ENT_F_AUTO | ENT_F_OPT_NEW | ENT_F_IMMUTABLE);
+    eg_run_free(&f.run);
+}
+
+static void a_declared_id_is_the_key(void **state)
+{
+    static const char *const types[] = {"int", "uuid", "string", "bytes"};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        language_fixture f;
+        const eg_entity *entity;
+        char text[128];
+        (void)snprintf(text, sizeof(text), "entity Thing {\n  x int\n  id %s\n}\n", types[i]);
+        language_load(&f, text);
+        entity = eg_entity_at(&f.schema, 0);
+        assert_int_equal(entity->fields.n, 2);
+        assert_int_equal(entity->key_count, 1);
+        assert_int_equal(entity->key_fields[0], 1);
+        assert_int_equal(eg_field_at(entity, 1)->flags & ENT_F_AUTO, 0);
+        eg_run_free(&f.run);
+    }
+}
+
+static void tables_are_plural_snake_case(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"Session", "sessions"},  {"History", "histories"},   {"Day", "days"},
+        {"Box", "boxes"},         {"Batch", "batches"},       {"Dish", "dishes"},
+        {"Address", "addresses"}, {"ToolCall", "tool_calls"}, {"HTTPServer", "http_servers"},
+        {"Order2", "order2s"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        language_fixture f;
+        char text[128];
+        (void)snprintf(text, sizeof(text), "entity %s {\n  x int\n}\n", pairs[i][0]);
+        language_load(&f, text);
+        assert_string_equal(eg_entity_at(&f.schema, 0)->table.text, pairs[i][1]);
+        eg_run_free(&f.run);
+    }
+}
+
+static const char language_pair[] = "entity Owner {\n  edge things -> Thing%s cascade\n}\n"
+                                    "entity Thing {\n  edge owner <- Owner.things\n  seq int\n"
+                                    "  %s\n}\n";
+
+static const eg_entity *language_load_pair(language_fixture *f, const char *many, const char *more)
+{
+    char text[512];
+
+    (void)snprintf(text, sizeof(text), language_pair, many, more);
+    language_load(f, text);
+    return eg_entity_at(&f->schema, 1);
+}
+
+static void a_foreign_key_gets_an_index(void **state)
+{
+    language_fixture f;
+    const eg_entity *thing = language_load_pair(&f, "[]", "");
+
+    (void)state;
+    assert_int_equal(thing->indexes.n, 1);
+    assert_non_null(language_index(thing, "thing_owner_id"));
+    assert_false(eg_index_at(thing, 0)->unique);
+    eg_run_free(&f.run);
+}
+
+static void no_index_is_added_where_another_begins_with_the_column(void **state)
+{
+    static const char *const covers[] = {"index (owner, seq)", "unique index (owner_id)",
+                                         "cluster (owner, seq)", "key (owner, seq)",
+                                         "index (owner desc)"};
+    static const size_t counts[] = {1, 1, 0, 0, 1};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(covers) / sizeof(covers[0]); i++) {
+        language_fixture f;
+        const eg_entity *thing = language_load_pair(&f, "[]", covers[i]);
+        assert_int_equal(thing->indexes.n, counts[i]);
+        eg_run_free(&f.run);
+    }
+}
+
+static void the_key_of_a_one_to_one_edge_is_unique(void **state)
+{
+    language_fixture f;
+    const eg_entity *thing = language_load_pair(&f, "", "index (owner, seq)");
+
+    (void)state;
+    assert_int_equal(thing->indexes.n, 2);
+    assert_non_null(language_index(thing, "thing_owner_id"));
+    assert_true(language_index(thing, "thing_owner_id")->unique);
+    eg_run_free(&f.run);
+    thing = language_load_pair(&f, "", "key (owner)");
+    assert_int_equal(thing->indexes.n, 0);
+    eg_run_free(&f.run);
+}
+
+static void a_foreign_key_has_the_type_of_the_key_it_holds(void **state)
+{
+    language_fixture f;
+    const eg_field *field;
+
+    (void)state;
+    language_load(&f, "entity Aa {\n  edge bb -> Bb cascade\n  id uuid\n}\n"
+                      "entity Bb {\n  edge aa <- Aa.bb\n  key (aa)\n  edge cs -> Cc[] set_null\n}\n"
+                      "entity Cc {\n  edge bb <- Bb.cs ? column \"b\"\n}\n");
+    field = eg_find_field(eg_entity_at(&f.schema, 2), "bb");
+    assert_int_equal(field->type, ENT_UUID);
+    assert_int_equal(field->flags, ENT_F_NULLABLE | ENT_F_OPT_NEW);
+    assert_string_equal(field->column.text, "b");
+    eg_run_free(&f.run);
+}
+
+static void names_of_indexes_are_those_of_ent(void **state)
+{
+    language_fixture f;
+    const eg_entity *session;
+
+    (void)state;
+    language_load(&f, "entity Session table \"sessions\" {\n  key string unique\n"
+                      "  updated_at time column \"updated\"\n  index (updated_at, key)\n}\n");
+    session = eg_entity_at(&f.schema, 0);
+    assert_non_null(language_index(session, "sessions_key_key"));
+    assert_non_null(language_index(session, "session_updated_key"));
+    eg_run_free(&f.run);
+}
+
+static void several_files_form_one_schema(void **state)
+{
+    eg_run run;
+    eg_schema schema;
+
+    (void)state;
+    assert_false(t_load(&run, &schema, QUIPU_STR("entity Aa {\n  edge bs -> Bb[] cascade\n}\n")));
+    eg_run_free(&run);
+    t_good("schema both {\n}\nentity Aa {\n  edge bs -> Bb[] cascade\n}\n"
+           "entity Bb {\n  edge aa <- Aa.bs\n}\n");
+}
+
+static void scalars_with_a_zero_default_stay_plain(void **state)
+{
+    language_fixture f;
+    const eg_entity *thing;
+
+    (void)state;
+    language_load(&f, "entity Thing {\n  a int = 0\n  b float = 0\n  c bool = false\n  d int = 1\n"
+                      "  e float = 0.5\n  f bool = true\n  g time = now\n  h uuid = random\n"
+                      "  i text = \"x\"\n  j enum(p, q) = q\n  k json = \"{}\"\n}\n");
+    thing = eg_entity_at(&f.schema, 0);
+    for (size_t i = 1; i <= 11; i++) {
+        bool opt = (eg_field_at(thing, i)->flags & ENT_F_OPT_NEW) != 0;
+        assert_int_equal(opt, i >= 4 && i <= 8);
+    }
+    eg_run_free(&f.run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_of_the_language_can_be_fields),
+        cmocka_unit_test(items_may_stand_on_one_line),
+        cmocka_unit_test(attributes_may_go_on_in_the_next_line),
+        cmocka_unit_test(an_entity_without_a_key_gets_an_id),
+        cmocka_unit_test(a_declared_id_is_the_key),
+        cmocka_unit_test(tables_are_plural_snake_case),
+        cmocka_unit_test(a_foreign_key_gets_an_index),
+        cmocka_unit_test(no_index_is_added_where_another_begins_with_the_column),
+        cmocka_unit_test(the_key_of_a_one_to_one_edge_is_unique),
+        cmocka_unit_test(a_foreign_key_has_the_type_of_the_key_it_holds),
+        cmocka_unit_test(names_of_indexes_are_those_of_ent),
+        cmocka_unit_test(several_files_form_one_schema),
+        cmocka_unit_test(scalars_with_a_zero_default_stay_plain),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
