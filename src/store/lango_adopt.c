@@ -442,7 +442,8 @@ static quipu_status adopt_observations(ent_db *db, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_lango_observation_list list = {0};
-    quipu_status status = qp_lango_observation_find(db, &arena, NULL, &list, reterr);
+    quipu_status status =
+        qp_lango_observation_find(db, &arena, &(qp_lango_observation_query){0}, &list, reterr);
 
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         qp_lango_observation_patch patch = {.created_at = ent_set(list.items[i].created_at),
@@ -460,7 +461,8 @@ static quipu_status adopt_reflections(ent_db *db, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_lango_reflection_list list = {0};
-    quipu_status status = qp_lango_reflection_find(db, &arena, NULL, &list, reterr);
+    quipu_status status =
+        qp_lango_reflection_find(db, &arena, &(qp_lango_reflection_query){0}, &list, reterr);
 
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
         qp_lango_reflection_patch patch = {.created_at = ent_set(list.items[i].created_at)};
