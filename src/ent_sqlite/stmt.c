@@ -101,7 +101,7 @@ static int stmt_bind_made(qp_statement *statement, int at, const qp_value *value
             return qp_buf_status(&statement->words) == QUIPU_LIMIT ? SQLITE_TOOBIG : SQLITE_NOMEM;
         }
         /* Several matches in one statement may move the buffer: SQLite copies this one. */
-        return sqlite3_bind_text64(statement->stmt, at, statement->words.p + start,
+        return sqlite3_bind_text64(statement->stmt, at, qp_buf_str(&statement->words).p + start,
                                    statement->words.n - start, SQLITE_TRANSIENT, SQLITE_UTF8);
     }
 }

@@ -133,6 +133,7 @@ static bool value_is_space(char c)
  * stays outside the quotes and asks for a prefix. */
 void qp_sqlite_words(quipu_str words, qp_buf *ret)
 {
+    size_t empty = ret->n;
     size_t at = 0;
 
     while (at < words.n) {
@@ -158,5 +159,8 @@ void qp_sqlite_words(quipu_str words, qp_buf *ret)
             qp_buf_putc(ret, words.p[i]);
         }
         qp_buf_puts(ret, prefix ? "\"* " : "\" ");
+    }
+    if (ret->n == empty) {
+        qp_buf_puts(ret, "\"\""); /* no words match nothing; an empty text would be an error */
     }
 }

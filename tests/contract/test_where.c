@@ -632,9 +632,9 @@ static void search_finds_words_and_prefixes(void **state)
 
 static void no_search_text_is_a_syntax_error(void **state)
 {
-    static const char *const words[] = {"\"",   "'",  "a AND",  "NOT",      "(",  "*",
-                                        "a*b",  "-x", "title:", "NEAR(",    "^a", "\"\"\"",
-                                        "a\"b", "{",  "+",      "\xc3\xa9*"};
+    static const char *const words[] = {"",   " ",      "\"",   "'",  "a AND",  "NOT",
+                                        "(",  "*",      "a*b",  "-x", "title:", "NEAR(",
+                                        "^a", "\"\"\"", "a\"b", "{",  "+",      "\xc3\xa9*"};
     world *w = *state;
     uint64_t seed = t_seed();
 
