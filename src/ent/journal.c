@@ -18,7 +18,7 @@
      .flags = FLAGS}
 
 static const ent_field journal_fields[] = {
-    JOURNAL_FIELD("seq", ENT_INT, ENT_F_AUTO),
+    JOURNAL_FIELD("seq", ENT_INT, 0),
     JOURNAL_FIELD("at", ENT_TIME, 0),
     JOURNAL_FIELD("program", ENT_TEXT, 0),
     JOURNAL_FIELD("schema", ENT_TEXT, 0),
@@ -196,13 +196,15 @@ quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, in
         journal_int(statements),
     };
     const char *p = m->engine->parameter;
-    char sql[320];
+    char sql[384];
 
-    (void)snprintf(sql, sizeof(sql),
-                   "INSERT INTO \"%s\" (\"at\", \"program\", \"schema\", \"schema_hash\", "
-                   "\"schema_text\", \"min_reader\", \"min_writer\", \"step\", \"step_hash\", "
-                   "\"statements\") VALUES (%s1, %s2, %s3, %s4, %s5, %s6, %s7, %s8, %s9, %s10)",
-                   QP_JOURNAL_TABLE, p, p, p, p, p, p, p, p, p, p);
+    (void)snprintf(
+        sql, sizeof(sql),
+        "INSERT INTO \"%s\" (\"seq\", \"at\", \"program\", \"schema\", \"schema_hash\", "
+        "\"schema_text\", \"min_reader\", \"min_writer\", \"step\", \"step_hash\", "
+        "\"statements\") SELECT COALESCE(MAX(\"seq\"), 0) + 1, %s1, %s2, %s3, %s4, %s5, %s6, "
+        "%s7, %s8, %s9, %s10 FROM \"%s\"",
+        QP_JOURNAL_TABLE, p, p, p, p, p, p, p, p, p, p, QP_JOURNAL_TABLE);
     return qp_migration_run(
         m,
         &(qp_migration_query){

@@ -331,9 +331,9 @@ static inline char *model_dump(const char *path, bool journal)
         qp_buf_printf(&out, "== %s\n", (const char *)sqlite3_column_text(tables, 0));
         while (sqlite3_step(rows) == SQLITE_ROW) {
             for (int i = 0; i < sqlite3_column_count(rows); i++) {
+                int type = sqlite3_column_type(rows, i); /* before it is converted */
                 const char *value = (const char *)sqlite3_column_text(rows, i);
-                qp_buf_printf(&out, "%d:%s|", sqlite3_column_type(rows, i),
-                              value != NULL ? value : "");
+                qp_buf_printf(&out, "%d:%s|", type, value != NULL ? value : "");
             }
             qp_buf_putc(&out, '\n');
         }
