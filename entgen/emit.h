@@ -5,7 +5,8 @@
 
 #include "entgen/model.h"
 
-#define EG_COLUMNS 100
+/* The width of generated lines: wider than ours, so that most calls take two lines. */
+#define EG_COLUMNS 120
 
 void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out);

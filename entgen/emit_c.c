@@ -171,8 +171,11 @@ static void emit_c_indexes(emit_c_state *emit, const eg_entity *entity)
             qp_buf_printf(&emit->line, "%s%u", j == 0 ? ", .fields = {" : ", ",
                           (unsigned)index->fields[j]);
         }
-        qp_buf_printf(&emit->line, "}, .count = %zu, .desc = %u, .unique = %s},", index->names.n,
-                      (unsigned)index->desc, index->unique ? "true" : "false");
+        qp_buf_printf(&emit->line, "}, .count = %zu", index->names.n);
+        if (index->desc != 0) {
+            qp_buf_printf(&emit->line, ", .desc = %u", (unsigned)index->desc);
+        }
+        qp_buf_puts(&emit->line, index->unique ? ", .unique = true}," : "},");
         emit_c_flush(emit, 5);
     }
     qp_buf_puts(emit->out, "};\n");

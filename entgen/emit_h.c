@@ -161,8 +161,9 @@ static void emit_h_where(emit_h_state *emit, const eg_entity *entity)
     if (entity->has_search) {
         qp_buf_puts(emit->out, "    ent_where_match search;\n");
     }
-    eg_put_template(emit->out, "    const $_where *any_of, *all_of, *none_of;", c);
-    qp_buf_puts(emit->out, "    size_t any_n, all_n, none_n;\n};\n");
+    eg_put_template(
+        emit->out, "    const $_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;", c);
+    qp_buf_puts(emit->out, "};\n");
 }
 
 static void emit_h_query(emit_h_state *emit, const eg_entity *entity)
@@ -181,15 +182,16 @@ static void emit_h_query(emit_h_state *emit, const eg_entity *entity)
     qp_buf_printf(emit->out, "struct %s_query {\n", c);
     qp_buf_puts(emit->out, "    int64_t limit, offset; /* 0: no limit */\n");
     eg_put_template(emit->out, "    const $ *after; /* the last row of the page before */", c);
-    eg_put_template(emit->out, "    $_order order[ENT_ORDER_MAX];", c);
-    eg_put_template(emit->out, "    $_where where;", c);
+    eg_put_template(emit->out, "    $_order order[ENT_ORDER_MAX]; $_where where;", c);
     for (size_t i = 0; i < entity->edges.n; i++) {
         const eg_edge *edge = eg_edge_at(entity, i);
         qp_buf_printf(emit->out, "    const %s_query *with_%s;\n", edge->to->c, edge->name.text);
     }
     qp_buf_puts(emit->out, "};\n");
-    eg_put_template(emit->out, "typedef struct $_iter { ent_iter it; } $_iter;", c);
-    eg_put_template(emit->out, "typedef struct $_on { int index; } $_on;", c);
+    eg_put_template(
+        emit->out,
+        "typedef struct $_iter { ent_iter it; } $_iter; typedef struct $_on { int index; } $_on;",
+        c);
     qp_buf_printf(emit->out, "#define %s_ON_%s ((%s_on){-1})\n", entity->upper,
                   eg_key_is_id(entity) ? "ID" : "KEY", c);
 }

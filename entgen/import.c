@@ -43,6 +43,19 @@ static bool import_has(const char *text, const char *part)
     return false;
 }
 
+bool eg_import_sayable(const char *name)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < n; i++) {
+        bool control = (unsigned char)name[i] < 0x20 || name[i] == 0x7f;
+        if (control && strchr("\n\t\r", name[i]) == NULL) {
+            return false;
+        }
+    }
+    return n > 0 && n <= EG_SQL_NAME_MAX;
+}
+
 /* ---- names --------------------------------------------------------------------------------------
  */
 
@@ -68,17 +81,18 @@ static const char *import_word(eg_run *run, const char *name)
     if (n > EG_NAME_MAX - 4) {
         word[EG_NAME_MAX - 4] = '\0';
     }
-    return eg_is_keyword(word) || eg_is_reserved(word) ? eg_format(run, "%s_x", word) : word;
+    return eg_is_keyword(word) || eg_is_reserved(word) ? eg_format(run, "c_%s", word) : word;
 }
 
-/* The word, or word_2, word_3... when it is taken. */
-static const char *import_free_name(eg_run *run, eg_names *taken, const char *word)
+/* The word, or word_2, word_3... (with `mark` for _) when it is taken. */
+static const char *import_free_name(eg_run *run, eg_names *taken, const char *word,
+                                    const char *mark)
 {
     const char *name = word;
 
     for (unsigned i = 2; eg_names_claim(run, taken, name, (eg_name){name, {0, 1, 1}}) != NULL;
          i++) {
-        name = eg_format(run, "%s_%u", word, i);
+        name = eg_format(run, "%s%s%u", word, mark, i);
     }
     return name;
 }
@@ -276,8 +290,8 @@ static const char *import_why_not(const import_table *table)
     if (table->shape->column_count > ENT_FIELDS_MAX) {
         return "it has too many columns";
     }
-    if (strlen(table->shape->name) > EG_SQL_NAME_MAX) {
-        return "its name is too long";
+    if (!eg_import_sayable(table->shape->name)) {
+        return "its name is too long or has control characters";
     }
     for (size_t i = 0; i < table->shape->column_count; i++) {
         const import_column *column = &table->columns[i];
@@ -300,12 +314,12 @@ static void import_table_columns(eg_run *run, sqlite3 *db, import_table *table)
         table->key_count += column->column->key_position > 0 ? 1 : 0;
         if (column->column->generated) {
             column->why = "it is computed";
-        } else if (strlen(column->column->name) > EG_SQL_NAME_MAX) {
-            column->why = "its name is too long";
+        } else if (!eg_import_sayable(column->column->name)) {
+            column->why = "its name is too long or has control characters";
         } else {
             import_type(db, table, column);
             column->field =
-                import_free_name(run, &table->members, import_word(run, column->column->name));
+                import_free_name(run, &table->members, import_word(run, column->column->name), "_");
         }
     }
     table->why = import_why_not(table);
@@ -382,7 +396,8 @@ static void import_reference(eg_run *run, const import_file *file, import_table 
     column->reference = reference;
     column->edge = edge;
     column->to = to;
-    column->inverse = import_free_name(run, &to->members, import_word(run, table->shape->name));
+    column->inverse =
+        import_free_name(run, &to->members, import_word(run, table->shape->name), "_");
     eg_list_add(run, &to->owned, column);
     eg_list_add(run, &to->owned_tables, table);
 }
@@ -412,8 +427,8 @@ static void import_build(eg_run *run, sqlite3 *db, const qp_file_shape *shape, i
         if (import_is_ours(shape, &shape->tables[i])) {
             import_table *table = &file->tables[file->table_count++];
             table->shape = &shape->tables[i];
-            table->entity =
-                import_free_name(run, &entities, import_entity_name(run, shape->tables[i].name));
+            table->entity = import_free_name(run, &entities,
+                                             import_entity_name(run, shape->tables[i].name), "");
             import_table_columns(run, db, table);
         }
     }

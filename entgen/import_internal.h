@@ -36,6 +36,9 @@ typedef struct import_file {
     size_t table_count;
 } import_file;
 
+/* Whether a name of the file can stand in .ent text. */
+bool eg_import_sayable(const char *name);
+
 /* The column of a table by its name in the file, or NULL. */
 import_column *eg_import_column(const import_table *table, const char *name);
 

@@ -7,16 +7,18 @@
 #include "entgen/import_internal.h"
 #include "entgen/run.h"
 
-#define IMPORT_WRITE_DEFAULT_MAX 256 /* bytes of a default that is carried over */
-
 static void import_write_quoted(qp_buf *out, const char *text)
 {
+    static const char plain[] = "\n\t\r\"\\";
+    static const char escaped[] = "ntr\"\\";
+
     qp_buf_putc(out, '"');
     for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\') {
+        const char *found = strchr(plain, *text);
+        if (found != NULL) {
             qp_buf_putc(out, '\\');
         }
-        qp_buf_putc(out, *text);
+        qp_buf_putc(out, found != NULL ? escaped[found - plain] : *text);
     }
     qp_buf_putc(out, '"');
 }
@@ -27,16 +29,6 @@ static void import_write_plain(qp_buf *out, const char *text)
     for (; *text != '\0'; text++) {
         qp_buf_putc(out, (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
     }
-}
-
-static bool import_write_is_printable(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7f) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- defaults -----------------------------------------------------------------------------------
@@ -122,8 +114,7 @@ static const char *import_write_default(eg_run *run, const import_column *column
         return qp_name_eq(word, "CURRENT_TIMESTAMP") ? "now" : NULL;
     case ENT_TEXT:
     case ENT_JSON:
-        if (text == NULL || strlen(text) > IMPORT_WRITE_DEFAULT_MAX ||
-            !import_write_is_printable(text) ||
+        if (text == NULL || (text[0] != '\0' && !eg_import_sayable(text)) ||
             (column->type == ENT_JSON && qp_json_check(quipu_cstr(text), NULL, NULL) != QUIPU_OK)) {
             return NULL;
         }
@@ -301,8 +292,7 @@ static void import_write_index(const import_table *table, const qp_index_shape *
                       ((index->desc >> i) & 1U) != 0 ? " desc" : "");
     }
     qp_buf_putc(out, ')');
-    if (!index->implied && strlen(index->name) <= EG_SQL_NAME_MAX &&
-        import_write_is_printable(index->name)) {
+    if (!index->implied && eg_import_sayable(index->name)) {
         qp_buf_puts(out, " name ");
         import_write_quoted(out, index->name);
     }
