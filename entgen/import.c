@@ -59,21 +59,25 @@ bool eg_import_sayable(const char *name)
 /* ---- names --------------------------------------------------------------------------------------
  */
 
+static bool import_is_letter(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
 /* A word of small letters, digits and _ that begins with a letter: userId -> user_id. */
 static const char *import_word(eg_run *run, const char *name)
 {
     size_t n = 0;
     char *word = eg_alloc(run, 2 * strlen(name) + 4);
 
+    if (!import_is_letter(import_lower(name[0]))) {
+        word[n++] = 'c';
+        word[n++] = '_';
+    }
     for (const char *c = name; *c != '\0'; c++) {
-        bool upper = *c >= 'A' && *c <= 'Z';
         char small = import_lower(*c);
-        bool good = (small >= 'a' && small <= 'z') || (small >= '0' && small <= '9');
-        if (n == 0 && !(small >= 'a' && small <= 'z')) {
-            word[n++] = 'c';
-            word[n++] = '_';
-        }
-        if (upper && c > name && c[-1] >= 'a' && c[-1] <= 'z') {
+        bool good = import_is_letter(small) || (small >= '0' && small <= '9');
+        if (small != *c && c > name && import_is_letter(c[-1])) {
             word[n++] = '_';
         }
         word[n++] = good ? small : '_';
@@ -360,37 +364,61 @@ static bool import_rule_known(const char *rule)
            qp_name_eq(rule, "RESTRICT") || qp_name_eq(rule, "NO ACTION");
 }
 
+/* The table and the column that a reference leads to can be those of an edge. */
+static bool import_target_fits(const import_table *to, const import_column *column,
+                               const qp_reference *reference)
+{
+    const import_column *key = NULL;
+
+    if (to == NULL || to->key_count != 1) {
+        return false;
+    }
+    for (size_t i = 0; i < to->shape->column_count; i++) {
+        key = to->columns[i].column->key_position == 1 ? &to->columns[i] : key;
+    }
+    assert(key != NULL);
+    return (reference->target == NULL || qp_name_eq(reference->target, key->column->name)) &&
+           key->type == column->type && key->type != ENT_TIME && key->type != ENT_BOOL;
+}
+
+/* The column that holds the key can be that of an edge. */
+static bool import_holder_fits(const import_table *table, const import_column *column,
+                               const qp_reference *reference)
+{
+    bool set_null = qp_name_eq(reference->on_delete, "SET NULL");
+
+    if (column->field == NULL || column->reference != NULL ||
+        strlen(column->field) + 4 > EG_NAME_MAX) {
+        return false;
+    }
+    if (set_null && (column->column->not_null || column->column->key_position > 0)) {
+        return false;
+    }
+    return import_rule_known(reference->on_delete) && import_is_indexed(table, column);
+}
+
 static void import_reference(eg_run *run, const import_file *file, import_table *table,
                              const qp_reference *reference)
 {
     import_column *column =
         reference->column != NULL ? eg_import_column(table, reference->column) : NULL;
     import_table *to = import_table_of(file, reference->table);
-    const import_column *key = NULL;
-    bool set_null = qp_name_eq(reference->on_delete, "SET NULL");
-    size_t n;
     const char *edge;
+    const char *taken;
+    size_t n;
 
-    if (column == NULL || column->field == NULL || to == NULL || to->key_count != 1 ||
-        column->reference != NULL || !import_rule_known(reference->on_delete) ||
-        (set_null && (column->column->not_null || column->column->key_position > 0))) {
+    if (column == NULL || !import_holder_fits(table, column, reference) ||
+        !import_target_fits(to, column, reference)) {
         return;
     }
-    for (size_t i = 0; i < to->shape->column_count; i++) {
-        key = to->columns[i].column->key_position == 1 ? &to->columns[i] : key;
-    }
-    assert(key != NULL);
     n = strlen(column->field);
-    if ((reference->target != NULL && !qp_name_eq(reference->target, key->column->name)) ||
-        key->type != column->type || key->type == ENT_TIME || key->type == ENT_BOOL ||
-        !import_is_indexed(table, column) || n + 4 > EG_NAME_MAX) {
-        return;
+    edge = column->field;
+    taken = eg_format(run, "%s_id", edge); /* what the edge's key will be called */
+    if (n > 3 && strcmp(edge + n - 3, "_id") == 0) {
+        edge = eg_format(run, "%.*s", (int)n - 3, edge);
+        taken = edge;
     }
-    edge = n > 3 && strcmp(column->field + n - 3, "_id") == 0
-               ? eg_format(run, "%.*s", (int)n - 3, column->field)
-               : column->field;
-    if (eg_names_claim(run, &table->members, edge, (eg_name){edge, {0, 1, 1}}) != NULL &&
-        edge != column->field) {
+    if (eg_names_claim(run, &table->members, taken, (eg_name){taken, {0, 1, 1}}) != NULL) {
         return;
     }
     column->reference = reference;

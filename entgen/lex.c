@@ -116,36 +116,32 @@ static void lex_comment(lex_state *lex)
     lex_step(lex, line.n);
 }
 
+static size_t lex_digits(const lex_state *lex, size_t n)
+{
+    while (lex_is_digit(lex_peek(lex, n))) {
+        n++;
+    }
+    return n;
+}
+
 /* Digits, a hexadecimal number, a fraction or an exponent; "1..5" is the number 1 and two dots. */
 static size_t lex_number_size(const lex_state *lex, bool *ret_float)
 {
     size_t n = lex_peek(lex, 0) == '-' ? 1 : 0;
+    bool hex = lex_peek(lex, n) == '0' && lex_peek(lex, n + 1) == 'x';
 
     *ret_float = false;
-    if (lex_peek(lex, n) == '0' && lex_peek(lex, n + 1) == 'x') {
-        n += 2;
-        while (lex_is_digit(lex_peek(lex, n)) || lex_is_alpha(lex_peek(lex, n))) {
-            n++;
-        }
-        return n;
-    }
-    while (lex_is_digit(lex_peek(lex, n))) {
-        n++;
-    }
+    n = lex_digits(lex, n);
     if (lex_peek(lex, n) == '.' && lex_is_digit(lex_peek(lex, n + 1))) {
         *ret_float = true;
-        n++;
-        while (lex_is_digit(lex_peek(lex, n))) {
-            n++;
-        }
+        n = lex_digits(lex, n + 1);
     }
-    if (lex_peek(lex, n) == 'e' || lex_peek(lex, n) == 'E') {
+    if (!hex && (lex_peek(lex, n) == 'e' || lex_peek(lex, n) == 'E')) {
         *ret_float = true;
         n++;
-        if (lex_peek(lex, n) == '-' || lex_peek(lex, n) == '+') {
-            n++;
-        }
+        n += lex_peek(lex, n) == '-' || lex_peek(lex, n) == '+' ? 1 : 0;
     }
+    /* Letters that stick to it belong to it, so that 12ab is one mistake. */
     while (lex_is_digit(lex_peek(lex, n)) || lex_is_alpha(lex_peek(lex, n))) {
         n++;
     }

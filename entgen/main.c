@@ -74,18 +74,19 @@ static size_t main_first_difference(quipu_str a, quipu_str b)
 
 static bool main_check_file(eg_run *run, const char *path, quipu_str text)
 {
+    bool same = false;
     qp_buf old;
 
-    if (eg_file_same(run, path, text)) {
-        return true;
-    }
     qp_buf_init(&old, EG_OUTPUT_MAX);
-    if (run->error_count == 0 && eg_file_read(run, path, &old)) {
-        eg_error_file(run, path, "differs from its schema from line %zu on: run entgen again",
-                      main_first_difference(qp_buf_str(&old), text));
+    if (eg_file_read(run, path, &old)) {
+        same = quipu_str_eq(qp_buf_str(&old), text);
+        if (!same) {
+            eg_error_file(run, path, "differs from its schema from line %zu on: run entgen again",
+                          main_first_difference(qp_buf_str(&old), text));
+        }
     }
     qp_buf_free(&old);
-    return false;
+    return same;
 }
 
 static bool main_output(eg_run *run, const eg_schema *schema, const main_options *options,
@@ -134,6 +135,7 @@ static bool main_import(eg_run *run, const char *path)
 static bool main_run(eg_run *run, const main_options *options)
 {
     eg_schema schema;
+    bool good;
 
     if (options->mode == MAIN_IMPORT) {
         return main_import(run, options->files[0]);
@@ -153,10 +155,11 @@ static bool main_run(eg_run *run, const main_options *options)
     default:
         break;
     }
-    if (!main_output(run, &schema, options, "h", eg_emit_header)) {
-        return false;
+    good = main_output(run, &schema, options, "h", eg_emit_header);
+    if (good || options->mode == MAIN_CHECK) {
+        good = main_output(run, &schema, options, "c", eg_emit_source) && good;
     }
-    return main_output(run, &schema, options, "c", eg_emit_source);
+    return good;
 }
 
 /* 0, or the exit status of a wrong command line. */

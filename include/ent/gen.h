@@ -1,5 +1,5 @@
-/* What generated files are written with, beside ent.h: the prefix of a call, the types and functions
- * of an enum, and the initializers of descriptors. Nothing here is for use by hand. */
+/* What generated files are written with, beside ent.h: the prefix of a call, the types and
+ * functions of an enum, and the initializers of descriptors. Nothing here is for use by hand. */
 #ifndef ENT_GEN_H
 #define ENT_GEN_H
 
