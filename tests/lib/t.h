@@ -81,6 +81,9 @@ void t_fault_remove(void);
 /* Let the Nth allocation from now fail (1: the next one); 0 disarms. */
 void t_fault_arm(int64_t countdown, t_fault_mode mode);
 
+/* While paused no allocation fails or counts: for what a swept body needs around its call. */
+void t_fault_pause(bool paused);
+
 int64_t t_fault_fired(void); /* how many failed since arming */
 int64_t t_fault_calls(void); /* allocations since arming, failed ones included */
 int64_t t_fault_live(void);  /* blocks alive now */

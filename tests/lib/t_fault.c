@@ -12,6 +12,7 @@ static struct {
     int64_t countdown; /* 0: not armed */
     t_fault_mode mode;
     bool failing; /* for good, from now on */
+    bool paused;
     int64_t fired;
     int64_t calls;
     int64_t live;
@@ -20,6 +21,9 @@ static struct {
 /* Called with the lock held: does this allocation fail? */
 static bool t_fault_tick(void)
 {
+    if (t_fault.paused) {
+        return false;
+    }
     t_fault.calls++;
     if (t_fault.failing) {
         t_fault.fired++;
@@ -78,8 +82,16 @@ void t_fault_arm(int64_t countdown, t_fault_mode mode)
     t_fault.countdown = countdown;
     t_fault.mode = mode;
     t_fault.failing = false;
+    t_fault.paused = false;
     t_fault.fired = 0;
     t_fault.calls = 0;
+    (void)pthread_mutex_unlock(&t_fault.lock);
+}
+
+void t_fault_pause(bool paused)
+{
+    (void)pthread_mutex_lock(&t_fault.lock);
+    t_fault.paused = paused;
     (void)pthread_mutex_unlock(&t_fault.lock);
 }
 
