@@ -48,7 +48,8 @@ typedef struct ent_migrate_report {
 /**
  * Bring the file to `schema`: a new file gets its tables, an older one what is missing, in one
  * transaction under the write lock; a file that is up to date costs two reads. Unknown tables,
- * columns and indexes stay. On failure the file is as it was.
+ * columns and indexes stay. On failure the file is as it was; only when the COMMIT itself fails may
+ * it be wholly migrated, which the next open will see.
  *
  * Added without being told: tables, indexes, and columns that are optional or have a default (rows
  * that exist get it; `now` gives them the time of the migration). `was` renames a column. Any other
@@ -62,8 +63,8 @@ typedef struct ent_migrate_report {
  *
  * Ownership: inputs are borrowed; `ret_report` may be NULL.
  * Threads:   the connection's thread, outside of a transaction.
- * Errors:    QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, or a change that needs a
- * step), QUIPU_CORRUPT, QUIPU_INVALID (data breaks a new rule, or a step changed), QUIPU_BUSY,
+ * Errors:    QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, or a step is needed),
+ *            QUIPU_CORRUPT, QUIPU_INVALID (data breaks a new rule, or a step changed), QUIPU_BUSY,
  *            QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
  * Since:     0.1
  */
@@ -125,7 +126,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_step_rebuild_begin(ent_db *db, const e
  * Ownership: none.
  * Threads:   the connection's thread, inside of a step.
  * Errors:    QUIPU_MISUSE (no rebuild of this entity), QUIPU_NOT_FOUND (no such new row),
- * QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM. Since:     0.1
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM.
+ * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_step_carry(ent_db *db, const ent_entity *entity,
                                                      int64_t old_key, int64_t new_key,
@@ -139,7 +141,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_step_carry(ent_db *db, const ent_entit
  * Ownership: none.
  * Threads:   the connection's thread, inside of a step.
  * Errors:    QUIPU_INVALID (the counts differ, or a unique rule is broken), QUIPU_MISUSE,
- * QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM. Since:     0.1
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM.
+ * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity,
                                                            quipu_error *reterr);

@@ -59,6 +59,8 @@ enum {
     JOURNAL_COLUMNS
 };
 
+#define JOURNAL_KINDS {QP_INT, QP_TEXT, QP_TEXT, QP_INT, QP_INT, QP_TEXT, QP_TEXT, QP_INT}
+
 static uint32_t journal_version(int64_t value)
 {
     return value < 0 ? 0 : (value > UINT32_MAX ? UINT32_MAX : (uint32_t)value);
@@ -90,30 +92,40 @@ static quipu_status journal_step_row(journal_reader *reader, const qp_value *val
     return QUIPU_OK;
 }
 
+/* A row holds what a row should, and its text is the one its hash was made of. */
+static quipu_status journal_verify(const qp_value *values, quipu_error *reterr)
+{
+    static const uint8_t kinds[JOURNAL_COLUMNS] = JOURNAL_KINDS;
+    char hash[QP_SCHEMA_HASH_SIZE];
+
+    for (size_t i = 0; i < JOURNAL_COLUMNS; i++) {
+        if (values[i].kind != kinds[i] && !(i == JOURNAL_STEP && values[i].kind == QP_NULL)) {
+            return qp_error_set(reterr, QUIPU_CORRUPT,
+                                "the migration journal (" QP_JOURNAL_TABLE ") is damaged");
+        }
+    }
+    if (values[JOURNAL_TEXT].as.text.n == 0) {
+        return QUIPU_OK; /* a step's row */
+    }
+    qp_schema_hash(values[JOURNAL_TEXT].as.text, hash);
+    if (!journal_is(values[JOURNAL_HASH].as.text, hash)) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "row %lld of the migration journal (" QP_JOURNAL_TABLE
+                            ") was tampered with: its text does not fit its hash",
+                            (long long)values[JOURNAL_SEQ].as.i);
+    }
+    return QUIPU_OK;
+}
+
 static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, quipu_error *reterr)
 {
     journal_reader *reader = ctx;
     qp_journal_state *state = &reader->state;
     qp_migration *m = reader->m;
-    char hash[QP_SCHEMA_HASH_SIZE];
-    quipu_status status = QUIPU_OK;
+    quipu_status status = journal_verify(values, reterr);
 
-    for (size_t i = 0; i < JOURNAL_COLUMNS; i++) {
-        bool text = i == JOURNAL_HASH || i == JOURNAL_TEXT || i == JOURNAL_STEP_HASH ||
-                    (i == JOURNAL_STEP && values[i].kind != QP_NULL);
-        if (i != JOURNAL_STEP && values[i].kind != (text ? QP_TEXT : QP_INT)) {
-            return qp_error_set(reterr, QUIPU_CORRUPT,
-                                "the migration journal (" QP_JOURNAL_TABLE ") is damaged");
-        }
-    }
-    if (values[JOURNAL_TEXT].as.text.n > 0) {
-        qp_schema_hash(values[JOURNAL_TEXT].as.text, hash);
-        if (!journal_is(values[JOURNAL_HASH].as.text, hash)) {
-            return qp_error_set(reterr, QUIPU_CORRUPT,
-                                "row %lld of the migration journal (" QP_JOURNAL_TABLE
-                                ") was tampered with: its text does not fit its hash",
-                                (long long)values[JOURNAL_SEQ].as.i);
-        }
+    if (status != QUIPU_OK) {
+        return status;
     }
     if (!state->found) {
         state->found = true; /* the newest row: these numbers never fall */
@@ -135,8 +147,7 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
 quipu_status qp_journal_read(qp_migration *m, bool all, qp_journal_state *ret_state,
                              quipu_error *reterr)
 {
-    static const uint8_t kinds[JOURNAL_COLUMNS] = {QP_INT, QP_TEXT, QP_TEXT, QP_INT,
-                                                   QP_INT, QP_TEXT, QP_TEXT, QP_INT};
+    static const uint8_t kinds[JOURNAL_COLUMNS] = JOURNAL_KINDS;
     journal_reader reader = {.m = m, .all = all};
     qp_value schema = {.kind = QP_TEXT, .as.text = quipu_cstr(m->schema->name)};
     char sql[256];

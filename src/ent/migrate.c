@@ -335,6 +335,44 @@ static quipu_status migrate_write_journal(qp_migration *m, const qp_journal_stat
     return status == QUIPU_OK ? qp_journal_write(m, state, -1, statements, reterr) : status;
 }
 
+/* Nothing broke: no reference that points nowhere came to be, and the file is sound. */
+static quipu_status migrate_verify(qp_migration *m, int64_t dangling, quipu_error *reterr)
+{
+    int64_t after = 0;
+    quipu_status status = m->migrator->count_dangling(m->conn, &after, reterr);
+
+    if (status == QUIPU_OK && after > dangling) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "the migration would leave %lld more rows whose reference points "
+                              "nowhere; nothing was changed",
+                              (long long)(after - dangling));
+    }
+    return status == QUIPU_OK ? m->migrator->check(m->conn, reterr) : status;
+}
+
+/* Make the changes of the diff and run the needed steps; *ret_statements are the diff's own. */
+static quipu_status migrate_work(qp_migration *m, const qp_diff *diff, size_t needed,
+                                 uint32_t *ret_statements, quipu_error *reterr)
+{
+    uint32_t before = m->report.statements;
+    size_t from = 0;
+    quipu_status status = migrate_apply(m, diff, &from, needed == 0, reterr);
+
+    if (status == QUIPU_OK && needed > 0) {
+        status = migrate_run_steps(m, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    *ret_statements = m->report.statements - before;
+    for (size_t i = 0; i < m->options.step_count; i++) {
+        if (m->steps[i].needed) {
+            *ret_statements -= m->steps[i].statements - 1; /* they stand in the step's own row */
+        }
+    }
+    return QUIPU_OK;
+}
+
 /* Change the file and prove that nothing broke. */
 static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, const qp_diff *diff,
                                    const qp_journal_state *state, size_t needed,
@@ -343,9 +381,7 @@ static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, 
     const qp_ddl journal = {.kind = QP_DDL_TABLE, .entity = &qp_journal_entity};
     bool verify = shape->table_count > 0 && (diff->change_count > 0 || needed > 0);
     int64_t dangling = 0;
-    int64_t dangling_after = 0;
     uint32_t statements = 0;
-    size_t from = 0;
     quipu_status status = migrate_text(m, reterr);
 
     if (status == QUIPU_OK && verify) {
@@ -357,30 +393,11 @@ static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, 
     if (status == QUIPU_OK && qp_shape_table(shape, QP_JOURNAL_TABLE) == NULL) {
         status = qp_migration_apply(m, &journal, reterr);
     }
-    statements = m->report.statements;
     if (status == QUIPU_OK) {
-        status = migrate_apply(m, diff, &from, needed == 0, reterr);
-    }
-    if (status == QUIPU_OK && needed > 0) {
-        status = migrate_run_steps(m, reterr);
-    }
-    statements = m->report.statements - statements;
-    for (size_t i = 0; i < m->options.step_count && status == QUIPU_OK; i++) {
-        if (m->steps[i].needed) {
-            statements -= m->steps[i].statements - 1; /* they stand in the step's own row */
-        }
+        status = migrate_work(m, diff, needed, &statements, reterr);
     }
     if (status == QUIPU_OK && verify) {
-        status = m->migrator->count_dangling(m->conn, &dangling_after, reterr);
-        if (status == QUIPU_OK && dangling_after > dangling) {
-            status = qp_error_set(reterr, QUIPU_INVALID,
-                                  "the migration would leave %lld more rows whose reference "
-                                  "points nowhere; nothing was changed",
-                                  (long long)(dangling_after - dangling));
-        }
-        if (status == QUIPU_OK) {
-            status = m->migrator->check(m->conn, reterr);
-        }
+        status = migrate_verify(m, dangling, reterr);
     }
     return status == QUIPU_OK ? migrate_write_journal(m, state, statements, reterr) : status;
 }

@@ -282,8 +282,10 @@ static inline char *model_query(const char *path, const char *sql)
 static inline int64_t model_int(const char *path, const char *sql)
 {
     char *text = model_query(path, sql);
-    int64_t value = strtoll(text, NULL, 10);
+    char *end = NULL;
+    int64_t value = strtoll(text, &end, 10);
 
+    assert_true(end != text);
     free(text);
     return value;
 }
