@@ -143,7 +143,7 @@ static truth eval_enum(int v, unsigned op, int wanted, const int *list, size_t n
 static truth eval_bytes(quipu_bytes v, ent_where_bytes c)
 {
     unsigned op = (unsigned)c.op;
-    bool same = v.p != NULL && v.n == c.v.n && memcmp(v.p, c.v.p, v.n) == 0;
+    bool same = v.p != NULL && c.v.p != NULL && v.n == c.v.n && memcmp(v.p, c.v.p, v.n) == 0;
 
     if (op == ENT_OP_NONE) {
         return YES;
