@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "entgen/emit.h"
-#include "entgen/names.h"
 #include "entgen/run.h"
 
 typedef struct emit_c_state {

@@ -4,7 +4,6 @@
 
 #include "base/jsonw.h"
 #include "entgen/emit.h"
-#include "entgen/run.h"
 
 #define EMIT_JSON_FORMAT 1
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "entgen/emit.h"
-#include "entgen/run.h"
 
 static const char *emit_mermaid_mark(const eg_entity *entity, const eg_field *field)
 {

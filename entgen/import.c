@@ -9,7 +9,7 @@
 #include <ent/sqlite.h>
 #include <sqlite3.h>
 
-#include "ent/db.h"
+#include "ent/db.h" /* IWYU pragma: keep: the members of ent_db */
 #include "ent/diff.h"
 #include "ent_sqlite/ddl.h"
 #include "ent_sqlite/inspect.h"

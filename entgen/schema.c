@@ -34,11 +34,10 @@ const char *eg_stem(eg_run *run, const char *path)
     size_t n = dot != NULL ? (size_t)(dot - base) : strlen(base);
     char *stem = eg_alloc(run, n + 1);
 
-    memcpy(stem, base, n);
     for (size_t i = 0; i < n; i++) {
-        bool upper = stem[i] >= 'A' && stem[i] <= 'Z';
-        bool good = (stem[i] >= 'a' && stem[i] <= 'z') || (stem[i] >= '0' && stem[i] <= '9');
-        stem[i] = upper ? (char)(stem[i] - 'A' + 'a') : (char)(good ? stem[i] : '_');
+        bool upper = base[i] >= 'A' && base[i] <= 'Z';
+        bool good = (base[i] >= 'a' && base[i] <= 'z') || (base[i] >= '0' && base[i] <= '9');
+        stem[i] = upper ? (char)(base[i] - 'A' + 'a') : (char)(good ? base[i] : '_');
     }
     return stem;
 }
