@@ -73,7 +73,10 @@ static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema 
     if (db == NULL || schema == NULL || schema->name == NULL || schema->hash == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a migration needs a connection and a schema");
     }
-    *m = (qp_migration){.db = db, .schema = schema, .options = defaults};
+    *m = (qp_migration){.db = db,
+                        .schema = schema,
+                        .options = defaults,
+                        .arena = {.limit = QP_MIGRATION_BYTES_MAX}};
     if (options != NULL) {
         size_t size =
             options->struct_size < sizeof(m->options) ? options->struct_size : sizeof(m->options);

@@ -11,6 +11,7 @@
 
 #define QP_SCHEMA_TEXT_MAX ((size_t)16 << 20)
 #define QP_DDL_TEXT_MAX ((size_t)4 << 20)
+#define QP_MIGRATION_BYTES_MAX ((size_t)256 << 20) /* memory of one migration */
 
 /* One table that a step rebuilds. */
 typedef struct qp_rebuild {

@@ -25,7 +25,7 @@ static quipu_status step_no_memory(const quipu_arena *arena, size_t size, quipu_
 static quipu_status step_has(ent_db *db, const char *table, const char *column, bool *ret_has,
                              quipu_error *reterr)
 {
-    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_arena arena = {.limit = QP_MIGRATION_BYTES_MAX};
     qp_file_shape shape = {0};
     quipu_status status;
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "ent/diff.h"
 
@@ -345,7 +346,8 @@ quipu_status qp_sqlite_inspect(void *conn, quipu_arena *arena, qp_file_shape *re
     int rc = qp_sqlite_inspect_raw(self->db, arena, ret_shape);
 
     if (rc == SQLITE_NOMEM) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "no memory to read the tables of %s", self->path);
+        return qp_error_set(reterr, qp_arena_why(arena, QP_ARENA_CHUNK_MIN),
+                            "no memory to read the tables of %s", self->path);
     }
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot inspect", reterr);
 }

@@ -7,8 +7,6 @@
 #include "ent/migrate_engine.h"
 #include "ent_sqlite/open.h"
 
-#define QP_SQLITE_INSPECT_BYTES_MAX ((size_t)64 << 20) /* memory for one inspection */
-
 /* Read the schema of `main` into the arena. Gives SQLite's result code; SQLITE_NOMEM also when the
  * arena is used up. Tables of unknown modules are listed without their columns. */
 int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_shape);
