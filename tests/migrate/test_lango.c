@@ -138,6 +138,102 @@ static void real_files_are_current_for_their_own_layout(void **state)
     }
 }
 
+/* A small adoption: messages get their order and their cluster, row by row, through entities. */
+static quipu_status lango_adopt(ent_db *db, void *ctx, quipu_error *reterr)
+{
+    const ent_entity *fresh = NULL;
+    int64_t next[3] = {1, 1, 1};
+    qp_lango_message_iter iter = {0};
+    qp_lango_message old;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_status status = ent_step_rebuild_begin(db, &qp_message_entity, &fresh, reterr);
+
+    (void)ctx;
+    if (status == QUIPU_OK) {
+        status = qp_lango_message_iter_begin(
+            db, &(qp_lango_message_query){.order = {QP_LANGO_MESSAGE_BY_ID(ASC)}}, &iter, reterr);
+    }
+    while (status == QUIPU_OK && qp_lango_message_iter_next(&iter, &old)) {
+        int64_t session = old.session_messages.v;
+        int64_t seq = next[session]++;
+        char event[24];
+        int n = snprintf(event, sizeof(event), "lango-%lld", (long long)old.id);
+        qp_message_new row = {.role = qp_message_role_parse(old.role),
+                              .content = old.content,
+                              .timestamp = ent_some(old.timestamp),
+                              .tool_calls = old.tool_calls,
+                              .author = old.author,
+                              .seq = seq,
+                              .event_id = {event, (size_t)n},
+                              .session_id = session};
+        status = ent_create(db, &arena, fresh, &row, NULL, reterr);
+        if (status == QUIPU_OK) {
+            status = ent_step_carry(db, &qp_message_entity, old.id, session << 32 | seq, reterr);
+        }
+        quipu_arena_reset(&arena);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_lango_message_iter_end(&iter, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status == QUIPU_OK ? ent_step_rebuild_end(db, &qp_message_entity, reterr) : status;
+}
+
+static quipu_status lango_needs_adoption(ent_db *db, void *ctx, bool *ret_needed,
+                                         quipu_error *reterr)
+{
+    bool has = false;
+    bool adopted = false;
+    quipu_status status = ent_step_has_column(db, "messages", "session_messages", &has, reterr);
+
+    (void)ctx;
+    if (status == QUIPU_OK) {
+        status = ent_step_has_column(db, "messages", "seq", &adopted, reterr);
+    }
+    *ret_needed = has && !adopted;
+    return status;
+}
+
+static void real_files_are_rebuilt_through_entities(void **state)
+{
+    static const char *const names[] = {"lango-mattn.db", "lango-modernc.db"};
+    static const char kept[] = "SELECT role, content, CAST(tool_calls AS text), author, "
+                               "session_messages FROM messages ORDER BY session_messages, ";
+    const ent_step step = {"adopt-test", "text", lango_needs_adoption, lango_adopt, NULL};
+    ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
+
+    (void)state;
+    options.steps = &step;
+    options.step_count = 1;
+    for (size_t i = 0; i < 2; i++) {
+        char path[T_PATH_MAX];
+        char by_id[256];
+        char by_seq[256];
+        char *before = NULL;
+        model_opened opened;
+
+        if (!t_fixture(names[i], path)) {
+            skip();
+        }
+        (void)snprintf(by_id, sizeof(by_id), "%sid", kept);
+        (void)snprintf(by_seq, sizeof(by_seq), "%sseq", kept);
+        model_exec(path, "ALTER TABLE messages ADD COLUMN their_note text; "
+                         "UPDATE messages SET their_note = 'n' || id");
+        before = model_query(path, by_id);
+        opened = model_visit(path, &qp_quipu_schema, &options, 0);
+        model_expect(opened, QUIPU_OK, NULL);
+        assert_int_equal(opened.report.steps, 1);
+        model_same(before, model_query(path, by_seq));
+        model_check(path,
+                    "SELECT count(*), sum(id = (session_messages << 32 | seq)), "
+                    "sum(their_note = 'n' || substr(CAST(event_id AS text), 7)) FROM messages",
+                    "9|9|9\n");
+        model_check(path, "SELECT count(DISTINCT uid), sum(tenant = '') FROM sessions", "2|2\n");
+        model_sound(path);
+        assert_int_equal(model_visit(path, &qp_quipu_schema, &options, 0).report.statements, 0);
+    }
+}
+
 static void quipus_own_file_is_made_and_is_then_current(void **state)
 {
     char path[T_PATH_MAX];
@@ -157,6 +253,7 @@ int main(void)
         cmocka_unit_test(every_age_reaches_todays_layout_with_equal_rows),
         cmocka_unit_test(quipus_schema_leaves_a_lango_file_alone_without_adoption),
         cmocka_unit_test(real_files_are_current_for_their_own_layout),
+        cmocka_unit_test(real_files_are_rebuilt_through_entities),
         cmocka_unit_test(quipus_own_file_is_made_and_is_then_current),
     };
 
