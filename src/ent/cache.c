@@ -209,14 +209,21 @@ quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_erro
     qp_plan *plan = &db->plan;
     quipu_status status;
 
-    assert(cached->busy);
     for (size_t i = 0; keep && i < plan->bind_count; i++) {
         status = cache_keep(&cached->keep, &plan->binds[i]);
         if (status != QUIPU_OK) {
             return qp_error_set(reterr, status, "out of memory while starting a query");
         }
     }
-    status = db->engine->bind(cached->statement, plan->binds, plan->bind_count, reterr);
+    return qp_cached_bind_values(db, cached, plan->binds, plan->bind_count, reterr);
+}
+
+quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
+                                   quipu_error *reterr)
+{
+    quipu_status status = db->engine->bind(cached->statement, values, n, reterr);
+
+    assert(cached->busy);
     return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
 }
 

@@ -43,6 +43,10 @@ quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *rete
  * the statement still runs. */
 quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_error *reterr);
 
+/* Bind other values than the plan's; the caller keeps them until the statement is reset. */
+quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
+                                   quipu_error *reterr);
+
 /* Copy a list operand and its items into the arena. */
 quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list);
 

@@ -14,12 +14,12 @@
  * --------------------------------------------------------------------- */
 
 /* The default of a field that was not given; QP_NULL when it has none. */
-static quipu_status create_default(const ent_field *field, quipu_time now, qp_value *ret,
+static quipu_status create_default(const ent_field *field, qp_new_row *row, qp_value *ret,
                                    quipu_error *reterr)
 {
     *ret = (qp_value){.kind = QP_NULL};
     if ((field->flags & ENT_F_NOW) != 0) {
-        *ret = (qp_value){.kind = QP_TIME, .as.time = now};
+        *ret = (qp_value){.kind = QP_TIME, .as.time = qp_new_row_now(row)};
     } else if ((field->flags & ENT_F_RANDOM) != 0) {
         ret->kind = QP_UUID;
         if (quipu_uuid_v4(&ret->as.uuid) != QUIPU_OK) {
@@ -44,26 +44,37 @@ static quipu_status create_default(const ent_field *field, quipu_time now, qp_va
     return QUIPU_OK;
 }
 
-/* One field: what was given, or its default, checked. */
-static quipu_status create_field(const ent_entity *entity, size_t number, const char *values,
-                                 qp_new_row *row, quipu_error *reterr)
+/* What was given for a field, or QP_NULL. The common types first: this runs for every field of
+ * every row. */
+QP_INLINE void create_given(const ent_field *field, const char *values, qp_value *ret)
+{
+    const char *member = values + field->create;
+
+    if (field->create == ENT_ABSENT) {
+        ret->kind = QP_NULL;
+    } else if (field->type == ENT_TEXT || field->type == ENT_JSON) {
+        memcpy(&ret->as.text, member, sizeof(ret->as.text));
+        ret->kind = ret->as.text.p == NULL ? QP_NULL : QP_TEXT;
+    } else if (field->type == ENT_INT && (field->flags & ENT_F_OPT_NEW) == 0) {
+        memcpy(&ret->as.i, member, sizeof(ret->as.i));
+        ret->kind = QP_INT;
+    } else {
+        *ret = qp_opt_value(field, member, (field->flags & ENT_F_OPT_NEW) != 0);
+    }
+}
+
+/* A field that was not given: its default, or nothing, or a key that the engine gives out. */
+static quipu_status create_missing(const ent_entity *entity, size_t number, qp_new_row *row,
+                                   quipu_error *reterr)
 {
     const ent_field *field = &entity->fields[number];
-    qp_value *value = &row->values[number];
-    quipu_status status;
+    qp_value *value = qp_new_row_value(row, number);
+    quipu_status status = create_default(field, row, value, reterr);
 
-    *value = field->create == ENT_ABSENT
-                 ? (qp_value){.kind = QP_NULL}
-                 : qp_opt_value(field, values + field->create, (field->flags & ENT_F_OPT_NEW) != 0);
-    if (value->kind != QP_NULL) {
-        qp_fields_add(&row->given, number);
-        return qp_rule_check(entity, field, value, reterr);
-    }
-    status = create_default(field, row->now, value, reterr);
     if (status != QUIPU_OK || value->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) != 0) {
         return status;
     }
-    if ((field->flags & ENT_F_AUTO) != 0) {
+    if ((field->flags & ENT_F_AUTO) != 0 && number == 0) {
         row->key_given_out = true;
         return QUIPU_OK;
     }
@@ -74,36 +85,66 @@ static quipu_status create_field(const ent_entity *entity, size_t number, const 
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
                              const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr)
 {
+    const ent_field *field = entity->fields;
     quipu_status status = QUIPU_OK;
 
     ret_row->given = (qp_fields){{0, 0}};
     ret_row->key_given_out = false;
-    ret_row->now = now != NULL ? *now : quipu_time_now();
-    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
-        status = create_field(entity, i, values, ret_row, reterr);
+    ret_row->has_now = now != NULL;
+    if (now != NULL) {
+        ret_row->now = *now;
+    }
+    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++, field++) {
+        qp_value *value = qp_new_row_value(ret_row, i);
+
+        create_given(field, values, value);
+        if (value->kind == QP_NULL) {
+            status = create_missing(entity, i, ret_row, reterr);
+        } else {
+            qp_fields_add(&ret_row->given, i);
+            if (field->type != ENT_INT || field->rule != NULL) {
+                status = qp_rule_check(entity, field, value, reterr);
+            }
+        }
     }
     if (status == QUIPU_OK && (entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) {
-        status = qp_cluster_pack(entity, ret_row->values[entity->key[0]].as.i,
-                                 ret_row->values[entity->key[1]].as.i, &ret_row->packed, reterr);
+        ret_row->slots[0].kind = QP_INT;
+        status = qp_cluster_pack(entity, qp_new_row_value(ret_row, entity->key[0])->as.i,
+                                 qp_new_row_value(ret_row, entity->key[1])->as.i,
+                                 &ret_row->slots[0].as.i, reterr);
     }
     return status;
+}
+
+quipu_time qp_new_row_now(qp_new_row *row)
+{
+    if (!row->has_now) {
+        row->now = quipu_time_now();
+        row->has_now = true;
+    }
+    return row->now;
 }
 
 void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row,
                      qp_operation operation)
 {
-    qp_plan *plan = &db->plan;
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
+    qp_plan_mark(&db->plan, row->key_given_out);
+}
 
-    qp_plan_begin(plan, entity, db->engine->packs_clusters, operation);
-    qp_plan_mark(plan, row->key_given_out);
-    if (plan->packs) {
-        qp_plan_bind_int(plan, row->packed);
+const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, const qp_new_row *row,
+                                 size_t *ret_count)
+{
+    /* A packed key stands in front; a key that is given out, the first field, is left away. */
+    size_t first = 1;
+
+    if ((entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) {
+        first = 0;
+    } else if (row->key_given_out) {
+        first = 2;
     }
-    for (size_t i = 0; i < entity->field_count; i++) {
-        if (!row->key_given_out || (entity->fields[i].flags & ENT_F_AUTO) == 0) {
-            qp_plan_bind(plan, &row->values[i]);
-        }
-    }
+    *ret_count = 1 + (size_t)entity->field_count - first;
+    return row->slots + first;
 }
 
 quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const qp_value *values,
@@ -129,25 +170,28 @@ quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const q
 /* ---- the calls
  * ------------------------------------------------------------------------------------- */
 
-/* Run the INSERT in db->plan; `cached` keeps the statement from one row to the next. */
-static quipu_status create_run(ent_db *db, qp_cached **cached, quipu_error *reterr)
+/* Insert one row; `cached` keeps the statement from one row to the next. */
+static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_new_row *row,
+                               qp_cached **cached, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
+    const qp_value *binds;
     bool more = false;
+    size_t n = 0;
 
     if (*cached == NULL) {
+        qp_new_row_plan(db, entity, row, QP_OP_INSERT);
         status = qp_cache_take(db, cached, reterr);
-    } else {
-        status = qp_plan_status(&db->plan, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, *cached, false, reterr);
+        binds = qp_new_row_binds(db, entity, row, &n);
+        status = qp_cached_bind_values(db, *cached, binds, n, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_cached_step(db, *cached, NULL, &more, reterr);
         qp_cached_reset(db, *cached, status);
     }
-    return status;
+    return qp_explain(entity, status, false, reterr);
 }
 
 /* Memory for the row comes first: once the row is stored, the call must not fail. */
@@ -161,13 +205,13 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     void *made = NULL;
 
     if (row->key_given_out) {
-        row->values[key] = (qp_value){.kind = QP_INT, .as.i = 0};
+        *qp_new_row_value(row, key) = (qp_value){.kind = QP_INT, .as.i = 0};
     }
-    status = qp_row_return(arena, entity, row->values, &made, reterr);
+    status = qp_row_return(arena, entity, row->slots + 1, &made, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_explain(entity, create_run(db, &cached, reterr), false, reterr);
+    status = create_run(db, entity, row, &cached, reterr);
     if (status == QUIPU_OK && row->key_given_out) {
         int64_t given = db->engine->last_key(db->conn);
         memcpy((char *)made + entity->fields[key].row, &given, sizeof(given));
@@ -199,11 +243,10 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
     if (status != QUIPU_OK) {
         return status;
     }
-    qp_new_row_plan(db, entity, &row, QP_OP_INSERT);
     if (ret_row != NULL) {
         return create_and_return(db, arena, entity, &row, ret_row, reterr);
     }
-    status = qp_explain(entity, create_run(db, &cached, reterr), false, reterr);
+    status = create_run(db, entity, &row, &cached, reterr);
     qp_cache_release(db, cached, status);
     return status;
 }
@@ -222,9 +265,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     for (i = 0; i < n && status == QUIPU_OK; i++) {
         status = qp_new_row_read(db, entity, values + i * entity->create_size, &now, &row, reterr);
         if (status == QUIPU_OK) {
-            qp_new_row_plan(db, entity, &row, QP_OP_INSERT);
-            status = qp_explain(entity, create_run(db, &cached[row.key_given_out], reterr), false,
-                                reterr);
+            status = create_run(db, entity, &row, &cached[row.key_given_out], reterr);
         }
     }
     qp_cache_release(db, cached[0], status);

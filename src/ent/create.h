@@ -6,19 +6,34 @@
 
 /* The values of one new row, by field, defaults filled in and rules checked. */
 typedef struct qp_new_row {
-    qp_value values[ENT_FIELDS_MAX];
+    /* [0]: key of a packed cluster, in front as its column is; then one a field. Statements take
+     * their values from here: nothing is copied. */
+    qp_value slots[1 + ENT_FIELDS_MAX];
     qp_fields given;    /* by the caller, as opposed to a default */
-    bool key_given_out; /* the engine gives out the key */
-    int64_t packed;     /* key of a packed cluster */
-    quipu_time now;
+    bool key_given_out; /* the engine gives out the key, which is field 0 then */
+    bool has_now;
+    quipu_time now; /* see qp_new_row_now() */
 } qp_new_row;
+
+/* The time of the call: the clock is read once, and only when it is needed. */
+quipu_time qp_new_row_now(qp_new_row *row);
+
+/* The value of a field. */
+QP_INLINE qp_value *qp_new_row_value(qp_new_row *row, size_t field)
+{
+    return &row->slots[1 + field];
+}
 
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
                              const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr);
 
-/* Start db->plan for an INSERT or an upsert of this row: mark and values, in column order. */
+/* Start db->plan for an INSERT or an upsert of this row, up to what says which columns it has. */
 void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row,
                      qp_operation operation);
+
+/* The values of those columns. */
+const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, const qp_new_row *row,
+                                 size_t *ret_count);
 
 /* Copy a row to the arena and give its address to a generated `const X **`. */
 quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const qp_value *values,

@@ -10,15 +10,15 @@
 
 #define ROW_SHOWN_MAX 60 /* bytes of a refused value that a message shows */
 
+static const uint8_t row_kinds[] = {
+    [ENT_INT] = QP_INT,   [ENT_FLOAT] = QP_FLOAT, [ENT_BOOL] = QP_BOOL,
+    [ENT_TEXT] = QP_TEXT, [ENT_BYTES] = QP_BYTES, [ENT_TIME] = QP_TIME,
+    [ENT_UUID] = QP_UUID, [ENT_ENUM] = QP_TEXT,   [ENT_JSON] = QP_TEXT};
+
 uint8_t qp_field_kind(const ent_field *field)
 {
-    static const uint8_t kinds[] = {
-        [ENT_INT] = QP_INT,   [ENT_FLOAT] = QP_FLOAT, [ENT_BOOL] = QP_BOOL,
-        [ENT_TEXT] = QP_TEXT, [ENT_BYTES] = QP_BYTES, [ENT_TIME] = QP_TIME,
-        [ENT_UUID] = QP_UUID, [ENT_ENUM] = QP_TEXT,   [ENT_JSON] = QP_TEXT};
-
     assert(field->type >= ENT_INT && field->type <= ENT_JSON);
-    return kinds[field->type];
+    return row_kinds[field->type];
 }
 
 /* ---- writing a row ----------------------------------------------------------------------------
@@ -144,42 +144,56 @@ static quipu_status row_put_other(const ent_entity *entity, const ent_field *fie
     return QUIPU_OK;
 }
 
+/* What is not simply there: NULL, a default, a value of another kind. */
+static QP_NOINLINE quipu_status row_put_odd(const ent_entity *entity, const ent_field *field,
+                                            const qp_value *value, quipu_arena *arena, char *member,
+                                            quipu_error *reterr)
+{
+    qp_value fallback;
+
+    if (value->kind != QP_NULL || !row_default(field, &fallback)) {
+        return row_refuse(entity, field, value, reterr);
+    }
+    switch (field->type) {
+    case ENT_INT:
+        memcpy(member, &fallback.as.i, sizeof(fallback.as.i));
+        return QUIPU_OK;
+    case ENT_TEXT:
+    case ENT_JSON:
+        return row_put_text(fallback.as.text, arena, member, reterr);
+    default:
+        return row_put_other(entity, field, &fallback, arena, member, reterr);
+    }
+}
+
 quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu_arena *arena,
                          void *ret_row, quipu_error *reterr)
 {
+    const ent_field *field = entity->fields;
+    const ent_field *end = field + entity->field_count;
     char *row = ret_row;
     quipu_status status = QUIPU_OK;
 
     memset(row, 0, entity->row_size);
-    for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
-        const ent_field *field = &entity->fields[i];
-        const qp_value *value = &values[i];
+    for (; field < end && status == QUIPU_OK; field++, values++) {
         char *member = row + field->row;
-        qp_value fallback;
 
-        if (value->kind == QP_NULL) {
-            if ((field->flags & ENT_F_NULLABLE) != 0) {
-                continue; /* all zero is absent */
+        if (values->kind != row_kinds[field->type]) {
+            if (values->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) == 0) {
+                status = row_put_odd(entity, field, values, arena, member, reterr);
             }
-            if (!row_default(field, &fallback)) {
-                return row_refuse(entity, field, value, reterr);
-            }
-            value = &fallback;
-        }
-        if (QP_UNLIKELY(value->kind != qp_field_kind(field))) {
-            return row_refuse(entity, field, value, reterr);
-        }
-        if (field->type == ENT_INT) {
-            if ((field->flags & ENT_F_NULLABLE) != 0) {
-                const ent_opt_int some = {true, value->as.i};
-                memcpy(member, &some, sizeof(some));
-            } else {
-                memcpy(member, &value->as.i, sizeof(value->as.i));
-            }
+            /* else: all zero is absent */
         } else if (field->type == ENT_TEXT || field->type == ENT_JSON) {
-            status = row_put_text(value->as.text, arena, member, reterr);
+            status = row_put_text(values->as.text, arena, member, reterr);
+        } else if (field->type == ENT_INT) {
+            bool optional = (field->flags & ENT_F_NULLABLE) != 0;
+            memcpy(member + (optional ? offsetof(ent_opt_int, v) : 0), &values->as.i,
+                   sizeof(values->as.i));
+            if (optional) {
+                memcpy(member, &optional, sizeof(optional));
+            }
         } else {
-            status = row_put_other(entity, field, value, arena, member, reterr);
+            status = row_put_other(entity, field, values, arena, member, reterr);
         }
     }
     return status;

@@ -69,8 +69,10 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
 {
     quipu_status status = qp_db_enter_write(db, reterr);
     qp_arena_mark mark;
+    const qp_value *binds;
     qp_new_row row;
     void *made = NULL;
+    size_t n = 0;
 
     if (status != QUIPU_OK) {
         return status;
@@ -88,11 +90,15 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
     }
     qp_new_row_plan(db, entity, &row, QP_OP_UPSERT);
     qp_plan_mark(&db->plan, (unsigned)(on + 1));
+    binds = qp_new_row_binds(db, entity, &row, &n);
+    for (size_t i = 0; i < n; i++) {
+        qp_plan_bind(&db->plan, &binds[i]);
+    }
     for (size_t i = 0; i < entity->field_count; i++) {
         unsigned how = upsert_how(entity, i, on, &row);
         qp_plan_mark(&db->plan, how);
         if (how == QP_UPSERT_NOW) {
-            const qp_value now = {.kind = QP_TIME, .as.time = row.now};
+            const qp_value now = {.kind = QP_TIME, .as.time = qp_new_row_now(&row)};
             qp_plan_bind(&db->plan, &now);
         }
     }

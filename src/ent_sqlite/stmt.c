@@ -147,11 +147,7 @@ quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_
     int rc = sqlite3_step(stmt);
 
     if (rc == SQLITE_ROW) {
-        /* The connection has no mutex and one thread, so that these values may be read directly:
-         * about a third cheaper than sqlite3_column_*() for type, text and size. */
-        for (size_t i = 0; i < n; i++) {
-            qp_sqlite_read(sqlite3_column_value(stmt, (int)i), kinds[i], &ret[i]);
-        }
+        qp_sqlite_read(stmt, kinds, n, ret);
         *ret_row = true;
         return QUIPU_OK;
     }

@@ -13,7 +13,7 @@ quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_
 void qp_sqlite_reset(qp_statement *statement);
 
 /* value.c: columns in, and the words of a full-text match out. */
-void qp_sqlite_read(sqlite3_value *from, uint8_t kind, qp_value *ret);
+void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret);
 void qp_sqlite_words(quipu_str words, qp_buf *ret);
 
 /* tx.c */
