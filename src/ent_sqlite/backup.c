@@ -77,7 +77,7 @@ static quipu_status backup_name(const char *file, const char *label, quipu_time 
     }
     qp_buf_puts(out, file);
     qp_buf_puts(out, BACKUP_MARK);
-    for (size_t i = 0; label[i] != '\0' && i < QP_SQLITE_BACKUP_LABEL_MAX; i++) {
+    for (size_t i = 0; i < QP_SQLITE_BACKUP_LABEL_MAX && label[i] != '\0'; i++) {
         char lower = (char)(label[i] | 0x20);
         bool plain = (lower >= 'a' && lower <= 'z') || (label[i] >= '0' && label[i] <= '9') ||
                      label[i] == '-' || label[i] == '.' || label[i] == '_';
