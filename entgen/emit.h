@@ -5,8 +5,7 @@
 
 #include "entgen/model.h"
 
-/* The width of generated lines: wider than ours, so that most calls take two lines. */
-#define EG_COLUMNS 120
+#define EG_COLUMNS 100 /* the width of generated lines */
 
 void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out);

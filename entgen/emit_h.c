@@ -1,4 +1,4 @@
-/* The generated header: structs per entity, and one-line functions over the runtime. */
+/* The generated header: the structs of each entity; its calls come from macros of ent/gen.h. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -120,31 +120,22 @@ static void emit_h_new(emit_h_state *emit, const eg_entity *entity)
     qp_buf_printf(emit->out, "} %s_new;\n", entity->c);
 }
 
-/* The slots of X_patch or X_where, several on a line; neighbours of one type share it. */
+/* The slots of X_patch or X_where. */
 static void emit_h_slots(emit_h_state *emit, const eg_entity *entity, const char *kind, bool all)
 {
-    const char *before = NULL;
-
-    qp_buf_puts(&emit->line, "   ");
     for (size_t i = 0; i < entity->fields.n; i++) {
         const eg_field *field = eg_field_at(entity, i);
-        const char *type =
-            field->type == ENT_ENUM
-                ? eg_format(emit->run, "%s_%s", eg_row_type(emit->run, entity, field), kind)
-                : eg_format(emit->run, "ent_%s_%s", kind, eg_kind_name(field));
         if (!all && (field->flags & ENT_F_IMMUTABLE) != 0) {
             continue;
         }
-        if (before != NULL && strcmp(before, type) == 0) {
-            qp_buf_printf(&emit->line, ", %s", field->name.text);
+        if (field->type == ENT_ENUM) {
+            qp_buf_printf(emit->out, "    %s_%s %s;\n", eg_row_type(emit->run, entity, field), kind,
+                          field->name.text);
         } else {
-            qp_buf_printf(&emit->line, "%s %s %s", before != NULL ? ";" : "", type,
+            qp_buf_printf(emit->out, "    ent_%s_%s %s;\n", kind, eg_kind_name(field),
                           field->name.text);
         }
-        before = type;
     }
-    qp_buf_putc(&emit->line, ';');
-    emit_h_flush(emit, 4);
 }
 
 static void emit_h_where(emit_h_state *emit, const eg_entity *entity)
@@ -161,8 +152,8 @@ static void emit_h_where(emit_h_state *emit, const eg_entity *entity)
     if (entity->has_search) {
         qp_buf_puts(emit->out, "    ent_where_match search;\n");
     }
-    eg_put_template(
-        emit->out, "    const $_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;", c);
+    eg_put_template(emit->out, "    const $_where *any_of, *all_of, *none_of;", c);
+    qp_buf_puts(emit->out, "    size_t any_n, all_n, none_n;\n");
     qp_buf_puts(emit->out, "};\n");
 }
 
@@ -170,7 +161,6 @@ static void emit_h_query(emit_h_state *emit, const eg_entity *entity)
 {
     const char *c = entity->c;
 
-    eg_put_template(emit->out, "typedef struct $_order { uint8_t field, direction; } $_order;", c);
     for (size_t i = 0; i < entity->fields.n; i++) {
         const eg_field *field = eg_field_at(entity, i);
         if (field->type != ENT_BYTES && field->type != ENT_JSON) {
@@ -182,16 +172,13 @@ static void emit_h_query(emit_h_state *emit, const eg_entity *entity)
     qp_buf_printf(emit->out, "struct %s_query {\n", c);
     qp_buf_puts(emit->out, "    int64_t limit, offset; /* 0: no limit */\n");
     eg_put_template(emit->out, "    const $ *after; /* the last row of the page before */", c);
-    eg_put_template(emit->out, "    $_order order[ENT_ORDER_MAX]; $_where where;", c);
+    eg_put_template(emit->out, "    $_order order[ENT_ORDER_MAX];", c);
+    eg_put_template(emit->out, "    $_where where;", c);
     for (size_t i = 0; i < entity->edges.n; i++) {
         const eg_edge *edge = eg_edge_at(entity, i);
         qp_buf_printf(emit->out, "    const %s_query *with_%s;\n", edge->to->c, edge->name.text);
     }
     qp_buf_puts(emit->out, "};\n");
-    eg_put_template(
-        emit->out,
-        "typedef struct $_iter { ent_iter it; } $_iter; typedef struct $_on { int index; } $_on;",
-        c);
     qp_buf_printf(emit->out, "#define %s_ON_%s ((%s_on){-1})\n", entity->upper,
                   eg_key_is_id(entity) ? "ID" : "KEY", c);
 }
@@ -211,13 +198,17 @@ static void emit_h_getter(emit_h_state *emit, const eg_entity *entity, const cha
         const eg_field *field = eg_field_at(entity, fields[i]);
         qp_buf_printf(line, ", %s %s_", eg_row_type(emit->run, entity, field), field->name.text);
     }
-    qp_buf_printf(line, ", const %s **ret, quipu_error *err) { const void *keys[] = {", entity->c);
+    qp_buf_printf(line, ", const %s **ret, quipu_error *err)", entity->c);
+    emit_h_flush(emit, 4);
+    qp_buf_puts(line, "    const void *keys[] = {");
     for (size_t i = 0; i < count; i++) {
         qp_buf_printf(line, "%s&%s_", i > 0 ? ", " : "", eg_field_at(entity, fields[i])->name.text);
     }
-    qp_buf_printf(line, "}; return ent_get(db, mem, &%s_entity, %d, keys, ret, err); }", entity->c,
-                  index);
-    emit_h_flush(emit, 4);
+    qp_buf_puts(line, "};");
+    qp_buf_puts(emit->out, "{\n");
+    emit_h_flush(emit, 8);
+    qp_buf_printf(emit->out, "    return ent_get(db, mem, &%s_entity, %d, keys, ret, err);\n}\n",
+                  entity->c, index);
 }
 
 static void emit_h_by(emit_h_state *emit, const eg_entity *entity)
@@ -241,55 +232,11 @@ static void emit_h_by(emit_h_state *emit, const eg_entity *entity)
 
 static void emit_h_functions(emit_h_state *emit, const eg_entity *entity)
 {
-    static const char *const always[] = {
-        "ENT_CALL $_create(ent_db *db, quipu_arena *mem, const $_new *val, const $ **ret, "
-        "quipu_error "
-        "*err) { return ent_create(db, mem, &$_entity, val, ret, err); }",
-        "ENT_CALL $_create_many(ent_db *db, const $_new *val, size_t num, quipu_error *err) { "
-        "return "
-        "ent_create_many(db, &$_entity, val, num, err); }",
-        "ENT_CALL $_upsert(ent_db *db, quipu_arena *mem, const $_new *val, $_on on, const $ **ret, "
-        "quipu_error *err) { return ent_upsert(db, mem, &$_entity, val, on.index, ret, err); }",
-        "ENT_CALL $_find(ent_db *db, quipu_arena *mem, const $_query *qry, $_list *ret, "
-        "quipu_error "
-        "*err) { return ent_find(db, mem, &$_entity, qry, ret, err); }",
-        "ENT_CALL $_one(ent_db *db, quipu_arena *mem, const $_query *qry, const $ **ret, "
-        "quipu_error "
-        "*err) { return ent_one(db, mem, &$_entity, qry, ret, err); }",
-        "ENT_CALL $_count(ent_db *db, const $_where *cond, int64_t *ret, quipu_error *err) { "
-        "return "
-        "ent_count(db, &$_entity, cond, ret, err); }",
-        "ENT_CALL $_exists(ent_db *db, const $_where *cond, bool *ret, quipu_error *err) { return "
-        "ent_exists(db, &$_entity, cond, ret, err); }",
-        "ENT_CALL $_delete(ent_db *db, const $_where *cond, int64_t *ret, quipu_error *err) { "
-        "return "
-        "ent_delete(db, &$_entity, cond, ret, err); }",
-        "ENT_CALL $_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return "
-        "ent_delete_all(db, &$_entity, ret, err); }",
-        "ENT_CALL $_iter_begin(ent_db *db, const $_query *qry, $_iter *ret, quipu_error *err) { "
-        "return ent_iter_begin(db, &$_entity, qry, &ret->it, err); }",
-        "static inline bool $_iter_next($_iter *itr, $ *ret) { return ent_iter_next(&itr->it, "
-        "ret); "
-        "}",
-        "static inline quipu_status $_iter_end($_iter *itr, quipu_error *err) { return "
-        "ent_iter_end(&itr->it, err); }"};
-    static const char *const with_patch[] = {
-        "ENT_CALL $_update(ent_db *db, const $_where *cond, const $_patch *chg, int64_t *ret, "
-        "quipu_error *err) { return ent_update(db, &$_entity, cond, chg, ret, err); }",
-        "ENT_CALL $_update_one(ent_db *db, quipu_arena *mem, const $_where *cond, const $_patch "
-        "*chg, "
-        "const $ **ret, quipu_error *err) { return ent_update_one(db, mem, &$_entity, cond, chg, "
-        "ret, "
-        "err); }"};
-
     emit_h_getter(emit, entity, "get", entity->key_fields, entity->key_count, -1);
     emit_h_by(emit, entity);
-    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
-        eg_put_template(emit->out, always[i], entity->c);
-    }
-    for (size_t i = 0; eg_has_patch(entity) && i < sizeof(with_patch) / sizeof(with_patch[0]);
-         i++) {
-        eg_put_template(emit->out, with_patch[i], entity->c);
+    eg_put_template(emit->out, "ENT_CALLS($)", entity->c);
+    if (eg_has_patch(entity)) {
+        eg_put_template(emit->out, "ENT_UPDATES($)", entity->c);
     }
 }
 
@@ -313,11 +260,6 @@ static void emit_h_entity(emit_h_state *emit, const eg_entity *entity)
 
 void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out)
 {
-    static const char types[] =
-        "typedef struct $ $; typedef struct $_where $_where; typedef struct "
-        "$_query $_query;";
-    static const char list[] =
-        "typedef struct $_list { const $ *items; size_t n; bool loaded; } $_list;";
     emit_h_state emit = {.run = run, .schema = schema, .out = out};
 
     qp_buf_init(&emit.line, EG_SOURCE_MAX);
@@ -328,9 +270,7 @@ void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out)
     qp_buf_printf(out, "extern const ent_schema %s%s_schema;\n\n", schema->prefix.text,
                   schema->name.text);
     for (size_t i = 0; i < schema->entities.n; i++) {
-        eg_put_template(out, types, eg_entity_at(schema, i)->c);
-        eg_put_template(out, list, eg_entity_at(schema, i)->c);
-        eg_put_template(out, "extern const ent_entity $_entity;", eg_entity_at(schema, i)->c);
+        eg_put_template(out, "ENT_TYPES($)", eg_entity_at(schema, i)->c);
     }
     for (size_t i = 0; i < schema->entities.n; i++) {
         emit_h_entity(&emit, eg_entity_at(schema, i));

@@ -18,6 +18,99 @@
 
 /* clang-format off */
 
+/* The names of entity X: its row, condition and query, a list of rows, and its descriptor. */
+#define ENT_TYPES(X)                                                                               \
+    typedef struct X X;                                                                            \
+    typedef struct X##_where X##_where;                                                            \
+    typedef struct X##_query X##_query;                                                            \
+    typedef struct X##_order { uint8_t field, direction; } X##_order;                              \
+    typedef struct X##_on { int index; } X##_on;                                                   \
+    typedef struct X##_iter { ent_iter it; } X##_iter;                                             \
+    typedef struct X##_list { const X *items; size_t n; bool loaded; } X##_list;                   \
+    extern const ent_entity X##_entity;
+
+/* The calls of entity X. Rows and texts go to `mem`; outputs are written on success only; what each
+ * call does and answers stands at the ent_ function of its name in ent.h.
+ *   X_create(db, mem, &(X_new){...}, &row, &err)             insert; mem and row may be NULL
+ *   X_create_many(db, array of X_new, n, &err)               insert all or none
+ *   X_upsert(db, mem, &(X_new){...}, X_ON_..., &row, &err)   insert, or set what is given
+ *   X_find(db, mem, &(X_query){...}, &list, &err)            all that a query asks for
+ *   X_one(db, mem, &(X_query){...}, &row, &err)              its first row; needs a condition
+ *   X_count, X_exists(db, &(X_where){...}, &out, &err)       NULL: all
+ *   X_delete(db, &(X_where){...}, &n, &err)                  needs a condition; n may be NULL
+ *   X_delete_all(db, &n, &err)
+ *   X_iter_begin(db, &(X_query){...}, &iter, &err), X_iter_next(&iter, &row), X_iter_end(&iter, &err)
+ */
+#define ENT_CALLS(X)                                                                               \
+    ENT_CALL X##_create(ent_db *db, quipu_arena *mem, const X##_new *val, const X **ret,           \
+                        quipu_error *err)                                                          \
+    {                                                                                              \
+        return ent_create(db, mem, &X##_entity, val, ret, err);                                    \
+    }                                                                                              \
+    ENT_CALL X##_create_many(ent_db *db, const X##_new *val, size_t num, quipu_error *err)         \
+    {                                                                                              \
+        return ent_create_many(db, &X##_entity, val, num, err);                                    \
+    }                                                                                              \
+    ENT_CALL X##_upsert(ent_db *db, quipu_arena *mem, const X##_new *val, X##_on on,               \
+                        const X **ret, quipu_error *err)                                           \
+    {                                                                                              \
+        return ent_upsert(db, mem, &X##_entity, val, on.index, ret, err);                          \
+    }                                                                                              \
+    ENT_CALL X##_find(ent_db *db, quipu_arena *mem, const X##_query *qry, X##_list *ret,           \
+                      quipu_error *err)                                                            \
+    {                                                                                              \
+        return ent_find(db, mem, &X##_entity, qry, ret, err);                                      \
+    }                                                                                              \
+    ENT_CALL X##_one(ent_db *db, quipu_arena *mem, const X##_query *qry, const X **ret,            \
+                     quipu_error *err)                                                             \
+    {                                                                                              \
+        return ent_one(db, mem, &X##_entity, qry, ret, err);                                       \
+    }                                                                                              \
+    ENT_CALL X##_count(ent_db *db, const X##_where *cond, int64_t *ret, quipu_error *err)          \
+    {                                                                                              \
+        return ent_count(db, &X##_entity, cond, ret, err);                                         \
+    }                                                                                              \
+    ENT_CALL X##_exists(ent_db *db, const X##_where *cond, bool *ret, quipu_error *err)            \
+    {                                                                                              \
+        return ent_exists(db, &X##_entity, cond, ret, err);                                        \
+    }                                                                                              \
+    ENT_CALL X##_delete(ent_db *db, const X##_where *cond, int64_t *ret, quipu_error *err)         \
+    {                                                                                              \
+        return ent_delete(db, &X##_entity, cond, ret, err);                                        \
+    }                                                                                              \
+    ENT_CALL X##_delete_all(ent_db *db, int64_t *ret, quipu_error *err)                            \
+    {                                                                                              \
+        return ent_delete_all(db, &X##_entity, ret, err);                                          \
+    }                                                                                              \
+    ENT_CALL X##_iter_begin(ent_db *db, const X##_query *qry, X##_iter *ret, quipu_error *err)     \
+    {                                                                                              \
+        return ent_iter_begin(db, &X##_entity, qry, &ret->it, err);                                \
+    }                                                                                              \
+    static inline bool X##_iter_next(X##_iter *itr, X *ret)                                        \
+    {                                                                                              \
+        return ent_iter_next(&itr->it, ret);                                                       \
+    }                                                                                              \
+    static inline quipu_status X##_iter_end(X##_iter *itr, quipu_error *err)                       \
+    {                                                                                              \
+        return ent_iter_end(&itr->it, err);                                                        \
+    }
+
+/* The calls of an entity that has something to change.
+ *   X_update(db, &(X_where){...}, &(X_patch){...}, &n, &err)             n may be NULL
+ *   X_update_one(db, mem, &(X_where){...}, &(X_patch){...}, &row, &err)  the row as it is now
+ */
+#define ENT_UPDATES(X)                                                                             \
+    ENT_CALL X##_update(ent_db *db, const X##_where *cond, const X##_patch *chg, int64_t *ret,     \
+                        quipu_error *err)                                                          \
+    {                                                                                              \
+        return ent_update(db, &X##_entity, cond, chg, ret, err);                                   \
+    }                                                                                              \
+    ENT_CALL X##_update_one(ent_db *db, quipu_arena *mem, const X##_where *cond,                   \
+                            const X##_patch *chg, const X **ret, quipu_error *err)                 \
+    {                                                                                              \
+        return ent_update_one(db, mem, &X##_entity, cond, chg, ret, err);                          \
+    }
+
 /* Conditions, changes and texts of an enum T whose labels are in T_labels. Parameters end in _, so
  * that they never have the name of an entity. */
 #define ENT_ENUM(T)                                                                                \

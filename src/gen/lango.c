@@ -3,33 +3,39 @@
 #include "lango.h"
 
 static const ent_field qp_lango_session_fields[] = {
-    {ENT_FIXED(qp_lango_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
+    {ENT_FIXED(qp_lango_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE |
+     ENT_F_AUTO},
     {ENT_FIELD(qp_lango_session, key, "key", TEXT), .flags = ENT_F_STRING},
-    {ENT_FIELD(qp_lango_session, agent_id, "agent_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_FIELD(qp_lango_session, channel_type, "channel_type", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_FIELD(qp_lango_session, channel_id, "channel_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+    {ENT_FIELD(qp_lango_session, agent_id, "agent_id", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING},
+    {ENT_FIELD(qp_lango_session, channel_type, "channel_type", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING},
+    {ENT_FIELD(qp_lango_session, channel_id, "channel_id", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING},
     {ENT_FIELD(qp_lango_session, model, "model", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
     {ENT_FIELD(qp_lango_session, metadata, "metadata", JSON), .flags = ENT_F_NULLABLE},
     {ENT_FIELD(qp_lango_session, created_at, "created_at", TIME)},
     {ENT_FIELD(qp_lango_session, updated_at, "updated_at", TIME)},
 };
 const ent_entity qp_lango_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_lango_session_fields, .field_count = 9, .key = {0},
-    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_session)};
+    .name = "Session", .table = "sessions", .fields = qp_lango_session_fields, .field_count = 9,
+    .key = {0}, .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_session)};
 ENT_SHAPE(qp_lango_session);
 
 static const ent_field qp_lango_message_fields[] = {
-    {ENT_FIXED(qp_lango_message, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
+    {ENT_FIXED(qp_lango_message, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE |
+     ENT_F_AUTO},
     {ENT_FIELD(qp_lango_message, role, "role", TEXT), .flags = ENT_F_STRING},
     {ENT_FIELD(qp_lango_message, content, "content", TEXT)},
     {ENT_FIELD(qp_lango_message, timestamp, "timestamp", TIME)},
     {ENT_FIELD(qp_lango_message, tool_calls, "tool_calls", JSON), .flags = ENT_F_NULLABLE},
     {ENT_FIELD(qp_lango_message, author, "author", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_FIELD(qp_lango_message, session_messages, "session_messages", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
+    {ENT_FIELD(qp_lango_message, session_messages, "session_messages", INT),
+     .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
 };
 const ent_entity qp_lango_message_entity = {
-    .name = "Message", .table = "messages", .fields = qp_lango_message_fields, .field_count = 7, .key = {0},
-    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_message)};
+    .name = "Message", .table = "messages", .fields = qp_lango_message_fields, .field_count = 7,
+    .key = {0}, .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_message)};
 ENT_SHAPE(qp_lango_message);
 
 static const ent_field qp_lango_observation_fields[] = {
@@ -42,8 +48,9 @@ static const ent_field qp_lango_observation_fields[] = {
     {ENT_FIELD(qp_lango_observation, created_at, "created_at", TIME)},
 };
 const ent_entity qp_lango_observation_entity = {
-    .name = "Observation", .table = "observations", .fields = qp_lango_observation_fields, .field_count = 7, .key = {0},
-    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_observation)};
+    .name = "Observation", .table = "observations", .fields = qp_lango_observation_fields,
+    .field_count = 7, .key = {0}, .key_count = 1, .where_match = ENT_ABSENT,
+    ENT_SIZES(qp_lango_observation)};
 ENT_SHAPE(qp_lango_observation);
 
 static const ent_field qp_lango_reflection_fields[] = {
@@ -55,11 +62,13 @@ static const ent_field qp_lango_reflection_fields[] = {
     {ENT_FIELD(qp_lango_reflection, created_at, "created_at", TIME)},
 };
 const ent_entity qp_lango_reflection_entity = {
-    .name = "Reflection", .table = "reflections", .fields = qp_lango_reflection_fields, .field_count = 6, .key = {0},
-    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_lango_reflection)};
+    .name = "Reflection", .table = "reflections", .fields = qp_lango_reflection_fields,
+    .field_count = 6, .key = {0}, .key_count = 1, .where_match = ENT_ABSENT,
+    ENT_SIZES(qp_lango_reflection)};
 ENT_SHAPE(qp_lango_reflection);
 
-static const ent_entity *const qp_lango_lango_entities[] = {&qp_lango_session_entity, &qp_lango_message_entity,
-    &qp_lango_observation_entity, &qp_lango_reflection_entity};
-const ent_schema qp_lango_lango_schema = {.name = "lango", .entities = qp_lango_lango_entities, .entity_count = 4,
-    .hash = "4b20d3634af9f9b2", .application_id = 0x00000000, .version = 1, .min_reader = 1, .min_writer = 1};
+static const ent_entity *const qp_lango_lango_entities[] = {&qp_lango_session_entity,
+    &qp_lango_message_entity, &qp_lango_observation_entity, &qp_lango_reflection_entity};
+const ent_schema qp_lango_lango_schema = {.name = "lango", .entities = qp_lango_lango_entities,
+    .entity_count = 4, .hash = "4b20d3634af9f9b2", .application_id = 0x00000000, .version = 1,
+    .min_reader = 1, .min_writer = 1};

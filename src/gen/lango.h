@@ -9,26 +9,10 @@ ENT_BEGIN
 
 extern const ent_schema qp_lango_lango_schema;
 
-typedef struct qp_lango_session qp_lango_session; typedef struct qp_lango_session_where qp_lango_session_where;
-    typedef struct qp_lango_session_query qp_lango_session_query;
-typedef struct qp_lango_session_list { const qp_lango_session *items; size_t n; bool loaded; } qp_lango_session_list;
-extern const ent_entity qp_lango_session_entity;
-typedef struct qp_lango_message qp_lango_message; typedef struct qp_lango_message_where qp_lango_message_where;
-    typedef struct qp_lango_message_query qp_lango_message_query;
-typedef struct qp_lango_message_list { const qp_lango_message *items; size_t n; bool loaded; } qp_lango_message_list;
-extern const ent_entity qp_lango_message_entity;
-typedef struct qp_lango_observation qp_lango_observation;
-    typedef struct qp_lango_observation_where qp_lango_observation_where;
-    typedef struct qp_lango_observation_query qp_lango_observation_query;
-typedef struct qp_lango_observation_list { const qp_lango_observation *items; size_t n; bool loaded;
-    } qp_lango_observation_list;
-extern const ent_entity qp_lango_observation_entity;
-typedef struct qp_lango_reflection qp_lango_reflection;
-    typedef struct qp_lango_reflection_where qp_lango_reflection_where;
-    typedef struct qp_lango_reflection_query qp_lango_reflection_query;
-typedef struct qp_lango_reflection_list { const qp_lango_reflection *items; size_t n; bool loaded;
-    } qp_lango_reflection_list;
-extern const ent_entity qp_lango_reflection_entity;
+ENT_TYPES(qp_lango_session)
+ENT_TYPES(qp_lango_message)
+ENT_TYPES(qp_lango_observation)
+ENT_TYPES(qp_lango_reflection)
 
 /* ---- Session: table sessions ---- */
 struct qp_lango_session {
@@ -54,15 +38,28 @@ typedef struct qp_lango_session_new {
     quipu_time updated_at; /* required */
 } qp_lango_session_new;
 typedef struct qp_lango_session_patch {
-    ent_patch_text key, agent_id, channel_type, channel_id, model; ent_patch_json metadata; ent_patch_time created_at,
-    updated_at;
+    ent_patch_text key;
+    ent_patch_text agent_id;
+    ent_patch_text channel_type;
+    ent_patch_text channel_id;
+    ent_patch_text model;
+    ent_patch_json metadata;
+    ent_patch_time created_at;
+    ent_patch_time updated_at;
 } qp_lango_session_patch;
 struct qp_lango_session_where {
-    ent_where_int id; ent_where_text key, agent_id, channel_type, channel_id, model; ent_where_json metadata;
-    ent_where_time created_at, updated_at;
-    const qp_lango_session_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text key;
+    ent_where_text agent_id;
+    ent_where_text channel_type;
+    ent_where_text channel_id;
+    ent_where_text model;
+    ent_where_json metadata;
+    ent_where_time created_at;
+    ent_where_time updated_at;
+    const qp_lango_session_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct qp_lango_session_order { uint8_t field, direction; } qp_lango_session_order;
 #define QP_LANGO_SESSION_BY_ID(dir) ((qp_lango_session_order){1, ENT_##dir})
 #define QP_LANGO_SESSION_BY_KEY(dir) ((qp_lango_session_order){2, ENT_##dir})
 #define QP_LANGO_SESSION_BY_AGENT_ID(dir) ((qp_lango_session_order){3, ENT_##dir})
@@ -74,45 +71,18 @@ typedef struct qp_lango_session_order { uint8_t field, direction; } qp_lango_ses
 struct qp_lango_session_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_lango_session *after; /* the last row of the page before */
-    qp_lango_session_order order[ENT_ORDER_MAX]; qp_lango_session_where where;
+    qp_lango_session_order order[ENT_ORDER_MAX];
+    qp_lango_session_where where;
 };
-typedef struct qp_lango_session_iter { ent_iter it; } qp_lango_session_iter; typedef struct qp_lango_session_on {
-    int index; } qp_lango_session_on;
 #define QP_LANGO_SESSION_ON_ID ((qp_lango_session_on){-1})
-ENT_CALL qp_lango_session_get(ent_db *db, quipu_arena *mem, int64_t id_, const qp_lango_session **ret, quipu_error *err)
-    { const void *keys[] = {&id_}; return ent_get(db, mem, &qp_lango_session_entity, -1, keys, ret, err); }
-ENT_CALL qp_lango_session_create(ent_db *db, quipu_arena *mem, const qp_lango_session_new *val,
-    const qp_lango_session **ret, quipu_error *err) { return ent_create(db, mem, &qp_lango_session_entity, val, ret,
-    err); }
-ENT_CALL qp_lango_session_create_many(ent_db *db, const qp_lango_session_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &qp_lango_session_entity, val, num, err); }
-ENT_CALL qp_lango_session_upsert(ent_db *db, quipu_arena *mem, const qp_lango_session_new *val, qp_lango_session_on on,
-    const qp_lango_session **ret, quipu_error *err) { return ent_upsert(db, mem, &qp_lango_session_entity, val,
-    on.index, ret, err); }
-ENT_CALL qp_lango_session_find(ent_db *db, quipu_arena *mem, const qp_lango_session_query *qry,
-    qp_lango_session_list *ret, quipu_error *err) { return ent_find(db, mem, &qp_lango_session_entity, qry, ret, err); }
-ENT_CALL qp_lango_session_one(ent_db *db, quipu_arena *mem, const qp_lango_session_query *qry,
-    const qp_lango_session **ret, quipu_error *err) { return ent_one(db, mem, &qp_lango_session_entity, qry, ret, err);
-    }
-ENT_CALL qp_lango_session_count(ent_db *db, const qp_lango_session_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &qp_lango_session_entity, cond, ret, err); }
-ENT_CALL qp_lango_session_exists(ent_db *db, const qp_lango_session_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &qp_lango_session_entity, cond, ret, err); }
-ENT_CALL qp_lango_session_delete(ent_db *db, const qp_lango_session_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &qp_lango_session_entity, cond, ret, err); }
-ENT_CALL qp_lango_session_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &qp_lango_session_entity, ret, err); }
-ENT_CALL qp_lango_session_iter_begin(ent_db *db, const qp_lango_session_query *qry, qp_lango_session_iter *ret,
-    quipu_error *err) { return ent_iter_begin(db, &qp_lango_session_entity, qry, &ret->it, err); }
-static inline bool qp_lango_session_iter_next(qp_lango_session_iter *itr, qp_lango_session *ret) {
-    return ent_iter_next(&itr->it, ret); }
-static inline quipu_status qp_lango_session_iter_end(qp_lango_session_iter *itr, quipu_error *err) {
-    return ent_iter_end(&itr->it, err); }
-ENT_CALL qp_lango_session_update(ent_db *db, const qp_lango_session_where *cond, const qp_lango_session_patch *chg,
-    int64_t *ret, quipu_error *err) { return ent_update(db, &qp_lango_session_entity, cond, chg, ret, err); }
-ENT_CALL qp_lango_session_update_one(ent_db *db, quipu_arena *mem, const qp_lango_session_where *cond,
-    const qp_lango_session_patch *chg, const qp_lango_session **ret, quipu_error *err) { return ent_update_one(db, mem,
-    &qp_lango_session_entity, cond, chg, ret, err); }
+ENT_CALL qp_lango_session_get(ent_db *db, quipu_arena *mem, int64_t id_,
+    const qp_lango_session **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &qp_lango_session_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_lango_session)
+ENT_UPDATES(qp_lango_session)
 
 /* ---- Message: table messages ---- */
 struct qp_lango_message {
@@ -136,15 +106,24 @@ typedef struct qp_lango_message_new {
     ent_opt_int session_messages;
 } qp_lango_message_new;
 typedef struct qp_lango_message_patch {
-    ent_patch_text role, content; ent_patch_time timestamp; ent_patch_json tool_calls; ent_patch_text author;
+    ent_patch_text role;
+    ent_patch_text content;
+    ent_patch_time timestamp;
+    ent_patch_json tool_calls;
+    ent_patch_text author;
     ent_patch_int session_messages;
 } qp_lango_message_patch;
 struct qp_lango_message_where {
-    ent_where_int id; ent_where_text role, content; ent_where_time timestamp; ent_where_json tool_calls;
-    ent_where_text author; ent_where_int session_messages;
-    const qp_lango_message_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text role;
+    ent_where_text content;
+    ent_where_time timestamp;
+    ent_where_json tool_calls;
+    ent_where_text author;
+    ent_where_int session_messages;
+    const qp_lango_message_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct qp_lango_message_order { uint8_t field, direction; } qp_lango_message_order;
 #define QP_LANGO_MESSAGE_BY_ID(dir) ((qp_lango_message_order){1, ENT_##dir})
 #define QP_LANGO_MESSAGE_BY_ROLE(dir) ((qp_lango_message_order){2, ENT_##dir})
 #define QP_LANGO_MESSAGE_BY_CONTENT(dir) ((qp_lango_message_order){3, ENT_##dir})
@@ -154,45 +133,18 @@ typedef struct qp_lango_message_order { uint8_t field, direction; } qp_lango_mes
 struct qp_lango_message_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_lango_message *after; /* the last row of the page before */
-    qp_lango_message_order order[ENT_ORDER_MAX]; qp_lango_message_where where;
+    qp_lango_message_order order[ENT_ORDER_MAX];
+    qp_lango_message_where where;
 };
-typedef struct qp_lango_message_iter { ent_iter it; } qp_lango_message_iter; typedef struct qp_lango_message_on {
-    int index; } qp_lango_message_on;
 #define QP_LANGO_MESSAGE_ON_ID ((qp_lango_message_on){-1})
-ENT_CALL qp_lango_message_get(ent_db *db, quipu_arena *mem, int64_t id_, const qp_lango_message **ret, quipu_error *err)
-    { const void *keys[] = {&id_}; return ent_get(db, mem, &qp_lango_message_entity, -1, keys, ret, err); }
-ENT_CALL qp_lango_message_create(ent_db *db, quipu_arena *mem, const qp_lango_message_new *val,
-    const qp_lango_message **ret, quipu_error *err) { return ent_create(db, mem, &qp_lango_message_entity, val, ret,
-    err); }
-ENT_CALL qp_lango_message_create_many(ent_db *db, const qp_lango_message_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &qp_lango_message_entity, val, num, err); }
-ENT_CALL qp_lango_message_upsert(ent_db *db, quipu_arena *mem, const qp_lango_message_new *val, qp_lango_message_on on,
-    const qp_lango_message **ret, quipu_error *err) { return ent_upsert(db, mem, &qp_lango_message_entity, val,
-    on.index, ret, err); }
-ENT_CALL qp_lango_message_find(ent_db *db, quipu_arena *mem, const qp_lango_message_query *qry,
-    qp_lango_message_list *ret, quipu_error *err) { return ent_find(db, mem, &qp_lango_message_entity, qry, ret, err); }
-ENT_CALL qp_lango_message_one(ent_db *db, quipu_arena *mem, const qp_lango_message_query *qry,
-    const qp_lango_message **ret, quipu_error *err) { return ent_one(db, mem, &qp_lango_message_entity, qry, ret, err);
-    }
-ENT_CALL qp_lango_message_count(ent_db *db, const qp_lango_message_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &qp_lango_message_entity, cond, ret, err); }
-ENT_CALL qp_lango_message_exists(ent_db *db, const qp_lango_message_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &qp_lango_message_entity, cond, ret, err); }
-ENT_CALL qp_lango_message_delete(ent_db *db, const qp_lango_message_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &qp_lango_message_entity, cond, ret, err); }
-ENT_CALL qp_lango_message_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &qp_lango_message_entity, ret, err); }
-ENT_CALL qp_lango_message_iter_begin(ent_db *db, const qp_lango_message_query *qry, qp_lango_message_iter *ret,
-    quipu_error *err) { return ent_iter_begin(db, &qp_lango_message_entity, qry, &ret->it, err); }
-static inline bool qp_lango_message_iter_next(qp_lango_message_iter *itr, qp_lango_message *ret) {
-    return ent_iter_next(&itr->it, ret); }
-static inline quipu_status qp_lango_message_iter_end(qp_lango_message_iter *itr, quipu_error *err) {
-    return ent_iter_end(&itr->it, err); }
-ENT_CALL qp_lango_message_update(ent_db *db, const qp_lango_message_where *cond, const qp_lango_message_patch *chg,
-    int64_t *ret, quipu_error *err) { return ent_update(db, &qp_lango_message_entity, cond, chg, ret, err); }
-ENT_CALL qp_lango_message_update_one(ent_db *db, quipu_arena *mem, const qp_lango_message_where *cond,
-    const qp_lango_message_patch *chg, const qp_lango_message **ret, quipu_error *err) { return ent_update_one(db, mem,
-    &qp_lango_message_entity, cond, chg, ret, err); }
+ENT_CALL qp_lango_message_get(ent_db *db, quipu_arena *mem, int64_t id_,
+    const qp_lango_message **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &qp_lango_message_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_lango_message)
+ENT_UPDATES(qp_lango_message)
 
 /* ---- Observation: table observations ---- */
 struct qp_lango_observation {
@@ -214,15 +166,24 @@ typedef struct qp_lango_observation_new {
     quipu_time created_at; /* required */
 } qp_lango_observation_new;
 typedef struct qp_lango_observation_patch {
-    ent_patch_text session_key, content; ent_patch_int token_count, source_start_index, source_end_index;
+    ent_patch_text session_key;
+    ent_patch_text content;
+    ent_patch_int token_count;
+    ent_patch_int source_start_index;
+    ent_patch_int source_end_index;
     ent_patch_time created_at;
 } qp_lango_observation_patch;
 struct qp_lango_observation_where {
-    ent_where_uuid id; ent_where_text session_key, content; ent_where_int token_count, source_start_index,
-    source_end_index; ent_where_time created_at;
-    const qp_lango_observation_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_uuid id;
+    ent_where_text session_key;
+    ent_where_text content;
+    ent_where_int token_count;
+    ent_where_int source_start_index;
+    ent_where_int source_end_index;
+    ent_where_time created_at;
+    const qp_lango_observation_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct qp_lango_observation_order { uint8_t field, direction; } qp_lango_observation_order;
 #define QP_LANGO_OBSERVATION_BY_ID(dir) ((qp_lango_observation_order){1, ENT_##dir})
 #define QP_LANGO_OBSERVATION_BY_SESSION_KEY(dir) ((qp_lango_observation_order){2, ENT_##dir})
 #define QP_LANGO_OBSERVATION_BY_CONTENT(dir) ((qp_lango_observation_order){3, ENT_##dir})
@@ -233,49 +194,18 @@ typedef struct qp_lango_observation_order { uint8_t field, direction; } qp_lango
 struct qp_lango_observation_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_lango_observation *after; /* the last row of the page before */
-    qp_lango_observation_order order[ENT_ORDER_MAX]; qp_lango_observation_where where;
+    qp_lango_observation_order order[ENT_ORDER_MAX];
+    qp_lango_observation_where where;
 };
-typedef struct qp_lango_observation_iter { ent_iter it; } qp_lango_observation_iter;
-    typedef struct qp_lango_observation_on { int index; } qp_lango_observation_on;
 #define QP_LANGO_OBSERVATION_ON_ID ((qp_lango_observation_on){-1})
-ENT_CALL qp_lango_observation_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const qp_lango_observation **ret,
-    quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, mem, &qp_lango_observation_entity, -1, keys,
-    ret, err); }
-ENT_CALL qp_lango_observation_create(ent_db *db, quipu_arena *mem, const qp_lango_observation_new *val,
-    const qp_lango_observation **ret, quipu_error *err) { return ent_create(db, mem, &qp_lango_observation_entity, val,
-    ret, err); }
-ENT_CALL qp_lango_observation_create_many(ent_db *db, const qp_lango_observation_new *val, size_t num, quipu_error *err)
-    { return ent_create_many(db, &qp_lango_observation_entity, val, num, err); }
-ENT_CALL qp_lango_observation_upsert(ent_db *db, quipu_arena *mem, const qp_lango_observation_new *val,
-    qp_lango_observation_on on, const qp_lango_observation **ret, quipu_error *err) { return ent_upsert(db, mem,
-    &qp_lango_observation_entity, val, on.index, ret, err); }
-ENT_CALL qp_lango_observation_find(ent_db *db, quipu_arena *mem, const qp_lango_observation_query *qry,
-    qp_lango_observation_list *ret, quipu_error *err) { return ent_find(db, mem, &qp_lango_observation_entity, qry, ret,
-    err); }
-ENT_CALL qp_lango_observation_one(ent_db *db, quipu_arena *mem, const qp_lango_observation_query *qry,
-    const qp_lango_observation **ret, quipu_error *err) { return ent_one(db, mem, &qp_lango_observation_entity, qry,
-    ret, err); }
-ENT_CALL qp_lango_observation_count(ent_db *db, const qp_lango_observation_where *cond, int64_t *ret, quipu_error *err)
-    { return ent_count(db, &qp_lango_observation_entity, cond, ret, err); }
-ENT_CALL qp_lango_observation_exists(ent_db *db, const qp_lango_observation_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &qp_lango_observation_entity, cond, ret, err); }
-ENT_CALL qp_lango_observation_delete(ent_db *db, const qp_lango_observation_where *cond, int64_t *ret, quipu_error *err)
-    { return ent_delete(db, &qp_lango_observation_entity, cond, ret, err); }
-ENT_CALL qp_lango_observation_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &qp_lango_observation_entity, ret, err); }
-ENT_CALL qp_lango_observation_iter_begin(ent_db *db, const qp_lango_observation_query *qry,
-    qp_lango_observation_iter *ret, quipu_error *err) { return ent_iter_begin(db, &qp_lango_observation_entity, qry,
-    &ret->it, err); }
-static inline bool qp_lango_observation_iter_next(qp_lango_observation_iter *itr, qp_lango_observation *ret) {
-    return ent_iter_next(&itr->it, ret); }
-static inline quipu_status qp_lango_observation_iter_end(qp_lango_observation_iter *itr, quipu_error *err) {
-    return ent_iter_end(&itr->it, err); }
-ENT_CALL qp_lango_observation_update(ent_db *db, const qp_lango_observation_where *cond,
-    const qp_lango_observation_patch *chg, int64_t *ret, quipu_error *err) { return ent_update(db,
-    &qp_lango_observation_entity, cond, chg, ret, err); }
-ENT_CALL qp_lango_observation_update_one(ent_db *db, quipu_arena *mem, const qp_lango_observation_where *cond,
-    const qp_lango_observation_patch *chg, const qp_lango_observation **ret, quipu_error *err) {
-    return ent_update_one(db, mem, &qp_lango_observation_entity, cond, chg, ret, err); }
+ENT_CALL qp_lango_observation_get(ent_db *db, quipu_arena *mem, quipu_uuid id_,
+    const qp_lango_observation **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &qp_lango_observation_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_lango_observation)
+ENT_UPDATES(qp_lango_observation)
 
 /* ---- Reflection: table reflections ---- */
 struct qp_lango_reflection {
@@ -295,14 +225,22 @@ typedef struct qp_lango_reflection_new {
     quipu_time created_at; /* required */
 } qp_lango_reflection_new;
 typedef struct qp_lango_reflection_patch {
-    ent_patch_text session_key, content; ent_patch_int token_count, generation; ent_patch_time created_at;
+    ent_patch_text session_key;
+    ent_patch_text content;
+    ent_patch_int token_count;
+    ent_patch_int generation;
+    ent_patch_time created_at;
 } qp_lango_reflection_patch;
 struct qp_lango_reflection_where {
-    ent_where_uuid id; ent_where_text session_key, content; ent_where_int token_count, generation;
+    ent_where_uuid id;
+    ent_where_text session_key;
+    ent_where_text content;
+    ent_where_int token_count;
+    ent_where_int generation;
     ent_where_time created_at;
-    const qp_lango_reflection_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const qp_lango_reflection_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct qp_lango_reflection_order { uint8_t field, direction; } qp_lango_reflection_order;
 #define QP_LANGO_REFLECTION_BY_ID(dir) ((qp_lango_reflection_order){1, ENT_##dir})
 #define QP_LANGO_REFLECTION_BY_SESSION_KEY(dir) ((qp_lango_reflection_order){2, ENT_##dir})
 #define QP_LANGO_REFLECTION_BY_CONTENT(dir) ((qp_lango_reflection_order){3, ENT_##dir})
@@ -312,48 +250,18 @@ typedef struct qp_lango_reflection_order { uint8_t field, direction; } qp_lango_
 struct qp_lango_reflection_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_lango_reflection *after; /* the last row of the page before */
-    qp_lango_reflection_order order[ENT_ORDER_MAX]; qp_lango_reflection_where where;
+    qp_lango_reflection_order order[ENT_ORDER_MAX];
+    qp_lango_reflection_where where;
 };
-typedef struct qp_lango_reflection_iter { ent_iter it; } qp_lango_reflection_iter; typedef struct qp_lango_reflection_on
-    { int index; } qp_lango_reflection_on;
 #define QP_LANGO_REFLECTION_ON_ID ((qp_lango_reflection_on){-1})
-ENT_CALL qp_lango_reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const qp_lango_reflection **ret,
-    quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, mem, &qp_lango_reflection_entity, -1, keys, ret,
-    err); }
-ENT_CALL qp_lango_reflection_create(ent_db *db, quipu_arena *mem, const qp_lango_reflection_new *val,
-    const qp_lango_reflection **ret, quipu_error *err) { return ent_create(db, mem, &qp_lango_reflection_entity, val,
-    ret, err); }
-ENT_CALL qp_lango_reflection_create_many(ent_db *db, const qp_lango_reflection_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &qp_lango_reflection_entity, val, num, err); }
-ENT_CALL qp_lango_reflection_upsert(ent_db *db, quipu_arena *mem, const qp_lango_reflection_new *val,
-    qp_lango_reflection_on on, const qp_lango_reflection **ret, quipu_error *err) { return ent_upsert(db, mem,
-    &qp_lango_reflection_entity, val, on.index, ret, err); }
-ENT_CALL qp_lango_reflection_find(ent_db *db, quipu_arena *mem, const qp_lango_reflection_query *qry,
-    qp_lango_reflection_list *ret, quipu_error *err) { return ent_find(db, mem, &qp_lango_reflection_entity, qry, ret,
-    err); }
-ENT_CALL qp_lango_reflection_one(ent_db *db, quipu_arena *mem, const qp_lango_reflection_query *qry,
-    const qp_lango_reflection **ret, quipu_error *err) { return ent_one(db, mem, &qp_lango_reflection_entity, qry, ret,
-    err); }
-ENT_CALL qp_lango_reflection_count(ent_db *db, const qp_lango_reflection_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &qp_lango_reflection_entity, cond, ret, err); }
-ENT_CALL qp_lango_reflection_exists(ent_db *db, const qp_lango_reflection_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &qp_lango_reflection_entity, cond, ret, err); }
-ENT_CALL qp_lango_reflection_delete(ent_db *db, const qp_lango_reflection_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &qp_lango_reflection_entity, cond, ret, err); }
-ENT_CALL qp_lango_reflection_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &qp_lango_reflection_entity, ret, err); }
-ENT_CALL qp_lango_reflection_iter_begin(ent_db *db, const qp_lango_reflection_query *qry, qp_lango_reflection_iter *ret,
-    quipu_error *err) { return ent_iter_begin(db, &qp_lango_reflection_entity, qry, &ret->it, err); }
-static inline bool qp_lango_reflection_iter_next(qp_lango_reflection_iter *itr, qp_lango_reflection *ret) {
-    return ent_iter_next(&itr->it, ret); }
-static inline quipu_status qp_lango_reflection_iter_end(qp_lango_reflection_iter *itr, quipu_error *err) {
-    return ent_iter_end(&itr->it, err); }
-ENT_CALL qp_lango_reflection_update(ent_db *db, const qp_lango_reflection_where *cond,
-    const qp_lango_reflection_patch *chg, int64_t *ret, quipu_error *err) { return ent_update(db,
-    &qp_lango_reflection_entity, cond, chg, ret, err); }
-ENT_CALL qp_lango_reflection_update_one(ent_db *db, quipu_arena *mem, const qp_lango_reflection_where *cond,
-    const qp_lango_reflection_patch *chg, const qp_lango_reflection **ret, quipu_error *err) { return ent_update_one(db,
-    mem, &qp_lango_reflection_entity, cond, chg, ret, err); }
+ENT_CALL qp_lango_reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_,
+    const qp_lango_reflection **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &qp_lango_reflection_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_lango_reflection)
+ENT_UPDATES(qp_lango_reflection)
 
 ENT_END
 

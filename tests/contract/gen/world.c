@@ -31,8 +31,9 @@ static const ent_index thing_indexes[] = {
     {.name = "thing_s", .fields = {7}, .count = 1},
 };
 const ent_entity thing_entity = {
-    .name = "Thing", .table = "things", .fields = thing_fields, .field_count = 20, .key = {0}, .key_count = 1,
-    .indexes = thing_indexes, .index_count = 2, .where_match = ENT_ABSENT, ENT_SIZES(thing)};
+    .name = "Thing", .table = "things", .fields = thing_fields, .field_count = 20, .key = {0},
+    .key_count = 1, .indexes = thing_indexes, .index_count = 2, .where_match = ENT_ABSENT,
+    ENT_SIZES(thing)};
 ENT_SHAPE(thing);
 
 const char *const rule_mood_labels[] = {"", "calm", "wild", NULL};
@@ -40,18 +41,22 @@ static const ent_field rule_fields[] = {
     {ENT_FIXED(rule, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
     {ENT_FIELD(rule, name, "name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_NOTEMPTY | ENT_F_STRING,
      .default_text = "anonymous"},
-    {ENT_FIELD(rule, level, "level", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT, .rule = &(const ent_rule){.min = 0,
-     .max = 10}, .default_int = 3},
+    {ENT_FIELD(rule, level, "level", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .rule = &(const ent_rule){.min = 0, .max = 10}, .default_int = 3},
     {ENT_FIELD(rule, ratio, "ratio", FLOAT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
      .rule = &(const ent_rule){.float_min = 0.0, .float_max = 1.0}, .default_float = 0.5},
     {ENT_FIELD(rule, on, "on", BOOL), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT, .default_int = 1},
-    {ENT_FIELD(rule, code, "code", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING, .rule = &(const ent_rule){.min = 2,
-     .max = 4}},
-    {ENT_FIELD(rule, blob, "blob", BYTES), .flags = ENT_F_NULLABLE, .rule = &(const ent_rule){.min = 1, .max = 3}},
-    {ENT_FIELD(rule, mood, "mood", ENUM), .flags = ENT_F_DEFAULT, .labels = rule_mood_labels, .default_text = "wild"},
+    {ENT_FIELD(rule, code, "code", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 2, .max = 4}},
+    {ENT_FIELD(rule, blob, "blob", BYTES), .flags = ENT_F_NULLABLE,
+     .rule = &(const ent_rule){.min = 1, .max = 3}},
+    {ENT_FIELD(rule, mood, "mood", ENUM), .flags = ENT_F_DEFAULT, .labels = rule_mood_labels,
+     .default_text = "wild"},
     {ENT_FIELD(rule, meta, "meta", JSON), .flags = ENT_F_DEFAULT, .default_text = "{}"},
-    {ENT_FIXED(rule, made_at, "made_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
-    {ENT_FIELD(rule, seen_at, "seen_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_ON_UPDATE},
+    {ENT_FIXED(rule, made_at, "made_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE},
+    {ENT_FIELD(rule, seen_at, "seen_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_ON_UPDATE},
     {ENT_FIELD(rule, mark, "mark", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM},
     {ENT_FIXED(rule, fixed, "fixed", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
     {ENT_FIELD(rule, count, "count", INT), .flags = ENT_F_DEFAULT},
@@ -61,8 +66,9 @@ static const ent_index rule_indexes[] = {
     {.name = "rules_name_key", .fields = {1}, .count = 1, .unique = true},
 };
 const ent_entity rule_entity = {
-    .name = "Rule", .table = "rules", .fields = rule_fields, .field_count = 15, .key = {0}, .key_count = 1,
-    .indexes = rule_indexes, .index_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(rule)};
+    .name = "Rule", .table = "rules", .fields = rule_fields, .field_count = 15, .key = {0},
+    .key_count = 1, .indexes = rule_indexes, .index_count = 1, .where_match = ENT_ABSENT,
+    ENT_SIZES(rule)};
 ENT_SHAPE(rule);
 
 static const ent_field author_fields[] = {
@@ -81,9 +87,9 @@ static const ent_index author_indexes[] = {
     {.name = "author_country_born", .fields = {2, 3}, .count = 2, .desc = 2},
 };
 const ent_entity author_entity = {
-    .name = "Author", .table = "authors", .fields = author_fields, .field_count = 4, .key = {0}, .key_count = 1,
-    .edges = author_edges, .edge_count = 3, .indexes = author_indexes, .index_count = 2, .where_match = ENT_ABSENT,
-    ENT_SIZES(author)};
+    .name = "Author", .table = "authors", .fields = author_fields, .field_count = 4, .key = {0},
+    .key_count = 1, .edges = author_edges, .edge_count = 3, .indexes = author_indexes,
+    .index_count = 2, .where_match = ENT_ABSENT, ENT_SIZES(author)};
 ENT_SHAPE(author);
 
 static const ent_field profile_fields[] = {
@@ -98,9 +104,9 @@ static const ent_index profile_indexes[] = {
     {.name = "profile_author_id", .fields = {2}, .count = 1, .unique = true},
 };
 const ent_entity profile_entity = {
-    .name = "Profile", .table = "profiles", .fields = profile_fields, .field_count = 3, .key = {0}, .key_count = 1,
-    .edges = profile_edges, .edge_count = 1, .indexes = profile_indexes, .index_count = 1, .where_match = ENT_ABSENT,
-    ENT_SIZES(profile)};
+    .name = "Profile", .table = "profiles", .fields = profile_fields, .field_count = 3, .key = {0},
+    .key_count = 1, .edges = profile_edges, .edge_count = 1, .indexes = profile_indexes,
+    .index_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(profile)};
 ENT_SHAPE(profile);
 
 static const ent_field shelf_fields[] = {
@@ -110,8 +116,9 @@ static const ent_edge shelf_edges[] = {
     {ENT_EDGE(shelf, books, book, 4, TO_MANY, SET_NULL)},
 };
 const ent_entity shelf_entity = {
-    .name = "Shelf", .table = "shelfs", .fields = shelf_fields, .field_count = 1, .key = {0}, .key_count = 1,
-    .edges = shelf_edges, .edge_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(shelf)};
+    .name = "Shelf", .table = "shelfs", .fields = shelf_fields, .field_count = 1, .key = {0},
+    .key_count = 1, .edges = shelf_edges, .edge_count = 1, .where_match = ENT_ABSENT,
+    ENT_SIZES(shelf)};
 ENT_SHAPE(shelf);
 
 static const ent_field book_fields[] = {
@@ -131,9 +138,9 @@ static const ent_index book_indexes[] = {
     {.name = "book_shelf_id", .fields = {4}, .count = 1},
 };
 const ent_entity book_entity = {
-    .name = "Book", .table = "books", .fields = book_fields, .field_count = 5, .key = {0}, .key_count = 1,
-    .edges = book_edges, .edge_count = 3, .indexes = book_indexes, .index_count = 2, .where_match = ENT_ABSENT,
-    ENT_SIZES(book)};
+    .name = "Book", .table = "books", .fields = book_fields, .field_count = 5, .key = {0},
+    .key_count = 1, .edges = book_edges, .edge_count = 3, .indexes = book_indexes, .index_count = 2,
+    .where_match = ENT_ABSENT, ENT_SIZES(book)};
 ENT_SHAPE(book);
 
 static const ent_field review_fields[] = {
@@ -149,9 +156,9 @@ static const ent_index review_indexes[] = {
     {.name = "review_book_id", .fields = {3}, .count = 1},
 };
 const ent_entity review_entity = {
-    .name = "Review", .table = "reviews", .fields = review_fields, .field_count = 4, .key = {0}, .key_count = 1,
-    .edges = review_edges, .edge_count = 1, .indexes = review_indexes, .index_count = 1, .where_match = ENT_ABSENT,
-    ENT_SIZES(review)};
+    .name = "Review", .table = "reviews", .fields = review_fields, .field_count = 4, .key = {0},
+    .key_count = 1, .edges = review_edges, .edge_count = 1, .indexes = review_indexes,
+    .index_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(review)};
 ENT_SHAPE(review);
 
 static const ent_field node_fields[] = {
@@ -167,9 +174,9 @@ static const ent_index node_indexes[] = {
     {.name = "node_parent_id", .fields = {2}, .count = 1},
 };
 const ent_entity node_entity = {
-    .name = "Node", .table = "nodes", .fields = node_fields, .field_count = 3, .key = {0}, .key_count = 1,
-    .edges = node_edges, .edge_count = 2, .indexes = node_indexes, .index_count = 1, .where_match = ENT_ABSENT,
-    ENT_SIZES(node)};
+    .name = "Node", .table = "nodes", .fields = node_fields, .field_count = 3, .key = {0},
+    .key_count = 1, .edges = node_edges, .edge_count = 2, .indexes = node_indexes, .index_count = 1,
+    .where_match = ENT_ABSENT, ENT_SIZES(node)};
 ENT_SHAPE(node);
 
 static const ent_field pair_fields[] = {
@@ -178,8 +185,8 @@ static const ent_field pair_fields[] = {
     {ENT_FIELD(pair, v, "v", TEXT), .flags = ENT_F_NULLABLE},
 };
 const ent_entity pair_entity = {
-    .name = "Pair", .table = "pairs", .fields = pair_fields, .field_count = 3, .key = {0, 1}, .key_count = 2,
-    .where_match = ENT_ABSENT, ENT_SIZES(pair)};
+    .name = "Pair", .table = "pairs", .fields = pair_fields, .field_count = 3, .key = {0, 1},
+    .key_count = 2, .where_match = ENT_ABSENT, ENT_SIZES(pair)};
 ENT_SHAPE(pair);
 
 static const ent_field entry_fields[] = {
@@ -192,8 +199,9 @@ static const ent_edge entry_edges[] = {
     {ENT_EDGE(entry, author, author, 3, TO_ONE, CASCADE)},
 };
 const ent_entity entry_entity = {
-    .name = "Entry", .table = "entries", .fields = entry_fields, .field_count = 4, .key = {3, 0}, .key_count = 2,
-    .edges = entry_edges, .edge_count = 1, .where_match = ENT_ABSENT, .flags = ENT_E_CLUSTER, ENT_SIZES(entry)};
+    .name = "Entry", .table = "entries", .fields = entry_fields, .field_count = 4, .key = {3, 0},
+    .key_count = 2, .edges = entry_edges, .edge_count = 1, .where_match = ENT_ABSENT,
+    .flags = ENT_E_CLUSTER, ENT_SIZES(entry)};
 ENT_SHAPE(entry);
 
 static const ent_field device_fields[] = {
@@ -201,8 +209,8 @@ static const ent_field device_fields[] = {
     {ENT_FIELD(device, label, "label", TEXT), .flags = ENT_F_STRING},
 };
 const ent_entity device_entity = {
-    .name = "Device", .table = "devices", .fields = device_fields, .field_count = 2, .key = {0}, .key_count = 1,
-    .where_match = ENT_ABSENT, ENT_SIZES(device)};
+    .name = "Device", .table = "devices", .fields = device_fields, .field_count = 2, .key = {0},
+    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(device)};
 ENT_SHAPE(device);
 
 static const ent_field note_fields[] = {
@@ -212,13 +220,14 @@ static const ent_field note_fields[] = {
 };
 static const uint8_t note_search_fields[] = {1, 2};
 const ent_entity note_entity = {
-    .name = "Note", .table = "notes", .fields = note_fields, .field_count = 3, .key = {0}, .key_count = 1,
-    .search_fields = note_search_fields, .search_count = 2, .where_match = offsetof(note_where, search),
-    .flags = ENT_E_SEARCH, ENT_SIZES(note)};
+    .name = "Note", .table = "notes", .fields = note_fields, .field_count = 3, .key = {0},
+    .key_count = 1, .search_fields = note_search_fields, .search_count = 2,
+    .where_match = offsetof(note_where, search), .flags = ENT_E_SEARCH, ENT_SIZES(note)};
 ENT_SHAPE(note);
 
-static const ent_entity *const world_entities[] = {&thing_entity, &rule_entity, &author_entity, &profile_entity,
-    &shelf_entity, &book_entity, &review_entity, &node_entity, &pair_entity, &entry_entity, &device_entity,
-    &note_entity};
+static const ent_entity *const world_entities[] = {&thing_entity, &rule_entity, &author_entity,
+    &profile_entity, &shelf_entity, &book_entity, &review_entity, &node_entity, &pair_entity,
+    &entry_entity, &device_entity, &note_entity};
 const ent_schema world_schema = {.name = "world", .entities = world_entities, .entity_count = 12,
-    .hash = "b3124eea4ada1fac", .application_id = 0x00000000, .version = 1, .min_reader = 1, .min_writer = 1};
+    .hash = "b3124eea4ada1fac", .application_id = 0x00000000, .version = 1, .min_reader = 1,
+    .min_writer = 1};

@@ -9,42 +9,18 @@ ENT_BEGIN
 
 extern const ent_schema world_schema;
 
-typedef struct thing thing; typedef struct thing_where thing_where; typedef struct thing_query thing_query;
-typedef struct thing_list { const thing *items; size_t n; bool loaded; } thing_list;
-extern const ent_entity thing_entity;
-typedef struct rule rule; typedef struct rule_where rule_where; typedef struct rule_query rule_query;
-typedef struct rule_list { const rule *items; size_t n; bool loaded; } rule_list;
-extern const ent_entity rule_entity;
-typedef struct author author; typedef struct author_where author_where; typedef struct author_query author_query;
-typedef struct author_list { const author *items; size_t n; bool loaded; } author_list;
-extern const ent_entity author_entity;
-typedef struct profile profile; typedef struct profile_where profile_where; typedef struct profile_query profile_query;
-typedef struct profile_list { const profile *items; size_t n; bool loaded; } profile_list;
-extern const ent_entity profile_entity;
-typedef struct shelf shelf; typedef struct shelf_where shelf_where; typedef struct shelf_query shelf_query;
-typedef struct shelf_list { const shelf *items; size_t n; bool loaded; } shelf_list;
-extern const ent_entity shelf_entity;
-typedef struct book book; typedef struct book_where book_where; typedef struct book_query book_query;
-typedef struct book_list { const book *items; size_t n; bool loaded; } book_list;
-extern const ent_entity book_entity;
-typedef struct review review; typedef struct review_where review_where; typedef struct review_query review_query;
-typedef struct review_list { const review *items; size_t n; bool loaded; } review_list;
-extern const ent_entity review_entity;
-typedef struct node node; typedef struct node_where node_where; typedef struct node_query node_query;
-typedef struct node_list { const node *items; size_t n; bool loaded; } node_list;
-extern const ent_entity node_entity;
-typedef struct pair pair; typedef struct pair_where pair_where; typedef struct pair_query pair_query;
-typedef struct pair_list { const pair *items; size_t n; bool loaded; } pair_list;
-extern const ent_entity pair_entity;
-typedef struct entry entry; typedef struct entry_where entry_where; typedef struct entry_query entry_query;
-typedef struct entry_list { const entry *items; size_t n; bool loaded; } entry_list;
-extern const ent_entity entry_entity;
-typedef struct device device; typedef struct device_where device_where; typedef struct device_query device_query;
-typedef struct device_list { const device *items; size_t n; bool loaded; } device_list;
-extern const ent_entity device_entity;
-typedef struct note note; typedef struct note_where note_where; typedef struct note_query note_query;
-typedef struct note_list { const note *items; size_t n; bool loaded; } note_list;
-extern const ent_entity note_entity;
+ENT_TYPES(thing)
+ENT_TYPES(rule)
+ENT_TYPES(author)
+ENT_TYPES(profile)
+ENT_TYPES(shelf)
+ENT_TYPES(book)
+ENT_TYPES(review)
+ENT_TYPES(node)
+ENT_TYPES(pair)
+ENT_TYPES(entry)
+ENT_TYPES(device)
+ENT_TYPES(note)
 
 /* ---- Thing: table things ---- */
 typedef enum thing_e { THING_E_RED = 1, THING_E_GREEN, THING_E_BLUE } thing_e;
@@ -97,17 +73,50 @@ typedef struct thing_new {
     quipu_str big;
 } thing_new;
 typedef struct thing_patch {
-    ent_patch_int n, n_o; ent_patch_float f, f_o; ent_patch_bool b, b_o; ent_patch_text s, s_o; ent_patch_bytes x, x_o;
-    ent_patch_time t, t_o; ent_patch_uuid u, u_o; thing_e_patch e; thing_e_o_patch e_o; ent_patch_json j, j_o;
+    ent_patch_int n;
+    ent_patch_int n_o;
+    ent_patch_float f;
+    ent_patch_float f_o;
+    ent_patch_bool b;
+    ent_patch_bool b_o;
+    ent_patch_text s;
+    ent_patch_text s_o;
+    ent_patch_bytes x;
+    ent_patch_bytes x_o;
+    ent_patch_time t;
+    ent_patch_time t_o;
+    ent_patch_uuid u;
+    ent_patch_uuid u_o;
+    thing_e_patch e;
+    thing_e_o_patch e_o;
+    ent_patch_json j;
+    ent_patch_json j_o;
     ent_patch_text big;
 } thing_patch;
 struct thing_where {
-    ent_where_int id, n, n_o; ent_where_float f, f_o; ent_where_bool b, b_o; ent_where_text s, s_o; ent_where_bytes x,
-    x_o; ent_where_time t, t_o; ent_where_uuid u, u_o; thing_e_where e; thing_e_o_where e_o; ent_where_json j, j_o;
+    ent_where_int id;
+    ent_where_int n;
+    ent_where_int n_o;
+    ent_where_float f;
+    ent_where_float f_o;
+    ent_where_bool b;
+    ent_where_bool b_o;
+    ent_where_text s;
+    ent_where_text s_o;
+    ent_where_bytes x;
+    ent_where_bytes x_o;
+    ent_where_time t;
+    ent_where_time t_o;
+    ent_where_uuid u;
+    ent_where_uuid u_o;
+    thing_e_where e;
+    thing_e_o_where e_o;
+    ent_where_json j;
+    ent_where_json j_o;
     ent_where_text big;
-    const thing_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const thing_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct thing_order { uint8_t field, direction; } thing_order;
 #define THING_BY_ID(dir) ((thing_order){1, ENT_##dir})
 #define THING_BY_N(dir) ((thing_order){2, ENT_##dir})
 #define THING_BY_N_O(dir) ((thing_order){3, ENT_##dir})
@@ -127,38 +136,17 @@ typedef struct thing_order { uint8_t field, direction; } thing_order;
 struct thing_query {
     int64_t limit, offset; /* 0: no limit */
     const thing *after; /* the last row of the page before */
-    thing_order order[ENT_ORDER_MAX]; thing_where where;
+    thing_order order[ENT_ORDER_MAX];
+    thing_where where;
 };
-typedef struct thing_iter { ent_iter it; } thing_iter; typedef struct thing_on { int index; } thing_on;
 #define THING_ON_ID ((thing_on){-1})
-ENT_CALL thing_get(ent_db *db, quipu_arena *mem, int64_t id_, const thing **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &thing_entity, -1, keys, ret, err); }
-ENT_CALL thing_create(ent_db *db, quipu_arena *mem, const thing_new *val, const thing **ret, quipu_error *err) {
-    return ent_create(db, mem, &thing_entity, val, ret, err); }
-ENT_CALL thing_create_many(ent_db *db, const thing_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &thing_entity, val, num, err); }
-ENT_CALL thing_upsert(ent_db *db, quipu_arena *mem, const thing_new *val, thing_on on, const thing **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &thing_entity, val, on.index, ret, err); }
-ENT_CALL thing_find(ent_db *db, quipu_arena *mem, const thing_query *qry, thing_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &thing_entity, qry, ret, err); }
-ENT_CALL thing_one(ent_db *db, quipu_arena *mem, const thing_query *qry, const thing **ret, quipu_error *err) {
-    return ent_one(db, mem, &thing_entity, qry, ret, err); }
-ENT_CALL thing_count(ent_db *db, const thing_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &thing_entity, cond, ret, err); }
-ENT_CALL thing_exists(ent_db *db, const thing_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &thing_entity, cond, ret, err); }
-ENT_CALL thing_delete(ent_db *db, const thing_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &thing_entity, cond, ret, err); }
-ENT_CALL thing_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &thing_entity, ret,
-    err); }
-ENT_CALL thing_iter_begin(ent_db *db, const thing_query *qry, thing_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &thing_entity, qry, &ret->it, err); }
-static inline bool thing_iter_next(thing_iter *itr, thing *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status thing_iter_end(thing_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL thing_update(ent_db *db, const thing_where *cond, const thing_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &thing_entity, cond, chg, ret, err); }
-ENT_CALL thing_update_one(ent_db *db, quipu_arena *mem, const thing_where *cond, const thing_patch *chg,
-    const thing **ret, quipu_error *err) { return ent_update_one(db, mem, &thing_entity, cond, chg, ret, err); }
+ENT_CALL thing_get(ent_db *db, quipu_arena *mem, int64_t id_, const thing **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &thing_entity, -1, keys, ret, err);
+}
+ENT_CALLS(thing)
+ENT_UPDATES(thing)
 
 /* ---- Rule: table rules ---- */
 typedef enum rule_mood { RULE_MOOD_CALM = 1, RULE_MOOD_WILD } rule_mood;
@@ -199,17 +187,38 @@ typedef struct rule_new {
     ent_opt_int maybe;
 } rule_new;
 typedef struct rule_patch {
-    ent_patch_text name; ent_patch_int level; ent_patch_float ratio; ent_patch_bool on; ent_patch_text code;
-    ent_patch_bytes blob; rule_mood_patch mood; ent_patch_json meta; ent_patch_time seen_at; ent_patch_uuid mark;
-    ent_patch_int count, maybe;
+    ent_patch_text name;
+    ent_patch_int level;
+    ent_patch_float ratio;
+    ent_patch_bool on;
+    ent_patch_text code;
+    ent_patch_bytes blob;
+    rule_mood_patch mood;
+    ent_patch_json meta;
+    ent_patch_time seen_at;
+    ent_patch_uuid mark;
+    ent_patch_int count;
+    ent_patch_int maybe;
 } rule_patch;
 struct rule_where {
-    ent_where_int id; ent_where_text name; ent_where_int level; ent_where_float ratio; ent_where_bool on;
-    ent_where_text code; ent_where_bytes blob; rule_mood_where mood; ent_where_json meta; ent_where_time made_at,
-    seen_at; ent_where_uuid mark; ent_where_int fixed, count, maybe;
-    const rule_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text name;
+    ent_where_int level;
+    ent_where_float ratio;
+    ent_where_bool on;
+    ent_where_text code;
+    ent_where_bytes blob;
+    rule_mood_where mood;
+    ent_where_json meta;
+    ent_where_time made_at;
+    ent_where_time seen_at;
+    ent_where_uuid mark;
+    ent_where_int fixed;
+    ent_where_int count;
+    ent_where_int maybe;
+    const rule_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct rule_order { uint8_t field, direction; } rule_order;
 #define RULE_BY_ID(dir) ((rule_order){1, ENT_##dir})
 #define RULE_BY_NAME(dir) ((rule_order){2, ENT_##dir})
 #define RULE_BY_LEVEL(dir) ((rule_order){3, ENT_##dir})
@@ -226,41 +235,24 @@ typedef struct rule_order { uint8_t field, direction; } rule_order;
 struct rule_query {
     int64_t limit, offset; /* 0: no limit */
     const rule *after; /* the last row of the page before */
-    rule_order order[ENT_ORDER_MAX]; rule_where where;
+    rule_order order[ENT_ORDER_MAX];
+    rule_where where;
 };
-typedef struct rule_iter { ent_iter it; } rule_iter; typedef struct rule_on { int index; } rule_on;
 #define RULE_ON_ID ((rule_on){-1})
-ENT_CALL rule_get(ent_db *db, quipu_arena *mem, int64_t id_, const rule **ret, quipu_error *err) { const void *keys[] =
-    {&id_}; return ent_get(db, mem, &rule_entity, -1, keys, ret, err); }
+ENT_CALL rule_get(ent_db *db, quipu_arena *mem, int64_t id_, const rule **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &rule_entity, -1, keys, ret, err);
+}
 #define RULE_ON_NAME ((rule_on){0})
-ENT_CALL rule_by_name(ent_db *db, quipu_arena *mem, quipu_str name_, const rule **ret, quipu_error *err) {
-    const void *keys[] = {&name_}; return ent_get(db, mem, &rule_entity, 0, keys, ret, err); }
-ENT_CALL rule_create(ent_db *db, quipu_arena *mem, const rule_new *val, const rule **ret, quipu_error *err) {
-    return ent_create(db, mem, &rule_entity, val, ret, err); }
-ENT_CALL rule_create_many(ent_db *db, const rule_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &rule_entity, val, num, err); }
-ENT_CALL rule_upsert(ent_db *db, quipu_arena *mem, const rule_new *val, rule_on on, const rule **ret, quipu_error *err)
-    { return ent_upsert(db, mem, &rule_entity, val, on.index, ret, err); }
-ENT_CALL rule_find(ent_db *db, quipu_arena *mem, const rule_query *qry, rule_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &rule_entity, qry, ret, err); }
-ENT_CALL rule_one(ent_db *db, quipu_arena *mem, const rule_query *qry, const rule **ret, quipu_error *err) {
-    return ent_one(db, mem, &rule_entity, qry, ret, err); }
-ENT_CALL rule_count(ent_db *db, const rule_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &rule_entity, cond, ret, err); }
-ENT_CALL rule_exists(ent_db *db, const rule_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &rule_entity, cond, ret, err); }
-ENT_CALL rule_delete(ent_db *db, const rule_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &rule_entity, cond, ret, err); }
-ENT_CALL rule_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &rule_entity, ret,
-    err); }
-ENT_CALL rule_iter_begin(ent_db *db, const rule_query *qry, rule_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &rule_entity, qry, &ret->it, err); }
-static inline bool rule_iter_next(rule_iter *itr, rule *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status rule_iter_end(rule_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL rule_update(ent_db *db, const rule_where *cond, const rule_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &rule_entity, cond, chg, ret, err); }
-ENT_CALL rule_update_one(ent_db *db, quipu_arena *mem, const rule_where *cond, const rule_patch *chg, const rule **ret,
-    quipu_error *err) { return ent_update_one(db, mem, &rule_entity, cond, chg, ret, err); }
+ENT_CALL rule_by_name(ent_db *db, quipu_arena *mem, quipu_str name_, const rule **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&name_};
+    return ent_get(db, mem, &rule_entity, 0, keys, ret, err);
+}
+ENT_CALLS(rule)
+ENT_UPDATES(rule)
 
 /* ---- Author: table authors ---- */
 struct author {
@@ -279,13 +271,18 @@ typedef struct author_new {
     ent_opt_int born;
 } author_new;
 typedef struct author_patch {
-    ent_patch_text name, country; ent_patch_int born;
+    ent_patch_text name;
+    ent_patch_text country;
+    ent_patch_int born;
 } author_patch;
 struct author_where {
-    ent_where_int id; ent_where_text name, country; ent_where_int born;
-    const author_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text name;
+    ent_where_text country;
+    ent_where_int born;
+    const author_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct author_order { uint8_t field, direction; } author_order;
 #define AUTHOR_BY_ID(dir) ((author_order){1, ENT_##dir})
 #define AUTHOR_BY_NAME(dir) ((author_order){2, ENT_##dir})
 #define AUTHOR_BY_COUNTRY(dir) ((author_order){3, ENT_##dir})
@@ -293,44 +290,27 @@ typedef struct author_order { uint8_t field, direction; } author_order;
 struct author_query {
     int64_t limit, offset; /* 0: no limit */
     const author *after; /* the last row of the page before */
-    author_order order[ENT_ORDER_MAX]; author_where where;
+    author_order order[ENT_ORDER_MAX];
+    author_where where;
     const book_query *with_books;
     const profile_query *with_profile;
     const entry_query *with_entries;
 };
-typedef struct author_iter { ent_iter it; } author_iter; typedef struct author_on { int index; } author_on;
 #define AUTHOR_ON_ID ((author_on){-1})
-ENT_CALL author_get(ent_db *db, quipu_arena *mem, int64_t id_, const author **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &author_entity, -1, keys, ret, err); }
+ENT_CALL author_get(ent_db *db, quipu_arena *mem, int64_t id_, const author **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &author_entity, -1, keys, ret, err);
+}
 #define AUTHOR_ON_NAME ((author_on){0})
-ENT_CALL author_by_name(ent_db *db, quipu_arena *mem, quipu_str name_, const author **ret, quipu_error *err) {
-    const void *keys[] = {&name_}; return ent_get(db, mem, &author_entity, 0, keys, ret, err); }
-ENT_CALL author_create(ent_db *db, quipu_arena *mem, const author_new *val, const author **ret, quipu_error *err) {
-    return ent_create(db, mem, &author_entity, val, ret, err); }
-ENT_CALL author_create_many(ent_db *db, const author_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &author_entity, val, num, err); }
-ENT_CALL author_upsert(ent_db *db, quipu_arena *mem, const author_new *val, author_on on, const author **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &author_entity, val, on.index, ret, err); }
-ENT_CALL author_find(ent_db *db, quipu_arena *mem, const author_query *qry, author_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &author_entity, qry, ret, err); }
-ENT_CALL author_one(ent_db *db, quipu_arena *mem, const author_query *qry, const author **ret, quipu_error *err) {
-    return ent_one(db, mem, &author_entity, qry, ret, err); }
-ENT_CALL author_count(ent_db *db, const author_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &author_entity, cond, ret, err); }
-ENT_CALL author_exists(ent_db *db, const author_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &author_entity, cond, ret, err); }
-ENT_CALL author_delete(ent_db *db, const author_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &author_entity, cond, ret, err); }
-ENT_CALL author_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &author_entity, ret,
-    err); }
-ENT_CALL author_iter_begin(ent_db *db, const author_query *qry, author_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &author_entity, qry, &ret->it, err); }
-static inline bool author_iter_next(author_iter *itr, author *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status author_iter_end(author_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL author_update(ent_db *db, const author_where *cond, const author_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &author_entity, cond, chg, ret, err); }
-ENT_CALL author_update_one(ent_db *db, quipu_arena *mem, const author_where *cond, const author_patch *chg,
-    const author **ret, quipu_error *err) { return ent_update_one(db, mem, &author_entity, cond, chg, ret, err); }
+ENT_CALL author_by_name(ent_db *db, quipu_arena *mem, quipu_str name_, const author **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&name_};
+    return ent_get(db, mem, &author_entity, 0, keys, ret, err);
+}
+ENT_CALLS(author)
+ENT_UPDATES(author)
 
 /* ---- Profile: table profiles ---- */
 struct profile {
@@ -345,55 +325,42 @@ typedef struct profile_new {
     int64_t author_id; /* required */
 } profile_new;
 typedef struct profile_patch {
-    ent_patch_text bio; ent_patch_int author_id;
+    ent_patch_text bio;
+    ent_patch_int author_id;
 } profile_patch;
 struct profile_where {
-    ent_where_int id; ent_where_text bio; ent_where_int author_id;
-    const profile_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text bio;
+    ent_where_int author_id;
+    const profile_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct profile_order { uint8_t field, direction; } profile_order;
 #define PROFILE_BY_ID(dir) ((profile_order){1, ENT_##dir})
 #define PROFILE_BY_BIO(dir) ((profile_order){2, ENT_##dir})
 #define PROFILE_BY_AUTHOR_ID(dir) ((profile_order){3, ENT_##dir})
 struct profile_query {
     int64_t limit, offset; /* 0: no limit */
     const profile *after; /* the last row of the page before */
-    profile_order order[ENT_ORDER_MAX]; profile_where where;
+    profile_order order[ENT_ORDER_MAX];
+    profile_where where;
     const author_query *with_author;
 };
-typedef struct profile_iter { ent_iter it; } profile_iter; typedef struct profile_on { int index; } profile_on;
 #define PROFILE_ON_ID ((profile_on){-1})
-ENT_CALL profile_get(ent_db *db, quipu_arena *mem, int64_t id_, const profile **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &profile_entity, -1, keys, ret, err); }
+ENT_CALL profile_get(ent_db *db, quipu_arena *mem, int64_t id_, const profile **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &profile_entity, -1, keys, ret, err);
+}
 #define PROFILE_ON_AUTHOR_ID ((profile_on){0})
-ENT_CALL profile_by_author_id(ent_db *db, quipu_arena *mem, int64_t author_id_, const profile **ret, quipu_error *err) {
-    const void *keys[] = {&author_id_}; return ent_get(db, mem, &profile_entity, 0, keys, ret, err); }
-ENT_CALL profile_create(ent_db *db, quipu_arena *mem, const profile_new *val, const profile **ret, quipu_error *err) {
-    return ent_create(db, mem, &profile_entity, val, ret, err); }
-ENT_CALL profile_create_many(ent_db *db, const profile_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &profile_entity, val, num, err); }
-ENT_CALL profile_upsert(ent_db *db, quipu_arena *mem, const profile_new *val, profile_on on, const profile **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &profile_entity, val, on.index, ret, err); }
-ENT_CALL profile_find(ent_db *db, quipu_arena *mem, const profile_query *qry, profile_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &profile_entity, qry, ret, err); }
-ENT_CALL profile_one(ent_db *db, quipu_arena *mem, const profile_query *qry, const profile **ret, quipu_error *err) {
-    return ent_one(db, mem, &profile_entity, qry, ret, err); }
-ENT_CALL profile_count(ent_db *db, const profile_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &profile_entity, cond, ret, err); }
-ENT_CALL profile_exists(ent_db *db, const profile_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &profile_entity, cond, ret, err); }
-ENT_CALL profile_delete(ent_db *db, const profile_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &profile_entity, cond, ret, err); }
-ENT_CALL profile_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &profile_entity,
-    ret, err); }
-ENT_CALL profile_iter_begin(ent_db *db, const profile_query *qry, profile_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &profile_entity, qry, &ret->it, err); }
-static inline bool profile_iter_next(profile_iter *itr, profile *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status profile_iter_end(profile_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL profile_update(ent_db *db, const profile_where *cond, const profile_patch *chg, int64_t *ret, quipu_error *err)
-    { return ent_update(db, &profile_entity, cond, chg, ret, err); }
-ENT_CALL profile_update_one(ent_db *db, quipu_arena *mem, const profile_where *cond, const profile_patch *chg,
-    const profile **ret, quipu_error *err) { return ent_update_one(db, mem, &profile_entity, cond, chg, ret, err); }
+ENT_CALL profile_by_author_id(ent_db *db, quipu_arena *mem, int64_t author_id_, const profile **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&author_id_};
+    return ent_get(db, mem, &profile_entity, 0, keys, ret, err);
+}
+ENT_CALLS(profile)
+ENT_UPDATES(profile)
 
 /* ---- Shelf: table shelfs ---- */
 struct shelf {
@@ -405,42 +372,24 @@ typedef struct shelf_new {
 } shelf_new;
 struct shelf_where {
     ent_where_text id;
-    const shelf_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const shelf_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct shelf_order { uint8_t field, direction; } shelf_order;
 #define SHELF_BY_ID(dir) ((shelf_order){1, ENT_##dir})
 struct shelf_query {
     int64_t limit, offset; /* 0: no limit */
     const shelf *after; /* the last row of the page before */
-    shelf_order order[ENT_ORDER_MAX]; shelf_where where;
+    shelf_order order[ENT_ORDER_MAX];
+    shelf_where where;
     const book_query *with_books;
 };
-typedef struct shelf_iter { ent_iter it; } shelf_iter; typedef struct shelf_on { int index; } shelf_on;
 #define SHELF_ON_ID ((shelf_on){-1})
-ENT_CALL shelf_get(ent_db *db, quipu_arena *mem, quipu_str id_, const shelf **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &shelf_entity, -1, keys, ret, err); }
-ENT_CALL shelf_create(ent_db *db, quipu_arena *mem, const shelf_new *val, const shelf **ret, quipu_error *err) {
-    return ent_create(db, mem, &shelf_entity, val, ret, err); }
-ENT_CALL shelf_create_many(ent_db *db, const shelf_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &shelf_entity, val, num, err); }
-ENT_CALL shelf_upsert(ent_db *db, quipu_arena *mem, const shelf_new *val, shelf_on on, const shelf **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &shelf_entity, val, on.index, ret, err); }
-ENT_CALL shelf_find(ent_db *db, quipu_arena *mem, const shelf_query *qry, shelf_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &shelf_entity, qry, ret, err); }
-ENT_CALL shelf_one(ent_db *db, quipu_arena *mem, const shelf_query *qry, const shelf **ret, quipu_error *err) {
-    return ent_one(db, mem, &shelf_entity, qry, ret, err); }
-ENT_CALL shelf_count(ent_db *db, const shelf_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &shelf_entity, cond, ret, err); }
-ENT_CALL shelf_exists(ent_db *db, const shelf_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &shelf_entity, cond, ret, err); }
-ENT_CALL shelf_delete(ent_db *db, const shelf_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &shelf_entity, cond, ret, err); }
-ENT_CALL shelf_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &shelf_entity, ret,
-    err); }
-ENT_CALL shelf_iter_begin(ent_db *db, const shelf_query *qry, shelf_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &shelf_entity, qry, &ret->it, err); }
-static inline bool shelf_iter_next(shelf_iter *itr, shelf *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status shelf_iter_end(shelf_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
+ENT_CALL shelf_get(ent_db *db, quipu_arena *mem, quipu_str id_, const shelf **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &shelf_entity, -1, keys, ret, err);
+}
+ENT_CALLS(shelf)
 
 /* ---- Book: table books ---- */
 struct book {
@@ -461,13 +410,20 @@ typedef struct book_new {
     quipu_str shelf_id;
 } book_new;
 typedef struct book_patch {
-    ent_patch_text title; ent_patch_int year, author_id; ent_patch_text shelf_id;
+    ent_patch_text title;
+    ent_patch_int year;
+    ent_patch_int author_id;
+    ent_patch_text shelf_id;
 } book_patch;
 struct book_where {
-    ent_where_int id; ent_where_text title; ent_where_int year, author_id; ent_where_text shelf_id;
-    const book_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text title;
+    ent_where_int year;
+    ent_where_int author_id;
+    ent_where_text shelf_id;
+    const book_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct book_order { uint8_t field, direction; } book_order;
 #define BOOK_BY_ID(dir) ((book_order){1, ENT_##dir})
 #define BOOK_BY_TITLE(dir) ((book_order){2, ENT_##dir})
 #define BOOK_BY_YEAR(dir) ((book_order){3, ENT_##dir})
@@ -476,45 +432,27 @@ typedef struct book_order { uint8_t field, direction; } book_order;
 struct book_query {
     int64_t limit, offset; /* 0: no limit */
     const book *after; /* the last row of the page before */
-    book_order order[ENT_ORDER_MAX]; book_where where;
+    book_order order[ENT_ORDER_MAX];
+    book_where where;
     const author_query *with_author;
     const shelf_query *with_shelf;
     const review_query *with_reviews;
 };
-typedef struct book_iter { ent_iter it; } book_iter; typedef struct book_on { int index; } book_on;
 #define BOOK_ON_ID ((book_on){-1})
-ENT_CALL book_get(ent_db *db, quipu_arena *mem, int64_t id_, const book **ret, quipu_error *err) { const void *keys[] =
-    {&id_}; return ent_get(db, mem, &book_entity, -1, keys, ret, err); }
+ENT_CALL book_get(ent_db *db, quipu_arena *mem, int64_t id_, const book **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &book_entity, -1, keys, ret, err);
+}
 #define BOOK_ON_AUTHOR_ID_TITLE ((book_on){0})
-ENT_CALL book_by_author_id_title(ent_db *db, quipu_arena *mem, int64_t author_id_, quipu_str title_, const book **ret,
-    quipu_error *err) { const void *keys[] = {&author_id_, &title_}; return ent_get(db, mem, &book_entity, 0, keys, ret,
-    err); }
-ENT_CALL book_create(ent_db *db, quipu_arena *mem, const book_new *val, const book **ret, quipu_error *err) {
-    return ent_create(db, mem, &book_entity, val, ret, err); }
-ENT_CALL book_create_many(ent_db *db, const book_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &book_entity, val, num, err); }
-ENT_CALL book_upsert(ent_db *db, quipu_arena *mem, const book_new *val, book_on on, const book **ret, quipu_error *err)
-    { return ent_upsert(db, mem, &book_entity, val, on.index, ret, err); }
-ENT_CALL book_find(ent_db *db, quipu_arena *mem, const book_query *qry, book_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &book_entity, qry, ret, err); }
-ENT_CALL book_one(ent_db *db, quipu_arena *mem, const book_query *qry, const book **ret, quipu_error *err) {
-    return ent_one(db, mem, &book_entity, qry, ret, err); }
-ENT_CALL book_count(ent_db *db, const book_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &book_entity, cond, ret, err); }
-ENT_CALL book_exists(ent_db *db, const book_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &book_entity, cond, ret, err); }
-ENT_CALL book_delete(ent_db *db, const book_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &book_entity, cond, ret, err); }
-ENT_CALL book_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &book_entity, ret,
-    err); }
-ENT_CALL book_iter_begin(ent_db *db, const book_query *qry, book_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &book_entity, qry, &ret->it, err); }
-static inline bool book_iter_next(book_iter *itr, book *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status book_iter_end(book_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL book_update(ent_db *db, const book_where *cond, const book_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &book_entity, cond, chg, ret, err); }
-ENT_CALL book_update_one(ent_db *db, quipu_arena *mem, const book_where *cond, const book_patch *chg, const book **ret,
-    quipu_error *err) { return ent_update_one(db, mem, &book_entity, cond, chg, ret, err); }
+ENT_CALL book_by_author_id_title(ent_db *db, quipu_arena *mem, int64_t author_id_, quipu_str title_,
+    const book **ret, quipu_error *err)
+{
+    const void *keys[] = {&author_id_, &title_};
+    return ent_get(db, mem, &book_entity, 0, keys, ret, err);
+}
+ENT_CALLS(book)
+ENT_UPDATES(book)
 
 /* ---- Review: table reviews ---- */
 struct review {
@@ -531,13 +469,18 @@ typedef struct review_new {
     int64_t book_id; /* required */
 } review_new;
 typedef struct review_patch {
-    ent_patch_int stars; ent_patch_text text; ent_patch_int book_id;
+    ent_patch_int stars;
+    ent_patch_text text;
+    ent_patch_int book_id;
 } review_patch;
 struct review_where {
-    ent_where_int id, stars; ent_where_text text; ent_where_int book_id;
-    const review_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_int stars;
+    ent_where_text text;
+    ent_where_int book_id;
+    const review_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct review_order { uint8_t field, direction; } review_order;
 #define REVIEW_BY_ID(dir) ((review_order){1, ENT_##dir})
 #define REVIEW_BY_STARS(dir) ((review_order){2, ENT_##dir})
 #define REVIEW_BY_TEXT(dir) ((review_order){3, ENT_##dir})
@@ -545,39 +488,18 @@ typedef struct review_order { uint8_t field, direction; } review_order;
 struct review_query {
     int64_t limit, offset; /* 0: no limit */
     const review *after; /* the last row of the page before */
-    review_order order[ENT_ORDER_MAX]; review_where where;
+    review_order order[ENT_ORDER_MAX];
+    review_where where;
     const book_query *with_book;
 };
-typedef struct review_iter { ent_iter it; } review_iter; typedef struct review_on { int index; } review_on;
 #define REVIEW_ON_ID ((review_on){-1})
-ENT_CALL review_get(ent_db *db, quipu_arena *mem, int64_t id_, const review **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &review_entity, -1, keys, ret, err); }
-ENT_CALL review_create(ent_db *db, quipu_arena *mem, const review_new *val, const review **ret, quipu_error *err) {
-    return ent_create(db, mem, &review_entity, val, ret, err); }
-ENT_CALL review_create_many(ent_db *db, const review_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &review_entity, val, num, err); }
-ENT_CALL review_upsert(ent_db *db, quipu_arena *mem, const review_new *val, review_on on, const review **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &review_entity, val, on.index, ret, err); }
-ENT_CALL review_find(ent_db *db, quipu_arena *mem, const review_query *qry, review_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &review_entity, qry, ret, err); }
-ENT_CALL review_one(ent_db *db, quipu_arena *mem, const review_query *qry, const review **ret, quipu_error *err) {
-    return ent_one(db, mem, &review_entity, qry, ret, err); }
-ENT_CALL review_count(ent_db *db, const review_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &review_entity, cond, ret, err); }
-ENT_CALL review_exists(ent_db *db, const review_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &review_entity, cond, ret, err); }
-ENT_CALL review_delete(ent_db *db, const review_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &review_entity, cond, ret, err); }
-ENT_CALL review_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &review_entity, ret,
-    err); }
-ENT_CALL review_iter_begin(ent_db *db, const review_query *qry, review_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &review_entity, qry, &ret->it, err); }
-static inline bool review_iter_next(review_iter *itr, review *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status review_iter_end(review_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL review_update(ent_db *db, const review_where *cond, const review_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &review_entity, cond, chg, ret, err); }
-ENT_CALL review_update_one(ent_db *db, quipu_arena *mem, const review_where *cond, const review_patch *chg,
-    const review **ret, quipu_error *err) { return ent_update_one(db, mem, &review_entity, cond, chg, ret, err); }
+ENT_CALL review_get(ent_db *db, quipu_arena *mem, int64_t id_, const review **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &review_entity, -1, keys, ret, err);
+}
+ENT_CALLS(review)
+ENT_UPDATES(review)
 
 /* ---- Node: table nodes ---- */
 /* Refers to itself. */
@@ -594,53 +516,35 @@ typedef struct node_new {
     ent_opt_int parent_id;
 } node_new;
 typedef struct node_patch {
-    ent_patch_text label; ent_patch_int parent_id;
+    ent_patch_text label;
+    ent_patch_int parent_id;
 } node_patch;
 struct node_where {
-    ent_where_int id; ent_where_text label; ent_where_int parent_id;
-    const node_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text label;
+    ent_where_int parent_id;
+    const node_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct node_order { uint8_t field, direction; } node_order;
 #define NODE_BY_ID(dir) ((node_order){1, ENT_##dir})
 #define NODE_BY_LABEL(dir) ((node_order){2, ENT_##dir})
 #define NODE_BY_PARENT_ID(dir) ((node_order){3, ENT_##dir})
 struct node_query {
     int64_t limit, offset; /* 0: no limit */
     const node *after; /* the last row of the page before */
-    node_order order[ENT_ORDER_MAX]; node_where where;
+    node_order order[ENT_ORDER_MAX];
+    node_where where;
     const node_query *with_parent;
     const node_query *with_children;
 };
-typedef struct node_iter { ent_iter it; } node_iter; typedef struct node_on { int index; } node_on;
 #define NODE_ON_ID ((node_on){-1})
-ENT_CALL node_get(ent_db *db, quipu_arena *mem, int64_t id_, const node **ret, quipu_error *err) { const void *keys[] =
-    {&id_}; return ent_get(db, mem, &node_entity, -1, keys, ret, err); }
-ENT_CALL node_create(ent_db *db, quipu_arena *mem, const node_new *val, const node **ret, quipu_error *err) {
-    return ent_create(db, mem, &node_entity, val, ret, err); }
-ENT_CALL node_create_many(ent_db *db, const node_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &node_entity, val, num, err); }
-ENT_CALL node_upsert(ent_db *db, quipu_arena *mem, const node_new *val, node_on on, const node **ret, quipu_error *err)
-    { return ent_upsert(db, mem, &node_entity, val, on.index, ret, err); }
-ENT_CALL node_find(ent_db *db, quipu_arena *mem, const node_query *qry, node_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &node_entity, qry, ret, err); }
-ENT_CALL node_one(ent_db *db, quipu_arena *mem, const node_query *qry, const node **ret, quipu_error *err) {
-    return ent_one(db, mem, &node_entity, qry, ret, err); }
-ENT_CALL node_count(ent_db *db, const node_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &node_entity, cond, ret, err); }
-ENT_CALL node_exists(ent_db *db, const node_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &node_entity, cond, ret, err); }
-ENT_CALL node_delete(ent_db *db, const node_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &node_entity, cond, ret, err); }
-ENT_CALL node_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &node_entity, ret,
-    err); }
-ENT_CALL node_iter_begin(ent_db *db, const node_query *qry, node_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &node_entity, qry, &ret->it, err); }
-static inline bool node_iter_next(node_iter *itr, node *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status node_iter_end(node_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL node_update(ent_db *db, const node_where *cond, const node_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &node_entity, cond, chg, ret, err); }
-ENT_CALL node_update_one(ent_db *db, quipu_arena *mem, const node_where *cond, const node_patch *chg, const node **ret,
-    quipu_error *err) { return ent_update_one(db, mem, &node_entity, cond, chg, ret, err); }
+ENT_CALL node_get(ent_db *db, quipu_arena *mem, int64_t id_, const node **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &node_entity, -1, keys, ret, err);
+}
+ENT_CALLS(node)
+ENT_UPDATES(node)
 
 /* ---- Pair: table pairs ---- */
 /* A composite key. */
@@ -658,48 +562,30 @@ typedef struct pair_patch {
     ent_patch_text v;
 } pair_patch;
 struct pair_where {
-    ent_where_text a; ent_where_int b; ent_where_text v;
-    const pair_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_text a;
+    ent_where_int b;
+    ent_where_text v;
+    const pair_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct pair_order { uint8_t field, direction; } pair_order;
 #define PAIR_BY_A(dir) ((pair_order){1, ENT_##dir})
 #define PAIR_BY_B(dir) ((pair_order){2, ENT_##dir})
 #define PAIR_BY_V(dir) ((pair_order){3, ENT_##dir})
 struct pair_query {
     int64_t limit, offset; /* 0: no limit */
     const pair *after; /* the last row of the page before */
-    pair_order order[ENT_ORDER_MAX]; pair_where where;
+    pair_order order[ENT_ORDER_MAX];
+    pair_where where;
 };
-typedef struct pair_iter { ent_iter it; } pair_iter; typedef struct pair_on { int index; } pair_on;
 #define PAIR_ON_KEY ((pair_on){-1})
-ENT_CALL pair_get(ent_db *db, quipu_arena *mem, quipu_str a_, int64_t b_, const pair **ret, quipu_error *err) {
-    const void *keys[] = {&a_, &b_}; return ent_get(db, mem, &pair_entity, -1, keys, ret, err); }
-ENT_CALL pair_create(ent_db *db, quipu_arena *mem, const pair_new *val, const pair **ret, quipu_error *err) {
-    return ent_create(db, mem, &pair_entity, val, ret, err); }
-ENT_CALL pair_create_many(ent_db *db, const pair_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &pair_entity, val, num, err); }
-ENT_CALL pair_upsert(ent_db *db, quipu_arena *mem, const pair_new *val, pair_on on, const pair **ret, quipu_error *err)
-    { return ent_upsert(db, mem, &pair_entity, val, on.index, ret, err); }
-ENT_CALL pair_find(ent_db *db, quipu_arena *mem, const pair_query *qry, pair_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &pair_entity, qry, ret, err); }
-ENT_CALL pair_one(ent_db *db, quipu_arena *mem, const pair_query *qry, const pair **ret, quipu_error *err) {
-    return ent_one(db, mem, &pair_entity, qry, ret, err); }
-ENT_CALL pair_count(ent_db *db, const pair_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &pair_entity, cond, ret, err); }
-ENT_CALL pair_exists(ent_db *db, const pair_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &pair_entity, cond, ret, err); }
-ENT_CALL pair_delete(ent_db *db, const pair_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &pair_entity, cond, ret, err); }
-ENT_CALL pair_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &pair_entity, ret,
-    err); }
-ENT_CALL pair_iter_begin(ent_db *db, const pair_query *qry, pair_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &pair_entity, qry, &ret->it, err); }
-static inline bool pair_iter_next(pair_iter *itr, pair *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status pair_iter_end(pair_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL pair_update(ent_db *db, const pair_where *cond, const pair_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &pair_entity, cond, chg, ret, err); }
-ENT_CALL pair_update_one(ent_db *db, quipu_arena *mem, const pair_where *cond, const pair_patch *chg, const pair **ret,
-    quipu_error *err) { return ent_update_one(db, mem, &pair_entity, cond, chg, ret, err); }
+ENT_CALL pair_get(ent_db *db, quipu_arena *mem, quipu_str a_, int64_t b_, const pair **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&a_, &b_};
+    return ent_get(db, mem, &pair_entity, -1, keys, ret, err);
+}
+ENT_CALLS(pair)
+ENT_UPDATES(pair)
 
 /* ---- Entry: table entries ---- */
 /* A cluster: the entries of an author lie together. */
@@ -717,13 +603,17 @@ typedef struct entry_new {
     int64_t author_id; /* required */
 } entry_new;
 typedef struct entry_patch {
-    ent_patch_text body; ent_patch_int kind;
+    ent_patch_text body;
+    ent_patch_int kind;
 } entry_patch;
 struct entry_where {
-    ent_where_int seq; ent_where_text body; ent_where_int kind, author_id;
-    const entry_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int seq;
+    ent_where_text body;
+    ent_where_int kind;
+    ent_where_int author_id;
+    const entry_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct entry_order { uint8_t field, direction; } entry_order;
 #define ENTRY_BY_SEQ(dir) ((entry_order){1, ENT_##dir})
 #define ENTRY_BY_BODY(dir) ((entry_order){2, ENT_##dir})
 #define ENTRY_BY_KIND(dir) ((entry_order){3, ENT_##dir})
@@ -731,39 +621,19 @@ typedef struct entry_order { uint8_t field, direction; } entry_order;
 struct entry_query {
     int64_t limit, offset; /* 0: no limit */
     const entry *after; /* the last row of the page before */
-    entry_order order[ENT_ORDER_MAX]; entry_where where;
+    entry_order order[ENT_ORDER_MAX];
+    entry_where where;
     const author_query *with_author;
 };
-typedef struct entry_iter { ent_iter it; } entry_iter; typedef struct entry_on { int index; } entry_on;
 #define ENTRY_ON_KEY ((entry_on){-1})
-ENT_CALL entry_get(ent_db *db, quipu_arena *mem, int64_t author_id_, int64_t seq_, const entry **ret, quipu_error *err)
-    { const void *keys[] = {&author_id_, &seq_}; return ent_get(db, mem, &entry_entity, -1, keys, ret, err); }
-ENT_CALL entry_create(ent_db *db, quipu_arena *mem, const entry_new *val, const entry **ret, quipu_error *err) {
-    return ent_create(db, mem, &entry_entity, val, ret, err); }
-ENT_CALL entry_create_many(ent_db *db, const entry_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &entry_entity, val, num, err); }
-ENT_CALL entry_upsert(ent_db *db, quipu_arena *mem, const entry_new *val, entry_on on, const entry **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &entry_entity, val, on.index, ret, err); }
-ENT_CALL entry_find(ent_db *db, quipu_arena *mem, const entry_query *qry, entry_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &entry_entity, qry, ret, err); }
-ENT_CALL entry_one(ent_db *db, quipu_arena *mem, const entry_query *qry, const entry **ret, quipu_error *err) {
-    return ent_one(db, mem, &entry_entity, qry, ret, err); }
-ENT_CALL entry_count(ent_db *db, const entry_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &entry_entity, cond, ret, err); }
-ENT_CALL entry_exists(ent_db *db, const entry_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &entry_entity, cond, ret, err); }
-ENT_CALL entry_delete(ent_db *db, const entry_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &entry_entity, cond, ret, err); }
-ENT_CALL entry_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &entry_entity, ret,
-    err); }
-ENT_CALL entry_iter_begin(ent_db *db, const entry_query *qry, entry_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &entry_entity, qry, &ret->it, err); }
-static inline bool entry_iter_next(entry_iter *itr, entry *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status entry_iter_end(entry_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL entry_update(ent_db *db, const entry_where *cond, const entry_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &entry_entity, cond, chg, ret, err); }
-ENT_CALL entry_update_one(ent_db *db, quipu_arena *mem, const entry_where *cond, const entry_patch *chg,
-    const entry **ret, quipu_error *err) { return ent_update_one(db, mem, &entry_entity, cond, chg, ret, err); }
+ENT_CALL entry_get(ent_db *db, quipu_arena *mem, int64_t author_id_, int64_t seq_,
+    const entry **ret, quipu_error *err)
+{
+    const void *keys[] = {&author_id_, &seq_};
+    return ent_get(db, mem, &entry_entity, -1, keys, ret, err);
+}
+ENT_CALLS(entry)
+ENT_UPDATES(entry)
 
 /* ---- Device: table devices ---- */
 /* A key that is a UUID. */
@@ -779,47 +649,28 @@ typedef struct device_patch {
     ent_patch_text label;
 } device_patch;
 struct device_where {
-    ent_where_uuid id; ent_where_text label;
-    const device_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_uuid id;
+    ent_where_text label;
+    const device_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct device_order { uint8_t field, direction; } device_order;
 #define DEVICE_BY_ID(dir) ((device_order){1, ENT_##dir})
 #define DEVICE_BY_LABEL(dir) ((device_order){2, ENT_##dir})
 struct device_query {
     int64_t limit, offset; /* 0: no limit */
     const device *after; /* the last row of the page before */
-    device_order order[ENT_ORDER_MAX]; device_where where;
+    device_order order[ENT_ORDER_MAX];
+    device_where where;
 };
-typedef struct device_iter { ent_iter it; } device_iter; typedef struct device_on { int index; } device_on;
 #define DEVICE_ON_ID ((device_on){-1})
-ENT_CALL device_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const device **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &device_entity, -1, keys, ret, err); }
-ENT_CALL device_create(ent_db *db, quipu_arena *mem, const device_new *val, const device **ret, quipu_error *err) {
-    return ent_create(db, mem, &device_entity, val, ret, err); }
-ENT_CALL device_create_many(ent_db *db, const device_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &device_entity, val, num, err); }
-ENT_CALL device_upsert(ent_db *db, quipu_arena *mem, const device_new *val, device_on on, const device **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &device_entity, val, on.index, ret, err); }
-ENT_CALL device_find(ent_db *db, quipu_arena *mem, const device_query *qry, device_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &device_entity, qry, ret, err); }
-ENT_CALL device_one(ent_db *db, quipu_arena *mem, const device_query *qry, const device **ret, quipu_error *err) {
-    return ent_one(db, mem, &device_entity, qry, ret, err); }
-ENT_CALL device_count(ent_db *db, const device_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &device_entity, cond, ret, err); }
-ENT_CALL device_exists(ent_db *db, const device_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &device_entity, cond, ret, err); }
-ENT_CALL device_delete(ent_db *db, const device_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &device_entity, cond, ret, err); }
-ENT_CALL device_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &device_entity, ret,
-    err); }
-ENT_CALL device_iter_begin(ent_db *db, const device_query *qry, device_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &device_entity, qry, &ret->it, err); }
-static inline bool device_iter_next(device_iter *itr, device *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status device_iter_end(device_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL device_update(ent_db *db, const device_where *cond, const device_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &device_entity, cond, chg, ret, err); }
-ENT_CALL device_update_one(ent_db *db, quipu_arena *mem, const device_where *cond, const device_patch *chg,
-    const device **ret, quipu_error *err) { return ent_update_one(db, mem, &device_entity, cond, chg, ret, err); }
+ENT_CALL device_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const device **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &device_entity, -1, keys, ret, err);
+}
+ENT_CALLS(device)
+ENT_UPDATES(device)
 
 /* ---- Note: table notes ---- */
 /* Full text. */
@@ -834,52 +685,34 @@ typedef struct note_new {
     quipu_str body; /* required */
 } note_new;
 typedef struct note_patch {
-    ent_patch_text title, body;
+    ent_patch_text title;
+    ent_patch_text body;
 } note_patch;
 struct note_where {
-    ent_where_int id; ent_where_text title, body;
+    ent_where_int id;
+    ent_where_text title;
+    ent_where_text body;
     ent_where_match search;
-    const note_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const note_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct note_order { uint8_t field, direction; } note_order;
 #define NOTE_BY_ID(dir) ((note_order){1, ENT_##dir})
 #define NOTE_BY_TITLE(dir) ((note_order){2, ENT_##dir})
 #define NOTE_BY_BODY(dir) ((note_order){3, ENT_##dir})
 struct note_query {
     int64_t limit, offset; /* 0: no limit */
     const note *after; /* the last row of the page before */
-    note_order order[ENT_ORDER_MAX]; note_where where;
+    note_order order[ENT_ORDER_MAX];
+    note_where where;
 };
-typedef struct note_iter { ent_iter it; } note_iter; typedef struct note_on { int index; } note_on;
 #define NOTE_ON_ID ((note_on){-1})
-ENT_CALL note_get(ent_db *db, quipu_arena *mem, int64_t id_, const note **ret, quipu_error *err) { const void *keys[] =
-    {&id_}; return ent_get(db, mem, &note_entity, -1, keys, ret, err); }
-ENT_CALL note_create(ent_db *db, quipu_arena *mem, const note_new *val, const note **ret, quipu_error *err) {
-    return ent_create(db, mem, &note_entity, val, ret, err); }
-ENT_CALL note_create_many(ent_db *db, const note_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &note_entity, val, num, err); }
-ENT_CALL note_upsert(ent_db *db, quipu_arena *mem, const note_new *val, note_on on, const note **ret, quipu_error *err)
-    { return ent_upsert(db, mem, &note_entity, val, on.index, ret, err); }
-ENT_CALL note_find(ent_db *db, quipu_arena *mem, const note_query *qry, note_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &note_entity, qry, ret, err); }
-ENT_CALL note_one(ent_db *db, quipu_arena *mem, const note_query *qry, const note **ret, quipu_error *err) {
-    return ent_one(db, mem, &note_entity, qry, ret, err); }
-ENT_CALL note_count(ent_db *db, const note_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &note_entity, cond, ret, err); }
-ENT_CALL note_exists(ent_db *db, const note_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &note_entity, cond, ret, err); }
-ENT_CALL note_delete(ent_db *db, const note_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &note_entity, cond, ret, err); }
-ENT_CALL note_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &note_entity, ret,
-    err); }
-ENT_CALL note_iter_begin(ent_db *db, const note_query *qry, note_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &note_entity, qry, &ret->it, err); }
-static inline bool note_iter_next(note_iter *itr, note *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status note_iter_end(note_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL note_update(ent_db *db, const note_where *cond, const note_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &note_entity, cond, chg, ret, err); }
-ENT_CALL note_update_one(ent_db *db, quipu_arena *mem, const note_where *cond, const note_patch *chg, const note **ret,
-    quipu_error *err) { return ent_update_one(db, mem, &note_entity, cond, chg, ret, err); }
+ENT_CALL note_get(ent_db *db, quipu_arena *mem, int64_t id_, const note **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &note_entity, -1, keys, ret, err);
+}
+ENT_CALLS(note)
+ENT_UPDATES(note)
 
 ENT_END
 

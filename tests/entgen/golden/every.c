@@ -4,14 +4,18 @@
 
 const char *const e_required_e_labels[] = {"", "one", "two_three", "for", NULL};
 static const ent_field e_required_fields[] = {
-    {ENT_FIXED(e_required, id, "id", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING, .rule = &(const ent_rule){.min = 1,
-     .max = 64}},
-    {ENT_FIELD(e_required, i, "i", INT), .rule = &(const ent_rule){.min = INT64_MIN, .max = 9223372036854775807}},
-    {ENT_FIELD(e_required, f, "f", FLOAT), .rule = &(const ent_rule){.float_min = -1.5, .float_max = 1e+300}},
+    {ENT_FIXED(e_required, id, "id", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 1, .max = 64}},
+    {ENT_FIELD(e_required, i, "i", INT), .rule = &(const ent_rule){.min = INT64_MIN,
+     .max = 9223372036854775807}},
+    {ENT_FIELD(e_required, f, "f", FLOAT), .rule = &(const ent_rule){.float_min = -1.5,
+     .float_max = 1e+300}},
     {ENT_FIELD(e_required, b, "b", BOOL)},
-    {ENT_FIELD(e_required, s, "The \"S\" column", TEXT), .flags = ENT_F_NOTEMPTY | ENT_F_STRING, .was = "s_before"},
+    {ENT_FIELD(e_required, s, "The \"S\" column", TEXT), .flags = ENT_F_NOTEMPTY | ENT_F_STRING,
+     .was = "s_before"},
     {ENT_FIELD(e_required, t, "t", TEXT), .rule = &(const ent_rule){.min = 0, .max = 1000}},
-    {ENT_FIELD(e_required, y, "y", BYTES), .flags = ENT_F_NOTEMPTY, .rule = &(const ent_rule){.min = 1, .max = 32}},
+    {ENT_FIELD(e_required, y, "y", BYTES), .flags = ENT_F_NOTEMPTY,
+     .rule = &(const ent_rule){.min = 1, .max = 32}},
     {ENT_FIELD(e_required, at, "at", TIME), .flags = ENT_F_ON_UPDATE},
     {ENT_FIXED(e_required, u, "u", UUID), .flags = ENT_F_IMMUTABLE},
     {ENT_FIELD(e_required, e, "e", ENUM), .labels = e_required_e_labels},
@@ -28,9 +32,9 @@ static const ent_index e_required_indexes[] = {
     {.name = "my index", .fields = {9, 3}, .count = 2, .desc = 2, .unique = true},
 };
 const ent_entity e_required_entity = {
-    .name = "Required", .table = "requireds", .fields = e_required_fields, .field_count = 11, .key = {0},
-    .key_count = 1, .edges = e_required_edges, .edge_count = 2, .indexes = e_required_indexes, .index_count = 4,
-    .where_match = ENT_ABSENT, ENT_SIZES(e_required)};
+    .name = "Required", .table = "requireds", .fields = e_required_fields, .field_count = 11, .key =
+    {0}, .key_count = 1, .edges = e_required_edges, .edge_count = 2, .indexes = e_required_indexes,
+    .index_count = 4, .where_match = ENT_ABSENT, ENT_SIZES(e_required)};
 ENT_SHAPE(e_required);
 
 const char *const e_optional_e_labels[] = {"", "red", "green", NULL};
@@ -56,10 +60,11 @@ static const ent_index e_optional_indexes[] = {
 };
 static const uint8_t e_optional_search_fields[] = {4, 5};
 const ent_entity e_optional_entity = {
-    .name = "Optional", .table = "Optional things", .fields = e_optional_fields, .field_count = 12, .key = {0},
-    .key_count = 1, .edges = e_optional_edges, .edge_count = 1, .indexes = e_optional_indexes, .index_count = 1,
-    .search_fields = e_optional_search_fields, .search_count = 2, .where_match = offsetof(e_optional_where, search),
-    .flags = ENT_E_SEARCH, ENT_SIZES(e_optional)};
+    .name = "Optional", .table = "Optional things", .fields = e_optional_fields, .field_count = 12,
+    .key = {0}, .key_count = 1, .edges = e_optional_edges, .edge_count = 1,
+    .indexes = e_optional_indexes, .index_count = 1, .search_fields = e_optional_search_fields,
+    .search_count = 2, .where_match = offsetof(e_optional_where, search), .flags = ENT_E_SEARCH,
+    ENT_SIZES(e_optional)};
 ENT_SHAPE(e_optional);
 
 const char *const e_defaulted_state_labels[] = {"", "new", "old", NULL};
@@ -68,27 +73,35 @@ static const ent_field e_defaulted_fields[] = {
     {ENT_FIELD(e_defaulted, zero, "zero", INT), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(e_defaulted, five, "five", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
      .rule = &(const ent_rule){.min = 0, .max = 9}, .default_int = 5},
-    {ENT_FIELD(e_defaulted, low, "low", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT, .default_int = INT64_MIN},
+    {ENT_FIELD(e_defaulted, low, "low", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_int = INT64_MIN},
     {ENT_FIELD(e_defaulted, none, "none", FLOAT), .flags = ENT_F_DEFAULT, .default_float = 0.0},
-    {ENT_FIELD(e_defaulted, half, "half", FLOAT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT, .default_float = 0.5},
-    {ENT_FIELD(e_defaulted, big, "big", FLOAT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT, .default_float = 1e+30},
+    {ENT_FIELD(e_defaulted, half, "half", FLOAT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_float = 0.5},
+    {ENT_FIELD(e_defaulted, big, "big", FLOAT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_float = 1e+30},
     {ENT_FIELD(e_defaulted, no, "no", BOOL), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(e_defaulted, yes, "yes", BOOL), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT, .default_int = 1},
-    {ENT_FIELD(e_defaulted, empty, "empty", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING, .default_text = ""},
+    {ENT_FIELD(e_defaulted, yes, "yes", BOOL), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_int = 1},
+    {ENT_FIELD(e_defaulted, empty, "empty", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = ""},
     {ENT_FIELD(e_defaulted, odd, "odd", TEXT), .flags = ENT_F_DEFAULT,
      .default_text = "a \"quoted\" \\ text,\nwith\ttwo lines\?\?/ and Ümläuts"},
-    {ENT_FIXED(e_defaulted, made, "made", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
-    {ENT_FIELD(e_defaulted, changed, "changed", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_ON_UPDATE},
+    {ENT_FIXED(e_defaulted, made, "made", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE},
+    {ENT_FIELD(e_defaulted, changed, "changed", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_ON_UPDATE},
     {ENT_FIELD(e_defaulted, uid, "uid", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM},
-    {ENT_FIELD(e_defaulted, state, "state", ENUM), .flags = ENT_F_DEFAULT, .labels = e_defaulted_state_labels,
-     .default_text = "new"},
-    {ENT_FIELD(e_defaulted, data, "data", JSON), .flags = ENT_F_DEFAULT, .default_text = "{\"a\": [1, 2.50, null]}"},
-    {ENT_FIELD(e_defaulted, maybe, "maybe", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW | ENT_F_DEFAULT,
-     .default_int = 7},
+    {ENT_FIELD(e_defaulted, state, "state", ENUM), .flags = ENT_F_DEFAULT,
+     .labels = e_defaulted_state_labels, .default_text = "new"},
+    {ENT_FIELD(e_defaulted, data, "data", JSON), .flags = ENT_F_DEFAULT,
+     .default_text = "{\"a\": [1, 2.50, null]}"},
+    {ENT_FIELD(e_defaulted, maybe, "maybe", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
+     ENT_F_DEFAULT, .default_int = 7},
 };
 const ent_entity e_defaulted_entity = {
-    .name = "Defaulted", .table = "defaulteds", .fields = e_defaulted_fields, .field_count = 17, .key = {0},
-    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(e_defaulted)};
+    .name = "Defaulted", .table = "defaulteds", .fields = e_defaulted_fields, .field_count = 17,
+    .key = {0}, .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(e_defaulted)};
 ENT_SHAPE(e_defaulted);
 
 static const ent_field e_twin_fields[] = {
@@ -99,8 +112,9 @@ static const ent_edge e_twin_edges[] = {
     {ENT_EDGE(e_twin, required, e_required, 0, TO_ONE, RESTRICT)},
 };
 const ent_entity e_twin_entity = {
-    .name = "Twin", .table = "twins", .fields = e_twin_fields, .field_count = 2, .key = {0}, .key_count = 1,
-    .edges = e_twin_edges, .edge_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(e_twin)};
+    .name = "Twin", .table = "twins", .fields = e_twin_fields, .field_count = 2, .key = {0},
+    .key_count = 1, .edges = e_twin_edges, .edge_count = 1, .where_match = ENT_ABSENT,
+    ENT_SIZES(e_twin)};
 ENT_SHAPE(e_twin);
 
 static const ent_field e_node_fields[] = {
@@ -118,9 +132,9 @@ static const ent_index e_node_indexes[] = {
     {.name = "node_parent_id", .fields = {2}, .count = 1},
 };
 const ent_entity e_node_entity = {
-    .name = "Node", .table = "nodes", .fields = e_node_fields, .field_count = 3, .key = {0}, .key_count = 1,
-    .edges = e_node_edges, .edge_count = 4, .indexes = e_node_indexes, .index_count = 1, .where_match = ENT_ABSENT,
-    ENT_SIZES(e_node)};
+    .name = "Node", .table = "nodes", .fields = e_node_fields, .field_count = 3, .key = {0},
+    .key_count = 1, .edges = e_node_edges, .edge_count = 4, .indexes = e_node_indexes,
+    .index_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(e_node)};
 ENT_SHAPE(e_node);
 
 const char *const e_mark_kind_labels[] = {"", "a", "b", NULL};
@@ -136,8 +150,9 @@ static const ent_edge e_mark_edges[] = {
     {ENT_EDGE(e_mark, node, e_node, 0, TO_ONE, CASCADE)},
 };
 const ent_entity e_mark_entity = {
-    .name = "Mark", .table = "marks", .fields = e_mark_fields, .field_count = 6, .key = {0, 1, 2, 3, 4, 5},
-    .key_count = 6, .edges = e_mark_edges, .edge_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(e_mark)};
+    .name = "Mark", .table = "marks", .fields = e_mark_fields, .field_count = 6, .key = {0, 1, 2, 3,
+    4, 5}, .key_count = 6, .edges = e_mark_edges, .edge_count = 1, .where_match = ENT_ABSENT,
+    ENT_SIZES(e_mark)};
 ENT_SHAPE(e_mark);
 
 static const ent_field e_line_fields[] = {
@@ -150,12 +165,14 @@ static const ent_edge e_line_edges[] = {
 };
 static const uint8_t e_line_search_fields[] = {2};
 const ent_entity e_line_entity = {
-    .name = "Line", .table = "lines", .fields = e_line_fields, .field_count = 3, .key = {0, 1}, .key_count = 2,
-    .edges = e_line_edges, .edge_count = 1, .search_fields = e_line_search_fields, .search_count = 1,
-    .where_match = offsetof(e_line_where, search), .flags = ENT_E_CLUSTER | ENT_E_SEARCH_MANUAL, ENT_SIZES(e_line)};
+    .name = "Line", .table = "lines", .fields = e_line_fields, .field_count = 3, .key = {0, 1},
+    .key_count = 2, .edges = e_line_edges, .edge_count = 1, .search_fields = e_line_search_fields,
+    .search_count = 1, .where_match = offsetof(e_line_where, search), .flags = ENT_E_CLUSTER |
+    ENT_E_SEARCH_MANUAL, ENT_SIZES(e_line)};
 ENT_SHAPE(e_line);
 
-static const ent_entity *const e_every_entities[] = {&e_required_entity, &e_optional_entity, &e_defaulted_entity,
-    &e_twin_entity, &e_node_entity, &e_mark_entity, &e_line_entity};
+static const ent_entity *const e_every_entities[] = {&e_required_entity, &e_optional_entity,
+    &e_defaulted_entity, &e_twin_entity, &e_node_entity, &e_mark_entity, &e_line_entity};
 const ent_schema e_every_schema = {.name = "every", .entities = e_every_entities, .entity_count = 7,
-    .hash = "821aac8d026b6853", .application_id = 0x45564552, .version = 3, .min_reader = 2, .min_writer = 3};
+    .hash = "821aac8d026b6853", .application_id = 0x45564552, .version = 3, .min_reader = 2,
+    .min_writer = 3};

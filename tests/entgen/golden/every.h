@@ -9,33 +9,17 @@ ENT_BEGIN
 
 extern const ent_schema e_every_schema;
 
-typedef struct e_required e_required; typedef struct e_required_where e_required_where;
-    typedef struct e_required_query e_required_query;
-typedef struct e_required_list { const e_required *items; size_t n; bool loaded; } e_required_list;
-extern const ent_entity e_required_entity;
-typedef struct e_optional e_optional; typedef struct e_optional_where e_optional_where;
-    typedef struct e_optional_query e_optional_query;
-typedef struct e_optional_list { const e_optional *items; size_t n; bool loaded; } e_optional_list;
-extern const ent_entity e_optional_entity;
-typedef struct e_defaulted e_defaulted; typedef struct e_defaulted_where e_defaulted_where;
-    typedef struct e_defaulted_query e_defaulted_query;
-typedef struct e_defaulted_list { const e_defaulted *items; size_t n; bool loaded; } e_defaulted_list;
-extern const ent_entity e_defaulted_entity;
-typedef struct e_twin e_twin; typedef struct e_twin_where e_twin_where; typedef struct e_twin_query e_twin_query;
-typedef struct e_twin_list { const e_twin *items; size_t n; bool loaded; } e_twin_list;
-extern const ent_entity e_twin_entity;
-typedef struct e_node e_node; typedef struct e_node_where e_node_where; typedef struct e_node_query e_node_query;
-typedef struct e_node_list { const e_node *items; size_t n; bool loaded; } e_node_list;
-extern const ent_entity e_node_entity;
-typedef struct e_mark e_mark; typedef struct e_mark_where e_mark_where; typedef struct e_mark_query e_mark_query;
-typedef struct e_mark_list { const e_mark *items; size_t n; bool loaded; } e_mark_list;
-extern const ent_entity e_mark_entity;
-typedef struct e_line e_line; typedef struct e_line_where e_line_where; typedef struct e_line_query e_line_query;
-typedef struct e_line_list { const e_line *items; size_t n; bool loaded; } e_line_list;
-extern const ent_entity e_line_entity;
+ENT_TYPES(e_required)
+ENT_TYPES(e_optional)
+ENT_TYPES(e_defaulted)
+ENT_TYPES(e_twin)
+ENT_TYPES(e_node)
+ENT_TYPES(e_mark)
+ENT_TYPES(e_line)
 
 /* ---- Required: table requireds ---- */
-typedef enum e_required_e { E_REQUIRED_E_ONE = 1, E_REQUIRED_E_TWO_THREE, E_REQUIRED_E_FOR } e_required_e;
+typedef enum e_required_e { E_REQUIRED_E_ONE = 1, E_REQUIRED_E_TWO_THREE,
+    E_REQUIRED_E_FOR } e_required_e;
 ENT_ENUM(e_required_e)
 /* Each type, required, with its rules. A comment end * / and a start / * do no harm. */
 struct e_required {
@@ -68,15 +52,31 @@ typedef struct e_required_new {
     quipu_json j; /* required */
 } e_required_new;
 typedef struct e_required_patch {
-    ent_patch_int i; ent_patch_float f; ent_patch_bool b; ent_patch_text s, t; ent_patch_bytes y; ent_patch_time at;
-    e_required_e_patch e; ent_patch_json j;
+    ent_patch_int i;
+    ent_patch_float f;
+    ent_patch_bool b;
+    ent_patch_text s;
+    ent_patch_text t;
+    ent_patch_bytes y;
+    ent_patch_time at;
+    e_required_e_patch e;
+    ent_patch_json j;
 } e_required_patch;
 struct e_required_where {
-    ent_where_text id; ent_where_int i; ent_where_float f; ent_where_bool b; ent_where_text s, t; ent_where_bytes y;
-    ent_where_time at; ent_where_uuid u; e_required_e_where e; ent_where_json j;
-    const e_required_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_text id;
+    ent_where_int i;
+    ent_where_float f;
+    ent_where_bool b;
+    ent_where_text s;
+    ent_where_text t;
+    ent_where_bytes y;
+    ent_where_time at;
+    ent_where_uuid u;
+    e_required_e_where e;
+    ent_where_json j;
+    const e_required_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct e_required_order { uint8_t field, direction; } e_required_order;
 #define E_REQUIRED_BY_ID(dir) ((e_required_order){1, ENT_##dir})
 #define E_REQUIRED_BY_I(dir) ((e_required_order){2, ENT_##dir})
 #define E_REQUIRED_BY_F(dir) ((e_required_order){3, ENT_##dir})
@@ -89,54 +89,41 @@ typedef struct e_required_order { uint8_t field, direction; } e_required_order;
 struct e_required_query {
     int64_t limit, offset; /* 0: no limit */
     const e_required *after; /* the last row of the page before */
-    e_required_order order[ENT_ORDER_MAX]; e_required_where where;
+    e_required_order order[ENT_ORDER_MAX];
+    e_required_where where;
     const e_optional_query *with_optionals;
     const e_twin_query *with_twin;
 };
-typedef struct e_required_iter { ent_iter it; } e_required_iter; typedef struct e_required_on { int index;
-    } e_required_on;
 #define E_REQUIRED_ON_ID ((e_required_on){-1})
-ENT_CALL e_required_get(ent_db *db, quipu_arena *mem, quipu_str id_, const e_required **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &e_required_entity, -1, keys, ret, err); }
+ENT_CALL e_required_get(ent_db *db, quipu_arena *mem, quipu_str id_, const e_required **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &e_required_entity, -1, keys, ret, err);
+}
 #define E_REQUIRED_ON_S ((e_required_on){0})
-ENT_CALL e_required_by_s(ent_db *db, quipu_arena *mem, quipu_str s_, const e_required **ret, quipu_error *err) {
-    const void *keys[] = {&s_}; return ent_get(db, mem, &e_required_entity, 0, keys, ret, err); }
+ENT_CALL e_required_by_s(ent_db *db, quipu_arena *mem, quipu_str s_, const e_required **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&s_};
+    return ent_get(db, mem, &e_required_entity, 0, keys, ret, err);
+}
 #define E_REQUIRED_ON_U ((e_required_on){1})
-ENT_CALL e_required_by_u(ent_db *db, quipu_arena *mem, quipu_uuid u_, const e_required **ret, quipu_error *err) {
-    const void *keys[] = {&u_}; return ent_get(db, mem, &e_required_entity, 1, keys, ret, err); }
+ENT_CALL e_required_by_u(ent_db *db, quipu_arena *mem, quipu_uuid u_, const e_required **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&u_};
+    return ent_get(db, mem, &e_required_entity, 1, keys, ret, err);
+}
 #define E_REQUIRED_ON_E_B ((e_required_on){3})
-ENT_CALL e_required_by_e_b(ent_db *db, quipu_arena *mem, e_required_e e_, bool b_, const e_required **ret,
-    quipu_error *err) { const void *keys[] = {&e_, &b_}; return ent_get(db, mem, &e_required_entity, 3, keys, ret, err);
-    }
-ENT_CALL e_required_create(ent_db *db, quipu_arena *mem, const e_required_new *val, const e_required **ret,
-    quipu_error *err) { return ent_create(db, mem, &e_required_entity, val, ret, err); }
-ENT_CALL e_required_create_many(ent_db *db, const e_required_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &e_required_entity, val, num, err); }
-ENT_CALL e_required_upsert(ent_db *db, quipu_arena *mem, const e_required_new *val, e_required_on on,
-    const e_required **ret, quipu_error *err) { return ent_upsert(db, mem, &e_required_entity, val, on.index, ret, err);
-    }
-ENT_CALL e_required_find(ent_db *db, quipu_arena *mem, const e_required_query *qry, e_required_list *ret,
-    quipu_error *err) { return ent_find(db, mem, &e_required_entity, qry, ret, err); }
-ENT_CALL e_required_one(ent_db *db, quipu_arena *mem, const e_required_query *qry, const e_required **ret,
-    quipu_error *err) { return ent_one(db, mem, &e_required_entity, qry, ret, err); }
-ENT_CALL e_required_count(ent_db *db, const e_required_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &e_required_entity, cond, ret, err); }
-ENT_CALL e_required_exists(ent_db *db, const e_required_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &e_required_entity, cond, ret, err); }
-ENT_CALL e_required_delete(ent_db *db, const e_required_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &e_required_entity, cond, ret, err); }
-ENT_CALL e_required_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &e_required_entity, ret, err); }
-ENT_CALL e_required_iter_begin(ent_db *db, const e_required_query *qry, e_required_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &e_required_entity, qry, &ret->it, err); }
-static inline bool e_required_iter_next(e_required_iter *itr, e_required *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status e_required_iter_end(e_required_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it,
-    err); }
-ENT_CALL e_required_update(ent_db *db, const e_required_where *cond, const e_required_patch *chg, int64_t *ret,
-    quipu_error *err) { return ent_update(db, &e_required_entity, cond, chg, ret, err); }
-ENT_CALL e_required_update_one(ent_db *db, quipu_arena *mem, const e_required_where *cond, const e_required_patch *chg,
-    const e_required **ret, quipu_error *err) { return ent_update_one(db, mem, &e_required_entity, cond, chg, ret, err);
-    }
+ENT_CALL e_required_by_e_b(ent_db *db, quipu_arena *mem, e_required_e e_, bool b_,
+    const e_required **ret, quipu_error *err)
+{
+    const void *keys[] = {&e_, &b_};
+    return ent_get(db, mem, &e_required_entity, 3, keys, ret, err);
+}
+ENT_CALLS(e_required)
+ENT_UPDATES(e_required)
 
 /* ---- Optional: table Optional things ---- */
 typedef enum e_optional_e { E_OPTIONAL_E_RED = 1, E_OPTIONAL_E_GREEN } e_optional_e;
@@ -172,16 +159,35 @@ typedef struct e_optional_new {
     quipu_str required_id;
 } e_optional_new;
 typedef struct e_optional_patch {
-    ent_patch_int i; ent_patch_float f; ent_patch_bool b; ent_patch_text s, t; ent_patch_bytes y; ent_patch_time at;
-    ent_patch_uuid u; e_optional_e_patch e; ent_patch_json j; ent_patch_text required_id;
+    ent_patch_int i;
+    ent_patch_float f;
+    ent_patch_bool b;
+    ent_patch_text s;
+    ent_patch_text t;
+    ent_patch_bytes y;
+    ent_patch_time at;
+    ent_patch_uuid u;
+    e_optional_e_patch e;
+    ent_patch_json j;
+    ent_patch_text required_id;
 } e_optional_patch;
 struct e_optional_where {
-    ent_where_int id, i; ent_where_float f; ent_where_bool b; ent_where_text s, t; ent_where_bytes y; ent_where_time at;
-    ent_where_uuid u; e_optional_e_where e; ent_where_json j; ent_where_text required_id;
+    ent_where_int id;
+    ent_where_int i;
+    ent_where_float f;
+    ent_where_bool b;
+    ent_where_text s;
+    ent_where_text t;
+    ent_where_bytes y;
+    ent_where_time at;
+    ent_where_uuid u;
+    e_optional_e_where e;
+    ent_where_json j;
+    ent_where_text required_id;
     ent_where_match search;
-    const e_optional_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const e_optional_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct e_optional_order { uint8_t field, direction; } e_optional_order;
 #define E_OPTIONAL_BY_ID(dir) ((e_optional_order){1, ENT_##dir})
 #define E_OPTIONAL_BY_I(dir) ((e_optional_order){2, ENT_##dir})
 #define E_OPTIONAL_BY_F(dir) ((e_optional_order){3, ENT_##dir})
@@ -195,46 +201,23 @@ typedef struct e_optional_order { uint8_t field, direction; } e_optional_order;
 struct e_optional_query {
     int64_t limit, offset; /* 0: no limit */
     const e_optional *after; /* the last row of the page before */
-    e_optional_order order[ENT_ORDER_MAX]; e_optional_where where;
+    e_optional_order order[ENT_ORDER_MAX];
+    e_optional_where where;
     const e_required_query *with_required;
 };
-typedef struct e_optional_iter { ent_iter it; } e_optional_iter; typedef struct e_optional_on { int index;
-    } e_optional_on;
 #define E_OPTIONAL_ON_ID ((e_optional_on){-1})
-ENT_CALL e_optional_get(ent_db *db, quipu_arena *mem, int64_t id_, const e_optional **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &e_optional_entity, -1, keys, ret, err); }
-ENT_CALL e_optional_create(ent_db *db, quipu_arena *mem, const e_optional_new *val, const e_optional **ret,
-    quipu_error *err) { return ent_create(db, mem, &e_optional_entity, val, ret, err); }
-ENT_CALL e_optional_create_many(ent_db *db, const e_optional_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &e_optional_entity, val, num, err); }
-ENT_CALL e_optional_upsert(ent_db *db, quipu_arena *mem, const e_optional_new *val, e_optional_on on,
-    const e_optional **ret, quipu_error *err) { return ent_upsert(db, mem, &e_optional_entity, val, on.index, ret, err);
-    }
-ENT_CALL e_optional_find(ent_db *db, quipu_arena *mem, const e_optional_query *qry, e_optional_list *ret,
-    quipu_error *err) { return ent_find(db, mem, &e_optional_entity, qry, ret, err); }
-ENT_CALL e_optional_one(ent_db *db, quipu_arena *mem, const e_optional_query *qry, const e_optional **ret,
-    quipu_error *err) { return ent_one(db, mem, &e_optional_entity, qry, ret, err); }
-ENT_CALL e_optional_count(ent_db *db, const e_optional_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &e_optional_entity, cond, ret, err); }
-ENT_CALL e_optional_exists(ent_db *db, const e_optional_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &e_optional_entity, cond, ret, err); }
-ENT_CALL e_optional_delete(ent_db *db, const e_optional_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &e_optional_entity, cond, ret, err); }
-ENT_CALL e_optional_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &e_optional_entity, ret, err); }
-ENT_CALL e_optional_iter_begin(ent_db *db, const e_optional_query *qry, e_optional_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &e_optional_entity, qry, &ret->it, err); }
-static inline bool e_optional_iter_next(e_optional_iter *itr, e_optional *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status e_optional_iter_end(e_optional_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it,
-    err); }
-ENT_CALL e_optional_update(ent_db *db, const e_optional_where *cond, const e_optional_patch *chg, int64_t *ret,
-    quipu_error *err) { return ent_update(db, &e_optional_entity, cond, chg, ret, err); }
-ENT_CALL e_optional_update_one(ent_db *db, quipu_arena *mem, const e_optional_where *cond, const e_optional_patch *chg,
-    const e_optional **ret, quipu_error *err) { return ent_update_one(db, mem, &e_optional_entity, cond, chg, ret, err);
-    }
+ENT_CALL e_optional_get(ent_db *db, quipu_arena *mem, int64_t id_, const e_optional **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &e_optional_entity, -1, keys, ret, err);
+}
+ENT_CALLS(e_optional)
+ENT_UPDATES(e_optional)
 
 /* ---- Defaulted: table defaulteds ---- */
-typedef enum e_defaulted_state { E_DEFAULTED_STATE_NEW = 1, E_DEFAULTED_STATE_OLD } e_defaulted_state;
+typedef enum e_defaulted_state { E_DEFAULTED_STATE_NEW = 1,
+    E_DEFAULTED_STATE_OLD } e_defaulted_state;
 ENT_ENUM(e_defaulted_state)
 /* Each kind of default. */
 struct e_defaulted {
@@ -276,16 +259,43 @@ typedef struct e_defaulted_new {
     ent_opt_int maybe; /* default 7 */
 } e_defaulted_new;
 typedef struct e_defaulted_patch {
-    ent_patch_int zero, five, low; ent_patch_float none, half, big; ent_patch_bool no, yes; ent_patch_text empty, odd;
-    ent_patch_time changed; ent_patch_uuid uid; e_defaulted_state_patch state; ent_patch_json data; ent_patch_int maybe;
+    ent_patch_int zero;
+    ent_patch_int five;
+    ent_patch_int low;
+    ent_patch_float none;
+    ent_patch_float half;
+    ent_patch_float big;
+    ent_patch_bool no;
+    ent_patch_bool yes;
+    ent_patch_text empty;
+    ent_patch_text odd;
+    ent_patch_time changed;
+    ent_patch_uuid uid;
+    e_defaulted_state_patch state;
+    ent_patch_json data;
+    ent_patch_int maybe;
 } e_defaulted_patch;
 struct e_defaulted_where {
-    ent_where_int id, zero, five, low; ent_where_float none, half, big; ent_where_bool no, yes; ent_where_text empty,
-    odd; ent_where_time made, changed; ent_where_uuid uid; e_defaulted_state_where state; ent_where_json data;
+    ent_where_int id;
+    ent_where_int zero;
+    ent_where_int five;
+    ent_where_int low;
+    ent_where_float none;
+    ent_where_float half;
+    ent_where_float big;
+    ent_where_bool no;
+    ent_where_bool yes;
+    ent_where_text empty;
+    ent_where_text odd;
+    ent_where_time made;
+    ent_where_time changed;
+    ent_where_uuid uid;
+    e_defaulted_state_where state;
+    ent_where_json data;
     ent_where_int maybe;
-    const e_defaulted_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const e_defaulted_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct e_defaulted_order { uint8_t field, direction; } e_defaulted_order;
 #define E_DEFAULTED_BY_ID(dir) ((e_defaulted_order){1, ENT_##dir})
 #define E_DEFAULTED_BY_ZERO(dir) ((e_defaulted_order){2, ENT_##dir})
 #define E_DEFAULTED_BY_FIVE(dir) ((e_defaulted_order){3, ENT_##dir})
@@ -305,43 +315,18 @@ typedef struct e_defaulted_order { uint8_t field, direction; } e_defaulted_order
 struct e_defaulted_query {
     int64_t limit, offset; /* 0: no limit */
     const e_defaulted *after; /* the last row of the page before */
-    e_defaulted_order order[ENT_ORDER_MAX]; e_defaulted_where where;
+    e_defaulted_order order[ENT_ORDER_MAX];
+    e_defaulted_where where;
 };
-typedef struct e_defaulted_iter { ent_iter it; } e_defaulted_iter; typedef struct e_defaulted_on { int index;
-    } e_defaulted_on;
 #define E_DEFAULTED_ON_ID ((e_defaulted_on){-1})
-ENT_CALL e_defaulted_get(ent_db *db, quipu_arena *mem, int64_t id_, const e_defaulted **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &e_defaulted_entity, -1, keys, ret, err); }
-ENT_CALL e_defaulted_create(ent_db *db, quipu_arena *mem, const e_defaulted_new *val, const e_defaulted **ret,
-    quipu_error *err) { return ent_create(db, mem, &e_defaulted_entity, val, ret, err); }
-ENT_CALL e_defaulted_create_many(ent_db *db, const e_defaulted_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &e_defaulted_entity, val, num, err); }
-ENT_CALL e_defaulted_upsert(ent_db *db, quipu_arena *mem, const e_defaulted_new *val, e_defaulted_on on,
-    const e_defaulted **ret, quipu_error *err) { return ent_upsert(db, mem, &e_defaulted_entity, val, on.index, ret,
-    err); }
-ENT_CALL e_defaulted_find(ent_db *db, quipu_arena *mem, const e_defaulted_query *qry, e_defaulted_list *ret,
-    quipu_error *err) { return ent_find(db, mem, &e_defaulted_entity, qry, ret, err); }
-ENT_CALL e_defaulted_one(ent_db *db, quipu_arena *mem, const e_defaulted_query *qry, const e_defaulted **ret,
-    quipu_error *err) { return ent_one(db, mem, &e_defaulted_entity, qry, ret, err); }
-ENT_CALL e_defaulted_count(ent_db *db, const e_defaulted_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &e_defaulted_entity, cond, ret, err); }
-ENT_CALL e_defaulted_exists(ent_db *db, const e_defaulted_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &e_defaulted_entity, cond, ret, err); }
-ENT_CALL e_defaulted_delete(ent_db *db, const e_defaulted_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &e_defaulted_entity, cond, ret, err); }
-ENT_CALL e_defaulted_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &e_defaulted_entity, ret, err); }
-ENT_CALL e_defaulted_iter_begin(ent_db *db, const e_defaulted_query *qry, e_defaulted_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &e_defaulted_entity, qry, &ret->it, err); }
-static inline bool e_defaulted_iter_next(e_defaulted_iter *itr, e_defaulted *ret) { return ent_iter_next(&itr->it, ret);
-    }
-static inline quipu_status e_defaulted_iter_end(e_defaulted_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it,
-    err); }
-ENT_CALL e_defaulted_update(ent_db *db, const e_defaulted_where *cond, const e_defaulted_patch *chg, int64_t *ret,
-    quipu_error *err) { return ent_update(db, &e_defaulted_entity, cond, chg, ret, err); }
-ENT_CALL e_defaulted_update_one(ent_db *db, quipu_arena *mem, const e_defaulted_where *cond,
-    const e_defaulted_patch *chg, const e_defaulted **ret, quipu_error *err) { return ent_update_one(db, mem,
-    &e_defaulted_entity, cond, chg, ret, err); }
+ENT_CALL e_defaulted_get(ent_db *db, quipu_arena *mem, int64_t id_, const e_defaulted **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &e_defaulted_entity, -1, keys, ret, err);
+}
+ENT_CALLS(e_defaulted)
+ENT_UPDATES(e_defaulted)
 
 /* ---- Twin: table twins ---- */
 /* One-to-one, and a key that is somebody else's. */
@@ -358,48 +343,29 @@ typedef struct e_twin_patch {
     ent_patch_text label;
 } e_twin_patch;
 struct e_twin_where {
-    ent_where_text required_id, label;
-    const e_twin_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_text required_id;
+    ent_where_text label;
+    const e_twin_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct e_twin_order { uint8_t field, direction; } e_twin_order;
 #define E_TWIN_BY_REQUIRED_ID(dir) ((e_twin_order){1, ENT_##dir})
 #define E_TWIN_BY_LABEL(dir) ((e_twin_order){2, ENT_##dir})
 struct e_twin_query {
     int64_t limit, offset; /* 0: no limit */
     const e_twin *after; /* the last row of the page before */
-    e_twin_order order[ENT_ORDER_MAX]; e_twin_where where;
+    e_twin_order order[ENT_ORDER_MAX];
+    e_twin_where where;
     const e_required_query *with_required;
 };
-typedef struct e_twin_iter { ent_iter it; } e_twin_iter; typedef struct e_twin_on { int index; } e_twin_on;
 #define E_TWIN_ON_KEY ((e_twin_on){-1})
-ENT_CALL e_twin_get(ent_db *db, quipu_arena *mem, quipu_str required_id_, const e_twin **ret, quipu_error *err) {
-    const void *keys[] = {&required_id_}; return ent_get(db, mem, &e_twin_entity, -1, keys, ret, err); }
-ENT_CALL e_twin_create(ent_db *db, quipu_arena *mem, const e_twin_new *val, const e_twin **ret, quipu_error *err) {
-    return ent_create(db, mem, &e_twin_entity, val, ret, err); }
-ENT_CALL e_twin_create_many(ent_db *db, const e_twin_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &e_twin_entity, val, num, err); }
-ENT_CALL e_twin_upsert(ent_db *db, quipu_arena *mem, const e_twin_new *val, e_twin_on on, const e_twin **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &e_twin_entity, val, on.index, ret, err); }
-ENT_CALL e_twin_find(ent_db *db, quipu_arena *mem, const e_twin_query *qry, e_twin_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &e_twin_entity, qry, ret, err); }
-ENT_CALL e_twin_one(ent_db *db, quipu_arena *mem, const e_twin_query *qry, const e_twin **ret, quipu_error *err) {
-    return ent_one(db, mem, &e_twin_entity, qry, ret, err); }
-ENT_CALL e_twin_count(ent_db *db, const e_twin_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &e_twin_entity, cond, ret, err); }
-ENT_CALL e_twin_exists(ent_db *db, const e_twin_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &e_twin_entity, cond, ret, err); }
-ENT_CALL e_twin_delete(ent_db *db, const e_twin_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &e_twin_entity, cond, ret, err); }
-ENT_CALL e_twin_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &e_twin_entity, ret,
-    err); }
-ENT_CALL e_twin_iter_begin(ent_db *db, const e_twin_query *qry, e_twin_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &e_twin_entity, qry, &ret->it, err); }
-static inline bool e_twin_iter_next(e_twin_iter *itr, e_twin *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status e_twin_iter_end(e_twin_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL e_twin_update(ent_db *db, const e_twin_where *cond, const e_twin_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &e_twin_entity, cond, chg, ret, err); }
-ENT_CALL e_twin_update_one(ent_db *db, quipu_arena *mem, const e_twin_where *cond, const e_twin_patch *chg,
-    const e_twin **ret, quipu_error *err) { return ent_update_one(db, mem, &e_twin_entity, cond, chg, ret, err); }
+ENT_CALL e_twin_get(ent_db *db, quipu_arena *mem, quipu_str required_id_, const e_twin **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&required_id_};
+    return ent_get(db, mem, &e_twin_entity, -1, keys, ret, err);
+}
+ENT_CALLS(e_twin)
+ENT_UPDATES(e_twin)
 
 /* ---- Node: table nodes ---- */
 /* A tree. */
@@ -418,55 +384,37 @@ typedef struct e_node_new {
     ent_opt_int parent_id;
 } e_node_new;
 typedef struct e_node_patch {
-    ent_patch_text name; ent_patch_int parent_id;
+    ent_patch_text name;
+    ent_patch_int parent_id;
 } e_node_patch;
 struct e_node_where {
-    ent_where_int id; ent_where_text name; ent_where_int parent_id;
-    const e_node_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text name;
+    ent_where_int parent_id;
+    const e_node_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct e_node_order { uint8_t field, direction; } e_node_order;
 #define E_NODE_BY_ID(dir) ((e_node_order){1, ENT_##dir})
 #define E_NODE_BY_NAME(dir) ((e_node_order){2, ENT_##dir})
 #define E_NODE_BY_PARENT_ID(dir) ((e_node_order){3, ENT_##dir})
 struct e_node_query {
     int64_t limit, offset; /* 0: no limit */
     const e_node *after; /* the last row of the page before */
-    e_node_order order[ENT_ORDER_MAX]; e_node_where where;
+    e_node_order order[ENT_ORDER_MAX];
+    e_node_where where;
     const e_node_query *with_parent;
     const e_node_query *with_children;
     const e_mark_query *with_marks;
     const e_line_query *with_lines;
 };
-typedef struct e_node_iter { ent_iter it; } e_node_iter; typedef struct e_node_on { int index; } e_node_on;
 #define E_NODE_ON_ID ((e_node_on){-1})
-ENT_CALL e_node_get(ent_db *db, quipu_arena *mem, int64_t id_, const e_node **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &e_node_entity, -1, keys, ret, err); }
-ENT_CALL e_node_create(ent_db *db, quipu_arena *mem, const e_node_new *val, const e_node **ret, quipu_error *err) {
-    return ent_create(db, mem, &e_node_entity, val, ret, err); }
-ENT_CALL e_node_create_many(ent_db *db, const e_node_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &e_node_entity, val, num, err); }
-ENT_CALL e_node_upsert(ent_db *db, quipu_arena *mem, const e_node_new *val, e_node_on on, const e_node **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &e_node_entity, val, on.index, ret, err); }
-ENT_CALL e_node_find(ent_db *db, quipu_arena *mem, const e_node_query *qry, e_node_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &e_node_entity, qry, ret, err); }
-ENT_CALL e_node_one(ent_db *db, quipu_arena *mem, const e_node_query *qry, const e_node **ret, quipu_error *err) {
-    return ent_one(db, mem, &e_node_entity, qry, ret, err); }
-ENT_CALL e_node_count(ent_db *db, const e_node_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &e_node_entity, cond, ret, err); }
-ENT_CALL e_node_exists(ent_db *db, const e_node_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &e_node_entity, cond, ret, err); }
-ENT_CALL e_node_delete(ent_db *db, const e_node_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &e_node_entity, cond, ret, err); }
-ENT_CALL e_node_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &e_node_entity, ret,
-    err); }
-ENT_CALL e_node_iter_begin(ent_db *db, const e_node_query *qry, e_node_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &e_node_entity, qry, &ret->it, err); }
-static inline bool e_node_iter_next(e_node_iter *itr, e_node *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status e_node_iter_end(e_node_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL e_node_update(ent_db *db, const e_node_where *cond, const e_node_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &e_node_entity, cond, chg, ret, err); }
-ENT_CALL e_node_update_one(ent_db *db, quipu_arena *mem, const e_node_where *cond, const e_node_patch *chg,
-    const e_node **ret, quipu_error *err) { return ent_update_one(db, mem, &e_node_entity, cond, chg, ret, err); }
+ENT_CALL e_node_get(ent_db *db, quipu_arena *mem, int64_t id_, const e_node **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &e_node_entity, -1, keys, ret, err);
+}
+ENT_CALLS(e_node)
+ENT_UPDATES(e_node)
 
 /* ---- Mark: table marks ---- */
 typedef enum e_mark_kind { E_MARK_KIND_A = 1, E_MARK_KIND_B } e_mark_kind;
@@ -490,11 +438,15 @@ typedef struct e_mark_new {
     quipu_uuid uid; /* required */
 } e_mark_new;
 struct e_mark_where {
-    ent_where_int node_id; e_mark_kind_where kind; ent_where_time at; ent_where_bool flag; ent_where_bytes raw;
+    ent_where_int node_id;
+    e_mark_kind_where kind;
+    ent_where_time at;
+    ent_where_bool flag;
+    ent_where_bytes raw;
     ent_where_uuid uid;
-    const e_mark_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const e_mark_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct e_mark_order { uint8_t field, direction; } e_mark_order;
 #define E_MARK_BY_NODE_ID(dir) ((e_mark_order){1, ENT_##dir})
 #define E_MARK_BY_KIND(dir) ((e_mark_order){2, ENT_##dir})
 #define E_MARK_BY_AT(dir) ((e_mark_order){3, ENT_##dir})
@@ -503,36 +455,19 @@ typedef struct e_mark_order { uint8_t field, direction; } e_mark_order;
 struct e_mark_query {
     int64_t limit, offset; /* 0: no limit */
     const e_mark *after; /* the last row of the page before */
-    e_mark_order order[ENT_ORDER_MAX]; e_mark_where where;
+    e_mark_order order[ENT_ORDER_MAX];
+    e_mark_where where;
     const e_node_query *with_node;
 };
-typedef struct e_mark_iter { ent_iter it; } e_mark_iter; typedef struct e_mark_on { int index; } e_mark_on;
 #define E_MARK_ON_KEY ((e_mark_on){-1})
-ENT_CALL e_mark_get(ent_db *db, quipu_arena *mem, int64_t node_id_, e_mark_kind kind_, quipu_time at_, bool flag_,
-    quipu_bytes raw_, quipu_uuid uid_, const e_mark **ret, quipu_error *err) { const void *keys[] = {&node_id_, &kind_,
-    &at_, &flag_, &raw_, &uid_}; return ent_get(db, mem, &e_mark_entity, -1, keys, ret, err); }
-ENT_CALL e_mark_create(ent_db *db, quipu_arena *mem, const e_mark_new *val, const e_mark **ret, quipu_error *err) {
-    return ent_create(db, mem, &e_mark_entity, val, ret, err); }
-ENT_CALL e_mark_create_many(ent_db *db, const e_mark_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &e_mark_entity, val, num, err); }
-ENT_CALL e_mark_upsert(ent_db *db, quipu_arena *mem, const e_mark_new *val, e_mark_on on, const e_mark **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &e_mark_entity, val, on.index, ret, err); }
-ENT_CALL e_mark_find(ent_db *db, quipu_arena *mem, const e_mark_query *qry, e_mark_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &e_mark_entity, qry, ret, err); }
-ENT_CALL e_mark_one(ent_db *db, quipu_arena *mem, const e_mark_query *qry, const e_mark **ret, quipu_error *err) {
-    return ent_one(db, mem, &e_mark_entity, qry, ret, err); }
-ENT_CALL e_mark_count(ent_db *db, const e_mark_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &e_mark_entity, cond, ret, err); }
-ENT_CALL e_mark_exists(ent_db *db, const e_mark_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &e_mark_entity, cond, ret, err); }
-ENT_CALL e_mark_delete(ent_db *db, const e_mark_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &e_mark_entity, cond, ret, err); }
-ENT_CALL e_mark_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &e_mark_entity, ret,
-    err); }
-ENT_CALL e_mark_iter_begin(ent_db *db, const e_mark_query *qry, e_mark_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &e_mark_entity, qry, &ret->it, err); }
-static inline bool e_mark_iter_next(e_mark_iter *itr, e_mark *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status e_mark_iter_end(e_mark_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
+ENT_CALL e_mark_get(ent_db *db, quipu_arena *mem, int64_t node_id_, e_mark_kind kind_,
+    quipu_time at_, bool flag_, quipu_bytes raw_, quipu_uuid uid_, const e_mark **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&node_id_, &kind_, &at_, &flag_, &raw_, &uid_};
+    return ent_get(db, mem, &e_mark_entity, -1, keys, ret, err);
+}
+ENT_CALLS(e_mark)
 
 /* ---- Line: table lines ---- */
 /* Lines in the order of their number, with a full-text index that the program keeps. */
@@ -551,50 +486,32 @@ typedef struct e_line_patch {
     ent_patch_text words;
 } e_line_patch;
 struct e_line_where {
-    ent_where_int node_id, seq; ent_where_text words;
+    ent_where_int node_id;
+    ent_where_int seq;
+    ent_where_text words;
     ent_where_match search;
-    const e_line_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const e_line_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct e_line_order { uint8_t field, direction; } e_line_order;
 #define E_LINE_BY_NODE_ID(dir) ((e_line_order){1, ENT_##dir})
 #define E_LINE_BY_SEQ(dir) ((e_line_order){2, ENT_##dir})
 #define E_LINE_BY_WORDS(dir) ((e_line_order){3, ENT_##dir})
 struct e_line_query {
     int64_t limit, offset; /* 0: no limit */
     const e_line *after; /* the last row of the page before */
-    e_line_order order[ENT_ORDER_MAX]; e_line_where where;
+    e_line_order order[ENT_ORDER_MAX];
+    e_line_where where;
     const e_node_query *with_node;
 };
-typedef struct e_line_iter { ent_iter it; } e_line_iter; typedef struct e_line_on { int index; } e_line_on;
 #define E_LINE_ON_KEY ((e_line_on){-1})
-ENT_CALL e_line_get(ent_db *db, quipu_arena *mem, int64_t node_id_, int64_t seq_, const e_line **ret, quipu_error *err)
-    { const void *keys[] = {&node_id_, &seq_}; return ent_get(db, mem, &e_line_entity, -1, keys, ret, err); }
-ENT_CALL e_line_create(ent_db *db, quipu_arena *mem, const e_line_new *val, const e_line **ret, quipu_error *err) {
-    return ent_create(db, mem, &e_line_entity, val, ret, err); }
-ENT_CALL e_line_create_many(ent_db *db, const e_line_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &e_line_entity, val, num, err); }
-ENT_CALL e_line_upsert(ent_db *db, quipu_arena *mem, const e_line_new *val, e_line_on on, const e_line **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &e_line_entity, val, on.index, ret, err); }
-ENT_CALL e_line_find(ent_db *db, quipu_arena *mem, const e_line_query *qry, e_line_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &e_line_entity, qry, ret, err); }
-ENT_CALL e_line_one(ent_db *db, quipu_arena *mem, const e_line_query *qry, const e_line **ret, quipu_error *err) {
-    return ent_one(db, mem, &e_line_entity, qry, ret, err); }
-ENT_CALL e_line_count(ent_db *db, const e_line_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &e_line_entity, cond, ret, err); }
-ENT_CALL e_line_exists(ent_db *db, const e_line_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &e_line_entity, cond, ret, err); }
-ENT_CALL e_line_delete(ent_db *db, const e_line_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &e_line_entity, cond, ret, err); }
-ENT_CALL e_line_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &e_line_entity, ret,
-    err); }
-ENT_CALL e_line_iter_begin(ent_db *db, const e_line_query *qry, e_line_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &e_line_entity, qry, &ret->it, err); }
-static inline bool e_line_iter_next(e_line_iter *itr, e_line *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status e_line_iter_end(e_line_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL e_line_update(ent_db *db, const e_line_where *cond, const e_line_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &e_line_entity, cond, chg, ret, err); }
-ENT_CALL e_line_update_one(ent_db *db, quipu_arena *mem, const e_line_where *cond, const e_line_patch *chg,
-    const e_line **ret, quipu_error *err) { return ent_update_one(db, mem, &e_line_entity, cond, chg, ret, err); }
+ENT_CALL e_line_get(ent_db *db, quipu_arena *mem, int64_t node_id_, int64_t seq_,
+    const e_line **ret, quipu_error *err)
+{
+    const void *keys[] = {&node_id_, &seq_};
+    return ent_get(db, mem, &e_line_entity, -1, keys, ret, err);
+}
+ENT_CALLS(e_line)
+ENT_UPDATES(e_line)
 
 ENT_END
 

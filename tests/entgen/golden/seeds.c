@@ -6,12 +6,15 @@ static const ent_field session_fields[] = {
     {ENT_FIXED(session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
     {ENT_FIELD(session, key, "key", TEXT), .flags = ENT_F_NOTEMPTY | ENT_F_STRING},
     {ENT_FIELD(session, agent_id, "agent_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_FIELD(session, channel_type, "channel_type", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+    {ENT_FIELD(session, channel_type, "channel_type", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING},
     {ENT_FIELD(session, channel_id, "channel_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
     {ENT_FIELD(session, model, "model", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
     {ENT_FIELD(session, metadata, "metadata", JSON), .flags = ENT_F_NULLABLE},
-    {ENT_FIXED(session, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
-    {ENT_FIELD(session, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_ON_UPDATE},
+    {ENT_FIXED(session, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE},
+    {ENT_FIELD(session, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_ON_UPDATE},
 };
 static const ent_edge session_edges[] = {
     {ENT_EDGE(session, messages, message, 6, TO_MANY, CASCADE)},
@@ -21,19 +24,21 @@ static const ent_index session_indexes[] = {
     {.name = "session_updated_at", .fields = {8}, .count = 1},
 };
 const ent_entity session_entity = {
-    .name = "Session", .table = "sessions", .fields = session_fields, .field_count = 9, .key = {0}, .key_count = 1,
-    .edges = session_edges, .edge_count = 1, .indexes = session_indexes, .index_count = 2, .where_match = ENT_ABSENT,
-    ENT_SIZES(session)};
+    .name = "Session", .table = "sessions", .fields = session_fields, .field_count = 9, .key = {0},
+    .key_count = 1, .edges = session_edges, .edge_count = 1, .indexes = session_indexes,
+    .index_count = 2, .where_match = ENT_ABSENT, ENT_SIZES(session)};
 ENT_SHAPE(session);
 
-const char *const message_role_labels[] = {"", "user", "assistant", "tool", "function", "model", "system", NULL};
+const char *const message_role_labels[] = {"", "user", "assistant", "tool", "function", "model",
+    "system", NULL};
 static const ent_field message_fields[] = {
     {ENT_FIXED(message, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
     {ENT_FIELD(message, role, "role", ENUM), .labels = message_role_labels},
     {ENT_FIELD(message, content, "content", TEXT)},
     {ENT_FIELD(message, timestamp, "timestamp", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW},
     {ENT_FIELD(message, tool_calls, "tool_calls", JSON), .flags = ENT_F_NULLABLE},
-    {ENT_FIELD(message, author, "author", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING, .default_text = ""},
+    {ENT_FIELD(message, author, "author", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
+     .default_text = ""},
     {ENT_FIELD(message, session_id, "session_messages", INT)},
 };
 static const ent_edge message_edges[] = {
@@ -43,48 +48,57 @@ static const ent_index message_indexes[] = {
     {.name = "message_session_messages", .fields = {6}, .count = 1},
 };
 const ent_entity message_entity = {
-    .name = "Message", .table = "messages", .fields = message_fields, .field_count = 7, .key = {0}, .key_count = 1,
-    .edges = message_edges, .edge_count = 1, .indexes = message_indexes, .index_count = 1, .where_match = ENT_ABSENT,
-    ENT_SIZES(message)};
+    .name = "Message", .table = "messages", .fields = message_fields, .field_count = 7, .key = {0},
+    .key_count = 1, .edges = message_edges, .edge_count = 1, .indexes = message_indexes,
+    .index_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(message)};
 ENT_SHAPE(message);
 
 static const ent_field observation_fields[] = {
-    {ENT_FIXED(observation, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM | ENT_F_IMMUTABLE},
-    {ENT_FIELD(observation, session_key, "session_key", TEXT), .flags = ENT_F_NOTEMPTY | ENT_F_STRING},
+    {ENT_FIXED(observation, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
+     ENT_F_IMMUTABLE},
+    {ENT_FIELD(observation, session_key, "session_key", TEXT), .flags = ENT_F_NOTEMPTY |
+     ENT_F_STRING},
     {ENT_FIELD(observation, content, "content", TEXT), .flags = ENT_F_NOTEMPTY},
     {ENT_FIELD(observation, token_count, "token_count", INT), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(observation, source_start_index, "source_start_index", INT), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(observation, source_end_index, "source_end_index", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIXED(observation, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
+    {ENT_FIXED(observation, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE},
 };
 static const ent_index observation_indexes[] = {
     {.name = "observation_session_key", .fields = {1}, .count = 1},
     {.name = "observation_created_at", .fields = {6}, .count = 1},
 };
 const ent_entity observation_entity = {
-    .name = "Observation", .table = "observations", .fields = observation_fields, .field_count = 7, .key = {0},
-    .key_count = 1, .indexes = observation_indexes, .index_count = 2, .where_match = ENT_ABSENT,
-    ENT_SIZES(observation)};
+    .name = "Observation", .table = "observations", .fields = observation_fields, .field_count = 7,
+    .key = {0}, .key_count = 1, .indexes = observation_indexes, .index_count = 2,
+    .where_match = ENT_ABSENT, ENT_SIZES(observation)};
 ENT_SHAPE(observation);
 
 static const ent_field reflection_fields[] = {
-    {ENT_FIXED(reflection, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM | ENT_F_IMMUTABLE},
-    {ENT_FIELD(reflection, session_key, "session_key", TEXT), .flags = ENT_F_NOTEMPTY | ENT_F_STRING},
+    {ENT_FIXED(reflection, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
+     ENT_F_IMMUTABLE},
+    {ENT_FIELD(reflection, session_key, "session_key", TEXT), .flags = ENT_F_NOTEMPTY |
+     ENT_F_STRING},
     {ENT_FIELD(reflection, content, "content", TEXT), .flags = ENT_F_NOTEMPTY},
     {ENT_FIELD(reflection, token_count, "token_count", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(reflection, generation, "generation", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT, .default_int = 1},
-    {ENT_FIXED(reflection, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
+    {ENT_FIELD(reflection, generation, "generation", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
+     .default_int = 1},
+    {ENT_FIXED(reflection, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
+     ENT_F_IMMUTABLE},
 };
 static const ent_index reflection_indexes[] = {
     {.name = "reflection_session_key", .fields = {1}, .count = 1},
     {.name = "reflection_created_at", .fields = {5}, .count = 1},
 };
 const ent_entity reflection_entity = {
-    .name = "Reflection", .table = "reflections", .fields = reflection_fields, .field_count = 6, .key = {0},
-    .key_count = 1, .indexes = reflection_indexes, .index_count = 2, .where_match = ENT_ABSENT, ENT_SIZES(reflection)};
+    .name = "Reflection", .table = "reflections", .fields = reflection_fields, .field_count = 6,
+    .key = {0}, .key_count = 1, .indexes = reflection_indexes, .index_count = 2,
+    .where_match = ENT_ABSENT, ENT_SIZES(reflection)};
 ENT_SHAPE(reflection);
 
-static const ent_entity *const seeds_entities[] = {&session_entity, &message_entity, &observation_entity,
-    &reflection_entity};
+static const ent_entity *const seeds_entities[] = {&session_entity, &message_entity,
+    &observation_entity, &reflection_entity};
 const ent_schema seeds_schema = {.name = "seeds", .entities = seeds_entities, .entity_count = 4,
-    .hash = "e2c3b2bd59808669", .application_id = 0x00000000, .version = 1, .min_reader = 1, .min_writer = 1};
+    .hash = "e2c3b2bd59808669", .application_id = 0x00000000, .version = 1, .min_reader = 1,
+    .min_writer = 1};

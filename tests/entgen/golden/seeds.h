@@ -9,20 +9,10 @@ ENT_BEGIN
 
 extern const ent_schema seeds_schema;
 
-typedef struct session session; typedef struct session_where session_where; typedef struct session_query session_query;
-typedef struct session_list { const session *items; size_t n; bool loaded; } session_list;
-extern const ent_entity session_entity;
-typedef struct message message; typedef struct message_where message_where; typedef struct message_query message_query;
-typedef struct message_list { const message *items; size_t n; bool loaded; } message_list;
-extern const ent_entity message_entity;
-typedef struct observation observation; typedef struct observation_where observation_where;
-    typedef struct observation_query observation_query;
-typedef struct observation_list { const observation *items; size_t n; bool loaded; } observation_list;
-extern const ent_entity observation_entity;
-typedef struct reflection reflection; typedef struct reflection_where reflection_where;
-    typedef struct reflection_query reflection_query;
-typedef struct reflection_list { const reflection *items; size_t n; bool loaded; } reflection_list;
-extern const ent_entity reflection_entity;
+ENT_TYPES(session)
+ENT_TYPES(message)
+ENT_TYPES(observation)
+ENT_TYPES(reflection)
 
 /* ---- Session: table sessions ---- */
 /* One conversation. */
@@ -51,14 +41,27 @@ typedef struct session_new {
     ent_opt_time updated_at; /* default now */
 } session_new;
 typedef struct session_patch {
-    ent_patch_text key, agent_id, channel_type, channel_id, model; ent_patch_json metadata; ent_patch_time updated_at;
+    ent_patch_text key;
+    ent_patch_text agent_id;
+    ent_patch_text channel_type;
+    ent_patch_text channel_id;
+    ent_patch_text model;
+    ent_patch_json metadata;
+    ent_patch_time updated_at;
 } session_patch;
 struct session_where {
-    ent_where_int id; ent_where_text key, agent_id, channel_type, channel_id, model; ent_where_json metadata;
-    ent_where_time created_at, updated_at;
-    const session_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text key;
+    ent_where_text agent_id;
+    ent_where_text channel_type;
+    ent_where_text channel_id;
+    ent_where_text model;
+    ent_where_json metadata;
+    ent_where_time created_at;
+    ent_where_time updated_at;
+    const session_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct session_order { uint8_t field, direction; } session_order;
 #define SESSION_BY_ID(dir) ((session_order){1, ENT_##dir})
 #define SESSION_BY_KEY(dir) ((session_order){2, ENT_##dir})
 #define SESSION_BY_AGENT_ID(dir) ((session_order){3, ENT_##dir})
@@ -70,46 +73,30 @@ typedef struct session_order { uint8_t field, direction; } session_order;
 struct session_query {
     int64_t limit, offset; /* 0: no limit */
     const session *after; /* the last row of the page before */
-    session_order order[ENT_ORDER_MAX]; session_where where;
+    session_order order[ENT_ORDER_MAX];
+    session_where where;
     const message_query *with_messages;
 };
-typedef struct session_iter { ent_iter it; } session_iter; typedef struct session_on { int index; } session_on;
 #define SESSION_ON_ID ((session_on){-1})
-ENT_CALL session_get(ent_db *db, quipu_arena *mem, int64_t id_, const session **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &session_entity, -1, keys, ret, err); }
+ENT_CALL session_get(ent_db *db, quipu_arena *mem, int64_t id_, const session **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &session_entity, -1, keys, ret, err);
+}
 #define SESSION_ON_KEY ((session_on){0})
-ENT_CALL session_by_key(ent_db *db, quipu_arena *mem, quipu_str key_, const session **ret, quipu_error *err) {
-    const void *keys[] = {&key_}; return ent_get(db, mem, &session_entity, 0, keys, ret, err); }
-ENT_CALL session_create(ent_db *db, quipu_arena *mem, const session_new *val, const session **ret, quipu_error *err) {
-    return ent_create(db, mem, &session_entity, val, ret, err); }
-ENT_CALL session_create_many(ent_db *db, const session_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &session_entity, val, num, err); }
-ENT_CALL session_upsert(ent_db *db, quipu_arena *mem, const session_new *val, session_on on, const session **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &session_entity, val, on.index, ret, err); }
-ENT_CALL session_find(ent_db *db, quipu_arena *mem, const session_query *qry, session_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &session_entity, qry, ret, err); }
-ENT_CALL session_one(ent_db *db, quipu_arena *mem, const session_query *qry, const session **ret, quipu_error *err) {
-    return ent_one(db, mem, &session_entity, qry, ret, err); }
-ENT_CALL session_count(ent_db *db, const session_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &session_entity, cond, ret, err); }
-ENT_CALL session_exists(ent_db *db, const session_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &session_entity, cond, ret, err); }
-ENT_CALL session_delete(ent_db *db, const session_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &session_entity, cond, ret, err); }
-ENT_CALL session_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &session_entity,
-    ret, err); }
-ENT_CALL session_iter_begin(ent_db *db, const session_query *qry, session_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &session_entity, qry, &ret->it, err); }
-static inline bool session_iter_next(session_iter *itr, session *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status session_iter_end(session_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL session_update(ent_db *db, const session_where *cond, const session_patch *chg, int64_t *ret, quipu_error *err)
-    { return ent_update(db, &session_entity, cond, chg, ret, err); }
-ENT_CALL session_update_one(ent_db *db, quipu_arena *mem, const session_where *cond, const session_patch *chg,
-    const session **ret, quipu_error *err) { return ent_update_one(db, mem, &session_entity, cond, chg, ret, err); }
+ENT_CALL session_by_key(ent_db *db, quipu_arena *mem, quipu_str key_, const session **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&key_};
+    return ent_get(db, mem, &session_entity, 0, keys, ret, err);
+}
+ENT_CALLS(session)
+ENT_UPDATES(session)
 
 /* ---- Message: table messages ---- */
-typedef enum message_role { MESSAGE_ROLE_USER = 1, MESSAGE_ROLE_ASSISTANT, MESSAGE_ROLE_TOOL, MESSAGE_ROLE_FUNCTION,
-    MESSAGE_ROLE_MODEL, MESSAGE_ROLE_SYSTEM } message_role;
+typedef enum message_role { MESSAGE_ROLE_USER = 1, MESSAGE_ROLE_ASSISTANT, MESSAGE_ROLE_TOOL,
+    MESSAGE_ROLE_FUNCTION, MESSAGE_ROLE_MODEL, MESSAGE_ROLE_SYSTEM } message_role;
 ENT_ENUM(message_role)
 struct message {
     int64_t id;
@@ -131,15 +118,24 @@ typedef struct message_new {
     int64_t session_id; /* required */
 } message_new;
 typedef struct message_patch {
-    message_role_patch role; ent_patch_text content; ent_patch_time timestamp; ent_patch_json tool_calls;
-    ent_patch_text author; ent_patch_int session_id;
+    message_role_patch role;
+    ent_patch_text content;
+    ent_patch_time timestamp;
+    ent_patch_json tool_calls;
+    ent_patch_text author;
+    ent_patch_int session_id;
 } message_patch;
 struct message_where {
-    ent_where_int id; message_role_where role; ent_where_text content; ent_where_time timestamp;
-    ent_where_json tool_calls; ent_where_text author; ent_where_int session_id;
-    const message_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    message_role_where role;
+    ent_where_text content;
+    ent_where_time timestamp;
+    ent_where_json tool_calls;
+    ent_where_text author;
+    ent_where_int session_id;
+    const message_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct message_order { uint8_t field, direction; } message_order;
 #define MESSAGE_BY_ID(dir) ((message_order){1, ENT_##dir})
 #define MESSAGE_BY_ROLE(dir) ((message_order){2, ENT_##dir})
 #define MESSAGE_BY_CONTENT(dir) ((message_order){3, ENT_##dir})
@@ -149,39 +145,19 @@ typedef struct message_order { uint8_t field, direction; } message_order;
 struct message_query {
     int64_t limit, offset; /* 0: no limit */
     const message *after; /* the last row of the page before */
-    message_order order[ENT_ORDER_MAX]; message_where where;
+    message_order order[ENT_ORDER_MAX];
+    message_where where;
     const session_query *with_session;
 };
-typedef struct message_iter { ent_iter it; } message_iter; typedef struct message_on { int index; } message_on;
 #define MESSAGE_ON_ID ((message_on){-1})
-ENT_CALL message_get(ent_db *db, quipu_arena *mem, int64_t id_, const message **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &message_entity, -1, keys, ret, err); }
-ENT_CALL message_create(ent_db *db, quipu_arena *mem, const message_new *val, const message **ret, quipu_error *err) {
-    return ent_create(db, mem, &message_entity, val, ret, err); }
-ENT_CALL message_create_many(ent_db *db, const message_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &message_entity, val, num, err); }
-ENT_CALL message_upsert(ent_db *db, quipu_arena *mem, const message_new *val, message_on on, const message **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &message_entity, val, on.index, ret, err); }
-ENT_CALL message_find(ent_db *db, quipu_arena *mem, const message_query *qry, message_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &message_entity, qry, ret, err); }
-ENT_CALL message_one(ent_db *db, quipu_arena *mem, const message_query *qry, const message **ret, quipu_error *err) {
-    return ent_one(db, mem, &message_entity, qry, ret, err); }
-ENT_CALL message_count(ent_db *db, const message_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &message_entity, cond, ret, err); }
-ENT_CALL message_exists(ent_db *db, const message_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &message_entity, cond, ret, err); }
-ENT_CALL message_delete(ent_db *db, const message_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &message_entity, cond, ret, err); }
-ENT_CALL message_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &message_entity,
-    ret, err); }
-ENT_CALL message_iter_begin(ent_db *db, const message_query *qry, message_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &message_entity, qry, &ret->it, err); }
-static inline bool message_iter_next(message_iter *itr, message *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status message_iter_end(message_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL message_update(ent_db *db, const message_where *cond, const message_patch *chg, int64_t *ret, quipu_error *err)
-    { return ent_update(db, &message_entity, cond, chg, ret, err); }
-ENT_CALL message_update_one(ent_db *db, quipu_arena *mem, const message_where *cond, const message_patch *chg,
-    const message **ret, quipu_error *err) { return ent_update_one(db, mem, &message_entity, cond, chg, ret, err); }
+ENT_CALL message_get(ent_db *db, quipu_arena *mem, int64_t id_, const message **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &message_entity, -1, keys, ret, err);
+}
+ENT_CALLS(message)
+ENT_UPDATES(message)
 
 /* ---- Observation: table observations ---- */
 struct observation {
@@ -203,14 +179,23 @@ typedef struct observation_new {
     ent_opt_time created_at; /* default now */
 } observation_new;
 typedef struct observation_patch {
-    ent_patch_text session_key, content; ent_patch_int token_count, source_start_index, source_end_index;
+    ent_patch_text session_key;
+    ent_patch_text content;
+    ent_patch_int token_count;
+    ent_patch_int source_start_index;
+    ent_patch_int source_end_index;
 } observation_patch;
 struct observation_where {
-    ent_where_uuid id; ent_where_text session_key, content; ent_where_int token_count, source_start_index,
-    source_end_index; ent_where_time created_at;
-    const observation_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_uuid id;
+    ent_where_text session_key;
+    ent_where_text content;
+    ent_where_int token_count;
+    ent_where_int source_start_index;
+    ent_where_int source_end_index;
+    ent_where_time created_at;
+    const observation_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct observation_order { uint8_t field, direction; } observation_order;
 #define OBSERVATION_BY_ID(dir) ((observation_order){1, ENT_##dir})
 #define OBSERVATION_BY_SESSION_KEY(dir) ((observation_order){2, ENT_##dir})
 #define OBSERVATION_BY_CONTENT(dir) ((observation_order){3, ENT_##dir})
@@ -221,43 +206,18 @@ typedef struct observation_order { uint8_t field, direction; } observation_order
 struct observation_query {
     int64_t limit, offset; /* 0: no limit */
     const observation *after; /* the last row of the page before */
-    observation_order order[ENT_ORDER_MAX]; observation_where where;
+    observation_order order[ENT_ORDER_MAX];
+    observation_where where;
 };
-typedef struct observation_iter { ent_iter it; } observation_iter; typedef struct observation_on { int index;
-    } observation_on;
 #define OBSERVATION_ON_ID ((observation_on){-1})
-ENT_CALL observation_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const observation **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &observation_entity, -1, keys, ret, err); }
-ENT_CALL observation_create(ent_db *db, quipu_arena *mem, const observation_new *val, const observation **ret,
-    quipu_error *err) { return ent_create(db, mem, &observation_entity, val, ret, err); }
-ENT_CALL observation_create_many(ent_db *db, const observation_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &observation_entity, val, num, err); }
-ENT_CALL observation_upsert(ent_db *db, quipu_arena *mem, const observation_new *val, observation_on on,
-    const observation **ret, quipu_error *err) { return ent_upsert(db, mem, &observation_entity, val, on.index, ret,
-    err); }
-ENT_CALL observation_find(ent_db *db, quipu_arena *mem, const observation_query *qry, observation_list *ret,
-    quipu_error *err) { return ent_find(db, mem, &observation_entity, qry, ret, err); }
-ENT_CALL observation_one(ent_db *db, quipu_arena *mem, const observation_query *qry, const observation **ret,
-    quipu_error *err) { return ent_one(db, mem, &observation_entity, qry, ret, err); }
-ENT_CALL observation_count(ent_db *db, const observation_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &observation_entity, cond, ret, err); }
-ENT_CALL observation_exists(ent_db *db, const observation_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &observation_entity, cond, ret, err); }
-ENT_CALL observation_delete(ent_db *db, const observation_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &observation_entity, cond, ret, err); }
-ENT_CALL observation_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &observation_entity, ret, err); }
-ENT_CALL observation_iter_begin(ent_db *db, const observation_query *qry, observation_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &observation_entity, qry, &ret->it, err); }
-static inline bool observation_iter_next(observation_iter *itr, observation *ret) { return ent_iter_next(&itr->it, ret);
-    }
-static inline quipu_status observation_iter_end(observation_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it,
-    err); }
-ENT_CALL observation_update(ent_db *db, const observation_where *cond, const observation_patch *chg, int64_t *ret,
-    quipu_error *err) { return ent_update(db, &observation_entity, cond, chg, ret, err); }
-ENT_CALL observation_update_one(ent_db *db, quipu_arena *mem, const observation_where *cond,
-    const observation_patch *chg, const observation **ret, quipu_error *err) { return ent_update_one(db, mem,
-    &observation_entity, cond, chg, ret, err); }
+ENT_CALL observation_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const observation **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &observation_entity, -1, keys, ret, err);
+}
+ENT_CALLS(observation)
+ENT_UPDATES(observation)
 
 /* ---- Reflection: table reflections ---- */
 struct reflection {
@@ -277,14 +237,21 @@ typedef struct reflection_new {
     ent_opt_time created_at; /* default now */
 } reflection_new;
 typedef struct reflection_patch {
-    ent_patch_text session_key, content; ent_patch_int token_count, generation;
+    ent_patch_text session_key;
+    ent_patch_text content;
+    ent_patch_int token_count;
+    ent_patch_int generation;
 } reflection_patch;
 struct reflection_where {
-    ent_where_uuid id; ent_where_text session_key, content; ent_where_int token_count, generation;
+    ent_where_uuid id;
+    ent_where_text session_key;
+    ent_where_text content;
+    ent_where_int token_count;
+    ent_where_int generation;
     ent_where_time created_at;
-    const reflection_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    const reflection_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct reflection_order { uint8_t field, direction; } reflection_order;
 #define REFLECTION_BY_ID(dir) ((reflection_order){1, ENT_##dir})
 #define REFLECTION_BY_SESSION_KEY(dir) ((reflection_order){2, ENT_##dir})
 #define REFLECTION_BY_CONTENT(dir) ((reflection_order){3, ENT_##dir})
@@ -294,42 +261,18 @@ typedef struct reflection_order { uint8_t field, direction; } reflection_order;
 struct reflection_query {
     int64_t limit, offset; /* 0: no limit */
     const reflection *after; /* the last row of the page before */
-    reflection_order order[ENT_ORDER_MAX]; reflection_where where;
+    reflection_order order[ENT_ORDER_MAX];
+    reflection_where where;
 };
-typedef struct reflection_iter { ent_iter it; } reflection_iter; typedef struct reflection_on { int index;
-    } reflection_on;
 #define REFLECTION_ON_ID ((reflection_on){-1})
-ENT_CALL reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const reflection **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &reflection_entity, -1, keys, ret, err); }
-ENT_CALL reflection_create(ent_db *db, quipu_arena *mem, const reflection_new *val, const reflection **ret,
-    quipu_error *err) { return ent_create(db, mem, &reflection_entity, val, ret, err); }
-ENT_CALL reflection_create_many(ent_db *db, const reflection_new *val, size_t num, quipu_error *err) {
-    return ent_create_many(db, &reflection_entity, val, num, err); }
-ENT_CALL reflection_upsert(ent_db *db, quipu_arena *mem, const reflection_new *val, reflection_on on,
-    const reflection **ret, quipu_error *err) { return ent_upsert(db, mem, &reflection_entity, val, on.index, ret, err);
-    }
-ENT_CALL reflection_find(ent_db *db, quipu_arena *mem, const reflection_query *qry, reflection_list *ret,
-    quipu_error *err) { return ent_find(db, mem, &reflection_entity, qry, ret, err); }
-ENT_CALL reflection_one(ent_db *db, quipu_arena *mem, const reflection_query *qry, const reflection **ret,
-    quipu_error *err) { return ent_one(db, mem, &reflection_entity, qry, ret, err); }
-ENT_CALL reflection_count(ent_db *db, const reflection_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &reflection_entity, cond, ret, err); }
-ENT_CALL reflection_exists(ent_db *db, const reflection_where *cond, bool *ret, quipu_error *err) {
-    return ent_exists(db, &reflection_entity, cond, ret, err); }
-ENT_CALL reflection_delete(ent_db *db, const reflection_where *cond, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &reflection_entity, cond, ret, err); }
-ENT_CALL reflection_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &reflection_entity, ret, err); }
-ENT_CALL reflection_iter_begin(ent_db *db, const reflection_query *qry, reflection_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &reflection_entity, qry, &ret->it, err); }
-static inline bool reflection_iter_next(reflection_iter *itr, reflection *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status reflection_iter_end(reflection_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it,
-    err); }
-ENT_CALL reflection_update(ent_db *db, const reflection_where *cond, const reflection_patch *chg, int64_t *ret,
-    quipu_error *err) { return ent_update(db, &reflection_entity, cond, chg, ret, err); }
-ENT_CALL reflection_update_one(ent_db *db, quipu_arena *mem, const reflection_where *cond, const reflection_patch *chg,
-    const reflection **ret, quipu_error *err) { return ent_update_one(db, mem, &reflection_entity, cond, chg, ret, err);
-    }
+ENT_CALL reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const reflection **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &reflection_entity, -1, keys, ret, err);
+}
+ENT_CALLS(reflection)
+ENT_UPDATES(reflection)
 
 ENT_END
 

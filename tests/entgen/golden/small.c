@@ -7,10 +7,11 @@ static const ent_field thing_fields[] = {
     {ENT_FIELD(thing, name, "name", TEXT), .flags = ENT_F_STRING},
 };
 const ent_entity thing_entity = {
-    .name = "Thing", .table = "things", .fields = thing_fields, .field_count = 2, .key = {0}, .key_count = 1,
-    .where_match = ENT_ABSENT, ENT_SIZES(thing)};
+    .name = "Thing", .table = "things", .fields = thing_fields, .field_count = 2, .key = {0},
+    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(thing)};
 ENT_SHAPE(thing);
 
 static const ent_entity *const small_entities[] = {&thing_entity};
 const ent_schema small_schema = {.name = "small", .entities = small_entities, .entity_count = 1,
-    .hash = "2fbaac3513d1a01d", .application_id = 0x00000000, .version = 1, .min_reader = 1, .min_writer = 1};
+    .hash = "2fbaac3513d1a01d", .application_id = 0x00000000, .version = 1, .min_reader = 1,
+    .min_writer = 1};

@@ -9,9 +9,7 @@ ENT_BEGIN
 
 extern const ent_schema small_schema;
 
-typedef struct thing thing; typedef struct thing_where thing_where; typedef struct thing_query thing_query;
-typedef struct thing_list { const thing *items; size_t n; bool loaded; } thing_list;
-extern const ent_entity thing_entity;
+ENT_TYPES(thing)
 
 /* ---- Thing: table things ---- */
 struct thing {
@@ -26,47 +24,27 @@ typedef struct thing_patch {
     ent_patch_text name;
 } thing_patch;
 struct thing_where {
-    ent_where_int id; ent_where_text name;
-    const thing_where *any_of, *all_of, *none_of; size_t any_n, all_n, none_n;
+    ent_where_int id;
+    ent_where_text name;
+    const thing_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
 };
-typedef struct thing_order { uint8_t field, direction; } thing_order;
 #define THING_BY_ID(dir) ((thing_order){1, ENT_##dir})
 #define THING_BY_NAME(dir) ((thing_order){2, ENT_##dir})
 struct thing_query {
     int64_t limit, offset; /* 0: no limit */
     const thing *after; /* the last row of the page before */
-    thing_order order[ENT_ORDER_MAX]; thing_where where;
+    thing_order order[ENT_ORDER_MAX];
+    thing_where where;
 };
-typedef struct thing_iter { ent_iter it; } thing_iter; typedef struct thing_on { int index; } thing_on;
 #define THING_ON_ID ((thing_on){-1})
-ENT_CALL thing_get(ent_db *db, quipu_arena *mem, int64_t id_, const thing **ret, quipu_error *err) {
-    const void *keys[] = {&id_}; return ent_get(db, mem, &thing_entity, -1, keys, ret, err); }
-ENT_CALL thing_create(ent_db *db, quipu_arena *mem, const thing_new *val, const thing **ret, quipu_error *err) {
-    return ent_create(db, mem, &thing_entity, val, ret, err); }
-ENT_CALL thing_create_many(ent_db *db, const thing_new *val, size_t num, quipu_error *err) { return ent_create_many(db,
-    &thing_entity, val, num, err); }
-ENT_CALL thing_upsert(ent_db *db, quipu_arena *mem, const thing_new *val, thing_on on, const thing **ret,
-    quipu_error *err) { return ent_upsert(db, mem, &thing_entity, val, on.index, ret, err); }
-ENT_CALL thing_find(ent_db *db, quipu_arena *mem, const thing_query *qry, thing_list *ret, quipu_error *err) {
-    return ent_find(db, mem, &thing_entity, qry, ret, err); }
-ENT_CALL thing_one(ent_db *db, quipu_arena *mem, const thing_query *qry, const thing **ret, quipu_error *err) {
-    return ent_one(db, mem, &thing_entity, qry, ret, err); }
-ENT_CALL thing_count(ent_db *db, const thing_where *cond, int64_t *ret, quipu_error *err) { return ent_count(db,
-    &thing_entity, cond, ret, err); }
-ENT_CALL thing_exists(ent_db *db, const thing_where *cond, bool *ret, quipu_error *err) { return ent_exists(db,
-    &thing_entity, cond, ret, err); }
-ENT_CALL thing_delete(ent_db *db, const thing_where *cond, int64_t *ret, quipu_error *err) { return ent_delete(db,
-    &thing_entity, cond, ret, err); }
-ENT_CALL thing_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db, &thing_entity, ret,
-    err); }
-ENT_CALL thing_iter_begin(ent_db *db, const thing_query *qry, thing_iter *ret, quipu_error *err) {
-    return ent_iter_begin(db, &thing_entity, qry, &ret->it, err); }
-static inline bool thing_iter_next(thing_iter *itr, thing *ret) { return ent_iter_next(&itr->it, ret); }
-static inline quipu_status thing_iter_end(thing_iter *itr, quipu_error *err) { return ent_iter_end(&itr->it, err); }
-ENT_CALL thing_update(ent_db *db, const thing_where *cond, const thing_patch *chg, int64_t *ret, quipu_error *err) {
-    return ent_update(db, &thing_entity, cond, chg, ret, err); }
-ENT_CALL thing_update_one(ent_db *db, quipu_arena *mem, const thing_where *cond, const thing_patch *chg,
-    const thing **ret, quipu_error *err) { return ent_update_one(db, mem, &thing_entity, cond, chg, ret, err); }
+ENT_CALL thing_get(ent_db *db, quipu_arena *mem, int64_t id_, const thing **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &thing_entity, -1, keys, ret, err);
+}
+ENT_CALLS(thing)
+ENT_UPDATES(thing)
 
 ENT_END
 
