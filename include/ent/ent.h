@@ -175,9 +175,9 @@ typedef struct ent_patch_json {
 } ent_patch_json;
 
 /* Initializers for a slot of any type: `.agent_id = ENT_IS_NULL`, `.model = ENT_CLEAR`. */
-#define ENT_IS_NULL {ENT_OP_IS_NULL}
-#define ENT_NOT_NULL {ENT_OP_NOT_NULL}
-#define ENT_CLEAR {ENT_OP_CLEAR}
+#define ENT_IS_NULL {.op = ENT_OP_IS_NULL}
+#define ENT_NOT_NULL {.op = ENT_OP_NOT_NULL}
+#define ENT_CLEAR {.op = ENT_OP_CLEAR}
 
 /* ---- descriptors: what the generated .c file holds ------------------------------------------- */
 
@@ -611,6 +611,22 @@ typedef void (*ent_trace_fn)(void *ctx, const ent_trace_event *event);
  * Since:     0.1
  */
 QUIPU_API void ent_trace(ent_db *db, ent_trace_fn fn, void *ctx);
+
+/* Asked while a call waits or works: true stops it. */
+typedef bool (*ent_stop_fn)(void *ctx);
+
+/**
+ * Bound the calls that follow: past `deadline_ns` (of CLOCK_MONOTONIC; 0: none, the engine's own
+ * waiting time) a call that waits for another writer or reads answers QUIPU_BUSY, and once `stop`
+ * (NULL: none) gives true, QUIPU_CANCELLED. A change that is interrupted rolls its transaction
+ * back. Holds until the next ent_watch().
+ *
+ * Ownership: `ctx` is borrowed until it is replaced or the connection closes.
+ * Threads:   the connection's thread; `stop` must not use the connection.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API void ent_watch(ent_db *db, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
 
 /* ---- what generated functions call -------------------------------------------------------------
  * The typed wrappers of a generated header pass their own structs; `ret_row` is the address of a row

@@ -119,3 +119,10 @@ void ent_trace(ent_db *db, ent_trace_fn fn, void *ctx)
         db->trace_ctx = ctx;
     }
 }
+
+void ent_watch(ent_db *db, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
+{
+    if (db != NULL) {
+        db->engine->watch(db->conn, deadline_ns, stop, ctx);
+    }
+}

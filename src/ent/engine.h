@@ -99,6 +99,9 @@ typedef struct qp_engine {
     quipu_status (*adopt)(void *conn, quipu_error *reterr);
     quipu_status (*execute)(void *conn, quipu_str sql, quipu_error *reterr); /* DDL, several allowed */
     const struct qp_migrator *migrator; /* ent/migrate_engine.h; NULL: cannot migrate */
+
+    /* See ent_watch(). */
+    void (*watch)(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
 } qp_engine;
 
 #endif

@@ -9,6 +9,10 @@
 
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 {
+    if (conn->stopped != QUIPU_OK &&
+        ((rc & 0xff) == SQLITE_INTERRUPT || (rc & 0xff) == SQLITE_BUSY)) {
+        return conn->stopped;
+    }
     switch (rc & 0xff) {
     case SQLITE_OK:
     case SQLITE_ROW:

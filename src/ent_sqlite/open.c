@@ -30,8 +30,7 @@ bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns)
     int64_t nap_ns;
     struct timespec nap;
 
-    (void)conn;
-    if (left_ns <= 0) {
+    if (left_ns <= 0 || qp_sqlite_stops(conn)) {
         return false;
     }
     /* Two waiters that woke together must not keep doing so. */
@@ -50,7 +49,7 @@ static int open_busy(void *ctx, int tries)
     qp_sqlite *conn = ctx;
 
     if (tries == 0) {
-        conn->busy_until = qp_clock_ns() + conn->busy_ms * QP_NS_PER_MS;
+        conn->busy_until = qp_sqlite_patience(conn);
     }
     return qp_sqlite_wait(conn, conn->busy_until) ? 1 : 0;
 }
@@ -107,6 +106,8 @@ const qp_engine qp_sqlite_engine = {
     .is_read_only = open_is_read_only,
     .adopt = qp_sqlite_use_wal,
     .execute = qp_sqlite_execute,
+    .migrator = &qp_sqlite_migrator,
+    .watch = qp_sqlite_watch,
 };
 
 /* ---- opening ----------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ static int open_ask(qp_sqlite *conn, const char *sql, const char *text, int64_t 
  * recovery of a WAL: of many first openers of one file one would fail. So the wait is ours. */
 static int open_ask_patiently(qp_sqlite *conn, const char *sql, const char *text, int64_t *ret)
 {
-    int64_t deadline_ns = qp_clock_ns() + conn->busy_ms * QP_NS_PER_MS;
+    int64_t deadline_ns = qp_sqlite_patience(conn);
     int rc = open_ask(conn, sql, text, ret);
 
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(conn, deadline_ns)) {
@@ -176,7 +177,9 @@ static quipu_status open_pragmas(qp_sqlite *conn, const ent_sqlite_options *opti
         options->durability == ENT_SQLITE_NORMAL ? "PRAGMA synchronous=NORMAL"
                                                  : "PRAGMA synchronous=FULL",
         options->secure_delete ? "PRAGMA secure_delete=ON" : "PRAGMA secure_delete=OFF",
-        "PRAGMA trusted_schema=OFF", "PRAGMA cell_size_check=ON", "PRAGMA foreign_keys=ON"};
+        /* trusted_schema stays on: triggers that keep a full-text index need it. Our own functions
+         * are SQLITE_DIRECTONLY, so that nothing in a file can call them. */
+        "PRAGMA cell_size_check=ON", "PRAGMA foreign_keys=ON"};
     quipu_status status = QUIPU_OK;
     int64_t value = 0;
     int rc = SQLITE_OK;

@@ -13,8 +13,13 @@ typedef struct qp_sqlite {
     char *path; /* as the caller gave it; ":memory:" for a store in memory */
     bool read_only;
     int32_t busy_ms;
-    int64_t busy_until; /* deadline of the wait under way, by qp_clock_ns() */
-    char refused[64];   /* column whose addition was refused by the statement under way, or "" */
+    int64_t busy_until;  /* deadline of the wait under way, by qp_clock_ns() */
+    int64_t deadline_ns; /* of the calls under way (ent_watch), or 0 */
+    ent_stop_fn stop;    /* or NULL */
+    void *stop_ctx;
+    quipu_status stopped; /* why the watch stopped the statement under way, or OK */
+    bool watching;        /* the progress handler is there */
+    char refused[64];     /* column whose addition was refused by the statement under way, or "" */
     sqlite3_stmt *begin_write; /* prepared on first use */
     sqlite3_stmt *begin_read;
     sqlite3_stmt *snapshot;
@@ -26,6 +31,7 @@ typedef struct qp_sqlite {
 } qp_sqlite;
 
 extern const qp_engine qp_sqlite_engine;
+extern const struct qp_migrator qp_sqlite_migrator; /* inspect_check.c */
 
 /* error.c: turn SQLite's last failure on this connection into our words. `doing` starts the
  * sentence: "cannot read". */
@@ -36,6 +42,15 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc);
 
 /* open.c: wait a little for another writer; false when the deadline of this wait has passed. */
 bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns);
+
+/* watch.c: see ent_watch(). */
+void qp_sqlite_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
+
+/* Whether the watch ends the statement or the wait under way; the reason is left in `stopped`. */
+bool qp_sqlite_stops(qp_sqlite *conn);
+
+/* When a wait that begins now must end. */
+int64_t qp_sqlite_patience(const qp_sqlite *conn);
 
 /* Switch the file to write-ahead logging, for good. Opening does it for a new file only; migration
  * does it for an existing one once that is known to be ours. A no-op on what is read-only. */

@@ -26,7 +26,7 @@ static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
  * deadline. */
 static int tx_run_patiently(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
 {
-    int64_t deadline_ns = qp_clock_ns() + conn->busy_ms * QP_NS_PER_MS;
+    int64_t deadline_ns = qp_sqlite_patience(conn);
     int rc = tx_run(conn, stmt, sql);
 
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(conn, deadline_ns)) {
