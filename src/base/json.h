@@ -134,6 +134,10 @@ qp_json_node qp_json_at(qp_json_node array, size_t index);
 QUIPU_MUST_USE quipu_status qp_json_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_text,
                                          uint32_t *ret_flags);
 
+/* The same, always copied to the arena with a NUL after it, and U+0000 kept as a NUL byte. */
+QUIPU_MUST_USE quipu_status qp_json_text_copy(qp_json_node node, quipu_arena *arena,
+                                              quipu_str *ret_text);
+
 /* Order of two strings by what they mean, by code points; both must be strings. */
 int qp_json_text_cmp(qp_json_node a, qp_json_node b);
 

@@ -64,7 +64,7 @@ static uint32_t json_text_escape(const unsigned char **p, const unsigned char *e
 }
 
 /* Unescape `body` to `to`, which has room for it: no escape grows. */
-static size_t json_text_unescape(quipu_str body, char *to, uint32_t *ret_flags)
+static size_t json_text_unescape(quipu_str body, bool keep_nul, char *to, uint32_t *ret_flags)
 {
     const unsigned char *p = (const unsigned char *)body.p;
     const unsigned char *end = p + body.n;
@@ -81,7 +81,7 @@ static size_t json_text_unescape(quipu_str body, char *to, uint32_t *ret_flags)
             break;
         }
         point = json_text_escape(&p, end);
-        if (point == 0 || (point >= 0xd800 && point < 0xe000)) {
+        if ((point == 0 && !keep_nul) || (point >= 0xd800 && point < 0xe000)) {
             *ret_flags |= point == 0 ? QP_JSON_TEXT_NUL : QP_JSON_TEXT_SURROGATE;
             point = JSON_TEXT_REPLACEMENT;
         }
@@ -107,7 +107,7 @@ quipu_status qp_json_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_
         if (to == NULL) {
             return qp_arena_why(arena, body.n + 1);
         }
-        n = json_text_unescape(body, to, &flags);
+        n = json_text_unescape(body, false, to, &flags);
         assert(n < body.n);
         to[n] = '\0';
         body = (quipu_str){to, n};
@@ -116,6 +116,27 @@ quipu_status qp_json_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_
     if (ret_flags != NULL) {
         *ret_flags = flags;
     }
+    return QUIPU_OK;
+}
+
+quipu_status qp_json_text_copy(qp_json_node node, quipu_arena *arena, quipu_str *ret_text)
+{
+    uint32_t flags = 0;
+    quipu_str body;
+    char *to;
+    size_t n;
+
+    if (qp_json_kind_of(node) != QP_JSON_STRING) {
+        return QUIPU_INVALID;
+    }
+    body = json_text_body(node);
+    to = qp_arena_take(arena, body.n + 1);
+    if (to == NULL) {
+        return qp_arena_why(arena, body.n + 1);
+    }
+    n = json_text_unescape(body, true, to, &flags);
+    to[n] = '\0';
+    *ret_text = (quipu_str){to, n};
     return QUIPU_OK;
 }
 
