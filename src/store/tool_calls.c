@@ -1,7 +1,8 @@
-/* Reading the tool_calls column. */
+/* Writing and reading the tool_calls column. */
 #include "store/tool_calls.h"
 
-#include "base/json.h"
+#include "base/arena.h"
+#include "base/base64.h"
 #include "base/token.h"
 
 static quipu_status tool_calls_piece(qp_json_node call, quipu_str name, quipu_arena *arena,
@@ -44,5 +45,136 @@ quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json, int64_t *re
     }
     qp_json_free(&doc);
     quipu_arena_free(&arena);
+    return status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+static void tool_calls_put(qp_jsonw *writer, quipu_str name, quipu_str text)
+{
+    qp_jsonw_key(writer, name);
+    qp_jsonw_str(writer, text);
+}
+
+void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count)
+{
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < count; i++) {
+        const quipu_tool_call *call = &calls[i];
+
+        qp_jsonw_object(writer);
+        tool_calls_put(writer, QUIPU_STR("id"), call->id);
+        tool_calls_put(writer, QUIPU_STR("name"), call->name);
+        tool_calls_put(writer, QUIPU_STR("input"), call->input);
+        if (call->output.p != NULL) {
+            tool_calls_put(writer, QUIPU_STR("output"), call->output);
+        }
+        if (call->thought) {
+            qp_jsonw_key(writer, QUIPU_STR("thought"));
+            qp_jsonw_bool(writer, true);
+        }
+        if (call->thought_signature.p != NULL) {
+            qp_jsonw_key(writer, QUIPU_STR("thoughtSignature"));
+            qp_base64_json(writer, call->thought_signature);
+        }
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* A member's text; an absent one and null leave *ret as it is. */
+static quipu_status tool_calls_text(qp_json_node call, quipu_str name, quipu_arena *arena,
+                                    quipu_str *ret)
+{
+    qp_json_node node = qp_json_get(call, name);
+    qp_json_kind kind = qp_json_kind_of(node);
+    quipu_status status;
+
+    if (kind == QP_JSON_NONE || kind == QP_JSON_NULL) {
+        return QUIPU_OK;
+    }
+    status = qp_json_text_copy(node, arena, ret);
+    return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
+}
+
+static quipu_status tool_calls_signature(qp_json_node call, quipu_arena *arena, quipu_bytes *ret)
+{
+    quipu_str text = {NULL, 0};
+    quipu_status status = tool_calls_text(call, QUIPU_STR("thoughtSignature"), arena, &text);
+
+    if (status == QUIPU_OK && text.p != NULL) {
+        status = qp_base64_read(text, arena, ret);
+        if (status == QUIPU_OK && ret->p == NULL) {
+            *ret = (quipu_bytes){"", 0}; /* there, and empty */
+        }
+    }
+    return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
+}
+
+static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_tool_call *ret)
+{
+    quipu_status status;
+
+    *ret = (quipu_tool_call){.id = {"", 0}, .name = {"", 0}, .input = {"", 0}};
+    if (qp_json_kind_of(node) != QP_JSON_OBJECT) {
+        return QUIPU_CORRUPT;
+    }
+    status = tool_calls_text(node, QUIPU_STR("id"), arena, &ret->id);
+    if (status == QUIPU_OK) {
+        status = tool_calls_text(node, QUIPU_STR("name"), arena, &ret->name);
+    }
+    if (status == QUIPU_OK) {
+        status = tool_calls_text(node, QUIPU_STR("input"), arena, &ret->input);
+    }
+    if (status == QUIPU_OK) {
+        status = tool_calls_text(node, QUIPU_STR("output"), arena, &ret->output);
+    }
+    if (status == QUIPU_OK) {
+        status = tool_calls_signature(node, arena, &ret->thought_signature);
+    }
+    ret->thought = qp_json_kind_of(qp_json_get(node, QUIPU_STR("thought"))) == QP_JSON_TRUE;
+    return status;
+}
+
+quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
+                                const quipu_tool_call **ret_calls, size_t *ret_count)
+{
+    const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP, .depth_max = QP_JSON_DEPTH_MAX};
+    quipu_tool_call *calls = NULL;
+    size_t count = 0;
+    quipu_status status;
+
+    if (json.p == NULL) {
+        *ret_calls = NULL;
+        *ret_count = 0;
+        return QUIPU_OK;
+    }
+    status = qp_json_parse(doc, json, &limits, NULL);
+    if (status != QUIPU_OK) {
+        return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
+    }
+    qp_json_node root = qp_json_root(doc);
+    if (qp_json_kind_of(root) != QP_JSON_ARRAY && qp_json_kind_of(root) != QP_JSON_NULL) {
+        return QUIPU_CORRUPT;
+    }
+    size_t n = qp_json_count(root);
+    if (n > 0) {
+        calls = qp_arena_take(arena, n * sizeof(*calls));
+        if (calls == NULL) {
+            return qp_arena_why(arena, n * sizeof(*calls));
+        }
+    }
+    qp_json_iter iter = qp_json_each(root);
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        status = tool_calls_one(iter.value, arena, &calls[count++]);
+    }
+    if (status == QUIPU_OK) {
+        *ret_calls = calls;
+        *ret_count = count;
+    }
     return status;
 }

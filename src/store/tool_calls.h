@@ -1,13 +1,25 @@
 /* The tool_calls column: a JSON array of objects with id, name, input, output, thought and
- * thoughtSignature. */
+ * thoughtSignature, as Lango writes it. */
 #ifndef QP_STORE_TOOL_CALLS_H
 #define QP_STORE_TOOL_CALLS_H
 
-#include <quipu/base.h>
+#include <quipu/store.h>
+
+#include "base/json.h"
+#include "base/jsonw.h"
 
 /* The estimate of a message (rule 1): its content and the pieces of its calls, each counted on its
  * own. `json` may be absent; whatever is no array of objects counts nothing. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json,
                                                  int64_t *ret_tokens);
+
+/* Write calls as a JSON array. Text that is not UTF-8 makes QUIPU_INVALID stick in the buffer. */
+void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count);
+
+/* Read the column back into the arena. `doc` is the caller's, used again from call to call.
+ * QUIPU_CORRUPT when the text is not what a column may hold; QUIPU_NOMEM, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
+                                               const quipu_tool_call **ret_calls,
+                                               size_t *ret_count);
 
 #endif

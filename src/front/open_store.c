@@ -1,0 +1,181 @@
+/* Opening a store by URI: the engine is chosen and set up here, the store is handed a connector. */
+#include <string.h>
+
+#include <ent/migrate.h>
+#include <ent/sqlite.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/lango.h"
+#include "store/store.h"
+
+#define OPEN_STORE_SCHEME "file:"
+#define OPEN_STORE_FLAGS (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)
+
+/* What further connections to the same file need. */
+typedef struct open_store_sqlite {
+    char *path;
+    ent_sqlite_options options;
+} open_store_sqlite;
+
+static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **ret_db,
+                                          quipu_error *reterr)
+{
+    const open_store_sqlite *self = ctx;
+    ent_sqlite_options options = self->options;
+
+    if (read_only) {
+        options.flags |= ENT_SQLITE_READ_ONLY;
+    }
+    return ent_sqlite_open(self->path, &options, ret_db, reterr);
+}
+
+static void open_store_done(void *ctx)
+{
+    open_store_sqlite *self = ctx;
+
+    qp_free(self->path);
+    qp_free(self);
+}
+
+/* The file that a URI names: a path as it is, or what follows "file:". Another scheme is refused,
+ * so that it never becomes a strange file name. */
+static quipu_status open_store_path(const char *uri, const char **ret_path, quipu_error *reterr)
+{
+    const char *colon = strstr(uri, "://");
+
+    if (strncmp(uri, OPEN_STORE_SCHEME, strlen(OPEN_STORE_SCHEME)) == 0) {
+        uri += strlen(OPEN_STORE_SCHEME);
+        if (strncmp(uri, "//", 2) == 0) {
+            uri += 2; /* file:///path: an empty host */
+        }
+    } else if (colon != NULL && memchr(uri, '/', (size_t)(colon - uri)) == NULL) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "%s: this build knows paths, file:path and :memory: only", uri);
+    }
+    if (uri[0] == '\0') {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the URI names no file");
+    }
+    *ret_path = uri;
+    return QUIPU_OK;
+}
+
+static quipu_status open_store_options(const quipu_open_options *given, quipu_open_options *ret,
+                                       quipu_error *reterr)
+{
+    quipu_status status;
+
+    *ret = (quipu_open_options)QUIPU_OPEN_OPTIONS_INIT;
+    status = qp_options_read(ret, sizeof(*ret), given, "quipu_open_options", reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if ((ret->flags & ~OPEN_STORE_FLAGS) != 0 || ret->deadline_ms < -1 || ret->readers_max < 0 ||
+        ret->readers_max > QUIPU_READERS_LIMIT || ret->ttl_ms < 0 || ret->message_bytes_max < 0 ||
+        ret->message_bytes_max > QUIPU_MESSAGE_BYTES_LIMIT ||
+        (ret->durability != QUIPU_DURABLE && ret->durability != QUIPU_RELAXED)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "an open option is out of range: flags 0x%x, durability %d, "
+                            "deadline_ms %d, readers_max %d, ttl_ms %lld, message_bytes_max %lld",
+                            (unsigned)ret->flags, (int)ret->durability, (int)ret->deadline_ms,
+                            (int)ret->readers_max, (long long)ret->ttl_ms,
+                            (long long)ret->message_bytes_max);
+    }
+    if (qp_text_check(ret->tenant, NULL) != QP_TEXT_OK || ret->tenant.n > QUIPU_KEY_MAX) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the tenant is no text of at most %d bytes without NUL", QUIPU_KEY_MAX);
+    }
+    ret->deadline_ms = ret->deadline_ms == 0 ? QUIPU_DEADLINE_MS_DEFAULT : ret->deadline_ms;
+    ret->readers_max = ret->readers_max == 0 ? QUIPU_READERS_MAX : ret->readers_max;
+    ret->message_bytes_max =
+        ret->message_bytes_max == 0 ? QUIPU_MESSAGE_BYTES_MAX : ret->message_bytes_max;
+    if (ret->tenant.p == NULL) {
+        ret->tenant = QUIPU_STR("");
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status open_store_context(const char *path, const quipu_open_options *options,
+                                       open_store_sqlite **ret, quipu_error *reterr)
+{
+    size_t size = strlen(path) + 1;
+    open_store_sqlite *self = qp_calloc(1, sizeof(*self));
+    char *copy = qp_malloc(size);
+
+    if (self == NULL || copy == NULL) {
+        qp_free(self);
+        qp_free(copy);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening %s", path);
+    }
+    memcpy(copy, path, size);
+    self->path = copy;
+    self->options = (ent_sqlite_options)ENT_SQLITE_OPTIONS_INIT;
+    self->options.durability =
+        options->durability == QUIPU_RELAXED ? ENT_SQLITE_NORMAL : ENT_SQLITE_FULL;
+    if ((options->flags & QUIPU_OPEN_READ_ONLY) != 0) {
+        self->options.flags |= ENT_SQLITE_READ_ONLY;
+    }
+    if ((options->flags & QUIPU_OPEN_MUST_EXIST) != 0) {
+        self->options.flags |= ENT_SQLITE_MUST_EXIST;
+    }
+    if (options->deadline_ms > 0) {
+        self->options.busy_ms = options->deadline_ms;
+    }
+    *ret = self;
+    return QUIPU_OK;
+}
+
+static quipu_status open_store_migrate(ent_db *db, quipu_error *reterr)
+{
+    ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
+
+    options.program = "quipu " QUIPU_VERSION_TEXT;
+    options.steps = &qp_lango_adopt;
+    options.step_count = 1;
+    return ent_migrate(db, &qp_quipu_schema, &options, NULL, reterr);
+}
+
+quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
+                        quipu_error *reterr)
+{
+    qp_connector connector = {.open = open_store_connection, .close = open_store_done};
+    quipu_open_options opt;
+    open_store_sqlite *self = NULL;
+    const char *path = NULL;
+    ent_db *db = NULL;
+    quipu_status status;
+
+    if (uri == NULL || ret_store == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "quipu_open needs a URI and a place for the store");
+    }
+    status = open_store_path(uri, &path, reterr);
+    if (status == QUIPU_OK) {
+        status = open_store_options(options, &opt, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = open_store_context(path, &opt, &self, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    connector.ctx = self;
+    connector.single = strcmp(path, ":memory:") == 0;
+    if (connector.single && (opt.flags & OPEN_STORE_FLAGS) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "a store in memory is always new");
+    }
+    if (status == QUIPU_OK) {
+        status = open_store_connection(self, false, &db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = open_store_migrate(db, reterr);
+    }
+    if (status != QUIPU_OK) {
+        ent_close(db);
+        open_store_done(self);
+        return status;
+    }
+    self->options.flags |= ENT_SQLITE_MUST_EXIST; /* later connections never make a new file */
+    return qp_store_new(&connector, db, &opt, ret_store, reterr);
+}

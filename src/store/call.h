@@ -1,0 +1,36 @@
+/* One call of the public API: how long it may take, who may stop it, and the reading of the option
+ * structs that grow from version to version. */
+#ifndef QP_STORE_CALL_H
+#define QP_STORE_CALL_H
+
+#include <quipu/store.h>
+
+#define QP_NEVER INT64_MAX           /* a deadline that does not come */
+#define QP_CALL_SLICE_NS (5000000LL) /* how often a waiter looks at its cancel flag */
+#define QP_OPTIONS_SIZE_MAX 4096     /* no struct of ours is larger */
+
+/* `deadline_ns` is on the clock of qp_clock_ns(). */
+typedef struct qp_call {
+    int64_t deadline_ns;
+    quipu_cancel *cancel;
+} qp_call;
+
+/* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */
+QUIPU_MUST_USE quipu_status qp_call_begin(const quipu_call *given, int32_t deadline_ms,
+                                          qp_call *ret, quipu_error *reterr);
+
+/* QUIPU_OK, or why the call must not wait any longer: QUIPU_CANCELLED or QUIPU_BUSY. */
+quipu_status qp_call_check(const qp_call *call, quipu_error *reterr);
+
+/* When a wait that begins now has to look up: at the deadline, sooner with a cancel flag. */
+int64_t qp_call_wake_ns(const qp_call *call);
+
+/* Whether the flag is set; an ent_stop_fn. */
+bool qp_call_stops(void *cancel);
+
+/* Copy an option struct whose first member is struct_size over *ret, which holds the defaults.
+ * `given` may be NULL; members that this version does not know must be zero. QUIPU_MISUSE. */
+QUIPU_MUST_USE quipu_status qp_options_read(void *ret, size_t size, const void *given,
+                                            const char *name, quipu_error *reterr);
+
+#endif

@@ -1,0 +1,39 @@
+/* The commit group: callers that wait together share one transaction, one commit and one fsync.
+ * The first of them leads: it takes the file's write lock, runs the others' work in savepoints,
+ * commits once and wakes everybody; then it hands the lead to the next one in the queue. */
+#ifndef QP_STORE_GROUP_H
+#define QP_STORE_GROUP_H
+
+#include <ent/ent.h>
+
+#include "base/thread.h"
+#include "store/call.h"
+
+/* A caller's work inside the transaction. Decides not-found, expired, conflict and duplicate by
+ * reads before its first write. May run twice: it sets its outputs anew each time. `scratch` is
+ * empty and lives until it returns. */
+typedef quipu_status (*qp_work_fn)(void *ctx, ent_db *db, quipu_arena *scratch,
+                                   quipu_error *reterr);
+
+typedef struct qp_group {
+    qp_mutex mutex;
+    qp_cond idle; /* nobody leads */
+    bool leading;
+    struct qp_write *head; /* the queue, oldest first */
+    struct qp_write *tail;
+    ent_db *db;          /* the leader's */
+    quipu_arena scratch; /* the leader's */
+} qp_group;
+
+/* `db` is owned by the caller until qp_group_done(). */
+QUIPU_MUST_USE quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr);
+
+/* Waits until nobody leads; closes the connection. */
+void qp_group_done(qp_group *group);
+
+/* Run `work` in a transaction and return when it is durable, or when nothing was written.
+ * QUIPU_BUSY and QUIPU_CANCELLED: it was not begun. QUIPU_UNKNOWN: the commit itself failed. */
+QUIPU_MUST_USE quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn work,
+                                           void *ctx, quipu_error *reterr);
+
+#endif

@@ -1,0 +1,421 @@
+/* Messages to rows: checks, sizes, tokens, event ids, and the texts that a column cannot hold. */
+#include "store/message.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/jsonw.h"
+#include "base/str.h"
+#include "base/token.h"
+#include "store/store.h"
+#include "store/tool_calls.h"
+
+#define MESSAGE_JSON_MAX ((size_t)1 << 30) /* above what a message within its limit can need */
+#define MESSAGE_OURS "quipu"
+
+static_assert((int)QUIPU_ROLE_USER == (int)QP_MESSAGE_ROLE_USER &&
+                  (int)QUIPU_ROLE_SYSTEM == (int)QP_MESSAGE_ROLE_SYSTEM,
+              "roles have the same numbers in the API and in the schema");
+
+/* The texts of a message that may hold U+0000, by their name in our member of `extra`. */
+typedef struct message_text {
+    const char *name;
+    size_t message; /* offset of the quipu_str in quipu_message */
+    size_t create;  /* and in qp_message_new */
+} message_text;
+
+static const message_text message_texts[] = {
+    {"content", offsetof(quipu_message, content), offsetof(qp_message_new, content)},
+    {"author", offsetof(quipu_message, author), offsetof(qp_message_new, author)},
+    {"invocation_id", offsetof(quipu_message, invocation_id),
+     offsetof(qp_message_new, invocation_id)},
+    {"branch", offsetof(quipu_message, branch), offsetof(qp_message_new, branch)},
+};
+
+#define MESSAGE_TEXTS (sizeof(message_texts) / sizeof(message_texts[0]))
+
+static quipu_str message_get(const void *base, size_t offset)
+{
+    quipu_str text;
+
+    memcpy(&text, (const char *)base + offset, sizeof(text));
+    return text;
+}
+
+static void message_set(void *base, size_t offset, quipu_str text)
+{
+    memcpy((char *)base + offset, &text, sizeof(text));
+}
+
+/* ---- checks -----------------------------------------------------------------------------------
+ */
+
+static quipu_status message_not_utf8(const char *field, quipu_str text, quipu_error *reterr)
+{
+    return qp_error_field(reterr, QUIPU_INVALID, "Message", field, "text",
+                          "%s is not UTF-8 at byte %zu", field, qp_utf8_prefix(text));
+}
+
+static int64_t message_bytes(const quipu_message *message)
+{
+    size_t n = message->extra.text.n + message->event_id.n;
+
+    for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
+        n += message_get(message, message_texts[i].message).n;
+    }
+    for (size_t i = 0; i < message->call_count; i++) {
+        const quipu_tool_call *call = &message->calls[i];
+        n += call->id.n + call->name.n + call->input.n + call->output.n + call->thought_signature.n;
+    }
+    return (int64_t)n;
+}
+
+static quipu_status message_check(const quipu_message *message, int64_t bytes_max,
+                                  quipu_error *reterr)
+{
+    int64_t bytes;
+
+    if (message->role < QUIPU_ROLE_USER || message->role > QUIPU_ROLE_SYSTEM) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Message", "role", "enum",
+                              "the role is %d; give one of QUIPU_ROLE_*", (int)message->role);
+    }
+    if (message->call_count > 0 && message->calls == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "call_count is %zu but calls is NULL",
+                            message->call_count);
+    }
+    bytes = message_bytes(message);
+    if (bytes > bytes_max) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "Message", "content", "len",
+                              "the message has %lld bytes; at most %lld are allowed "
+                              "(message_bytes_max)",
+                              (long long)bytes, (long long)bytes_max);
+    }
+    if (message->event_id.n > QUIPU_EVENT_ID_MAX) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "Message", "event_id", "len",
+                              "the event id has %zu bytes; at most %d are allowed",
+                              message->event_id.n, QUIPU_EVENT_ID_MAX);
+    }
+    if (qp_text_check(message->event_id, NULL) != QP_TEXT_OK) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Message", "event_id", "text",
+                              "the event id is no UTF-8 without NUL");
+    }
+    return QUIPU_OK;
+}
+
+/* ---- event ids --------------------------------------------------------------------------------
+ */
+
+/* Canonical means that writing it again gives the same text: lower case. */
+static bool message_is_uuid(quipu_str text, quipu_uuid *ret)
+{
+    char again[QUIPU_UUID_TEXT_SIZE];
+
+    if (text.n != QUIPU_UUID_TEXT_SIZE - 1 || quipu_uuid_parse(text, ret) != QUIPU_OK) {
+        return false;
+    }
+    quipu_uuid_format(*ret, again);
+    return memcmp(again, text.p, text.n) == 0;
+}
+
+static quipu_status message_event_id(qp_batch *batch, quipu_str given, quipu_bytes *ret,
+                                     quipu_error *reterr)
+{
+    quipu_uuid uuid = {{0}};
+    bool is_uuid = true;
+    uint8_t *id;
+    size_t size;
+
+    if (given.n == 0) {
+        if (quipu_uuid_v7(&uuid) != QUIPU_OK) {
+            return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an event id");
+        }
+    } else {
+        is_uuid = message_is_uuid(given, &uuid);
+    }
+    size = is_uuid ? QP_EVENT_ID_UUID_SIZE : given.n + 1;
+    id = batch->count == 1 && is_uuid ? batch->near_id : qp_arena_take(&batch->arena, size);
+    if (id == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an event id");
+    }
+    id[0] = is_uuid ? QP_EVENT_ID_UUID : QP_EVENT_ID_TEXT;
+    memcpy(id + 1, is_uuid ? (const void *)uuid.b : given.p, size - 1);
+    *ret = (quipu_bytes){id, size};
+    return QUIPU_OK;
+}
+
+/* ---- texts that a column cannot hold ----------------------------------------------------------
+ */
+
+/* Copy what a buffer holds into the arena. */
+static quipu_status message_keep(quipu_arena *arena, qp_buf *buf, quipu_status status,
+                                 quipu_str *ret, quipu_error *reterr)
+{
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(buf), ret);
+    }
+    qp_buf_free(buf);
+    if (status == QUIPU_INVALID) {
+        return qp_error_field(reterr, status, "Message", "tool_calls", "text",
+                              "a text of a tool call is not UTF-8");
+    }
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status,
+                                             status == QUIPU_LIMIT
+                                                 ? "the message is too large when written as JSON"
+                                                 : "out of memory for a message");
+}
+
+/* The text with U+FFFD for every NUL. */
+static quipu_status message_view(quipu_arena *arena, quipu_str text, quipu_str *ret,
+                                 quipu_error *reterr)
+{
+    size_t nuls = 0;
+    char *view;
+    size_t n = 0;
+
+    for (size_t i = 0; i < text.n; i++) {
+        nuls += text.p[i] == '\0';
+    }
+    view = qp_arena_take(arena, text.n + 2 * nuls + 1);
+    if (view == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a message");
+    }
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '\0') {
+            n += qp_utf8_put(0xFFFD, view + n);
+        } else {
+            view[n++] = text.p[i];
+        }
+    }
+    view[n] = '\0';
+    *ret = (quipu_str){view, n};
+    return QUIPU_OK;
+}
+
+/* `extra` with our member first: {"quipu":{...},<the caller's members>}. An object of the caller's
+ * that has no member stands in ours, so that it is told from none. */
+static quipu_status message_extra(qp_batch *batch, const quipu_message *message, uint32_t odd,
+                                  quipu_str *ret, quipu_error *reterr)
+{
+    quipu_str extra = message->extra.text;
+    qp_jsonw writer;
+    qp_buf buf;
+
+    while (extra.n > 0 && extra.p[0] != '{') {
+        extra = (quipu_str){extra.p + 1, extra.n - 1};
+    }
+    while (extra.n > 0 && extra.p[extra.n - 1] != '}') {
+        extra.n--;
+    }
+    quipu_str inner = extra.n < 2 ? QP_STR_ABSENT : (quipu_str){extra.p + 1, extra.n - 2};
+    while (inner.n > 0 && inner.p[0] <= ' ') {
+        inner = (quipu_str){inner.p + 1, inner.n - 1};
+    }
+    qp_buf_init(&buf, MESSAGE_JSON_MAX);
+    qp_buf_puts(&buf, "{\"" MESSAGE_OURS "\":");
+    qp_jsonw_begin(&writer, &buf);
+    qp_jsonw_object(&writer);
+    for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
+        if ((odd & 1u << i) != 0) {
+            qp_jsonw_key(&writer, quipu_cstr(message_texts[i].name));
+            qp_jsonw_str(&writer, message_get(message, message_texts[i].message));
+        }
+    }
+    if (extra.n > 0 && inner.n == 0) {
+        qp_jsonw_key(&writer, QUIPU_STR("extra"));
+        qp_jsonw_str(&writer, extra);
+    }
+    qp_jsonw_object_end(&writer);
+    if (inner.n > 0) {
+        qp_buf_putc(&buf, ',');
+        qp_buf_put(&buf, inner);
+    }
+    qp_buf_putc(&buf, '}');
+    return message_keep(&batch->arena, &buf, qp_buf_status(&buf), ret, reterr);
+}
+
+/* The caller's `extra` is an object without a member of our name. */
+static quipu_status message_extra_check(quipu_json extra, quipu_error *reterr)
+{
+    quipu_status status = qp_object_check(extra, "extra", reterr);
+    qp_json_doc doc;
+
+    if (status != QUIPU_OK || extra.text.p == NULL) {
+        return status;
+    }
+    qp_json_init(&doc);
+    status = qp_json_parse(&doc, extra.text, NULL, reterr);
+    if (status == QUIPU_OK &&
+        qp_json_kind_of(qp_json_get(qp_json_root(&doc), QUIPU_STR(MESSAGE_OURS))) != QP_JSON_NONE) {
+        status = qp_error_field(reterr, QUIPU_INVALID, "Message", "extra", "reserved",
+                                "the member \"" MESSAGE_OURS "\" of extra is the store's own; "
+                                "use another name");
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+/* Texts into their columns; bit i of *ret_odd: text i is a view, the true one goes into extra. */
+static quipu_status message_columns(qp_batch *batch, const quipu_message *message,
+                                    qp_message_new *row, uint32_t *ret_odd, quipu_error *reterr)
+{
+    *ret_odd = 0;
+    for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
+        quipu_str text = message_get(message, message_texts[i].message);
+        qp_text_fault fault = qp_text_check(text, NULL);
+
+        if (fault != QP_TEXT_OK && !qp_utf8_valid(text)) {
+            return message_not_utf8(message_texts[i].name, text, reterr);
+        }
+        if (fault == QP_TEXT_NUL) {
+            quipu_status status = message_view(&batch->arena, text, &text, reterr);
+            if (status != QUIPU_OK) {
+                return status;
+            }
+            *ret_odd |= 1u << i;
+        }
+        message_set(row, message_texts[i].create, text);
+    }
+    if (row->content.p == NULL) {
+        row->content = QUIPU_STR("");
+    }
+    return QUIPU_OK;
+}
+
+/* ---- encoding ---------------------------------------------------------------------------------
+ */
+
+static int64_t message_tokens(const quipu_message *message)
+{
+    int64_t tokens = qp_token_message(message->content, NULL, 0);
+
+    for (size_t i = 0; i < message->call_count; i++) {
+        const quipu_tool_call *call = &message->calls[i];
+        tokens += quipu_token_estimate(call->id) + quipu_token_estimate(call->name) +
+                  quipu_token_estimate(call->input) + quipu_token_estimate(call->output);
+    }
+    return tokens;
+}
+
+static quipu_status message_calls(qp_batch *batch, const quipu_message *message, quipu_str *ret,
+                                  quipu_error *reterr)
+{
+    qp_jsonw writer;
+    qp_buf buf;
+
+    qp_buf_init(&buf, MESSAGE_JSON_MAX);
+    qp_jsonw_begin(&writer, &buf);
+    qp_tool_calls_write(&writer, message->calls, message->call_count);
+    return message_keep(&batch->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
+}
+
+static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_message *message,
+                                   int64_t bytes_max, quipu_error *reterr)
+{
+    qp_message_new *row = &batch->rows[at];
+    quipu_status status = message_check(message, bytes_max, reterr);
+    uint32_t odd = 0;
+
+    *row = (qp_message_new){.role = (qp_message_role)message->role, .extra = message->extra};
+    batch->named[at] = message->event_id.n > 0;
+    batch->timed[at] = message->has_timestamp;
+    if (message->has_timestamp) {
+        row->timestamp = ent_some(message->timestamp);
+    }
+    if (status == QUIPU_OK) {
+        status = message_extra_check(message->extra, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = message_columns(batch, message, row, &odd, reterr);
+    }
+    if (status == QUIPU_OK && odd != 0) {
+        status = message_extra(batch, message, odd, &row->extra.text, reterr);
+    }
+    if (status == QUIPU_OK && message->call_count > 0) {
+        status = message_calls(batch, message, &row->tool_calls.text, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = message_event_id(batch, message->event_id, &row->event_id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        row->tokens = message_tokens(message);
+        batch->tokens += row->tokens;
+    }
+    return status;
+}
+
+static quipu_status message_room(qp_batch *batch, quipu_error *reterr)
+{
+    size_t count = batch->count;
+
+    if (count == 1) {
+        batch->rows = &batch->near_row;
+        batch->named = &batch->near_named;
+        batch->timed = &batch->near_timed;
+        return QUIPU_OK;
+    }
+    batch->rows = qp_arena_take(&batch->arena, count * sizeof(*batch->rows));
+    batch->named = qp_arena_take(&batch->arena, count * sizeof(*batch->named));
+    batch->timed = qp_arena_take(&batch->arena, count * sizeof(*batch->timed));
+    if (batch->rows == NULL || batch->named == NULL || batch->timed == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu messages", count);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_batch_encode(qp_batch *batch, const quipu_message *messages, size_t count,
+                             int64_t bytes_max, quipu_error *reterr)
+{
+    quipu_status status;
+
+    *batch = (qp_batch){.count = count};
+    if (count > 0 && messages == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "%zu messages are announced but none is given",
+                            count);
+    }
+    if (count > QUIPU_BATCH_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "%zu messages in one call; at most %d are allowed: split them", count,
+                            QUIPU_BATCH_MAX);
+    }
+    status = message_room(batch, reterr);
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        status = message_encode(batch, i, &messages[i], bytes_max, reterr);
+        if (status != QUIPU_OK && count > 1 && reterr != NULL) {
+            quipu_error cause = *reterr;
+            (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
+                                 "message %zu (counted from 0): %s", i, cause.message);
+        }
+    }
+    return status;
+}
+
+void qp_batch_free(qp_batch *batch)
+{
+    quipu_arena_free(&batch->arena);
+}
+
+void qp_batch_place(qp_batch *batch, int64_t session, int64_t seq, int64_t tokens_total,
+                    quipu_time now)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        qp_message_new *row = &batch->rows[i];
+
+        tokens_total += row->tokens;
+        row->session_id = session;
+        row->seq = seq + (int64_t)i;
+        row->tokens_total = tokens_total;
+        if (!batch->timed[i]) {
+            row->timestamp = ent_some(now);
+        }
+    }
+}
+
+quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr)
+{
+    return batch->count == 1 ? qp_message_create(db, NULL, &batch->rows[0], NULL, reterr)
+                             : qp_message_create_many(db, batch->rows, batch->count, reterr);
+}

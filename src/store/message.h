@@ -1,0 +1,53 @@
+/* A message on its way to its row and back. What the columns cannot hold, texts with U+0000, goes
+ * into the member "quipu" of `extra`, which is ours alone. */
+#ifndef QP_STORE_MESSAGE_H
+#define QP_STORE_MESSAGE_H
+
+#include <quipu/store.h>
+
+#include "base/json.h"
+#include "gen/quipu.h"
+
+#define QP_EVENT_ID_UUID 1 /* tags of the event_id column */
+#define QP_EVENT_ID_TEXT 0
+#define QP_EVENT_ID_UUID_SIZE 17
+
+/* Messages made ready for their rows before the write lock is taken. One plain message needs no
+ * memory of its own. */
+typedef struct qp_batch {
+    qp_message_new *rows; /* session, seq and totals are set under the lock */
+    bool *named;          /* the caller gave the event id */
+    bool *timed;          /* the caller gave the timestamp */
+    size_t count;
+    int64_t tokens; /* of all */
+    quipu_arena arena;
+    qp_message_new near_row;
+    bool near_named;
+    bool near_timed;
+    uint8_t near_id[QP_EVENT_ID_UUID_SIZE];
+} qp_batch;
+
+/* Check and encode; free with qp_batch_free() also after a failure. QUIPU_INVALID, QUIPU_LIMIT,
+ * QUIPU_NOMEM, QUIPU_IO (no randomness), QUIPU_MISUSE. */
+QUIPU_MUST_USE quipu_status qp_batch_encode(qp_batch *batch, const quipu_message *messages,
+                                            size_t count, int64_t bytes_max, quipu_error *reterr);
+void qp_batch_free(qp_batch *batch);
+
+/* Under the lock: give the rows their session, numbers, totals and missing times. */
+void qp_batch_place(qp_batch *batch, int64_t session, int64_t seq, int64_t tokens_total,
+                    quipu_time now);
+
+/* Insert the placed rows. */
+QUIPU_MUST_USE quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr);
+
+/* Whether a stored row is the same message as row `at` of the batch, without what the store filled
+ * in. QUIPU_NOMEM. */
+QUIPU_MUST_USE quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message *row,
+                                            bool *ret_equal);
+
+/* A row, whose texts are borrowed, as a message in the arena. QUIPU_CORRUPT, QUIPU_NOMEM. */
+QUIPU_MUST_USE quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc,
+                                              quipu_arena *arena, quipu_message *ret_message,
+                                              quipu_error *reterr);
+
+#endif

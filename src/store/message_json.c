@@ -1,0 +1,89 @@
+/* A message as JSON: Lango's names first, in Lango's order, then what quipu added. */
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/jsonw.h"
+#include "base/time.h"
+#include "gen/quipu.h"
+#include "store/tool_calls.h"
+
+#define MESSAGE_JSON_SIZE_MAX ((size_t)1 << 30)
+
+static void message_json_text(qp_jsonw *writer, quipu_str name, quipu_str text)
+{
+    if (text.n > 0) {
+        qp_jsonw_key(writer, name);
+        qp_jsonw_str(writer, text);
+    }
+}
+
+static void message_json_number(qp_jsonw *writer, quipu_str name, int64_t value)
+{
+    if (value != 0) {
+        qp_jsonw_key(writer, name);
+        qp_jsonw_i64(writer, value);
+    }
+}
+
+static quipu_status message_json_write(const quipu_message *message, const char *role,
+                                       const char *timestamp, qp_buf *buf)
+{
+    qp_jsonw writer;
+
+    qp_jsonw_begin(&writer, buf);
+    qp_jsonw_object(&writer);
+    message_json_text(&writer, QUIPU_STR("role"), quipu_cstr(role));
+    qp_jsonw_key(&writer, QUIPU_STR("content"));
+    qp_jsonw_str(&writer, message->content);
+    message_json_text(&writer, QUIPU_STR("timestamp"), quipu_cstr(timestamp));
+    if (message->call_count > 0) {
+        qp_jsonw_key(&writer, QUIPU_STR("toolCalls"));
+        qp_tool_calls_write(&writer, message->calls, message->call_count);
+    }
+    message_json_text(&writer, QUIPU_STR("author"), message->author);
+    message_json_text(&writer, QUIPU_STR("eventId"), message->event_id);
+    message_json_text(&writer, QUIPU_STR("invocationId"), message->invocation_id);
+    message_json_text(&writer, QUIPU_STR("branch"), message->branch);
+    message_json_number(&writer, QUIPU_STR("seq"), message->seq);
+    message_json_number(&writer, QUIPU_STR("tokens"), message->tokens);
+    if (message->extra.text.p != NULL) {
+        qp_jsonw_key(&writer, QUIPU_STR("extra"));
+        qp_jsonw_raw(&writer, message->extra.text);
+    }
+    qp_jsonw_object_end(&writer);
+    return qp_jsonw_end(&writer);
+}
+
+quipu_status quipu_message_json(const quipu_message *message, quipu_arena *arena,
+                                quipu_str *ret_json, quipu_error *reterr)
+{
+    char timestamp[QP_TIME_RFC3339_SIZE];
+    const char *role;
+    quipu_status status;
+    qp_buf buf;
+
+    if (message == NULL || arena == NULL || ret_json == NULL ||
+        (message->call_count > 0 && message->calls == NULL)) {
+        return qp_error_set(
+            reterr, QUIPU_MISUSE,
+            "quipu_message_json needs a message, an arena and a place for the text");
+    }
+    role = qp_message_role_text((qp_message_role)message->role);
+    if (role == NULL || qp_time_rfc3339(message->timestamp, timestamp, NULL) != QUIPU_OK ||
+        (message->extra.text.p != NULL &&
+         qp_json_check(message->extra.text, NULL, NULL) != QUIPU_OK)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the message has no role, no instant of the years 1 to 9999, or an "
+                            "extra that is no JSON");
+    }
+    qp_buf_init(&buf, MESSAGE_JSON_SIZE_MAX);
+    status = message_json_write(message, role, timestamp, &buf);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&buf), ret_json);
+    }
+    qp_buf_free(&buf);
+    return status == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_set(reterr, status,
+                              status == QUIPU_INVALID ? "a text of the message is not UTF-8"
+                                                      : "no room for the message as JSON");
+}

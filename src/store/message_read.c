@@ -1,0 +1,203 @@
+/* Rows to messages, and the comparison of a repeated message with the stored one. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/message.h"
+#include "store/tool_calls.h"
+
+/* How `extra` begins when it has our member: nobody else may write one. */
+#define MESSAGE_READ_OURS "{\"quipu\":{"
+
+/* ---- comparing --------------------------------------------------------------------------------
+ */
+
+static quipu_status message_read_same_json(quipu_str a, quipu_str b, bool *ret_same)
+{
+    qp_json_doc left;
+    qp_json_doc right;
+    quipu_status status = QUIPU_OK;
+
+    *ret_same = a.p == NULL && b.p == NULL;
+    if (a.p == NULL || b.p == NULL || quipu_str_eq(a, b)) {
+        *ret_same = *ret_same || (a.p != NULL && b.p != NULL);
+        return QUIPU_OK;
+    }
+    qp_json_init(&left);
+    qp_json_init(&right);
+    status = qp_json_parse(&left, a, NULL, NULL);
+    if (status == QUIPU_OK) {
+        status = qp_json_parse(&right, b, NULL, NULL);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_json_equal(qp_json_root(&left), qp_json_root(&right), ret_same);
+    }
+    qp_json_free(&left);
+    qp_json_free(&right);
+    return status;
+}
+
+/* Absent and empty are told apart, but for what has a default in the schema. */
+static bool message_read_same_text(quipu_str given, quipu_str stored, bool defaults)
+{
+    return quipu_str_eq(given, stored) || (defaults && given.n == 0 && stored.n == 0);
+}
+
+quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message *row,
+                             bool *ret_equal)
+{
+    const qp_message_new *given = &batch->rows[at];
+    bool same = given->role == row->role &&
+                message_read_same_text(given->content, row->content, true) &&
+                message_read_same_text(given->author, row->author, true) &&
+                message_read_same_text(given->invocation_id, row->invocation_id, false) &&
+                message_read_same_text(given->branch, row->branch, false) &&
+                (!batch->timed[at] || quipu_time_cmp(given->timestamp.v, row->timestamp) == 0);
+    quipu_status status = QUIPU_OK;
+
+    if (same) {
+        status = message_read_same_json(given->tool_calls.text, row->tool_calls.text, &same);
+    }
+    if (status == QUIPU_OK && same) {
+        status = message_read_same_json(given->extra.text, row->extra.text, &same);
+    }
+    if (status == QUIPU_OK) {
+        *ret_equal = same;
+    }
+    return status;
+}
+
+/* ---- decoding ---------------------------------------------------------------------------------
+ */
+
+static quipu_status message_read_event_id(quipu_bytes id, quipu_arena *arena, quipu_str *ret)
+{
+    const uint8_t *bytes = id.p;
+    quipu_uuid uuid;
+    char *text;
+
+    if (id.n == QP_EVENT_ID_UUID_SIZE && bytes[0] == QP_EVENT_ID_UUID) {
+        text = qp_arena_take(arena, QUIPU_UUID_TEXT_SIZE);
+        if (text == NULL) {
+            return qp_arena_why(arena, QUIPU_UUID_TEXT_SIZE);
+        }
+        memcpy(uuid.b, bytes + 1, sizeof(uuid.b));
+        quipu_uuid_format(uuid, text);
+        *ret = (quipu_str){text, QUIPU_UUID_TEXT_SIZE - 1};
+        return QUIPU_OK;
+    }
+    if (id.n < 1 || bytes[0] != QP_EVENT_ID_TEXT) {
+        return QUIPU_CORRUPT;
+    }
+    return quipu_arena_copy(arena, (quipu_str){(const char *)id.p + 1, id.n - 1}, ret);
+}
+
+/* Put the true texts that our member of `extra` holds over the columns' views. */
+static quipu_status message_read_ours(qp_json_node ours, quipu_arena *arena, quipu_message *ret,
+                                      quipu_str *ret_extra)
+{
+    quipu_status status = QUIPU_OK;
+    qp_json_iter iter = qp_json_each(ours);
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        quipu_str *place = qp_json_text_is(iter.key, QUIPU_STR("content"))  ? &ret->content
+                           : qp_json_text_is(iter.key, QUIPU_STR("author")) ? &ret->author
+                           : qp_json_text_is(iter.key, QUIPU_STR("invocation_id"))
+                               ? &ret->invocation_id
+                           : qp_json_text_is(iter.key, QUIPU_STR("branch")) ? &ret->branch
+                           : qp_json_text_is(iter.key, QUIPU_STR("extra"))  ? ret_extra
+                                                                            : NULL;
+        if (place != NULL) {
+            status = qp_json_text_copy(iter.value, arena, place);
+        }
+    }
+    return status;
+}
+
+/* `extra` as the caller gave it: without our member. */
+static quipu_status message_read_extra(quipu_str text, qp_json_doc *doc, quipu_arena *arena,
+                                       quipu_message *ret)
+{
+    const size_t head = sizeof(MESSAGE_READ_OURS) - 1;
+    quipu_status status;
+
+    if (text.p == NULL || text.n < head || memcmp(text.p, MESSAGE_READ_OURS, head) != 0) {
+        return quipu_arena_copy(arena, text, &ret->extra.text);
+    }
+    status = qp_json_parse(doc, text, NULL, NULL);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_json_iter iter = qp_json_each(qp_json_root(doc));
+    bool has = qp_json_next(&iter);
+    assert(has);
+    quipu_str ours = qp_json_raw(iter.value);
+    status = message_read_ours(iter.value, arena, ret, &ret->extra.text);
+    if (status == QUIPU_OK && has && qp_json_next(&iter)) {
+        /* The comma after our member becomes the brace. */
+        const char *rest = ours.p + ours.n;
+        size_t n = (size_t)(text.p + text.n - rest);
+        char *copy = qp_arena_take(arena, n + 1);
+        if (copy == NULL) {
+            return qp_arena_why(arena, n + 1);
+        }
+        assert(rest[0] == ',');
+        memcpy(copy, rest, n);
+        copy[0] = '{';
+        copy[n] = '\0';
+        ret->extra.text = (quipu_str){copy, n};
+    }
+    return status;
+}
+
+static quipu_status message_read_texts(const qp_message *row, quipu_arena *arena,
+                                       quipu_message *ret)
+{
+    quipu_status status = quipu_arena_copy(arena, row->content, &ret->content);
+
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, row->author, &ret->author);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, row->invocation_id, &ret->invocation_id);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, row->branch, &ret->branch);
+    }
+    return status;
+}
+
+quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_arena *arena,
+                               quipu_message *ret_message, quipu_error *reterr)
+{
+    quipu_message message = {.role = (quipu_role)row->role,
+                             .has_timestamp = true,
+                             .timestamp = row->timestamp,
+                             .seq = row->seq,
+                             .tokens = row->tokens,
+                             .tokens_total = row->tokens_total};
+    quipu_status status = message_read_texts(row, arena, &message);
+
+    if (status == QUIPU_OK) {
+        status = message_read_event_id(row->event_id, arena, &message.event_id);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_tool_calls_read(row->tool_calls.text, doc, arena, &message.calls,
+                                    &message.call_count);
+    }
+    if (status == QUIPU_OK) {
+        status = message_read_extra(row->extra.text, doc, arena, &message);
+    }
+    if (status == QUIPU_OK) {
+        *ret_message = message;
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_NOMEM || status == QUIPU_LIMIT) {
+        return qp_error_set(reterr, status, "out of memory while reading message %lld",
+                            (long long)row->seq);
+    }
+    return qp_error_field(reterr, QUIPU_CORRUPT, "Message", NULL, "type",
+                          "message %lld is damaged; restore a backup", (long long)row->seq);
+}

@@ -1,0 +1,97 @@
+/* The pool of reading connections. */
+#include "store/pool.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+
+quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t max,
+                          quipu_error *reterr)
+{
+    assert(max > 0 && max <= QUIPU_READERS_LIMIT);
+    if (qp_mutex_init(&pool->mutex) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no mutex");
+    }
+    if (qp_cond_init(&pool->freed) != QUIPU_OK) {
+        qp_mutex_done(&pool->mutex);
+        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
+    }
+    pool->connector = connector;
+    pool->max = max;
+    return QUIPU_OK;
+}
+
+void qp_pool_done(qp_pool *pool)
+{
+    if (pool->connector == NULL) {
+        return;
+    }
+    qp_mutex_lock(&pool->mutex);
+    while (pool->idle_count < pool->open_count) {
+        qp_cond_wait(&pool->freed, &pool->mutex);
+    }
+    qp_mutex_unlock(&pool->mutex);
+    for (size_t i = 0; i < pool->idle_count; i++) {
+        ent_close(pool->idle[i]);
+    }
+    pool->connector = NULL;
+    qp_cond_done(&pool->freed);
+    qp_mutex_done(&pool->mutex);
+}
+
+/* With the mutex held: an idle connection, or leave to open one (*ret_db NULL). */
+static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_db,
+                              quipu_error *reterr)
+{
+    while (pool->idle_count == 0 && pool->open_count == pool->max) {
+        quipu_status status = qp_call_check(call, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        int64_t wake_ns = qp_call_wake_ns(call);
+        if (wake_ns == QP_NEVER) {
+            qp_cond_wait(&pool->freed, &pool->mutex);
+        } else {
+            (void)qp_cond_wait_until(&pool->freed, &pool->mutex, wake_ns);
+        }
+    }
+    if (pool->idle_count > 0) {
+        *ret_db = pool->idle[--pool->idle_count];
+    } else {
+        *ret_db = NULL;
+        pool->open_count++;
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, quipu_error *reterr)
+{
+    ent_db *db = NULL;
+    quipu_status status;
+
+    qp_mutex_lock(&pool->mutex);
+    status = pool_wait(pool, call, &db, reterr);
+    qp_mutex_unlock(&pool->mutex);
+    if (status == QUIPU_OK && db == NULL) {
+        status = pool->connector->open(pool->connector->ctx, true, &db, reterr);
+        if (status != QUIPU_OK) {
+            qp_mutex_lock(&pool->mutex);
+            pool->open_count--;
+            qp_cond_signal(&pool->freed);
+            qp_mutex_unlock(&pool->mutex);
+        }
+    }
+    if (status == QUIPU_OK) {
+        *ret_db = db;
+    }
+    return status;
+}
+
+void qp_pool_give(qp_pool *pool, ent_db *db)
+{
+    qp_mutex_lock(&pool->mutex);
+    assert(pool->idle_count < pool->open_count);
+    pool->idle[pool->idle_count++] = db;
+    qp_cond_signal(&pool->freed);
+    qp_mutex_unlock(&pool->mutex);
+}

@@ -1,0 +1,40 @@
+/* The reading connections of a store: opened when first needed, at most so many, the one that was
+ * used last handed out first, because its caches are warm. */
+#ifndef QP_STORE_POOL_H
+#define QP_STORE_POOL_H
+
+#include <ent/ent.h>
+
+#include "base/thread.h"
+#include "store/call.h"
+
+/* How a store gets its connections; the engine behind it is the front's affair. */
+typedef struct qp_connector {
+    void *ctx;
+    quipu_status (*open)(void *ctx, bool read_only, ent_db **ret_db, quipu_error *reterr);
+    void (*close)(void *ctx); /* after the last connection; frees ctx */
+    bool single;              /* there is only one connection: a store in memory */
+} qp_connector;
+
+typedef struct qp_pool {
+    const qp_connector *connector;
+    qp_mutex mutex;
+    qp_cond freed;
+    size_t max;
+    size_t open_count;
+    size_t idle_count;
+    ent_db *idle[QUIPU_READERS_LIMIT];
+} qp_pool;
+
+QUIPU_MUST_USE quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t max,
+                                         quipu_error *reterr);
+
+/* Waits until every connection is back; closes them. */
+void qp_pool_done(qp_pool *pool);
+
+/* A connection for one reader, waiting for one with the call's patience. */
+QUIPU_MUST_USE quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db,
+                                         quipu_error *reterr);
+void qp_pool_give(qp_pool *pool, ent_db *db);
+
+#endif

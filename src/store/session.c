@@ -1,0 +1,384 @@
+/* Creating sessions, get-or-create, and changing their settings. */
+#include "store/session.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "store/message.h"
+#include "store/read.h"
+
+/* ---- expiry -----------------------------------------------------------------------------------
+ */
+
+quipu_status qp_session_expiry(int64_t ttl_ms, quipu_time now, quipu_time *ret_time,
+                               quipu_error *reterr)
+{
+    if (qp_time_add_ms(now, ttl_ms, ret_time) != QUIPU_OK) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Session", "ttl_ms", "range",
+                              "a time to live of %lld ms ends after the year 9999; -1 means never",
+                              (long long)ttl_ms);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_session_slide(ent_opt_int ttl_ms, quipu_time now, qp_session_patch *patch,
+                              quipu_error *reterr)
+{
+    quipu_time at = {0, 0};
+    quipu_status status;
+
+    if (!ttl_ms.has) {
+        return QUIPU_OK;
+    }
+    status = qp_session_expiry(ttl_ms.v, now, &at, reterr);
+    patch->expires_at = ent_set(at);
+    return status;
+}
+
+quipu_status qp_session_ttl(const quipu_store *store, int64_t given, ent_opt_int *ret_ttl,
+                            quipu_error *reterr)
+{
+    if (given < -1) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "ttl_ms is %lld; give milliseconds, 0 for the store's or -1 for never",
+                            (long long)given);
+    }
+    given = given == 0 ? store->ttl_ms : given;
+    *ret_ttl = given > 0 ? ent_some(given) : (ent_opt_int){.has = false};
+    return QUIPU_OK;
+}
+
+/* ---- create -----------------------------------------------------------------------------------
+ */
+
+typedef struct session_create {
+    const quipu_store *store;
+    quipu_session_new values;
+    ent_opt_int ttl_ms;
+    quipu_uuid uid;
+    qp_batch batch;
+    quipu_range range;   /* of the messages that come back */
+    bool reuse;          /* an existing session will do */
+    qp_history *history; /* or NULL */
+    bool created;
+} session_create;
+
+static quipu_status session_insert(session_create *create, ent_db *db, quipu_arena *scratch,
+                                   quipu_time now, quipu_error *reterr)
+{
+    const quipu_session_new *values = &create->values;
+    qp_batch *batch = &create->batch;
+    const int64_t count = (int64_t)batch->count;
+    const qp_session *row = NULL;
+    quipu_time expires_at = {0, 0};
+    quipu_status status = QUIPU_OK;
+    qp_session_new made = {.key = values->key,
+                           .agent_id = values->agent_id,
+                           .channel_type = values->channel_type,
+                           .channel_id = values->channel_id,
+                           .model = values->model,
+                           .metadata = values->metadata,
+                           .created_at = ent_some(now),
+                           .updated_at = ent_some(now),
+                           .uid = ent_some(create->uid),
+                           .tenant = create->store->tenant,
+                           .app_name = values->app_name,
+                           .user_id = values->user_id,
+                           .session_id =
+                               values->session_id.p != NULL ? values->session_id : values->key,
+                           .next_seq = ent_some(count + 1),
+                           .message_count = count,
+                           .token_count = batch->tokens,
+                           .ttl_ms = create->ttl_ms};
+
+    if (create->ttl_ms.has) {
+        status = qp_session_expiry(create->ttl_ms.v, now, &expires_at, reterr);
+        made.expires_at = ent_some(expires_at);
+    }
+    if (count > 0) {
+        qp_batch_place(batch, 0, 1, 0, now);
+        made.last_event_at = batch->rows[count - 1].timestamp;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_create(db, scratch, &made, &row, reterr);
+    }
+    if (status == QUIPU_OK && count > 0) {
+        qp_batch_place(batch, row->id, 1, 0, now);
+        status = qp_batch_insert(batch, db, reterr);
+    }
+    return status;
+}
+
+static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    session_create *create = ctx;
+    const quipu_time now = quipu_time_now();
+    const qp_session *row = NULL;
+    quipu_status status =
+        qp_session_lookup(create->store, db, scratch, create->values.key, &row, reterr);
+
+    create->created = row == NULL;
+    if (status == QUIPU_OK && row != NULL) {
+        create->created = qp_session_expired(row, now);
+        if (!create->created && !create->reuse) {
+            return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
+                                  "it exists already; get it, or use get-or-create");
+        }
+        if (create->created) {
+            status = qp_session_remove(create->store, db, row, reterr);
+        }
+    }
+    if (status == QUIPU_OK && create->created) {
+        status = session_insert(create, db, scratch, now, reterr);
+    }
+    if (status == QUIPU_OK && create->history != NULL) {
+        status = qp_history_read(create->store, db, create->values.key, &create->range, now,
+                                 create->history, reterr);
+    }
+    return status;
+}
+
+/* Check the caller's values and make ready what does not need the lock. */
+static quipu_status session_prepare(quipu_store *store, const quipu_session_new *given,
+                                    bool wants_history, session_create *create, quipu_error *reterr)
+{
+    quipu_session_new *values = &create->values;
+    quipu_status status;
+
+    if (given == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the new session's values are NULL");
+    }
+    status = qp_options_read(values, sizeof(*values), given, "quipu_session_new", reterr);
+    if (status == QUIPU_OK) {
+        status = qp_key_check(values->key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_object_check(values->metadata, "metadata", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_ttl(store, values->ttl_ms, &create->ttl_ms, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_batch_encode(&create->batch, values->messages, values->message_count,
+                                 store->message_bytes_max, reterr);
+    }
+    if (status == QUIPU_OK && quipu_uuid_v7(&create->uid) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
+    }
+    if (status == QUIPU_OK && wants_history) {
+        create->history = qp_history_new();
+        if (create->history == NULL) {
+            status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a history");
+        }
+    }
+    return status;
+}
+
+static void session_create_end(session_create *create, quipu_status status,
+                               quipu_history **ret_history)
+{
+    if (status == QUIPU_OK && ret_history != NULL) {
+        *ret_history = &create->history->pub;
+    } else if (create->history != NULL) {
+        quipu_history_free(&create->history->pub);
+    }
+    qp_batch_free(&create->batch);
+}
+
+quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *values,
+                                  const quipu_call *call, quipu_history **ret_history,
+                                  quipu_error *reterr)
+{
+    session_create create = {
+        .store = store, .values = QUIPU_SESSION_NEW_INIT, .range = QUIPU_RANGE_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = session_prepare(store, values, ret_history != NULL, &create, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, session_create_work, &create, reterr);
+    }
+    session_create_end(&create, status, ret_history);
+    return qp_store_fail(status, "create", create.values.key, reterr);
+}
+
+/* ---- get-or-create ----------------------------------------------------------------------------
+ */
+
+static quipu_status session_peek_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    session_create *create = ctx;
+    const quipu_time now = quipu_time_now();
+    const qp_session *row = NULL;
+
+    create->created = false;
+    return create->history != NULL
+               ? qp_history_read(create->store, db, create->values.key, &create->range, now,
+                                 create->history, reterr)
+               : qp_session_load(create->store, db, scratch, create->values.key, now, &row, reterr);
+}
+
+quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session_new *values,
+                                         const quipu_call *call, quipu_history **ret_history,
+                                         bool *ret_created, quipu_error *reterr)
+{
+    session_create create = {
+        .store = store, .values = QUIPU_SESSION_NEW_INIT, .range = QUIPU_RANGE_INIT, .reuse = true};
+    quipu_error error = {0};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = session_prepare(store, values, ret_history != NULL, &create, reterr);
+    }
+    if (status == QUIPU_OK) {
+        /* Most often it is there, and a reader needs no lock. */
+        status = qp_store_read(store, &within, session_peek_work, &create, &error);
+        if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
+            status = qp_store_write(store, &within, session_create_work, &create, reterr);
+        } else if (status != QUIPU_OK) {
+            (void)qp_error_pass(reterr, &error);
+        }
+    }
+    session_create_end(&create, status, ret_history);
+    if (status == QUIPU_OK && ret_created != NULL) {
+        *ret_created = create.created;
+    }
+    return qp_store_fail(status, "get or create", create.values.key, reterr);
+}
+
+/* ---- update -----------------------------------------------------------------------------------
+ */
+
+#define SESSION_SETTINGS                                                                           \
+    (QUIPU_SET_AGENT_ID | QUIPU_SET_CHANNEL_TYPE | QUIPU_SET_CHANNEL_ID | QUIPU_SET_MODEL |        \
+     QUIPU_SET_METADATA | QUIPU_SET_TTL)
+
+typedef struct session_change {
+    const quipu_store *store;
+    quipu_str key;
+    quipu_session_patch given;
+    ent_opt_int ttl_ms;
+    int64_t revision;
+} session_change;
+
+static ent_patch_text session_text(uint32_t set, uint32_t bit, quipu_str text)
+{
+    if ((set & bit) == 0) {
+        return (ent_patch_text){.op = (ent_wants_text)ENT_OP_KEEP};
+    }
+    return text.p != NULL ? ent_set(text) : (ent_patch_text){.op = (ent_wants_text)ENT_OP_CLEAR};
+}
+
+static quipu_status session_patch(const session_change *change, const qp_session *row,
+                                  quipu_time now, qp_session_patch *ret, quipu_error *reterr)
+{
+    const quipu_session_patch *given = &change->given;
+    const uint32_t set = given->set;
+    ent_opt_int ttl_ms = row->ttl_ms;
+
+    *ret = (qp_session_patch){
+        .agent_id = session_text(set, QUIPU_SET_AGENT_ID, given->agent_id),
+        .channel_type = session_text(set, QUIPU_SET_CHANNEL_TYPE, given->channel_type),
+        .channel_id = session_text(set, QUIPU_SET_CHANNEL_ID, given->channel_id),
+        .model = session_text(set, QUIPU_SET_MODEL, given->model),
+        .revision = ent_set(row->revision + 1),
+        .updated_at = ent_set(now)};
+    if ((set & QUIPU_SET_METADATA) != 0) {
+        ret->metadata = given->metadata.text.p != NULL
+                            ? ent_set(given->metadata)
+                            : (ent_patch_json){.op = (ent_wants_json)ENT_OP_CLEAR};
+    }
+    if ((set & QUIPU_SET_TTL) != 0) {
+        ttl_ms = change->ttl_ms;
+        ret->ttl_ms =
+            ttl_ms.has ? ent_set(ttl_ms.v) : (ent_patch_int){.op = (ent_wants_int)ENT_OP_CLEAR};
+        ret->expires_at = (ent_patch_time){.op = (ent_wants_time)ENT_OP_CLEAR};
+    }
+    return qp_session_slide(ttl_ms, now, ret, reterr);
+}
+
+static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    session_change *change = ctx;
+    const quipu_time now = quipu_time_now();
+    const qp_session *row = NULL;
+    qp_session_patch patch;
+    int64_t changed = 0;
+    quipu_status status =
+        qp_session_load(change->store, db, scratch, change->key, now, &row, reterr);
+
+    if (status == QUIPU_OK && (change->given.set & QUIPU_SET_IF_REVISION) != 0 &&
+        change->given.expected_revision != row->revision) {
+        return qp_error_set(reterr, QUIPU_CONFLICT,
+                            "its revision is %lld, not %lld: somebody else changed it first; "
+                            "reload and try again",
+                            (long long)row->revision, (long long)change->given.expected_revision);
+    }
+    if (status == QUIPU_OK) {
+        status = session_patch(change, row, now, &patch, reterr);
+    }
+    if (status == QUIPU_OK) {
+        change->revision = row->revision + 1;
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed,
+                                   reterr);
+    }
+    assert(status != QUIPU_OK || changed == 1);
+    return status;
+}
+
+static quipu_status session_patch_check(const quipu_store *store, session_change *change,
+                                        quipu_error *reterr)
+{
+    const quipu_session_patch *given = &change->given;
+
+    if ((given->set & ~(SESSION_SETTINGS | QUIPU_SET_IF_REVISION)) != 0 ||
+        (given->set & SESSION_SETTINGS) == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the patch sets 0x%x; give at least one bit of QUIPU_SET_*, and no "
+                            "other",
+                            (unsigned)given->set);
+    }
+    if ((given->set & QUIPU_SET_METADATA) != 0) {
+        quipu_status status = qp_object_check(given->metadata, "metadata", reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    return (given->set & QUIPU_SET_TTL) != 0
+               ? qp_session_ttl(store, given->ttl_ms, &change->ttl_ms, reterr)
+               : QUIPU_OK;
+}
+
+quipu_status quipu_session_update(quipu_store *store, quipu_str key,
+                                  const quipu_session_patch *patch, const quipu_call *call,
+                                  int64_t *ret_revision, quipu_error *reterr)
+{
+    session_change change = {.store = store, .key = key, .given = QUIPU_SESSION_PATCH_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&change.given, sizeof(change.given), patch, "quipu_session_patch",
+                                 reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = session_patch_check(store, &change, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, session_update_work, &change, reterr);
+    }
+    if (status == QUIPU_OK && ret_revision != NULL) {
+        *ret_revision = change.revision;
+    }
+    return qp_store_fail(status, "update", key, reterr);
+}

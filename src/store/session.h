@@ -1,0 +1,19 @@
+/* What the files about sessions share. */
+#ifndef QP_STORE_SESSION_H
+#define QP_STORE_SESSION_H
+
+#include "store/store.h"
+
+/* Every write moves the expiry: put it into a patch of a session with a time to live. */
+QUIPU_MUST_USE quipu_status qp_session_slide(ent_opt_int ttl_ms, quipu_time now,
+                                             qp_session_patch *patch, quipu_error *reterr);
+
+/* When a session that is written at `now` expires. QUIPU_INVALID past the year 9999. */
+QUIPU_MUST_USE quipu_status qp_session_expiry(int64_t ttl_ms, quipu_time now, quipu_time *ret_time,
+                                              quipu_error *reterr);
+
+/* The time to live that a caller's number means: 0 the store's, -1 none. QUIPU_MISUSE. */
+QUIPU_MUST_USE quipu_status qp_session_ttl(const quipu_store *store, int64_t given,
+                                           ent_opt_int *ret_ttl, quipu_error *reterr);
+
+#endif

@@ -1,0 +1,128 @@
+/* Removing sessions: on request, and when their time has passed. */
+#include "base/error.h"
+#include "store/store.h"
+
+quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_session *row,
+                               quipu_error *reterr)
+{
+    const quipu_str tenant = store->tenant;
+    int64_t count = 0;
+    /* The messages first, by one range of their cluster, which is cheaper than the cascade. */
+    quipu_status status =
+        qp_message_delete(db, &(qp_message_where){.session_id = ent_eq(row->id)}, &count, reterr);
+
+    if (status == QUIPU_OK) {
+        /* A session's state carries its app and user: the whole beginning of the key. */
+        status =
+            qp_state_delete(db,
+                            &(qp_state_where){.tenant = ent_eq(tenant),
+                                              .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
+                                              .app_name = ent_eq(row->app_name),
+                                              .user_id = ent_eq(row->user_id),
+                                              .session_number = ent_eq(row->id)},
+                            &count, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_observation_delete(
+            db, &(qp_observation_where){.session_key = ent_eq(row->key), .tenant = ent_eq(tenant)},
+            &count, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_reflection_delete(
+            db, &(qp_reflection_where){.session_key = ent_eq(row->key), .tenant = ent_eq(tenant)},
+            &count, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_delete(db, &(qp_session_where){.id = ent_eq(row->id)}, &count, reterr);
+    }
+    return status;
+}
+
+typedef struct session_delete_call {
+    const quipu_store *store;
+    quipu_str key;
+} session_delete_call;
+
+static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    const session_delete_call *call = ctx;
+    const qp_session *row = NULL;
+    quipu_status status = qp_session_lookup(call->store, db, scratch, call->key, &row, reterr);
+
+    return status == QUIPU_OK && row != NULL ? qp_session_remove(call->store, db, row, reterr)
+                                             : status;
+}
+
+quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu_call *call,
+                                  quipu_error *reterr)
+{
+    session_delete_call delete = {.store = store, .key = key};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, session_delete_work, &delete, reterr);
+    }
+    return qp_store_fail(status, "delete", key, reterr);
+}
+
+/* ---- sweeping ---------------------------------------------------------------------------------
+ */
+
+typedef struct session_delete_sweep {
+    const quipu_store *store;
+    int64_t removed; /* in this batch */
+} session_delete_sweep;
+
+/* Found and removed in one transaction: a session that was renewed before is not found any more. */
+static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *scratch,
+                                           quipu_error *reterr)
+{
+    session_delete_sweep *sweep = ctx;
+    const qp_session_query query = {.limit = QUIPU_SWEEP_BATCH,
+                                    .order = {QP_SESSION_BY_EXPIRES_AT(ASC)},
+                                    .where = {.tenant = ent_eq(sweep->store->tenant),
+                                              .key = ENT_NOT_NULL,
+                                              .expires_at = ent_le(quipu_time_now())}};
+    qp_session_list list = {0};
+    quipu_status status = qp_session_find(db, scratch, &query, &list, reterr);
+
+    sweep->removed = 0;
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        status = qp_session_remove(sweep->store, db, &list.items[i], reterr);
+        sweep->removed++;
+    }
+    return status;
+}
+
+quipu_status quipu_store_sweep(quipu_store *store, const quipu_call *call, int64_t *ret_removed,
+                               quipu_error *reterr)
+{
+    session_delete_sweep sweep = {.store = store};
+    int64_t removed = 0;
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    while (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, session_delete_expired, &sweep, reterr);
+        if (status == QUIPU_OK) {
+            removed += sweep.removed;
+            if (sweep.removed < QUIPU_SWEEP_BATCH) {
+                break;
+            }
+            status = qp_call_check(&within, reterr);
+        }
+        if (status == QUIPU_BUSY && removed > 0) {
+            status = QUIPU_OK; /* the time is up; the rest waits for the next sweep */
+            break;
+        }
+    }
+    if (status == QUIPU_OK && ret_removed != NULL) {
+        *ret_removed = removed;
+    }
+    return status;
+}

@@ -1,0 +1,277 @@
+/* Pages of sessions by their last change. A page starts where a cursor says, not after so many
+ * rows: it costs the same wherever it lies. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/time.h"
+#include "store/read.h"
+
+#define SESSION_LIST_FLAGS (QUIPU_LIST_OLDEST_FIRST | QUIPU_LIST_EXPIRED)
+#define SESSION_LIST_STEP 256  /* rows read at once when metadata is looked at */
+#define SESSION_LIST_CURSOR 42 /* characters: "1." and 40 hexadecimal digits */
+
+typedef struct session_list_page {
+    quipu_session_page pub;
+    quipu_arena arena;
+} session_list_page;
+
+typedef struct session_list_call {
+    const quipu_store *store;
+    quipu_list_options options;
+    qp_session from; /* the page begins after this row, when its id is not 0 */
+    session_list_page *page;
+} session_list_call;
+
+void quipu_session_page_free(quipu_session_page *page)
+{
+    session_list_page *self = (session_list_page *)page;
+
+    if (self != NULL) {
+        quipu_arena_free(&self->arena);
+        qp_free(self);
+    }
+}
+
+/* ---- cursors ----------------------------------------------------------------------------------
+ */
+
+static quipu_status session_list_cursor(const qp_session *last, quipu_arena *arena, quipu_str *ret)
+{
+    char text[SESSION_LIST_CURSOR + 1];
+    int n = snprintf(text, sizeof(text), "1.%016" PRIx64 "%08" PRIx32 "%016" PRIx64,
+                     (uint64_t)last->updated_at.s, last->updated_at.ns, (uint64_t)last->id);
+
+    return quipu_arena_copy(arena, (quipu_str){text, (size_t)n}, ret);
+}
+
+static bool session_list_hex(const char *p, size_t n, uint64_t *ret)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char c = p[i];
+        if (c >= '0' && c <= '9') {
+            value = value << 4 | (uint64_t)(c - '0');
+        } else if (c >= 'a' && c <= 'f') {
+            value = value << 4 | (uint64_t)(c - 'a' + 10);
+        } else {
+            return false;
+        }
+    }
+    *ret = value;
+    return true;
+}
+
+static quipu_status session_list_parse(quipu_str cursor, qp_session *ret, quipu_error *reterr)
+{
+    uint64_t s = 0;
+    uint64_t ns = 0;
+    uint64_t id = 0;
+
+    if (cursor.p == NULL) {
+        return QUIPU_OK;
+    }
+    if (cursor.n == SESSION_LIST_CURSOR && cursor.p[0] == '1' && cursor.p[1] == '.' &&
+        session_list_hex(cursor.p + 2, 16, &s) && session_list_hex(cursor.p + 18, 8, &ns) &&
+        session_list_hex(cursor.p + 26, 16, &id) && id != 0 && id <= INT64_MAX) {
+        ret->updated_at = (quipu_time){(int64_t)s, (uint32_t)ns};
+        ret->id = (int64_t)id;
+        if (qp_time_valid(ret->updated_at)) {
+            return QUIPU_OK;
+        }
+    }
+    return qp_error_set(reterr, QUIPU_INVALID,
+                        "the cursor is none of ours; pass `next` of the page before, unchanged");
+}
+
+/* ---- the page ---------------------------------------------------------------------------------
+ */
+
+static quipu_status session_list_matches(const quipu_list_options *options, const qp_session *row,
+                                         bool *ret_matches, quipu_error *reterr)
+{
+    qp_json_doc doc;
+    quipu_status status;
+
+    *ret_matches = options->metadata_name.p == NULL;
+    if (*ret_matches || row->metadata.text.p == NULL) {
+        return QUIPU_OK;
+    }
+    qp_json_init(&doc);
+    status = qp_json_parse(&doc, row->metadata.text, NULL, reterr);
+    if (status == QUIPU_OK) {
+        qp_json_node member = qp_json_get(qp_json_root(&doc), options->metadata_name);
+        *ret_matches =
+            qp_json_kind_of(member) != QP_JSON_NONE &&
+            (options->metadata_text.p == NULL || (qp_json_kind_of(member) == QP_JSON_STRING &&
+                                                  qp_json_text_is(member, options->metadata_text)));
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+static qp_session_query session_list_query(const session_list_call *call,
+                                           const qp_session_where unexpired[2])
+{
+    const quipu_list_options *options = &call->options;
+    qp_session_query query = {
+        .where = {.tenant = ent_eq(call->store->tenant), .key = ENT_NOT_NULL}};
+
+    if ((options->flags & QUIPU_LIST_OLDEST_FIRST) != 0) {
+        query.order[0] = QP_SESSION_BY_UPDATED_AT(ASC);
+        query.order[1] = QP_SESSION_BY_ID(ASC);
+    } else {
+        query.order[0] = QP_SESSION_BY_UPDATED_AT(DESC);
+        query.order[1] = QP_SESSION_BY_ID(DESC);
+    }
+    if (options->app_name.p != NULL) {
+        query.where.app_name = ent_eq(options->app_name);
+    }
+    if (options->user_id.p != NULL) {
+        query.where.user_id = ent_eq(options->user_id);
+    }
+    if (options->agent_id.p != NULL) {
+        query.where.agent_id = ent_eq(options->agent_id);
+    }
+    if ((options->flags & QUIPU_LIST_EXPIRED) == 0) {
+        query.where.any_of = unexpired;
+        query.where.any_n = 2;
+    }
+    return query;
+}
+
+/* Read rows from `query` on until the page is full. *ret_last is the last row that was looked at,
+ * with id 0 when nothing is left behind it. */
+static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_session_query *query,
+                                      quipu_session_info *infos, size_t *ret_count,
+                                      qp_session *ret_last, quipu_error *reterr)
+{
+    const size_t limit = (size_t)call->options.limit;
+    const bool filters = call->options.metadata_name.p != NULL;
+    quipu_arena *arena = &call->page->arena;
+    qp_session last = call->from;
+    size_t count = 0;
+    int64_t scanned = 0;
+
+    query->limit = filters ? SESSION_LIST_STEP : (int64_t)limit + 1;
+    for (;;) {
+        qp_session_list list = {0};
+        quipu_status status;
+
+        query->after = last.id != 0 ? &last : NULL;
+        status = qp_session_find(db, arena, query, &list, reterr);
+        for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+            bool matches = false;
+            if (count == limit) {
+                *ret_count = count;
+                *ret_last = last;
+                return QUIPU_OK;
+            }
+            status = session_list_matches(&call->options, &list.items[i], &matches, reterr);
+            if (matches) {
+                infos[count++] = qp_session_info(&list.items[i]);
+            }
+            last = list.items[i];
+            scanned++;
+        }
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        *ret_count = count;
+        if ((int64_t)list.n < query->limit) {
+            *ret_last = (qp_session){.id = 0};
+            return QUIPU_OK;
+        }
+        if (scanned >= QUIPU_LIST_SCAN_MAX) {
+            *ret_last = last;
+            return QUIPU_OK;
+        }
+    }
+}
+
+static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    session_list_call *call = ctx;
+    session_list_page *page = call->page;
+    const qp_session_where unexpired[2] = {{.expires_at = ENT_IS_NULL},
+                                           {.expires_at = ent_gt(quipu_time_now())}};
+    qp_session_query query = session_list_query(call, unexpired);
+    const size_t size = (size_t)call->options.limit * sizeof(quipu_session_info);
+    quipu_session_info *infos;
+    qp_session last = {.id = 0};
+    size_t count = 0;
+    quipu_status status;
+
+    (void)scratch;
+    quipu_arena_free(&page->arena);
+    page->pub = (quipu_session_page){0};
+    infos = qp_arena_take(&page->arena, size);
+    if (infos == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
+    }
+    status = session_list_fill(call, db, &query, infos, &count, &last, reterr);
+    if (status == QUIPU_OK && last.id != 0 &&
+        session_list_cursor(&last, &page->arena, &page->pub.next) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
+    }
+    page->pub.sessions = infos;
+    page->pub.count = count;
+    return status;
+}
+
+static quipu_status session_list_check(quipu_list_options *options, quipu_error *reterr)
+{
+    if ((options->flags & ~SESSION_LIST_FLAGS) != 0 || options->limit < 0 ||
+        (options->metadata_text.p != NULL && options->metadata_name.p == NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a list option is out of range: flags 0x%x, limit %lld, or a metadata "
+                            "text without a name",
+                            (unsigned)options->flags, (long long)options->limit);
+    }
+    if (options->limit > QUIPU_PAGE_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "a page of %lld sessions; at most %d are allowed: use the cursor",
+                            (long long)options->limit, QUIPU_PAGE_MAX);
+    }
+    options->limit = options->limit == 0 ? QUIPU_PAGE_DEFAULT : options->limit;
+    return QUIPU_OK;
+}
+
+quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *options,
+                                const quipu_call *call, quipu_session_page **ret_page,
+                                quipu_error *reterr)
+{
+    session_list_call list = {.store = store, .options = QUIPU_LIST_OPTIONS_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && ret_page == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "list needs a place for the page");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&list.options, sizeof(list.options), options, "quipu_list_options",
+                                 reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = session_list_check(&list.options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = session_list_parse(list.options.after, &list.from, reterr);
+    }
+    if (status == QUIPU_OK) {
+        list.page = qp_calloc(1, sizeof(*list.page));
+        status = list.page != NULL ? qp_store_read(store, &within, session_list_work, &list, reterr)
+                                   : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
+    }
+    if (status == QUIPU_OK) {
+        *ret_page = &list.page->pub;
+    } else if (list.page != NULL) {
+        quipu_session_page_free(&list.page->pub);
+    }
+    return status;
+}

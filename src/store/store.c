@@ -1,0 +1,258 @@
+/* A store's life: made over a connector, entered by every call, closed. */
+#include "base/port.h"
+
+#include "store/store.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+
+#define STORE_KEY_SHOWN 80 /* bytes of a key that a message shows */
+
+static void store_free(quipu_store *store)
+{
+    qp_pool_done(&store->pool);
+    qp_group_done(&store->group);
+    if (store->connector.close != NULL) {
+        store->connector.close(store->connector.ctx);
+    }
+    quipu_arena_free(&store->arena);
+    qp_free(store);
+}
+
+/* Hand the first connection to where it belongs. */
+static quipu_status store_start(quipu_store *store, ent_db *db, size_t readers_max,
+                                quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (!store->connector.single) {
+        status = qp_pool_init(&store->pool, &store->connector, readers_max, reterr);
+    }
+    if (status == QUIPU_OK && !store->read_only) {
+        status = qp_group_init(&store->group, db, reterr);
+    }
+    if (status != QUIPU_OK) {
+        ent_close(db);
+    } else if (store->read_only) {
+        assert(!store->connector.single);
+        store->pool.idle[store->pool.idle_count++] = db;
+        store->pool.open_count++;
+    }
+    return status;
+}
+
+quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
+                          const quipu_open_options *options, quipu_store **ret_store,
+                          quipu_error *reterr)
+{
+    quipu_store *store = qp_calloc(1, sizeof(*store));
+    quipu_status status;
+
+    if (store == NULL) {
+        ent_close(db);
+        connector->close(connector->ctx);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+    }
+    store->connector = *connector;
+    store->pid = (int64_t)getpid();
+    store->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
+    store->deadline_ms = options->deadline_ms;
+    store->ttl_ms = options->ttl_ms;
+    store->message_bytes_max = options->message_bytes_max;
+    status = quipu_arena_copy(&store->arena, options->tenant, &store->tenant);
+    if (status != QUIPU_OK) {
+        ent_close(db);
+        (void)qp_error_set(reterr, status, "out of memory while opening a store");
+    } else {
+        status = store_start(store, db, (size_t)options->readers_max, reterr);
+    }
+    if (status != QUIPU_OK) {
+        store_free(store);
+        return status;
+    }
+    *ret_store = store;
+    return QUIPU_OK;
+}
+
+void quipu_close(quipu_store *store)
+{
+    /* A forked child shares the parent's files: closing there would checkpoint behind its back. */
+    if (store != NULL && store->pid == (int64_t)getpid()) {
+        store_free(store);
+    }
+}
+
+quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
+                            quipu_error *reterr)
+{
+    if (store == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the store is NULL; open it with quipu_open");
+    }
+    if (store->pid != (int64_t)getpid()) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the store was opened before fork(2); open it again in the child");
+    }
+    return qp_call_begin(call, store->deadline_ms, ret, reterr);
+}
+
+quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
+                           quipu_error *reterr)
+{
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    ent_db *db = NULL;
+    quipu_status status;
+
+    if (store->connector.single) {
+        return qp_group_write(&store->group, call, work, ctx, reterr);
+    }
+    status = qp_pool_take(&store->pool, call, &db, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
+    status = ent_begin(db, ENT_READ, reterr);
+    if (status == QUIPU_OK) {
+        status = work(ctx, db, &scratch, reterr);
+        while (ent_depth(db) > 0) {
+            ent_rollback(db);
+        }
+    }
+    ent_watch(db, 0, NULL, NULL);
+    qp_pool_give(&store->pool, db);
+    quipu_arena_free(&scratch);
+    return status;
+}
+
+quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
+                            quipu_error *reterr)
+{
+    if (store->read_only) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the store was opened read-only; open it for writing");
+    }
+    return qp_group_write(&store->group, call, work, ctx, reterr);
+}
+
+/* ---- keys and rows ----------------------------------------------------------------------------
+ */
+
+quipu_status qp_key_check(quipu_str key, quipu_error *reterr)
+{
+    size_t offset = 0;
+
+    if (key.p == NULL || key.n == 0) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Session", "key", "notempty",
+                              "the session key is empty; give 1 to %d bytes", QUIPU_KEY_MAX);
+    }
+    if (key.n > QUIPU_KEY_MAX) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "Session", "key", "len",
+                              "the session key has %zu bytes; at most %d are allowed", key.n,
+                              QUIPU_KEY_MAX);
+    }
+    if (qp_text_check(key, &offset) != QP_TEXT_OK) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Session", "key", "text",
+                              "the session key is no text: byte %zu is NUL or not UTF-8", offset);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key,
+                           quipu_error *reterr)
+{
+    if (status == QUIPU_OK || reterr == NULL) {
+        return status;
+    }
+    quipu_error cause = *reterr;
+    size_t n = key.p == NULL ? 0 : qp_utf8_cut(key, STORE_KEY_SHOWN);
+    (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
+                         "cannot %s session \"%.*s\"%s: %s", doing, (int)n, n == 0 ? "" : key.p,
+                         n < key.n ? "..." : "", cause.message);
+    reterr->engine_code = cause.engine_code;
+    return status;
+}
+
+quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *reterr)
+{
+    qp_json_fault fault = {0};
+    size_t at = 0;
+    quipu_status status;
+
+    if (json.text.p == NULL) {
+        return QUIPU_OK;
+    }
+    status = qp_json_check(json.text, NULL, &fault);
+    if (status == QUIPU_INVALID) {
+        return qp_error_field(reterr, status, NULL, what, "json",
+                              "%s is no JSON: byte %zu should be %s", what, fault.offset,
+                              fault.expected);
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_field(reterr, status, NULL, what, "json",
+                              "%s is too large or too deep for JSON", what);
+    }
+    while (at < json.text.n && json.text.p[at] != '{' && json.text.p[at] <= ' ') {
+        at++;
+    }
+    if (json.text.p[at] != '{') {
+        return qp_error_field(reterr, QUIPU_INVALID, NULL, what, "object",
+                              "%s must be a JSON object", what);
+    }
+    return QUIPU_OK;
+}
+
+bool qp_session_expired(const qp_session *row, quipu_time now)
+{
+    return row->expires_at.has && quipu_time_cmp(row->expires_at.v, now) <= 0;
+}
+
+quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error)
+{
+    assert(error->status != QUIPU_OK);
+    if (reterr != NULL) {
+        *reterr = *error;
+    }
+    return (quipu_status)error->status;
+}
+
+quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                               quipu_str key, const qp_session **ret_row, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = qp_session_by_tenant_key(db, arena, store->tenant, key, ret_row, &error);
+
+    if (status == QUIPU_NOT_FOUND) {
+        *ret_row = NULL;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *arena,
+                             quipu_str key, quipu_time now, const qp_session **ret_row,
+                             quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    quipu_status status = qp_session_lookup(store, db, arena, key, &row, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (row == NULL) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND,
+                            "there is no such session; create it, or use get-or-create");
+    }
+    if (qp_session_expired(row, now)) {
+        char at[QUIPU_TIME_TEXT_SIZE] = "?";
+        status = quipu_time_format(row->expires_at.v, at);
+        assert(status == QUIPU_OK);
+        return qp_error_set(reterr, QUIPU_EXPIRED,
+                            "it expired at %s; create it again, or use get-or-create", at);
+    }
+    *ret_row = row;
+    return QUIPU_OK;
+}

@@ -1,0 +1,72 @@
+/* The inside of a store, and what its files share: entering a call, running work for reading or for
+ * writing, loading a session's row. */
+#ifndef QP_STORE_STORE_H
+#define QP_STORE_STORE_H
+
+#include <quipu/store.h>
+
+#include "gen/quipu.h"
+#include "store/call.h"
+#include "store/group.h"
+#include "store/pool.h"
+
+struct quipu_store {
+    qp_connector connector;
+    int64_t pid; /* of the process that opened it */
+    bool read_only;
+    int32_t deadline_ms;
+    int64_t ttl_ms; /* 0: none */
+    int64_t message_bytes_max;
+    quipu_str tenant;
+    qp_group group; /* unused in a read-only store */
+    qp_pool pool;   /* unused when the connector has one connection */
+    quipu_arena arena;
+};
+
+/* Make a store over a connector, which it owns also when this fails. `db` is the first connection:
+ * the writer's, or a reader's in a read-only store; also owned. `options` are complete. */
+QUIPU_MUST_USE quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
+                                         const quipu_open_options *options, quipu_store **ret_store,
+                                         quipu_error *reterr);
+
+/* At the start of every call: is the store fit for use in this process, and is there time? */
+QUIPU_MUST_USE quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
+                                           quipu_error *reterr);
+
+/* Run `work` from one snapshot, or in a transaction of the commit group. */
+QUIPU_MUST_USE quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work,
+                                          void *ctx, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work,
+                                           void *ctx, quipu_error *reterr);
+
+/* A key of 1 to QUIPU_KEY_MAX bytes of text. QUIPU_INVALID, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_key_check(quipu_str key, quipu_error *reterr);
+
+/* Put what was tried, and on which session, before the message of a failure: "cannot append to
+ * session "k": ...". Gives the status back. */
+quipu_status qp_store_fail(quipu_status status, const char *doing, quipu_str key,
+                           quipu_error *reterr);
+
+/* Copy a failure that was kept aside to the caller's struct; gives its status. */
+quipu_status qp_error_pass(quipu_error *reterr, const quipu_error *error);
+
+/* A session's row, or NULL when there is none, which is no failure here. */
+QUIPU_MUST_USE quipu_status qp_session_lookup(const quipu_store *store, ent_db *db,
+                                              quipu_arena *arena, quipu_str key,
+                                              const qp_session **ret_row, quipu_error *reterr);
+
+/* A session's row. QUIPU_NOT_FOUND; QUIPU_EXPIRED when its time has passed at `now`. */
+QUIPU_MUST_USE quipu_status qp_session_load(const quipu_store *store, ent_db *db,
+                                            quipu_arena *arena, quipu_str key, quipu_time now,
+                                            const qp_session **ret_row, quipu_error *reterr);
+
+bool qp_session_expired(const qp_session *row, quipu_time now);
+
+/* Remove a session and all that belongs to it, in the open transaction. */
+QUIPU_MUST_USE quipu_status qp_session_remove(const quipu_store *store, ent_db *db,
+                                              const qp_session *row, quipu_error *reterr);
+
+/* An optional JSON object; anything else is QUIPU_INVALID. `what` names it in the message. */
+QUIPU_MUST_USE quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *reterr);
+
+#endif
