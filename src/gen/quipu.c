@@ -4,7 +4,8 @@
 
 static const ent_field qp_session_fields[] = {
     {ENT_FIXED(qp_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
-    {ENT_FIELD(qp_session, key, "key", TEXT), .flags = ENT_F_NOTEMPTY | ENT_F_STRING},
+    {ENT_FIELD(qp_session, key, "key", TEXT), .flags = ENT_F_NULLABLE | ENT_F_NOTEMPTY |
+     ENT_F_STRING},
     {ENT_FIELD(qp_session, agent_id, "agent_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
     {ENT_FIELD(qp_session, channel_type, "channel_type", TEXT), .flags = ENT_F_NULLABLE |
      ENT_F_STRING},
@@ -34,31 +35,35 @@ static const ent_field qp_session_fields[] = {
     {ENT_FIELD(qp_session, token_rule, "token_rule", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
      .default_int = 1},
     {ENT_FIELD(qp_session, indexed_seq, "indexed_seq", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_session, ttl_ms, "ttl_ms", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
     {ENT_FIELD(qp_session, expires_at, "expires_at", TIME), .flags = ENT_F_NULLABLE |
      ENT_F_OPT_NEW},
     {ENT_FIELD(qp_session, last_event_at, "last_event_at", TIME), .flags = ENT_F_NULLABLE |
      ENT_F_OPT_NEW},
+    {ENT_FIELD(qp_session, compact_seq, "compact_seq", INT), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(qp_session, fork_seq, "fork_seq", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
     {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
 };
 static const ent_edge qp_session_edges[] = {
-    {ENT_EDGE(qp_session, parent, qp_session, 24, TO_ONE, RESTRICT)},
-    {ENT_EDGE(qp_session, messages, qp_message, 12, TO_MANY, CASCADE)},
-    {ENT_EDGE(qp_session, forks, qp_session, 24, TO_MANY, RESTRICT)},
+    {ENT_EDGE(qp_session, parent, qp_session, 26, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, messages, qp_message, 13, TO_MANY, CASCADE)},
+    {ENT_EDGE(qp_session, forks, qp_session, 26, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
-    {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .desc = 0, .unique = true},
-    {.name = "session_updated_at", .fields = {8}, .count = 1, .desc = 0, .unique = false},
-    {.name = "session_fork_parent", .fields = {24}, .count = 1, .desc = 0, .unique = false},
+    {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
+    {.name = "session_updated_at", .fields = {8}, .count = 1},
+    {.name = "session_expires_at", .fields = {22}, .count = 1},
+    {.name = "session_fork_parent", .fields = {26}, .count = 1},
 };
 const ent_entity qp_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 25, .key =
+    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 27, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
-    .index_count = 3, .where_match = ENT_ABSENT, ENT_SIZES(qp_session)};
+    .index_count = 4, .where_match = ENT_ABSENT, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
 
 const char *const qp_message_role_labels[] = {"", "user", "assistant", "tool", "function", "model",
     "system", NULL};
+const char *const qp_message_mark_labels[] = {"", "compaction", "timeout", NULL};
 static const ent_field qp_message_fields[] = {
     {ENT_FIELD(qp_message, role, "role", ENUM), .labels = qp_message_role_labels},
     {ENT_FIELD(qp_message, content, "content", TEXT)},
@@ -74,18 +79,19 @@ static const ent_field qp_message_fields[] = {
     {ENT_FIELD(qp_message, tokens, "tokens", INT), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(qp_message, tokens_total, "tokens_total", INT), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(qp_message, extra, "extra", JSON), .flags = ENT_F_NULLABLE},
+    {ENT_FIELD(qp_message, mark, "mark", ENUM), .flags = ENT_F_NULLABLE,
+     .labels = qp_message_mark_labels},
     {ENT_FIXED(qp_message, session_id, "session_messages", INT), .flags = ENT_F_IMMUTABLE},
 };
 static const ent_edge qp_message_edges[] = {
-    {ENT_EDGE(qp_message, session, qp_session, 12, TO_ONE, CASCADE)},
+    {ENT_EDGE(qp_message, session, qp_session, 13, TO_ONE, CASCADE)},
 };
 static const ent_index qp_message_indexes[] = {
-    {.name = "message_session_messages_event_id", .fields = {12, 6}, .count = 2, .desc = 0,
-     .unique = true},
+    {.name = "message_session_messages_event_id", .fields = {13, 6}, .count = 2, .unique = true},
 };
 const ent_entity qp_message_entity = {
-    .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 13, .key =
-    {12, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
+    .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 14, .key =
+    {13, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
     .indexes = qp_message_indexes, .index_count = 1, .where_match = ENT_ABSENT,
     .flags = ENT_E_CLUSTER, ENT_SIZES(qp_message)};
 ENT_SHAPE(qp_message);
@@ -129,8 +135,8 @@ static const ent_field qp_observation_fields[] = {
     {ENT_FIELD(qp_observation, number, "number", INT), .flags = ENT_F_DEFAULT},
 };
 static const ent_index qp_observation_indexes[] = {
-    {.name = "observation_session_key", .fields = {1}, .count = 1, .desc = 0, .unique = false},
-    {.name = "observation_created_at", .fields = {6}, .count = 1, .desc = 0, .unique = false},
+    {.name = "observation_session_key", .fields = {1}, .count = 1},
+    {.name = "observation_created_at", .fields = {6}, .count = 1},
 };
 const ent_entity qp_observation_entity = {
     .name = "Observation", .table = "observations", .fields = qp_observation_fields,
@@ -154,8 +160,8 @@ static const ent_field qp_reflection_fields[] = {
     {ENT_FIELD(qp_reflection, number, "number", INT), .flags = ENT_F_DEFAULT},
 };
 static const ent_index qp_reflection_indexes[] = {
-    {.name = "reflection_session_key", .fields = {1}, .count = 1, .desc = 0, .unique = false},
-    {.name = "reflection_created_at", .fields = {5}, .count = 1, .desc = 0, .unique = false},
+    {.name = "reflection_session_key", .fields = {1}, .count = 1},
+    {.name = "reflection_created_at", .fields = {5}, .count = 1},
 };
 const ent_entity qp_reflection_entity = {
     .name = "Reflection", .table = "reflections", .fields = qp_reflection_fields, .field_count = 8,
@@ -166,5 +172,5 @@ ENT_SHAPE(qp_reflection);
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_observation_entity, &qp_reflection_entity};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 5, .hash = "7868f9c6613cdb88", .application_id = 0x51495055, .version = 1,
+    .entity_count = 5, .hash = "24bd7aa55220a5b8", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1};

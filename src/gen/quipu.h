@@ -9,35 +9,17 @@ ENT_BEGIN
 
 extern const ent_schema qp_quipu_schema;
 
-typedef struct qp_session qp_session; typedef struct qp_session_where qp_session_where;
-    typedef struct qp_session_query qp_session_query;
-typedef struct qp_session_list { const qp_session *items; size_t n; bool loaded; } qp_session_list;
-extern const ent_entity qp_session_entity;
-typedef struct qp_message qp_message; typedef struct qp_message_where qp_message_where;
-    typedef struct qp_message_query qp_message_query;
-typedef struct qp_message_list { const qp_message *items; size_t n; bool loaded; } qp_message_list;
-extern const ent_entity qp_message_entity;
-typedef struct qp_state qp_state; typedef struct qp_state_where qp_state_where;
-    typedef struct qp_state_query qp_state_query;
-typedef struct qp_state_list { const qp_state *items; size_t n; bool loaded; } qp_state_list;
-extern const ent_entity qp_state_entity;
-typedef struct qp_observation qp_observation;
-    typedef struct qp_observation_where qp_observation_where;
-    typedef struct qp_observation_query qp_observation_query;
-typedef struct qp_observation_list { const qp_observation *items; size_t n; bool loaded;
-    } qp_observation_list;
-extern const ent_entity qp_observation_entity;
-typedef struct qp_reflection qp_reflection; typedef struct qp_reflection_where qp_reflection_where;
-    typedef struct qp_reflection_query qp_reflection_query;
-typedef struct qp_reflection_list { const qp_reflection *items; size_t n; bool loaded;
-    } qp_reflection_list;
-extern const ent_entity qp_reflection_entity;
+ENT_TYPES(qp_session)
+ENT_TYPES(qp_message)
+ENT_TYPES(qp_state)
+ENT_TYPES(qp_observation)
+ENT_TYPES(qp_reflection)
 
 /* ---- Session: table sessions ---- */
 /* One conversation. `key` is its public identity; `id` is its number in this file, never reused. */
 struct qp_session {
     int64_t id;
-    /* Unique together with the tenant. */
+    /* Unique together with the tenant. Absent: a deleted session that living forks still reach. */
     quipu_str key;
     quipu_str agent_id;
     quipu_str channel_type;
@@ -64,9 +46,13 @@ struct qp_session {
     int64_t token_rule;
     /* Messages up to here are in the search index. */
     int64_t indexed_seq;
+    /* Every write moves expires_at this far into the future; absent: the session never expires. */
+    ent_opt_int ttl_ms;
     ent_opt_time expires_at;
     /* ADK's last_update_time, which may go backwards; updated_at is our own clock. */
     ent_opt_time last_event_at;
+    /* The newest compaction, where the default view begins; 0: none. */
+    int64_t compact_seq;
     /* A fork shares its parent's messages up to and including fork_seq. */
     ent_opt_int fork_seq;
     ent_opt_int parent_id;
@@ -76,7 +62,7 @@ struct qp_session {
 };
 typedef struct qp_session_new {
     ent_opt_int id; /* given out when absent */
-    quipu_str key; /* required */
+    quipu_str key;
     quipu_str agent_id;
     quipu_str channel_type;
     quipu_str channel_id;
@@ -96,27 +82,70 @@ typedef struct qp_session_new {
     int64_t token_count; /* default 0 */
     ent_opt_int token_rule; /* default 1 */
     int64_t indexed_seq; /* default 0 */
+    ent_opt_int ttl_ms;
     ent_opt_time expires_at;
     ent_opt_time last_event_at;
+    int64_t compact_seq; /* default 0 */
     ent_opt_int fork_seq;
     ent_opt_int parent_id;
 } qp_session_new;
 typedef struct qp_session_patch {
-    ent_patch_text key, agent_id, channel_type, channel_id, model; ent_patch_json metadata;
-    ent_patch_time updated_at; ent_patch_uuid uid; ent_patch_text app_name, user_id, session_id;
-    ent_patch_int revision, first_seq, next_seq, message_count, token_count, token_rule,
-    indexed_seq; ent_patch_time expires_at, last_event_at; ent_patch_int fork_seq, parent_id;
+    ent_patch_text key;
+    ent_patch_text agent_id;
+    ent_patch_text channel_type;
+    ent_patch_text channel_id;
+    ent_patch_text model;
+    ent_patch_json metadata;
+    ent_patch_time updated_at;
+    ent_patch_uuid uid;
+    ent_patch_text app_name;
+    ent_patch_text user_id;
+    ent_patch_text session_id;
+    ent_patch_int revision;
+    ent_patch_int first_seq;
+    ent_patch_int next_seq;
+    ent_patch_int message_count;
+    ent_patch_int token_count;
+    ent_patch_int token_rule;
+    ent_patch_int indexed_seq;
+    ent_patch_int ttl_ms;
+    ent_patch_time expires_at;
+    ent_patch_time last_event_at;
+    ent_patch_int compact_seq;
+    ent_patch_int fork_seq;
+    ent_patch_int parent_id;
 } qp_session_patch;
 struct qp_session_where {
-    ent_where_int id; ent_where_text key, agent_id, channel_type, channel_id, model;
-    ent_where_json metadata; ent_where_time created_at, updated_at; ent_where_uuid uid;
-    ent_where_text tenant, app_name, user_id, session_id; ent_where_int revision, first_seq,
-    next_seq, message_count, token_count, token_rule, indexed_seq; ent_where_time expires_at,
-    last_event_at; ent_where_int fork_seq, parent_id;
+    ent_where_int id;
+    ent_where_text key;
+    ent_where_text agent_id;
+    ent_where_text channel_type;
+    ent_where_text channel_id;
+    ent_where_text model;
+    ent_where_json metadata;
+    ent_where_time created_at;
+    ent_where_time updated_at;
+    ent_where_uuid uid;
+    ent_where_text tenant;
+    ent_where_text app_name;
+    ent_where_text user_id;
+    ent_where_text session_id;
+    ent_where_int revision;
+    ent_where_int first_seq;
+    ent_where_int next_seq;
+    ent_where_int message_count;
+    ent_where_int token_count;
+    ent_where_int token_rule;
+    ent_where_int indexed_seq;
+    ent_where_int ttl_ms;
+    ent_where_time expires_at;
+    ent_where_time last_event_at;
+    ent_where_int compact_seq;
+    ent_where_int fork_seq;
+    ent_where_int parent_id;
     const qp_session_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
-typedef struct qp_session_order { uint8_t field, direction; } qp_session_order;
 #define QP_SESSION_BY_ID(dir) ((qp_session_order){1, ENT_##dir})
 #define QP_SESSION_BY_KEY(dir) ((qp_session_order){2, ENT_##dir})
 #define QP_SESSION_BY_AGENT_ID(dir) ((qp_session_order){3, ENT_##dir})
@@ -137,10 +166,12 @@ typedef struct qp_session_order { uint8_t field, direction; } qp_session_order;
 #define QP_SESSION_BY_TOKEN_COUNT(dir) ((qp_session_order){19, ENT_##dir})
 #define QP_SESSION_BY_TOKEN_RULE(dir) ((qp_session_order){20, ENT_##dir})
 #define QP_SESSION_BY_INDEXED_SEQ(dir) ((qp_session_order){21, ENT_##dir})
-#define QP_SESSION_BY_EXPIRES_AT(dir) ((qp_session_order){22, ENT_##dir})
-#define QP_SESSION_BY_LAST_EVENT_AT(dir) ((qp_session_order){23, ENT_##dir})
-#define QP_SESSION_BY_FORK_SEQ(dir) ((qp_session_order){24, ENT_##dir})
-#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){25, ENT_##dir})
+#define QP_SESSION_BY_TTL_MS(dir) ((qp_session_order){22, ENT_##dir})
+#define QP_SESSION_BY_EXPIRES_AT(dir) ((qp_session_order){23, ENT_##dir})
+#define QP_SESSION_BY_LAST_EVENT_AT(dir) ((qp_session_order){24, ENT_##dir})
+#define QP_SESSION_BY_COMPACT_SEQ(dir) ((qp_session_order){25, ENT_##dir})
+#define QP_SESSION_BY_FORK_SEQ(dir) ((qp_session_order){26, ENT_##dir})
+#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){27, ENT_##dir})
 struct qp_session_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_session *after; /* the last row of the page before */
@@ -150,55 +181,31 @@ struct qp_session_query {
     const qp_message_query *with_messages;
     const qp_session_query *with_forks;
 };
-typedef struct qp_session_iter { ent_iter it; } qp_session_iter;
-typedef struct qp_session_on { int index; } qp_session_on;
 #define QP_SESSION_ON_ID ((qp_session_on){-1})
-ENT_CALL qp_session_get(ent_db *db, quipu_arena *a, int64_t id_, const qp_session **ret,
-    quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_session_entity, -1,
-    keys, ret, err); }
+ENT_CALL qp_session_get(ent_db *db, quipu_arena *mem, int64_t id_, const qp_session **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &qp_session_entity, -1, keys, ret, err);
+}
 #define QP_SESSION_ON_TENANT_KEY ((qp_session_on){0})
-ENT_CALL qp_session_by_tenant_key(ent_db *db, quipu_arena *a, quipu_str tenant_, quipu_str key_,
-    const qp_session **ret, quipu_error *err) { const void *keys[] = {&tenant_, &key_};
-    return ent_get(db, a, &qp_session_entity, 0, keys, ret, err); }
-ENT_CALL qp_session_create(ent_db *db, quipu_arena *a, const qp_session_new *v,
-    const qp_session **ret, quipu_error *err) { return ent_create(db, a, &qp_session_entity, v, ret,
-    err); }
-ENT_CALL qp_session_create_many(ent_db *db, const qp_session_new *v, size_t n, quipu_error *err) {
-    return ent_create_many(db, &qp_session_entity, v, n, err); }
-ENT_CALL qp_session_upsert(ent_db *db, quipu_arena *a, const qp_session_new *v, qp_session_on on,
-    const qp_session **ret, quipu_error *err) { return ent_upsert(db, a, &qp_session_entity, v,
-    on.index, ret, err); }
-ENT_CALL qp_session_find(ent_db *db, quipu_arena *a, const qp_session_query *q,
-    qp_session_list *ret, quipu_error *err) { return ent_find(db, a, &qp_session_entity, q, ret,
-    err); }
-ENT_CALL qp_session_one(ent_db *db, quipu_arena *a, const qp_session_query *q,
-    const qp_session **ret, quipu_error *err) { return ent_one(db, a, &qp_session_entity, q, ret,
-    err); }
-ENT_CALL qp_session_count(ent_db *db, const qp_session_where *w, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &qp_session_entity, w, ret, err); }
-ENT_CALL qp_session_exists(ent_db *db, const qp_session_where *w, bool *ret, quipu_error *err) {
-    return ent_exists(db, &qp_session_entity, w, ret, err); }
-ENT_CALL qp_session_delete(ent_db *db, const qp_session_where *w, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &qp_session_entity, w, ret, err); }
-ENT_CALL qp_session_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
-    return ent_delete_all(db, &qp_session_entity, ret, err); }
-ENT_CALL qp_session_iter_begin(ent_db *db, const qp_session_query *q, qp_session_iter *ret,
-    quipu_error *err) { return ent_iter_begin(db, &qp_session_entity, q, &ret->it, err); }
-static inline bool qp_session_iter_next(qp_session_iter *it, qp_session *ret) {
-    return ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_session_iter_end(qp_session_iter *it, quipu_error *err) {
-    return ent_iter_end(&it->it, err); }
-ENT_CALL qp_session_update(ent_db *db, const qp_session_where *w, const qp_session_patch *p,
-    int64_t *ret, quipu_error *err) { return ent_update(db, &qp_session_entity, w, p, ret, err); }
-ENT_CALL qp_session_update_one(ent_db *db, quipu_arena *a, const qp_session_where *w,
-    const qp_session_patch *p, const qp_session **ret, quipu_error *err) { return ent_update_one(db,
-    a, &qp_session_entity, w, p, ret, err); }
+ENT_CALL qp_session_by_tenant_key(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str key_,
+    const qp_session **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &key_};
+    return ent_get(db, mem, &qp_session_entity, 0, keys, ret, err);
+}
+ENT_CALLS(qp_session)
+ENT_UPDATES(qp_session)
 
 /* ---- Message: table messages ---- */
 typedef enum qp_message_role { QP_MESSAGE_ROLE_USER = 1, QP_MESSAGE_ROLE_ASSISTANT,
     QP_MESSAGE_ROLE_TOOL, QP_MESSAGE_ROLE_FUNCTION, QP_MESSAGE_ROLE_MODEL,
     QP_MESSAGE_ROLE_SYSTEM } qp_message_role;
 ENT_ENUM(qp_message_role)
+typedef enum qp_message_mark { QP_MESSAGE_MARK_COMPACTION = 1,
+    QP_MESSAGE_MARK_TIMEOUT } qp_message_mark;
+ENT_ENUM(qp_message_mark)
 /* One message or event. `seq` is its only order: from 1, without gaps, per session. */
 struct qp_message {
     qp_message_role role;
@@ -218,6 +225,8 @@ struct qp_message {
     int64_t tokens_total;
     /* Exactly what the columns cannot express. */
     quipu_json extra;
+    /* What is special about it: a summary of others, or an answer that was cut off. */
+    qp_message_mark mark;
     int64_t session_id;
     const struct qp_session *session;
 };
@@ -234,22 +243,40 @@ typedef struct qp_message_new {
     int64_t tokens; /* default 0 */
     int64_t tokens_total; /* default 0 */
     quipu_json extra;
+    qp_message_mark mark;
     int64_t session_id; /* required */
 } qp_message_new;
 typedef struct qp_message_patch {
-    qp_message_role_patch role; ent_patch_text content; ent_patch_time timestamp;
-    ent_patch_json tool_calls; ent_patch_text author, invocation_id, branch; ent_patch_int tokens,
-    tokens_total; ent_patch_json extra;
+    qp_message_role_patch role;
+    ent_patch_text content;
+    ent_patch_time timestamp;
+    ent_patch_json tool_calls;
+    ent_patch_text author;
+    ent_patch_text invocation_id;
+    ent_patch_text branch;
+    ent_patch_int tokens;
+    ent_patch_int tokens_total;
+    ent_patch_json extra;
+    qp_message_mark_patch mark;
 } qp_message_patch;
 struct qp_message_where {
-    qp_message_role_where role; ent_where_text content; ent_where_time timestamp;
-    ent_where_json tool_calls; ent_where_text author; ent_where_int seq; ent_where_bytes event_id;
-    ent_where_text invocation_id, branch; ent_where_int tokens, tokens_total; ent_where_json extra;
+    qp_message_role_where role;
+    ent_where_text content;
+    ent_where_time timestamp;
+    ent_where_json tool_calls;
+    ent_where_text author;
+    ent_where_int seq;
+    ent_where_bytes event_id;
+    ent_where_text invocation_id;
+    ent_where_text branch;
+    ent_where_int tokens;
+    ent_where_int tokens_total;
+    ent_where_json extra;
+    qp_message_mark_where mark;
     ent_where_int session_id;
     const qp_message_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
-typedef struct qp_message_order { uint8_t field, direction; } qp_message_order;
 #define QP_MESSAGE_BY_ROLE(dir) ((qp_message_order){1, ENT_##dir})
 #define QP_MESSAGE_BY_CONTENT(dir) ((qp_message_order){2, ENT_##dir})
 #define QP_MESSAGE_BY_TIMESTAMP(dir) ((qp_message_order){3, ENT_##dir})
@@ -259,7 +286,8 @@ typedef struct qp_message_order { uint8_t field, direction; } qp_message_order;
 #define QP_MESSAGE_BY_BRANCH(dir) ((qp_message_order){9, ENT_##dir})
 #define QP_MESSAGE_BY_TOKENS(dir) ((qp_message_order){10, ENT_##dir})
 #define QP_MESSAGE_BY_TOKENS_TOTAL(dir) ((qp_message_order){11, ENT_##dir})
-#define QP_MESSAGE_BY_SESSION_ID(dir) ((qp_message_order){13, ENT_##dir})
+#define QP_MESSAGE_BY_MARK(dir) ((qp_message_order){13, ENT_##dir})
+#define QP_MESSAGE_BY_SESSION_ID(dir) ((qp_message_order){14, ENT_##dir})
 struct qp_message_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_message *after; /* the last row of the page before */
@@ -267,49 +295,22 @@ struct qp_message_query {
     qp_message_where where;
     const qp_session_query *with_session;
 };
-typedef struct qp_message_iter { ent_iter it; } qp_message_iter;
-typedef struct qp_message_on { int index; } qp_message_on;
 #define QP_MESSAGE_ON_KEY ((qp_message_on){-1})
-ENT_CALL qp_message_get(ent_db *db, quipu_arena *a, int64_t session_id_, int64_t seq_,
-    const qp_message **ret, quipu_error *err) { const void *keys[] = {&session_id_, &seq_};
-    return ent_get(db, a, &qp_message_entity, -1, keys, ret, err); }
+ENT_CALL qp_message_get(ent_db *db, quipu_arena *mem, int64_t session_id_, int64_t seq_,
+    const qp_message **ret, quipu_error *err)
+{
+    const void *keys[] = {&session_id_, &seq_};
+    return ent_get(db, mem, &qp_message_entity, -1, keys, ret, err);
+}
 #define QP_MESSAGE_ON_SESSION_ID_EVENT_ID ((qp_message_on){0})
-ENT_CALL qp_message_by_session_id_event_id(ent_db *db, quipu_arena *a, int64_t session_id_,
-    quipu_bytes event_id_, const qp_message **ret, quipu_error *err) { const void *keys[] =
-    {&session_id_, &event_id_}; return ent_get(db, a, &qp_message_entity, 0, keys, ret, err); }
-ENT_CALL qp_message_create(ent_db *db, quipu_arena *a, const qp_message_new *v,
-    const qp_message **ret, quipu_error *err) { return ent_create(db, a, &qp_message_entity, v, ret,
-    err); }
-ENT_CALL qp_message_create_many(ent_db *db, const qp_message_new *v, size_t n, quipu_error *err) {
-    return ent_create_many(db, &qp_message_entity, v, n, err); }
-ENT_CALL qp_message_upsert(ent_db *db, quipu_arena *a, const qp_message_new *v, qp_message_on on,
-    const qp_message **ret, quipu_error *err) { return ent_upsert(db, a, &qp_message_entity, v,
-    on.index, ret, err); }
-ENT_CALL qp_message_find(ent_db *db, quipu_arena *a, const qp_message_query *q,
-    qp_message_list *ret, quipu_error *err) { return ent_find(db, a, &qp_message_entity, q, ret,
-    err); }
-ENT_CALL qp_message_one(ent_db *db, quipu_arena *a, const qp_message_query *q,
-    const qp_message **ret, quipu_error *err) { return ent_one(db, a, &qp_message_entity, q, ret,
-    err); }
-ENT_CALL qp_message_count(ent_db *db, const qp_message_where *w, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &qp_message_entity, w, ret, err); }
-ENT_CALL qp_message_exists(ent_db *db, const qp_message_where *w, bool *ret, quipu_error *err) {
-    return ent_exists(db, &qp_message_entity, w, ret, err); }
-ENT_CALL qp_message_delete(ent_db *db, const qp_message_where *w, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &qp_message_entity, w, ret, err); }
-ENT_CALL qp_message_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
-    return ent_delete_all(db, &qp_message_entity, ret, err); }
-ENT_CALL qp_message_iter_begin(ent_db *db, const qp_message_query *q, qp_message_iter *ret,
-    quipu_error *err) { return ent_iter_begin(db, &qp_message_entity, q, &ret->it, err); }
-static inline bool qp_message_iter_next(qp_message_iter *it, qp_message *ret) {
-    return ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_message_iter_end(qp_message_iter *it, quipu_error *err) {
-    return ent_iter_end(&it->it, err); }
-ENT_CALL qp_message_update(ent_db *db, const qp_message_where *w, const qp_message_patch *p,
-    int64_t *ret, quipu_error *err) { return ent_update(db, &qp_message_entity, w, p, ret, err); }
-ENT_CALL qp_message_update_one(ent_db *db, quipu_arena *a, const qp_message_where *w,
-    const qp_message_patch *p, const qp_message **ret, quipu_error *err) { return ent_update_one(db,
-    a, &qp_message_entity, w, p, ret, err); }
+ENT_CALL qp_message_by_session_id_event_id(ent_db *db, quipu_arena *mem, int64_t session_id_,
+    quipu_bytes event_id_, const qp_message **ret, quipu_error *err)
+{
+    const void *keys[] = {&session_id_, &event_id_};
+    return ent_get(db, mem, &qp_message_entity, 0, keys, ret, err);
+}
+ENT_CALLS(qp_message)
+ENT_UPDATES(qp_message)
 
 /* ---- State: table state ---- */
 typedef enum qp_state_scope { QP_STATE_SCOPE_APP = 1, QP_STATE_SCOPE_USER,
@@ -338,16 +339,21 @@ typedef struct qp_state_new {
     ent_opt_time updated_at; /* default now */
 } qp_state_new;
 typedef struct qp_state_patch {
-    ent_patch_json value; ent_patch_time updated_at;
+    ent_patch_json value;
+    ent_patch_time updated_at;
 } qp_state_patch;
 struct qp_state_where {
-    ent_where_text tenant; qp_state_scope_where scope; ent_where_text app_name, user_id;
-    ent_where_int session_number; ent_where_text name; ent_where_json value;
+    ent_where_text tenant;
+    qp_state_scope_where scope;
+    ent_where_text app_name;
+    ent_where_text user_id;
+    ent_where_int session_number;
+    ent_where_text name;
+    ent_where_json value;
     ent_where_time updated_at;
     const qp_state_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
-typedef struct qp_state_order { uint8_t field, direction; } qp_state_order;
 #define QP_STATE_BY_TENANT(dir) ((qp_state_order){1, ENT_##dir})
 #define QP_STATE_BY_SCOPE(dir) ((qp_state_order){2, ENT_##dir})
 #define QP_STATE_BY_APP_NAME(dir) ((qp_state_order){3, ENT_##dir})
@@ -361,44 +367,16 @@ struct qp_state_query {
     qp_state_order order[ENT_ORDER_MAX];
     qp_state_where where;
 };
-typedef struct qp_state_iter { ent_iter it; } qp_state_iter;
-typedef struct qp_state_on { int index; } qp_state_on;
 #define QP_STATE_ON_KEY ((qp_state_on){-1})
-ENT_CALL qp_state_get(ent_db *db, quipu_arena *a, quipu_str tenant_, qp_state_scope scope_,
+ENT_CALL qp_state_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, qp_state_scope scope_,
     quipu_str app_name_, quipu_str user_id_, int64_t session_number_, quipu_str name_,
-    const qp_state **ret, quipu_error *err) { const void *keys[] = {&tenant_, &scope_, &app_name_,
-    &user_id_, &session_number_, &name_}; return ent_get(db, a, &qp_state_entity, -1, keys, ret,
-    err); }
-ENT_CALL qp_state_create(ent_db *db, quipu_arena *a, const qp_state_new *v, const qp_state **ret,
-    quipu_error *err) { return ent_create(db, a, &qp_state_entity, v, ret, err); }
-ENT_CALL qp_state_create_many(ent_db *db, const qp_state_new *v, size_t n, quipu_error *err) {
-    return ent_create_many(db, &qp_state_entity, v, n, err); }
-ENT_CALL qp_state_upsert(ent_db *db, quipu_arena *a, const qp_state_new *v, qp_state_on on,
-    const qp_state **ret, quipu_error *err) { return ent_upsert(db, a, &qp_state_entity, v,
-    on.index, ret, err); }
-ENT_CALL qp_state_find(ent_db *db, quipu_arena *a, const qp_state_query *q, qp_state_list *ret,
-    quipu_error *err) { return ent_find(db, a, &qp_state_entity, q, ret, err); }
-ENT_CALL qp_state_one(ent_db *db, quipu_arena *a, const qp_state_query *q, const qp_state **ret,
-    quipu_error *err) { return ent_one(db, a, &qp_state_entity, q, ret, err); }
-ENT_CALL qp_state_count(ent_db *db, const qp_state_where *w, int64_t *ret, quipu_error *err) {
-    return ent_count(db, &qp_state_entity, w, ret, err); }
-ENT_CALL qp_state_exists(ent_db *db, const qp_state_where *w, bool *ret, quipu_error *err) {
-    return ent_exists(db, &qp_state_entity, w, ret, err); }
-ENT_CALL qp_state_delete(ent_db *db, const qp_state_where *w, int64_t *ret, quipu_error *err) {
-    return ent_delete(db, &qp_state_entity, w, ret, err); }
-ENT_CALL qp_state_delete_all(ent_db *db, int64_t *ret, quipu_error *err) { return ent_delete_all(db,
-    &qp_state_entity, ret, err); }
-ENT_CALL qp_state_iter_begin(ent_db *db, const qp_state_query *q, qp_state_iter *ret,
-    quipu_error *err) { return ent_iter_begin(db, &qp_state_entity, q, &ret->it, err); }
-static inline bool qp_state_iter_next(qp_state_iter *it, qp_state *ret) {
-    return ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_state_iter_end(qp_state_iter *it, quipu_error *err) {
-    return ent_iter_end(&it->it, err); }
-ENT_CALL qp_state_update(ent_db *db, const qp_state_where *w, const qp_state_patch *p, int64_t *ret,
-    quipu_error *err) { return ent_update(db, &qp_state_entity, w, p, ret, err); }
-ENT_CALL qp_state_update_one(ent_db *db, quipu_arena *a, const qp_state_where *w,
-    const qp_state_patch *p, const qp_state **ret, quipu_error *err) { return ent_update_one(db, a,
-    &qp_state_entity, w, p, ret, err); }
+    const qp_state **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &scope_, &app_name_, &user_id_, &session_number_, &name_};
+    return ent_get(db, mem, &qp_state_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_state)
+ENT_UPDATES(qp_state)
 
 /* ---- Observation: table observations ---- */
 /* What an observer distilled from a range of messages. The source indexes are seq numbers. */
@@ -426,17 +404,26 @@ typedef struct qp_observation_new {
     int64_t number; /* default 0 */
 } qp_observation_new;
 typedef struct qp_observation_patch {
-    ent_patch_text session_key, content; ent_patch_int token_count, source_start_index,
-    source_end_index, number;
+    ent_patch_text session_key;
+    ent_patch_text content;
+    ent_patch_int token_count;
+    ent_patch_int source_start_index;
+    ent_patch_int source_end_index;
+    ent_patch_int number;
 } qp_observation_patch;
 struct qp_observation_where {
-    ent_where_uuid id; ent_where_text session_key, content; ent_where_int token_count,
-    source_start_index, source_end_index; ent_where_time created_at; ent_where_text tenant;
+    ent_where_uuid id;
+    ent_where_text session_key;
+    ent_where_text content;
+    ent_where_int token_count;
+    ent_where_int source_start_index;
+    ent_where_int source_end_index;
+    ent_where_time created_at;
+    ent_where_text tenant;
     ent_where_int number;
     const qp_observation_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
-typedef struct qp_observation_order { uint8_t field, direction; } qp_observation_order;
 #define QP_OBSERVATION_BY_ID(dir) ((qp_observation_order){1, ENT_##dir})
 #define QP_OBSERVATION_BY_SESSION_KEY(dir) ((qp_observation_order){2, ENT_##dir})
 #define QP_OBSERVATION_BY_CONTENT(dir) ((qp_observation_order){3, ENT_##dir})
@@ -452,47 +439,15 @@ struct qp_observation_query {
     qp_observation_order order[ENT_ORDER_MAX];
     qp_observation_where where;
 };
-typedef struct qp_observation_iter { ent_iter it; } qp_observation_iter;
-typedef struct qp_observation_on { int index; } qp_observation_on;
 #define QP_OBSERVATION_ON_ID ((qp_observation_on){-1})
-ENT_CALL qp_observation_get(ent_db *db, quipu_arena *a, quipu_uuid id_, const qp_observation **ret,
-    quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_observation_entity,
-    -1, keys, ret, err); }
-ENT_CALL qp_observation_create(ent_db *db, quipu_arena *a, const qp_observation_new *v,
-    const qp_observation **ret, quipu_error *err) { return ent_create(db, a, &qp_observation_entity,
-    v, ret, err); }
-ENT_CALL qp_observation_create_many(ent_db *db, const qp_observation_new *v, size_t n,
-    quipu_error *err) { return ent_create_many(db, &qp_observation_entity, v, n, err); }
-ENT_CALL qp_observation_upsert(ent_db *db, quipu_arena *a, const qp_observation_new *v,
-    qp_observation_on on, const qp_observation **ret, quipu_error *err) { return ent_upsert(db, a,
-    &qp_observation_entity, v, on.index, ret, err); }
-ENT_CALL qp_observation_find(ent_db *db, quipu_arena *a, const qp_observation_query *q,
-    qp_observation_list *ret, quipu_error *err) { return ent_find(db, a, &qp_observation_entity, q,
-    ret, err); }
-ENT_CALL qp_observation_one(ent_db *db, quipu_arena *a, const qp_observation_query *q,
-    const qp_observation **ret, quipu_error *err) { return ent_one(db, a, &qp_observation_entity, q,
-    ret, err); }
-ENT_CALL qp_observation_count(ent_db *db, const qp_observation_where *w, int64_t *ret,
-    quipu_error *err) { return ent_count(db, &qp_observation_entity, w, ret, err); }
-ENT_CALL qp_observation_exists(ent_db *db, const qp_observation_where *w, bool *ret,
-    quipu_error *err) { return ent_exists(db, &qp_observation_entity, w, ret, err); }
-ENT_CALL qp_observation_delete(ent_db *db, const qp_observation_where *w, int64_t *ret,
-    quipu_error *err) { return ent_delete(db, &qp_observation_entity, w, ret, err); }
-ENT_CALL qp_observation_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
-    return ent_delete_all(db, &qp_observation_entity, ret, err); }
-ENT_CALL qp_observation_iter_begin(ent_db *db, const qp_observation_query *q,
-    qp_observation_iter *ret, quipu_error *err) { return ent_iter_begin(db, &qp_observation_entity,
-    q, &ret->it, err); }
-static inline bool qp_observation_iter_next(qp_observation_iter *it, qp_observation *ret) {
-    return ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_observation_iter_end(qp_observation_iter *it, quipu_error *err) {
-    return ent_iter_end(&it->it, err); }
-ENT_CALL qp_observation_update(ent_db *db, const qp_observation_where *w,
-    const qp_observation_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
-    &qp_observation_entity, w, p, ret, err); }
-ENT_CALL qp_observation_update_one(ent_db *db, quipu_arena *a, const qp_observation_where *w,
-    const qp_observation_patch *p, const qp_observation **ret, quipu_error *err) {
-    return ent_update_one(db, a, &qp_observation_entity, w, p, ret, err); }
+ENT_CALL qp_observation_get(ent_db *db, quipu_arena *mem, quipu_uuid id_,
+    const qp_observation **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &qp_observation_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_observation)
+ENT_UPDATES(qp_observation)
 
 /* ---- Reflection: table reflections ---- */
 /* What a reflector condensed from observations, or from earlier reflections. */
@@ -517,15 +472,24 @@ typedef struct qp_reflection_new {
     int64_t number; /* default 0 */
 } qp_reflection_new;
 typedef struct qp_reflection_patch {
-    ent_patch_text session_key, content; ent_patch_int token_count, generation, number;
+    ent_patch_text session_key;
+    ent_patch_text content;
+    ent_patch_int token_count;
+    ent_patch_int generation;
+    ent_patch_int number;
 } qp_reflection_patch;
 struct qp_reflection_where {
-    ent_where_uuid id; ent_where_text session_key, content; ent_where_int token_count, generation;
-    ent_where_time created_at; ent_where_text tenant; ent_where_int number;
+    ent_where_uuid id;
+    ent_where_text session_key;
+    ent_where_text content;
+    ent_where_int token_count;
+    ent_where_int generation;
+    ent_where_time created_at;
+    ent_where_text tenant;
+    ent_where_int number;
     const qp_reflection_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
-typedef struct qp_reflection_order { uint8_t field, direction; } qp_reflection_order;
 #define QP_REFLECTION_BY_ID(dir) ((qp_reflection_order){1, ENT_##dir})
 #define QP_REFLECTION_BY_SESSION_KEY(dir) ((qp_reflection_order){2, ENT_##dir})
 #define QP_REFLECTION_BY_CONTENT(dir) ((qp_reflection_order){3, ENT_##dir})
@@ -540,46 +504,15 @@ struct qp_reflection_query {
     qp_reflection_order order[ENT_ORDER_MAX];
     qp_reflection_where where;
 };
-typedef struct qp_reflection_iter { ent_iter it; } qp_reflection_iter;
-typedef struct qp_reflection_on { int index; } qp_reflection_on;
 #define QP_REFLECTION_ON_ID ((qp_reflection_on){-1})
-ENT_CALL qp_reflection_get(ent_db *db, quipu_arena *a, quipu_uuid id_, const qp_reflection **ret,
-    quipu_error *err) { const void *keys[] = {&id_}; return ent_get(db, a, &qp_reflection_entity,
-    -1, keys, ret, err); }
-ENT_CALL qp_reflection_create(ent_db *db, quipu_arena *a, const qp_reflection_new *v,
-    const qp_reflection **ret, quipu_error *err) { return ent_create(db, a, &qp_reflection_entity,
-    v, ret, err); }
-ENT_CALL qp_reflection_create_many(ent_db *db, const qp_reflection_new *v, size_t n,
-    quipu_error *err) { return ent_create_many(db, &qp_reflection_entity, v, n, err); }
-ENT_CALL qp_reflection_upsert(ent_db *db, quipu_arena *a, const qp_reflection_new *v,
-    qp_reflection_on on, const qp_reflection **ret, quipu_error *err) { return ent_upsert(db, a,
-    &qp_reflection_entity, v, on.index, ret, err); }
-ENT_CALL qp_reflection_find(ent_db *db, quipu_arena *a, const qp_reflection_query *q,
-    qp_reflection_list *ret, quipu_error *err) { return ent_find(db, a, &qp_reflection_entity, q,
-    ret, err); }
-ENT_CALL qp_reflection_one(ent_db *db, quipu_arena *a, const qp_reflection_query *q,
-    const qp_reflection **ret, quipu_error *err) { return ent_one(db, a, &qp_reflection_entity, q,
-    ret, err); }
-ENT_CALL qp_reflection_count(ent_db *db, const qp_reflection_where *w, int64_t *ret,
-    quipu_error *err) { return ent_count(db, &qp_reflection_entity, w, ret, err); }
-ENT_CALL qp_reflection_exists(ent_db *db, const qp_reflection_where *w, bool *ret, quipu_error *err)
-    { return ent_exists(db, &qp_reflection_entity, w, ret, err); }
-ENT_CALL qp_reflection_delete(ent_db *db, const qp_reflection_where *w, int64_t *ret,
-    quipu_error *err) { return ent_delete(db, &qp_reflection_entity, w, ret, err); }
-ENT_CALL qp_reflection_delete_all(ent_db *db, int64_t *ret, quipu_error *err) {
-    return ent_delete_all(db, &qp_reflection_entity, ret, err); }
-ENT_CALL qp_reflection_iter_begin(ent_db *db, const qp_reflection_query *q, qp_reflection_iter *ret,
-    quipu_error *err) { return ent_iter_begin(db, &qp_reflection_entity, q, &ret->it, err); }
-static inline bool qp_reflection_iter_next(qp_reflection_iter *it, qp_reflection *ret) {
-    return ent_iter_next(&it->it, ret); }
-static inline quipu_status qp_reflection_iter_end(qp_reflection_iter *it, quipu_error *err) {
-    return ent_iter_end(&it->it, err); }
-ENT_CALL qp_reflection_update(ent_db *db, const qp_reflection_where *w,
-    const qp_reflection_patch *p, int64_t *ret, quipu_error *err) { return ent_update(db,
-    &qp_reflection_entity, w, p, ret, err); }
-ENT_CALL qp_reflection_update_one(ent_db *db, quipu_arena *a, const qp_reflection_where *w,
-    const qp_reflection_patch *p, const qp_reflection **ret, quipu_error *err) {
-    return ent_update_one(db, a, &qp_reflection_entity, w, p, ret, err); }
+ENT_CALL qp_reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const qp_reflection **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &qp_reflection_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_reflection)
+ENT_UPDATES(qp_reflection)
 
 ENT_END
 
