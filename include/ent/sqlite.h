@@ -15,7 +15,8 @@ typedef enum ent_sqlite_durability {
     ENT_SQLITE_NORMAL    /* the last commits may be lost at a power cut, never the file */
 } ent_sqlite_durability;
 
-#define ENT_SQLITE_READ_ONLY 1u /* the file's bytes do not change; it may lie on a read-only medium */
+#define ENT_SQLITE_READ_ONLY                                                                       \
+    1u /* the file's bytes do not change; it may lie on a read-only medium */
 #define ENT_SQLITE_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND instead of a new one */
 
 typedef struct ent_sqlite_options {
@@ -28,15 +29,17 @@ typedef struct ent_sqlite_options {
 } ent_sqlite_options;
 
 #define ENT_SQLITE_OPTIONS_INIT                                                                    \
-    {                                                                                              \
-        (uint32_t)sizeof(ent_sqlite_options), 0, ENT_SQLITE_BUSY_MS_DEFAULT, ENT_SQLITE_FULL,      \
-            true, NULL                                                                             \
-    }
+    {(uint32_t)sizeof(ent_sqlite_options),                                                         \
+     0,                                                                                            \
+     ENT_SQLITE_BUSY_MS_DEFAULT,                                                                   \
+     ENT_SQLITE_FULL,                                                                              \
+     true,                                                                                         \
+     NULL}
 
 /**
- * Open a connection to a file, creating it (mode 0600) unless told otherwise; ":memory:" is a private
- * store in memory. WAL, foreign keys and the busy deadline are set up; the schema is not touched: see
- * ent_migrate().
+ * Open a connection to a file, creating it (mode 0600) unless told otherwise; ":memory:" is a
+ * private store in memory. WAL, foreign keys and the busy deadline are set up; the schema is not
+ * touched: see ent_migrate().
  *
  * Ownership: close with ent_close().
  * Threads:   any; the connection then belongs to one thread at a time.

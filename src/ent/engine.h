@@ -1,6 +1,6 @@
 /* The seam between the entity runtime and an engine. An engine is a table of functions; it speaks
- * logical values (a time, a UUID) and owns their physical form, the SQL dialect's small differences,
- * and the inspection of what a file holds. Nothing above this header knows SQLite. */
+ * logical values (a time, a UUID) and owns their physical form, the SQL dialect's small
+ * differences, and the inspection of what a file holds. Nothing above this header knows SQLite. */
 #ifndef QP_ENT_ENGINE_H
 #define QP_ENT_ENGINE_H
 
@@ -44,7 +44,8 @@ typedef struct qp_value {
     } as;
 } qp_value;
 
-/* ---- the table of functions --------------------------------------------------------------------- */
+/* ---- the table of functions ---------------------------------------------------------------------
+ */
 
 typedef struct qp_statement qp_statement; /* the engine's */
 
@@ -67,11 +68,11 @@ typedef struct qp_engine {
     void (*finalize)(qp_statement *statement);
     quipu_status (*bind)(qp_statement *statement, const qp_value *values, size_t n,
                          quipu_error *reterr);
-    /* Step once. On a row, decode `n` columns as the kinds ask (a NULL column gives QP_NULL; a value
-     * that cannot be read as asked comes with the kind it is stored as, for the caller to refuse).
-     * A broken constraint fills status, rule ("unique", "required", "reference", "range", "check"),
-     * `entity` with the table and `message` with the columns, separated by ","; the runtime turns
-     * these into the schema's words. Everything else gets a whole sentence. */
+    /* Step once. On a row, decode `n` columns as the kinds ask (a NULL column gives QP_NULL; a
+     * value that cannot be read as asked comes with the kind it is stored as, for the caller to
+     * refuse). A broken constraint fills status, rule ("unique", "required", "reference", "range",
+     * "check"), `entity` with the table and `message` with the columns, separated by ","; the
+     * runtime turns these into the schema's words. Everything else gets a whole sentence. */
     quipu_status (*step)(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                          bool *ret_row, quipu_error *reterr);
     void (*reset)(qp_statement *statement);
@@ -85,9 +86,10 @@ typedef struct qp_engine {
     void (*rollback)(void *conn, int depth);
     bool (*in_transaction)(void *conn); /* false after the engine rolled back by itself */
 
-    /* Dialect. Append to `sql`: that `column` (a bare name) is in the list bound at `number`; `column`
-     * plus the integer bound there, NULL counting as 0, refused outside min..max with rule "range";
-     * that the row's integer key `column` is found in `table`'s full-text index by the bound words. */
+    /* Dialect. Append to `sql`: that `column` (a bare name) is in the list bound at `number`;
+     * `column` plus the integer bound there, NULL counting as 0, refused outside min..max with rule
+     * "range"; that the row's integer key `column` is found in `table`'s full-text index by the
+     * bound words. */
     void (*put_in)(qp_buf *sql, const char *column, unsigned number, bool negated);
     void (*put_add)(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
     void (*put_match)(qp_buf *sql, const char *column, const char *table, unsigned number);
@@ -97,8 +99,9 @@ typedef struct qp_engine {
     /* Called outside a transaction once an existing file is known to be ours: settle what the file
      * keeps for good (SQLite: the write-ahead log). Opening leaves a stranger's file as it is. */
     quipu_status (*adopt)(void *conn, quipu_error *reterr);
-    quipu_status (*execute)(void *conn, quipu_str sql, quipu_error *reterr); /* DDL, several allowed */
-    const struct qp_migrator *migrator; /* ent/migrate_engine.h; NULL: cannot migrate */
+    quipu_status (*execute)(void *conn, quipu_str sql,
+                            quipu_error *reterr); /* DDL, several allowed */
+    const struct qp_migrator *migrator;           /* ent/migrate_engine.h; NULL: cannot migrate */
 
     /* See ent_watch(). */
     void (*watch)(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);

@@ -268,6 +268,12 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
     return QUIPU_OK;
 }
 
+static bool find_is_key(const ent_entity *entity, int index)
+{
+    return index == -1 ||
+           (index >= 0 && index < (int)entity->index_count && entity->indexes[index].unique);
+}
+
 quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, int index,
                      const void *const *keys, void *ret_row, quipu_error *reterr)
 {
@@ -279,8 +285,8 @@ quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, i
     if (status != QUIPU_OK) {
         return status;
     }
-    if (arena == NULL || entity == NULL || keys == NULL || ret_row == NULL || index < -1 ||
-        index >= (int)entity->index_count || (index >= 0 && !entity->indexes[index].unique)) {
+    if (arena == NULL || entity == NULL || keys == NULL || ret_row == NULL ||
+        !find_is_key(entity, index)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "get needs an arena, an entity, the key (-1) or a unique index, its "
                             "values and a place for the row");

@@ -200,6 +200,22 @@ static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *
     return status;
 }
 
+/* Run the statement in a transaction or savepoint of its own, unless it cannot fail half-way: when
+ * it meets at most one row and returns nothing. */
+static quipu_status update_run_one(ent_db *db, qp_cached *cached, quipu_arena *arena, void *ret_row,
+                                   quipu_error *reterr)
+{
+    bool alone = ret_row == NULL && qp_plan_pins_one(&db->plan);
+    quipu_status status = alone ? QUIPU_OK : ent_begin(db, ENT_WRITE, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = update_take_row(db, cached, arena, ret_row, reterr);
+    qp_cached_reset(db, cached, status);
+    return alone ? status : qp_tx_end(db, status, reterr);
+}
+
 quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                             const void *where, const void *patch, void *ret_row,
                             quipu_error *reterr)
@@ -208,7 +224,6 @@ quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *en
     qp_arena_mark mark = {0};
     qp_cached *cached = NULL;
     void *made = NULL;
-    bool alone = false;
 
     if (status == QUIPU_OK && ret_row != NULL && arena == NULL) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "update_one needs an arena for the row");
@@ -219,24 +234,17 @@ quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *en
     if (status != QUIPU_OK) {
         return status;
     }
-    if (arena != NULL) {
+    if (ret_row == NULL) {
+        status = update_run_one(db, cached, NULL, NULL, reterr);
+    } else {
         mark = qp_arena_save(arena);
-    }
-    /* A statement that can meet one row only and returns nothing cannot fail half-way. */
-    alone = ret_row == NULL && qp_plan_pins_one(&db->plan);
-    if (!alone) {
-        status = ent_begin(db, ENT_WRITE, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = update_take_row(db, cached, arena, ret_row != NULL ? &made : NULL, reterr);
-        qp_cached_reset(db, cached, status);
-        status = alone ? status : qp_tx_end(db, status, reterr);
+        status = update_run_one(db, cached, arena, &made, reterr);
+        if (status == QUIPU_OK) {
+            memcpy(ret_row, &made, sizeof(made));
+        } else {
+            qp_arena_rewind(arena, mark);
+        }
     }
     qp_cache_release(db, cached, status);
-    if (status == QUIPU_OK && ret_row != NULL) {
-        memcpy(ret_row, &made, sizeof(made));
-    } else if (arena != NULL && status != QUIPU_OK) {
-        qp_arena_rewind(arena, mark);
-    }
     return status;
 }

@@ -64,21 +64,44 @@ static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity 
     return status;
 }
 
+static bool upsert_is_key(const ent_entity *entity, int on)
+{
+    return on == -1 || (on >= 0 && on < (int)entity->index_count && entity->indexes[on].unique);
+}
+
+static void upsert_plan(ent_db *db, const ent_entity *entity, int on, qp_new_row *row)
+{
+    size_t n = 0;
+    const qp_value *binds = qp_new_row_binds(db, entity, row, &n);
+
+    qp_new_row_plan(db, entity, row, QP_OP_UPSERT);
+    qp_plan_mark(&db->plan, (unsigned)(on + 1));
+    for (size_t i = 0; i < n; i++) {
+        qp_plan_bind(&db->plan, &binds[i]);
+    }
+    for (size_t i = 0; i < entity->field_count; i++) {
+        unsigned how = upsert_how(entity, i, on, row);
+        qp_plan_mark(&db->plan, how);
+        if (how == QP_UPSERT_NOW) {
+            const qp_value now = {.kind = QP_TIME, .as.time = qp_new_row_now(row)};
+            qp_plan_bind(&db->plan, &now);
+        }
+    }
+}
+
 quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                         const void *values, int on, void *ret_row, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_write(db, reterr);
     qp_arena_mark mark;
-    const qp_value *binds;
     qp_new_row row;
     void *made = NULL;
-    size_t n = 0;
 
     if (status != QUIPU_OK) {
         return status;
     }
-    if (entity == NULL || values == NULL || (ret_row != NULL && arena == NULL) || on < -1 ||
-        on >= (int)entity->index_count || (on >= 0 && !entity->indexes[on].unique)) {
+    if (entity == NULL || values == NULL || (ret_row != NULL && arena == NULL) ||
+        !upsert_is_key(entity, on)) {
         return qp_error_set(
             reterr, QUIPU_MISUSE,
             "upsert needs an entity, values, the key (-1) or a unique index, and an "
@@ -88,20 +111,7 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
     if (status != QUIPU_OK) {
         return status;
     }
-    qp_new_row_plan(db, entity, &row, QP_OP_UPSERT);
-    qp_plan_mark(&db->plan, (unsigned)(on + 1));
-    binds = qp_new_row_binds(db, entity, &row, &n);
-    for (size_t i = 0; i < n; i++) {
-        qp_plan_bind(&db->plan, &binds[i]);
-    }
-    for (size_t i = 0; i < entity->field_count; i++) {
-        unsigned how = upsert_how(entity, i, on, &row);
-        qp_plan_mark(&db->plan, how);
-        if (how == QP_UPSERT_NOW) {
-            const qp_value now = {.kind = QP_TIME, .as.time = qp_new_row_now(&row)};
-            qp_plan_bind(&db->plan, &now);
-        }
-    }
+    upsert_plan(db, entity, on, &row);
     if (ret_row == NULL) {
         return upsert_run(db, NULL, entity, NULL, reterr);
     }
