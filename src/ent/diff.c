@@ -383,11 +383,14 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
     return QUIPU_OK;
 }
 
-quipu_status qp_diff_make(const ent_schema *schema, const qp_file_shape *shape,
-                          const qp_migrator *migrator, qp_diff_purpose purpose, quipu_time now,
-                          quipu_arena *arena, qp_diff *ret_diff, quipu_error *reterr)
+quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, qp_diff *ret_diff,
+                          quipu_error *reterr)
 {
-    diff_work work = {.shape = shape, .migrator = migrator, .purpose = purpose, .now = now};
+    const ent_schema *schema = question->schema;
+    diff_work work = {.shape = question->shape,
+                      .migrator = question->migrator,
+                      .purpose = question->purpose,
+                      .now = question->now};
     size_t most = 1;
     size_t tables = 0;
     bool *fits = NULL;
@@ -396,7 +399,7 @@ quipu_status qp_diff_make(const ent_schema *schema, const qp_file_shape *shape,
     for (size_t i = 0; i < schema->entity_count; i++) {
         const ent_entity *entity = schema->entities[i];
         most += 2 + (size_t)entity->field_count + entity->index_count;
-        tables += qp_shape_table(shape, entity->table) != NULL ? 1 : 0;
+        tables += qp_shape_table(work.shape, entity->table) != NULL ? 1 : 0;
     }
     work.arena = arena;
     work.changes = quipu_arena_alloc(arena, most * sizeof(qp_ddl));

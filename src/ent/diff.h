@@ -19,12 +19,20 @@ typedef enum qp_diff_purpose {
     QP_DIFF_READ       /* indexes, references and columns of others do not matter */
 } qp_diff_purpose;
 
+/* What to compare. */
+typedef struct qp_diff_question {
+    const ent_schema *schema;
+    const qp_file_shape *shape;
+    const qp_migrator *migrator;
+    qp_diff_purpose purpose;
+    quipu_time now; /* what a `now` default gives to rows that exist */
+} qp_diff_question;
+
 /* Compare by meaning: an index is its columns, their directions and its uniqueness, not its name;
  * looser nullability, other defaults and everything unknown are left alone. Changes to a table that
  * has a problem are left out. */
-quipu_status qp_diff_make(const ent_schema *schema, const qp_file_shape *shape,
-                          const qp_migrator *migrator, qp_diff_purpose purpose, quipu_time now,
-                          quipu_arena *arena, qp_diff *ret_diff, quipu_error *reterr);
+quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, qp_diff *ret_diff,
+                          quipu_error *reterr);
 
 /* Names are equal as SQL sees them: ASCII letters of either case. */
 bool qp_name_eq(const char *a, const char *b);

@@ -143,8 +143,10 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     qp_journal_state state = {0};
     quipu_error error = {0}; /* the caller's is filled only when the call fails */
     uint32_t id = 0;
-    quipu_status status = m->migrator->application_id(m->conn, &id, reterr);
+    quipu_status status;
 
+    assert(m->migrator != NULL);
+    status = m->migrator->application_id(m->conn, &id, reterr);
     if (status == QUIPU_OK) {
         status = migrate_identity(m, id, reterr);
     }
@@ -167,6 +169,18 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     return status;
 }
 
+static quipu_status migrate_diff(qp_migration *m, const qp_file_shape *shape,
+                                 qp_diff_purpose purpose, qp_diff *ret_diff, quipu_error *reterr)
+{
+    const qp_diff_question question = {.schema = m->schema,
+                                       .shape = shape,
+                                       .migrator = m->migrator,
+                                       .purpose = purpose,
+                                       .now = m->now};
+
+    return qp_diff_make(&question, &m->arena, ret_diff, reterr);
+}
+
 /* ---- read-only connections ----------------------------------------------------------------------
  */
 
@@ -177,8 +191,7 @@ static quipu_status migrate_read_only(qp_migration *m, quipu_error *reterr)
     quipu_status status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_diff_make(m->schema, &shape, m->migrator, QP_DIFF_READ, m->now, &m->arena,
-                              &diff, reterr);
+        status = migrate_diff(m, &shape, QP_DIFF_READ, &diff, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -313,8 +326,7 @@ static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
         status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_diff_make(m->schema, &shape, m->migrator, QP_DIFF_WRITE, m->now, &m->arena,
-                              &diff, reterr);
+        status = migrate_diff(m, &shape, QP_DIFF_WRITE, &diff, reterr);
     }
     if (status == QUIPU_OK && diff.problem.status != QUIPU_OK) {
         if (reterr != NULL) {
@@ -423,8 +435,7 @@ static quipu_status migrate_locked(qp_migration *m, quipu_error *reterr)
         status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_diff_make(m->schema, &shape, m->migrator, QP_DIFF_WRITE, m->now, &m->arena,
-                              &diff, reterr);
+        status = migrate_diff(m, &shape, QP_DIFF_WRITE, &diff, reterr);
     }
     if (status == QUIPU_OK && !state.found && qp_shape_table(&shape, QP_JOURNAL_TABLE) != NULL) {
         /* It may hold other schemas' rows, but then it must be readable. */

@@ -169,6 +169,7 @@ quipu_status ent_step_rebuild_begin(ent_db *db, const ent_entity *entity,
         status = step_make_fresh(m, &shape, entity, &rebuild->fresh, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(rebuild->fresh != NULL);
         status = qp_migration_apply(m,
                                     &(qp_ddl){.kind = QP_DDL_TABLE,
                                               .entity = entity,

@@ -167,7 +167,7 @@ static quipu_status backup_verify(const char *path, const char *vfs, quipu_error
     quipu_status status = QUIPU_OK;
     int rc = SQLITE_NOMEM;
 
-    qp_buf_init(&uri, QP_SQLITE_PATH_MAX * 4);
+    qp_buf_init(&uri, (size_t)QP_SQLITE_PATH_MAX * 4);
     qp_buf_puts(&uri, "file:");
     for (const char *p = path; *p != '\0'; p++) {
         if (*p == '?' || *p == '#' || *p == '%') {

@@ -181,13 +181,13 @@ static int inspect_references(inspect_work *work, qp_table_shape *table)
 {
     sqlite3_stmt *stmt = work->references;
     inspect_list list = {0};
+    qp_reference *reference = NULL;
     int rc = inspect_start(stmt, table->name);
 
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        qp_reference *reference = NULL;
         rc = SQLITE_OK;
-        if (sqlite3_column_int(stmt, 0) > 0) { /* a second column of the same reference */
-            ((qp_reference *)list.items)[list.n - 1].column = NULL;
+        if (sqlite3_column_int(stmt, 0) > 0 && reference != NULL) {
+            reference->column = NULL; /* a second column of the same reference */
             continue;
         }
         reference = inspect_push(work->arena, &list, sizeof(*reference));

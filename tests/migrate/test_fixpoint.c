@@ -194,11 +194,12 @@ static void fixpoint_is_reached(sqlite3 *db, const model *m)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_file_shape shape = {0};
+    qp_diff_question question = {.schema = &m->schema, .migrator = &qp_sqlite_migrator};
     qp_diff diff = {0};
 
     assert_int_equal(qp_sqlite_inspect_raw(db, &arena, &shape), SQLITE_OK);
-    T_OK(qp_diff_make(&m->schema, &shape, &qp_sqlite_migrator, QP_DIFF_WRITE, quipu_time_now(),
-                      &arena, &diff, NULL));
+    question.shape = &shape;
+    T_OK(qp_diff_make(&question, &arena, &diff, NULL));
     if (diff.problem.status != QUIPU_OK) {
         fail_msg("problem: %s", diff.problem.message);
     }
