@@ -343,7 +343,7 @@ static quipu_status diff_free_name(const diff_work *work, const char *name, cons
     if (text == NULL) {
         return qp_error_set(reterr, qp_arena_why(work->arena, size), "no memory to migrate with");
     }
-    for (int i = 2; i < QP_DIFF_NAME_TRIES; i++) {
+    for (int i = 2; i <= QP_DIFF_NAME_TRIES; i++) {
         (void)snprintf(text, size, "%s_%d", name, i);
         if (!diff_name_taken(work, text)) {
             *ret_name = text;

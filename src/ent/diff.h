@@ -5,7 +5,7 @@
 
 #include "ent/migrate_engine.h"
 
-#define QP_DIFF_NAME_TRIES 1000 /* names tried for an index whose own is taken */
+#define QP_DIFF_NAME_TRIES 100 /* names tried for an index or table whose own is taken */
 
 typedef struct qp_diff {
     const qp_ddl *changes; /* in the order to make them */

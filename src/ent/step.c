@@ -11,8 +11,6 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-#define STEP_NAME_TRIES 1000 /* names tried for the new table of a rebuild */
-
 static quipu_status step_no_memory(const quipu_arena *arena, size_t size, quipu_error *reterr)
 {
     return qp_error_set(reterr, qp_arena_why(arena, size), "no memory to migrate with");
@@ -123,7 +121,7 @@ static quipu_status step_make_fresh(qp_migration *m, const qp_file_shape *shape,
     if (name == NULL || fresh == NULL) {
         return step_no_memory(&m->arena, size, reterr);
     }
-    for (int i = 1; i < STEP_NAME_TRIES; i++) {
+    for (int i = 1; i <= QP_DIFF_NAME_TRIES; i++) {
         (void)snprintf(name, size, "%s_rebuild_%d", entity->table, i);
         if (qp_shape_table(shape, name) == NULL) {
             *fresh = *entity;

@@ -2,6 +2,8 @@
  * unknown that must stay. */
 #include "crash/model.h"
 
+#include "ent/diff.h"
+
 /* notes(id, title, created_at) with an index on title. */
 static ent_entity *additive_notes(model *m, uint32_t application_id)
 {
@@ -410,6 +412,64 @@ static void index_name_that_is_taken_gets_a_number(void **state)
     model_free(&m);
 }
 
+static void names_tried_for_an_index_are_limited(void **state)
+{
+    char path[T_PATH_MAX];
+    char *before = NULL;
+    sqlite3 *db = NULL;
+    model m;
+
+    (void)state;
+    additive_path(path);
+    db = model_raw(path);
+    model_exec_on(db, "CREATE TABLE note_title (a)");
+    for (int i = 2; i <= QP_DIFF_NAME_TRIES; i++) {
+        char sql[64];
+        (void)snprintf(sql, sizeof(sql), "CREATE TABLE note_title_%d (a)", i);
+        model_exec_on(db, sql);
+    }
+    (void)sqlite3_close(db);
+    before = model_dump(path, true);
+    (void)additive_notes(&m, 0);
+    (void)model_end(&m);
+    model_expect(MODEL_OPEN(path, &m), QUIPU_LIMIT, "note_title");
+    model_same(before, model_dump(path, true));
+    model_exec(path, "DROP TABLE note_title_100");
+    MODEL_OPEN_OK(path, &m);
+    model_check(path, "SELECT name FROM pragma_index_list('notes')", "note_title_100\n");
+    model_free(&m);
+}
+
+static void other_writer_past_the_deadline_is_busy(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
+    quipu_error error = {0};
+    ent_db *db = NULL;
+    sqlite3 *writer = NULL;
+    model m;
+
+    (void)state;
+    additive_path(path);
+    (void)additive_notes(&m, 0);
+    (void)model_end(&m);
+    MODEL_OPEN_OK(path, &m);
+    writer = model_raw(path);
+    model_exec_on(writer, "BEGIN IMMEDIATE");
+    options.busy_ms = 20;
+    T_OK(ent_sqlite_open(path, &options, &db, NULL));
+    T_OK(ent_migrate(db, &m.schema, NULL, NULL, NULL)); /* up to date: takes no lock */
+    (void)model_field(&m, m.entities[0], "late", ENT_INT, ENT_F_NULLABLE);
+    (void)model_end(&m);
+    T_STATUS(ent_migrate(db, &m.schema, NULL, NULL, &error), QUIPU_BUSY);
+    assert_int_equal(ent_depth(db), 0);
+    model_exec_on(writer, "COMMIT");
+    T_OK(ent_migrate(db, &m.schema, NULL, NULL, NULL));
+    ent_close(db);
+    (void)sqlite3_close(writer);
+    model_free(&m);
+}
+
 static void unknown_things_survive(void **state)
 {
     char path[T_PATH_MAX];
@@ -665,6 +725,8 @@ int main(void)
         cmocka_unit_test(unique_index_ignores_rows_without_a_value),
         cmocka_unit_test(index_under_another_name_is_not_made_twice),
         cmocka_unit_test(index_name_that_is_taken_gets_a_number),
+        cmocka_unit_test(names_tried_for_an_index_are_limited),
+        cmocka_unit_test(other_writer_past_the_deadline_is_busy),
         cmocka_unit_test(unknown_things_survive),
         cmocka_unit_test(renamed_column_keeps_its_values_and_its_index),
         cmocka_unit_test(two_programs_with_different_additions_converge),

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "ent/db.h"
+#include "ent/diff.h"
 
 #define STEPS_QUIPU 0x51495055u
 
@@ -598,6 +599,34 @@ static void steps_are_limited_and_have_names_of_their_own(void **state)
     model_free(&m);
 }
 
+static void names_tried_for_a_rebuild_are_limited(void **state)
+{
+    char path[T_PATH_MAX];
+    sqlite3 *db = NULL;
+    model m;
+    steps_ctx ctx = {.needed = true};
+    ent_step step = {"sizes", "text", NULL, steps_unfinished, &ctx};
+    ent_migrate_options options = steps_options(&step, 1);
+
+    (void)state;
+    steps_file(path);
+    db = model_raw(path);
+    for (int i = 1; i <= QP_DIFF_NAME_TRIES; i++) {
+        char sql[64];
+        (void)snprintf(sql, sizeof(sql), "CREATE TABLE notes_rebuild_%d (a)", i);
+        model_exec_on(db, sql);
+    }
+    (void)sqlite3_close(db);
+    steps_model(&m, true);
+    ctx.m = &m;
+    model_expect(model_visit(path, &m.schema, &options, 0), QUIPU_LIMIT, "notes");
+    model_exec(path, "DROP TABLE notes_rebuild_100");
+    step.run = steps_rebuild;
+    ctx.copy = steps_copy;
+    model_expect(model_visit(path, &m.schema, &options, 0), QUIPU_OK, NULL);
+    model_free(&m);
+}
+
 /* ---- backups ------------------------------------------------------------------------------------
  */
 
@@ -702,6 +731,7 @@ int main(void)
         cmocka_unit_test(step_that_leaves_things_half_done_is_misuse),
         cmocka_unit_test(step_functions_outside_of_a_step_are_misuse),
         cmocka_unit_test(steps_are_limited_and_have_names_of_their_own),
+        cmocka_unit_test(names_tried_for_a_rebuild_are_limited),
         cmocka_unit_test(only_the_newest_backups_of_our_own_naming_stay),
         cmocka_unit_test(store_in_memory_is_migrated_without_a_backup),
         cmocka_unit_test(path_with_odd_characters_gets_its_backup),
