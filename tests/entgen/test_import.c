@@ -27,6 +27,7 @@ static void import_needs_no_change(const char *path, quipu_str text)
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_file_shape shape = {0};
     quipu_error error = {0};
+    qp_diff_question question = {.shape = &shape, .migrator = &qp_sqlite_migrator};
     qp_diff diff = {0};
     eg_run run;
     eg_schema schema;
@@ -35,8 +36,8 @@ static void import_needs_no_change(const char *path, quipu_str text)
     assert_true(t_load(&run, &schema, text));
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
     assert_int_equal(qp_sqlite_inspect_raw(db, &arena, &shape), SQLITE_OK);
-    T_OK(qp_diff_make(schema.described, &shape, &qp_sqlite_migrator, QP_DIFF_WRITE,
-                      (quipu_time){0, 0}, &arena, &diff, &error));
+    question.schema = schema.described;
+    T_OK(qp_diff_make(&question, &arena, &diff, &error));
     if (diff.problem.status != QUIPU_OK) {
         fail_msg("%s", diff.problem.message);
     }
