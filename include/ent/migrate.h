@@ -100,6 +100,19 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_step_has_column(ent_db *db, const char
                                                           quipu_error *reterr);
 
 /**
+ * Add what the file lacks of another schema: tables, columns, indexes. A step that reads through a
+ * foreign program's entities calls it first, so that files of that program's older releases have
+ * what its newest one has.
+ *
+ * Ownership: the schema is borrowed.
+ * Threads:   the connection's thread, inside of a step.
+ * Errors:    QUIPU_MISUSE (outside of a step), QUIPU_UNSUPPORTED (adding is not enough),
+ * QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CORRUPT. Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_step_complete(ent_db *db, const ent_schema *schema,
+                                                        quipu_error *reterr);
+
+/**
  * Begin the rebuild of an entity's table: a new, empty table is made beside the old one, with the
  * old one's unknown columns. `*ret_fresh` is the entity over the new table: write rows with it
  * (ent_create(), ent_create_many()), reading the old ones from the table's own name, then call

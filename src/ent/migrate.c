@@ -169,16 +169,26 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     return status;
 }
 
-static quipu_status migrate_diff(qp_migration *m, const qp_file_shape *shape,
-                                 qp_diff_purpose purpose, qp_diff *ret_diff, quipu_error *reterr)
+static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
+                                 const qp_file_shape *shape, qp_diff_purpose purpose,
+                                 qp_diff *ret_diff, quipu_error *reterr)
 {
-    const qp_diff_question question = {.schema = m->schema,
+    const qp_diff_question question = {.schema = schema,
                                        .shape = shape,
                                        .migrator = m->migrator,
                                        .purpose = purpose,
                                        .now = m->now};
 
     return qp_diff_make(&question, &m->arena, ret_diff, reterr);
+}
+
+/* What adding cannot mend, as an error. */
+static quipu_status migrate_problem(const qp_diff *diff, quipu_error *reterr)
+{
+    if (diff->problem.status != QUIPU_OK && reterr != NULL) {
+        *reterr = diff->problem;
+    }
+    return (quipu_status)diff->problem.status;
 }
 
 /* ---- read-only connections ----------------------------------------------------------------------
@@ -191,18 +201,13 @@ static quipu_status migrate_read_only(qp_migration *m, quipu_error *reterr)
     quipu_status status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
 
     if (status == QUIPU_OK) {
-        status = migrate_diff(m, &shape, QP_DIFF_READ, &diff, reterr);
+        status = migrate_diff(m, m->schema, &shape, QP_DIFF_READ, &diff, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
     }
-    if (diff.problem.status != QUIPU_OK) {
-        if (reterr != NULL) {
-            *reterr = diff.problem;
-        }
-        return (quipu_status)diff.problem.status;
-    }
-    if (diff.change_count > 0) {
+    status = migrate_problem(&diff, reterr);
+    if (status == QUIPU_OK && diff.change_count > 0) {
         const qp_ddl *first = &diff.changes[0];
         const char *column = first->field != NULL ? first->field->column : NULL;
         return qp_error_field(reterr, QUIPU_UNSUPPORTED, first->entity->name, column, NULL,
@@ -212,7 +217,7 @@ static quipu_status migrate_read_only(qp_migration *m, quipu_error *reterr)
                               column != NULL ? "\" of " : "", first->entity->table,
                               first->kind == QP_DDL_SEARCH ? " for full-text search" : "");
     }
-    return QUIPU_OK;
+    return status;
 }
 
 /* ---- the work, under the lock -------------------------------------------------------------------
@@ -284,13 +289,7 @@ static quipu_status migrate_permit(const qp_migration *m, const qp_file_shape *s
                             "seems to be another program's; choose another file",
                             shape->tables[0].name, m->schema->name);
     }
-    if (diff->problem.status != QUIPU_OK) {
-        if (reterr != NULL) {
-            *reterr = diff->problem;
-        }
-        return (quipu_status)diff->problem.status;
-    }
-    return QUIPU_OK;
+    return migrate_problem(diff, reterr);
 }
 
 /* Tables, then renames and columns, of a diff; or, with `indexes`, all of it. */
@@ -309,12 +308,25 @@ static quipu_status migrate_apply(qp_migration *m, const qp_diff *diff, size_t *
     return status;
 }
 
-/* Run the needed steps, then make what is still missing. */
-static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
+quipu_status qp_migration_complete(qp_migration *m, const ent_schema *schema, quipu_error *reterr)
 {
     qp_file_shape shape = {0};
     qp_diff diff = {0};
     size_t from = 0;
+    quipu_status status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
+
+    if (status == QUIPU_OK) {
+        status = migrate_diff(m, schema, &shape, QP_DIFF_WRITE, &diff, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = migrate_problem(&diff, reterr);
+    }
+    return status == QUIPU_OK ? migrate_apply(m, &diff, &from, true, reterr) : status;
+}
+
+/* Run the needed steps, then make what is still missing. */
+static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
+{
     quipu_status status = QUIPU_OK;
 
     for (size_t i = 0; i < m->options.step_count && status == QUIPU_OK; i++) {
@@ -322,19 +334,7 @@ static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
             status = qp_step_run(m, i, reterr);
         }
     }
-    if (status == QUIPU_OK) {
-        status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = migrate_diff(m, &shape, QP_DIFF_WRITE, &diff, reterr);
-    }
-    if (status == QUIPU_OK && diff.problem.status != QUIPU_OK) {
-        if (reterr != NULL) {
-            *reterr = diff.problem;
-        }
-        status = (quipu_status)diff.problem.status;
-    }
-    return status == QUIPU_OK ? migrate_apply(m, &diff, &from, true, reterr) : status;
+    return status == QUIPU_OK ? qp_migration_complete(m, m->schema, reterr) : status;
 }
 
 static quipu_status migrate_write_journal(qp_migration *m, const qp_journal_state *state,
@@ -435,7 +435,7 @@ static quipu_status migrate_locked(qp_migration *m, quipu_error *reterr)
         status = m->migrator->inspect(m->conn, &m->arena, &shape, reterr);
     }
     if (status == QUIPU_OK) {
-        status = migrate_diff(m, &shape, QP_DIFF_WRITE, &diff, reterr);
+        status = migrate_diff(m, m->schema, &shape, QP_DIFF_WRITE, &diff, reterr);
     }
     if (status == QUIPU_OK && !state.found && qp_shape_table(&shape, QP_JOURNAL_TABLE) != NULL) {
         /* It may hold other schemas' rows, but then it must be readable. */

@@ -81,6 +81,17 @@ static quipu_status step_enter(ent_db *db, const ent_entity *entity, quipu_error
     return QUIPU_OK;
 }
 
+quipu_status ent_step_complete(ent_db *db, const ent_schema *schema, quipu_error *reterr)
+{
+    if (db == NULL || schema == NULL || db->migration == NULL || db->migration->running == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "another schema can be completed only inside of a migration step");
+    }
+    quipu_status status = qp_migration_complete(db->migration, schema, reterr);
+    qp_cache_clear(db); /* statements that know the old tables */
+    return status;
+}
+
 /* The columns that the entity does not know. */
 static quipu_status step_find_extra(qp_migration *m, qp_rebuild *rebuild, quipu_error *reterr)
 {

@@ -475,23 +475,20 @@ static quipu_status adopt_reflections(ent_db *db, quipu_error *reterr)
 
 static quipu_status adopt_run(ent_db *db, void *ctx, quipu_error *reterr)
 {
-    bool has = false;
-    quipu_status status = adopt_sessions(db, reterr);
+    /* An early Lango had no authors and no memory. */
+    quipu_status status = ent_step_complete(db, &qp_lango_lango_schema, reterr);
 
     (void)ctx;
+    if (status == QUIPU_OK) {
+        status = adopt_sessions(db, reterr);
+    }
     if (status == QUIPU_OK) {
         status = adopt_messages(db, reterr);
     }
     if (status == QUIPU_OK) {
-        status = ent_step_has_table(db, "observations", &has, reterr);
-    }
-    if (status == QUIPU_OK && has) {
         status = adopt_observations(db, reterr);
     }
-    if (status == QUIPU_OK) {
-        status = ent_step_has_table(db, "reflections", &has, reterr);
-    }
-    return status == QUIPU_OK && has ? adopt_reflections(db, reterr) : status;
+    return status == QUIPU_OK ? adopt_reflections(db, reterr) : status;
 }
 
 const ent_step qp_lango_adopt = {
