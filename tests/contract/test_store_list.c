@@ -1,0 +1,240 @@
+/* Pages of sessions: order, cursors, filters, limits. */
+#include "contract/store_t.h"
+
+static quipu_session_page *list(quipu_store *store, const quipu_list_options *options)
+{
+    quipu_session_page *page = NULL;
+    quipu_error err = {0};
+    quipu_status status = quipu_session_list(store, options, NULL, &page, &err);
+
+    if (status != QUIPU_OK) {
+        fail_msg("list: %s (%s)", quipu_status_name(status), err.message);
+    }
+    return page;
+}
+
+static quipu_list_options options_of(uint32_t flags, int64_t limit)
+{
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+
+    options.flags = flags;
+    options.limit = limit;
+    return options;
+}
+
+/* The keys of all pages, separated by blanks. */
+static void all_keys(quipu_store *store, quipu_list_options options, char ret[1024])
+{
+    char cursor[128];
+    size_t n = 0;
+    int pages = 0;
+
+    ret[0] = '\0';
+    for (;;) {
+        quipu_session_page *page = list(store, &options);
+        assert_true(page->count <= (size_t)(options.limit == 0 ? 50 : options.limit));
+        for (size_t i = 0; i < page->count; i++) {
+            n += (size_t)snprintf(ret + n, 1024 - n, "%s%.*s", n == 0 ? "" : " ",
+                                  (int)page->sessions[i].key.n, page->sessions[i].key.p);
+            assert_true(n < 1024);
+        }
+        if (page->next.p == NULL) {
+            quipu_session_page_free(page);
+            return;
+        }
+        assert_true(page->next.n < sizeof(cursor));
+        memcpy(cursor, page->next.p, page->next.n);
+        options.after = (quipu_str){cursor, page->next.n};
+        quipu_session_page_free(page);
+        assert_true(++pages < 100);
+    }
+}
+
+static void sessions_come_by_their_last_change_in_pages_of_any_size(void **state)
+{
+    quipu_store *store = *state;
+    char keys[1024];
+
+    st_create(store, "a");
+    st_create(store, "b");
+    st_create(store, "c");
+    st_create(store, "d");
+    st_create(store, "e");
+    st_append_many(store, "b", 1);
+    for (int64_t limit = 0; limit <= 6; limit++) {
+        all_keys(store, options_of(0, limit), keys);
+        assert_string_equal(keys, "b e d c a");
+        all_keys(store, options_of(QUIPU_LIST_OLDEST_FIRST, limit), keys);
+        assert_string_equal(keys, "a c d e b");
+    }
+}
+
+static void empty_store_has_an_empty_page(void **state)
+{
+    quipu_session_page *page = list(*state, NULL);
+
+    assert_int_equal(page->count, 0);
+    assert_null(page->next.p);
+    quipu_session_page_free(page);
+}
+
+static void page_tells_counts_and_tokens(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    st_append_many(store, "k", 3);
+    quipu_session_page *page = list(store, NULL);
+    quipu_history *history = st_get(store, "k", NULL);
+    assert_int_equal(page->sessions[0].message_count, 3);
+    assert_int_equal(page->sessions[0].token_count, history->session.token_count);
+    assert_true(page->sessions[0].token_count > 0);
+    quipu_history_free(history);
+    quipu_session_page_free(page);
+}
+
+static void page_that_ends_exactly_has_no_next(void **state)
+{
+    quipu_store *store = *state;
+    quipu_list_options options = options_of(0, 2);
+
+    st_create(store, "a");
+    st_create(store, "b");
+    quipu_session_page *page = list(store, &options);
+    assert_int_equal(page->count, 2);
+    assert_null(page->next.p);
+    quipu_session_page_free(page);
+}
+
+static void make(quipu_store *store, const char *key, const char *app, const char *user,
+                 const char *agent, const char *metadata)
+{
+    quipu_session_new values = st_values(key);
+    quipu_error err = {0};
+
+    values.app_name = quipu_cstr(app);
+    values.user_id = quipu_cstr(user);
+    values.agent_id = quipu_cstr(agent);
+    values.metadata.text = quipu_cstr(metadata);
+    T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
+}
+
+static void filters_narrow_the_list(void **state)
+{
+    quipu_store *store = *state;
+    quipu_list_options options = options_of(QUIPU_LIST_OLDEST_FIRST, 2);
+    char keys[1024];
+
+    make(store, "1", "shop", "ann", "x", "{\"lang\":\"de\",\"n\":1}");
+    make(store, "2", "shop", "bob", "x", "{\"lang\":\"fr\"}");
+    make(store, "3", "game", "ann", "y", "{\"l\\u0061ng\":\"d\\u0065\"}");
+    make(store, "4", "game", "ann", "x", NULL);
+    make(store, "5", NULL, NULL, NULL, "{\"lang\":7}");
+    options.app_name = QUIPU_STR("shop");
+    all_keys(store, options, keys);
+    assert_string_equal(keys, "1 2");
+    options.user_id = QUIPU_STR("ann");
+    all_keys(store, options, keys);
+    assert_string_equal(keys, "1");
+    options = options_of(QUIPU_LIST_OLDEST_FIRST, 2);
+    options.agent_id = QUIPU_STR("x");
+    all_keys(store, options, keys);
+    assert_string_equal(keys, "1 2 4");
+    options = options_of(QUIPU_LIST_OLDEST_FIRST, 2);
+    options.metadata_name = QUIPU_STR("lang");
+    all_keys(store, options, keys);
+    assert_string_equal(keys, "1 2 3 5");
+    options.metadata_text = QUIPU_STR("de");
+    all_keys(store, options, keys);
+    assert_string_equal(keys, "1 3");
+    options.app_name = QUIPU_STR(""); /* a plain session's app, not "any" */
+    all_keys(store, options, keys);
+    assert_string_equal(keys, "");
+}
+
+static void metadata_filter_walks_past_many_that_do_not_match(void **state)
+{
+    quipu_store *store = *state;
+    quipu_list_options options = options_of(QUIPU_LIST_OLDEST_FIRST, 2);
+    char keys[1024];
+
+    for (int i = 0; i < 600; i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "s%d", i);
+        make(store, key, NULL, NULL, NULL, i % 200 == 199 ? "{\"pick\":true}" : "{}");
+    }
+    options.metadata_name = QUIPU_STR("pick");
+    all_keys(store, options, keys);
+    assert_string_equal(keys, "s199 s399 s599");
+}
+
+static void expired_sessions_are_left_out_unless_asked_for(void **state)
+{
+    quipu_store *store = *state;
+    quipu_session_new values = st_values("old");
+    char keys[1024];
+    quipu_error err = {0};
+
+    values.ttl_ms = 1;
+    T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
+    st_create(store, "new");
+    st_nap();
+    all_keys(store, options_of(QUIPU_LIST_OLDEST_FIRST, 0), keys);
+    assert_string_equal(keys, "new");
+    all_keys(store, options_of(QUIPU_LIST_OLDEST_FIRST | QUIPU_LIST_EXPIRED, 0), keys);
+    assert_string_equal(keys, "old new");
+}
+
+static void strange_cursors_are_refused(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "1",
+                                      "2.0000000000000001000000000000000000000001",
+                                      "1.0000000000000001000000000000000000000000",
+                                      "1.000000000000000100000000000000000000000G",
+                                      "1.00000000000000010000000000000000000000011",
+                                      "1.7fffffffffffffff000000000000000000000001"};
+    quipu_session_page *page = NULL;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        quipu_list_options options = options_of(0, 0);
+        options.after = quipu_cstr(bad[i]);
+        T_STATUS(quipu_session_list(*state, &options, NULL, &page, NULL), QUIPU_INVALID);
+    }
+    assert_null(page);
+}
+
+static void page_limit_holds_at_its_edge(void **state)
+{
+    quipu_list_options options = options_of(0, QUIPU_PAGE_MAX);
+    quipu_session_page *page = list(*state, &options);
+
+    quipu_session_page_free(page);
+    options.limit = QUIPU_PAGE_MAX + 1;
+    T_STATUS(quipu_session_list(*state, &options, NULL, &page, NULL), QUIPU_LIMIT);
+    options.limit = -1;
+    T_STATUS(quipu_session_list(*state, &options, NULL, &page, NULL), QUIPU_MISUSE);
+    options = options_of(0x40, 0);
+    T_STATUS(quipu_session_list(*state, &options, NULL, &page, NULL), QUIPU_MISUSE);
+    options = options_of(0, 0);
+    options.metadata_text = QUIPU_STR("x");
+    T_STATUS(quipu_session_list(*state, &options, NULL, &page, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_session_list(*state, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ST_TEST(sessions_come_by_their_last_change_in_pages_of_any_size),
+        ST_TEST(empty_store_has_an_empty_page),
+        ST_TEST(page_tells_counts_and_tokens),
+        ST_TEST(page_that_ends_exactly_has_no_next),
+        ST_TEST(filters_narrow_the_list),
+        ST_TEST(metadata_filter_walks_past_many_that_do_not_match),
+        ST_TEST(expired_sessions_are_left_out_unless_asked_for),
+        ST_TEST(strange_cursors_are_refused),
+        ST_TEST(page_limit_holds_at_its_edge),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,202 @@
+/* Observations and reflections through the public API. */
+#include "contract/store_t.h"
+
+static quipu_uuid save(quipu_store *store, quipu_memory_kind kind, const char *key,
+                       const char *content)
+{
+    quipu_memory memory = {.kind = kind,
+                           .session_key = quipu_cstr(key),
+                           .content = quipu_cstr(content),
+                           .token_count = 7,
+                           .source_start = 2,
+                           .source_end = 5,
+                           .generation = kind == QUIPU_REFLECTION ? 3 : 0};
+    quipu_uuid id = {{0}};
+    quipu_error err = {0};
+
+    T_OK(quipu_memory_save(store, &memory, NULL, &id, &err));
+    return id;
+}
+
+/* The contents of a session's list, separated by blanks. */
+static void contents(quipu_store *store, quipu_memory_kind kind, const char *key, int64_t recent,
+                     char ret[256])
+{
+    quipu_memory_list *list = NULL;
+    quipu_error err = {0};
+    size_t n = 0;
+
+    T_OK(quipu_memory_list_get(store, kind, quipu_cstr(key), recent, NULL, &list, &err));
+    ret[0] = '\0';
+    for (size_t i = 0; i < list->count; i++) {
+        n +=
+            (size_t)snprintf(ret + n, 256 - n, "%s%s", n == 0 ? "" : " ", list->items[i].content.p);
+    }
+    quipu_memory_list_free(list);
+}
+
+static void memories_come_back_whole_and_in_order(void **state)
+{
+    quipu_store *store = *state;
+    char text[256];
+
+    for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
+        quipu_memory_kind k = (quipu_memory_kind)kind;
+        quipu_memory_list *list = NULL;
+        save(store, k, "k", "one");
+        save(store, k, "other", "foreign");
+        quipu_uuid id = save(store, k, "k", "two");
+        save(store, k, "k", "three");
+        contents(store, k, "k", 0, text);
+        assert_string_equal(text, "one two three");
+        contents(store, k, "k", 2, text);
+        assert_string_equal(text, "two three");
+        contents(store, k, "k", 99, text);
+        assert_string_equal(text, "one two three");
+        contents(store, k, "nobody", 0, text);
+        assert_string_equal(text, "");
+        T_OK(quipu_memory_get(store, k, id, NULL, &list, NULL));
+        assert_int_equal(list->count, 1);
+        assert_int_equal(list->items[0].kind, kind);
+        T_STR(list->items[0].content, "two");
+        T_STR(list->items[0].session_key, "k");
+        assert_int_equal(list->items[0].token_count, 7);
+        assert_int_equal(list->items[0].source_end, k == QUIPU_OBSERVATION ? 5 : 0);
+        assert_int_equal(list->items[0].source_start, k == QUIPU_OBSERVATION ? 2 : 0);
+        assert_int_equal(list->items[0].generation, k == QUIPU_REFLECTION ? 3 : 0);
+        assert_memory_equal(&list->items[0].id, &id, sizeof(id));
+        assert_true(list->items[0].created_at.s > 0);
+        quipu_memory_list_free(list);
+    }
+}
+
+static void many_saved_at_once_keep_their_order(void **state)
+{
+    quipu_store *store = *state;
+    quipu_memory_list *list = NULL;
+    char text[32];
+
+    for (int i = 0; i < 200; i++) {
+        snprintf(text, sizeof(text), "%d", i);
+        save(store, QUIPU_OBSERVATION, "k", text);
+    }
+    T_OK(quipu_memory_list_get(store, QUIPU_OBSERVATION, QUIPU_STR("k"), 0, NULL, &list, NULL));
+    assert_int_equal(list->count, 200);
+    for (int i = 0; i < 200; i++) {
+        snprintf(text, sizeof(text), "%d", i);
+        T_STR(list->items[i].content, text);
+    }
+    quipu_memory_list_free(list);
+}
+
+static void generation_is_one_unless_given(void **state)
+{
+    quipu_memory memory = {
+        .kind = QUIPU_REFLECTION, .session_key = QUIPU_STR("k"), .content = QUIPU_STR("x")};
+    quipu_memory_list *list = NULL;
+
+    T_OK(quipu_memory_save(*state, &memory, NULL, NULL, NULL));
+    T_OK(quipu_memory_list_get(*state, QUIPU_REFLECTION, QUIPU_STR("k"), 0, NULL, &list, NULL));
+    assert_int_equal(list->items[0].generation, 1);
+    quipu_memory_list_free(list);
+}
+
+static void given_id_is_kept_and_may_not_be_used_twice(void **state)
+{
+    quipu_memory memory = {.kind = QUIPU_OBSERVATION,
+                           .id = {{1, 2, 3}},
+                           .session_key = QUIPU_STR("k"),
+                           .content = QUIPU_STR("x")};
+    quipu_uuid id = {{0}};
+
+    T_OK(quipu_memory_save(*state, &memory, NULL, &id, NULL));
+    assert_memory_equal(&id, &memory.id, sizeof(id));
+    T_STATUS(quipu_memory_save(*state, &memory, NULL, &id, NULL), QUIPU_EXISTS);
+}
+
+static void unknown_id_is_not_found(void **state)
+{
+    quipu_memory_list *list = NULL;
+
+    T_STATUS(quipu_memory_get(*state, QUIPU_REFLECTION, (quipu_uuid){{9}}, NULL, &list, NULL),
+             QUIPU_NOT_FOUND);
+    assert_null(list);
+}
+
+static void memories_are_deleted_by_ids(void **state)
+{
+    quipu_store *store = *state;
+    quipu_uuid ids[3];
+    int64_t removed = -1;
+    char text[256];
+
+    ids[0] = save(store, QUIPU_OBSERVATION, "k", "one");
+    save(store, QUIPU_OBSERVATION, "k", "two");
+    ids[1] = save(store, QUIPU_OBSERVATION, "l", "three");
+    ids[2] = (quipu_uuid){{42}};
+    T_OK(quipu_memory_delete(store, QUIPU_OBSERVATION, ids, 3, NULL, &removed, NULL));
+    assert_int_equal(removed, 2);
+    contents(store, QUIPU_OBSERVATION, "k", 0, text);
+    assert_string_equal(text, "two");
+    T_OK(quipu_memory_delete(store, QUIPU_OBSERVATION, NULL, 0, NULL, &removed, NULL));
+    assert_int_equal(removed, 0);
+}
+
+static void memories_are_deleted_by_session(void **state)
+{
+    quipu_store *store = *state;
+    int64_t removed = -1;
+    char text[256];
+
+    for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
+        quipu_memory_kind k = (quipu_memory_kind)kind;
+        save(store, k, "k", "one");
+        save(store, k, "k", "two");
+        save(store, k, "other", "kept");
+        T_OK(quipu_memory_delete_session(store, k, QUIPU_STR("k"), NULL, &removed, NULL));
+        assert_int_equal(removed, 2);
+        T_OK(quipu_memory_delete_session(store, k, QUIPU_STR("k"), NULL, &removed, NULL));
+        assert_int_equal(removed, 0);
+        contents(store, k, "other", 0, text);
+        assert_string_equal(text, "kept");
+    }
+}
+
+static void senseless_memories_are_refused(void **state)
+{
+    quipu_store *store = *state;
+    quipu_memory memory = {
+        .kind = QUIPU_OBSERVATION, .session_key = QUIPU_STR("k"), .content = QUIPU_STR("")};
+    quipu_memory_list *list = NULL;
+    quipu_error err = {0};
+
+    T_STATUS(quipu_memory_save(store, &memory, NULL, NULL, &err), QUIPU_INVALID);
+    assert_string_equal(err.field, "content");
+    memory.content = QUIPU_STR("x");
+    memory.session_key = QUIPU_STR("");
+    T_STATUS(quipu_memory_save(store, &memory, NULL, NULL, &err), QUIPU_INVALID);
+    memory.session_key = QUIPU_STR("k");
+    memory.kind = (quipu_memory_kind)0;
+    T_STATUS(quipu_memory_save(store, &memory, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_memory_save(store, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_memory_list_get(store, QUIPU_OBSERVATION, QUIPU_STR("k"), -1, NULL, &list, &err),
+             QUIPU_MISUSE);
+    T_STATUS(quipu_memory_delete(store, QUIPU_OBSERVATION, NULL, 1, NULL, NULL, &err),
+             QUIPU_MISUSE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ST_TEST(memories_come_back_whole_and_in_order),
+        ST_TEST(many_saved_at_once_keep_their_order),
+        ST_TEST(generation_is_one_unless_given),
+        ST_TEST(given_id_is_kept_and_may_not_be_used_twice),
+        ST_TEST(unknown_id_is_not_found),
+        ST_TEST(memories_are_deleted_by_ids),
+        ST_TEST(memories_are_deleted_by_session),
+        ST_TEST(senseless_memories_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
