@@ -628,6 +628,19 @@ typedef bool (*ent_stop_fn)(void *ctx);
  */
 QUIPU_API void ent_watch(ent_db *db, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
 
+/**
+ * A number that differs from the one before when another connection, of this process or another,
+ * has committed a change in between. Only numbers of the same connection can be compared. Call it
+ * outside a transaction; it costs far less than a query.
+ *
+ * Ownership: none.
+ * Threads:   the connection's thread.
+ * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_data_version(ent_db *db, int64_t *ret_version,
+                                                       quipu_error *reterr);
+
 /* ---- what generated functions call -------------------------------------------------------------
  * The typed wrappers of a generated header pass their own structs; `ret_row` is the address of a row
  * pointer, `ret_list` that of an X_list. Call these yourself only from generic code. Rules for all:

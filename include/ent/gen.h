@@ -39,7 +39,8 @@
  *   X_count, X_exists(db, &(X_where){...}, &out, &err)       NULL: all
  *   X_delete(db, &(X_where){...}, &n, &err)                  needs a condition; n may be NULL
  *   X_delete_all(db, &n, &err)
- *   X_iter_begin(db, &(X_query){...}, &iter, &err), X_iter_next(&iter, &row), X_iter_end(&iter, &err)
+ *   X_iter_begin(db, &(X_query){...}, &iter, &err)           one by one, copying nothing
+ *   X_iter_next(&iter, &row), X_iter_end(&iter, &err)
  */
 #define ENT_CALLS(X)                                                                               \
     ENT_CALL X##_create(ent_db *db, quipu_arena *mem, const X##_new *val, const X **ret,           \

@@ -113,6 +113,18 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_step_complete(ent_db *db, const ent_sc
                                                         quipu_error *reterr);
 
 /**
+ * Drop an index that the file has on an entity's table and that must not be any more, such as one
+ * that is unique over less than the schema wants. A missing index is fine.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   the connection's thread, inside of a step.
+ * Errors:    QUIPU_MISUSE (outside of a step), QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity,
+                                                          const char *index, quipu_error *reterr);
+
+/**
  * Begin the rebuild of an entity's table: a new, empty table is made beside the old one, with the
  * old one's unknown columns. `*ret_fresh` is the entity over the new table: write rows with it
  * (ent_create(), ent_create_many()), reading the old ones from the table's own name, then call

@@ -73,7 +73,8 @@ typedef enum qp_ddl_kind {
     QP_DDL_INDEX,     /* create `index` as `name` */
     QP_DDL_SEARCH,    /* make what is missing of the full-text index and fill it */
     QP_DDL_CARRY,     /* copy `extra` columns of row ?1 to row ?2 of the table `name` */
-    QP_DDL_REPLACE    /* drop the table; `name` takes its place */
+    QP_DDL_REPLACE,   /* drop the table; `name` takes its place */
+    QP_DDL_DROP_INDEX /* drop the index `name`, if there is one */
 } qp_ddl_kind;
 
 typedef struct qp_ddl {

@@ -81,6 +81,21 @@ static quipu_status step_enter(ent_db *db, const ent_entity *entity, quipu_error
     return QUIPU_OK;
 }
 
+quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const char *index,
+                                 quipu_error *reterr)
+{
+    quipu_status status = step_enter(db, entity, reterr);
+
+    if (status == QUIPU_OK && index == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the index to drop needs a name");
+    }
+    return status == QUIPU_OK
+               ? qp_migration_apply(
+                     db->migration,
+                     &(qp_ddl){.kind = QP_DDL_DROP_INDEX, .entity = entity, .name = index}, reterr)
+               : status;
+}
+
 quipu_status ent_step_complete(ent_db *db, const ent_schema *schema, quipu_error *reterr)
 {
     if (db == NULL || schema == NULL || db->migration == NULL || db->migration->running == NULL) {

@@ -479,6 +479,10 @@ void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
     case QP_DDL_REPLACE:
         ddl_write_replace(change, out);
         return;
+    case QP_DDL_DROP_INDEX:
+        qp_buf_puts(out, "DROP INDEX IF EXISTS ");
+        qp_sqlite_put_name(out, change->name);
+        return;
     }
     assert(false);
 }

@@ -168,8 +168,12 @@ static quipu_status adopt_sessions(ent_db *db, quipu_error *reterr)
     qp_lango_session_iter iter = {0};
     qp_lango_session old;
     qp_buf buf;
-    quipu_status status = ent_step_rebuild_begin(db, &qp_session_entity, &fresh, reterr);
+    /* Lango's keys are unique by themselves; ours are within a tenant. */
+    quipu_status status = ent_step_drop_index(db, &qp_session_entity, "sessions_key_key", reterr);
 
+    if (status == QUIPU_OK) {
+        status = ent_step_rebuild_begin(db, &qp_session_entity, &fresh, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }

@@ -487,6 +487,21 @@ static void time_that_is_none_stops_the_adoption_and_changes_nothing(void **stat
     assert_int_equal(lango_number(path, "PRAGMA application_id"), 0);
 }
 
+static void two_tenants_may_use_one_key_in_an_adopted_file(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_error err = {0};
+
+    (void)state;
+    LANGO_NEED_FIXTURE(lango_files[0], path);
+    ent_db *db = lango_open(path, 0);
+    T_OK(lango_adopt(db, NULL, &err));
+    qp_session_new values = {.key = QUIPU_STR("direct-plain"), .tenant = QUIPU_STR("b")};
+    T_OK(qp_session_create(db, NULL, &values, NULL, &err));
+    T_STATUS(qp_session_create(db, NULL, &values, NULL, &err), QUIPU_EXISTS);
+    ent_close(db);
+}
+
 static void session_numbers_go_on_where_lango_stopped(void **state)
 {
     char path[T_PATH_MAX];
@@ -522,6 +537,7 @@ int main(void)
         cmocka_unit_test(unknown_columns_of_a_newer_lango_survive),
         cmocka_unit_test(file_from_before_authors_and_observations_is_adopted),
         cmocka_unit_test(time_that_is_none_stops_the_adoption_and_changes_nothing),
+        cmocka_unit_test(two_tenants_may_use_one_key_in_an_adopted_file),
         cmocka_unit_test(session_numbers_go_on_where_lango_stopped),
     };
     return cmocka_run_group_tests_name("lango", tests, NULL, NULL);

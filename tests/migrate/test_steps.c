@@ -567,6 +567,7 @@ static void step_functions_outside_of_a_step_are_misuse(void **state)
     assert_false(has);
     T_OK(ent_step_has_column(db, "none", "title", &has, NULL));
     assert_false(has);
+    T_STATUS(ent_step_drop_index(db, m.entities[0], "x", NULL), QUIPU_MISUSE);
     T_STATUS(ent_step_complete(db, &m.schema, NULL), QUIPU_MISUSE);
     ent_close(db);
     model_free(&m);
