@@ -4,7 +4,6 @@
 #include <assert.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/thread.h"
 
@@ -125,4 +124,16 @@ void ent_watch(ent_db *db, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
     if (db != NULL) {
         db->engine->watch(db->conn, deadline_ns, stop, ctx);
     }
+}
+
+quipu_status ent_data_version(ent_db *db, int64_t *ret_version, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+
+    if (status == QUIPU_OK && (ret_version == NULL || db->depth > 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "the data version needs a place, and no transaction open: a snapshot "
+                              "does not change");
+    }
+    return status == QUIPU_OK ? db->engine->data_version(db->conn, ret_version, reterr) : status;
 }

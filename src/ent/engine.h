@@ -105,6 +105,8 @@ typedef struct qp_engine {
 
     /* See ent_watch(). */
     void (*watch)(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
+    /* See ent_data_version(). */
+    quipu_status (*data_version)(void *conn, int64_t *ret_version, quipu_error *reterr);
 } qp_engine;
 
 #endif

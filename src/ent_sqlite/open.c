@@ -108,6 +108,7 @@ const qp_engine qp_sqlite_engine = {
     .execute = qp_sqlite_execute,
     .migrator = &qp_sqlite_migrator,
     .watch = qp_sqlite_watch,
+    .data_version = qp_sqlite_data_version,
 };
 
 /* ---- opening ----------------------------------------------------------------------------------
@@ -325,9 +326,11 @@ quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options
         status = open_new(path, &opt, &conn, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(conn != NULL);
         status = open_connect(conn, &opt, &file, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(conn != NULL);
         status = qp_db_new(&qp_sqlite_engine, conn, conn->read_only, ret_db, reterr);
     }
     if (status != QUIPU_OK) {

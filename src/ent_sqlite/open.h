@@ -28,6 +28,7 @@ typedef struct qp_sqlite {
     sqlite3_stmt *savepoint;
     sqlite3_stmt *release;
     sqlite3_stmt *rollback_to;
+    sqlite3_stmt *data_version;
 } qp_sqlite;
 
 extern const qp_engine qp_sqlite_engine;

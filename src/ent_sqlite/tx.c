@@ -4,7 +4,6 @@
 
 #include <assert.h>
 
-#include "base/thread.h"
 
 /* Run a statement that is prepared on its first use. */
 static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
@@ -105,4 +104,36 @@ void qp_sqlite_tx_free(qp_sqlite *conn)
     (void)sqlite3_finalize(conn->savepoint);
     (void)sqlite3_finalize(conn->release);
     (void)sqlite3_finalize(conn->rollback_to);
+    (void)sqlite3_finalize(conn->data_version);
+}
+
+static int tx_data_version(qp_sqlite *conn, int64_t *ret)
+{
+    int rc = SQLITE_OK;
+
+    if (conn->data_version == NULL) {
+        rc = sqlite3_prepare_v3(conn->db, "PRAGMA data_version", -1, SQLITE_PREPARE_PERSISTENT,
+                                &conn->data_version, NULL);
+    }
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(conn->data_version);
+        if (rc == SQLITE_ROW) {
+            *ret = sqlite3_column_int64(conn->data_version, 0);
+            rc = SQLITE_OK;
+        }
+        (void)sqlite3_reset(conn->data_version);
+    }
+    return rc;
+}
+
+quipu_status qp_sqlite_data_version(void *conn, int64_t *ret_version, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    int64_t deadline_ns = qp_sqlite_patience(self);
+    int rc = tx_data_version(self, ret_version);
+
+    while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns)) {
+        rc = tx_data_version(self, ret_version);
+    }
+    return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot read", reterr);
 }

@@ -164,6 +164,27 @@ static void a_read_keeps_its_snapshot_from_the_start(void **state)
 /* ---- cache
  * ---------------------------------------------------------------------------------------- */
 
+static void the_data_version_tells_of_other_connections_commits(void **state)
+{
+    world *w = *state;
+    ent_db *other = w_connect(w, 1000);
+    int64_t first = 0;
+    int64_t now = 0;
+
+    W_OK(w, ent_data_version(w->db, &first, &w->err));
+    (void)w_author(w, "own");
+    W_OK(w, ent_data_version(w->db, &now, &w->err));
+    assert_int_equal(now, first);
+    W_OK(w, author_create(other, NULL, &(author_new){.name = QUIPU_STR("theirs")}, NULL, &w->err));
+    W_OK(w, ent_data_version(w->db, &now, &w->err));
+    assert_int_not_equal(now, first);
+    W_OK(w, ent_begin(w->db, ENT_READ, &w->err));
+    W_STATUS(w, ent_data_version(w->db, &now, &w->err), QUIPU_MISUSE);
+    ent_rollback(w->db);
+    W_STATUS(w, ent_data_version(w->db, NULL, &w->err), QUIPU_MISUSE);
+    ent_close(other);
+}
+
 static void a_warm_query_prepares_nothing(void **state)
 {
     world *w = *state;
@@ -459,6 +480,7 @@ int main(void)
         W_TEST(a_transaction_that_the_engine_ended_says_so_until_rollback),
         W_TEST_FILE(a_second_writer_gets_busy_after_its_deadline),
         W_TEST_FILE(a_read_keeps_its_snapshot_from_the_start),
+        W_TEST_FILE(the_data_version_tells_of_other_connections_commits),
         W_TEST(a_warm_query_prepares_nothing),
         W_TEST(the_least_recently_used_statement_leaves_first),
         W_TEST(an_iterator_gives_what_find_gives),
