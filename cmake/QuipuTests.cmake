@@ -161,13 +161,6 @@ function(quipu_add_scripts)
                           "${PROJECT_BINARY_DIR}/stage")
       set_tests_properties(house.readme_example PROPERTIES FIXTURES_REQUIRED stage)
     endif()
-    if(EXISTS "${PROJECT_SOURCE_DIR}/examples/notes" AND NOT QUIPU_SANITIZE)
-      foreach(way make cmake)
-        quipu_test_register(house.notes_${way} house "" bash "${root}/house/notes.sh" ${way}
-                            "${PROJECT_BINARY_DIR}/stage")
-        set_tests_properties(house.notes_${way} PROPERTIES FIXTURES_REQUIRED stage)
-      endforeach()
-    endif()
   endif()
 endfunction()
 

@@ -117,6 +117,9 @@ echo 'ok: a field added'
 
 cp -R "$source" "$folder/by_cmake"
 cd "$folder/by_cmake"
+# The output is named after the schema, whatever the file is called.
+mv notes.ent jotter.ent
+sed 's/notes\.ent/jotter.ent/' CMakeLists.txt >renamed && mv renamed CMakeLists.txt
 {
     cmake -S . -B out -DCMAKE_PREFIX_PATH="$folder/stage"
     cmake --build out
