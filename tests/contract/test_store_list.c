@@ -168,6 +168,29 @@ static void metadata_filter_walks_past_many_that_do_not_match(void **state)
     assert_string_equal(keys, "s199 s399 s599");
 }
 
+static void metadata_filter_gives_up_at_its_limit_and_goes_on_from_there(void **state)
+{
+    quipu_list_options options = options_of(QUIPU_LIST_OLDEST_FIRST, 2);
+    quipu_store *store = st_open(":memory:");
+    char keys[1024];
+
+    (void)state;
+    for (int i = 0; i <= QUIPU_LIST_SCAN_MAX + 300; i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "s%d", i);
+        make(store, key, NULL, NULL, NULL, i > QUIPU_LIST_SCAN_MAX + 256 ? "{\"pick\":1}" : "{}");
+    }
+    options.metadata_name = QUIPU_STR("pick");
+    quipu_session_page *page = list(store, &options);
+    assert_int_equal(page->count, 0);
+    assert_non_null(page->next.p);
+    quipu_session_page_free(page);
+    options.limit = 100;
+    all_keys(store, options, keys);
+    assert_memory_equal(keys, "s10257 s10258", 13);
+    quipu_close(store);
+}
+
 static void expired_sessions_are_left_out_unless_asked_for(void **state)
 {
     quipu_store *store = *state;
@@ -231,6 +254,7 @@ int main(void)
         ST_TEST(page_that_ends_exactly_has_no_next),
         ST_TEST(filters_narrow_the_list),
         ST_TEST(metadata_filter_walks_past_many_that_do_not_match),
+        cmocka_unit_test(metadata_filter_gives_up_at_its_limit_and_goes_on_from_there),
         ST_TEST(expired_sessions_are_left_out_unless_asked_for),
         ST_TEST(strange_cursors_are_refused),
         ST_TEST(page_limit_holds_at_its_edge),

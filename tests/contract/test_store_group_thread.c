@@ -1,0 +1,353 @@
+/* Many threads on one store: every append is stored once, in order, without gaps and without an
+ * error; racing creators get one session; readers see whole prefixes. Runs under TSan. */
+#include "contract/store_t.h"
+
+#include <pthread.h>
+
+#define THREADS 8
+#define RACERS 10
+
+typedef struct worker {
+    quipu_store *store;
+    const char *key;
+    int number;
+    int count;
+    int64_t failures;
+    quipu_error err; /* of the first failure */
+} worker;
+
+static void worker_failed(worker *self, const quipu_error *err)
+{
+    if (self->failures++ == 0) {
+        self->err = *err;
+    }
+}
+
+static void *worker_append(void *arg)
+{
+    worker *self = arg;
+    char text[32];
+
+    for (int i = 0; i < self->count; i++) {
+        quipu_message message;
+        quipu_error err = {0};
+        snprintf(text, sizeof(text), "%d:%d", self->number, i);
+        message = st_says(QUIPU_ROLE_USER, text);
+        if (quipu_message_append(self->store, quipu_cstr(self->key), &message, 1, NULL, NULL, NULL,
+                                 &err) != QUIPU_OK) {
+            worker_failed(self, &err);
+        }
+    }
+    return NULL;
+}
+
+static void *worker_read(void *arg)
+{
+    worker *self = arg;
+    int64_t seen = 0;
+
+    for (int i = 0; i < self->count; i++) {
+        quipu_history *history = NULL;
+        quipu_error err = {0};
+        if (quipu_session_get(self->store, quipu_cstr(self->key), NULL, NULL, &history, &err) !=
+            QUIPU_OK) {
+            worker_failed(self, &err);
+            continue;
+        }
+        /* Each read is one snapshot, and none is older than the one before. */
+        if (history->session.message_count != (int64_t)history->message_count ||
+            history->session.message_count < seen) {
+            snprintf(err.message, sizeof(err.message), "%zu messages, header says %lld, saw %lld",
+                     history->message_count, (long long)history->session.message_count,
+                     (long long)seen);
+            worker_failed(self, &err);
+        }
+        seen = history->session.message_count;
+        quipu_history_free(history);
+    }
+    return NULL;
+}
+
+static void run_all(worker *workers, size_t n, void *(*run)(void *))
+{
+    pthread_t threads[64];
+
+    assert_true(n <= 64);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &workers[i]), 0);
+    }
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (workers[i].failures != 0) {
+            fail_msg("thread %zu: %lld failures, first: %s", i, (long long)workers[i].failures,
+                     workers[i].err.message);
+        }
+    }
+}
+
+/* Each thread's messages are there in its own order, none twice. */
+static void check_order(const quipu_history *history, int threads, int count)
+{
+    int next[64] = {0};
+
+    st_check_whole(history);
+    assert_int_equal(history->message_count, threads * count);
+    for (size_t i = 0; i < history->message_count; i++) {
+        int thread = -1;
+        int number = -1;
+        assert_int_equal(sscanf(history->messages[i].content.p, "%d:%d", &thread, &number), 2);
+        assert_true(thread >= 0 && thread < 64);
+        assert_int_equal(number, next[thread]++);
+    }
+}
+
+static void check_appends(const quipu_open_options *options, const char *uri)
+{
+    const int count = (int)t_count(60, 2000);
+    quipu_store *store = NULL;
+    worker workers[THREADS] = {{0}};
+
+    if (uri != NULL) {
+        T_OK(quipu_open(uri, options, &store, NULL));
+    } else {
+        store = st_open_new(options, NULL);
+    }
+    st_create(store, "one");
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.store = store, .key = "one", .number = i, .count = count};
+    }
+    run_all(workers, THREADS, worker_append);
+    quipu_history *history = st_get(store, "one", NULL);
+    check_order(history, THREADS, count);
+    assert_int_equal(history->session.revision, THREADS * count);
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
+static void threads_append_to_one_session_without_gaps(void **state)
+{
+    (void)state;
+    check_appends(NULL, NULL);
+}
+
+static void threads_share_a_store_in_memory(void **state)
+{
+    (void)state;
+    check_appends(NULL, ":memory:");
+}
+
+static void threads_append_to_sessions_of_their_own(void **state)
+{
+    static const char *const keys[THREADS] = {"s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"};
+    const int count = (int)t_count(60, 2000);
+    quipu_store *store = st_open_new(NULL, NULL);
+    worker workers[THREADS] = {{0}};
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        st_create(store, keys[i]);
+        workers[i] = (worker){.store = store, .key = keys[i], .number = i, .count = count};
+    }
+    run_all(workers, THREADS, worker_append);
+    for (int i = 0; i < THREADS; i++) {
+        quipu_history *history = st_get(store, keys[i], NULL);
+        check_order(history, 1, count);
+        quipu_history_free(history);
+    }
+    quipu_close(store);
+}
+
+typedef struct mixed {
+    worker writer;
+    worker reader;
+} mixed;
+
+static void *mixed_writer(void *arg)
+{
+    return worker_append(&((mixed *)arg)->writer);
+}
+
+static void readers_see_whole_prefixes_while_writers_run(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    const int count = (int)t_count(30, 300);
+    pthread_t threads[THREADS];
+    mixed pairs[THREADS / 2] = {{{0}, {0}}};
+
+    (void)state;
+    options.readers_max = 2; /* fewer than readers: they wait for each other */
+    quipu_store *store = st_open_new(&options, NULL);
+    st_create(store, "one");
+    for (int i = 0; i < THREADS / 2; i++) {
+        pairs[i].writer = (worker){.store = store, .key = "one", .number = i, .count = count};
+        pairs[i].reader = pairs[i].writer;
+        assert_int_equal(pthread_create(&threads[2 * i], NULL, mixed_writer, &pairs[i]), 0);
+        assert_int_equal(pthread_create(&threads[2 * i + 1], NULL, worker_read, &pairs[i].reader),
+                         0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    for (int i = 0; i < THREADS / 2; i++) {
+        if (pairs[i].writer.failures + pairs[i].reader.failures != 0) {
+            fail_msg("writer: %s, reader: %s", pairs[i].writer.err.message,
+                     pairs[i].reader.err.message);
+        }
+    }
+    quipu_history *history = st_get(store, "one", NULL);
+    check_order(history, THREADS / 2, count);
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
+typedef struct racer {
+    quipu_store *store;
+    quipu_status status;
+    quipu_uuid uid;
+    bool created;
+} racer;
+
+static void *racer_run(void *arg)
+{
+    racer *self = arg;
+    quipu_session_new values = st_values("raced");
+    quipu_history *history = NULL;
+
+    self->status =
+        quipu_session_get_or_create(self->store, &values, NULL, &history, &self->created, NULL);
+    if (self->status == QUIPU_OK) {
+        self->uid = history->session.uid;
+    }
+    quipu_history_free(history);
+    return NULL;
+}
+
+static void of_racing_creators_one_creates_and_all_get_the_same(void **state)
+{
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    for (int round = 0; round < (int)t_count(5, 100); round++) {
+        racer racers[RACERS] = {{0}};
+        pthread_t threads[RACERS];
+        int created = 0;
+        for (int i = 0; i < RACERS; i++) {
+            racers[i].store = store;
+            assert_int_equal(pthread_create(&threads[i], NULL, racer_run, &racers[i]), 0);
+        }
+        for (int i = 0; i < RACERS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        }
+        for (int i = 0; i < RACERS; i++) {
+            T_OK(racers[i].status);
+            created += racers[i].created;
+            assert_memory_equal(&racers[i].uid, &racers[0].uid, sizeof(quipu_uuid));
+        }
+        assert_int_equal(created, 1);
+        T_OK(quipu_session_delete(store, QUIPU_STR("raced"), NULL, NULL));
+    }
+    quipu_close(store);
+}
+
+static void *worker_compete(void *arg)
+{
+    worker *self = arg;
+
+    /* Every thread tries to be the one that moves the revision on. */
+    for (int done = 0; done < self->count;) {
+        quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+        quipu_range header = QUIPU_RANGE_INIT;
+        quipu_history *history = NULL;
+        quipu_message message = st_says(QUIPU_ROLE_USER, "x");
+        quipu_error err = {0};
+        quipu_status status;
+        header.flags = QUIPU_RANGE_HEADER;
+        status =
+            quipu_session_get(self->store, quipu_cstr(self->key), &header, NULL, &history, &err);
+        if (status == QUIPU_OK) {
+            options.expected_revision = history->session.revision;
+            status = quipu_message_append(self->store, quipu_cstr(self->key), &message, 1, &options,
+                                          NULL, NULL, &err);
+        }
+        quipu_history_free(history);
+        done += status == QUIPU_OK;
+        if (status != QUIPU_OK && status != QUIPU_CONFLICT) {
+            worker_failed(self, &err);
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+static void conflicts_fail_one_caller_and_not_its_group(void **state)
+{
+    quipu_store *store = st_open_new(NULL, NULL);
+    worker workers[THREADS] = {{0}};
+    const int count = (int)t_count(10, 200);
+
+    (void)state;
+    st_create(store, "one");
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.store = store, .key = "one", .number = i, .count = count};
+    }
+    run_all(workers, THREADS, worker_compete);
+    quipu_history *history = st_get(store, "one", NULL);
+    st_check_whole(history);
+    assert_int_equal(history->session.revision, THREADS * count);
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
+static void *worker_same_ids(void *arg)
+{
+    worker *self = arg;
+    char id[32];
+
+    for (int i = 0; i < self->count; i++) {
+        quipu_message message = st_says(QUIPU_ROLE_USER, "same");
+        quipu_error err = {0};
+        snprintf(id, sizeof(id), "event-%d", i);
+        message.event_id = quipu_cstr(id);
+        if (quipu_message_append(self->store, quipu_cstr(self->key), &message, 1, NULL, NULL, NULL,
+                                 &err) != QUIPU_OK) {
+            worker_failed(self, &err);
+        }
+    }
+    return NULL;
+}
+
+static void same_events_from_many_threads_are_stored_once(void **state)
+{
+    quipu_store *store = st_open_new(NULL, NULL);
+    worker workers[THREADS] = {{0}};
+    const int count = (int)t_count(20, 500);
+
+    (void)state;
+    st_create(store, "one");
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (worker){.store = store, .key = "one", .number = i, .count = count};
+    }
+    run_all(workers, THREADS, worker_same_ids);
+    quipu_history *history = st_get(store, "one", NULL);
+    st_check_whole(history);
+    assert_int_equal(history->message_count, count);
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_append_to_one_session_without_gaps),
+        cmocka_unit_test(threads_share_a_store_in_memory),
+        cmocka_unit_test(threads_append_to_sessions_of_their_own),
+        cmocka_unit_test(readers_see_whole_prefixes_while_writers_run),
+        cmocka_unit_test(of_racing_creators_one_creates_and_all_get_the_same),
+        cmocka_unit_test(conflicts_fail_one_caller_and_not_its_group),
+        cmocka_unit_test(same_events_from_many_threads_are_stored_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
