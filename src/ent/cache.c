@@ -82,6 +82,7 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
         }
     }
     if (status == QUIPU_OK) {
+        assert(cached->sql != NULL);
         memcpy(cached->sql, sql.p, sql.n + 1);
         memcpy(cached->sql + sql.n + 1, shape.p, shape.n);
         cached->shape = cached->sql + sql.n + 1;
@@ -147,6 +148,7 @@ quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *rete
             return status;
         }
     }
+    assert(cached != NULL);
     cached->busy = true;
     cached->used = ++db->cache.tick;
     *ret_cached = cached;
@@ -183,7 +185,7 @@ quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
     const qp_list_operand *from = *list;
     size_t size = from->labels != NULL ? sizeof(int) : sizes[from->kind];
     qp_list_operand *to = qp_arena_take(arena, sizeof(*to));
-    char *items = qp_arena_take(arena, from->n * size + 1);
+    void *items = qp_arena_take(arena, from->n * size + 1);
     quipu_status status = QUIPU_OK;
 
     if (to == NULL || items == NULL) {
@@ -193,7 +195,7 @@ quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
         memcpy(items, from->items, from->n * size);
     }
     if (from->kind == QP_TEXT && from->labels == NULL) {
-        quipu_str *texts = (quipu_str *)(void *)items;
+        quipu_str *texts = items;
         for (size_t i = 0; i < from->n && status == QUIPU_OK; i++) {
             status = quipu_arena_copy(arena, texts[i], &texts[i]);
         }

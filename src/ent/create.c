@@ -214,6 +214,7 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     status = create_run(db, entity, row, &cached, reterr);
     if (status == QUIPU_OK && row->key_given_out) {
         int64_t given = db->engine->last_key(db->conn);
+        assert(made != NULL);
         memcpy((char *)made + entity->fields[key].row, &given, sizeof(given));
     }
     qp_cache_release(db, cached, status);

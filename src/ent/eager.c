@@ -3,6 +3,7 @@
  * no number of parents is too large. To-one edges load each distinct key once and share the row. */
 #include "ent/find.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -13,12 +14,9 @@
 /* One edge of one level. */
 typedef struct eager_edge {
     ent_db *db;
-    quipu_arena *arena;
-    const ent_entity *entity; /* of the parents */
+    const qp_eager_level *parents;
     const ent_edge *edge;
     const void *query; /* of the children */
-    char *rows;        /* parents */
-    size_t n;
     qp_cached *cached;
     size_t count; /* children in db->rows so far */
 } eager_edge;
@@ -59,7 +57,7 @@ static quipu_status eager_plan(eager_edge *e, size_t field, int64_t limit, bool 
     if (!ordered && (head.limit != 0 || head.offset != 0 || head.after != NULL)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "%s.%s leads to at most one row: limit, offset and after make no sense",
-                            e->entity->name, e->edge->name);
+                            e->parents->entity->name, e->edge->name);
     }
     qp_plan_begin(plan, child, e->db->engine->packs_clusters, QP_OP_SELECT);
     status = qp_where_walk_child(plan, field, (const char *)e->query + child->query_where, reterr);
@@ -76,19 +74,24 @@ static quipu_status eager_run(eager_edge *e, const qp_value *key, quipu_error *r
 
     qp_where_set_parent(&e->db->plan, key);
     status = qp_cached_bind(e->db, e->cached, false, reterr);
-    return status == QUIPU_OK ? qp_find_rows(e->db, e->cached, e->arena, &e->count, reterr)
+    return status == QUIPU_OK ? qp_find_rows(e->db, e->cached, e->parents->arena, &e->count, reterr)
                               : status;
 }
 
 /* Put the level's rows into the arena and go on with the edges below them. */
-static quipu_status eager_settle(eager_edge *e, unsigned depth, char **ret_rows,
-                                 quipu_error *reterr)
+static quipu_status eager_settle(eager_edge *e, char **ret_rows, quipu_error *reterr)
 {
-    quipu_status status = qp_find_settle(e->db, e->edge->to, e->arena, e->count, ret_rows, reterr);
+    quipu_status status =
+        qp_find_settle(e->db, e->edge->to, e->parents->arena, e->count, ret_rows, reterr);
 
     if (status == QUIPU_OK && e->count != 0) {
-        status = qp_eager_load(e->db, e->arena, e->edge->to, *ret_rows, e->count, e->query, depth,
-                               reterr);
+        status = qp_eager_load(e->db,
+                               &(qp_eager_level){.arena = e->parents->arena,
+                                                 .entity = e->edge->to,
+                                                 .rows = *ret_rows,
+                                                 .n = e->count,
+                                                 .depth = e->parents->depth + 1},
+                               e->query, reterr);
     }
     return status;
 }
@@ -96,18 +99,19 @@ static quipu_status eager_settle(eager_edge *e, unsigned depth, char **ret_rows,
 /* ---- children that hold our key
  * ---------------------------------------------------------------------- */
 
-static quipu_status eager_children(eager_edge *e, unsigned depth, quipu_error *reterr)
+static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
 {
     const bool many = e->edge->kind == ENT_TO_MANY;
-    const size_t row_size = e->entity->row_size;
+    const size_t row_size = e->parents->entity->row_size;
     const size_t child_size = e->edge->to->row_size;
     quipu_status status = eager_plan(e, e->edge->field, many ? 0 : 1, many, reterr);
     char *children = NULL;
     size_t done = 0;
 
-    for (size_t i = 0; i < e->n && status == QUIPU_OK; i++) {
-        char *row = e->rows + i * row_size;
-        const qp_value key = qp_row_value(&e->entity->fields[e->entity->key[0]], row);
+    for (size_t i = 0; i < e->parents->n && status == QUIPU_OK; i++) {
+        char *row = e->parents->rows + i * row_size;
+        const qp_value key =
+            qp_row_value(&e->parents->entity->fields[e->parents->entity->key[0]], row);
         ent_list list = {.loaded = true};
         size_t before = e->count;
 
@@ -122,10 +126,10 @@ static quipu_status eager_children(eager_edge *e, unsigned depth, quipu_error *r
     }
     qp_cache_release(e->db, e->cached, status);
     if (status == QUIPU_OK) {
-        status = eager_settle(e, depth, &children, reterr);
+        status = eager_settle(e, &children, reterr);
     }
-    for (size_t i = 0; i < e->n && status == QUIPU_OK; i++) {
-        char *member = e->rows + i * row_size + e->edge->row;
+    for (size_t i = 0; i < e->parents->n && status == QUIPU_OK; i++) {
+        char *member = e->parents->rows + i * row_size + e->edge->row;
         const char *first = NULL;
         ent_list list;
         size_t n;
@@ -200,6 +204,7 @@ static eager_seen *eager_set_find(eager_set *set, const qp_value *key, bool *ret
 {
     size_t at = (size_t)eager_hash(key) & set->mask;
 
+    assert(set->slots != NULL);
     while (set->slots[at] != 0) {
         eager_seen *seen = &set->seen[set->slots[at] - 1];
         if (eager_same(&seen->key, key)) {
@@ -215,20 +220,20 @@ static eager_seen *eager_set_find(eager_set *set, const qp_value *key, bool *ret
     return &set->seen[set->count - 1];
 }
 
-static quipu_status eager_target(eager_edge *e, unsigned depth, quipu_error *reterr)
+static quipu_status eager_target(eager_edge *e, quipu_error *reterr)
 {
-    const ent_field *field = &e->entity->fields[e->edge->field];
-    const size_t row_size = e->entity->row_size;
+    const ent_field *field = &e->parents->entity->fields[e->edge->field];
+    const size_t row_size = e->parents->entity->row_size;
     quipu_status status = eager_plan(e, e->edge->to->key[0], 0, false, reterr);
     char *targets = NULL;
-    eager_set set;
+    eager_set set = {.count = 0};
 
-    if (status == QUIPU_OK &&
-        (e->n >= UINT32_MAX / 2 || !eager_set_init(&set, &e->db->scratch, e->n))) {
+    if (status == QUIPU_OK && (e->parents->n >= UINT32_MAX / 2 ||
+                               !eager_set_init(&set, &e->db->scratch, e->parents->n))) {
         status = eager_nomem(reterr);
     }
-    for (size_t i = 0; i < e->n && status == QUIPU_OK; i++) {
-        const qp_value key = qp_row_value(field, e->rows + i * row_size);
+    for (size_t i = 0; i < e->parents->n && status == QUIPU_OK; i++) {
+        const qp_value key = qp_row_value(field, e->parents->rows + i * row_size);
         size_t before = e->count;
         bool is_new = false;
 
@@ -242,10 +247,10 @@ static quipu_status eager_target(eager_edge *e, unsigned depth, quipu_error *ret
     }
     qp_cache_release(e->db, e->cached, status);
     if (status == QUIPU_OK) {
-        status = eager_settle(e, depth, &targets, reterr);
+        status = eager_settle(e, &targets, reterr);
     }
-    for (size_t i = 0; i < e->n && status == QUIPU_OK; i++) {
-        char *row = e->rows + i * row_size;
+    for (size_t i = 0; i < e->parents->n && status == QUIPU_OK; i++) {
+        char *row = e->parents->rows + i * row_size;
         const qp_value key = qp_row_value(field, row);
         const char *target = NULL;
         bool is_new = false;
@@ -262,29 +267,24 @@ static quipu_status eager_target(eager_edge *e, unsigned depth, quipu_error *ret
 /* ---- all edges of a level
  * ----------------------------------------------------------------------------- */
 
-quipu_status qp_eager_load(ent_db *db, quipu_arena *arena, const ent_entity *entity, char *rows,
-                           size_t n, const void *query, unsigned depth, quipu_error *reterr)
+quipu_status qp_eager_load(ent_db *db, const qp_eager_level *level, const void *query,
+                           quipu_error *reterr)
 {
+    const ent_entity *entity = level->entity;
     quipu_status status = QUIPU_OK;
 
     for (size_t i = 0; i < entity->edge_count && status == QUIPU_OK; i++) {
-        eager_edge e = {.db = db,
-                        .arena = arena,
-                        .entity = entity,
-                        .edge = &entity->edges[i],
-                        .rows = rows,
-                        .n = n};
+        eager_edge e = {.db = db, .parents = level, .edge = &entity->edges[i]};
 
         memcpy(&e.query, (const char *)query + e.edge->query, sizeof(e.query));
         if (e.query == NULL) {
             continue;
         }
-        if (depth >= ENT_EAGER_MAX) {
+        if (level->depth >= ENT_EAGER_MAX) {
             return qp_error_set(reterr, QUIPU_LIMIT, "%s.%s: more than %d edges inside each other",
                                 entity->name, e.edge->name, ENT_EAGER_MAX);
         }
-        status = e.edge->kind == ENT_TO_ONE ? eager_target(&e, depth + 1, reterr)
-                                            : eager_children(&e, depth + 1, reterr);
+        status = e.edge->kind == ENT_TO_ONE ? eager_target(&e, reterr) : eager_children(&e, reterr);
     }
     return status;
 }

@@ -135,7 +135,9 @@ static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *
         status = qp_find_settle(db, entity, arena, count, &rows, reterr);
     }
     if (status == QUIPU_OK && count != 0) {
-        status = qp_eager_load(db, arena, entity, rows, count, query, 0, reterr);
+        status = qp_eager_load(
+            db, &(qp_eager_level){.arena = arena, .entity = entity, .rows = rows, .n = count},
+            query, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_rows = rows;
@@ -238,7 +240,7 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
     const ent_entity *entity = plan->entity;
     const uint8_t *fields = index < 0 ? entity->key : entity->indexes[index].fields;
     size_t n = index < 0 ? entity->key_count : entity->indexes[index].count;
-    qp_value values[ENT_KEY_MAX];
+    qp_value values[ENT_KEY_MAX] = {{.kind = QP_NULL}};
 
     for (size_t i = 0; i < n; i++) {
         const ent_field *field = &entity->fields[fields[i]];
@@ -358,9 +360,12 @@ quipu_status ent_exists(ent_db *db, const ent_entity *entity, const void *where,
                         quipu_error *reterr)
 {
     int64_t found = 0;
-    quipu_status status =
-        find_number(db, entity, where, QP_OP_EXISTS, ret_exists == NULL ? NULL : &found, reterr);
+    quipu_status status;
 
+    if (ret_exists == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "exists needs a place for the answer");
+    }
+    status = find_number(db, entity, where, QP_OP_EXISTS, &found, reterr);
     if (status == QUIPU_OK) {
         *ret_exists = found != 0;
     }

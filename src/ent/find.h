@@ -20,8 +20,17 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
 /* Whether a query names any edge. */
 bool qp_query_has_edges(const ent_entity *entity, const void *query);
 
-/* Load the edges that `query` names for `n` rows in the arena, level by level. */
-quipu_status qp_eager_load(ent_db *db, quipu_arena *arena, const ent_entity *entity, char *rows,
-                           size_t n, const void *query, unsigned depth, quipu_error *reterr);
+/* Rows whose edges are to be loaded: `n` of them, in the arena. */
+typedef struct qp_eager_level {
+    quipu_arena *arena;
+    const ent_entity *entity;
+    char *rows;
+    size_t n;
+    unsigned depth; /* 0: the rows of the query itself */
+} qp_eager_level;
+
+/* Load the edges that `query` names for a level, and below it. */
+quipu_status qp_eager_load(ent_db *db, const qp_eager_level *level, const void *query,
+                           quipu_error *reterr);
 
 #endif

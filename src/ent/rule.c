@@ -68,7 +68,8 @@ static quipu_status rule_text(const ent_entity *entity, const ent_field *field, 
 static quipu_status rule_json(const ent_entity *entity, const ent_field *field, quipu_str text,
                               quipu_error *reterr)
 {
-    const qp_json_limits limits = {.depth_max = QP_JSON_DEPTH_MAX, .size_max = ENT_VALUE_MAX};
+    const qp_json_limits limits = {.depth_max = QP_JSON_DEPTH_MAX,
+                                   .size_max = (size_t)ENT_VALUE_MAX};
     qp_json_fault fault = {0};
     quipu_status status = rule_size(entity, field, text.n, reterr);
 

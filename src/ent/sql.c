@@ -402,7 +402,7 @@ static void sql_insert(sql_writer *w)
 
 static void sql_upsert(sql_writer *w)
 {
-    const char *columns[ENT_KEY_MAX];
+    const char *columns[ENT_KEY_MAX] = {NULL};
     bool any = false;
     size_t n;
 
@@ -431,6 +431,7 @@ static void sql_upsert(sql_writer *w)
     }
     if (!any) {
         /* DO NOTHING would return no row: write what is there. */
+        assert(n > 0);
         qp_sql_name(w->sql, columns[0]);
         sql_puts(w, "=excluded.");
         qp_sql_name(w->sql, columns[0]);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/str.h"
 
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 {

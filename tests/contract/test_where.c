@@ -241,8 +241,7 @@ static quipu_str roll_text(dice *d)
                                          "\xed\x9f\xbf",
                                          "\xee\x80\x80",
                                          "\xf4\x8f\xbf\xbf",
-                                         "\xf4\x8f\xbf\xbf"
-                                         "x",
+                                         "\xf4\x8f\xbf\xbf\x78",
                                          "'\";--"};
     return quipu_cstr(values[roll(d, 15)]);
 }
