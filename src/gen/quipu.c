@@ -42,21 +42,22 @@ static const ent_field qp_session_fields[] = {
      ENT_F_OPT_NEW},
     {ENT_FIELD(qp_session, compact_seq, "compact_seq", INT), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(qp_session, fork_seq, "fork_seq", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
+    {ENT_FIELD(qp_session, turn_seq, "turn_seq", INT), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
 };
 static const ent_edge qp_session_edges[] = {
-    {ENT_EDGE(qp_session, parent, qp_session, 26, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, parent, qp_session, 27, TO_ONE, RESTRICT)},
     {ENT_EDGE(qp_session, messages, qp_message, 13, TO_MANY, CASCADE)},
-    {ENT_EDGE(qp_session, forks, qp_session, 26, TO_MANY, RESTRICT)},
+    {ENT_EDGE(qp_session, forks, qp_session, 27, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
     {.name = "session_updated_at", .fields = {8}, .count = 1},
     {.name = "session_expires_at", .fields = {22}, .count = 1},
-    {.name = "session_fork_parent", .fields = {26}, .count = 1},
+    {.name = "session_fork_parent", .fields = {27}, .count = 1},
 };
 const ent_entity qp_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 27, .key =
+    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 28, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
     .index_count = 4, .where_match = ENT_ABSENT, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
@@ -172,5 +173,5 @@ ENT_SHAPE(qp_reflection);
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_observation_entity, &qp_reflection_entity};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 5, .hash = "24bd7aa55220a5b8", .application_id = 0x51495055, .version = 1,
+    .entity_count = 5, .hash = "ec12095584352e9b", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1};

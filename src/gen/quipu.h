@@ -55,6 +55,8 @@ struct qp_session {
     int64_t compact_seq;
     /* A fork shares its parent's messages up to and including fork_seq. */
     ent_opt_int fork_seq;
+    /* Where the newest turn begins, for the history cap; 0: not known yet. */
+    int64_t turn_seq;
     ent_opt_int parent_id;
     const struct qp_session *parent;
     qp_message_list messages;
@@ -87,6 +89,7 @@ typedef struct qp_session_new {
     ent_opt_time last_event_at;
     int64_t compact_seq; /* default 0 */
     ent_opt_int fork_seq;
+    int64_t turn_seq; /* default 0 */
     ent_opt_int parent_id;
 } qp_session_new;
 typedef struct qp_session_patch {
@@ -113,6 +116,7 @@ typedef struct qp_session_patch {
     ent_patch_time last_event_at;
     ent_patch_int compact_seq;
     ent_patch_int fork_seq;
+    ent_patch_int turn_seq;
     ent_patch_int parent_id;
 } qp_session_patch;
 struct qp_session_where {
@@ -142,6 +146,7 @@ struct qp_session_where {
     ent_where_time last_event_at;
     ent_where_int compact_seq;
     ent_where_int fork_seq;
+    ent_where_int turn_seq;
     ent_where_int parent_id;
     const qp_session_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
@@ -171,7 +176,8 @@ struct qp_session_where {
 #define QP_SESSION_BY_LAST_EVENT_AT(dir) ((qp_session_order){24, ENT_##dir})
 #define QP_SESSION_BY_COMPACT_SEQ(dir) ((qp_session_order){25, ENT_##dir})
 #define QP_SESSION_BY_FORK_SEQ(dir) ((qp_session_order){26, ENT_##dir})
-#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){27, ENT_##dir})
+#define QP_SESSION_BY_TURN_SEQ(dir) ((qp_session_order){27, ENT_##dir})
+#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){28, ENT_##dir})
 struct qp_session_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_session *after; /* the last row of the page before */
