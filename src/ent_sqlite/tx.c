@@ -4,7 +4,6 @@
 
 #include <assert.h>
 
-
 /* Run a statement that is prepared on its first use. */
 static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
 {
