@@ -40,6 +40,7 @@ typedef enum quipu_durability {
 
 #define QUIPU_OPEN_READ_ONLY 1u  /* nothing is written, not even by migration */
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
+#define QUIPU_OPEN_FEED 4u       /* our changes are told to the feed: see quipu_feed_read() */
 
 typedef struct quipu_open_options {
     uint32_t struct_size; /* filled by the initializer; lets the struct grow without an ABI break */
@@ -598,5 +599,7 @@ quipu_memory_delete_session(quipu_store *store, quipu_memory_kind kind, quipu_st
 #ifdef __cplusplus
 }
 #endif
+
+#include <quipu/tail.h>
 
 #endif

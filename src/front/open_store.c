@@ -11,7 +11,7 @@
 #include "store/store.h"
 
 #define OPEN_STORE_SCHEME "file:"
-#define OPEN_STORE_FLAGS (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)
+#define OPEN_STORE_FLAGS (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED)
 
 /* What further connections to the same file need. */
 typedef struct open_store_sqlite {
@@ -162,7 +162,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     }
     connector.ctx = self;
     connector.single = strcmp(path, ":memory:") == 0;
-    if (connector.single && (opt.flags & OPEN_STORE_FLAGS) != 0) {
+    if (connector.single && (opt.flags & (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)) != 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "a store in memory is always new");
     }
     if (status == QUIPU_OK) {

@@ -170,8 +170,28 @@ const ent_entity qp_reflection_entity = {
     .where_match = ENT_ABSENT, ENT_SIZES(qp_reflection)};
 ENT_SHAPE(qp_reflection);
 
+const char *const qp_feed_kind_labels[] = {"", "created", "appended", "updated", "deleted",
+    "forked", NULL};
+static const ent_field qp_feed_fields[] = {
+    {ENT_FIXED(qp_feed, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
+    {ENT_FIXED(qp_feed, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = ""},
+    {ENT_FIXED(qp_feed, kind, "kind", ENUM), .flags = ENT_F_IMMUTABLE,
+     .labels = qp_feed_kind_labels},
+    {ENT_FIXED(qp_feed, session_key, "session_key", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING},
+    {ENT_FIXED(qp_feed, session_uid, "session_uid", UUID), .flags = ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_feed, at, "at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_feed, revision, "revision", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_feed, first_seq, "first_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_feed, last_seq, "last_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
+};
+const ent_entity qp_feed_entity = {
+    .name = "Feed", .table = "feed", .fields = qp_feed_fields, .field_count = 9, .key = {0},
+    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_feed)};
+ENT_SHAPE(qp_feed);
+
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
-    &qp_state_entity, &qp_observation_entity, &qp_reflection_entity};
+    &qp_state_entity, &qp_observation_entity, &qp_reflection_entity, &qp_feed_entity};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 5, .hash = "ec12095584352e9b", .application_id = 0x51495055, .version = 1,
+    .entity_count = 6, .hash = "359286b281daacac", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1};

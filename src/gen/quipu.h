@@ -14,6 +14,7 @@ ENT_TYPES(qp_message)
 ENT_TYPES(qp_state)
 ENT_TYPES(qp_observation)
 ENT_TYPES(qp_reflection)
+ENT_TYPES(qp_feed)
 
 /* ---- Session: table sessions ---- */
 /* One conversation. `key` is its public identity; `id` is its number in this file, never reused. */
@@ -519,6 +520,71 @@ ENT_CALL qp_reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const q
 }
 ENT_CALLS(qp_reflection)
 ENT_UPDATES(qp_reflection)
+
+/* ---- Feed: table feed ---- */
+typedef enum qp_feed_kind { QP_FEED_KIND_CREATED = 1, QP_FEED_KIND_APPENDED, QP_FEED_KIND_UPDATED,
+    QP_FEED_KIND_DELETED, QP_FEED_KIND_FORKED } qp_feed_kind;
+ENT_ENUM(qp_feed_kind)
+/* What happened to which session, for those who follow the whole store. Written on request only.
+ The newest so many are kept; numbers are never used again, so a reader's place stays right. */
+struct qp_feed {
+    int64_t id;
+    quipu_str tenant;
+    qp_feed_kind kind;
+    quipu_str session_key;
+    quipu_uuid session_uid;
+    quipu_time at;
+    int64_t revision;
+    int64_t first_seq;
+    int64_t last_seq;
+};
+typedef struct qp_feed_new {
+    ent_opt_int id; /* given out when absent */
+    quipu_str tenant; /* default "" */
+    qp_feed_kind kind; /* required */
+    quipu_str session_key; /* required */
+    quipu_uuid session_uid; /* required */
+    ent_opt_time at; /* default now */
+    int64_t revision; /* default 0 */
+    int64_t first_seq; /* default 0 */
+    int64_t last_seq; /* default 0 */
+} qp_feed_new;
+struct qp_feed_where {
+    ent_where_int id;
+    ent_where_text tenant;
+    qp_feed_kind_where kind;
+    ent_where_text session_key;
+    ent_where_uuid session_uid;
+    ent_where_time at;
+    ent_where_int revision;
+    ent_where_int first_seq;
+    ent_where_int last_seq;
+    const qp_feed_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_FEED_BY_ID(dir) ((qp_feed_order){1, ENT_##dir})
+#define QP_FEED_BY_TENANT(dir) ((qp_feed_order){2, ENT_##dir})
+#define QP_FEED_BY_KIND(dir) ((qp_feed_order){3, ENT_##dir})
+#define QP_FEED_BY_SESSION_KEY(dir) ((qp_feed_order){4, ENT_##dir})
+#define QP_FEED_BY_SESSION_UID(dir) ((qp_feed_order){5, ENT_##dir})
+#define QP_FEED_BY_AT(dir) ((qp_feed_order){6, ENT_##dir})
+#define QP_FEED_BY_REVISION(dir) ((qp_feed_order){7, ENT_##dir})
+#define QP_FEED_BY_FIRST_SEQ(dir) ((qp_feed_order){8, ENT_##dir})
+#define QP_FEED_BY_LAST_SEQ(dir) ((qp_feed_order){9, ENT_##dir})
+struct qp_feed_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_feed *after; /* the last row of the page before */
+    qp_feed_order order[ENT_ORDER_MAX];
+    qp_feed_where where;
+};
+#define QP_FEED_ON_ID ((qp_feed_on){-1})
+ENT_CALL qp_feed_get(ent_db *db, quipu_arena *mem, int64_t id_, const qp_feed **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &qp_feed_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_feed)
 
 ENT_END
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "store/feed.h"
 #include "store/message.h"
 #include "store/session.h"
 #include "store/store.h"
@@ -143,6 +144,11 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     }
     if (status == QUIPU_OK) {
         status = append_move(call, db, row, now, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            qp_feed_tell(call->store, db, QUIPU_EVENT_APPENDED, row, row->revision + 1,
+                         row->next_seq, row->next_seq + (int64_t)call->batch.count - 1, reterr);
     }
     if (status == QUIPU_OK) {
         call->result = (quipu_appended){row->next_seq, row->revision + 1, false};

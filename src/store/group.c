@@ -20,6 +20,7 @@ typedef struct qp_write {
     void *ctx;
     const qp_call *call;
     quipu_error *reterr;
+    bool reads; /* changes nothing */
     quipu_status status;
     group_state state;
     qp_cond woken;
@@ -121,11 +122,25 @@ static quipu_status group_outcome(quipu_status status, quipu_error *error)
     return QUIPU_UNKNOWN;
 }
 
+/* Tell whoever waits for changes, also of a commit that only may have been one. */
+static void group_tell(qp_group *group, const qp_write *batch)
+{
+    bool changed = false;
+
+    for (const qp_write *write = batch; write != NULL; write = write->next) {
+        changed = changed || !write->reads;
+    }
+    if (changed && group->pulse != NULL) {
+        qp_pulse_beat(group->pulse);
+    }
+}
+
 static void group_commit(qp_group *group, qp_write *batch)
 {
     quipu_error error = {0};
     quipu_status status = ent_commit(group->db, &error);
 
+    group_tell(group, batch);
     if (status == QUIPU_OK) {
         return;
     }
@@ -308,10 +323,10 @@ static bool group_wait(qp_group *group, qp_write *write)
     return write->state == GROUP_LEADS;
 }
 
-quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
-                            quipu_error *reterr)
+static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
+                                bool reads, quipu_error *reterr)
 {
-    qp_write write = {.work = work, .ctx = ctx, .call = call, .reterr = reterr};
+    qp_write write = {.work = work, .ctx = ctx, .call = call, .reterr = reterr, .reads = reads};
     bool lead = true;
 
     assert(group->db != NULL);
@@ -335,4 +350,16 @@ quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn wor
     group_lead(group, &write);
     group_finish(group, &write);
     return write.status;
+}
+
+quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
+                            quipu_error *reterr)
+{
+    return group_enter(group, call, work, ctx, false, reterr);
+}
+
+quipu_status qp_group_read(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
+                           quipu_error *reterr)
+{
+    return group_enter(group, call, work, ctx, true, reterr);
 }

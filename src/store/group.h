@@ -8,6 +8,7 @@
 
 #include "base/thread.h"
 #include "store/call.h"
+#include "store/tail_pulse.h"
 
 /* A caller's work inside the transaction. Decides not-found, expired, conflict and duplicate by
  * reads before its first write. May run twice: it sets its outputs anew each time. `scratch` is
@@ -23,6 +24,7 @@ typedef struct qp_group {
     struct qp_write *tail;
     ent_db *db;          /* the leader's */
     quipu_arena scratch; /* the leader's */
+    qp_pulse *pulse;     /* beats with every commit, or NULL */
 } qp_group;
 
 /* `db` is owned by the caller until qp_group_done(). */
@@ -35,5 +37,9 @@ void qp_group_done(qp_group *group);
  * QUIPU_BUSY and QUIPU_CANCELLED: it was not begun. QUIPU_UNKNOWN: the commit itself failed. */
 QUIPU_MUST_USE quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn work,
                                            void *ctx, quipu_error *reterr);
+
+/* The same for work that changes nothing, where there is one connection for everybody. */
+QUIPU_MUST_USE quipu_status qp_group_read(qp_group *group, const qp_call *call, qp_work_fn work,
+                                          void *ctx, quipu_error *reterr);
 
 #endif

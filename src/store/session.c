@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "store/feed.h"
 #include "store/message.h"
 #include "store/read.h"
 
@@ -106,6 +107,10 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     if (status == QUIPU_OK && count > 0) {
         qp_batch_place(batch, row->id, 1, 0, now);
         status = qp_batch_insert(batch, db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_feed_tell(create->store, db, QUIPU_EVENT_CREATED, row, row->revision,
+                              count > 0 ? 1 : 0, count, reterr);
     }
     return status;
 }
@@ -330,6 +335,10 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
                                    reterr);
     }
     assert(status != QUIPU_OK || changed == 1);
+    if (status == QUIPU_OK) {
+        status = qp_feed_tell(change->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0,
+                              reterr);
+    }
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* Removing sessions: on request, and when their time has passed. */
 #include "base/error.h"
+#include "store/feed.h"
 #include "store/store.h"
 
 quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_session *row,
@@ -34,6 +35,9 @@ quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_se
     }
     if (status == QUIPU_OK) {
         status = qp_session_delete(db, &(qp_session_where){.id = ent_eq(row->id)}, &count, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_feed_tell(store, db, QUIPU_EVENT_DELETED, row, row->revision + 1, 0, 0, reterr);
     }
     return status;
 }

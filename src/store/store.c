@@ -15,6 +15,7 @@
 
 static void store_free(quipu_store *store)
 {
+    qp_pulse_done(&store->pulse);
     qp_pool_done(&store->pool);
     qp_group_done(&store->group);
     if (store->connector.close != NULL) {
@@ -28,13 +29,14 @@ static void store_free(quipu_store *store)
 static quipu_status store_start(quipu_store *store, ent_db *db, size_t readers_max,
                                 quipu_error *reterr)
 {
-    quipu_status status = QUIPU_OK;
+    quipu_status status = qp_pulse_init(&store->pulse, &store->connector, reterr);
 
-    if (!store->connector.single) {
+    if (status == QUIPU_OK && !store->connector.single) {
         status = qp_pool_init(&store->pool, &store->connector, readers_max, reterr);
     }
     if (status == QUIPU_OK && !store->read_only) {
         status = qp_group_init(&store->group, db, reterr);
+        store->group.pulse = &store->pulse;
     }
     if (status != QUIPU_OK) {
         ent_close(db);
@@ -64,6 +66,7 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->deadline_ms = options->deadline_ms;
     store->ttl_ms = options->ttl_ms;
     store->message_bytes_max = options->message_bytes_max;
+    store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
     status = quipu_arena_copy(&store->arena, options->tenant, &store->tenant);
     if (status != QUIPU_OK) {
         ent_close(db);
@@ -108,7 +111,7 @@ quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn w
     quipu_status status;
 
     if (store->connector.single) {
-        return qp_group_write(&store->group, call, work, ctx, reterr);
+        return qp_group_read(&store->group, call, work, ctx, reterr);
     }
     status = qp_pool_take(&store->pool, call, &db, reterr);
     if (status != QUIPU_OK) {

@@ -20,6 +20,8 @@ struct quipu_store {
     quipu_str tenant;
     qp_group group; /* unused in a read-only store */
     qp_pool pool;   /* unused when the connector has one connection */
+    qp_pulse pulse; /* for tails and the feed */
+    bool feed;      /* what is committed is also told to the feed */
     quipu_arena arena;
 };
 

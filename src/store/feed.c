@@ -1,0 +1,276 @@
+/* The feed of a store: telling it, keeping it small, reading it. A row's number is a reader's
+ * place: numbers have no gaps, so that a reader can tell when it fell behind what is kept. */
+#include "store/feed.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "store/tail.h"
+
+#define FEED_PRUNE_STEP 64 /* events between two removals of old ones */
+#define FEED_CURSOR 18     /* characters: "1." and 16 hexadecimal digits */
+
+static_assert((int)QUIPU_EVENT_CREATED == (int)QP_FEED_KIND_CREATED &&
+                  (int)QUIPU_EVENT_FORKED == (int)QP_FEED_KIND_FORKED,
+              "kinds have the same numbers in the API and in the schema");
+static_assert(QUIPU_FEED_ROWS_MAX % FEED_PRUNE_STEP == 0, "the feed is cut at whole steps");
+
+typedef struct feed_page {
+    quipu_feed_page pub;
+    quipu_arena arena;
+} feed_page;
+
+typedef struct feed_call {
+    const quipu_store *store;
+    quipu_feed_options options;
+    int64_t after; /* the number of the event before; -1: the oldest that is kept */
+    feed_page *page;
+} feed_call;
+
+void quipu_feed_page_free(quipu_feed_page *page)
+{
+    feed_page *self = (feed_page *)page;
+
+    if (self != NULL) {
+        quipu_arena_free(&self->arena);
+        qp_free(self);
+    }
+}
+
+/* ---- telling ----------------------------------------------------------------------------------
+ */
+
+quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, quipu_event_kind kind,
+                          const qp_session *row, int64_t revision, int64_t first_seq,
+                          int64_t last_seq, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_feed *made = NULL;
+    int64_t removed = 0;
+    quipu_status status;
+
+    if (!store->feed || row->key.p == NULL) { /* what has no name any more was told of before */
+        return QUIPU_OK;
+    }
+    const qp_feed_new event = {.tenant = store->tenant,
+                               .kind = (qp_feed_kind)kind,
+                               .session_key = row->key,
+                               .session_uid = row->uid,
+                               .revision = revision,
+                               .first_seq = first_seq,
+                               .last_seq = last_seq};
+    status = qp_feed_create(db, &arena, &event, &made, reterr);
+    if (status == QUIPU_OK && made->id % FEED_PRUNE_STEP == 0) {
+        const qp_feed_where old = {.id = ent_le(made->id - QUIPU_FEED_ROWS_MAX + FEED_PRUNE_STEP)};
+        status = qp_feed_delete(db, &old, &removed, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* ---- cursors ----------------------------------------------------------------------------------
+ */
+
+static quipu_status feed_cursor(int64_t number, quipu_arena *arena, quipu_str *ret)
+{
+    char text[FEED_CURSOR + 1];
+    int n = snprintf(text, sizeof(text), "1.%016" PRIx64, (uint64_t)number);
+
+    return quipu_arena_copy(arena, (quipu_str){text, (size_t)n}, ret);
+}
+
+static quipu_status feed_parse(quipu_str cursor, int64_t *ret, quipu_error *reterr)
+{
+    uint64_t value = 0;
+    bool ours = cursor.n == FEED_CURSOR && cursor.p[0] == '1' && cursor.p[1] == '.';
+
+    *ret = -1;
+    if (cursor.p == NULL) {
+        return QUIPU_OK;
+    }
+    for (size_t i = 2; i < cursor.n && ours; i++) {
+        const char c = cursor.p[i];
+        ours = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+        value = value << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    if (!ours || value > INT64_MAX) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the cursor is none of ours; pass `next` of the page before, "
+                            "unchanged");
+    }
+    *ret = (int64_t)value;
+    return QUIPU_OK;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* The oldest or the newest number that is kept, of any tenant; 0: none. */
+static quipu_status feed_edge(ent_db *db, quipu_arena *scratch, bool newest, int64_t *ret,
+                              quipu_error *reterr)
+{
+    qp_feed_query query = {.limit = 1};
+    qp_feed_list list = {0};
+    quipu_status status;
+
+    query.order[0] = newest ? QP_FEED_BY_ID(DESC) : QP_FEED_BY_ID(ASC);
+    status = qp_feed_find(db, scratch, &query, &list, reterr);
+    *ret = list.n > 0 ? list.items[0].id : 0;
+    return status;
+}
+
+static quipu_status feed_fill(feed_page *page, const qp_feed_list *rows, int64_t last,
+                              quipu_error *reterr)
+{
+    quipu_event *events = NULL;
+
+    if (rows->n > 0) {
+        events = qp_arena_take(&page->arena, rows->n * sizeof(*events));
+    }
+    if ((rows->n > 0 && events == NULL) ||
+        feed_cursor(last, &page->arena, &page->pub.next) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu events", rows->n);
+    }
+    for (size_t i = 0; i < rows->n; i++) {
+        const qp_feed *row = &rows->items[i];
+        events[i] = (quipu_event){.kind = (quipu_event_kind)row->kind,
+                                  .key = row->session_key,
+                                  .uid = row->session_uid,
+                                  .at = row->at,
+                                  .revision = row->revision,
+                                  .first_seq = row->first_seq,
+                                  .last_seq = row->last_seq};
+    }
+    page->pub.events = events;
+    page->pub.count = rows->n;
+    return QUIPU_OK;
+}
+
+static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    feed_call *call = ctx;
+    feed_page *page = call->page;
+    qp_feed_list rows = {0};
+    int64_t oldest = 0;
+    int64_t newest = 0;
+    int64_t after = call->after;
+    quipu_status status = feed_edge(db, scratch, false, &oldest, reterr);
+
+    quipu_arena_free(&page->arena);
+    page->pub = (quipu_feed_page){0};
+    if (status == QUIPU_OK) {
+        status = feed_edge(db, scratch, true, &newest, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (after < 0) {
+        after = (call->options.flags & QUIPU_FEED_FROM_NOW) != 0 ? newest : 0;
+    } else if (after + 1 < oldest) {
+        return qp_error_set(reterr, QUIPU_EXPIRED,
+                            "the feed keeps the newest %d events, and this reader fell behind "
+                            "them; list the sessions and go on without a cursor",
+                            QUIPU_FEED_ROWS_MAX);
+    }
+    const qp_feed_query query = {
+        .limit = call->options.limit,
+        .order = {QP_FEED_BY_ID(ASC)},
+        .where = {.id = ent_gt(after), .tenant = ent_eq(call->store->tenant)}};
+    if (newest > after) {
+        status = qp_feed_find(db, &page->arena, &query, &rows, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if ((int64_t)rows.n == call->options.limit) {
+        after = rows.items[rows.n - 1].id;
+    } else if (newest > after) {
+        after = newest; /* past other tenants' events too, or it would fall behind among them */
+    }
+    return feed_fill(page, &rows, after, reterr);
+}
+
+static quipu_status feed_options(const quipu_feed_options *given, feed_call *call, int64_t *ret_end,
+                                 quipu_error *reterr)
+{
+    quipu_feed_options *options = &call->options;
+    quipu_status status =
+        qp_options_read(options, sizeof(*options), given, "quipu_feed_options", reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if ((options->flags & ~QUIPU_FEED_FROM_NOW) != 0 || options->limit < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "an option of the feed is out of range: flags 0x%x, limit %lld",
+                            (unsigned)options->flags, (long long)options->limit);
+    }
+    if (options->limit > QUIPU_FEED_PAGE_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a page of the feed holds at most %d events",
+                            QUIPU_FEED_PAGE_MAX);
+    }
+    options->limit = options->limit == 0 ? QUIPU_FEED_PAGE : options->limit;
+    status = feed_parse(options->after, &call->after, reterr);
+    return status == QUIPU_OK ? qp_wait_begin(options->timeout_ms, ret_end, reterr) : status;
+}
+
+static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end_ns,
+                                const quipu_call *call, quipu_error *reterr)
+{
+    const bool now_only = read->after < 0 && (read->options.flags & QUIPU_FEED_FROM_NOW) != 0;
+
+    for (;;) {
+        uint64_t seen = qp_pulse_beats(&store->pulse);
+        qp_call within;
+        quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+        if (status == QUIPU_OK) {
+            status = qp_store_read(store, &within, feed_read_work, read, reterr);
+        }
+        if (status != QUIPU_OK || now_only || read->page->pub.count > 0 ||
+            qp_clock_ns() >= end_ns) {
+            return status;
+        }
+        status = qp_wait_change(store, seen, end_ns, within.cancel, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+}
+
+quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *options,
+                             const quipu_call *call, quipu_feed_page **ret_page,
+                             quipu_error *reterr)
+{
+    feed_call read = {.store = store, .options = QUIPU_FEED_OPTIONS_INIT};
+    int64_t end_ns = 0;
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && ret_page == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the feed needs a place for its page");
+    }
+    if (status == QUIPU_OK) {
+        status = feed_options(options, &read, &end_ns, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    read.page = qp_calloc(1, sizeof(*read.page));
+    if (read.page == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page of the feed");
+    }
+    (void)qp_pulse_listen(&store->pulse);
+    status = feed_follow(store, &read, end_ns, call, reterr);
+    qp_pulse_leave(&store->pulse);
+    if (status == QUIPU_OK) {
+        *ret_page = &read.page->pub;
+    } else {
+        quipu_feed_page_free(&read.page->pub);
+    }
+    return status;
+}

@@ -1,0 +1,14 @@
+/* The feed: what happened to which session, told in the transaction of the change itself. */
+#ifndef QP_STORE_FEED_H
+#define QP_STORE_FEED_H
+
+#include "store/store.h"
+
+/* Tell the feed, in the open transaction, when the store was opened with it; else it costs a look.
+ * `row` names the session; the revision is what it has after the change. */
+QUIPU_MUST_USE quipu_status qp_feed_tell(const quipu_store *store, ent_db *db,
+                                         quipu_event_kind kind, const qp_session *row,
+                                         int64_t revision, int64_t first_seq, int64_t last_seq,
+                                         quipu_error *reterr);
+
+#endif

@@ -1,0 +1,222 @@
+/* The tail of a session: reads what is there, then waits for the store's pulse and looks again. The
+ * pulse is noted before each look, so that a commit after the look ends the wait at once. */
+#include "store/tail.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "store/read.h"
+
+struct quipu_tail {
+    quipu_store *store;
+    quipu_arena arena;
+    quipu_str key;
+    quipu_uuid uid;
+    int64_t after_seq;
+    quipu_error ended; /* status OK: not yet */
+};
+
+typedef struct tail_look {
+    quipu_tail *tail;
+    qp_history *history;
+} tail_look;
+
+/* ---- waiting ----------------------------------------------------------------------------------
+ */
+
+quipu_status qp_wait_begin(int64_t timeout_ms, int64_t *ret_end_ns, quipu_error *reterr)
+{
+    if (timeout_ms < -1 || timeout_ms > INT64_MAX / 4 / QP_NS_PER_MS) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "timeout_ms is %lld; give milliseconds, 0 or -1",
+                            (long long)timeout_ms);
+    }
+    *ret_end_ns = timeout_ms < 0 ? QP_NEVER : qp_clock_ns() + timeout_ms * QP_NS_PER_MS;
+    return QUIPU_OK;
+}
+
+quipu_status qp_wait_change(quipu_store *store, uint64_t seen, int64_t end_ns, quipu_cancel *cancel,
+                            quipu_error *reterr)
+{
+    for (;;) {
+        int64_t wake_ns = end_ns;
+        quipu_status status;
+
+        if (cancel != NULL) {
+            int64_t slice_ns = qp_clock_ns() + QP_CALL_SLICE_NS;
+            wake_ns = slice_ns < end_ns ? slice_ns : end_ns;
+            if (qp_call_stops(cancel)) {
+                return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
+            }
+        }
+        status = qp_pulse_wait(&store->pulse, seen, wake_ns, reterr);
+        if (status != QUIPU_OK || qp_pulse_beats(&store->pulse) != seen ||
+            qp_clock_ns() >= end_ns) {
+            return status;
+        }
+    }
+}
+
+/* A waiting tail notices the expiry of its session by itself: nobody writes then. */
+static int64_t tail_wake_ns(const quipu_session_info *session, int64_t end_ns)
+{
+    quipu_time now = quipu_time_now();
+    int64_t left_s = session->expires_at.s - now.s;
+
+    if (!session->has_expiry || left_s > INT64_MAX / 4 / QP_NS_PER_S) {
+        return end_ns;
+    }
+    int64_t wake_ns = qp_clock_ns() + left_s * QP_NS_PER_S + (int64_t)session->expires_at.ns -
+                      (int64_t)now.ns + QP_NS_PER_MS;
+    return wake_ns < end_ns ? wake_ns : end_ns;
+}
+
+/* ---- looking ----------------------------------------------------------------------------------
+ */
+
+static bool tail_same(quipu_uuid a, quipu_uuid b)
+{
+    uint8_t differ = 0;
+
+    for (size_t i = 0; i < sizeof(a.b); i++) {
+        differ |= (uint8_t)(a.b[i] ^ b.b[i]);
+    }
+    return differ == 0;
+}
+
+static quipu_status tail_look_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    tail_look *look = ctx;
+    quipu_range range = QUIPU_RANGE_INIT;
+
+    (void)scratch;
+    range.after_seq = look->tail->after_seq;
+    range.limit = QUIPU_TAIL_BATCH;
+    return qp_history_read(look->tail->store, db, look->tail->key, &range, quipu_time_now(),
+                           look->history, reterr);
+}
+
+/* Look once. The end of the session is the end of the tail, and is remembered. */
+static quipu_status tail_read(quipu_tail *tail, const quipu_call *call, qp_history *history,
+                              quipu_error *reterr)
+{
+    tail_look look = {tail, history};
+    quipu_error error = {0};
+    qp_call within;
+    quipu_status status = qp_store_enter(tail->store, call, &within, &error);
+
+    if (status == QUIPU_OK) {
+        status = qp_store_read(tail->store, &within, tail_look_work, &look, &error);
+    }
+    if (status == QUIPU_OK && !tail_same(history->pub.session.uid, tail->uid)) {
+        status = qp_error_set(&error, QUIPU_NOT_FOUND,
+                              "the session was deleted; another one has its key now");
+    }
+    if (status != QUIPU_OK) {
+        (void)qp_store_fail(status, "follow", tail->key, &error);
+        if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
+            tail->ended = error;
+        }
+        (void)qp_error_pass(reterr, &error);
+    }
+    return status;
+}
+
+static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_call *call,
+                                quipu_cancel *cancel, qp_history *history, quipu_error *reterr)
+{
+    for (;;) {
+        uint64_t seen = qp_pulse_beats(&tail->store->pulse);
+        quipu_status status = tail_read(tail, call, history, reterr);
+
+        if (status != QUIPU_OK || history->pub.message_count > 0 || qp_clock_ns() >= end_ns) {
+            return status;
+        }
+        status = qp_wait_change(tail->store, seen, tail_wake_ns(&history->pub.session, end_ns),
+                                cancel, reterr);
+        if (status != QUIPU_OK) {
+            return qp_store_fail(status, "follow", tail->key, reterr);
+        }
+    }
+}
+
+/* ---- the calls --------------------------------------------------------------------------------
+ */
+
+quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_seq,
+                             const quipu_call *call, quipu_tail **ret_tail, quipu_error *reterr)
+{
+    quipu_range header = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_tail *tail = NULL;
+    quipu_status status;
+
+    if (ret_tail == NULL || after_seq < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a tail needs a place, and a number of 0 or more to begin after");
+    }
+    header.flags = QUIPU_RANGE_HEADER;
+    status = quipu_session_get(store, key, &header, call, &history, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    tail = qp_calloc(1, sizeof(*tail));
+    if (tail == NULL || quipu_arena_copy(&tail->arena, key, &tail->key) != QUIPU_OK) {
+        qp_free(tail);
+        quipu_history_free(history);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a tail");
+    }
+    tail->store = store;
+    tail->uid = history->session.uid;
+    tail->after_seq = after_seq;
+    (void)qp_pulse_listen(&store->pulse);
+    quipu_history_free(history);
+    *ret_tail = tail;
+    return QUIPU_OK;
+}
+
+quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_call *call,
+                             quipu_history **ret_batch, quipu_error *reterr)
+{
+    qp_history *history = NULL;
+    int64_t end_ns = 0;
+    qp_call within;
+    quipu_status status;
+
+    if (tail == NULL || ret_batch == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a tail and a place for its messages are needed");
+    }
+    status = qp_store_enter(tail->store, call, &within, reterr);
+    if (status == QUIPU_OK && tail->ended.status != QUIPU_OK) {
+        status = qp_error_pass(reterr, &tail->ended);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_wait_begin(timeout_ms, &end_ns, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    history = qp_history_new();
+    if (history == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a batch");
+    }
+    status = tail_follow(tail, end_ns, call, within.cancel, history, reterr);
+    if (status != QUIPU_OK || history->pub.message_count == 0) {
+        quipu_history_free(&history->pub);
+        history = NULL;
+    }
+    if (status == QUIPU_OK) {
+        if (history != NULL) {
+            tail->after_seq = history->pub.messages[history->pub.message_count - 1].seq;
+        }
+        *ret_batch = history != NULL ? &history->pub : NULL;
+    }
+    return status;
+}
+
+void quipu_tail_close(quipu_tail *tail)
+{
+    if (tail != NULL) {
+        qp_pulse_leave(&tail->store->pulse);
+        quipu_arena_free(&tail->arena);
+        qp_free(tail);
+    }
+}

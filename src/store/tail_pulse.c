@@ -1,0 +1,130 @@
+/* The pulse of a store. One of the waiting threads asks the file for all of them; the mutex is not
+ * held meanwhile. */
+#include "store/tail_pulse.h"
+
+#include "base/error.h"
+
+quipu_status qp_pulse_init(qp_pulse *pulse, const qp_connector *connector, quipu_error *reterr)
+{
+    if (qp_mutex_init(&pulse->mutex) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no mutex");
+    }
+    if (qp_cond_init(&pulse->beat) != QUIPU_OK) {
+        qp_mutex_done(&pulse->mutex);
+        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
+    }
+    atomic_init(&pulse->listeners, 0);
+    pulse->connector = connector;
+    pulse->interval_ns = QP_PULSE_NS_MIN;
+    return QUIPU_OK;
+}
+
+void qp_pulse_done(qp_pulse *pulse)
+{
+    if (pulse->connector == NULL) {
+        return;
+    }
+    ent_close(pulse->db);
+    qp_cond_done(&pulse->beat);
+    qp_mutex_done(&pulse->mutex);
+    pulse->connector = NULL;
+}
+
+uint64_t qp_pulse_beats(qp_pulse *pulse)
+{
+    uint64_t beats;
+
+    qp_mutex_lock(&pulse->mutex);
+    beats = pulse->beats;
+    qp_mutex_unlock(&pulse->mutex);
+    return beats;
+}
+
+uint64_t qp_pulse_listen(qp_pulse *pulse)
+{
+    (void)atomic_fetch_add(&pulse->listeners, 1);
+    return qp_pulse_beats(pulse);
+}
+
+void qp_pulse_leave(qp_pulse *pulse)
+{
+    (void)atomic_fetch_sub(&pulse->listeners, 1);
+}
+
+void qp_pulse_beat(qp_pulse *pulse)
+{
+    if (atomic_load(&pulse->listeners) == 0) {
+        return; /* whoever listens from now on reads after this commit */
+    }
+    qp_mutex_lock(&pulse->mutex);
+    pulse->beats++;
+    qp_cond_broadcast(&pulse->beat);
+    qp_mutex_unlock(&pulse->mutex);
+}
+
+/* Ask the file, without the mutex. */
+static quipu_status tail_pulse_ask(qp_pulse *pulse, int64_t *ret_version, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (pulse->db == NULL) {
+        status = pulse->connector->open(pulse->connector->ctx, true, &pulse->db, reterr);
+    }
+    return status == QUIPU_OK ? ent_data_version(pulse->db, ret_version, reterr) : status;
+}
+
+/* It is time to ask; with the mutex held, which is given up meanwhile. */
+static quipu_status tail_pulse_turn(qp_pulse *pulse, quipu_error *reterr)
+{
+    int64_t version = 0;
+    quipu_status status;
+
+    pulse->asking = true;
+    qp_mutex_unlock(&pulse->mutex);
+    status = tail_pulse_ask(pulse, &version, reterr);
+    qp_mutex_lock(&pulse->mutex);
+    pulse->asking = false;
+    if (status == QUIPU_OK && version != pulse->version) {
+        pulse->version = version;
+        pulse->beats++;
+        pulse->interval_ns = QP_PULSE_NS_MIN;
+        qp_cond_broadcast(&pulse->beat);
+    } else {
+        pulse->interval_ns *= 2;
+        if (pulse->interval_ns > QP_PULSE_NS_MAX) {
+            pulse->interval_ns = QP_PULSE_NS_MAX;
+        }
+    }
+    pulse->next_ns = qp_clock_ns() + pulse->interval_ns;
+    return status;
+}
+
+quipu_status qp_pulse_wait(qp_pulse *pulse, uint64_t seen, int64_t wake_ns, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    qp_mutex_lock(&pulse->mutex);
+    while (status == QUIPU_OK && pulse->beats == seen) {
+        int64_t now_ns = qp_clock_ns();
+        int64_t until_ns = wake_ns;
+
+        if (now_ns >= wake_ns) {
+            break;
+        }
+        if (!pulse->connector->single) { /* a store in memory is changed by nobody else */
+            if (!pulse->asking && now_ns >= pulse->next_ns) {
+                status = tail_pulse_turn(pulse, reterr);
+                continue;
+            }
+            int64_t next_ns = pulse->asking ? now_ns + pulse->interval_ns : pulse->next_ns;
+            until_ns = next_ns < wake_ns ? next_ns : wake_ns;
+        }
+        if (until_ns == QP_NEVER) {
+            qp_cond_wait(&pulse->beat, &pulse->mutex);
+        } else {
+            (void)qp_cond_wait_until(&pulse->beat, &pulse->mutex, until_ns);
+        }
+    }
+    qp_mutex_unlock(&pulse->mutex);
+    return status;
+}
