@@ -52,8 +52,8 @@ static const ent_edge qp_session_edges[] = {
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
-    {.name = "session_updated_at", .fields = {8}, .count = 1},
-    {.name = "session_expires_at", .fields = {22}, .count = 1},
+    {.name = "session_tenant_updated_at", .fields = {10, 8}, .count = 2},
+    {.name = "session_tenant_expires_at", .fields = {10, 22}, .count = 2},
     {.name = "session_fork_parent", .fields = {27}, .count = 1},
 };
 const ent_entity qp_session_entity = {
@@ -193,5 +193,5 @@ ENT_SHAPE(qp_feed);
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_observation_entity, &qp_reflection_entity, &qp_feed_entity};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 6, .hash = "359286b281daacac", .application_id = 0x51495055, .version = 1,
+    .entity_count = 6, .hash = "8acad152ce665390", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1};
