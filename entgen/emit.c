@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "ent/schema_text.h"
 #include "entgen/run.h"
 
 void eg_put_banner(const eg_run *run, const eg_schema *schema, const char *what, qp_buf *out)
@@ -91,30 +92,7 @@ void eg_put_template(qp_buf *out, const char *text, const char *name)
 
 void eg_put_c_string(qp_buf *out, const char *text)
 {
-    qp_buf_putc(out, '"');
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '\n':
-            qp_buf_puts(out, "\\n");
-            break;
-        case '\t':
-            qp_buf_puts(out, "\\t");
-            break;
-        case '\r':
-            qp_buf_puts(out, "\\r");
-            break;
-        case '"':
-        case '\\':
-        case '?': /* two of them could begin a trigraph */
-            qp_buf_putc(out, '\\');
-            qp_buf_putc(out, *text);
-            break;
-        default:
-            qp_buf_putc(out, *text);
-            break;
-        }
-    }
-    qp_buf_putc(out, '"');
+    qp_schema_quoted(out, text, "?"); /* two of them could begin a trigraph */
 }
 
 void eg_put_comment(qp_buf *out, const char *text)

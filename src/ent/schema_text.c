@@ -9,29 +9,18 @@
 #include "base/json.h"
 #include "base/sha256.h"
 
-static void schema_text_quoted(qp_buf *out, const char *text)
+void qp_schema_quoted(qp_buf *out, const char *text, const char *also)
 {
+    static const char controls[] = "\n\t\r";
+    static const char letters[] = "ntr";
+
     qp_buf_putc(out, '"');
     for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '"':
-        case '\\':
+        const char *control = strchr(controls, *text);
+        if (control != NULL || *text == '"' || *text == '\\' || strchr(also, *text) != NULL) {
             qp_buf_putc(out, '\\');
-            qp_buf_putc(out, *text);
-            break;
-        case '\n':
-            qp_buf_puts(out, "\\n");
-            break;
-        case '\t':
-            qp_buf_puts(out, "\\t");
-            break;
-        case '\r':
-            qp_buf_puts(out, "\\r");
-            break;
-        default:
-            qp_buf_putc(out, *text);
-            break;
         }
+        qp_buf_putc(out, control != NULL ? letters[control - controls] : *text);
     }
     qp_buf_putc(out, '"');
 }
@@ -102,7 +91,7 @@ static void schema_text_default(qp_buf *out, const ent_field *field)
             qp_buf_puts(out, field->default_text);
             break;
         default:
-            schema_text_quoted(out, field->default_text);
+            qp_schema_quoted(out, field->default_text, "");
             break;
         }
     }
@@ -132,11 +121,11 @@ static void schema_text_names(qp_buf *out, const char *column, const char *name,
 {
     if (strcmp(column, name) != 0) {
         qp_buf_puts(out, " column ");
-        schema_text_quoted(out, column);
+        qp_schema_quoted(out, column, "");
     }
     if (was != NULL) {
         qp_buf_puts(out, " was ");
-        schema_text_quoted(out, was);
+        qp_schema_quoted(out, was, "");
     }
 }
 
@@ -237,7 +226,7 @@ static void schema_text_edges(qp_buf *out, const ent_entity *entity)
 static void schema_text_entity(qp_buf *out, const ent_entity *entity)
 {
     qp_buf_printf(out, "entity %s table ", entity->name);
-    schema_text_quoted(out, entity->table);
+    qp_schema_quoted(out, entity->table, "");
     qp_buf_puts(out, " {\n");
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_edge *edge = schema_text_edge_of(entity, i);
@@ -254,7 +243,7 @@ static void schema_text_entity(qp_buf *out, const ent_entity *entity)
         qp_buf_puts(out, index->unique ? "  unique index" : "  index");
         schema_text_list(out, entity, index->fields, index->count, index->desc);
         qp_buf_puts(out, " name ");
-        schema_text_quoted(out, index->name);
+        qp_schema_quoted(out, index->name, "");
         qp_buf_putc(out, '\n');
     }
     if ((entity->flags & (ENT_E_SEARCH | ENT_E_SEARCH_MANUAL)) != 0) {

@@ -16,4 +16,7 @@ quipu_status qp_schema_text(const ent_schema *schema, qp_buf *out);
 /* The first 16 hex digits of SHA-256 over a text. */
 void qp_schema_hash(quipu_str text, char ret_hash[QP_SCHEMA_HASH_SIZE]);
 
+/* A text as a string literal of .ent files and of C; characters in `also` get a backslash too. */
+void qp_schema_quoted(qp_buf *out, const char *text, const char *also);
+
 #endif
