@@ -11,6 +11,7 @@
 
 #define CALLERS 64
 #define SYNCS_MAX 4
+#define MEMBERS 6
 
 static void use_fault_vfs(void)
 {
@@ -22,6 +23,7 @@ typedef struct caller {
     quipu_store *store;
     int number;
     quipu_status status;
+    quipu_str big; /* says this instead of its number, when not absent */
 } caller;
 
 static void *caller_run(void *arg)
@@ -32,6 +34,9 @@ static void *caller_run(void *arg)
 
     snprintf(text, sizeof(text), "%d", self->number);
     message = st_says(QUIPU_ROLE_USER, text);
+    if (self->big.p != NULL) {
+        message.content = self->big;
+    }
     self->status =
         quipu_message_append(self->store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, NULL);
     return NULL;
@@ -52,7 +57,7 @@ static void callers_that_wait_together_share_their_syncs(void **state)
     assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
     assert_int_equal(sqlite3_exec(raw, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     for (int i = 0; i < CALLERS; i++) {
-        callers[i] = (caller){store, i, QUIPU_OK};
+        callers[i] = (caller){.store = store, .number = i};
         assert_int_equal(pthread_create(&threads[i], NULL, caller_run, &callers[i]), 0);
     }
     (void)nanosleep(&wait, NULL);
@@ -119,7 +124,7 @@ static void kill_before_the_sync_acknowledges_none(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        caller one = {NULL, 1, QUIPU_OK};
+        caller one = {.number = 1};
         (void)close(fds[0]);
         if (quipu_open(path, NULL, &one.store, NULL) != QUIPU_OK) {
             _exit(1);
@@ -187,6 +192,50 @@ static void full_disk_is_full_and_leaves_nothing(void **state)
     quipu_close(store);
 }
 
+/* One member's message does not fit the disk, and the engine gives the whole transaction up: the
+ * others are run again and stored, and only that one fails. */
+static void member_that_fills_the_disk_fails_alone(void **state)
+{
+    const size_t big_size = 16u << 20;
+    pthread_t threads[MEMBERS + 1];
+    caller callers[MEMBERS + 1];
+    char path[T_PATH_MAX];
+    char *big = malloc(big_size);
+    sqlite3 *raw = NULL;
+    quipu_store *store = st_open_new(NULL, path);
+    const struct timespec wait = {0, 20000000};
+
+    (void)state;
+    assert_non_null(big);
+    memset(big, 'x', big_size);
+    st_create(store, "k");
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(raw, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    for (int i = 0; i <= MEMBERS; i++) {
+        callers[i] = (caller){.store = store, .number = i};
+        if (i == MEMBERS / 2) {
+            callers[i].big = (quipu_str){big, big_size};
+        }
+        assert_int_equal(pthread_create(&threads[i], NULL, caller_run, &callers[i]), 0);
+        (void)nanosleep(&wait, NULL);
+    }
+    faultvfs_room(1 << 20);
+    assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+    for (int i = 0; i <= MEMBERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    for (int i = 0; i <= MEMBERS; i++) {
+        T_STATUS(callers[i].status, i == MEMBERS / 2 ? QUIPU_FULL : QUIPU_OK);
+    }
+    faultvfs_room(-1);
+    quipu_history *history = st_get(store, "k", NULL);
+    st_check_whole(history);
+    assert_int_equal(history->message_count, MEMBERS);
+    quipu_history_free(history);
+    quipu_close(store);
+    free(big);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +245,7 @@ int main(void)
         cmocka_unit_test(kill_before_the_sync_acknowledges_none),
         cmocka_unit_test(failed_sync_is_unknown_and_a_repeat_settles_it),
         cmocka_unit_test(full_disk_is_full_and_leaves_nothing),
+        cmocka_unit_test(member_that_fills_the_disk_fails_alone),
     };
 
     use_fault_vfs();
