@@ -346,7 +346,8 @@ typedef struct quipu_session_patch {
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_INVALID, QUIPU_LIMIT,
  *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED,
- * QUIPU_MISUSE. Since:     0.1
+ *            QUIPU_MISUSE.
+ * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, quipu_str key,
                                                            const quipu_session_patch *patch,
@@ -361,7 +362,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
  * Ownership: inputs are borrowed.
  * Threads:   any, same store.
  * Errors:    QUIPU_INVALID (the key is no text), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
- * QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE. Since:     0.1
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_delete(quipu_store *store, quipu_str key,
                                                            const quipu_call *call,

@@ -61,6 +61,27 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
     return QUIPU_OK;
 }
 
+static quipu_status open_store_check(const quipu_open_options *options, quipu_error *reterr)
+{
+    if ((options->flags & ~OPEN_STORE_FLAGS) != 0 || options->deadline_ms < -1 ||
+        options->readers_max < 0 || options->readers_max > QUIPU_READERS_LIMIT ||
+        options->ttl_ms < 0 || options->message_bytes_max < 0 ||
+        options->message_bytes_max > QUIPU_MESSAGE_BYTES_LIMIT ||
+        (options->durability != QUIPU_DURABLE && options->durability != QUIPU_RELAXED)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "an open option is out of range: flags 0x%x, durability %d, "
+                            "deadline_ms %d, readers_max %d, ttl_ms %lld, message_bytes_max %lld",
+                            (unsigned)options->flags, (int)options->durability,
+                            (int)options->deadline_ms, (int)options->readers_max,
+                            (long long)options->ttl_ms, (long long)options->message_bytes_max);
+    }
+    if (qp_text_check(options->tenant, NULL) != QP_TEXT_OK || options->tenant.n > QUIPU_KEY_MAX) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the tenant is no text of at most %d bytes without NUL", QUIPU_KEY_MAX);
+    }
+    return QUIPU_OK;
+}
+
 static quipu_status open_store_options(const quipu_open_options *given, quipu_open_options *ret,
                                        quipu_error *reterr)
 {
@@ -68,23 +89,11 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
 
     *ret = (quipu_open_options)QUIPU_OPEN_OPTIONS_INIT;
     status = qp_options_read(ret, sizeof(*ret), given, "quipu_open_options", reterr);
+    if (status == QUIPU_OK) {
+        status = open_store_check(ret, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
-    }
-    if ((ret->flags & ~OPEN_STORE_FLAGS) != 0 || ret->deadline_ms < -1 || ret->readers_max < 0 ||
-        ret->readers_max > QUIPU_READERS_LIMIT || ret->ttl_ms < 0 || ret->message_bytes_max < 0 ||
-        ret->message_bytes_max > QUIPU_MESSAGE_BYTES_LIMIT ||
-        (ret->durability != QUIPU_DURABLE && ret->durability != QUIPU_RELAXED)) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "an open option is out of range: flags 0x%x, durability %d, "
-                            "deadline_ms %d, readers_max %d, ttl_ms %lld, message_bytes_max %lld",
-                            (unsigned)ret->flags, (int)ret->durability, (int)ret->deadline_ms,
-                            (int)ret->readers_max, (long long)ret->ttl_ms,
-                            (long long)ret->message_bytes_max);
-    }
-    if (qp_text_check(ret->tenant, NULL) != QP_TEXT_OK || ret->tenant.n > QUIPU_KEY_MAX) {
-        return qp_error_set(reterr, QUIPU_INVALID,
-                            "the tenant is no text of at most %d bytes without NUL", QUIPU_KEY_MAX);
     }
     ret->deadline_ms = ret->deadline_ms == 0 ? QUIPU_DEADLINE_MS_DEFAULT : ret->deadline_ms;
     ret->readers_max = ret->readers_max == 0 ? QUIPU_READERS_MAX : ret->readers_max;
