@@ -1,0 +1,556 @@
+/* The tail of a session and the feed of a store, through the public API: the past, then what comes,
+ * without a gap or a repeat, from this process and from others. */
+#include "contract/store_t.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define K QUIPU_STR("k")
+#define WAIT_MS 20000 /* long past what anything here takes */
+
+static quipu_tail *tail_open(quipu_store *store, const char *key, int64_t after)
+{
+    quipu_tail *tail = NULL;
+    quipu_error err = {0};
+    quipu_status status = quipu_tail_open(store, quipu_cstr(key), after, NULL, &tail, &err);
+
+    if (status != QUIPU_OK) {
+        fail_msg("tail of %s: %s", key, err.message);
+    }
+    return tail;
+}
+
+/* The next batch must begin with number `first`; gives its last number. */
+static int64_t tail_batch(quipu_tail *tail, int64_t first, int64_t timeout_ms)
+{
+    quipu_history *batch = NULL;
+    quipu_error err = {0};
+    quipu_status status = quipu_tail_next(tail, timeout_ms, NULL, &batch, &err);
+
+    if (status != QUIPU_OK) {
+        fail_msg("next: %s", err.message);
+    }
+    assert_non_null(batch);
+    assert_true(batch->message_count > 0);
+    for (size_t i = 0; i < batch->message_count; i++) {
+        assert_int_equal(batch->messages[i].seq, first + (int64_t)i);
+    }
+    int64_t last = batch->messages[batch->message_count - 1].seq;
+    quipu_history_free(batch);
+    return last;
+}
+
+static void tail_is_dry(quipu_tail *tail, int64_t timeout_ms)
+{
+    quipu_history *batch = NULL;
+
+    T_OK(quipu_tail_next(tail, timeout_ms, NULL, &batch, NULL));
+    assert_null(batch);
+}
+
+/* ---- the past ---------------------------------------------------------------------------------
+ */
+
+static void tail_gives_the_past_and_then_nothing(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    st_append_many(store, "k", 5);
+    quipu_tail *tail = tail_open(store, "k", 0);
+    assert_int_equal(tail_batch(tail, 1, 0), 5);
+    tail_is_dry(tail, 0);
+    tail_is_dry(tail, 3);
+    st_append_many(store, "k", 2);
+    assert_int_equal(tail_batch(tail, 6, 0), 7);
+    tail_is_dry(tail, 0);
+    quipu_tail_close(tail);
+}
+
+static void tail_begins_after_a_number(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    st_append_many(store, "k", 5);
+    quipu_tail *tail = tail_open(store, "k", 3);
+    assert_int_equal(tail_batch(tail, 4, 0), 5);
+    quipu_tail_close(tail);
+    tail = tail_open(store, "k", 7);
+    tail_is_dry(tail, 0);
+    st_append_many(store, "k", 3);
+    assert_int_equal(tail_batch(tail, 8, 0), 8);
+    quipu_tail_close(tail);
+}
+
+static void batch_holds_so_many_and_the_next_one_the_rest(void **state)
+{
+    quipu_store *store = *state;
+    quipu_message *messages = calloc(QUIPU_TAIL_BATCH + 1, sizeof(*messages));
+
+    assert_non_null(messages);
+    for (size_t i = 0; i <= QUIPU_TAIL_BATCH; i++) {
+        messages[i] = st_says(QUIPU_ROLE_USER, "x");
+    }
+    st_create(store, "most");
+    st_create(store, "more");
+    T_OK(quipu_message_append(store, QUIPU_STR("most"), messages, QUIPU_TAIL_BATCH, NULL, NULL,
+                              NULL, NULL));
+    T_OK(quipu_message_append(store, QUIPU_STR("more"), messages, QUIPU_TAIL_BATCH + 1, NULL, NULL,
+                              NULL, NULL));
+    free(messages);
+    quipu_tail *tail = tail_open(store, "most", 0);
+    assert_int_equal(tail_batch(tail, 1, 0), QUIPU_TAIL_BATCH);
+    tail_is_dry(tail, 0);
+    quipu_tail_close(tail);
+    tail = tail_open(store, "more", 0);
+    assert_int_equal(tail_batch(tail, 1, 0), QUIPU_TAIL_BATCH);
+    assert_int_equal(tail_batch(tail, QUIPU_TAIL_BATCH + 1, 0), QUIPU_TAIL_BATCH + 1);
+    quipu_tail_close(tail);
+}
+
+/* ---- the end ----------------------------------------------------------------------------------
+ */
+
+static void tail_ends_with_its_session(void **state)
+{
+    quipu_store *store = *state;
+    quipu_history *batch = NULL;
+    quipu_error err = {0};
+
+    st_create(store, "k");
+    quipu_tail *tail = tail_open(store, "k", 0);
+    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    T_STATUS(quipu_tail_next(tail, WAIT_MS, NULL, &batch, &err), QUIPU_NOT_FOUND);
+    assert_non_null(strstr(err.message, "\"k\""));
+    /* For good, also when another session has the key. */
+    st_create(store, "k");
+    st_append_many(store, "k", 1);
+    T_STATUS(quipu_tail_next(tail, 0, NULL, &batch, NULL), QUIPU_NOT_FOUND);
+    assert_null(batch);
+    quipu_tail_close(tail);
+}
+
+static void tail_does_not_pass_to_a_new_session_of_the_key(void **state)
+{
+    quipu_store *store = *state;
+    quipu_history *batch = NULL;
+
+    st_create(store, "k");
+    quipu_tail *tail = tail_open(store, "k", 0);
+    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    st_create(store, "k");
+    st_append_many(store, "k", 1);
+    T_STATUS(quipu_tail_next(tail, 0, NULL, &batch, NULL), QUIPU_NOT_FOUND);
+    quipu_tail_close(tail);
+}
+
+static void waiting_tail_ends_when_its_session_expires(void **state)
+{
+    quipu_store *store = *state;
+    quipu_session_new values = st_values("k");
+    quipu_history *batch = NULL;
+    quipu_tail *tail = NULL;
+
+    values.ttl_ms = 60;
+    T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
+    quipu_status status = quipu_tail_open(store, K, 0, NULL, &tail, NULL);
+    if (status == QUIPU_OK) { /* else the machine slept longer than the session lived */
+        status = quipu_tail_next(tail, -1, NULL, &batch, NULL);
+    }
+    T_STATUS(status, QUIPU_EXPIRED);
+    quipu_tail_close(tail);
+}
+
+static void tail_refuses_what_is_not_there_or_wrong(void **state)
+{
+    quipu_store *store = *state;
+    quipu_tail *tail = NULL;
+    quipu_history *batch = NULL;
+
+    T_STATUS(quipu_tail_open(store, K, 0, NULL, &tail, NULL), QUIPU_NOT_FOUND);
+    st_create(store, "k");
+    T_STATUS(quipu_tail_open(store, K, -1, NULL, &tail, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_tail_open(store, K, 0, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_tail_open(NULL, K, 0, NULL, &tail, NULL), QUIPU_MISUSE);
+    assert_null(tail);
+    tail = tail_open(store, "k", 0);
+    T_STATUS(quipu_tail_next(tail, -2, NULL, &batch, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_tail_next(tail, 0, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_tail_next(NULL, 0, NULL, &batch, NULL), QUIPU_MISUSE);
+    quipu_tail_close(tail);
+    quipu_tail_close(NULL);
+}
+
+static void cancelled_tail_says_so(void **state)
+{
+    quipu_store *store = *state;
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_history *batch = NULL;
+
+    st_create(store, "k");
+    quipu_tail *tail = tail_open(store, "k", 0);
+    call.cancel = quipu_cancel_new();
+    assert_non_null(call.cancel);
+    quipu_cancel_set(call.cancel);
+    T_STATUS(quipu_tail_next(tail, -1, &call, &batch, NULL), QUIPU_CANCELLED);
+    st_append_many(store, "k", 1);
+    assert_int_equal(tail_batch(tail, 1, 0), 1); /* it goes on */
+    quipu_cancel_free(call.cancel);
+    quipu_tail_close(tail);
+}
+
+static void store_in_memory_has_tails(void **state)
+{
+    quipu_store *store = st_open(":memory:");
+
+    (void)state;
+    st_create(store, "k");
+    quipu_tail *tail = tail_open(store, "k", 0);
+    tail_is_dry(tail, 5);
+    st_append_many(store, "k", 2);
+    assert_int_equal(tail_batch(tail, 1, WAIT_MS), 2);
+    quipu_tail_close(tail);
+    quipu_close(store);
+}
+
+/* ---- other processes --------------------------------------------------------------------------
+ */
+
+/* In a child: append so many and end. */
+static pid_t tail_writer(const char *path, int count)
+{
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        quipu_store *store = NULL;
+        int failed = quipu_open(path, NULL, &store, NULL) != QUIPU_OK;
+        for (int i = 0; i < count && !failed; i++) {
+            quipu_message message = st_says(QUIPU_ROLE_USER, "from another process");
+            failed =
+                quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, NULL) != QUIPU_OK;
+        }
+        quipu_close(store);
+        _exit(failed);
+    }
+    return pid;
+}
+
+static void tail_follows_writers_in_other_processes(void **state)
+{
+    const int count = (int)t_count(50, 2000);
+    char path[T_PATH_MAX];
+    pid_t pids[2];
+
+    (void)state;
+    quipu_store *store = st_open_new(NULL, path);
+    st_create(store, "k");
+    st_append_many(store, "k", 3);
+    quipu_close(store);
+    pids[0] = tail_writer(path, count);
+    pids[1] = tail_writer(path, count);
+    store = st_open(path);
+    quipu_tail *tail = tail_open(store, "k", 0);
+    for (int64_t last = 0; last < 3 + 2 * count;) {
+        last = tail_batch(tail, last + 1, WAIT_MS);
+    }
+    tail_is_dry(tail, 0);
+    quipu_tail_close(tail);
+    quipu_close(store);
+    for (int i = 0; i < 2; i++) {
+        int how = 0;
+        assert_int_equal(waitpid(pids[i], &how, 0), pids[i]);
+        assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    }
+}
+
+static void read_only_store_has_tails(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *reader = NULL;
+    char path[T_PATH_MAX];
+
+    (void)state;
+    quipu_store *store = st_open_new(NULL, path);
+    st_create(store, "k");
+    options.flags = QUIPU_OPEN_READ_ONLY;
+    T_OK(quipu_open(path, &options, &reader, NULL));
+    quipu_tail *tail = tail_open(reader, "k", 0);
+    tail_is_dry(tail, 5);
+    st_append_many(store, "k", 2);
+    assert_int_equal(tail_batch(tail, 1, WAIT_MS), 2);
+    quipu_tail_close(tail);
+    quipu_close(reader);
+    quipu_close(store);
+}
+
+/* ---- the feed ---------------------------------------------------------------------------------
+ */
+
+static quipu_store *feed_open(char *ret_path)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+
+    options.flags = QUIPU_OPEN_FEED;
+    return st_open_new(&options, ret_path);
+}
+
+/* Read on from `cursor`, a buffer that keeps the place between two reads. */
+static quipu_feed_page *feed_next(quipu_store *store, char cursor[64], int64_t limit)
+{
+    quipu_feed_options options = QUIPU_FEED_OPTIONS_INIT;
+    quipu_feed_page *page = NULL;
+    quipu_error err = {0};
+
+    options.after = cursor[0] != '\0' ? quipu_cstr(cursor) : (quipu_str){NULL, 0};
+    options.limit = limit;
+    quipu_status status = quipu_feed_read(store, &options, NULL, &page, &err);
+    if (status != QUIPU_OK) {
+        fail_msg("feed: %s", err.message);
+    }
+    snprintf(cursor, 64, "%s", page->next.p);
+    return page;
+}
+
+static void feed_is(const quipu_event *event, quipu_event_kind kind, const char *key, int64_t first,
+                    int64_t last)
+{
+    assert_int_equal(event->kind, kind);
+    T_STR(event->key, key);
+    assert_int_equal(event->first_seq, first);
+    assert_int_equal(event->last_seq, last);
+}
+
+static void feed_tells_of_every_kind_of_change(void **state)
+{
+    quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
+    quipu_session_new values = st_values("mortal");
+    quipu_store *store = feed_open(NULL);
+    char cursor[64] = "";
+    int64_t removed = 0;
+
+    (void)state;
+    st_create(store, "k");
+    st_append_many(store, "k", 2);
+    patch.set = QUIPU_SET_MODEL;
+    patch.model = QUIPU_STR("m");
+    T_OK(quipu_session_update(store, K, &patch, NULL, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL));
+    T_OK(quipu_session_delete(store, K, NULL, NULL)); /* nothing was there: nothing to tell */
+    values.ttl_ms = 1;
+    T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
+    st_nap();
+    T_OK(quipu_store_sweep(store, NULL, &removed, NULL));
+    assert_int_equal(removed, 1);
+    quipu_feed_page *page = feed_next(store, cursor, 0);
+    assert_int_equal(page->count, 7);
+    feed_is(&page->events[0], QUIPU_EVENT_CREATED, "k", 0, 0);
+    feed_is(&page->events[1], QUIPU_EVENT_APPENDED, "k", 1, 1);
+    feed_is(&page->events[2], QUIPU_EVENT_APPENDED, "k", 2, 2);
+    assert_int_equal(page->events[2].revision, 2);
+    feed_is(&page->events[3], QUIPU_EVENT_UPDATED, "k", 0, 0);
+    feed_is(&page->events[4], QUIPU_EVENT_DELETED, "k", 0, 0);
+    feed_is(&page->events[5], QUIPU_EVENT_CREATED, "mortal", 0, 0);
+    feed_is(&page->events[6], QUIPU_EVENT_DELETED, "mortal", 0, 0);
+    assert_memory_equal(page->events[0].uid.b, page->events[4].uid.b, 16);
+    quipu_feed_page_free(page);
+    page = feed_next(store, cursor, 0);
+    assert_int_equal(page->count, 0);
+    quipu_feed_page_free(page);
+    quipu_close(store);
+}
+
+static void what_failed_is_not_in_the_feed(void **state)
+{
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_message message = st_says(QUIPU_ROLE_USER, "x");
+    quipu_store *store = feed_open(NULL);
+    char cursor[64] = "";
+
+    (void)state;
+    st_create(store, "k");
+    options.expected_revision = 9;
+    T_STATUS(quipu_message_append(store, K, &message, 1, &options, NULL, NULL, NULL),
+             QUIPU_CONFLICT);
+    message.event_id = QUIPU_STR("once");
+    T_OK(quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, NULL)); /* a repeat */
+    quipu_feed_page *page = feed_next(store, cursor, 0);
+    assert_int_equal(page->count, 2);
+    quipu_feed_page_free(page);
+    quipu_close(store);
+}
+
+static void store_without_the_option_tells_nothing(void **state)
+{
+    char cursor[64] = "";
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    st_append_many(store, "k", 2);
+    quipu_feed_page *page = feed_next(store, cursor, 0);
+    assert_int_equal(page->count, 0);
+    quipu_feed_page_free(page);
+}
+
+static void feed_pages_join_without_a_gap(void **state)
+{
+    quipu_store *store = feed_open(NULL);
+    char cursor[64] = "";
+    int64_t seen = 0;
+
+    (void)state;
+    st_create(store, "k");
+    st_append_many(store, "k", 10);
+    for (size_t n = 1; n > 0;) {
+        quipu_feed_page *page = feed_next(store, cursor, 3);
+        n = page->count;
+        for (size_t i = 0; i < n; i++) {
+            assert_int_equal(page->events[i].last_seq, seen++);
+        }
+        quipu_feed_page_free(page);
+    }
+    assert_int_equal(seen, 11);
+    quipu_close(store);
+}
+
+static void feed_can_begin_now(void **state)
+{
+    quipu_feed_options options = QUIPU_FEED_OPTIONS_INIT;
+    quipu_store *store = feed_open(NULL);
+    quipu_feed_page *page = NULL;
+    char cursor[64];
+
+    (void)state;
+    st_create(store, "k");
+    options.flags = QUIPU_FEED_FROM_NOW;
+    options.timeout_ms = -1;
+    T_OK(quipu_feed_read(store, &options, NULL, &page, NULL));
+    assert_int_equal(page->count, 0);
+    snprintf(cursor, sizeof(cursor), "%s", page->next.p);
+    quipu_feed_page_free(page);
+    st_append_many(store, "k", 1);
+    page = feed_next(store, cursor, 0);
+    assert_int_equal(page->count, 1);
+    feed_is(&page->events[0], QUIPU_EVENT_APPENDED, "k", 1, 1);
+    quipu_feed_page_free(page);
+    quipu_close(store);
+}
+
+/* Old events go in steps, so that the newest event that still fits is one before the maximum. */
+static void feed_keeps_so_many_and_tells_who_fell_behind(void **state)
+{
+    quipu_open_options open = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_feed_options options = QUIPU_FEED_OPTIONS_INIT;
+    quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
+    quipu_store *store = NULL;
+    quipu_feed_page *page = NULL;
+    quipu_error err = {0};
+    char cursor[64] = "";
+
+    (void)state;
+    open.flags = QUIPU_OPEN_FEED;
+    T_OK(quipu_open(":memory:", &open, &store, NULL));
+    st_create(store, "k");
+    quipu_feed_page_free(feed_next(store, cursor, 1));
+    patch.set = QUIPU_SET_MODEL;
+    for (int i = 2; i < QUIPU_FEED_ROWS_MAX; i++) {
+        T_OK(quipu_session_update(store, K, &patch, NULL, NULL, NULL));
+    }
+    options.after = quipu_cstr(cursor);
+    options.limit = 1;
+    T_OK(quipu_feed_read(store, &options, NULL, &page, NULL));
+    assert_int_equal(page->events[0].revision, 1);
+    quipu_feed_page_free(page);
+    T_OK(quipu_session_update(store, K, &patch, NULL, NULL, NULL));
+    T_STATUS(quipu_feed_read(store, &options, NULL, &page, &err), QUIPU_EXPIRED);
+    assert_non_null(strstr(err.message, "fell behind"));
+    options.after = (quipu_str){NULL, 0};
+    T_OK(quipu_feed_read(store, &options, NULL, &page, NULL));
+    assert_true(page->events[0].revision > 1);
+    quipu_feed_page_free(page);
+    quipu_close(store);
+}
+
+static void feed_is_one_tenants(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *other = NULL;
+    char cursor[64] = "";
+    char path[T_PATH_MAX];
+    quipu_store *store = feed_open(path);
+
+    (void)state;
+    options.flags = QUIPU_OPEN_FEED;
+    options.tenant = QUIPU_STR("other");
+    T_OK(quipu_open(path, &options, &other, NULL));
+    st_create(store, "k");
+    st_create(other, "theirs");
+    quipu_feed_page *page = feed_next(store, cursor, 0);
+    assert_int_equal(page->count, 1);
+    feed_is(&page->events[0], QUIPU_EVENT_CREATED, "k", 0, 0);
+    quipu_feed_page_free(page);
+    quipu_close(other);
+    quipu_close(store);
+}
+
+static void feed_refuses_what_is_wrong(void **state)
+{
+    static const char *const cursors[] = {"",
+                                          "1.",
+                                          "2.0000000000000001",
+                                          "1.000000000000000G",
+                                          "1.ffffffffffffffff",
+                                          "1.00000000000000001"};
+    quipu_store *store = *state;
+    quipu_feed_options options = QUIPU_FEED_OPTIONS_INIT;
+    quipu_feed_page *page = NULL;
+
+    for (size_t i = 0; i < sizeof(cursors) / sizeof(cursors[0]); i++) {
+        options.after = quipu_cstr(cursors[i]);
+        T_STATUS(quipu_feed_read(store, &options, NULL, &page, NULL), QUIPU_INVALID);
+    }
+    options = (quipu_feed_options)QUIPU_FEED_OPTIONS_INIT;
+    options.limit = QUIPU_FEED_PAGE_MAX;
+    T_OK(quipu_feed_read(store, &options, NULL, &page, NULL));
+    quipu_feed_page_free(page);
+    page = NULL;
+    options.limit = QUIPU_FEED_PAGE_MAX + 1;
+    T_STATUS(quipu_feed_read(store, &options, NULL, &page, NULL), QUIPU_LIMIT);
+    options.limit = -1;
+    T_STATUS(quipu_feed_read(store, &options, NULL, &page, NULL), QUIPU_MISUSE);
+    options.limit = 0;
+    options.flags = 2;
+    T_STATUS(quipu_feed_read(store, &options, NULL, &page, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_feed_read(store, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
+    assert_null(page);
+    quipu_feed_page_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ST_TEST(tail_gives_the_past_and_then_nothing),
+        ST_TEST(tail_begins_after_a_number),
+        ST_TEST(batch_holds_so_many_and_the_next_one_the_rest),
+        ST_TEST(tail_ends_with_its_session),
+        ST_TEST(tail_does_not_pass_to_a_new_session_of_the_key),
+        ST_TEST(waiting_tail_ends_when_its_session_expires),
+        ST_TEST(tail_refuses_what_is_not_there_or_wrong),
+        ST_TEST(cancelled_tail_says_so),
+        cmocka_unit_test(store_in_memory_has_tails),
+        cmocka_unit_test(tail_follows_writers_in_other_processes),
+        cmocka_unit_test(read_only_store_has_tails),
+        cmocka_unit_test(feed_tells_of_every_kind_of_change),
+        cmocka_unit_test(what_failed_is_not_in_the_feed),
+        ST_TEST(store_without_the_option_tells_nothing),
+        cmocka_unit_test(feed_pages_join_without_a_gap),
+        cmocka_unit_test(feed_can_begin_now),
+        cmocka_unit_test(feed_keeps_so_many_and_tells_who_fell_behind),
+        cmocka_unit_test(feed_is_one_tenants),
+        ST_TEST(feed_refuses_what_is_wrong),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
