@@ -107,6 +107,7 @@ typedef struct qp_engine {
     void (*watch)(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
     /* See ent_data_version(). */
     quipu_status (*data_version)(void *conn, int64_t *ret_version, quipu_error *reterr);
+    const struct qp_keeper *keeper; /* ent/keep.h; NULL: cannot keep a file in order */
 } qp_engine;
 
 #endif

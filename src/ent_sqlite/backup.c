@@ -92,7 +92,10 @@ static quipu_status backup_system_error(int code, const char *path, quipu_error 
 {
     bool full = code == ENOSPC || code == EDQUOT;
 
-    return qp_error_set(reterr, full ? QUIPU_FULL : QUIPU_IO,
+    return qp_error_set(reterr,
+                        full             ? QUIPU_FULL
+                        : code == EEXIST ? QUIPU_EXISTS
+                                         : QUIPU_IO,
                         "cannot write the backup %s: %s; nothing was changed", path,
                         full             ? "the disk is full, free some room"
                         : code == EACCES ? "its folder may not be written"
@@ -107,9 +110,10 @@ static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const cha
     quipu_status status = qp_sqlite_status(self, rc);
 
     (void)qp_error_set(reterr, status, "cannot write the backup %s: %s; nothing was changed", path,
-                       status == QUIPU_FULL   ? "the disk is full, free some room"
-                       : status == QUIPU_BUSY ? "the file was busy until the deadline"
-                                              : "the system refused to read or write");
+                       status == QUIPU_FULL        ? "the disk is full, free some room"
+                       : status == QUIPU_BUSY      ? "the file was busy until the deadline"
+                       : status == QUIPU_CANCELLED ? "the caller cancelled the call"
+                                                   : "the system refused to read or write");
     if (reterr != NULL) {
         reterr->engine_code = rc;
     }
@@ -119,7 +123,7 @@ static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const cha
 /* Copy all pages; a busy source is tried again until the deadline. */
 static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
 {
-    int64_t deadline_ns = qp_clock_ns() + self->busy_ms * QP_NS_PER_MS;
+    int64_t deadline_ns = qp_sqlite_patience(self);
     sqlite3_backup *copy = sqlite3_backup_init(to, "main", from, "main");
     int rc = SQLITE_OK;
     int end = SQLITE_OK;
@@ -128,22 +132,50 @@ static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
         return sqlite3_extended_errcode(to);
     }
     do {
-        rc = sqlite3_backup_step(copy, -1);
-    } while ((rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && qp_sqlite_wait(self, deadline_ns));
+        rc = sqlite3_backup_step(copy, QP_SQLITE_BACKUP_PAGES);
+        if (rc == SQLITE_OK && qp_sqlite_stops(self)) {
+            rc = SQLITE_INTERRUPT;
+        }
+    } while (rc == SQLITE_OK ||
+             ((rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && qp_sqlite_wait(self, deadline_ns)));
     end = sqlite3_backup_finish(copy);
     return rc == SQLITE_DONE ? end : rc;
 }
 
-/* Open both ends and copy; the new file is synced by its commit. */
+/* One snapshot for all steps of the copy: else every commit of another would start it over. */
+static int backup_snapshot(qp_sqlite *self, sqlite3 *from)
+{
+    int64_t deadline_ns = qp_sqlite_patience(self);
+    int rc = sqlite3_exec(from, "BEGIN", NULL, NULL, NULL);
+
+    if (rc != SQLITE_OK) {
+        return rc;
+    }
+    do {
+        rc = sqlite3_exec(from, "SELECT 1 FROM sqlite_schema LIMIT 1", NULL, NULL, NULL);
+    } while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns));
+    return rc;
+}
+
+/* Open both ends and copy; the new file is synced by its commit. A store in memory has no file:
+ * its only connection is the source. */
 static int backup_fill(qp_sqlite *self, const char *file, const char *path, const char *vfs)
 {
+    const bool memory = file == NULL || file[0] == '\0';
     sqlite3 *from = NULL;
     sqlite3 *to = NULL;
-    int rc = sqlite3_open_v2(file, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, vfs);
+    int rc = SQLITE_OK;
     int closed = SQLITE_OK;
 
+    if (!memory) {
+        rc = sqlite3_open_v2(file, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, vfs);
+    }
+    if (rc == SQLITE_OK && !memory) {
+        rc = backup_snapshot(self, from);
+    }
     if (rc == SQLITE_OK) {
-        rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, vfs);
+        rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+                             memory ? NULL : vfs);
     }
     if (rc == SQLITE_OK) {
         /* A half-written copy is thrown away, so it needs no journal of its own. */
@@ -151,7 +183,7 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
                           NULL);
     }
     if (rc == SQLITE_OK) {
-        rc = backup_copy(self, from, to);
+        rc = backup_copy(self, memory ? self->db : from, to);
     }
     closed = sqlite3_close(to);
     (void)sqlite3_close(from);
@@ -240,33 +272,17 @@ static const char *backup_vfs(sqlite3 *db)
     return vfs->zName;
 }
 
-quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, char *ret_path,
-                              size_t size, quipu_error *reterr)
+/* Make the file at `path`, which must not exist; after a failure there is none. */
+static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error *reterr)
 {
-    qp_sqlite *self = conn;
     const char *file = sqlite3_db_filename(self->db, "main");
     const char *vfs = backup_vfs(self->db);
     quipu_status status = QUIPU_OK;
-    const char *path = NULL;
-    qp_buf name;
-    int fd = -1;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int rc = SQLITE_OK;
 
-    if (file == NULL || file[0] == '\0') {
-        ret_path[0] = '\0'; /* in memory: there is nothing to put a backup beside */
-        return QUIPU_OK;
-    }
-    qp_buf_init(&name, size - 1);
-    status = backup_name(file, label, now, &name);
-    path = qp_buf_str(&name).p;
-    if (status != QUIPU_OK) {
-        status = qp_error_set(reterr, status, "no name for a backup of %s", file);
-        goto done;
-    }
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
-        status = backup_system_error(errno, path, reterr);
-        goto done;
+        return backup_system_error(errno, path, reterr);
     }
     (void)close(fd);
     rc = backup_fill(self, file, path, vfs);
@@ -274,20 +290,51 @@ quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, cha
         status = backup_engine_error(self, rc, path, reterr);
     }
     if (status == QUIPU_OK) {
-        status = backup_verify(path, vfs, reterr);
+        status = backup_verify(path, file == NULL || file[0] == '\0' ? NULL : vfs, reterr);
     }
     if (status == QUIPU_OK) {
         status = backup_sync_folder(path, reterr);
     }
     if (status != QUIPU_OK) {
         (void)unlink(path);
-        goto done;
     }
-    memcpy(ret_path, path, strlen(path) + 1);
+    return status;
+}
 
-done:
+quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, char *ret_path,
+                              size_t size, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    const char *file = sqlite3_db_filename(self->db, "main");
+    quipu_status status = QUIPU_OK;
+    quipu_str path;
+    qp_buf name;
+
+    if (file == NULL || file[0] == '\0') {
+        ret_path[0] = '\0'; /* in memory: there is nothing to put a backup beside */
+        return QUIPU_OK;
+    }
+    qp_buf_init(&name, size - 1);
+    status = backup_name(file, label, now, &name);
+    path = qp_buf_str(&name);
+    status = status == QUIPU_OK ? backup_write(self, path.p, reterr)
+                                : qp_error_set(reterr, status, "no name for a backup of %s", file);
+    if (status == QUIPU_OK) {
+        memcpy(ret_path, path.p, path.n + 1);
+    }
     qp_buf_free(&name);
     return status;
+}
+
+quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
+{
+    if (strlen(path) >= QP_SQLITE_PATH_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "the path of the backup has %zu bytes; at most %d "
+                            "are allowed",
+                            strlen(path), QP_SQLITE_PATH_MAX - 1);
+    }
+    return backup_write(conn, path, reterr);
 }
 
 /* ---- old backups --------------------------------------------------------------------------------
@@ -324,48 +371,60 @@ static int backup_newest_first(const void *a, const void *b)
                   x + strlen(x) + 1 - QP_SQLITE_BACKUP_STAMP_SIZE);
 }
 
-static void backup_prune(const char *folder, const char *base, uint32_t keep)
-{
-    char **names = qp_calloc(QP_SQLITE_BACKUPS_LISTED_MAX, sizeof(*names));
-    DIR *dir = opendir(folder);
-    size_t n = 0;
+/* The names of our backups in a folder, newest first; both the array and the names are freed by
+ * backup_names_free(). */
+typedef struct backup_names {
+    char **items;
+    size_t n;
+} backup_names;
 
-    if (names == NULL || dir == NULL) {
-        goto done;
+static void backup_names_free(backup_names *names)
+{
+    for (size_t i = 0; i < names->n; i++) {
+        qp_free(names->items[i]);
     }
-    for (struct dirent *entry = readdir(dir); entry != NULL && n < QP_SQLITE_BACKUPS_LISTED_MAX;
-         entry = readdir(dir)) {
+    qp_free(names->items);
+}
+
+/* False: out of memory, or the folder cannot be read. */
+static bool backup_names_read(DIR *dir, const char *base, backup_names *ret)
+{
+    *ret = (backup_names){qp_calloc(QP_SQLITE_BACKUPS_LISTED_MAX, sizeof(char *)), 0};
+    if (ret->items == NULL || dir == NULL) {
+        return false;
+    }
+    for (struct dirent *entry = readdir(dir);
+         entry != NULL && ret->n < QP_SQLITE_BACKUPS_LISTED_MAX; entry = readdir(dir)) {
         size_t size = strlen(entry->d_name) + 1;
+        char *copy;
         if (backup_stamp_of(entry->d_name, base) == NULL) {
             continue;
         }
-        names[n] = qp_malloc(size);
-        if (names[n] == NULL) {
-            goto done;
+        copy = qp_malloc(size);
+        if (copy == NULL) {
+            return false;
         }
-        memcpy(names[n++], entry->d_name, size);
+        memcpy(copy, entry->d_name, size);
+        ret->items[ret->n++] = copy;
     }
-    qsort(names, n, sizeof(*names), backup_newest_first);
-    for (size_t i = keep; i < n; i++) {
-        (void)unlinkat(dirfd(dir), names[i], 0);
-    }
+    qsort(ret->items, ret->n, sizeof(*ret->items), backup_newest_first);
+    return true;
+}
 
-done:
-    for (size_t i = 0; names != NULL && i < n; i++) {
-        qp_free(names[i]);
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
-    qp_free(names);
+static const char *backup_base(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+
+    return slash == NULL ? file : slash + 1;
 }
 
 void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
 {
     qp_sqlite *self = conn;
     const char *file = sqlite3_db_filename(self->db, "main");
-    const char *slash = NULL;
+    backup_names names = {NULL, 0};
     char *folder = NULL;
+    DIR *dir = NULL;
 
     if (path[0] == '\0' || file == NULL) {
         return;
@@ -374,10 +433,62 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
         (void)unlink(path);
         return;
     }
-    slash = strrchr(file, '/');
     folder = backup_folder(file);
-    if (folder != NULL) {
-        backup_prune(folder, slash == NULL ? file : slash + 1, keep);
+    dir = folder == NULL ? NULL : opendir(folder);
+    if (backup_names_read(dir, backup_base(file), &names)) {
+        for (size_t i = keep; i < names.n; i++) {
+            (void)unlinkat(dirfd(dir), names.items[i], 0);
+        }
+    }
+    backup_names_free(&names);
+    if (dir != NULL) {
+        (void)closedir(dir);
     }
     qp_free(folder);
+}
+
+/* Tell each name with its folder, oldest first. */
+static quipu_status backup_tell(const char *folder, const backup_names *names, qp_keep_fn fn,
+                                void *ctx, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    qp_buf path;
+
+    qp_buf_init(&path, (size_t)2 * QP_SQLITE_PATH_MAX);
+    for (size_t i = names->n; i > 0 && status == QUIPU_OK; i--) {
+        qp_buf_reset(&path);
+        qp_buf_puts(&path, folder);
+        qp_buf_putc(&path, '/');
+        qp_buf_puts(&path, names->items[i - 1]);
+        status = qp_buf_status(&path);
+        status = status == QUIPU_OK ? fn(ctx, qp_buf_str(&path))
+                                    : qp_error_set(reterr, status, "no memory for a path");
+    }
+    qp_buf_free(&path);
+    return status;
+}
+
+quipu_status qp_sqlite_backups(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    const char *file = sqlite3_db_filename(self->db, "main");
+    backup_names names = {NULL, 0};
+    quipu_status status = QUIPU_OK;
+    char *folder = NULL;
+    DIR *dir = NULL;
+
+    if (file == NULL || file[0] == '\0') {
+        return QUIPU_OK;
+    }
+    folder = backup_folder(file);
+    dir = folder == NULL ? NULL : opendir(folder);
+    status = backup_names_read(dir, backup_base(file), &names)
+                 ? backup_tell(folder, &names, fn, ctx, reterr)
+                 : qp_error_set(reterr, QUIPU_IO, "cannot look for backups beside %s", file);
+    backup_names_free(&names);
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    qp_free(folder);
+    return status;
 }

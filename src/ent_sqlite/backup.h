@@ -4,17 +4,22 @@
 
 #include <sqlite3.h>
 
-#include <ent/ent.h>
+#include "ent/keep.h"
 
 #define QP_SQLITE_BACKUP_LABEL_MAX 64     /* characters of the label that go into the name */
 #define QP_SQLITE_BACKUP_STAMP_SIZE 26    /* "YYYYMMDDThhmmssnnnnnnnnnZ" and its NUL */
-#define QP_SQLITE_BACKUPS_LISTED_MAX 4096 /* names looked at when old ones are removed */
+#define QP_SQLITE_BACKUPS_LISTED_MAX 4096 /* names of backups looked at */
+#define QP_SQLITE_BACKUP_PAGES 1024       /* copied between two looks at the watch */
 
 /* Members of qp_migrator: `<file>.bak-<label>-<UTC time>`, mode 0600, on the disk and checked when
  * the call returns. */
 quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, char *ret_path,
                               size_t size, quipu_error *reterr);
 void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep);
+
+/* Members of qp_keeper. */
+quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr);
+quipu_status qp_sqlite_backups(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
 
 /* SQLite's quick check; `path` is for the message. */
 quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *reterr);

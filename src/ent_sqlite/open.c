@@ -108,6 +108,7 @@ const qp_engine qp_sqlite_engine = {
     .execute = qp_sqlite_execute,
     .migrator = &qp_sqlite_migrator,
     .watch = qp_sqlite_watch,
+    .keeper = &qp_sqlite_keeper,
     .data_version = qp_sqlite_data_version,
 };
 

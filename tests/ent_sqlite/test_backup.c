@@ -113,7 +113,7 @@ static void existing_file_is_never_overwritten(void **state)
     T_OK(ent_sqlite_open(path, NULL, &db, NULL));
     T_OK(qp_sqlite_backup(db->conn, "x", now, backup, sizeof(backup), NULL));
     assert_non_null(strstr(backup, ".bak-x-20260101T000000000000005Z"));
-    T_STATUS(qp_sqlite_backup(db->conn, "x", now, again, sizeof(again), &error), QUIPU_IO);
+    T_STATUS(qp_sqlite_backup(db->conn, "x", now, again, sizeof(again), &error), QUIPU_EXISTS);
     assert_non_null(strstr(error.message, "exists"));
     assert_true(t_file_exists(backup));
     ent_close(db);

@@ -1,0 +1,59 @@
+/* Keeping a file in order: sizes, the size cap, the log, copies and checks. What an engine offers
+ * for it is a table of its own; the runtime and the store call the qp_keep_ functions. */
+#ifndef QP_ENT_KEEP_H
+#define QP_ENT_KEEP_H
+
+#include <ent/ent.h>
+
+#define QP_KEEP_FINDINGS_MAX 100 /* that one check tells */
+
+typedef struct qp_sizes {
+    int64_t page_bytes; /* the engine's unit of growth */
+    int64_t file_bytes;
+    int64_t free_bytes; /* inside the file, for what comes next */
+    int64_t log_bytes;  /* of the log beside the file */
+} qp_sizes;
+
+/* Told one text after the other; anything but QUIPU_OK ends the call with that status. */
+typedef quipu_status (*qp_keep_fn)(void *ctx, quipu_str text);
+
+/* Every function but `limit` is called outside of a transaction, and `check` also inside of one. */
+typedef struct qp_keeper {
+    uint32_t version; /* 1; functions are only ever appended */
+    quipu_status (*sizes)(void *conn, qp_sizes *ret, quipu_error *reterr);
+    quipu_status (*limit)(void *conn, int64_t max_bytes, quipu_error *reterr);
+    quipu_status (*flush)(void *conn, quipu_error *reterr);
+    quipu_status (*rewrite)(void *conn, quipu_error *reterr);
+    quipu_status (*copy)(void *conn, const char *path, quipu_error *reterr);
+    quipu_status (*check)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
+    quipu_status (*backups)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
+} qp_keeper;
+
+/* How large the file is now. */
+QUIPU_MUST_USE quipu_status qp_keep_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr);
+
+/* Cap the file: what would make it larger answers QUIPU_FULL; 0 lifts the cap. A file that is
+ * larger already keeps its size. For this connection, also inside of a transaction. */
+QUIPU_MUST_USE quipu_status qp_keep_limit(ent_db *db, int64_t max_bytes, quipu_error *reterr);
+
+/* Move the log into the file and empty it. QUIPU_BUSY when readers or another writer need it until
+ * the deadline of ent_watch(). */
+QUIPU_MUST_USE quipu_status qp_keep_flush(ent_db *db, quipu_error *reterr);
+
+/* Write the whole file anew, without free room and without remains of what is gone. */
+QUIPU_MUST_USE quipu_status qp_keep_rewrite(ent_db *db, quipu_error *reterr);
+
+/* Copy the committed state to a new file of mode 0600, on the disk and checked when the call
+ * returns; writers go on meanwhile. QUIPU_EXISTS when the path is taken. */
+QUIPU_MUST_USE quipu_status qp_keep_copy(ent_db *db, const char *path, quipu_error *reterr);
+
+/* Tell what is wrong with the file's structure and its references, at most QP_KEEP_FINDINGS_MAX
+ * findings of each. */
+QUIPU_MUST_USE quipu_status qp_keep_check(ent_db *db, qp_keep_fn fn, void *ctx,
+                                          quipu_error *reterr);
+
+/* Tell the paths of the backups beside the file, oldest first. */
+QUIPU_MUST_USE quipu_status qp_keep_backups(ent_db *db, qp_keep_fn fn, void *ctx,
+                                            quipu_error *reterr);
+
+#endif

@@ -1,0 +1,193 @@
+/* Keeping a SQLite file in order: sizes, the cap on pages, the checkpoint, the rewrite, the checks.
+ * Copies and the list of backups are in backup.c. */
+#include "base/port.h"
+
+#include "ent/keep.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "ent_sqlite/backup.h"
+#include "ent_sqlite/open.h"
+
+#define KEEP_PAGES_MAX INT64_C(4294967294) /* SQLite's own */
+
+/* Run SQL whose first row has an integer in column `column`. */
+static int keep_ask(const qp_sqlite *self, const char *sql, int column, int64_t *ret)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(self->db, sql, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    if (rc == SQLITE_ROW) {
+        *ret = sqlite3_column_int64(stmt, column);
+        rc = SQLITE_OK;
+    } else if (rc == SQLITE_DONE) {
+        rc = SQLITE_CORRUPT; /* none of our pragmas is silent */
+    }
+    (void)sqlite3_finalize(stmt);
+    return rc;
+}
+
+static int64_t keep_bytes(const char *path)
+{
+    struct stat info;
+
+    return path != NULL && path[0] != '\0' && stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
+}
+
+static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    const char *file = sqlite3_db_filename(self->db, "main");
+    const bool memory = file == NULL || file[0] == '\0';
+    int64_t page = 0;
+    int64_t count = 0;
+    int64_t unused = 0;
+    int rc = keep_ask(self, "PRAGMA main.page_size", 0, &page);
+
+    if (rc == SQLITE_OK) {
+        rc = keep_ask(self, "PRAGMA main.page_count", 0, &count);
+    }
+    if (rc == SQLITE_OK) {
+        rc = keep_ask(self, "PRAGMA main.freelist_count", 0, &unused);
+    }
+    if (rc != SQLITE_OK) {
+        return qp_sqlite_fail(self, rc, "cannot read", reterr);
+    }
+    *ret = (qp_sizes){.page_bytes = page,
+                      .file_bytes = memory ? page * count : keep_bytes(file),
+                      .free_bytes = page * unused,
+                      .log_bytes = memory ? 0 : keep_bytes(sqlite3_filename_wal(file))};
+    return QUIPU_OK;
+}
+
+static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    char sql[64];
+    int64_t page = 0;
+    int64_t pages = KEEP_PAGES_MAX;
+    int rc = keep_ask(self, "PRAGMA main.page_size", 0, &page);
+
+    if (rc == SQLITE_OK && max_bytes > 0 && page > 0) {
+        pages = max_bytes / page;
+        pages = pages < 1 ? 1 : pages > KEEP_PAGES_MAX ? KEEP_PAGES_MAX : pages;
+    }
+    (void)snprintf(sql, sizeof(sql), "PRAGMA main.max_page_count = %lld", (long long)pages);
+    if (rc == SQLITE_OK) {
+        rc = keep_ask(self, sql, 0, &pages);
+    }
+    return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot cap", reterr);
+}
+
+static quipu_status keep_flush(void *conn, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    const int64_t deadline_ns = qp_sqlite_patience(self);
+    int64_t blocked = 0;
+    int rc = SQLITE_OK;
+
+    do {
+        /* The first column tells that somebody was in the way, which is no error to SQLite. */
+        rc = keep_ask(self, "PRAGMA main.wal_checkpoint(TRUNCATE)", 0, &blocked);
+        if (rc == SQLITE_OK && blocked != 0) {
+            rc = SQLITE_BUSY;
+        }
+    } while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns));
+    if ((rc & 0xff) == SQLITE_BUSY) {
+        quipu_status status = self->stopped != QUIPU_OK ? self->stopped : QUIPU_BUSY;
+        return qp_error_set(reterr, status,
+                            "the log of %s cannot be emptied: somebody was reading or writing "
+                            "until the deadline",
+                            self->path);
+    }
+    return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot checkpoint", reterr);
+}
+
+static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    const int64_t deadline_ns = qp_sqlite_patience(self);
+    int rc = SQLITE_OK;
+
+    do {
+        rc = sqlite3_exec(self->db, "VACUUM main", NULL, NULL, NULL);
+    } while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns));
+    return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot rewrite", reterr);
+}
+
+/* ---- checks -----------------------------------------------------------------------------------
+ */
+
+/* Tell the rows of a statement as texts, as `tell` makes them. */
+static quipu_status keep_each(qp_sqlite *self, const char *sql,
+                              quipu_status (*tell)(sqlite3_stmt *stmt, qp_keep_fn fn, void *ctx),
+                              qp_keep_fn fn, void *ctx, quipu_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    quipu_status status = QUIPU_OK;
+    int rc = sqlite3_prepare_v2(self->db, sql, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK) {
+        rc = sqlite3_step(stmt);
+    }
+    while (rc == SQLITE_ROW && status == QUIPU_OK) {
+        status = tell(stmt, fn, ctx);
+        rc = sqlite3_step(stmt);
+    }
+    if (status == QUIPU_OK && rc != SQLITE_DONE) {
+        status = qp_sqlite_fail(self, rc, "cannot check", reterr);
+    }
+    (void)sqlite3_finalize(stmt);
+    return status;
+}
+
+static quipu_status keep_tell_finding(sqlite3_stmt *stmt, qp_keep_fn fn, void *ctx)
+{
+    const char *text = (const char *)sqlite3_column_text(stmt, 0);
+
+    return text == NULL || strcmp(text, "ok") == 0 ? QUIPU_OK : fn(ctx, quipu_cstr(text));
+}
+
+static quipu_status keep_tell_dangling(sqlite3_stmt *stmt, qp_keep_fn fn, void *ctx)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text), "row %lld of %s refers to no row of %s",
+                   (long long)sqlite3_column_int64(stmt, 1),
+                   (const char *)sqlite3_column_text(stmt, 0),
+                   (const char *)sqlite3_column_text(stmt, 2));
+    return fn(ctx, quipu_cstr(text));
+}
+
+static quipu_status keep_check(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+{
+    char sql[96];
+    quipu_status status;
+
+    (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)", QP_KEEP_FINDINGS_MAX);
+    status = keep_each(conn, sql, keep_tell_finding, fn, ctx, reterr);
+    if (status == QUIPU_OK) {
+        (void)snprintf(sql, sizeof(sql),
+                       "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check LIMIT %d",
+                       QP_KEEP_FINDINGS_MAX);
+        status = keep_each(conn, sql, keep_tell_dangling, fn, ctx, reterr);
+    }
+    return status;
+}
+
+const struct qp_keeper qp_sqlite_keeper = {
+    .version = 1,
+    .sizes = keep_sizes,
+    .limit = keep_limit,
+    .flush = keep_flush,
+    .rewrite = keep_rewrite,
+    .copy = qp_sqlite_copy,
+    .check = keep_check,
+    .backups = qp_sqlite_backups,
+};

@@ -1,0 +1,317 @@
+/* Keeping a file in order: sizes, the cap at its maximum and one past it, the log, the rewrite,
+ * copies, checks, the list of backups. */
+#include "crash/model.h"
+
+#include <sys/stat.h>
+
+#include "ent/db.h"
+#include "ent/keep.h"
+#include "ent_sqlite/backup.h"
+#include "ent_sqlite/open.h"
+
+#define PAGE 4096
+
+static ent_db *keep_open(char path[T_PATH_MAX])
+{
+    ent_db *db = NULL;
+
+    t_path(t_tmpdir(), "store.db", path);
+    T_OK(ent_sqlite_open(path, NULL, &db, NULL));
+    T_OK(db->engine->execute(db->conn, QUIPU_STR("CREATE TABLE t (id INTEGER PRIMARY KEY, a)"),
+                             NULL));
+    return db;
+}
+
+static quipu_status keep_run(ent_db *db, const char *sql, quipu_error *reterr)
+{
+    return db->engine->execute(db->conn, quipu_cstr(sql), reterr);
+}
+
+static int64_t keep_pages(ent_db *db)
+{
+    qp_sizes sizes = {0};
+
+    T_OK(qp_keep_flush(db, NULL));
+    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    assert_int_equal(sizes.page_bytes, PAGE);
+    return sizes.file_bytes / PAGE;
+}
+
+static bool keep_find(const char *bytes, size_t size, const char *text)
+{
+    size_t n = strlen(text);
+
+    for (size_t i = 0; i + n <= size; i++) {
+        if (memcmp(bytes + i, text, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool keep_holds(const char *path, const char *text)
+{
+    size_t size = 0;
+    char *bytes = t_file_read(path, &size);
+    bool found = keep_find(bytes, size, text);
+
+    free(bytes);
+    return found;
+}
+
+static void sizes_tell_file_log_and_free_room(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_db *db = keep_open(path);
+    qp_sizes sizes = {0};
+
+    (void)state;
+    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(100000))", NULL));
+    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    assert_true(sizes.log_bytes > 100000);
+    T_OK(qp_keep_flush(db, NULL));
+    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    assert_int_equal(sizes.log_bytes, 0);
+    assert_true(sizes.file_bytes > 100000);
+    assert_int_equal(sizes.free_bytes, 0);
+    T_OK(keep_run(db, "DELETE FROM t", NULL));
+    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    assert_true(sizes.free_bytes >= 96000);
+    T_OK(qp_keep_rewrite(db, NULL));
+    T_OK(qp_keep_flush(db, NULL));
+    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    assert_int_equal(sizes.free_bytes, 0);
+    assert_true(sizes.file_bytes < 5 * PAGE);
+    ent_close(db);
+}
+
+static void cap_lets_the_last_page_in_and_refuses_the_next(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_db *db = keep_open(path);
+    quipu_error error = {0};
+    int64_t pages;
+
+    (void)state;
+    pages = keep_pages(db);
+    /* An overflow page for each row of a page and a half. */
+    T_OK(qp_keep_limit(db, (pages + 1) * PAGE, NULL));
+    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", NULL));
+    assert_int_equal(keep_pages(db), pages + 1);
+    T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", &error), QUIPU_FULL);
+    assert_int_equal(keep_pages(db), pages + 1);
+    model_check(path, "SELECT count(*) FROM t", "1\n");
+    /* One page more, less one byte, is no page more. */
+    T_OK(qp_keep_limit(db, (pages + 2) * PAGE - 1, NULL));
+    T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", NULL), QUIPU_FULL);
+    T_OK(qp_keep_limit(db, (pages + 2) * PAGE, NULL));
+    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(1000))", NULL));
+    T_OK(keep_run(db, "DELETE FROM t", NULL));
+    T_OK(qp_keep_limit(db, 1, NULL)); /* the file keeps its size */
+    T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(90000))", NULL), QUIPU_FULL);
+    T_OK(qp_keep_limit(db, 0, NULL));
+    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(90000))", NULL));
+    ent_close(db);
+}
+
+static bool keep_never(void *ctx)
+{
+    (void)ctx;
+    return false;
+}
+
+static void flush_is_busy_while_somebody_reads(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_db *db = keep_open(path);
+    ent_db *reader = NULL;
+    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
+    quipu_error error = {0};
+
+    (void)state;
+    options.flags = ENT_SQLITE_READ_ONLY;
+    T_OK(ent_sqlite_open(path, &options, &reader, NULL));
+    T_OK(ent_begin(reader, ENT_READ, NULL));
+    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (1)", NULL));
+    ent_watch(db, 1, keep_never, NULL); /* long past */
+    T_STATUS(qp_keep_flush(db, &error), QUIPU_BUSY);
+    ent_watch(db, 0, NULL, NULL);
+    ent_rollback(reader);
+    T_OK(qp_keep_flush(db, &error));
+    ent_close(reader);
+    ent_close(db);
+}
+
+static void calls_inside_a_transaction_are_misuse(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_db *db = keep_open(path);
+
+    (void)state;
+    T_OK(ent_begin(db, ENT_WRITE, NULL));
+    T_STATUS(qp_keep_flush(db, NULL), QUIPU_MISUSE);
+    T_STATUS(qp_keep_rewrite(db, NULL), QUIPU_MISUSE);
+    T_STATUS(qp_keep_copy(db, "x", NULL), QUIPU_MISUSE);
+    ent_rollback(db);
+    ent_close(db);
+}
+
+static void rewrite_leaves_no_remains(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_db *db = NULL;
+    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
+
+    (void)state;
+    t_path(t_tmpdir(), "store.db", path);
+    options.secure_delete = false;
+    T_OK(ent_sqlite_open(path, &options, &db, NULL));
+    T_OK(keep_run(db, "CREATE TABLE t (a); INSERT INTO t VALUES ('a-marker-of-its-own')", NULL));
+    T_OK(keep_run(db, "DELETE FROM t", NULL));
+    T_OK(qp_keep_flush(db, NULL));
+    assert_true(keep_holds(path, "a-marker-of-its-own"));
+    T_OK(qp_keep_rewrite(db, NULL));
+    T_OK(qp_keep_flush(db, NULL));
+    assert_false(keep_holds(path, "a-marker-of-its-own"));
+    ent_close(db);
+}
+
+static void copy_is_private_checked_and_never_overwrites(void **state)
+{
+    char path[T_PATH_MAX];
+    char copy[T_PATH_MAX];
+    char far[QP_SQLITE_PATH_MAX + 1];
+    struct stat info;
+    ent_db *db = keep_open(path);
+    ent_db *memory = NULL;
+    quipu_error error = {0};
+
+    (void)state;
+    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (1), (2)", NULL));
+    t_path(t_tmpdir(), "copy.db", copy);
+    T_OK(qp_keep_copy(db, copy, &error));
+    model_same(model_dump(path, true), model_dump(copy, true));
+    assert_int_equal(stat(copy, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
+    T_STATUS(qp_keep_copy(db, copy, &error), QUIPU_EXISTS);
+    T_STATUS(qp_keep_copy(db, "no/such/folder/x", &error), QUIPU_IO);
+    memset(far, 'x', QP_SQLITE_PATH_MAX);
+    far[QP_SQLITE_PATH_MAX] = '\0';
+    T_STATUS(qp_keep_copy(db, far, &error), QUIPU_LIMIT);
+    far[QP_SQLITE_PATH_MAX - 1] = '\0'; /* the system has a limit of its own on names */
+    T_STATUS(qp_keep_copy(db, far, &error), QUIPU_IO);
+    ent_close(db);
+
+    T_OK(ent_sqlite_open(":memory:", NULL, &memory, NULL));
+    T_OK(keep_run(memory, "CREATE TABLE u (a); INSERT INTO u VALUES (7)", NULL));
+    t_path(t_tmpdir(), "memory.db", copy);
+    T_OK(qp_keep_copy(memory, copy, &error));
+    model_check(copy, "SELECT a FROM u", "7\n");
+    ent_close(memory);
+}
+
+static bool keep_stop(void *ctx)
+{
+    int *left = ctx;
+
+    return --*left < 0;
+}
+
+static void cancelled_copy_leaves_no_file(void **state)
+{
+    char path[T_PATH_MAX];
+    char copy[T_PATH_MAX];
+    ent_db *db = keep_open(path);
+    int left = 1;
+
+    (void)state;
+    T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(20000000))", NULL)); /* several steps */
+    t_path(t_tmpdir(), "copy.db", copy);
+    ent_watch(db, 0, keep_stop, &left);
+    T_STATUS(qp_keep_copy(db, copy, NULL), QUIPU_CANCELLED);
+    assert_false(t_file_exists(copy));
+    ent_watch(db, 0, NULL, NULL);
+    T_OK(qp_keep_copy(db, copy, NULL));
+    ent_close(db);
+}
+
+typedef struct keep_told {
+    int count;
+    char last[256];
+} keep_told;
+
+static quipu_status keep_hear(void *ctx, quipu_str text)
+{
+    keep_told *told = ctx;
+
+    told->count++;
+    snprintf(told->last, sizeof(told->last), "%.*s", (int)text.n, text.p);
+    return QUIPU_OK;
+}
+
+static quipu_status keep_refuse(void *ctx, quipu_str text)
+{
+    (void)ctx;
+    (void)text;
+    return QUIPU_CANCELLED;
+}
+
+static void check_tells_damage_and_dangling_references(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_db *db = keep_open(path);
+    keep_told told = {0};
+
+    (void)state;
+    T_OK(keep_run(db, "CREATE TABLE u (t REFERENCES t (id))", NULL));
+    T_OK(qp_keep_check(db, keep_hear, &told, NULL));
+    assert_int_equal(told.count, 0);
+    model_exec(path, "PRAGMA foreign_keys = OFF; INSERT INTO u VALUES (99)");
+    T_OK(qp_keep_check(db, keep_hear, &told, NULL));
+    assert_int_equal(told.count, 1);
+    assert_string_equal(told.last, "row 1 of u refers to no row of t");
+    T_STATUS(qp_keep_check(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
+    /* At most so many are told. */
+    model_exec(path, "PRAGMA foreign_keys = OFF; WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 "
+                     "FROM n WHERE i < 100) INSERT INTO u SELECT 99 FROM n");
+    told.count = 0;
+    T_OK(qp_keep_check(db, keep_hear, &told, NULL));
+    assert_int_equal(told.count, QP_KEEP_FINDINGS_MAX);
+    ent_close(db);
+}
+
+static void backups_are_listed_oldest_first(void **state)
+{
+    char path[T_PATH_MAX];
+    char backup[1024];
+    ent_db *db = keep_open(path);
+    keep_told told = {0};
+
+    (void)state;
+    T_OK(qp_keep_backups(db, keep_hear, &told, NULL));
+    assert_int_equal(told.count, 0);
+    T_OK(qp_sqlite_backup(db->conn, "a", (quipu_time){1767225600, 5}, backup, 1024, NULL));
+    T_OK(qp_sqlite_backup(db->conn, "b", (quipu_time){1767225601, 5}, backup, 1024, NULL));
+    T_OK(qp_keep_backups(db, keep_hear, &told, NULL));
+    assert_int_equal(told.count, 2);
+    assert_string_equal(told.last, backup);
+    T_STATUS(qp_keep_backups(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
+    ent_close(db);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_tell_file_log_and_free_room),
+        cmocka_unit_test(cap_lets_the_last_page_in_and_refuses_the_next),
+        cmocka_unit_test(flush_is_busy_while_somebody_reads),
+        cmocka_unit_test(calls_inside_a_transaction_are_misuse),
+        cmocka_unit_test(rewrite_leaves_no_remains),
+        cmocka_unit_test(copy_is_private_checked_and_never_overwrites),
+        cmocka_unit_test(cancelled_copy_leaves_no_file),
+        cmocka_unit_test(check_tells_damage_and_dangling_references),
+        cmocka_unit_test(backups_are_listed_oldest_first),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
