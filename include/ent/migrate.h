@@ -107,7 +107,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_step_has_column(ent_db *db, const char
  * Ownership: the schema is borrowed.
  * Threads:   the connection's thread, inside of a step.
  * Errors:    QUIPU_MISUSE (outside of a step), QUIPU_UNSUPPORTED (adding is not enough),
- * QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CORRUPT. Since:     0.1
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CORRUPT.
+ * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_step_complete(ent_db *db, const ent_schema *schema,
                                                         quipu_error *reterr);

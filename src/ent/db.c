@@ -108,7 +108,9 @@ void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows
 
 ent_stats ent_stats_read(const ent_db *db)
 {
-    return db == NULL ? (ent_stats){0} : db->stats;
+    static const ent_stats none = {0};
+
+    return db == NULL ? none : db->stats;
 }
 
 void ent_trace(ent_db *db, ent_trace_fn fn, void *ctx)

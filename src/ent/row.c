@@ -53,6 +53,8 @@ static QP_NOINLINE quipu_status row_out_of_memory(const quipu_arena *arena, size
 QP_INLINE quipu_status row_put_text(quipu_str text, quipu_arena *arena, char *member,
                                     quipu_error *reterr)
 {
+    quipu_str kept = {text.p, text.n};
+
     if (arena != NULL) {
         char *copy = qp_arena_take(arena, text.n + 1);
         if (QP_UNLIKELY(copy == NULL)) {
@@ -60,9 +62,9 @@ QP_INLINE quipu_status row_put_text(quipu_str text, quipu_arena *arena, char *me
         }
         memcpy(copy, text.p, text.n);
         copy[text.n] = '\0';
-        text.p = copy;
+        kept.p = copy;
     }
-    memcpy(member, &text, sizeof(text));
+    memcpy(member, &kept, sizeof(kept));
     return QUIPU_OK;
 }
 
