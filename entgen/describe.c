@@ -106,10 +106,11 @@ static void describe_entity(eg_run *run, const eg_schema *schema, const eg_entit
     out->search_count = (uint8_t)entity->search.n;
     memcpy(out->key, entity->key_fields, sizeof(out->key));
     out->key_count = entity->key_count;
-    out->flags =
-        (uint8_t)((entity->cluster ? ENT_E_CLUSTER : 0) | (!entity->has_search ? 0
-                                                           : entity->manual    ? ENT_E_SEARCH_MANUAL
-                                                                               : ENT_E_SEARCH));
+    out->flags = (uint8_t)(entity->cluster ? ENT_E_CLUSTER : 0);
+    if (entity->has_search) {
+        out->flags |= entity->manual ? ENT_E_SEARCH_MANUAL : ENT_E_SEARCH;
+        out->flags |= entity->cjk ? ENT_E_SEARCH_CJK : 0;
+    }
 }
 
 void eg_describe(eg_run *run, eg_schema *schema)

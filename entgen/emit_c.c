@@ -220,11 +220,12 @@ static void emit_c_table(emit_c_state *emit, const eg_entity *entity)
         qp_buf_puts(line, ", .where_match = ENT_ABSENT");
     }
     if (entity->cluster || entity->has_search) {
-        qp_buf_printf(line, ", .flags = %s%s%s", entity->cluster ? "ENT_E_CLUSTER" : "",
+        qp_buf_printf(line, ", .flags = %s%s%s%s", entity->cluster ? "ENT_E_CLUSTER" : "",
                       entity->cluster && entity->has_search ? " | " : "",
                       !entity->has_search ? ""
                       : entity->manual    ? "ENT_E_SEARCH_MANUAL"
-                                          : "ENT_E_SEARCH");
+                                          : "ENT_E_SEARCH",
+                      entity->cjk ? " | ENT_E_SEARCH_CJK" : "");
     }
     qp_buf_printf(line, ", ENT_SIZES(%s)};", c);
     emit_c_flush(emit, 4);

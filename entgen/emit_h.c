@@ -238,6 +238,12 @@ static void emit_h_functions(emit_h_state *emit, const eg_entity *entity)
     if (eg_has_patch(entity)) {
         eg_put_template(emit->out, "ENT_UPDATES($)", entity->c);
     }
+    if (entity->has_search) {
+        eg_put_template(emit->out, "ENT_SEARCHES($)", entity->c);
+    }
+    if (entity->manual) {
+        eg_put_template(emit->out, "ENT_INDEXES($)", entity->c);
+    }
 }
 
 static void emit_h_entity(emit_h_state *emit, const eg_entity *entity)

@@ -187,6 +187,7 @@ static void emit_json_entity(qp_jsonw *json, const eg_entity *entity)
     if (entity->has_search) {
         emit_json_fields(json, "search", entity, entity->search_fields, entity->search.n);
         emit_json_bool(json, "search_manual", entity->manual);
+        emit_json_bool(json, "search_cjk", entity->cjk);
     }
     qp_jsonw_object_end(json);
 }

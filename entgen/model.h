@@ -150,6 +150,7 @@ struct eg_entity {
     eg_pos search_pos;
     bool has_search;
     bool manual;
+    bool cjk;
     /* after the check */
     uint8_t key_fields[ENT_KEY_MAX];
     uint8_t key_count;

@@ -542,6 +542,7 @@ static bool parse_search(parse_state *parse, eg_entity *entity)
     if (!parse_names(parse, &entity->search, NULL)) {
         return false;
     }
+    entity->cjk = !parse_is_type(parse, 1) && parse_take_word(parse, "cjk");
     entity->manual = !parse_is_type(parse, 1) && parse_take_word(parse, "manual");
     return true;
 }

@@ -132,7 +132,7 @@ typedef struct ent_where_json {
 } ent_where_json;
 typedef struct ent_where_match {
     ent_wants_match op;
-    quipu_str words; /* every word must occur; a trailing * matches a prefix */
+    quipu_str words; /* all must occur; "a phrase"; a trailing * matches a prefix */
 } ent_where_match;
 
 /* ---- changes ----------------------------------------------------------------------------------
@@ -264,6 +264,7 @@ typedef struct ent_index {
 #define ENT_E_CLUSTER 1u       /* the key is two ints kept in physical order: `cluster (a, b)` */
 #define ENT_E_SEARCH 2u        /* has a full-text index, kept by the engine */
 #define ENT_E_SEARCH_MANUAL 4u /* has a full-text index, kept by the program */
+#define ENT_E_SEARCH_CJK 8u    /* which finds words of scripts without spaces */
 
 struct ent_entity {
     const char *name; /* "Session", for messages */

@@ -4,6 +4,7 @@
 #define ENT_GEN_H
 
 #include <ent/ent.h>
+#include <ent/search.h>
 
 #ifdef __cplusplus
 #define ENT_BEGIN extern "C" {
@@ -110,6 +111,41 @@
                             const X##_patch *chg, const X **ret, quipu_error *err)                 \
     {                                                                                              \
         return ent_update_one(db, mem, &X##_entity, cond, chg, ret, err);                          \
+    }
+
+/* The calls of an entity with a full-text index; see ent/search.h.
+ *   X_hits_begin(db, words, &(X_where){...}, limit, &iter, &err), then ent_hits_next() and
+ *   ent_iter_end(); the condition may be NULL
+ *   X_snippet(db, mem, words, &hit, &marks, &text, &err)
+ */
+#define ENT_SEARCHES(X)                                                                            \
+    ENT_CALL X##_hits_begin(ent_db *db, quipu_str words_, const X##_where *cond, int64_t limit_,   \
+                            ent_iter *ret, quipu_error *err)                                       \
+    {                                                                                              \
+        return ent_hits_begin(db, &X##_entity, words_, cond, limit_, ret, err);                    \
+    }                                                                                              \
+    ENT_CALL X##_snippet(ent_db *db, quipu_arena *mem, quipu_str words_, const ent_hit *hit_,      \
+                         const ent_marks *marks_, quipu_str *ret, quipu_error *err)                \
+    {                                                                                              \
+        return ent_snippet(db, mem, &X##_entity, words_, hit_, marks_, ret, err);                  \
+    }
+
+/* The calls of an entity whose full-text index the program keeps.
+ *   X_index, X_unindex(db, &(X_where){...}, &n, &err)   n may be NULL
+ *   X_index_clear(db, &err)
+ */
+#define ENT_INDEXES(X)                                                                             \
+    ENT_CALL X##_index(ent_db *db, const X##_where *cond, int64_t *ret, quipu_error *err)          \
+    {                                                                                              \
+        return ent_index_rows(db, &X##_entity, cond, ret, err);                                    \
+    }                                                                                              \
+    ENT_CALL X##_unindex(ent_db *db, const X##_where *cond, int64_t *ret, quipu_error *err)        \
+    {                                                                                              \
+        return ent_unindex_rows(db, &X##_entity, cond, ret, err);                                  \
+    }                                                                                              \
+    ENT_CALL X##_index_clear(ent_db *db, quipu_error *err)                                         \
+    {                                                                                              \
+        return ent_index_clear(db, &X##_entity, err);                                              \
     }
 
 /* Conditions, changes and texts of an enum T whose labels are in T_labels. Parameters end in _, so

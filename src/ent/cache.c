@@ -60,6 +60,21 @@ static bool cache_evict(ent_db *db)
     return oldest != NULL;
 }
 
+/* What the columns of a statement's rows are read as. */
+static void cache_kinds(qp_cached *cached, const ent_entity *entity, unsigned operation)
+{
+    for (size_t i = 0; i < cached->columns; i++) {
+        cached->kinds[i] =
+            cached->columns == entity->field_count ? qp_field_kind(&entity->fields[i]) : QP_INT;
+    }
+    if (operation == QP_OP_HITS) {
+        cached->kinds[0] = QP_INT;
+        cached->kinds[1] = QP_FLOAT;
+    } else if (operation == QP_OP_SNIPPET) {
+        cached->kinds[0] = QP_TEXT;
+    }
+}
+
 /* Fill the texts of a new entry: the SQL, and behind it the shape. */
 static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shape,
                                    quipu_error *reterr)
@@ -88,10 +103,7 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
         cached->shape = cached->sql + sql.n + 1;
         cached->shape_n = shape.n;
         cached->columns = (uint8_t)columns;
-        for (size_t i = 0; i < columns; i++) {
-            cached->kinds[i] =
-                columns == entity->field_count ? qp_field_kind(&entity->fields[i]) : QP_INT;
-        }
+        cache_kinds(cached, entity, (unsigned char)shape.p[0]);
     }
     qp_buf_free(&sql);
     return status;

@@ -105,6 +105,8 @@ typedef struct qp_engine {
 
     /* See ent_watch(). */
     void (*watch)(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
+
+    const struct qp_searcher *searcher; /* ent/search_engine.h; NULL: no full-text search */
     /* See ent_data_version(). */
     quipu_status (*data_version)(void *conn, int64_t *ret_version, quipu_error *reterr);
     const struct qp_keeper *keeper; /* ent/keep.h; NULL: cannot keep a file in order */

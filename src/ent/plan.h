@@ -25,7 +25,12 @@ typedef enum qp_operation {
     QP_OP_UPSERT,     /* the same, index number + 1, then one byte a field: set on conflict? */
     QP_OP_UPDATE,     /* one pair a changed field, QP_MARK_END, where */
     QP_OP_UPDATE_ONE, /* the same, returning the row */
-    QP_OP_DELETE      /* where */
+    QP_OP_DELETE,     /* where */
+    QP_OP_INDEX,      /* into the full-text index: where */
+    QP_OP_UNINDEX,    /* out of it: where */
+    QP_OP_INDEX_CLEAR,
+    QP_OP_HITS,   /* words; range of the key, where and limit marks, each if any */
+    QP_OP_SNIPPET /* words, key, two marks, bytes */
 } qp_operation;
 
 /* What an upsert does with a field when the row exists. */

@@ -249,6 +249,7 @@ static void schema_text_entity(qp_buf *out, const ent_entity *entity)
     if ((entity->flags & (ENT_E_SEARCH | ENT_E_SEARCH_MANUAL)) != 0) {
         qp_buf_puts(out, "  search");
         schema_text_list(out, entity, entity->search_fields, entity->search_count, 0);
+        qp_buf_puts(out, (entity->flags & ENT_E_SEARCH_CJK) != 0 ? " cjk" : "");
         qp_buf_puts(out, (entity->flags & ENT_E_SEARCH_MANUAL) != 0 ? " manual\n" : "\n");
     }
     qp_buf_puts(out, "}\n");

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ent/cluster.h"
+#include "ent/search_engine.h"
 
 typedef struct sql_writer {
     const qp_engine *engine;
@@ -469,6 +470,71 @@ static void sql_update(sql_writer *w)
     sql_where(w);
 }
 
+/* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions are
+ * on the row, which is then looked up. */
+static void sql_hits(sql_writer *w)
+{
+    const qp_searcher *searcher = w->engine->searcher;
+    const char *key = w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[0]].column;
+    unsigned mark;
+
+    searcher->put_hits(w->sql, w->entity);
+    w->number = 1;
+    mark = sql_peek(w);
+    if (mark == QP_MARK_ID_IS || mark == QP_MARK_ID_BETWEEN) {
+        (void)sql_take(w);
+        sql_puts(w, " AND ");
+        searcher->put_key(w->sql, w->entity);
+        sql_puts(w, mark == QP_MARK_ID_IS ? "=" : " BETWEEN ");
+        sql_next_number(w);
+        if (mark == QP_MARK_ID_BETWEEN) {
+            sql_puts(w, " AND ");
+            sql_next_number(w);
+        }
+        mark = sql_peek(w);
+    }
+    if (mark != QP_MARK_LIMIT && w->at < w->end) {
+        sql_puts(w, " AND EXISTS (SELECT 1");
+        sql_from(w);
+        sql_puts(w, " WHERE ");
+        qp_sql_name(w->sql, key);
+        sql_puts(w, "=");
+        searcher->put_key(w->sql, w->entity);
+        (void)sql_level(w, " AND ");
+        sql_puts(w, ")");
+    }
+    searcher->put_order(w->sql, w->entity);
+    if (sql_peek(w) == QP_MARK_LIMIT) {
+        (void)sql_take(w);
+        sql_puts(w, " LIMIT ");
+        sql_next_number(w);
+    }
+}
+
+/* The statements of full-text search; gives the number of columns. */
+static size_t sql_search(sql_writer *w, unsigned operation)
+{
+    const qp_searcher *searcher = w->engine->searcher;
+
+    switch (operation) {
+    case QP_OP_INDEX:
+    case QP_OP_UNINDEX:
+        searcher->put_index(w->sql, w->entity, operation == QP_OP_UNINDEX);
+        sql_where(w);
+        return 0;
+    case QP_OP_INDEX_CLEAR:
+        searcher->put_clear(w->sql, w->entity);
+        return 0;
+    case QP_OP_HITS:
+        sql_hits(w);
+        return 2;
+    default:
+        assert(operation == QP_OP_SNIPPET);
+        searcher->put_snippet(w->sql, w->entity);
+        return 1;
+    }
+}
+
 quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, quipu_str shape,
                           qp_buf *sql, size_t *ret_columns, quipu_error *reterr)
 {
@@ -513,12 +579,14 @@ quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, qui
             *ret_columns = 0;
         }
         break;
-    default:
-        assert(operation == QP_OP_DELETE);
+    case QP_OP_DELETE:
         sql_puts(&w, "DELETE");
         sql_from(&w);
         sql_where(&w);
         *ret_columns = 0;
+        break;
+    default:
+        *ret_columns = sql_search(&w, operation);
         break;
     }
     assert(qp_buf_status(sql) != QUIPU_OK || w.at == w.end);

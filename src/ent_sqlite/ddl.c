@@ -33,8 +33,7 @@ void qp_sqlite_put_text(qp_buf *out, const char *text)
     qp_buf_putc(out, '\'');
 }
 
-/* The name of something that belongs to a table: "notes" and "_search" give "notes_search". */
-static void ddl_put_suffixed(qp_buf *out, const char *table, const char *suffix)
+void qp_sqlite_put_suffixed(qp_buf *out, const char *table, const char *suffix)
 {
     qp_buf_putc(out, '"');
     ddl_put_doubled(out, table, '"');
@@ -254,7 +253,7 @@ quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *inde
 /* ---- full text ----------------------------------------------------------------------------------
  */
 
-static const char *ddl_row_key(const ent_entity *entity)
+const char *qp_sqlite_row_key(const ent_entity *entity)
 {
     return (entity->flags & ENT_E_CLUSTER) != 0 ? QP_SQLITE_CLUSTER_KEY
                                                 : entity->fields[entity->key[0]].column;
@@ -274,16 +273,16 @@ static void ddl_put_search_columns(qp_buf *out, const ent_entity *entity, const 
 static void ddl_put_search_move(qp_buf *out, const ent_entity *entity, bool add)
 {
     qp_buf_puts(out, "INSERT INTO ");
-    ddl_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+    qp_sqlite_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
     qp_buf_puts(out, " (");
     if (!add) {
-        ddl_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+        qp_sqlite_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
         qp_buf_puts(out, ", ");
     }
     qp_buf_puts(out, "rowid, ");
     ddl_put_search_columns(out, entity, "");
     qp_buf_puts(out, add ? ") VALUES (new." : ") VALUES ('delete', old.");
-    qp_sqlite_put_name(out, ddl_row_key(entity));
+    qp_sqlite_put_name(out, qp_sqlite_row_key(entity));
     qp_buf_puts(out, ", ");
     ddl_put_search_columns(out, entity, add ? "new." : "old.");
     qp_buf_puts(out, "); ");
@@ -293,7 +292,7 @@ static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const 
                                    const char *event)
 {
     qp_buf_puts(out, ";\nCREATE TRIGGER IF NOT EXISTS ");
-    ddl_put_suffixed(out, entity->table, suffix);
+    qp_sqlite_put_suffixed(out, entity->table, suffix);
     qp_buf_printf(out, " AFTER %s ON ", event);
     qp_sqlite_put_name(out, entity->table);
     qp_buf_puts(out, " BEGIN ");
@@ -302,13 +301,16 @@ static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const 
 quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
 {
     qp_buf_puts(out, "CREATE VIRTUAL TABLE IF NOT EXISTS ");
-    ddl_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+    qp_sqlite_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
     qp_buf_puts(out, " USING fts5(");
     ddl_put_search_columns(out, entity, "");
     qp_buf_puts(out, ", content=");
     qp_sqlite_put_text(out, entity->table);
     qp_buf_puts(out, ", content_rowid=");
-    qp_sqlite_put_text(out, ddl_row_key(entity));
+    qp_sqlite_put_text(out, qp_sqlite_row_key(entity));
+    if ((entity->flags & ENT_E_SEARCH_CJK) != 0) {
+        qp_buf_puts(out, ", tokenize='" QP_SQLITE_TOKENIZER "'");
+    }
     qp_buf_putc(out, ')');
     if ((entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
         return qp_buf_status(out);
@@ -422,7 +424,7 @@ static void ddl_write_replace(const qp_ddl *change, qp_buf *out)
     }
     if (ddl_has_search(entity)) {
         qp_buf_puts(out, "DROP TABLE IF EXISTS ");
-        ddl_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
+        qp_sqlite_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
         qp_buf_puts(out, ";\n");
     }
     /* The legacy rename leaves views, triggers and references of other tables alone: they name the
@@ -441,9 +443,9 @@ static void ddl_write_search(const qp_ddl *change, qp_buf *out)
     (void)qp_sqlite_ddl_search(change->entity, out);
     if ((change->entity->flags & ENT_E_SEARCH_MANUAL) == 0) {
         qp_buf_puts(out, ";\nINSERT INTO ");
-        ddl_put_suffixed(out, change->entity->table, QP_SQLITE_SEARCH_SUFFIX);
+        qp_sqlite_put_suffixed(out, change->entity->table, QP_SQLITE_SEARCH_SUFFIX);
         qp_buf_puts(out, " (");
-        ddl_put_suffixed(out, change->entity->table, QP_SQLITE_SEARCH_SUFFIX);
+        qp_sqlite_put_suffixed(out, change->entity->table, QP_SQLITE_SEARCH_SUFFIX);
         qp_buf_puts(out, ") VALUES ('rebuild')");
     }
 }

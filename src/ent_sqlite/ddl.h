@@ -9,10 +9,17 @@
 
 #define QP_SQLITE_CLUSTER_KEY "id"        /* hidden key column of a cluster: owner << 32 | seq */
 #define QP_SQLITE_SEARCH_SUFFIX "_search" /* full-text table of an entity's table */
+#define QP_SQLITE_TOKENIZER "ent_cjk"     /* of a `search (...) cjk`; see tokenizer.h */
 
 /* An identifier in double quotes, a text literal in single ones. */
 void qp_sqlite_put_name(qp_buf *out, const char *name);
 void qp_sqlite_put_text(qp_buf *out, const char *text);
+
+/* The name of something that belongs to a table: "notes" and "_search" give "notes_search". */
+void qp_sqlite_put_suffixed(qp_buf *out, const char *table, const char *suffix);
+
+/* The column that holds the integer key of an entity's rows. */
+const char *qp_sqlite_row_key(const ent_entity *entity);
 
 /* CREATE TABLE; an absent `table` stands for the entity's own name. */
 quipu_status qp_sqlite_ddl_table(const ent_entity *entity, quipu_str table, qp_buf *out);

@@ -15,7 +15,9 @@
 #include "base/uuid.h"
 #include "ent/db.h"
 #include "ent_sqlite/open_file.h"
+#include "ent_sqlite/search.h"
 #include "ent_sqlite/stmt.h"
+#include "ent_sqlite/tokenizer.h"
 #include "ent_sqlite/value_sql.h"
 
 #define OPEN_MEMORY ":memory:"
@@ -108,6 +110,7 @@ const qp_engine qp_sqlite_engine = {
     .execute = qp_sqlite_execute,
     .migrator = &qp_sqlite_migrator,
     .watch = qp_sqlite_watch,
+    .searcher = &qp_sqlite_searcher,
     .keeper = &qp_sqlite_keeper,
     .data_version = qp_sqlite_data_version,
 };
@@ -223,6 +226,9 @@ static quipu_status open_setup(qp_sqlite *conn, const ent_sqlite_options *option
     }
     if (rc == SQLITE_OK) {
         rc = qp_sqlite_register_add(conn);
+    }
+    if (rc == SQLITE_OK) {
+        rc = qp_sqlite_register_tokenizer(conn);
     }
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(conn, rc, "cannot open", reterr);

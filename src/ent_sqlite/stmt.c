@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ent_sqlite/search.h"
 
 #define STMT_TEXT_SIZE 40
 #define STMT_WORDS_MAX ((size_t)1 << 20)

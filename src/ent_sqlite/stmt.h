@@ -12,9 +12,8 @@ quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_
                             bool *ret_row, quipu_error *reterr);
 void qp_sqlite_reset(qp_statement *statement);
 
-/* value.c: columns in, and the words of a full-text match out. */
+/* value.c: columns in. */
 void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret);
-void qp_sqlite_words(quipu_str words, qp_buf *ret);
 
 /* tx.c */
 quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);

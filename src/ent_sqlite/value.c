@@ -1,5 +1,5 @@
-/* Values at the border to SQLite: reading stored forms tolerantly (times in many shapes, UUIDs as
- * text or bytes, JSON as text or bytes), and quoting the words of a full-text match. */
+/* Values at the border to SQLite: reading stored forms tolerantly: times in many shapes, UUIDs as
+ * text or bytes, JSON as text or bytes. */
 #include "ent_sqlite/stmt.h"
 
 #include <string.h>
@@ -134,46 +134,5 @@ void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value
         } else {
             value_number(from, sqlite3_value_type(from), kinds[i], ret);
         }
-    }
-}
-
-static bool value_is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-/* Each word becomes an FTS5 string, so that no word can be read as an operator; one * at its end
- * stays outside the quotes and asks for a prefix. */
-void qp_sqlite_words(quipu_str words, qp_buf *ret)
-{
-    size_t empty = ret->n;
-    size_t at = 0;
-
-    while (at < words.n) {
-        size_t start = at;
-        size_t end;
-        bool prefix;
-
-        while (at < words.n && !value_is_space(words.p[at])) {
-            at++;
-        }
-        end = at;
-        at++;
-        prefix = end > start + 1 && words.p[end - 1] == '*';
-        end -= prefix ? 1 : 0;
-        if (end == start) {
-            continue;
-        }
-        qp_buf_putc(ret, '"');
-        for (size_t i = start; i < end; i++) {
-            if (words.p[i] == '"') {
-                qp_buf_putc(ret, '"');
-            }
-            qp_buf_putc(ret, words.p[i]);
-        }
-        qp_buf_puts(ret, prefix ? "\"* " : "\" ");
-    }
-    if (ret->n == empty) {
-        qp_buf_puts(ret, "\"\""); /* no words match nothing; an empty text would be an error */
     }
 }

@@ -198,10 +198,12 @@ static const ent_field entry_fields[] = {
 static const ent_edge entry_edges[] = {
     {ENT_EDGE(entry, author, author, 3, TO_ONE, CASCADE)},
 };
+static const uint8_t entry_search_fields[] = {1};
 const ent_entity entry_entity = {
     .name = "Entry", .table = "entries", .fields = entry_fields, .field_count = 4, .key = {3, 0},
-    .key_count = 2, .edges = entry_edges, .edge_count = 1, .where_match = ENT_ABSENT,
-    .flags = ENT_E_CLUSTER, ENT_SIZES(entry)};
+    .key_count = 2, .edges = entry_edges, .edge_count = 1, .search_fields = entry_search_fields,
+    .search_count = 1, .where_match = offsetof(entry_where, search), .flags = ENT_E_CLUSTER |
+    ENT_E_SEARCH_MANUAL | ENT_E_SEARCH_CJK, ENT_SIZES(entry)};
 ENT_SHAPE(entry);
 
 static const ent_field device_fields[] = {
@@ -229,5 +231,5 @@ static const ent_entity *const world_entities[] = {&thing_entity, &rule_entity, 
     &profile_entity, &shelf_entity, &book_entity, &review_entity, &node_entity, &pair_entity,
     &entry_entity, &device_entity, &note_entity};
 const ent_schema world_schema = {.name = "world", .entities = world_entities, .entity_count = 12,
-    .hash = "b3124eea4ada1fac", .application_id = 0x00000000, .version = 1, .min_reader = 1,
+    .hash = "3acedf6ca6dc8f92", .application_id = 0x00000000, .version = 1, .min_reader = 1,
     .min_writer = 1};

@@ -588,7 +588,7 @@ ENT_CALLS(pair)
 ENT_UPDATES(pair)
 
 /* ---- Entry: table entries ---- */
-/* A cluster: the entries of an author lie together. */
+/* A cluster: the entries of an author lie together. Its full-text index is kept by the program. */
 struct entry {
     int64_t seq;
     quipu_str body;
@@ -611,6 +611,7 @@ struct entry_where {
     ent_where_text body;
     ent_where_int kind;
     ent_where_int author_id;
+    ent_where_match search;
     const entry_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -634,6 +635,8 @@ ENT_CALL entry_get(ent_db *db, quipu_arena *mem, int64_t author_id_, int64_t seq
 }
 ENT_CALLS(entry)
 ENT_UPDATES(entry)
+ENT_SEARCHES(entry)
+ENT_INDEXES(entry)
 
 /* ---- Device: table devices ---- */
 /* A key that is a UUID. */
@@ -713,6 +716,7 @@ ENT_CALL note_get(ent_db *db, quipu_arena *mem, int64_t id_, const note **ret, q
 }
 ENT_CALLS(note)
 ENT_UPDATES(note)
+ENT_SEARCHES(note)
 
 ENT_END
 

@@ -168,11 +168,11 @@ const ent_entity e_line_entity = {
     .name = "Line", .table = "lines", .fields = e_line_fields, .field_count = 3, .key = {0, 1},
     .key_count = 2, .edges = e_line_edges, .edge_count = 1, .search_fields = e_line_search_fields,
     .search_count = 1, .where_match = offsetof(e_line_where, search), .flags = ENT_E_CLUSTER |
-    ENT_E_SEARCH_MANUAL, ENT_SIZES(e_line)};
+    ENT_E_SEARCH_MANUAL | ENT_E_SEARCH_CJK, ENT_SIZES(e_line)};
 ENT_SHAPE(e_line);
 
 static const ent_entity *const e_every_entities[] = {&e_required_entity, &e_optional_entity,
     &e_defaulted_entity, &e_twin_entity, &e_node_entity, &e_mark_entity, &e_line_entity};
 const ent_schema e_every_schema = {.name = "every", .entities = e_every_entities, .entity_count = 7,
-    .hash = "821aac8d026b6853", .application_id = 0x45564552, .version = 3, .min_reader = 2,
+    .hash = "8792a764b6b223f5", .application_id = 0x45564552, .version = 3, .min_reader = 2,
     .min_writer = 3};

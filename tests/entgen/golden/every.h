@@ -214,6 +214,7 @@ ENT_CALL e_optional_get(ent_db *db, quipu_arena *mem, int64_t id_, const e_optio
 }
 ENT_CALLS(e_optional)
 ENT_UPDATES(e_optional)
+ENT_SEARCHES(e_optional)
 
 /* ---- Defaulted: table defaulteds ---- */
 typedef enum e_defaulted_state { E_DEFAULTED_STATE_NEW = 1,
@@ -512,6 +513,8 @@ ENT_CALL e_line_get(ent_db *db, quipu_arena *mem, int64_t node_id_, int64_t seq_
 }
 ENT_CALLS(e_line)
 ENT_UPDATES(e_line)
+ENT_SEARCHES(e_line)
+ENT_INDEXES(e_line)
 
 ENT_END
 

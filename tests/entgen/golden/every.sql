@@ -17,4 +17,4 @@ CREATE TABLE "nodes" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "name" te
 CREATE INDEX "node_parent_id" ON "nodes" ("parent_id");
 CREATE TABLE "marks" ("node_id" integer NOT NULL, "kind" text NOT NULL, "at" datetime NOT NULL, "flag" bool NOT NULL, "raw" blob NOT NULL, "uid" uuid NOT NULL, PRIMARY KEY ("node_id", "kind", "at", "flag", "raw", "uid"), CONSTRAINT "marks_nodes_node" FOREIGN KEY ("node_id") REFERENCES "nodes" ("id") ON DELETE CASCADE) WITHOUT ROWID;
 CREATE TABLE "lines" ("id" integer NOT NULL PRIMARY KEY, "node_id" integer NOT NULL, "seq" integer NOT NULL, "words" text NOT NULL, CONSTRAINT "lines_nodes_node" FOREIGN KEY ("node_id") REFERENCES "nodes" ("id") ON DELETE CASCADE);
-CREATE VIRTUAL TABLE IF NOT EXISTS "lines_search" USING fts5("words", content='lines', content_rowid='id');
+CREATE VIRTUAL TABLE IF NOT EXISTS "lines_search" USING fts5("words", content='lines', content_rowid='id', tokenize='ent_cjk');
