@@ -13,13 +13,13 @@ extern "C" {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-#define QUIPU_KEY_MAX 1024                            /* bytes of a session key */
-#define QUIPU_MESSAGE_BYTES_MAX (64 * 1024 * 1024)    /* one message; default of the open option */
-#define QUIPU_MESSAGE_BYTES_LIMIT (128 * 1024 * 1024) /* the most that the option may say */
-#define QUIPU_EVENT_ID_MAX 512                        /* bytes of an event id */
-#define QUIPU_BATCH_MAX 10000                         /* messages in one append */
-#define QUIPU_PAGE_MAX 10000                          /* sessions in one page of a list */
-#define QUIPU_GROUP_MAX 256                           /* callers in one commit group */
+#define QUIPU_KEY_MAX 1024                  /* bytes of a session key */
+#define QUIPU_MESSAGE_BYTES_MAX 67108864    /* 64 MiB, one message; default of the open option */
+#define QUIPU_MESSAGE_BYTES_LIMIT 134217728 /* 128 MiB, the most that the option may say */
+#define QUIPU_EVENT_ID_MAX 512              /* bytes of an event id */
+#define QUIPU_BATCH_MAX 10000               /* messages in one append */
+#define QUIPU_PAGE_MAX 10000                /* sessions in one page of a list */
+#define QUIPU_GROUP_MAX 256                 /* callers in one commit group */
 #define QUIPU_DEADLINE_MS_DEFAULT 30000
 #define QUIPU_READERS_MAX 16      /* reading connections of one store; default of the option */
 #define QUIPU_READERS_LIMIT 256   /* the most that the option may say */

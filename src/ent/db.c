@@ -84,6 +84,11 @@ quipu_status qp_db_failed(ent_db *db, quipu_status status)
     return status;
 }
 
+bool qp_db_is_broken(const ent_db *db)
+{
+    return db->broken != QUIPU_OK;
+}
+
 int64_t qp_db_clock(const ent_db *db)
 {
     return db->trace == NULL ? 0 : qp_clock_ns();

@@ -42,6 +42,9 @@ quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr);
 /* After a failed statement: notice when the engine has rolled the transaction back by itself. */
 quipu_status qp_db_failed(ent_db *db, quipu_status status);
 
+/* Whether the engine has rolled the open transaction back by itself. */
+bool qp_db_is_broken(const ent_db *db);
+
 /* End the innermost transaction: commit when `status` is OK, else roll back. Gives the first
  * failure. */
 quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);

@@ -1,4 +1,5 @@
 /* Opening a store by URI: the engine is chosen and set up here, the store is handed a connector. */
+#include <assert.h>
 #include <string.h>
 
 #include <ent/migrate.h>
@@ -169,6 +170,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(path != NULL && self != NULL);
     connector.ctx = self;
     connector.single = strcmp(path, ":memory:") == 0;
     if (connector.single && (opt.flags & (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)) != 0) {

@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "base/time.h"
 #include "store/feed.h"
 #include "store/message.h"
 #include "store/session.h"
@@ -156,6 +155,7 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return status;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): options and call may both be NULL, and are apart */
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, const quipu_message *messages,
                                   size_t count, const quipu_append_options *options,
                                   const quipu_call *call, quipu_appended *ret_appended,

@@ -61,11 +61,6 @@ void qp_group_done(qp_group *group)
 /* ---- one caller's work ------------------------------------------------------------------------
  */
 
-static bool group_is_broken(const qp_group *group)
-{
-    return group->db->broken != QUIPU_OK;
-}
-
 /* Take the write lock with a caller's patience. The watch ends here: a taken call is carried
  * through, it is bounded by local I/O. */
 static quipu_status group_begin(qp_group *group, const qp_write *write)
@@ -207,12 +202,12 @@ static bool group_run(qp_group *group, qp_write *own, bool *ret_any)
         if (own->next == NULL) {
             group_work(group, write); /* alone: a failure rolls the transaction back */
             if (write->status != QUIPU_OK) {
-                return !group_is_broken(group);
+                return !qp_db_is_broken(group->db);
             }
         } else {
             group_work_apart(group, write);
         }
-        if (group_is_broken(group)) {
+        if (qp_db_is_broken(group->db)) {
             return false;
         }
         *ret_any = *ret_any || write->status == QUIPU_OK;

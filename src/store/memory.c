@@ -79,18 +79,24 @@ static quipu_memory memory_of_reflection(const qp_reflection *row)
                           .created_at = row->created_at};
 }
 
+/* The same question to either entity. */
+typedef struct memory_query {
+    qp_observation_query observations;
+    qp_reflection_query reflections;
+} memory_query;
+
 /* Rows of either kind, in the order that the query asks for, as memories in the arena. */
 static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena *arena,
-                                const qp_observation_query *observations,
-                                const qp_reflection_query *reflections, quipu_memory **ret_items,
+                                const memory_query *query, quipu_memory **ret_items,
                                 size_t *ret_count, quipu_error *reterr)
 {
     qp_observation_list seen = {0};
     qp_reflection_list thought = {0};
     quipu_memory *items = NULL;
     bool observes = call->memory.kind == QUIPU_OBSERVATION;
-    quipu_status status = observes ? qp_observation_find(db, arena, observations, &seen, reterr)
-                                   : qp_reflection_find(db, arena, reflections, &thought, reterr);
+    quipu_status status =
+        observes ? qp_observation_find(db, arena, &query->observations, &seen, reterr)
+                 : qp_reflection_find(db, arena, &query->reflections, &thought, reterr);
     size_t n = observes ? seen.n : thought.n;
 
     if (status == QUIPU_OK && n > 0) {
@@ -100,6 +106,7 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
         }
     }
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        assert(items != NULL);
         items[i] = observes ? memory_of_observation(&seen.items[i])
                             : memory_of_reflection(&thought.items[i]);
     }
@@ -180,8 +187,8 @@ quipu_status quipu_memory_save(quipu_store *store, const quipu_memory *memory,
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
-    if (status == QUIPU_OK && memory == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "save needs something to save");
+    if (memory == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "save needs something to save");
     }
     if (status != QUIPU_OK) {
         return status;
@@ -222,30 +229,31 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     memory_call *call = ctx;
     memory_list *list = call->list;
     const bool newest = call->recent > 0;
-    qp_observation_query observations = {.limit = call->recent,
-                                         .where = {.tenant = ent_eq(call->store->tenant)}};
-    qp_reflection_query reflections = {.limit = call->recent,
-                                       .where = {.tenant = ent_eq(call->store->tenant)}};
+    memory_query query = {
+        .observations = {.limit = call->recent, .where = {.tenant = ent_eq(call->store->tenant)}},
+        .reflections = {.limit = call->recent, .where = {.tenant = ent_eq(call->store->tenant)}}};
     quipu_memory *items = NULL;
     size_t n = 0;
     quipu_status status;
 
     (void)scratch;
     if (call->by_id) {
-        observations.where.id = reflections.where.id = ent_eq(call->memory.id);
+        query.observations.where.id = query.reflections.where.id = ent_eq(call->memory.id);
     } else {
-        observations.where.session_key = reflections.where.session_key =
+        query.observations.where.session_key = query.reflections.where.session_key =
             ent_eq(call->memory.session_key);
     }
     /* The newest come by the reversed order, and are turned round below. */
-    observations.order[0] =
+    query.observations.order[0] =
         newest ? QP_OBSERVATION_BY_CREATED_AT(DESC) : QP_OBSERVATION_BY_CREATED_AT(ASC);
-    observations.order[1] = newest ? QP_OBSERVATION_BY_NUMBER(DESC) : QP_OBSERVATION_BY_NUMBER(ASC);
-    reflections.order[0] =
+    query.observations.order[1] =
+        newest ? QP_OBSERVATION_BY_NUMBER(DESC) : QP_OBSERVATION_BY_NUMBER(ASC);
+    query.reflections.order[0] =
         newest ? QP_REFLECTION_BY_CREATED_AT(DESC) : QP_REFLECTION_BY_CREATED_AT(ASC);
-    reflections.order[1] = newest ? QP_REFLECTION_BY_NUMBER(DESC) : QP_REFLECTION_BY_NUMBER(ASC);
+    query.reflections.order[1] =
+        newest ? QP_REFLECTION_BY_NUMBER(DESC) : QP_REFLECTION_BY_NUMBER(ASC);
     quipu_arena_free(&list->arena);
-    status = memory_find(call, db, &list->arena, &observations, &reflections, &items, &n, reterr);
+    status = memory_find(call, db, &list->arena, &query, &items, &n, reterr);
     if (status == QUIPU_OK && newest) {
         memory_reverse(items, n);
     }
@@ -265,9 +273,9 @@ static quipu_status memory_read(quipu_store *store, memory_call *read, const qui
     if (status == QUIPU_OK) {
         status = memory_kind_check(read->memory.kind, reterr);
     }
-    if (status == QUIPU_OK && (ret_list == NULL || read->recent < 0)) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "a place for the list is needed, and a number of 0 or more");
+    if (ret_list == NULL || read->recent < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a place for the list is needed, and a number of 0 or more");
     }
     if (status == QUIPU_OK && !read->by_id) {
         status = qp_key_check(read->memory.session_key, reterr);

@@ -4,7 +4,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "store/message.h"
 #include "store/tool_calls.h"
 

@@ -226,8 +226,8 @@ quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_ra
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
-    if (status == QUIPU_OK && ret_history == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "get needs a place for the history");
+    if (ret_history == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "get needs a place for the history");
     }
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);

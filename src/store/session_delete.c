@@ -1,5 +1,4 @@
 /* Removing sessions: on request, and when their time has passed. */
-#include "base/error.h"
 #include "store/feed.h"
 #include "store/store.h"
 

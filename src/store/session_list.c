@@ -250,8 +250,8 @@ quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *op
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
-    if (status == QUIPU_OK && ret_page == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "list needs a place for the page");
+    if (ret_page == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "list needs a place for the page");
     }
     if (status == QUIPU_OK) {
         status = qp_options_read(&list.options, sizeof(list.options), options, "quipu_list_options",

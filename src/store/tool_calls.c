@@ -1,6 +1,8 @@
 /* Writing and reading the tool_calls column. */
 #include "store/tool_calls.h"
 
+#include <assert.h>
+
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/token.h"
@@ -170,6 +172,7 @@ quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *a
     }
     qp_json_iter iter = qp_json_each(root);
     while (status == QUIPU_OK && qp_json_next(&iter)) {
+        assert(calls != NULL && count < n);
         status = tool_calls_one(iter.value, arena, &calls[count++]);
     }
     if (status == QUIPU_OK) {
