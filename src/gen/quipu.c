@@ -35,6 +35,7 @@ static const ent_field qp_session_fields[] = {
     {ENT_FIELD(qp_session, token_rule, "token_rule", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
      .default_int = 1},
     {ENT_FIELD(qp_session, indexed_seq, "indexed_seq", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_session, lags, "lags", BOOL), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(qp_session, ttl_ms, "ttl_ms", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
     {ENT_FIELD(qp_session, expires_at, "expires_at", TIME), .flags = ENT_F_NULLABLE |
      ENT_F_OPT_NEW},
@@ -46,20 +47,21 @@ static const ent_field qp_session_fields[] = {
     {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
 };
 static const ent_edge qp_session_edges[] = {
-    {ENT_EDGE(qp_session, parent, qp_session, 27, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, parent, qp_session, 28, TO_ONE, RESTRICT)},
     {ENT_EDGE(qp_session, messages, qp_message, 13, TO_MANY, CASCADE)},
-    {ENT_EDGE(qp_session, forks, qp_session, 27, TO_MANY, RESTRICT)},
+    {ENT_EDGE(qp_session, forks, qp_session, 28, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
     {.name = "session_tenant_updated_at", .fields = {10, 8}, .count = 2},
-    {.name = "session_tenant_expires_at", .fields = {10, 22}, .count = 2},
-    {.name = "session_fork_parent", .fields = {27}, .count = 1},
+    {.name = "session_tenant_expires_at", .fields = {10, 23}, .count = 2},
+    {.name = "session_tenant_lags", .fields = {10, 21}, .count = 2},
+    {.name = "session_fork_parent", .fields = {28}, .count = 1},
 };
 const ent_entity qp_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 28, .key =
+    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 29, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
-    .index_count = 4, .where_match = ENT_ABSENT, ENT_SIZES(qp_session)};
+    .index_count = 5, .where_match = ENT_ABSENT, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
 
 const char *const qp_message_role_labels[] = {"", "user", "assistant", "tool", "function", "model",
@@ -90,11 +92,13 @@ static const ent_edge qp_message_edges[] = {
 static const ent_index qp_message_indexes[] = {
     {.name = "message_session_messages_event_id", .fields = {13, 6}, .count = 2, .unique = true},
 };
+static const uint8_t qp_message_search_fields[] = {1};
 const ent_entity qp_message_entity = {
     .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 14, .key =
     {13, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
-    .indexes = qp_message_indexes, .index_count = 1, .where_match = ENT_ABSENT,
-    .flags = ENT_E_CLUSTER, ENT_SIZES(qp_message)};
+    .indexes = qp_message_indexes, .index_count = 1, .search_fields = qp_message_search_fields,
+    .search_count = 1, .where_match = offsetof(qp_message_where, search), .flags = ENT_E_CLUSTER |
+    ENT_E_SEARCH_MANUAL | ENT_E_SEARCH_CJK, ENT_SIZES(qp_message)};
 ENT_SHAPE(qp_message);
 
 const char *const qp_state_scope_labels[] = {"", "app", "user", "session", NULL};
@@ -193,5 +197,5 @@ ENT_SHAPE(qp_feed);
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_observation_entity, &qp_reflection_entity, &qp_feed_entity};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 6, .hash = "8acad152ce665390", .application_id = 0x51495055, .version = 1,
+    .entity_count = 6, .hash = "a8c14753a656c623", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1};

@@ -45,8 +45,10 @@ struct qp_session {
     int64_t token_count;
     /* The version of the estimate that token_count was made with. */
     int64_t token_rule;
-    /* Messages up to here are in the search index. */
+    /* Messages of its own up to here are in the search index. */
     int64_t indexed_seq;
+    /* Whether there are messages behind indexed_seq. */
+    bool lags;
     /* Every write moves expires_at this far into the future; absent: the session never expires. */
     ent_opt_int ttl_ms;
     ent_opt_time expires_at;
@@ -85,6 +87,7 @@ typedef struct qp_session_new {
     int64_t token_count; /* default 0 */
     ent_opt_int token_rule; /* default 1 */
     int64_t indexed_seq; /* default 0 */
+    bool lags; /* default false */
     ent_opt_int ttl_ms;
     ent_opt_time expires_at;
     ent_opt_time last_event_at;
@@ -112,6 +115,7 @@ typedef struct qp_session_patch {
     ent_patch_int token_count;
     ent_patch_int token_rule;
     ent_patch_int indexed_seq;
+    ent_patch_bool lags;
     ent_patch_int ttl_ms;
     ent_patch_time expires_at;
     ent_patch_time last_event_at;
@@ -142,6 +146,7 @@ struct qp_session_where {
     ent_where_int token_count;
     ent_where_int token_rule;
     ent_where_int indexed_seq;
+    ent_where_bool lags;
     ent_where_int ttl_ms;
     ent_where_time expires_at;
     ent_where_time last_event_at;
@@ -172,13 +177,14 @@ struct qp_session_where {
 #define QP_SESSION_BY_TOKEN_COUNT(dir) ((qp_session_order){19, ENT_##dir})
 #define QP_SESSION_BY_TOKEN_RULE(dir) ((qp_session_order){20, ENT_##dir})
 #define QP_SESSION_BY_INDEXED_SEQ(dir) ((qp_session_order){21, ENT_##dir})
-#define QP_SESSION_BY_TTL_MS(dir) ((qp_session_order){22, ENT_##dir})
-#define QP_SESSION_BY_EXPIRES_AT(dir) ((qp_session_order){23, ENT_##dir})
-#define QP_SESSION_BY_LAST_EVENT_AT(dir) ((qp_session_order){24, ENT_##dir})
-#define QP_SESSION_BY_COMPACT_SEQ(dir) ((qp_session_order){25, ENT_##dir})
-#define QP_SESSION_BY_FORK_SEQ(dir) ((qp_session_order){26, ENT_##dir})
-#define QP_SESSION_BY_TURN_SEQ(dir) ((qp_session_order){27, ENT_##dir})
-#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){28, ENT_##dir})
+#define QP_SESSION_BY_LAGS(dir) ((qp_session_order){22, ENT_##dir})
+#define QP_SESSION_BY_TTL_MS(dir) ((qp_session_order){23, ENT_##dir})
+#define QP_SESSION_BY_EXPIRES_AT(dir) ((qp_session_order){24, ENT_##dir})
+#define QP_SESSION_BY_LAST_EVENT_AT(dir) ((qp_session_order){25, ENT_##dir})
+#define QP_SESSION_BY_COMPACT_SEQ(dir) ((qp_session_order){26, ENT_##dir})
+#define QP_SESSION_BY_FORK_SEQ(dir) ((qp_session_order){27, ENT_##dir})
+#define QP_SESSION_BY_TURN_SEQ(dir) ((qp_session_order){28, ENT_##dir})
+#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){29, ENT_##dir})
 struct qp_session_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_session *after; /* the last row of the page before */
@@ -281,6 +287,7 @@ struct qp_message_where {
     ent_where_json extra;
     qp_message_mark_where mark;
     ent_where_int session_id;
+    ent_where_match search;
     const qp_message_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
 };
@@ -318,6 +325,8 @@ ENT_CALL qp_message_by_session_id_event_id(ent_db *db, quipu_arena *mem, int64_t
 }
 ENT_CALLS(qp_message)
 ENT_UPDATES(qp_message)
+ENT_SEARCHES(qp_message)
+ENT_INDEXES(qp_message)
 
 /* ---- State: table state ---- */
 typedef enum qp_state_scope { QP_STATE_SCOPE_APP = 1, QP_STATE_SCOPE_USER,
