@@ -274,6 +274,16 @@ typedef struct quipu_allocator {
  */
 QUIPU_API quipu_status quipu_set_allocator(const quipu_allocator *allocator);
 
+/**
+ * The allocator that is in use; for libraries beside this one that share memory with it.
+ *
+ * Ownership: a value.
+ * Threads:   any, after quipu_set_allocator().
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API quipu_allocator quipu_get_allocator(void);
+
 /* Owns everything that a call returns through it; one quipu_arena_free() releases it all.
  * Start with QUIPU_ARENA_INIT (all zero). `limit` bounds the bytes it may hold; 0 means no bound.
  */

@@ -31,6 +31,11 @@ quipu_status quipu_set_allocator(const quipu_allocator *allocator)
     return QUIPU_OK;
 }
 
+quipu_allocator quipu_get_allocator(void)
+{
+    return alloc_now;
+}
+
 void *qp_malloc(size_t size)
 {
     return alloc_now.realloc(alloc_now.ctx, NULL, size != 0 ? size : 1);

@@ -1,72 +1,13 @@
-/* Deadlines, cancel flags and growable option structs. */
+/* Deadlines of the store's calls. */
 #include "store/call.h"
 
-#include <assert.h>
-#include <stdatomic.h>
-#include <string.h>
-
-#include "base/alloc.h"
+#include "base/cancel.h"
 #include "base/error.h"
 #include "base/thread.h"
 
-struct quipu_cancel {
-    atomic_bool set;
-};
-
-quipu_cancel *quipu_cancel_new(void)
-{
-    quipu_cancel *cancel = qp_malloc(sizeof(*cancel));
-
-    if (cancel != NULL) {
-        atomic_init(&cancel->set, false);
-    }
-    return cancel;
-}
-
-void quipu_cancel_set(quipu_cancel *cancel)
-{
-    if (cancel != NULL) {
-        atomic_store(&cancel->set, true);
-    }
-}
-
-void quipu_cancel_free(quipu_cancel *cancel)
-{
-    qp_free(cancel);
-}
-
 bool qp_call_stops(void *cancel)
 {
-    quipu_cancel *self = cancel;
-
-    return atomic_load(&self->set);
-}
-
-quipu_status qp_options_read(void *ret, size_t size, const void *given, const char *name,
-                             quipu_error *reterr)
-{
-    uint32_t given_size = 0;
-
-    assert(size <= QP_OPTIONS_SIZE_MAX);
-    if (given == NULL) {
-        return QUIPU_OK;
-    }
-    memcpy(&given_size, given, sizeof(given_size));
-    if (given_size < sizeof(given_size) || given_size > QP_OPTIONS_SIZE_MAX) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "%s.struct_size is %u; start from the _INIT macro of the struct", name,
-                            (unsigned)given_size);
-    }
-    for (size_t i = size; i < given_size; i++) {
-        if (((const char *)given)[i] != 0) {
-            return qp_error_set(reterr, QUIPU_MISUSE,
-                                "%s asks for something that this version does not know; upgrade "
-                                "the library",
-                                name);
-        }
-    }
-    memcpy(ret, given, given_size < size ? given_size : size);
-    return QUIPU_OK;
+    return qp_cancel_is_set(cancel);
 }
 
 quipu_status qp_call_begin(const quipu_call *given, int32_t deadline_ms, qp_call *ret,

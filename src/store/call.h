@@ -1,13 +1,13 @@
-/* One call of the public API: how long it may take, who may stop it, and the reading of the option
- * structs that grow from version to version. */
+/* One call of the public API: how long it may take and who may stop it. */
 #ifndef QP_STORE_CALL_H
 #define QP_STORE_CALL_H
 
 #include <quipu/store.h>
 
+#include "base/option.h" /* every call that takes a deadline reads options too */
+
 #define QP_NEVER INT64_MAX           /* a deadline that does not come */
 #define QP_CALL_SLICE_NS (5000000LL) /* how often a waiter looks at its cancel flag */
-#define QP_OPTIONS_SIZE_MAX 4096     /* no struct of ours is larger */
 
 /* `deadline_ns` is on the clock of qp_clock_ns(). */
 typedef struct qp_call {
@@ -27,10 +27,5 @@ int64_t qp_call_wake_ns(const qp_call *call);
 
 /* Whether the flag is set; an ent_stop_fn. */
 bool qp_call_stops(void *cancel);
-
-/* Copy an option struct whose first member is struct_size over *ret, which holds the defaults.
- * `given` may be NULL; members that this version does not know must be zero. QUIPU_MISUSE. */
-QUIPU_MUST_USE quipu_status qp_options_read(void *ret, size_t size, const void *given,
-                                            const char *name, quipu_error *reterr);
 
 #endif
