@@ -247,7 +247,7 @@ static quipu_status message_extra_check(quipu_json extra, quipu_error *reterr)
         return status;
     }
     qp_json_init(&doc);
-    status = qp_json_parse(&doc, extra.text, NULL, reterr);
+    status = qp_json_parse(&doc, extra.text, &QP_COLUMN_LIMITS, reterr);
     if (status == QUIPU_OK &&
         qp_json_kind_of(qp_json_get(qp_json_root(&doc), QUIPU_STR(MESSAGE_OURS))) != QP_JSON_NONE) {
         status = qp_error_field(reterr, QUIPU_INVALID, "Message", "extra", "reserved",

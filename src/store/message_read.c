@@ -26,9 +26,9 @@ static quipu_status message_read_same_json(quipu_str a, quipu_str b, bool *ret_s
     }
     qp_json_init(&left);
     qp_json_init(&right);
-    status = qp_json_parse(&left, a, NULL, NULL);
+    status = qp_json_parse(&left, a, &QP_COLUMN_LIMITS, NULL);
     if (status == QUIPU_OK) {
-        status = qp_json_parse(&right, b, NULL, NULL);
+        status = qp_json_parse(&right, b, &QP_COLUMN_LIMITS, NULL);
     }
     if (status == QUIPU_OK) {
         status = qp_json_equal(qp_json_root(&left), qp_json_root(&right), ret_same);
@@ -125,7 +125,7 @@ static quipu_status message_read_extra(quipu_str text, qp_json_doc *doc, quipu_a
     if (text.p == NULL || text.n < head || memcmp(text.p, MESSAGE_READ_OURS, head) != 0) {
         return quipu_arena_copy(arena, text, &ret->extra.text);
     }
-    status = qp_json_parse(doc, text, NULL, NULL);
+    status = qp_json_parse(doc, text, &QP_COLUMN_LIMITS, NULL);
     if (status != QUIPU_OK) {
         return status;
     }

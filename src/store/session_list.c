@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/time.h"
 #include "store/read.h"
+#include "store/tool_calls.h"
 
 #define SESSION_LIST_FLAGS (QUIPU_LIST_OLDEST_FIRST | QUIPU_LIST_EXPIRED)
 #define SESSION_LIST_STEP 256  /* rows read at once when metadata is looked at */
@@ -102,7 +103,7 @@ static quipu_status session_list_matches(const quipu_list_options *options, cons
         return QUIPU_OK;
     }
     qp_json_init(&doc);
-    status = qp_json_parse(&doc, row->metadata.text, NULL, reterr);
+    status = qp_json_parse(&doc, row->metadata.text, &QP_COLUMN_LIMITS, reterr);
     if (status == QUIPU_OK) {
         qp_json_node member = qp_json_get(qp_json_root(&doc), options->metadata_name);
         *ret_matches =

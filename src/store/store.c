@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "store/tool_calls.h"
 
 #define STORE_KEY_SHOWN 80 /* bytes of a key that a message shows */
 
@@ -188,7 +189,7 @@ quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *ret
     if (json.text.p == NULL) {
         return QUIPU_OK;
     }
-    status = qp_json_check(json.text, NULL, &fault);
+    status = qp_json_check(json.text, &QP_COLUMN_LIMITS, &fault);
     if (status == QUIPU_INVALID) {
         return qp_error_field(reterr, status, NULL, what, "json",
                               "%s is no JSON: byte %zu should be %s", what, fault.offset,

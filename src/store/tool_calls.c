@@ -145,7 +145,6 @@ static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_
 quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
                                 const quipu_tool_call **ret_calls, size_t *ret_count)
 {
-    const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP, .depth_max = QP_JSON_DEPTH_MAX};
     quipu_tool_call *calls = NULL;
     size_t count = 0;
     quipu_status status;
@@ -155,7 +154,7 @@ quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *a
         *ret_count = 0;
         return QUIPU_OK;
     }
-    status = qp_json_parse(doc, json, &limits, NULL);
+    status = qp_json_parse(doc, json, &QP_COLUMN_LIMITS, NULL);
     if (status != QUIPU_OK) {
         return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
     }

@@ -8,6 +8,11 @@
 #include "base/json.h"
 #include "base/jsonw.h"
 
+/* What a JSON column may hold: escapes make a text six times as long as the message that was within
+ * its limit, so the parser's own default would refuse to read what was stored. */
+#define QP_COLUMN_LIMITS                                                                           \
+    ((const qp_json_limits){.size_max = QP_JSON_SIZE_CAP, .depth_max = QP_JSON_DEPTH_MAX})
+
 /* The estimate of a message (rule 1): its content and the pieces of its calls, each counted on its
  * own. `json` may be absent; whatever is no array of objects counts nothing. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json,

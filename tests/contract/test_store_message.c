@@ -179,6 +179,32 @@ static void texts_with_nul_come_back_exactly(void **state)
     quipu_history_free(history);
 }
 
+/* Escapes make such a text six times as long: what was taken must be readable all the same. */
+static void large_texts_of_nul_come_back(void **state)
+{
+    quipu_store *store = *state;
+    const size_t size = 12u << 20;
+    char *nuls = calloc(1, size);
+    const quipu_tool_call call = {
+        .id = QUIPU_STR("1"), .name = QUIPU_STR("n"), .input = {nuls, size}};
+    quipu_message messages[2] = {{.role = QUIPU_ROLE_USER, .content = {nuls, size}},
+                                 {.role = QUIPU_ROLE_USER, .calls = &call, .call_count = 1}};
+    quipu_appended appended = {0};
+    quipu_error err = {0};
+
+    assert_non_null(nuls);
+    messages[0].event_id = QUIPU_STR("a");
+    messages[1].event_id = QUIPU_STR("b");
+    T_OK(append(store, messages, 2, NULL, &err));
+    T_OK(append(store, messages, 2, &appended, &err));
+    assert_true(appended.repeated);
+    quipu_history *history = st_get(store, "k", NULL);
+    assert_true(quipu_str_eq(history->messages[0].content, messages[0].content));
+    assert_true(quipu_str_eq(history->messages[1].calls[0].input, call.input));
+    quipu_history_free(history);
+    free(nuls);
+}
+
 static void event_ids_are_made_when_none_is_given(void **state)
 {
     quipu_store *store = *state;
@@ -451,6 +477,7 @@ int main(void)
         MESSAGE_TEST(tool_calls_come_back_exactly),
         MESSAGE_TEST(every_field_comes_back),
         MESSAGE_TEST(texts_with_nul_come_back_exactly),
+        MESSAGE_TEST(large_texts_of_nul_come_back),
         MESSAGE_TEST(event_ids_are_made_when_none_is_given),
         MESSAGE_TEST(bad_texts_are_refused_and_the_field_is_named),
         MESSAGE_TEST(identical_repeat_returns_the_first_number),
