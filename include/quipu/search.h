@@ -1,0 +1,136 @@
+/* Full text over the messages of a store: ranked hits with snippets. Part of <quipu/store.h>, which
+ * includes it.
+ *
+ * The open option `search` says when messages come into the index: behind the appends (lazy), in the
+ * append's own transaction (inline), or never through this store (off). However they came there, a
+ * query first catches up: it sees every message that was committed before it began. What is deleted
+ * leaves the index in the transaction that deletes it. */
+#ifndef QUIPU_SEARCH_H
+#define QUIPU_SEARCH_H
+
+#include <quipu/store.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+#define QUIPU_SEARCH_QUERY_MAX 4096     /* bytes of a query */
+#define QUIPU_SEARCH_LIMIT_MAX 1000     /* hits in one page */
+#define QUIPU_SEARCH_LIMIT_DEFAULT 20   /* hits in a page that names no limit */
+#define QUIPU_SEARCH_OFFSET_MAX 100000  /* hits before a page */
+#define QUIPU_SEARCH_MARK_MAX 64        /* bytes of a mark */
+#define QUIPU_SNIPPET_BYTES 320         /* text of a snippet at most, marks not counted */
+#define QUIPU_INDEX_BATCH 256           /* messages indexed in one transaction, as long as... */
+#define QUIPU_INDEX_BATCH_BYTES 1048576 /* ...their text is not longer; one message always fits */
+
+typedef struct quipu_search_options {
+    uint32_t struct_size;
+    uint32_t flags;        /* 0 */
+    quipu_str query;       /* words; see quipu_search() */
+    quipu_str app_name;    /* absent: any */
+    quipu_str user_id;     /* absent: any */
+    quipu_str session_key; /* absent: all sessions of the tenant */
+    quipu_str author;      /* absent: any */
+    quipu_role role;       /* 0: any */
+    bool has_after;        /* only messages of this instant or later */
+    bool has_before;       /* only messages of an earlier instant */
+    quipu_time after;
+    quipu_time before;
+    int64_t limit;         /* 0: QUIPU_SEARCH_LIMIT_DEFAULT; at most QUIPU_SEARCH_LIMIT_MAX */
+    int64_t offset;        /* hits to leave out; at most QUIPU_SEARCH_OFFSET_MAX */
+    quipu_str mark_before; /* stands before a matching word; absent: "[" */
+    quipu_str mark_after;  /* stands behind it; absent: "]" */
+} quipu_search_options;
+
+#define QUIPU_SEARCH_OPTIONS_INIT                                                                  \
+    {(uint32_t)sizeof(quipu_search_options),                                                       \
+     0,                                                                                            \
+     {NULL, 0},                                                                                    \
+     {NULL, 0},                                                                                    \
+     {NULL, 0},                                                                                    \
+     {NULL, 0},                                                                                    \
+     {NULL, 0},                                                                                    \
+     (quipu_role)0,                                                                                \
+     false,                                                                                        \
+     false,                                                                                        \
+     {0, 0},                                                                                       \
+     {0, 0},                                                                                       \
+     0,                                                                                            \
+     0,                                                                                            \
+     {NULL, 0},                                                                                    \
+     {NULL, 0}}
+
+/* One message that has the words. */
+typedef struct quipu_search_hit {
+    quipu_str session_key;
+    int64_t seq;
+    quipu_role role;
+    quipu_str author;
+    quipu_time timestamp;
+    quipu_str snippet; /* the part where the words stand, each between the marks */
+    double rank;       /* by bm25: larger is better */
+} quipu_search_hit;
+
+typedef struct quipu_search_results {
+    const quipu_search_hit *hits; /* best first; equal ones by their age */
+    size_t count;
+    bool more; /* hits follow these */
+} quipu_search_results;
+
+/**
+ * Find the messages whose content has all the words of a query. "A phrase" stands in quotes; a *
+ * behind a word or a phrase finds what begins with it. Case and the accents of Latin letters do not
+ * count. A run of Chinese, Japanese or Korean characters is found wherever it stands. No text is an
+ * error: what is no word is left out, and a query without any word finds nothing.
+ *
+ * A message that forks share is found once: for the session asked for, else for the session that
+ * holds it, or, when that does not show it any more, for the first fork that does.
+ *
+ * The call first indexes what was committed before it began and is not indexed yet, in batches of
+ * QUIPU_INDEX_BATCH; what it has done stays done when its deadline passes.
+ *
+ * Ownership: free *ret_results with quipu_search_results_free().
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a filter or mark is no
+ *            text), QUIPU_LIMIT, QUIPU_UNSUPPORTED (search is off), QUIPU_UNKNOWN, QUIPU_BUSY,
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also
+ *            in a read-only store whose index is behind).
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_search(quipu_store *store,
+                                                   const quipu_search_options *options,
+                                                   const quipu_call *call,
+                                                   quipu_search_results **ret_results,
+                                                   quipu_error *reterr);
+
+/**
+ * Free results. NULL is fine.
+ *
+ * Ownership: everything reached from them is gone.
+ * Threads:   any.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API void quipu_search_results_free(quipu_search_results *results);
+
+/**
+ * Index now what is not indexed yet, in batches of QUIPU_INDEX_BATCH, until nothing is left or the
+ * deadline passes, which is no error once a batch is done: for those who want queries to find the
+ * work done.
+ *
+ * Ownership: `ret_indexed` may be NULL.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_UNSUPPORTED (search is off), QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_search_index(quipu_store *store, const quipu_call *call,
+                                                         int64_t *ret_indexed, quipu_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,294 @@
+/* Keeping the search index: beside an append, behind it, and before messages go. */
+#include "store/search.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+
+/* ---- beside a write -----------------------------------------------------------------------------
+ */
+
+void qp_search_born(const quipu_store *store, int64_t count, qp_session_new *made)
+{
+    if (store->search == QUIPU_SEARCH_INLINE) {
+        made->indexed_seq = count;
+    } else {
+        made->lags = count > 0;
+    }
+}
+
+static quipu_status search_add(ent_db *db, int64_t session, int64_t from, int64_t to,
+                               quipu_error *reterr)
+{
+    return qp_message_index(
+        db, &(qp_message_where){.session_id = ent_eq(session), .seq = ent_between(from, to)}, NULL,
+        reterr);
+}
+
+quipu_status qp_search_filled(const quipu_store *store, ent_db *db, int64_t session, int64_t count,
+                              quipu_error *reterr)
+{
+    return store->search == QUIPU_SEARCH_INLINE && count > 0
+               ? search_add(db, session, 1, count, reterr)
+               : QUIPU_OK;
+}
+
+quipu_status qp_search_follow(const quipu_store *store, ent_db *db, const qp_session *row,
+                              int64_t next_seq, qp_session_patch *patch, quipu_error *reterr)
+{
+    if (row->lags) {
+        return QUIPU_OK; /* behind an older message, that is, not in this transaction */
+    }
+    if (store->search == QUIPU_SEARCH_INLINE) {
+        patch->indexed_seq = ent_set(next_seq - 1);
+        return search_add(db, row->id, row->next_seq, next_seq - 1, reterr);
+    }
+    patch->lags = ent_bool_set(true);
+    return QUIPU_OK;
+}
+
+quipu_status qp_search_forget(ent_db *db, int64_t session, int64_t from, int64_t to,
+                              quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *row = NULL;
+    quipu_status status = qp_session_get(db, &arena, session, &row, reterr);
+
+    if (status == QUIPU_OK && from <= row->indexed_seq) {
+        to = to < row->indexed_seq ? to : row->indexed_seq;
+        status = qp_message_unindex(
+            db, &(qp_message_where){.session_id = ent_eq(session), .seq = ent_between(from, to)},
+            NULL, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_session_list page = {0};
+    int64_t after = 0;
+    quipu_status status = qp_message_index_clear(db, reterr);
+
+    /* Row by row, because a change of all at once would set updated_at of all. */
+    do {
+        const qp_session_query query = {.limit = QUIPU_PAGE_MAX / 10,
+                                        .order = {QP_SESSION_BY_ID(ASC)},
+                                        .where = {.id = ent_gt(after)}};
+
+        if (arena.head != NULL) {
+            quipu_arena_reset(&arena);
+        }
+        page.n = 0;
+        if (status == QUIPU_OK) {
+            status = qp_session_find(db, &arena, &query, &page, reterr);
+        }
+        for (size_t i = 0; i < page.n && status == QUIPU_OK; i++) {
+            const qp_session *row = &page.items[i];
+            const qp_session_patch patch = {.indexed_seq = ent_set((int64_t)0),
+                                            .lags = ent_bool_set(row->next_seq > 1),
+                                            .updated_at = ent_set(row->updated_at)};
+            after = row->id;
+            status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL,
+                                       reterr);
+        }
+    } while (status == QUIPU_OK && page.n > 0);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr)
+{
+    return store->search != QUIPU_SEARCH_OFF
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "the store was opened without search; open it with the option lazy "
+                              "or inline");
+}
+
+/* ---- behind the appends ---------------------------------------------------------------------------
+ */
+
+/* What one transaction may still do. */
+typedef struct search_budget {
+    int64_t messages;
+    int64_t bytes;
+} search_budget;
+
+/* One batch; the walk moves on only when it is committed. */
+typedef struct search_batch {
+    const quipu_store *store;
+    qp_search_walk before;
+    qp_search_walk after;
+} search_batch;
+
+/* The next session that lags, or NULL. */
+static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_arena *scratch,
+                                const qp_session **ret_row, quipu_error *reterr)
+{
+    const qp_search_walk *walk = &batch->after;
+    qp_session_query query = {.limit = 1,
+                              .order = {QP_SESSION_BY_ID(ASC)},
+                              .where = {.tenant = ent_eq(batch->store->tenant),
+                                        .lags = ent_is(true),
+                                        .id = ent_between(walk->done + 1, walk->last)}};
+    qp_session_list list = {0};
+    quipu_status status;
+
+    if (walk->holders != NULL) {
+        *ret_row = NULL;
+        if (walk->holder == walk->holder_count) {
+            return QUIPU_OK;
+        }
+        query.where = (qp_session_where){.id = ent_eq(walk->holders[walk->holder])};
+    }
+    status = qp_session_find(db, scratch, &query, &list, reterr);
+    if (status == QUIPU_OK) {
+        *ret_row = list.n > 0 ? &list.items[0] : NULL;
+    }
+    return status;
+}
+
+/* The number up to which messages fit into the budget, which shrinks; one always does. */
+static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t target,
+                                   search_budget *budget, int64_t *ret_to, int64_t *ret_count,
+                                   quipu_error *reterr)
+{
+    const qp_message_query query = {
+        .limit = budget->messages + 1,
+        .order = {QP_MESSAGE_BY_SEQ(ASC)},
+        .where = {.session_id = ent_eq(row->id), .seq = ent_between(row->indexed_seq + 1, target)}};
+    int64_t count = 0;
+    int64_t to = target;
+    qp_message_iter iter;
+    qp_message message;
+    quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (qp_message_iter_next(&iter, &message)) {
+        budget->bytes -= (int64_t)message.content.n;
+        if (budget->messages == 0 ||
+            (budget->bytes < 0 && (count > 0 || budget->messages < QUIPU_INDEX_BATCH))) {
+            to = message.seq - 1; /* for the next transaction */
+            budget->messages = 0;
+            break;
+        }
+        count++;
+        budget->messages--;
+    }
+    status = qp_message_iter_end(&iter, reterr);
+    if (status == QUIPU_OK) {
+        *ret_to = to;
+        *ret_count = count;
+    }
+    return status;
+}
+
+/* Index what fits of one session; tells how far the walk has come. */
+static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_session *row,
+                                   search_budget *budget, quipu_error *reterr)
+{
+    int64_t to = row->next_seq - 1;
+    int64_t count = 0;
+    quipu_status status = QUIPU_OK;
+
+    if (walk->current != row->id) {
+        walk->current = row->id;
+        walk->target = to; /* what comes later is the next walk's */
+    }
+    if (row->lags) {
+        status = search_measure(db, row, to, budget, &to, &count, reterr);
+    }
+    if (status == QUIPU_OK && count > 0) {
+        status = search_add(db, row->id, row->indexed_seq + 1, to, reterr);
+    }
+    if (status == QUIPU_OK && row->lags && to > row->indexed_seq) {
+        const qp_session_patch patch = {.indexed_seq = ent_set(to),
+                                        .lags = ent_bool_set(to < row->next_seq - 1),
+                                        .updated_at = ent_set(row->updated_at)};
+        status =
+            qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
+    }
+    walk->indexed += count;
+    if (!row->lags || to >= walk->target) {
+        walk->done = row->id;
+        walk->holder++;
+    }
+    return status;
+}
+
+static quipu_status search_batch_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    search_batch *batch = ctx;
+    search_budget budget = {QUIPU_INDEX_BATCH, QUIPU_INDEX_BATCH_BYTES};
+    quipu_status status = QUIPU_OK;
+
+    batch->after = batch->before;
+    /* The number of sessions is bounded too: one that needs no work at all counts as well. */
+    for (int i = 0; i < QUIPU_INDEX_BATCH && budget.messages > 0 && status == QUIPU_OK; i++) {
+        const qp_session *row = NULL;
+
+        status = search_next(batch, db, scratch, &row, reterr);
+        if (status == QUIPU_OK && row == NULL && batch->after.holder < batch->after.holder_count) {
+            batch->after.holder++; /* it is gone, and what it held too */
+        } else if (status == QUIPU_OK && row == NULL) {
+            batch->after.ended = true;
+            break;
+        } else if (status == QUIPU_OK) {
+            status = search_session(&batch->after, db, row, &budget, reterr);
+        }
+    }
+    return status;
+}
+
+quipu_status qp_search_step(quipu_store *store, const qp_call *call, qp_search_walk *walk,
+                            quipu_error *reterr)
+{
+    search_batch batch = {.store = store, .before = *walk};
+    quipu_status status = qp_store_write(store, call, search_batch_work, &batch, reterr);
+
+    if (status == QUIPU_OK) {
+        *walk = batch.after;
+    }
+    return status;
+}
+
+quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_search_walk *walk,
+                               quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && !walk->ended) {
+        status = qp_search_step(store, call, walk, reterr);
+        if (status == QUIPU_OK && !walk->ended) {
+            status = qp_call_check(call, reterr);
+        }
+    }
+    return status;
+}
+
+quipu_status quipu_search_index(quipu_store *store, const quipu_call *call, int64_t *ret_indexed,
+                                quipu_error *reterr)
+{
+    qp_search_walk walk = {.last = INT64_MAX};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_search_check(store, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_search_walk_on(store, &within, &walk, reterr);
+        if (status == QUIPU_BUSY && walk.indexed > 0) {
+            status = QUIPU_OK; /* the time is up; the rest waits for the next call */
+        }
+    }
+    if (status == QUIPU_OK && ret_indexed != NULL) {
+        *ret_indexed = walk.indexed;
+    }
+    return status;
+}

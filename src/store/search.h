@@ -1,0 +1,53 @@
+/* The search index beside the messages. A session's own messages up to indexed_seq are in it, later
+ * ones are not; `lags` is set while there are such. Every place that adds or removes messages tells
+ * it here, in its own transaction. */
+#ifndef QP_STORE_SEARCH_H
+#define QP_STORE_SEARCH_H
+
+#include "store/store.h"
+
+/* A session is about to be made with `count` messages; then, once they are stored, the second. */
+void qp_search_born(const quipu_store *store, int64_t count, qp_session_new *made);
+QUIPU_MUST_USE quipu_status qp_search_filled(const quipu_store *store, ent_db *db, int64_t session,
+                                             int64_t count, quipu_error *reterr);
+
+/* Messages up to `next_seq` - 1 were stored behind those that `row` knows; what the session's row
+ * must say is put into the patch. Costs nothing while the session lags anyway. */
+QUIPU_MUST_USE quipu_status qp_search_follow(const quipu_store *store, ent_db *db,
+                                             const qp_session *row, int64_t next_seq,
+                                             qp_session_patch *patch, quipu_error *reterr);
+
+/* Messages `from` to `to` that session number `session` holds are about to be removed. Its row must
+ * still be there. */
+QUIPU_MUST_USE quipu_status qp_search_forget(ent_db *db, int64_t session, int64_t from, int64_t to,
+                                             quipu_error *reterr);
+
+/* Empty the index and mark every session as lagging, in the open transaction: for repair, and so
+ * that nothing of an erased text is left. The next query, or quipu_search_index(), fills it. */
+QUIPU_MUST_USE quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr);
+
+/* One walk over the sessions that lag, by number, up to what they held when it came to them. */
+typedef struct qp_search_walk {
+    const int64_t *holders; /* only these sessions, or NULL: all of the tenant... */
+    size_t holder_count;
+    int64_t last;    /* ...up to this number */
+    size_t holder;   /* the next one of `holders` */
+    int64_t done;    /* sessions up to this number are behind us */
+    int64_t current; /* the session that is being worked on, and... */
+    int64_t target;  /* ...the number that it is indexed to */
+    int64_t indexed; /* messages so far */
+    bool ended;
+} qp_search_walk;
+
+/* One batch of the walk, in one transaction. */
+QUIPU_MUST_USE quipu_status qp_search_step(quipu_store *store, const qp_call *call,
+                                           qp_search_walk *walk, quipu_error *reterr);
+
+/* Walk on until the end, batch by batch. QUIPU_BUSY when the deadline passes before. */
+QUIPU_MUST_USE quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call,
+                                              qp_search_walk *walk, quipu_error *reterr);
+
+/* QUIPU_UNSUPPORTED when the store was opened without search. */
+QUIPU_MUST_USE quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr);
+
+#endif

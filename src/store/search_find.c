@@ -1,0 +1,529 @@
+/* Searching: catch up with what was committed before, then take hits by rank until the page is full.
+ * Whether a session shows a message is decided here, because forks may show what their ancestors
+ * hold. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/fork_chain.h"
+#include "store/search.h"
+
+#define SEARCH_FIND_BUCKETS 256 /* of the sessions that a search has met */
+
+/* The results and their memory. */
+typedef struct find_results {
+    quipu_search_results pub;
+    quipu_arena arena;
+} find_results;
+
+/* A session that a hit led to. */
+typedef struct find_session {
+    struct find_session *next; /* in its bucket */
+    int64_t id;
+    int64_t first_seq;
+    quipu_str key; /* absent: what it shows is not asked for */
+    bool forks_known;
+    bool has_forks;
+} find_session;
+
+/* A hit and the session that it is told for. */
+typedef struct find_hit {
+    ent_hit hit;
+    quipu_str key;
+} find_hit;
+
+typedef struct search_find {
+    const quipu_store *store;
+    quipu_search_options options;
+    quipu_str words;
+    bool caught_up;
+    bool lags; /* found behind: catch up and come again */
+    qp_search_walk walk;
+    int64_t holders[QP_CHAIN_MAX];
+    find_results *results;
+
+    /* of one run */
+    ent_db *db;
+    quipu_time now;
+    quipu_arena *scratch;
+    quipu_arena rows; /* emptied after each row */
+    find_session **sessions;
+    find_hit *hits;
+    size_t count;
+    size_t wanted; /* offset, page and one more */
+} search_find;
+
+void quipu_search_results_free(quipu_search_results *results)
+{
+    find_results *self = (find_results *)results;
+
+    if (self != NULL) {
+        quipu_arena_free(&self->arena);
+        qp_free(self);
+    }
+}
+
+static quipu_status search_find_nomem(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
+}
+
+/* ---- which session shows a message --------------------------------------------------------------
+ */
+
+static bool search_find_is(quipu_str wanted, quipu_str value)
+{
+    return wanted.p == NULL || quipu_str_eq(wanted, value);
+}
+
+static bool search_find_fits(const search_find *find, const qp_session *row)
+{
+    return row->key.p != NULL && quipu_str_eq(row->tenant, find->store->tenant) &&
+           search_find_is(find->options.app_name, row->app_name) &&
+           search_find_is(find->options.user_id, row->user_id) &&
+           !qp_session_expired(row, find->now);
+}
+
+/* A session by its number; it is read once a search. */
+static quipu_status search_find_session(search_find *find, int64_t id, find_session **ret,
+                                        quipu_error *reterr)
+{
+    find_session **bucket = &find->sessions[(uint64_t)id % SEARCH_FIND_BUCKETS];
+    const qp_session *row = NULL;
+    quipu_status status = QUIPU_OK;
+
+    for (find_session *at = *bucket; at != NULL; at = at->next) {
+        if (at->id == id) {
+            *ret = at;
+            return QUIPU_OK;
+        }
+    }
+    find_session *made = qp_arena_take(find->scratch, sizeof(*made));
+    if (made == NULL) {
+        return search_find_nomem(reterr);
+    }
+    *made = (find_session){.next = *bucket, .id = id};
+    status = qp_session_get(find->db, &find->rows, id, &row, reterr);
+    if (status == QUIPU_OK) {
+        made->first_seq = row->first_seq;
+        if (search_find_fits(find, row) &&
+            quipu_arena_copy(find->scratch, row->key, &made->key) != QUIPU_OK) {
+            status = search_find_nomem(reterr);
+        }
+        quipu_arena_reset(&find->rows);
+    }
+    if (status == QUIPU_OK) {
+        *bucket = made;
+        *ret = made;
+    }
+    return status;
+}
+
+static quipu_status search_find_forks(search_find *find, find_session *session, int64_t seq,
+                                      int depth, quipu_str *ret_key, quipu_error *reterr);
+
+/* The session's own key when it shows the message, else that of a fork that does, else absent. */
+static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq, int depth,
+                                      quipu_str *ret_key, quipu_error *reterr)
+{
+    find_session *session = NULL;
+    quipu_status status = search_find_session(find, id, &session, reterr);
+
+    *ret_key = QP_STR_ABSENT;
+    if (status == QUIPU_OK && session->key.p != NULL && seq >= session->first_seq) {
+        *ret_key = session->key;
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK && !session->forks_known) {
+        status = qp_session_exists(find->db, &(qp_session_where){.parent_id = ent_eq(id)},
+                                   &session->has_forks, reterr);
+        session->forks_known = true;
+    }
+    return status == QUIPU_OK && session->has_forks && depth < QP_CHAIN_MAX
+               ? search_find_forks(find, session, seq, depth, ret_key, reterr)
+               : status;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): forks are at most QP_CHAIN_MAX deep */
+static quipu_status search_find_forks(search_find *find, find_session *session, int64_t seq,
+                                      int depth, quipu_str *ret_key, quipu_error *reterr)
+{
+    const qp_session_query query = {
+        .order = {QP_SESSION_BY_ID(ASC)},
+        .where = {.parent_id = ent_eq(session->id), .fork_seq = ent_ge(seq)}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_session_list forks = {0};
+    quipu_status status = qp_session_find(find->db, &arena, &query, &forks, reterr);
+
+    for (size_t i = 0; i < forks.n && status == QUIPU_OK && ret_key->p == NULL; i++) {
+        status = search_find_shown(find, forks.items[i].id, seq, depth + 1, ret_key, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* ---- taking hits ----------------------------------------------------------------------------------
+ */
+
+static quipu_status search_find_take(search_find *find, const qp_message_where *where,
+                                     quipu_str key, quipu_error *reterr)
+{
+    /* With a key every hit counts; without, some may turn out not to be shown. */
+    const int64_t limit = key.p != NULL ? (int64_t)find->wanted : 0;
+    const size_t room = find->count + find->wanted;
+    ent_iter iter;
+    ent_hit hit;
+    quipu_status status = qp_message_hits_begin(find->db, find->words, where, limit, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && find->count < room && ent_hits_next(&iter, &hit)) {
+        quipu_str shown = key;
+
+        if (key.p == NULL) {
+            status = search_find_shown(find, hit.key, hit.seq, 0, &shown, reterr);
+        }
+        if (shown.p != NULL) {
+            find->hits[find->count++] = (find_hit){hit, shown};
+        }
+    }
+    quipu_status ended = ent_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+static int search_find_compare(const void *left, const void *right)
+{
+    const ent_hit *l = &((const find_hit *)left)->hit;
+    const ent_hit *r = &((const find_hit *)right)->hit;
+
+    if (l->rank != r->rank) {
+        return l->rank > r->rank ? -1 : 1;
+    }
+    return l->key != r->key ? (l->key > r->key) - (l->key < r->key)
+                            : (l->seq > r->seq) - (l->seq < r->seq);
+}
+
+/* The conditions on the message itself; `also` is where the second bound of the time goes. */
+static qp_message_where search_find_where(const quipu_search_options *options,
+                                          qp_message_where *also)
+{
+    qp_message_where where = {0};
+
+    if (options->role != 0) {
+        where.role = qp_message_role_is((qp_message_role)options->role);
+    }
+    if (options->author.p != NULL) {
+        where.author = ent_eq(options->author);
+    }
+    if (options->has_after) {
+        where.timestamp = ent_ge(options->after);
+    }
+    if (options->has_before) {
+        *also = (qp_message_where){.timestamp = ent_lt(options->before)};
+        where.all_of = also;
+        where.all_n = 1;
+    }
+    return where;
+}
+
+static quipu_status search_find_hits(search_find *find, const qp_chain *chain, quipu_error *reterr)
+{
+    qp_message_where also;
+    qp_message_where where = search_find_where(&find->options, &also);
+    const size_t parts = chain != NULL ? chain->count : 1;
+    quipu_status status = QUIPU_OK;
+
+    find->hits = qp_arena_take(find->scratch, (find->wanted * parts + 1) * sizeof(*find->hits));
+    if (find->hits == NULL) {
+        return search_find_nomem(reterr);
+    }
+    if (chain == NULL) {
+        return search_find_take(find, &where, QP_STR_ABSENT, reterr);
+    }
+    for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
+        const qp_segment *part = &chain->segments[i];
+        where.session_id = ent_eq(part->session);
+        where.seq = ent_between(part->from, part->to);
+        status = search_find_take(find, &where, find->options.session_key, reterr);
+    }
+    if (status == QUIPU_OK && chain->count > 1) {
+        qsort(find->hits, find->count, sizeof(*find->hits), search_find_compare);
+    }
+    return status;
+}
+
+/* ---- the page -------------------------------------------------------------------------------------
+ */
+
+static quipu_status search_find_fill(search_find *find, const find_hit *found,
+                                     quipu_search_hit *ret, quipu_error *reterr)
+{
+    const qp_message_query query = {
+        .where = {.session_id = ent_eq(found->hit.key), .seq = ent_eq(found->hit.seq)}};
+    const ent_marks marks = {find->options.mark_before, find->options.mark_after,
+                             QUIPU_SNIPPET_BYTES};
+    quipu_arena *arena = &find->results->arena;
+    quipu_search_hit hit = {.seq = found->hit.seq, .rank = found->hit.rank};
+    qp_message_iter iter;
+    qp_message row;
+    bool copied = quipu_arena_copy(arena, found->key, &hit.session_key) == QUIPU_OK;
+    bool stored = false;
+    quipu_status status = qp_message_iter_begin(find->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (qp_message_iter_next(&iter, &row)) {
+        stored = true;
+        hit.role = (quipu_role)row.role;
+        hit.timestamp = row.timestamp;
+        copied = copied && quipu_arena_copy(arena, row.author, &hit.author) == QUIPU_OK;
+    }
+    status = qp_message_iter_end(&iter, reterr);
+    if (status == QUIPU_OK && !stored) {
+        status = qp_error_set(reterr, QUIPU_CORRUPT,
+                              "the search index knows a message that is not there; repair the "
+                              "store");
+    }
+    if (status == QUIPU_OK && !copied) {
+        status = search_find_nomem(reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_message_snippet(find->db, arena, find->words, &found->hit, &marks, &hit.snippet,
+                                    reterr);
+    }
+    *ret = hit;
+    return status;
+}
+
+static quipu_status search_find_page(search_find *find, quipu_error *reterr)
+{
+    const size_t offset = (size_t)find->options.offset;
+    const size_t limit = (size_t)find->options.limit;
+    size_t count = find->count > offset ? find->count - offset : 0;
+    quipu_search_results *results = &find->results->pub;
+    quipu_status status = QUIPU_OK;
+
+    results->more = count > limit;
+    count = count > limit ? limit : count;
+    quipu_search_hit *hits = qp_arena_take(&find->results->arena, (count + 1) * sizeof(*hits));
+    if (hits == NULL) {
+        return search_find_nomem(reterr);
+    }
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        status = search_find_fill(find, &find->hits[offset + i], &hits[i], reterr);
+    }
+    results->hits = hits;
+    results->count = count;
+    return status;
+}
+
+/* ---- the call -------------------------------------------------------------------------------------
+ */
+
+/* Which sessions have to catch up before this search: those that hold what the session shows. */
+static quipu_status search_find_behind(search_find *find, const qp_session *row,
+                                       const qp_chain *chain, quipu_error *reterr)
+{
+    size_t count = 0;
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
+        const int64_t id = chain->segments[i].session;
+        bool lags = row->lags;
+
+        if (id != row->id) {
+            status = qp_session_exists(find->db,
+                                       &(qp_session_where){.id = ent_eq(id), .lags = ent_is(true)},
+                                       &lags, reterr);
+        }
+        if (status == QUIPU_OK && lags) {
+            find->holders[count++] = id;
+        }
+    }
+    find->lags = count > 0;
+    find->walk = (qp_search_walk){.holders = find->holders, .holder_count = count};
+    return status;
+}
+
+/* The same for a search over all sessions: all that there are now. */
+static quipu_status search_find_all_behind(search_find *find, quipu_error *reterr)
+{
+    const qp_session_query newest = {.limit = 1, .order = {QP_SESSION_BY_ID(DESC)}};
+    qp_session_list list = {0};
+    quipu_status status = qp_session_exists(
+        find->db, &(qp_session_where){.tenant = ent_eq(find->store->tenant), .lags = ent_is(true)},
+        &find->lags, reterr);
+
+    if (status == QUIPU_OK && find->lags) {
+        status = qp_session_find(find->db, find->scratch, &newest, &list, reterr);
+        find->walk = (qp_search_walk){.last = list.n > 0 ? list.items[0].id : 0};
+    }
+    return status;
+}
+
+static quipu_status search_find_run(search_find *find, quipu_error *reterr)
+{
+    const bool scoped = find->options.session_key.p != NULL;
+    const qp_session *row = NULL;
+    qp_chain chain;
+    quipu_status status = QUIPU_OK;
+
+    chain.count = 0;
+    if (scoped) {
+        status = qp_session_load(find->store, find->db, find->scratch, find->options.session_key,
+                                 find->now, &row, reterr);
+        if (status == QUIPU_OK && search_find_fits(find, row)) {
+            status =
+                qp_chain_resolve(find->db, row, row->first_seq, row->next_seq - 1, &chain, reterr);
+        }
+    }
+    if (status == QUIPU_OK && !find->caught_up) {
+        status = scoped ? search_find_behind(find, row, &chain, reterr)
+                        : search_find_all_behind(find, reterr);
+        if (status != QUIPU_OK || find->lags) {
+            return status;
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = search_find_hits(find, scoped ? &chain : NULL, reterr);
+    }
+    return status == QUIPU_OK ? search_find_page(find, reterr) : status;
+}
+
+static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    search_find *find = ctx;
+    find_session *sessions[SEARCH_FIND_BUCKETS] = {0};
+    quipu_status status;
+
+    quipu_arena_free(&find->results->arena);
+    find->results->pub = (quipu_search_results){0};
+    find->db = db;
+    find->now = quipu_time_now();
+    find->scratch = scratch;
+    find->sessions = sessions;
+    find->count = 0;
+    find->lags = false;
+    status = search_find_run(find, reterr);
+    quipu_arena_free(&find->rows);
+    find->sessions = NULL;
+    return status;
+}
+
+static bool search_find_is_text(quipu_str text, size_t size_max)
+{
+    return text.n <= size_max && qp_text_check(text, NULL) == QP_TEXT_OK;
+}
+
+static quipu_status search_find_check(quipu_search_options *options, quipu_error *reterr)
+{
+    if (options->query.p == NULL || options->flags != 0 || options->limit < 0 ||
+        options->offset < 0 || (int)options->role < 0 || options->role > QUIPU_ROLE_SYSTEM) {
+        return qp_error_set(
+            reterr, QUIPU_MISUSE,
+            "a search needs a query, flags 0, a role or none, and no negative limit "
+            "or offset");
+    }
+    if (options->query.n > QUIPU_SEARCH_QUERY_MAX || options->limit > QUIPU_SEARCH_LIMIT_MAX ||
+        options->offset > QUIPU_SEARCH_OFFSET_MAX) {
+        return qp_error_set(
+            reterr, QUIPU_LIMIT,
+            "a search takes at most %d bytes of query, %d hits a page and an offset "
+            "of %d",
+            QUIPU_SEARCH_QUERY_MAX, QUIPU_SEARCH_LIMIT_MAX, QUIPU_SEARCH_OFFSET_MAX);
+    }
+    if (!search_find_is_text(options->mark_before, QUIPU_SEARCH_MARK_MAX) ||
+        !search_find_is_text(options->mark_after, QUIPU_SEARCH_MARK_MAX)) {
+        return qp_error_set(reterr, QUIPU_INVALID, "a mark is text of at most %d bytes without NUL",
+                            QUIPU_SEARCH_MARK_MAX);
+    }
+    options->limit = options->limit == 0 ? QUIPU_SEARCH_LIMIT_DEFAULT : options->limit;
+    if (options->mark_before.p == NULL) {
+        options->mark_before = QUIPU_STR("[");
+    }
+    if (options->mark_after.p == NULL) {
+        options->mark_after = QUIPU_STR("]");
+    }
+    return options->session_key.p != NULL ? qp_key_check(options->session_key, reterr) : QUIPU_OK;
+}
+
+/* The query with a space for whatever is no text: nothing that a user types is an error. */
+static void search_find_words(search_find *find, char text[QUIPU_SEARCH_QUERY_MAX])
+{
+    const quipu_str query = find->options.query;
+    size_t at = 0;
+
+    while (at < query.n) {
+        const unsigned char *p = (const unsigned char *)query.p + at;
+        uint32_t point = 0;
+        size_t n = qp_utf8_step(p, (const unsigned char *)query.p + query.n, &point);
+
+        if (n == 0 || point == 0) {
+            text[at++] = ' ';
+        } else {
+            memcpy(text + at, p, n);
+            at += n;
+        }
+    }
+    find->words = (quipu_str){text, query.n};
+}
+
+static quipu_status search_find_call(quipu_store *store, const qp_call *within, search_find *find,
+                                     quipu_error *reterr)
+{
+    char text[QUIPU_SEARCH_QUERY_MAX];
+    quipu_status status;
+
+    search_find_words(find, text);
+    find->wanted = (size_t)(find->options.offset + find->options.limit + 1);
+    status = qp_store_read(store, within, search_find_work, find, reterr);
+    if (status == QUIPU_OK && find->lags) {
+        status = qp_search_walk_on(store, within, &find->walk, reterr);
+        find->caught_up = true;
+        if (status == QUIPU_OK) {
+            status = qp_store_read(store, within, search_find_work, find, reterr);
+        }
+    }
+    return status;
+}
+
+quipu_status quipu_search(quipu_store *store, const quipu_search_options *options,
+                          const quipu_call *call, quipu_search_results **ret_results,
+                          quipu_error *reterr)
+{
+    search_find find = {.store = store, .options = QUIPU_SEARCH_OPTIONS_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && (options == NULL || ret_results == NULL)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a search needs options and a place for the results");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&find.options, sizeof(find.options), options,
+                                 "quipu_search_options", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = search_find_check(&find.options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_search_check(store, reterr);
+    }
+    if (status == QUIPU_OK) {
+        find.results = qp_calloc(1, sizeof(*find.results));
+        status = find.results != NULL ? search_find_call(store, &within, &find, reterr)
+                                      : search_find_nomem(reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_results = &find.results->pub;
+    } else if (find.results != NULL) {
+        quipu_search_results_free(&find.results->pub);
+    }
+    return status;
+}
