@@ -26,6 +26,7 @@ extern "C" {
 #define QUIPU_PAGE_DEFAULT 50     /* sessions in a page that names no limit */
 #define QUIPU_LIST_SCAN_MAX 10000 /* sessions that one page looks at for a metadata filter */
 #define QUIPU_SWEEP_BATCH 100     /* sessions removed in one transaction */
+#define QUIPU_FORK_DEPTH_MAX 64   /* forks of forks; a deeper one is a copy */
 
 /* ---- opening ----------------------------------------------------------------------------------
  */
@@ -37,6 +38,13 @@ typedef enum quipu_durability {
     QUIPU_DURABLE = 0, /* an acknowledged write survives a power cut */
     QUIPU_RELAXED      /* it survives a crash of the process; the last may be lost at a power cut */
 } quipu_durability;
+
+/* When messages come into the search index: see <quipu/search.h>. */
+typedef enum quipu_search_mode {
+    QUIPU_SEARCH_LAZY = 0, /* behind the appends, which it never delays; a query catches up */
+    QUIPU_SEARCH_INLINE,   /* in the append's own transaction */
+    QUIPU_SEARCH_OFF       /* not through this store, which cannot be searched then */
+} quipu_search_mode;
 
 #define QUIPU_OPEN_READ_ONLY 1u  /* nothing is written, not even by migration */
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
@@ -51,10 +59,13 @@ typedef struct quipu_open_options {
     int64_t ttl_ms;            /* of a session that names none; 0: it never expires */
     int64_t message_bytes_max; /* 0: QUIPU_MESSAGE_BYTES_MAX */
     quipu_str tenant;          /* whose sessions the calls are about; default empty */
+    int64_t cap_messages;      /* history cap: see <quipu/history.h>; 0: none */
+    int64_t cap_tokens;        /* the same by tokens; 0: none */
+    quipu_search_mode search;
 } quipu_open_options;
 
 #define QUIPU_OPEN_OPTIONS_INIT                                                                    \
-    {(uint32_t)sizeof(quipu_open_options), 0, QUIPU_DURABLE, 0, 0, 0, 0, {NULL, 0}}
+    {(uint32_t)sizeof(quipu_open_options), 0, QUIPU_DURABLE, 0, 0, 0, 0, {NULL, 0}, 0, 0, QUIPU_SEARCH_LAZY}
 
 /**
  * Open a store by URI: a path, "file:path" or ":memory:". A new file is created, an older one
@@ -149,6 +160,13 @@ typedef struct quipu_tool_call {
     quipu_bytes thought_signature;
 } quipu_tool_call;
 
+/* What is special about a message. */
+typedef enum quipu_mark {
+    QUIPU_MARK_NONE = 0,
+    QUIPU_MARK_COMPACTION, /* a summary of others: see quipu_session_compact() */
+    QUIPU_MARK_TIMEOUT     /* an answer that was cut off; the content is what had been said */
+} quipu_mark;
+
 /* A message, in both directions. What a writer leaves zero, the store fills in: timestamp (now),
  * event_id (a new UUID v7); seq, tokens and tokens_total are always the store's. Texts are UTF-8;
  * U+0000 is kept in content, author, invocation_id, branch and the texts of calls. */
@@ -165,8 +183,12 @@ typedef struct quipu_message {
     quipu_str branch;
     quipu_json extra; /* an object with whatever else belongs to it, without a member "quipu" */
     int64_t seq;
-    int64_t tokens;
+    int64_t tokens;       /* 0 for a summary: it stands for messages that are counted */
     int64_t tokens_total; /* of all messages up to this one */
+    quipu_mark mark;      /* writing: none or timeout */
+    int64_t covers_from;  /* a summary: of these messages... */
+    int64_t covers_to;
+    int64_t replaces; /* ...and of what this earlier summary covers; 0: none */
 } quipu_message;
 
 /* What a session is, without its messages. */
@@ -189,7 +211,10 @@ typedef struct quipu_session_info {
     int64_t first_seq; /* of the oldest message that is there */
     int64_t next_seq;  /* that the next message will get */
     int64_t message_count;
-    int64_t token_count; /* of all messages ever, by QUIPU_TOKEN_RULE */
+    int64_t token_count;   /* of all messages ever, by QUIPU_TOKEN_RULE */
+    int64_t compacted_seq; /* of the summary with which the default view begins; 0: none */
+    bool is_fork;
+    int64_t fork_seq; /* a fork shares its parent's messages up to this one */
 } quipu_session_info;
 
 /* A session and some of its messages, oldest first. */
@@ -279,6 +304,7 @@ typedef struct quipu_range {
 
 #define QUIPU_RANGE_HEADER 1u /* the session only, no messages */
 #define QUIPU_RANGE_LAST 2u   /* `limit` takes the newest, not the oldest */
+#define QUIPU_RANGE_VIEW 4u   /* the default view: see <quipu/history.h> */
 
 /**
  * Read a session and its messages from one snapshot: all of them (`range` NULL), the last N, a
@@ -357,7 +383,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
 
 /**
  * Delete a session with its messages, state, observations and reflections, in one transaction. A
- * missing session is fine, an expired one too.
+ * missing session is fine, an expired one too. Forks of it live on: what they share stays for them,
+ * out of anybody else's sight, and goes with the last of them; quipu_session_delete_tree() deletes
+ * them too.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same store.
@@ -454,7 +482,8 @@ typedef struct quipu_appended {
  * batch and each with an equal message, nothing is written and the number of the first one comes
  * back, whatever the expected revision. Equal means the same JSON tree, number spellings included,
  * without what the store filled in. Another payload, or a batch that is there in part, is
- * QUIPU_EXISTS.
+ * QUIPU_EXISTS. A fork's inherited past counts. The ids of pruned and capped messages are forgotten,
+ * unless the session still holds the messages for a fork of it.
  *
  * Ownership: `ret_appended` may be NULL.
  * Threads:   any, same store.
@@ -470,8 +499,8 @@ quipu_message_append(quipu_store *store, quipu_str key, const quipu_message *mes
 
 /**
  * A message as JSON, for people and for export: role, content, timestamp (RFC 3339), toolCalls,
- * author, eventId, invocationId, branch, seq, tokens, extra, in this order; what is empty or absent
- * is left out, but for role, content and timestamp.
+ * author, eventId, invocationId, branch, seq, tokens, mark, coversFrom, coversTo, replaces, extra, in
+ * this order; what is empty or absent is left out, but for role, content and timestamp.
  *
  * Ownership: the text is the arena's.
  * Threads:   any; the arena one at a time.
@@ -602,6 +631,8 @@ quipu_memory_delete_session(quipu_store *store, quipu_memory_kind kind, quipu_st
 }
 #endif
 
+#include <quipu/history.h>
+#include <quipu/search.h>
 #include <quipu/tail.h>
 
 #endif

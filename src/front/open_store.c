@@ -67,14 +67,19 @@ static quipu_status open_store_check(const quipu_open_options *options, quipu_er
     if ((options->flags & ~OPEN_STORE_FLAGS) != 0 || options->deadline_ms < -1 ||
         options->readers_max < 0 || options->readers_max > QUIPU_READERS_LIMIT ||
         options->ttl_ms < 0 || options->message_bytes_max < 0 ||
-        options->message_bytes_max > QUIPU_MESSAGE_BYTES_LIMIT ||
+        options->message_bytes_max > QUIPU_MESSAGE_BYTES_LIMIT || options->cap_messages < 0 ||
+        options->cap_tokens < 0 ||
+        options->search < QUIPU_SEARCH_LAZY || options->search > QUIPU_SEARCH_OFF ||
         (options->durability != QUIPU_DURABLE && options->durability != QUIPU_RELAXED)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an open option is out of range: flags 0x%x, durability %d, "
-                            "deadline_ms %d, readers_max %d, ttl_ms %lld, message_bytes_max %lld",
+                            "deadline_ms %d, readers_max %d, ttl_ms %lld, message_bytes_max %lld, "
+                            "cap_messages %lld, cap_tokens %lld, search %d",
                             (unsigned)options->flags, (int)options->durability,
                             (int)options->deadline_ms, (int)options->readers_max,
-                            (long long)options->ttl_ms, (long long)options->message_bytes_max);
+                            (long long)options->ttl_ms, (long long)options->message_bytes_max,
+                            (long long)options->cap_messages, (long long)options->cap_tokens,
+                            (int)options->search);
     }
     if (qp_text_check(options->tenant, NULL) != QP_TEXT_OK || options->tenant.n > QUIPU_KEY_MAX) {
         return qp_error_set(reterr, QUIPU_INVALID,

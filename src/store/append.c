@@ -1,12 +1,15 @@
 /* Appending: the session's row gives out numbers and revision, then the messages follow, all in one
  * transaction. Whatever refuses the append is decided by reads before the first write. */
+#include "store/append.h"
+
 #include <assert.h>
 
 #include "base/error.h"
+#include "store/cap.h"
 #include "store/feed.h"
-#include "store/message.h"
+#include "store/fork_chain.h"
+#include "store/search.h"
 #include "store/session.h"
-#include "store/store.h"
 
 typedef struct append_call {
     const quipu_store *store;
@@ -16,18 +19,20 @@ typedef struct append_call {
     quipu_appended result;
 } append_call;
 
-/* Look one event id up: *ret_seq is 0 when the session does not have it. */
+/* Look one event id up in one cluster: *ret_seq is 0 when it is not there, or not among the numbers
+ * `from` to `to`. */
 static quipu_status append_find(const append_call *call, size_t at, ent_db *db,
-                                quipu_arena *scratch, int64_t session, int64_t *ret_seq,
+                                quipu_arena *scratch, const qp_segment *where, int64_t *ret_seq,
                                 quipu_error *reterr)
 {
     const qp_message *row = NULL;
     bool equal = false;
     quipu_error error = {0}; /* not to find it is no failure */
     quipu_status status = qp_message_by_session_id_event_id(
-        db, scratch, session, call->batch.rows[at].event_id, &row, &error);
+        db, scratch, where->session, call->batch.rows[at].event_id, &row, &error);
 
-    if (status == QUIPU_NOT_FOUND) {
+    if (status == QUIPU_NOT_FOUND ||
+        (status == QUIPU_OK && (row->seq < where->from || row->seq > where->to))) {
         *ret_seq = 0;
         return QUIPU_OK;
     }
@@ -49,19 +54,53 @@ static quipu_status append_find(const append_call *call, size_t at, ent_db *db,
     return QUIPU_OK;
 }
 
+/* Where an event id may stand: everywhere in the session's own cluster, because the index there
+ * knows no number, and in the past that a fork inherited. */
+static quipu_status append_places(ent_db *db, const qp_session *row, qp_chain *ret_chain,
+                                  quipu_error *reterr)
+{
+    quipu_status status =
+        qp_chain_resolve(db, row, row->first_seq, qp_session_base(row), ret_chain, reterr);
+
+    if (status == QUIPU_OK) {
+        assert(ret_chain->count < QP_CHAIN_MAX);
+        ret_chain->segments[ret_chain->count++] = (qp_segment){row->id, 1, ENT_CLUSTER_SEQ_MAX};
+    }
+    return status;
+}
+
+/* Look one event id up in all places. */
+static quipu_status append_search(const append_call *call, size_t at, ent_db *db,
+                                  quipu_arena *scratch, const qp_chain *places, int64_t *ret_seq,
+                                  quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    *ret_seq = 0;
+    for (size_t i = places->count; i > 0 && *ret_seq == 0 && status == QUIPU_OK; i--) {
+        status = append_find(call, at, db, scratch, &places->segments[i - 1], ret_seq, reterr);
+    }
+    return status;
+}
+
 /* Whether the batch is a repeat: *ret_seq is the number of its first message, 0 for a new batch. */
 static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_arena *scratch,
-                                    int64_t session, int64_t *ret_seq, quipu_error *reterr)
+                                    const qp_session *row, int64_t *ret_seq, quipu_error *reterr)
 {
+    qp_chain places;
     size_t found = 0;
     int64_t first = 0;
 
+    places.count = 0;
     for (size_t i = 0; i < call->batch.count; i++) {
         int64_t seq = 0;
         quipu_status status = QUIPU_OK;
 
-        if (call->batch.named[i]) {
-            status = append_find(call, i, db, scratch, session, &seq, reterr);
+        if (call->batch.named[i] && places.count == 0) {
+            status = append_places(db, row, &places, reterr);
+        }
+        if (call->batch.named[i] && status == QUIPU_OK) {
+            status = append_search(call, i, db, scratch, &places, &seq, reterr);
         }
         if (status != QUIPU_OK) {
             return status;
@@ -94,28 +133,49 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
     return QUIPU_OK;
 }
 
-static quipu_status append_move(const append_call *call, ent_db *db, const qp_session *row,
-                                quipu_time now, quipu_error *reterr)
+quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                             const qp_session *row, qp_batch *batch, int64_t compact_seq,
+                             quipu_time now, quipu_error *reterr)
 {
-    const qp_batch *batch = &call->batch;
     const int64_t count = (int64_t)batch->count;
+    qp_session after = *row; /* the row as it will be */
+    int64_t changed = 0;
+
+    qp_batch_place(batch, row->id, row->next_seq, row->token_count, now);
+    after.next_seq += count;
+    after.message_count += count;
+    after.token_count += batch->tokens;
+    after.turn_seq = qp_batch_turn(batch, row->turn_seq);
     qp_session_patch patch = {
         .revision = ent_set(row->revision + 1),
-        .next_seq = ent_set(row->next_seq + count),
-        .message_count = ent_set(row->message_count + count),
-        .token_count = ent_set(row->token_count + batch->tokens),
+        .next_seq = ent_set(after.next_seq),
+        .message_count = ent_set(after.message_count),
+        .token_count = ent_set(after.token_count),
+        .turn_seq = ent_set(after.turn_seq),
         .updated_at = ent_set(now),
         .last_event_at = ent_set(batch->rows[batch->count - 1].timestamp.v),
     };
-    int64_t changed = 0;
-    quipu_status status = qp_session_slide(row->ttl_ms, now, &patch, reterr);
-
+    if (compact_seq != QP_COMPACT_KEEP) {
+        after.compact_seq = compact_seq;
+        patch.compact_seq = ent_set(compact_seq);
+    }
+    quipu_status status = qp_batch_insert(batch, db, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_search_follow(store, db, row, after.next_seq, &patch, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_slide(row->ttl_ms, now, &patch, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed,
                                    reterr);
     }
     assert(status != QUIPU_OK || changed == 1);
-    return status;
+    if (status == QUIPU_OK) {
+        status = qp_feed_tell(store, db, QUIPU_EVENT_APPENDED, row, row->revision + 1,
+                              row->next_seq, row->next_seq + count - 1, reterr);
+    }
+    return status == QUIPU_OK ? qp_cap_hold(store, db, scratch, &after, reterr) : status;
 }
 
 static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
@@ -128,7 +188,7 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
 
     call->result = (quipu_appended){0};
     if (status == QUIPU_OK) {
-        status = append_repeated(call, db, scratch, row->id, &repeated, reterr);
+        status = append_repeated(call, db, scratch, row, &repeated, reterr);
     }
     if (status == QUIPU_OK && repeated != 0) {
         call->result = (quipu_appended){repeated, row->revision, true};
@@ -138,16 +198,8 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
         status = append_refuse(call, row, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_batch_place(&call->batch, row->id, row->next_seq, row->token_count, now);
-        status = qp_batch_insert(&call->batch, db, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = append_move(call, db, row, now, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status =
-            qp_feed_tell(call->store, db, QUIPU_EVENT_APPENDED, row, row->revision + 1,
-                         row->next_seq, row->next_seq + (int64_t)call->batch.count - 1, reterr);
+        status = qp_append_write(call->store, db, scratch, row, &call->batch, QP_COMPACT_KEEP, now,
+                                 reterr);
     }
     if (status == QUIPU_OK) {
         call->result = (quipu_appended){row->next_seq, row->revision + 1, false};

@@ -19,6 +19,9 @@
 static_assert((int)QUIPU_ROLE_USER == (int)QP_MESSAGE_ROLE_USER &&
                   (int)QUIPU_ROLE_SYSTEM == (int)QP_MESSAGE_ROLE_SYSTEM,
               "roles have the same numbers in the API and in the schema");
+static_assert((int)QUIPU_MARK_COMPACTION == (int)QP_MESSAGE_MARK_COMPACTION &&
+                  (int)QUIPU_MARK_TIMEOUT == (int)QP_MESSAGE_MARK_TIMEOUT,
+              "so have marks");
 
 /* The texts of a message that may hold U+0000, by their name in our member of `extra`. */
 typedef struct message_text {
@@ -82,6 +85,10 @@ static quipu_status message_check(const quipu_message *message, int64_t bytes_ma
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "role", "enum",
                               "the role is %d; give one of QUIPU_ROLE_*", (int)message->role);
     }
+    if (message->mark < QUIPU_MARK_NONE || message->mark > QUIPU_MARK_TIMEOUT) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "enum",
+                              "the mark is %d; give one of QUIPU_MARK_*", (int)message->mark);
+    }
     if (message->call_count > 0 && message->calls == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "call_count is %zu but calls is NULL",
                             message->call_count);
@@ -120,6 +127,16 @@ static bool message_is_uuid(quipu_str text, quipu_uuid *ret)
     return memcmp(again, text.p, text.n) == 0;
 }
 
+/* The bytes of an event id, at `id`, which has room for them. */
+static quipu_bytes message_tag(uint8_t *id, const quipu_uuid *uuid, quipu_str text)
+{
+    size_t n = uuid != NULL ? sizeof(uuid->b) : text.n;
+
+    id[0] = uuid != NULL ? QP_EVENT_ID_UUID : QP_EVENT_ID_TEXT;
+    memcpy(id + 1, uuid != NULL ? (const void *)uuid->b : text.p, n);
+    return (quipu_bytes){id, n + 1};
+}
+
 static quipu_status message_event_id(qp_batch *batch, quipu_str given, quipu_bytes *ret,
                                      quipu_error *reterr)
 {
@@ -140,9 +157,21 @@ static quipu_status message_event_id(qp_batch *batch, quipu_str given, quipu_byt
     if (id == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an event id");
     }
-    id[0] = is_uuid ? QP_EVENT_ID_UUID : QP_EVENT_ID_TEXT;
-    memcpy(id + 1, is_uuid ? (const void *)uuid.b : given.p, size - 1);
-    *ret = (quipu_bytes){id, size};
+    *ret = message_tag(id, is_uuid ? &uuid : NULL, given);
+    return QUIPU_OK;
+}
+
+quipu_status qp_event_id_bytes(quipu_str text, quipu_arena *arena, quipu_bytes *ret)
+{
+    quipu_uuid uuid = {{0}};
+    bool is_uuid = message_is_uuid(text, &uuid);
+    size_t size = is_uuid ? QP_EVENT_ID_UUID_SIZE : text.n + 1;
+    uint8_t *id = qp_arena_take(arena, size);
+
+    if (id == NULL) {
+        return qp_arena_why(arena, size);
+    }
+    *ret = message_tag(id, is_uuid ? &uuid : NULL, text);
     return QUIPU_OK;
 }
 
@@ -195,6 +224,17 @@ static quipu_status message_view(quipu_arena *arena, quipu_str text, quipu_str *
     return QUIPU_OK;
 }
 
+/* What a summary stands for. */
+static void message_covers(qp_jsonw *writer, const quipu_message *message)
+{
+    qp_jsonw_key(writer, QUIPU_STR("covers"));
+    qp_jsonw_array(writer);
+    qp_jsonw_i64(writer, message->covers_from);
+    qp_jsonw_i64(writer, message->covers_to);
+    qp_jsonw_i64(writer, message->replaces);
+    qp_jsonw_array_end(writer);
+}
+
 /* `extra` with our member first: {"quipu":{...},<the caller's members>}. An object of the caller's
  * that has no member stands in ours, so that it is told from none. */
 static quipu_status message_extra(qp_batch *batch, const quipu_message *message, uint32_t odd,
@@ -223,6 +263,9 @@ static quipu_status message_extra(qp_batch *batch, const quipu_message *message,
             qp_jsonw_key(&writer, quipu_cstr(message_texts[i].name));
             qp_jsonw_str(&writer, message_get(message, message_texts[i].message));
         }
+    }
+    if (message->mark == QUIPU_MARK_COMPACTION) {
+        message_covers(&writer, message);
     }
     if (extra.n > 0 && inner.n == 0) {
         qp_jsonw_key(&writer, QUIPU_STR("extra"));
@@ -292,6 +335,9 @@ static int64_t message_tokens(const quipu_message *message)
 {
     int64_t tokens = qp_token_message(message->content, NULL, 0);
 
+    if (message->mark == QUIPU_MARK_COMPACTION) {
+        return 0; /* so that a view has the tokens that lie between two running totals */
+    }
     for (size_t i = 0; i < message->call_count; i++) {
         const quipu_tool_call *call = &message->calls[i];
         tokens += quipu_token_estimate(call->id) + quipu_token_estimate(call->name) +
@@ -319,7 +365,9 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
     quipu_status status = message_check(message, bytes_max, reterr);
     uint32_t odd = 0;
 
-    *row = (qp_message_new){.role = (qp_message_role)message->role, .extra = message->extra};
+    *row = (qp_message_new){.role = (qp_message_role)message->role,
+                            .extra = message->extra,
+                            .mark = (qp_message_mark)message->mark};
     batch->named[at] = message->event_id.n > 0;
     batch->timed[at] = message->has_timestamp;
     if (message->has_timestamp) {
@@ -331,7 +379,7 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
     if (status == QUIPU_OK) {
         status = message_columns(batch, message, row, &odd, reterr);
     }
-    if (status == QUIPU_OK && odd != 0) {
+    if (status == QUIPU_OK && (odd != 0 || message->mark == QUIPU_MARK_COMPACTION)) {
         status = message_extra(batch, message, odd, &row->extra.text, reterr);
     }
     if (status == QUIPU_OK && message->call_count > 0) {
@@ -368,6 +416,21 @@ static quipu_status message_room(qp_batch *batch, quipu_error *reterr)
 
 quipu_status qp_batch_encode(qp_batch *batch, const quipu_message *messages, size_t count,
                              int64_t bytes_max, quipu_error *reterr)
+{
+    for (size_t i = 0; messages != NULL && i < count; i++) {
+        if (messages[i].mark == QUIPU_MARK_COMPACTION) {
+            *batch = (qp_batch){.count = 0};
+            return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
+                                  "message %zu (counted from 0) is marked as a summary; make one "
+                                  "with quipu_session_compact",
+                                  i);
+        }
+    }
+    return qp_batch_encode_stored(batch, messages, count, bytes_max, reterr);
+}
+
+quipu_status qp_batch_encode_stored(qp_batch *batch, const quipu_message *messages, size_t count,
+                                    int64_t bytes_max, quipu_error *reterr)
 {
     quipu_status status;
 
@@ -412,6 +475,17 @@ void qp_batch_place(qp_batch *batch, int64_t session, int64_t seq, int64_t token
             row->timestamp = ent_some(now);
         }
     }
+}
+
+int64_t qp_batch_turn(const qp_batch *batch, int64_t before)
+{
+    for (size_t i = batch->count; i > 0; i--) {
+        const qp_message_new *row = &batch->rows[i - 1];
+        if (row->role == QP_MESSAGE_ROLE_USER && row->tool_calls.text.p == NULL) {
+            return row->seq;
+        }
+    }
+    return before;
 }
 
 quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr)

@@ -12,6 +12,11 @@
 #define QP_EVENT_ID_TEXT 0
 #define QP_EVENT_ID_UUID_SIZE 17
 
+/* The column's bytes of an event id that is 1 to QUIPU_EVENT_ID_MAX bytes of text, and back; both in
+ * the arena. QUIPU_CORRUPT for bytes that are none of ours, QUIPU_NOMEM, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_event_id_bytes(quipu_str text, quipu_arena *arena, quipu_bytes *ret);
+QUIPU_MUST_USE quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret);
+
 /* Messages made ready for their rows before the write lock is taken. One plain message needs no
  * memory of its own. */
 typedef struct qp_batch {
@@ -31,11 +36,19 @@ typedef struct qp_batch {
  * QUIPU_NOMEM, QUIPU_IO (no randomness), QUIPU_MISUSE. */
 QUIPU_MUST_USE quipu_status qp_batch_encode(qp_batch *batch, const quipu_message *messages,
                                             size_t count, int64_t bytes_max, quipu_error *reterr);
+
+/* The same for messages that a store gave: summaries are among them. */
+QUIPU_MUST_USE quipu_status qp_batch_encode_stored(qp_batch *batch, const quipu_message *messages,
+                                                   size_t count, int64_t bytes_max,
+                                                   quipu_error *reterr);
 void qp_batch_free(qp_batch *batch);
 
 /* Under the lock: give the rows their session, numbers, totals and missing times. */
 void qp_batch_place(qp_batch *batch, int64_t session, int64_t seq, int64_t tokens_total,
                     quipu_time now);
+
+/* The number of the placed row with which the newest turn begins; `before` when none begins one. */
+int64_t qp_batch_turn(const qp_batch *batch, int64_t before);
 
 /* Insert the placed rows. */
 QUIPU_MUST_USE quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr);

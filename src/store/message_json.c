@@ -45,6 +45,11 @@ static quipu_status message_json_write(const quipu_message *message, const char 
     message_json_text(&writer, QUIPU_STR("branch"), message->branch);
     message_json_number(&writer, QUIPU_STR("seq"), message->seq);
     message_json_number(&writer, QUIPU_STR("tokens"), message->tokens);
+    message_json_text(&writer, QUIPU_STR("mark"),
+                      quipu_cstr(qp_message_mark_text((qp_message_mark)message->mark)));
+    message_json_number(&writer, QUIPU_STR("coversFrom"), message->covers_from);
+    message_json_number(&writer, QUIPU_STR("coversTo"), message->covers_to);
+    message_json_number(&writer, QUIPU_STR("replaces"), message->replaces);
     if (message->extra.text.p != NULL) {
         qp_jsonw_key(&writer, QUIPU_STR("extra"));
         qp_jsonw_raw(&writer, message->extra.text);

@@ -48,7 +48,7 @@ quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message 
                              bool *ret_equal)
 {
     const qp_message_new *given = &batch->rows[at];
-    bool same = given->role == row->role &&
+    bool same = given->role == row->role && given->mark == row->mark &&
                 message_read_same_text(given->content, row->content, true) &&
                 message_read_same_text(given->author, row->author, true) &&
                 message_read_same_text(given->invocation_id, row->invocation_id, false) &&
@@ -71,7 +71,7 @@ quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message 
 /* ---- decoding ---------------------------------------------------------------------------------
  */
 
-static quipu_status message_read_event_id(quipu_bytes id, quipu_arena *arena, quipu_str *ret)
+quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret)
 {
     const uint8_t *bytes = id.p;
     quipu_uuid uuid;
@@ -93,11 +93,24 @@ static quipu_status message_read_event_id(quipu_bytes id, quipu_arena *arena, qu
     return quipu_arena_copy(arena, (quipu_str){(const char *)id.p + 1, id.n - 1}, ret);
 }
 
+/* What a summary stands for: three numbers. */
+static quipu_status message_read_covers(qp_json_node covers, quipu_message *ret)
+{
+    int64_t *const places[] = {&ret->covers_from, &ret->covers_to, &ret->replaces};
+    qp_json_iter iter = qp_json_each(covers);
+    bool good = true;
+
+    for (size_t i = 0; i < 3 && good && qp_json_next(&iter); i++) {
+        good = qp_json_int64(iter.value, places[i]) == QP_JSON_EXACT;
+    }
+    return good ? QUIPU_OK : QUIPU_CORRUPT;
+}
+
 /* Put the true texts that our member of `extra` holds over the columns' views. */
 static quipu_status message_read_ours(qp_json_node ours, quipu_arena *arena, quipu_message *ret,
                                       quipu_str *ret_extra)
 {
-    quipu_status status = QUIPU_OK;
+    quipu_status status = message_read_covers(qp_json_get(ours, QUIPU_STR("covers")), ret);
     qp_json_iter iter = qp_json_each(ours);
 
     while (status == QUIPU_OK && qp_json_next(&iter)) {
@@ -176,11 +189,12 @@ quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_ar
                              .timestamp = row->timestamp,
                              .seq = row->seq,
                              .tokens = row->tokens,
-                             .tokens_total = row->tokens_total};
+                             .tokens_total = row->tokens_total,
+                             .mark = (quipu_mark)row->mark};
     quipu_status status = message_read_texts(row, arena, &message);
 
     if (status == QUIPU_OK) {
-        status = message_read_event_id(row->event_id, arena, &message.event_id);
+        status = qp_event_id_text(row->event_id, arena, &message.event_id);
     }
     if (status == QUIPU_OK) {
         status = qp_tool_calls_read(row->tool_calls.text, doc, arena, &message.calls,

@@ -7,17 +7,10 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "store/fork_chain.h"
 #include "store/message.h"
 
-#define READ_FLAGS (QUIPU_RANGE_HEADER | QUIPU_RANGE_LAST)
-#define READ_SEGMENTS_MAX 1
-
-/* Messages `from` to `to` of the session lie in the cluster of the session number `session`. */
-typedef struct read_segment {
-    int64_t session;
-    int64_t from;
-    int64_t to;
-} read_segment;
+#define READ_FLAGS (QUIPU_RANGE_HEADER | QUIPU_RANGE_LAST | QUIPU_RANGE_VIEW)
 
 qp_history *qp_history_new(void)
 {
@@ -54,17 +47,21 @@ quipu_session_info qp_session_info(const qp_session *row)
                                 .first_seq = row->first_seq,
                                 .next_seq = row->next_seq,
                                 .message_count = row->message_count,
-                                .token_count = row->token_count};
+                                .token_count = row->token_count,
+                                .compacted_seq = row->compact_seq,
+                                .is_fork = row->parent_id.has,
+                                .fork_seq = qp_session_base(row)};
 }
 
 /* ---- which messages ---------------------------------------------------------------------------
  */
 
-/* The numbers that a range means: *ret_from > *ret_to when there is none. */
-static void read_bounds(const qp_session *row, const quipu_range *range, int64_t *ret_from,
-                        int64_t *ret_to)
+/* The numbers that a range means, of the messages from `first` on: *ret_from > *ret_to when there
+ * is none. */
+static void read_bounds(const qp_session *row, int64_t first, const quipu_range *range,
+                        int64_t *ret_from, int64_t *ret_to)
 {
-    int64_t from = row->first_seq;
+    int64_t from = first;
     int64_t to = row->next_seq - 1;
 
     if (range->after_seq >= from) {
@@ -84,23 +81,49 @@ static void read_bounds(const qp_session *row, const quipu_range *range, int64_t
     *ret_to = to;
 }
 
-/* Where the messages lie; gives the number of segments. */
-static size_t read_resolve(const qp_session *row, int64_t from, int64_t to,
-                           read_segment ret[READ_SEGMENTS_MAX])
+quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *arena,
+                             qp_summary *ret_summary, quipu_error *reterr)
 {
-    if (from > to) {
-        return 0;
+    qp_summary summary = {.view_from = row->first_seq};
+    quipu_status status = QUIPU_OK;
+
+    if (row->compact_seq > 0) {
+        const qp_extent one = {.from = row->compact_seq, .to = row->compact_seq};
+        const quipu_message *message = NULL;
+        size_t count = 0;
+
+        status = qp_messages_read(db, row, &one, arena, &message, &count, reterr);
+        if (status == QUIPU_OK && message->mark != QUIPU_MARK_COMPACTION) {
+            status = qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is no summary",
+                                  (long long)row->compact_seq);
+        }
+        if (status == QUIPU_OK) {
+            summary.message = *message;
+            if (summary.view_from <= message->covers_to) {
+                summary.view_from = message->covers_to + 1;
+            }
+        }
     }
-    ret[0] = (read_segment){row->id, from, to};
-    return 1;
+    if (status == QUIPU_OK) {
+        *ret_summary = summary;
+    }
+    return status;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-static quipu_status read_segment_into(ent_db *db, const read_segment *segment, qp_json_doc *doc,
-                                      quipu_arena *arena, quipu_message *messages,
-                                      quipu_error *reterr)
+/* Where decoded messages go. */
+typedef struct read_sink {
+    qp_json_doc doc;
+    quipu_arena *arena;
+    quipu_message *messages;
+    size_t count;
+    bool view;
+} read_sink;
+
+static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sink *sink,
+                                 quipu_error *reterr)
 {
     const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
                                     .where = {.session_id = ent_eq(segment->session),
@@ -117,7 +140,11 @@ static quipu_status read_segment_into(ent_db *db, const read_segment *segment, q
         if (row.seq != seq) {
             break;
         }
-        status = qp_message_decode(&row, doc, arena, &messages[seq - segment->from], reterr);
+        if (!sink->view || row.mark != QP_MESSAGE_MARK_COMPACTION) {
+            status = qp_message_decode(&row, &sink->doc, sink->arena, &sink->messages[sink->count],
+                                       reterr);
+            sink->count++;
+        }
         seq++;
     }
     quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
@@ -129,33 +156,33 @@ static quipu_status read_segment_into(ent_db *db, const read_segment *segment, q
     return status;
 }
 
-static quipu_status read_messages(ent_db *db, const qp_session *row, int64_t from, int64_t to,
-                                  qp_history *history, quipu_error *reterr)
+quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent *extent,
+                              quipu_arena *arena, const quipu_message **ret_messages,
+                              size_t *ret_count, quipu_error *reterr)
 {
-    read_segment segments[READ_SEGMENTS_MAX];
-    size_t count = read_resolve(row, from, to, segments);
-    quipu_status status = QUIPU_OK;
-    quipu_message *messages;
-    qp_json_doc doc;
+    read_sink sink = {.arena = arena, .view = extent->view};
+    qp_chain chain = {.count = 0};
+    quipu_status status = qp_chain_resolve(db, row, extent->from, extent->to, &chain, reterr);
+    /* The numbers have no gaps: how many come at most is known before the first one. */
+    size_t n = extent->from <= extent->to ? (size_t)(extent->to - extent->from + 1) : 0;
 
-    if (count == 0) {
-        return QUIPU_OK;
+    n += extent->head != NULL;
+    if (status == QUIPU_OK && n > 0) {
+        sink.messages = qp_arena_take(arena, n * sizeof(*sink.messages));
+        if (sink.messages == NULL) {
+            status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu messages", n);
+        } else if (extent->head != NULL) {
+            sink.messages[sink.count++] = *extent->head;
+        }
     }
-    /* The numbers have no gaps: how many come is known before the first one. */
-    size_t n = (size_t)(to - from + 1);
-    messages = qp_arena_take(&history->arena, n * sizeof(*messages));
-    if (messages == NULL) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu messages", n);
+    qp_json_init(&sink.doc);
+    for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
+        status = read_segment(db, &chain.segments[i], &sink, reterr);
     }
-    qp_json_init(&doc);
-    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
-        status = read_segment_into(db, &segments[i], &doc, &history->arena,
-                                   messages + (segments[i].from - from), reterr);
-    }
-    qp_json_free(&doc);
+    qp_json_free(&sink.doc);
     if (status == QUIPU_OK) {
-        history->pub.messages = messages;
-        history->pub.message_count = n;
+        *ret_messages = sink.messages;
+        *ret_count = sink.count;
     }
     return status;
 }
@@ -164,26 +191,38 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
                              const quipu_range *range, quipu_time now, qp_history *history,
                              quipu_error *reterr)
 {
+    const bool view = (range->flags & QUIPU_RANGE_VIEW) != 0;
+    quipu_history *pub = &history->pub;
     const qp_session *row = NULL;
-    int64_t from = 0;
-    int64_t to = 0;
     quipu_status status;
 
     quipu_arena_free(&history->arena);
-    history->pub = (quipu_history){0};
+    *pub = (quipu_history){0};
     status = qp_session_load(store, db, &history->arena, key, now, &row, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
-    history->pub.session = qp_session_info(row);
+    pub->session = qp_session_info(row);
     if ((range->flags & QUIPU_RANGE_HEADER) != 0) {
-        history->pub.more_before = history->pub.more_after = row->next_seq > row->first_seq;
+        pub->more_before = pub->more_after = row->next_seq > row->first_seq;
         return QUIPU_OK;
     }
-    read_bounds(row, range, &from, &to);
-    history->pub.more_before = from > row->first_seq;
-    history->pub.more_after = to < row->next_seq - 1;
-    return read_messages(db, row, from, to, history, reterr);
+    qp_summary summary = {.view_from = row->first_seq};
+    qp_extent extent = {.view = view};
+    if (view) {
+        status = qp_summary_read(db, row, &history->arena, &summary, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    read_bounds(row, summary.view_from, range, &extent.from, &extent.to);
+    pub->more_before = extent.from > summary.view_from;
+    pub->more_after = extent.to < row->next_seq - 1;
+    if (summary.message.seq != 0 && !pub->more_before) {
+        extent.head = &summary.message;
+    }
+    return qp_messages_read(db, row, &extent, &history->arena, &pub->messages, &pub->message_count,
+                            reterr);
 }
 
 /* ---- the call ---------------------------------------------------------------------------------

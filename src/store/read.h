@@ -16,6 +16,30 @@ qp_history *qp_history_new(void);
 /* A row as the API shows it; texts stay where they are. */
 quipu_session_info qp_session_info(const qp_session *row);
 
+/* The newest summary of a session, with which its default view begins. */
+typedef struct qp_summary {
+    quipu_message message; /* seq 0: there is none */
+    int64_t view_from;     /* the number at which the view goes on behind it */
+} qp_summary;
+
+/* Read it to the arena; a session without a compaction costs no read. */
+QUIPU_MUST_USE quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *arena,
+                                            qp_summary *ret_summary, quipu_error *reterr);
+
+/* Which messages are wanted, by number: none when from > to. */
+typedef struct qp_extent {
+    int64_t from;
+    int64_t to;
+    bool view;                 /* leave summaries out */
+    const quipu_message *head; /* stands before them, or NULL */
+} qp_extent;
+
+/* Read messages of a session to the arena. */
+QUIPU_MUST_USE quipu_status qp_messages_read(ent_db *db, const qp_session *row,
+                                             const qp_extent *extent, quipu_arena *arena,
+                                             const quipu_message **ret_messages, size_t *ret_count,
+                                             quipu_error *reterr);
+
 /* Fill a result from the open transaction; what it held before is gone. The row of the session and
  * the messages go to its arena. */
 QUIPU_MUST_USE quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key,

@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "store/cap.h"
 #include "store/feed.h"
 #include "store/message.h"
 #include "store/read.h"
+#include "store/search.h"
 
 /* ---- expiry -----------------------------------------------------------------------------------
  */
@@ -100,6 +102,8 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     if (count > 0) {
         qp_batch_place(batch, 0, 1, 0, now);
         made.last_event_at = batch->rows[count - 1].timestamp;
+        made.turn_seq = qp_batch_turn(batch, 0);
+        qp_search_born(create->store, count, &made);
     }
     if (status == QUIPU_OK) {
         status = qp_session_create(db, scratch, &made, &row, reterr);
@@ -109,10 +113,13 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
         status = qp_batch_insert(batch, db, reterr);
     }
     if (status == QUIPU_OK) {
+        status = qp_search_filled(create->store, db, row->id, count, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = qp_feed_tell(create->store, db, QUIPU_EVENT_CREATED, row, row->revision,
                               count > 0 ? 1 : 0, count, reterr);
     }
-    return status;
+    return status == QUIPU_OK ? qp_cap_hold(create->store, db, scratch, row, reterr) : status;
 }
 
 static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scratch,

@@ -1,27 +1,24 @@
 /* Removing sessions: on request, and when their time has passed. */
 #include "store/feed.h"
+#include "store/fork_release.h"
 #include "store/store.h"
 
-quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_session *row,
-                               quipu_error *reterr)
+/* What a session has beside its messages and its row; a feed hears that it is gone. */
+static quipu_status session_delete_belongings(const quipu_store *store, ent_db *db,
+                                              const qp_session *row, quipu_error *reterr)
 {
     const quipu_str tenant = store->tenant;
     int64_t count = 0;
-    /* The messages first, by one range of their cluster, which is cheaper than the cascade. */
+    /* A session's state carries its app and user: the whole beginning of the key. */
     quipu_status status =
-        qp_message_delete(db, &(qp_message_where){.session_id = ent_eq(row->id)}, &count, reterr);
+        qp_state_delete(db,
+                        &(qp_state_where){.tenant = ent_eq(tenant),
+                                          .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
+                                          .app_name = ent_eq(row->app_name),
+                                          .user_id = ent_eq(row->user_id),
+                                          .session_number = ent_eq(row->id)},
+                        &count, reterr);
 
-    if (status == QUIPU_OK) {
-        /* A session's state carries its app and user: the whole beginning of the key. */
-        status =
-            qp_state_delete(db,
-                            &(qp_state_where){.tenant = ent_eq(tenant),
-                                              .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
-                                              .app_name = ent_eq(row->app_name),
-                                              .user_id = ent_eq(row->user_id),
-                                              .session_number = ent_eq(row->id)},
-                            &count, reterr);
-    }
     if (status == QUIPU_OK) {
         status = qp_observation_delete(
             db, &(qp_observation_where){.session_key = ent_eq(row->key), .tenant = ent_eq(tenant)},
@@ -33,10 +30,37 @@ quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_se
             &count, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_session_delete(db, &(qp_session_where){.id = ent_eq(row->id)}, &count, reterr);
+        status = qp_feed_tell(store, db, QUIPU_EVENT_DELETED, row, row->revision + 1, 0, 0, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_session *row,
+                               quipu_error *reterr)
+{
+    quipu_status status = session_delete_belongings(store, db, row, reterr);
+
+    return status == QUIPU_OK ? qp_fork_remove(db, row, reterr) : status;
+}
+
+quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                                    const qp_session *row, int64_t *ret_removed,
+                                    quipu_error *reterr)
+{
+    const qp_session *const *rows = NULL;
+    size_t count = 0;
+    int64_t removed = 0;
+    quipu_status status = qp_fork_tree(db, scratch, row, &rows, &count, reterr);
+
+    /* Forks before their parents: each goes at once, with nothing to keep for others. */
+    for (size_t i = count; i > 0 && status == QUIPU_OK; i--) {
+        if (rows[i - 1]->key.p != NULL) {
+            status = qp_session_remove(store, db, rows[i - 1], reterr);
+            removed++;
+        }
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(store, db, QUIPU_EVENT_DELETED, row, row->revision + 1, 0, 0, reterr);
+        *ret_removed = removed;
     }
     return status;
 }
@@ -44,17 +68,24 @@ quipu_status qp_session_remove(const quipu_store *store, ent_db *db, const qp_se
 typedef struct session_delete_call {
     const quipu_store *store;
     quipu_str key;
+    bool tree;
+    int64_t removed;
 } session_delete_call;
 
 static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
-    const session_delete_call *call = ctx;
+    session_delete_call *call = ctx;
     const qp_session *row = NULL;
     quipu_status status = qp_session_lookup(call->store, db, scratch, call->key, &row, reterr);
 
-    return status == QUIPU_OK && row != NULL ? qp_session_remove(call->store, db, row, reterr)
-                                             : status;
+    call->removed = 0;
+    if (status != QUIPU_OK || row == NULL) {
+        return status;
+    }
+    return call->tree
+               ? qp_session_remove_tree(call->store, db, scratch, row, &call->removed, reterr)
+               : qp_session_remove(call->store, db, row, reterr);
 }
 
 quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu_call *call,
@@ -69,6 +100,25 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
     }
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, session_delete_work, &delete, reterr);
+    }
+    return qp_store_fail(status, "delete", key, reterr);
+}
+
+quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key, const quipu_call *call,
+                                       int64_t *ret_removed, quipu_error *reterr)
+{
+    session_delete_call delete = {.store = store, .key = key, .tree = true};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, session_delete_work, &delete, reterr);
+    }
+    if (status == QUIPU_OK && ret_removed != NULL) {
+        *ret_removed = delete.removed;
     }
     return qp_store_fail(status, "delete", key, reterr);
 }

@@ -67,6 +67,9 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->deadline_ms = options->deadline_ms;
     store->ttl_ms = options->ttl_ms;
     store->message_bytes_max = options->message_bytes_max;
+    store->search = options->search;
+    store->cap_messages = options->cap_messages;
+    store->cap_tokens = options->cap_tokens;
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
     status = quipu_arena_copy(&store->arena, options->tenant, &store->tenant);
     if (status != QUIPU_OK) {

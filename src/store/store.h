@@ -17,6 +17,9 @@ struct quipu_store {
     int32_t deadline_ms;
     int64_t ttl_ms; /* 0: none */
     int64_t message_bytes_max;
+    quipu_search_mode search;
+    int64_t cap_messages; /* 0: none */
+    int64_t cap_tokens;   /* 0: none */
     quipu_str tenant;
     qp_group group; /* unused in a read-only store */
     qp_pool pool;   /* unused when the connector has one connection */
@@ -67,6 +70,11 @@ bool qp_session_expired(const qp_session *row, quipu_time now);
 /* Remove a session and all that belongs to it, in the open transaction. */
 QUIPU_MUST_USE quipu_status qp_session_remove(const quipu_store *store, ent_db *db,
                                               const qp_session *row, quipu_error *reterr);
+
+/* Remove a session and all its forks, and theirs; gives the number of living ones. */
+QUIPU_MUST_USE quipu_status qp_session_remove_tree(const quipu_store *store, ent_db *db,
+                                                   quipu_arena *scratch, const qp_session *row,
+                                                   int64_t *ret_removed, quipu_error *reterr);
 
 /* An optional JSON object; anything else is QUIPU_INVALID. `what` names it in the message. */
 QUIPU_MUST_USE quipu_status qp_object_check(quipu_json json, const char *what, quipu_error *reterr);

@@ -1,0 +1,207 @@
+/* What a long history needs: the window of the next prompt, the cap, compaction, forks. Part of
+ * <quipu/store.h>, which includes it.
+ *
+ * A turn begins at a user's message and lasts until the next one; what stands before the first
+ * user's message is a turn of its own. A message of role tool or function, and a user's message with
+ * tool calls, answers a call that stands before it and is never parted from it.
+ *
+ * The default view is what a model should see: all messages, or, after a compaction, the summary
+ * first and then the messages behind those that it covers. Summaries that are not the newest are no
+ * part of it. Without QUIPU_RANGE_VIEW, quipu_session_get() reads every message, covered ones too;
+ * with it the view, where `limit` does not count the summary, and only what the other members ask
+ * for comes: the summary when they reach the view's beginning.
+ *
+ * The history cap (open options cap_messages and cap_tokens) removes the oldest turns in the
+ * transaction of the append that passed it, and moves first_seq. The newest turn always stays whole.
+ * Running totals go on. */
+#ifndef QUIPU_HISTORY_H
+#define QUIPU_HISTORY_H
+
+#include <quipu/store.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- the next prompt -------------------------------------------------------------------------
+ */
+
+typedef struct quipu_window_options {
+    uint32_t struct_size;
+    uint32_t flags;       /* QUIPU_WINDOW_* */
+    int64_t token_budget; /* required: 1 or more */
+} quipu_window_options;
+
+#define QUIPU_WINDOW_OPTIONS_INIT {(uint32_t)sizeof(quipu_window_options), 0, 0}
+
+#define QUIPU_WINDOW_CUT 1u /* cut a newest turn over the budget, instead of keeping it whole */
+
+/* Messages for a prompt. `history.more_before`: the view has older ones. */
+typedef struct quipu_window {
+    quipu_history history;
+    int64_t tokens;   /* of its messages */
+    bool over_budget; /* it has more tokens than the budget */
+    bool cut;         /* it begins inside the newest turn, before no answer to a tool call */
+} quipu_window;
+
+/**
+ * The newest whole turns of the default view within a token budget. Costs the window, not the
+ * history: its beginning is found by the running totals.
+ *
+ * The summary of a compaction comes first as long as the newest turn fits beside it. A newest turn
+ * that is over the budget by itself comes whole, flagged, or cut between messages with
+ * QUIPU_WINDOW_CUT, where a call and its answers stay together. The window never begins with an
+ * answer to a tool call; messages at the beginning of a view that answer nothing are left out.
+ *
+ * Ownership: free *ret_window with quipu_window_free().
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID (the key is no text), QUIPU_LIMIT,
+ *            QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_window_get(quipu_store *store, quipu_str key,
+                                                       const quipu_window_options *options,
+                                                       const quipu_call *call,
+                                                       quipu_window **ret_window,
+                                                       quipu_error *reterr);
+
+/**
+ * Free a window. NULL is fine.
+ *
+ * Ownership: everything reached from it is gone.
+ * Threads:   any.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API void quipu_window_free(quipu_window *window);
+
+/* ---- compaction -------------------------------------------------------------------------------
+ */
+
+/**
+ * Append a summary of the default view's messages up to number `covers_to`, of role system and
+ * marked QUIPU_MARK_COMPACTION: the view then begins with it. Nothing is removed; an earlier summary
+ * and what it covers are covered too.
+ *
+ * Ownership: `ret_seq` may be NULL.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID (nothing new is covered, the message does
+ *            not exist, a tool call is parted from its answer, the summary is empty or no text),
+ *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_compact(quipu_store *store, quipu_str key,
+                                                            int64_t covers_to, quipu_str summary,
+                                                            const quipu_call *call,
+                                                            int64_t *ret_seq, quipu_error *reterr);
+
+/**
+ * Undo the newest compaction: the default view is what it was before it. The summary stays among the
+ * messages, outside of the view.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND (no session, no compaction, or what it covers was removed),
+ *            QUIPU_EXPIRED, QUIPU_INVALID (the key is no text), QUIPU_LIMIT, QUIPU_UNKNOWN,
+ *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
+                                                              const quipu_call *call,
+                                                              quipu_error *reterr);
+
+/**
+ * Remove the messages that the newest compaction covers, for good: they cannot be read any more, and
+ * their event ids are forgotten. What a fork shares stays, for the fork alone. Without a compaction
+ * nothing is removed.
+ *
+ * Ownership: `ret_removed` may be NULL.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID (the key is no text), QUIPU_LIMIT,
+ *            QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_prune(quipu_store *store, quipu_str key,
+                                                          const quipu_call *call,
+                                                          int64_t *ret_removed,
+                                                          quipu_error *reterr);
+
+/**
+ * Append what an interrupted answer had said so far, byte for byte, as an assistant's message marked
+ * QUIPU_MARK_TIMEOUT. To give it more, such as an event id, append a message with that mark.
+ *
+ * Ownership: `ret_appended` may be NULL.
+ * Threads:   any, same store.
+ * Errors:    as quipu_message_append().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_annotate_timeout(
+    quipu_store *store, quipu_str key, quipu_str partial, quipu_str author, const quipu_call *call,
+    quipu_appended *ret_appended, quipu_error *reterr);
+
+/* ---- forks ------------------------------------------------------------------------------------
+ */
+
+/**
+ * Make a new session that shares the past of another one up to and including number `seq`; 0 shares
+ * nothing. Messages are shared, not copied: the cost does not depend on the length of the history.
+ * Counts, totals, numbers and a compaction within the shared past go on in the fork; state,
+ * observations and reflections stay the parent's. What either side appends, caps, prunes or deletes
+ * later, the other does not see.
+ *
+ * `values` names the new key; settings that it leaves out are the parent's (but for session_id,
+ * which is the key), and so is a ttl_ms of 0. Initial messages cannot be given. An expired session
+ * of the new key is replaced. A fork of a fork of a fork...: the one past QUIPU_FORK_DEPTH_MAX is a
+ * copy with all its messages, and no fork any more.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_EXISTS (the new key), QUIPU_INVALID (no such
+ *            message, or a value is wrong), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
+ *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_fork(quipu_store *store, quipu_str key,
+                                                         int64_t seq,
+                                                         const quipu_session_new *values,
+                                                         const quipu_call *call,
+                                                         quipu_error *reterr);
+
+/**
+ * Go back to number `seq` without losing anything: a fork there under `new_key`, with all settings
+ * of the session. The session itself stays as it is. To only look at the past, read a range with
+ * `before_seq`.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   any, same store.
+ * Errors:    as quipu_session_fork().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_rewind(quipu_store *store, quipu_str key,
+                                                           int64_t seq, quipu_str new_key,
+                                                           const quipu_call *call,
+                                                           quipu_error *reterr);
+
+/**
+ * Delete a session as quipu_session_delete() does, and every fork of it, and theirs, in one
+ * transaction. A missing session is fine. Copies that QUIPU_FORK_DEPTH_MAX made are no forks.
+ *
+ * Ownership: `ret_removed`, the number of sessions, may be NULL.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_INVALID (the key is no text), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
+                                                                const quipu_call *call,
+                                                                int64_t *ret_removed,
+                                                                quipu_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

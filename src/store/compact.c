@@ -1,0 +1,253 @@
+/* Compaction without loss: a summary is appended, names what it covers, and the default view begins
+ * with it. Undoing goes back to the summary that it replaced. Only pruning removes anything. */
+#include <assert.h>
+
+#include "base/error.h"
+#include "base/time.h"
+#include "store/append.h"
+#include "store/cap.h"
+#include "store/feed.h"
+#include "store/fork_chain.h"
+#include "store/read.h"
+#include "store/session.h"
+
+typedef struct compact_call {
+    const quipu_store *store;
+    quipu_str key;
+    quipu_str text;
+    int64_t covers_to;
+    int64_t seq;
+    int64_t removed;
+} compact_call;
+
+static bool compact_is_parted(void *ctx, const qp_message *row)
+{
+    if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
+        return true; /* may stand between a call and its answer; the next one decides */
+    }
+    *(bool *)ctx = qp_message_answers(row);
+    return false;
+}
+
+/* Whether the view's messages up to covers_to can be covered. */
+static quipu_status compact_check(const compact_call *call, ent_db *db, const qp_session *row,
+                                  const qp_summary *before, quipu_error *reterr)
+{
+    const int64_t last = row->next_seq - 1;
+    bool parted = false;
+    qp_chain chain;
+    quipu_status status;
+
+    if (call->covers_to < before->view_from || call->covers_to > last) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "a compaction up to message %lld covers nothing; the view has the "
+                            "messages %lld to %lld",
+                            (long long)call->covers_to, (long long)before->view_from,
+                            (long long)last);
+    }
+    status = qp_chain_resolve(db, row, call->covers_to + 1, last, &chain, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_chain_each(db, &chain, call->covers_to + 1, last, false, compact_is_parted,
+                               &parted, reterr);
+    }
+    if (status == QUIPU_OK && parted) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "message %lld has tool calls that are answered behind it; end the "
+                            "compaction before the call or after the last answer",
+                            (long long)call->covers_to);
+    }
+    return status;
+}
+
+static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *scratch,
+                                   const qp_session *row, const qp_summary *before, quipu_time now,
+                                   quipu_error *reterr)
+{
+    const bool first = before->message.seq == 0;
+    const quipu_message summary = {
+        .role = QUIPU_ROLE_SYSTEM,
+        .content = call->text,
+        .mark = QUIPU_MARK_COMPACTION,
+        .covers_from = first ? row->first_seq : before->message.covers_from,
+        .covers_to = call->covers_to,
+        .replaces = before->message.seq,
+    };
+    qp_batch batch;
+    quipu_status status =
+        qp_batch_encode_stored(&batch, &summary, 1, call->store->message_bytes_max, reterr);
+
+    if (status == QUIPU_OK && row->next_seq > ENT_CLUSTER_SEQ_MAX) {
+        status = qp_error_set(reterr, QUIPU_LIMIT, "a session holds at most %lld messages",
+                              (long long)ENT_CLUSTER_SEQ_MAX);
+    }
+    if (status == QUIPU_OK) {
+        call->seq = row->next_seq;
+        status = qp_append_write(call->store, db, scratch, row, &batch, row->next_seq, now, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0,
+                              reterr);
+    }
+    qp_batch_free(&batch);
+    return status;
+}
+
+static quipu_status compact_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    compact_call *call = ctx;
+    const quipu_time now = quipu_time_now();
+    const qp_session *row = NULL;
+    qp_summary before = {.view_from = 0};
+    quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_summary_read(db, row, scratch, &before, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = compact_check(call, db, row, &before, reterr);
+    }
+    return status == QUIPU_OK ? compact_append(call, db, scratch, row, &before, now, reterr)
+                              : status;
+}
+
+/* A change of the session's row, told to the feed as any other. */
+static quipu_status compact_patch(const compact_call *call, const qp_session *row, ent_db *db,
+                                  quipu_time now, qp_session_patch *patch, quipu_error *reterr)
+{
+    patch->revision = ent_set(row->revision + 1);
+    patch->updated_at = ent_set(now);
+    quipu_status status = qp_session_slide(row->ttl_ms, now, patch, reterr);
+
+    return status == QUIPU_OK ? qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row,
+                                             row->revision + 1, 0, 0, reterr)
+                              : status;
+}
+
+static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    compact_call *call = ctx;
+    const quipu_time now = quipu_time_now();
+    const qp_session *row = NULL;
+    qp_summary summary = {.view_from = 0};
+    qp_session_patch patch = {.compact_seq = ent_set((int64_t)0)};
+    int64_t changed = 0;
+    quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_summary_read(db, row, scratch, &summary, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    const quipu_message *message = &summary.message;
+    if (message->seq == 0) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND, "it has no compaction to undo");
+    }
+    if (message->covers_to < row->first_seq) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND,
+                            "the messages that the compaction covers were removed; it cannot be "
+                            "undone any more");
+    }
+    if (message->replaces >= row->first_seq) {
+        patch.compact_seq = ent_set(message->replaces);
+    }
+    status = compact_patch(call, row, db, now, &patch, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed,
+                                   reterr);
+    }
+    assert(status != QUIPU_OK || changed == 1);
+    return status;
+}
+
+static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    compact_call *call = ctx;
+    const quipu_time now = quipu_time_now();
+    const qp_session *row = NULL;
+    qp_summary summary = {.view_from = 0};
+    qp_session_patch patch = {0};
+    quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
+
+    call->removed = 0;
+    if (status == QUIPU_OK) {
+        status = qp_summary_read(db, row, scratch, &summary, reterr);
+    }
+    if (status != QUIPU_OK || summary.view_from == row->first_seq) {
+        return status;
+    }
+    call->removed = summary.view_from - row->first_seq;
+    status = compact_patch(call, row, db, now, &patch, reterr);
+    return status == QUIPU_OK ? qp_first_move(db, scratch, row, summary.view_from, &patch, reterr)
+                              : status;
+}
+
+/* ---- the calls --------------------------------------------------------------------------------
+ */
+
+static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_fn work,
+                                const quipu_call *given, quipu_error *reterr)
+{
+    qp_call within;
+    quipu_status status = qp_store_enter(store, given, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(call->key, reterr);
+    }
+    if (status == QUIPU_OK && call->text.p != NULL && call->text.n == 0) {
+        status = qp_error_field(reterr, QUIPU_INVALID, "Message", "content", "notempty",
+                                "the summary is empty");
+    }
+    return status == QUIPU_OK ? qp_store_write(store, &within, work, call, reterr) : status;
+}
+
+quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t covers_to,
+                                   quipu_str summary, const quipu_call *call, int64_t *ret_seq,
+                                   quipu_error *reterr)
+{
+    compact_call compact = {.store = store,
+                            .key = key,
+                            .covers_to = covers_to,
+                            .text = summary.p != NULL ? summary : QUIPU_STR("")};
+    quipu_status status = compact_run(store, &compact, compact_work, call, reterr);
+
+    if (status == QUIPU_OK && ret_seq != NULL) {
+        *ret_seq = compact.seq;
+    }
+    return qp_store_fail(status, "compact", key, reterr);
+}
+
+quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key, const quipu_call *call,
+                                     quipu_error *reterr)
+{
+    compact_call compact = {.store = store, .key = key};
+
+    return qp_store_fail(compact_run(store, &compact, compact_undo_work, call, reterr),
+                         "undo the compaction of", key, reterr);
+}
+
+quipu_status quipu_session_prune(quipu_store *store, quipu_str key, const quipu_call *call,
+                                 int64_t *ret_removed, quipu_error *reterr)
+{
+    compact_call compact = {.store = store, .key = key};
+    quipu_status status = compact_run(store, &compact, compact_prune_work, call, reterr);
+
+    if (status == QUIPU_OK && ret_removed != NULL) {
+        *ret_removed = compact.removed;
+    }
+    return qp_store_fail(status, "prune", key, reterr);
+}
+
+quipu_status quipu_message_annotate_timeout(quipu_store *store, quipu_str key, quipu_str partial,
+                                            quipu_str author, const quipu_call *call,
+                                            quipu_appended *ret_appended, quipu_error *reterr)
+{
+    const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
+                                   .content = partial,
+                                   .author = author,
+                                   .mark = QUIPU_MARK_TIMEOUT};
+
+    return quipu_message_append(store, key, &message, 1, NULL, call, ret_appended, reterr);
+}

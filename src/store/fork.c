@@ -1,0 +1,329 @@
+/* Forks: a new session that shares another's past by number. One row is written, however long the
+ * past is. */
+#include <assert.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "store/feed.h"
+#include "store/fork_chain.h"
+#include "store/message.h"
+#include "store/read.h"
+#include "store/session.h"
+
+#define FORK_COPY_BATCH 256 /* messages copied at once when a fork is flattened */
+
+typedef struct fork_call {
+    const quipu_store *store;
+    quipu_str key;
+    int64_t seq;
+    quipu_session_new values;
+    quipu_uuid uid;
+} fork_call;
+
+/* How many ancestors a session has, counted up to the limit. */
+static quipu_status fork_depth(ent_db *db, const qp_session *row, int *ret_depth,
+                               quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_status status = QUIPU_OK;
+    int depth = 0;
+
+    while (row->parent_id.has && depth < QUIPU_FORK_DEPTH_MAX && status == QUIPU_OK) {
+        status = qp_session_get(db, &arena, row->parent_id.v, &row, reterr);
+        depth++;
+    }
+    quipu_arena_free(&arena);
+    *ret_depth = depth;
+    return status == QUIPU_NOT_FOUND
+               ? qp_error_set(reterr, QUIPU_CORRUPT,
+                              "an ancestor of the fork is missing; restore a backup")
+               : status;
+}
+
+/* The newest compaction that lies within the shared past: back along the replaced ones. */
+static quipu_status fork_compaction(ent_db *db, const qp_session *parent, quipu_arena *scratch,
+                                    int64_t seq, int64_t *ret_seq, quipu_error *reterr)
+{
+    qp_session at = *parent;
+    quipu_status status = QUIPU_OK;
+
+    while (at.compact_seq > seq && status == QUIPU_OK) {
+        qp_arena_mark mark = qp_arena_save(scratch);
+        qp_summary summary = {.view_from = 0};
+
+        status = qp_summary_read(db, &at, scratch, &summary, reterr);
+        at.compact_seq =
+            summary.message.replaces >= parent->first_seq ? summary.message.replaces : 0;
+        qp_arena_rewind(scratch, mark);
+    }
+    *ret_seq = at.compact_seq;
+    return status;
+}
+
+/* ---- what the fork is made of -----------------------------------------------------------------
+ */
+
+static quipu_str fork_text(quipu_str given, quipu_str inherited)
+{
+    return given.p != NULL ? given : inherited;
+}
+
+static quipu_status fork_settings(const fork_call *call, const qp_session *parent, quipu_time now,
+                                  qp_session_new *ret, quipu_error *reterr)
+{
+    const quipu_session_new *values = &call->values;
+    quipu_time expires_at = {0, 0};
+    quipu_status status = QUIPU_OK;
+    ent_opt_int ttl_ms = parent->ttl_ms;
+
+    if (values->ttl_ms != 0) {
+        status = qp_session_ttl(call->store, values->ttl_ms, &ttl_ms, reterr);
+    }
+    *ret = (qp_session_new){
+        .key = values->key,
+        .agent_id = fork_text(values->agent_id, parent->agent_id),
+        .channel_type = fork_text(values->channel_type, parent->channel_type),
+        .channel_id = fork_text(values->channel_id, parent->channel_id),
+        .model = fork_text(values->model, parent->model),
+        .metadata.text = fork_text(values->metadata.text, parent->metadata.text),
+        .created_at = ent_some(now),
+        .updated_at = ent_some(now),
+        .uid = ent_some(call->uid),
+        .tenant = call->store->tenant,
+        .app_name = fork_text(values->app_name, parent->app_name),
+        .user_id = fork_text(values->user_id, parent->user_id),
+        .session_id = fork_text(values->session_id, values->key),
+        .token_rule = ent_some(parent->token_rule),
+        .ttl_ms = ttl_ms,
+    };
+    if (status == QUIPU_OK && ttl_ms.has) {
+        status = qp_session_expiry(ttl_ms.v, now, &expires_at, reterr);
+        ret->expires_at = ent_some(expires_at);
+    }
+    return status;
+}
+
+/* Numbers, counts and totals go on where the shared past ends. */
+static quipu_status fork_numbers(const fork_call *call, ent_db *db, quipu_arena *scratch,
+                                 const qp_session *parent, qp_session_new *ret, quipu_error *reterr)
+{
+    const qp_message *last = NULL;
+    qp_chain chain;
+    quipu_status status;
+
+    ret->next_seq = ent_some(call->seq + 1);
+    if (call->seq == 0) {
+        return QUIPU_OK;
+    }
+    status = qp_chain_resolve(db, parent, call->seq, call->seq, &chain, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_chain_row(db, &chain, call->seq, scratch, &last, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    ret->first_seq = ent_some(parent->first_seq);
+    ret->message_count = call->seq - parent->first_seq + 1;
+    ret->token_count = last->tokens_total;
+    ret->last_event_at = ent_some(last->timestamp);
+    ret->turn_seq = parent->turn_seq <= call->seq ? parent->turn_seq : 0;
+    return fork_compaction(db, parent, scratch, call->seq, &ret->compact_seq, reterr);
+}
+
+/* ---- flattening -------------------------------------------------------------------------------
+ */
+
+/* Rows of a segment from *from on, at most one batch, copied into another session. */
+static quipu_status fork_copy_batch(ent_db *db, quipu_arena *arena, const qp_segment *segment,
+                                    int64_t to_session, int64_t *from, quipu_error *reterr)
+{
+    const qp_message_query query = {
+        .limit = FORK_COPY_BATCH,
+        .order = {QP_MESSAGE_BY_SEQ(ASC)},
+        .where = {.session_id = ent_eq(segment->session), .seq = ent_between(*from, segment->to)}};
+    qp_message_list list = {0};
+    qp_message_new *rows;
+    quipu_status status = qp_message_find(db, arena, &query, &list, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (list.n == 0 || list.items[list.n - 1].seq != *from + (int64_t)list.n - 1) {
+        return qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is missing; restore a backup",
+                            (long long)*from);
+    }
+    rows = qp_arena_take(arena, list.n * sizeof(*rows));
+    if (rows == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu messages", list.n);
+    }
+    for (size_t i = 0; i < list.n; i++) {
+        const qp_message *row = &list.items[i];
+        rows[i] = (qp_message_new){.role = row->role,
+                                   .content = row->content,
+                                   .timestamp = ent_some(row->timestamp),
+                                   .tool_calls = row->tool_calls,
+                                   .author = row->author,
+                                   .seq = row->seq,
+                                   .event_id = row->event_id,
+                                   .invocation_id = row->invocation_id,
+                                   .branch = row->branch,
+                                   .tokens = row->tokens,
+                                   .tokens_total = row->tokens_total,
+                                   .extra = row->extra,
+                                   .mark = row->mark,
+                                   .session_id = to_session};
+    }
+    *from += (int64_t)list.n;
+    return qp_message_create_many(db, rows, list.n, reterr);
+}
+
+static quipu_status fork_copy(ent_db *db, const qp_session *parent, int64_t seq, int64_t to_session,
+                              quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_chain chain;
+    quipu_status status = qp_chain_resolve(db, parent, parent->first_seq, seq, &chain, reterr);
+
+    for (size_t i = 0; status == QUIPU_OK && i < chain.count; i++) {
+        int64_t from = chain.segments[i].from;
+        while (status == QUIPU_OK && from <= chain.segments[i].to) {
+            status = fork_copy_batch(db, &arena, &chain.segments[i], to_session, &from, reterr);
+            if (arena.head != NULL) {
+                quipu_arena_reset(&arena);
+            }
+        }
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* ---- the call ---------------------------------------------------------------------------------
+ */
+
+/* The new key is free, or its session has expired and goes. */
+static quipu_status fork_key(const fork_call *call, ent_db *db, quipu_arena *scratch,
+                             quipu_time now, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    quipu_status status =
+        qp_session_lookup(call->store, db, scratch, call->values.key, &row, reterr);
+
+    if (status != QUIPU_OK || row == NULL) {
+        return status;
+    }
+    if (!qp_session_expired(row, now)) {
+        return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
+                              "a session with the new key exists already");
+    }
+    return qp_session_remove(call->store, db, row, reterr);
+}
+
+static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *scratch,
+                                const qp_session *parent, qp_session_new *made, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    int depth = 0;
+    quipu_status status = fork_depth(db, parent, &depth, reterr);
+    const bool flat = depth == QUIPU_FORK_DEPTH_MAX;
+
+    if (!flat) {
+        made->parent_id = ent_some(parent->id);
+        made->fork_seq = ent_some(call->seq);
+        made->indexed_seq = call->seq; /* its own messages begin behind */
+    } else {
+        made->lags = call->seq > 0;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_create(db, scratch, made, &row, reterr);
+    }
+    if (status == QUIPU_OK && flat) {
+        status = fork_copy(db, parent, call->seq, row->id, reterr);
+    }
+    return status == QUIPU_OK
+               ? qp_feed_tell(call->store, db, QUIPU_EVENT_FORKED, row, row->revision,
+                              call->seq == 0 ? 0 : row->first_seq, call->seq, reterr)
+               : status;
+}
+
+static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    const fork_call *call = ctx;
+    const quipu_time now = quipu_time_now();
+    const qp_session *parent = NULL;
+    qp_session_new made = {0};
+    quipu_status status =
+        qp_session_load(call->store, db, scratch, call->key, now, &parent, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (call->seq < 0 || call->seq >= parent->next_seq ||
+        (call->seq > 0 && call->seq < parent->first_seq)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "there is no message %lld to fork at; give 0, or one of %lld to %lld",
+                            (long long)call->seq, (long long)parent->first_seq,
+                            (long long)(parent->next_seq - 1));
+    }
+    status = fork_settings(call, parent, now, &made, reterr);
+    if (status == QUIPU_OK) {
+        status = fork_numbers(call, db, scratch, parent, &made, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = fork_key(call, db, scratch, now, reterr);
+    }
+    return status == QUIPU_OK ? fork_insert(call, db, scratch, parent, &made, reterr) : status;
+}
+
+static quipu_status fork_check(fork_call *call, const quipu_session_new *given, quipu_error *reterr)
+{
+    quipu_session_new *values = &call->values;
+    quipu_status status = qp_key_check(call->key, reterr);
+
+    if (status == QUIPU_OK && given == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the new session's values are NULL");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(values, sizeof(*values), given, "quipu_session_new", reterr);
+    }
+    if (status == QUIPU_OK && values->message_count != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a fork has the messages of its parent; append others to it");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_key_check(values->key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_object_check(values->metadata, "metadata", reterr);
+    }
+    if (status == QUIPU_OK && quipu_uuid_v7(&call->uid) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
+    }
+    return status;
+}
+
+quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
+                                const quipu_session_new *values, const quipu_call *call,
+                                quipu_error *reterr)
+{
+    fork_call fork = {.store = store, .key = key, .seq = seq, .values = QUIPU_SESSION_NEW_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = fork_check(&fork, values, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, fork_work, &fork, reterr);
+    }
+    return qp_store_fail(status, "fork", key, reterr);
+}
+
+quipu_status quipu_session_rewind(quipu_store *store, quipu_str key, int64_t seq, quipu_str new_key,
+                                  const quipu_call *call, quipu_error *reterr)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+
+    values.key = new_key;
+    return quipu_session_fork(store, key, seq, &values, call, reterr);
+}

@@ -1,0 +1,60 @@
+/* Where a session's messages lie. A fork's past lies in its ancestors: its messages are segments of
+ * consecutive numbers, each in the cluster of one session. */
+#ifndef QP_STORE_FORK_CHAIN_H
+#define QP_STORE_FORK_CHAIN_H
+
+#include <quipu/store.h>
+
+#include "gen/quipu.h"
+
+#define QP_CHAIN_MAX (QUIPU_FORK_DEPTH_MAX + 1) /* segments: a session and its ancestors */
+
+/* Messages `from` to `to` lie in the cluster of session number `session`. */
+typedef struct qp_segment {
+    int64_t session;
+    int64_t from;
+    int64_t to;
+} qp_segment;
+
+/* Segments, oldest first, without gaps between them. */
+typedef struct qp_chain {
+    size_t count;
+    qp_segment segments[QP_CHAIN_MAX];
+} qp_chain;
+
+/* The number up to which a session's messages lie in its parent; 0 for one that is no fork. */
+int64_t qp_session_base(const qp_session *row);
+
+/* Where the messages `from` to `to` of a session lie. A session that is no fork costs no read, a
+ * fork one row for each ancestor that is gone through. QUIPU_CORRUPT when one is missing. */
+QUIPU_MUST_USE quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, int64_t from,
+                                             int64_t to, qp_chain *ret_chain, quipu_error *reterr);
+
+/* Shown one message, whose texts live until it returns; true asks for the next one. */
+typedef bool (*qp_chain_fn)(void *ctx, const qp_message *row);
+
+/* Show the messages `from` to `to` of a resolved chain one by one, from the newest when `newest`,
+ * until `fn` has enough. QUIPU_CORRUPT when one is missing. */
+QUIPU_MUST_USE quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, int64_t from,
+                                          int64_t to, bool newest, qp_chain_fn fn, void *ctx,
+                                          quipu_error *reterr);
+
+/* One message of a chain, copied to the arena. */
+QUIPU_MUST_USE quipu_status qp_chain_row(ent_db *db, const qp_chain *chain, int64_t seq,
+                                         quipu_arena *arena, const qp_message **ret_row,
+                                         quipu_error *reterr);
+
+/* The number from which on the messages up to `to` have at most `budget` tokens together, by the
+ * running totals: `from` when all have, to + 1 when the newest alone has more. Looks at as many
+ * rows as the logarithm of what fits. `*ret_before` are the tokens of all messages before it. */
+QUIPU_MUST_USE quipu_status qp_chain_budget(ent_db *db, const qp_chain *chain, int64_t from,
+                                            int64_t to, int64_t budget, int64_t *ret_seq,
+                                            int64_t *ret_before, quipu_error *reterr);
+
+/* Whether a turn begins with this message: it is a user's own. */
+bool qp_message_opens(const qp_message *row);
+
+/* Whether a message answers a tool call that stands before it, and must not be parted from it. */
+bool qp_message_answers(const qp_message *row);
+
+#endif

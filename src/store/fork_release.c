@@ -1,0 +1,318 @@
+/* Who reaches which messages, and what nobody reaches. A living session reaches the messages of an
+ * ancestor from its own first number up to the lowest fork number on the way there. */
+#include "store/fork_release.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "store/fork_chain.h"
+#include "store/search.h"
+
+#define FORK_RELEASE_ROOM 16 /* items that a list begins with */
+
+/* Two numbers: a span from..to, or a session and the highest number that is reached through it. */
+typedef struct release_pair {
+    int64_t a;
+    int64_t b;
+} release_pair;
+
+typedef struct release_list {
+    release_pair *items;
+    size_t count;
+    size_t room;
+} release_list;
+
+static quipu_status fork_release_nomem(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while looking at forks");
+}
+
+static quipu_status fork_release_push(quipu_arena *arena, release_list *list, int64_t a, int64_t b,
+                                      quipu_error *reterr)
+{
+    if (list->count == list->room) {
+        size_t room = list->room == 0 ? FORK_RELEASE_ROOM : 2 * list->room;
+        release_pair *items = qp_arena_take(arena, room * sizeof(*items));
+        if (items == NULL) {
+            return fork_release_nomem(reterr);
+        }
+        if (list->count > 0) {
+            memcpy(items, list->items, list->count * sizeof(*items));
+        }
+        list->items = items;
+        list->room = room;
+    }
+    list->items[list->count++] = (release_pair){a, b};
+    return QUIPU_OK;
+}
+
+static int fork_release_compare(const void *left, const void *right)
+{
+    const release_pair *l = left;
+    const release_pair *r = right;
+
+    return (l->a > r->a) - (l->a < r->a);
+}
+
+static int64_t fork_release_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t fork_release_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+quipu_status qp_messages_remove(ent_db *db, int64_t session, int64_t from, int64_t to,
+                                quipu_error *reterr)
+{
+    int64_t count = 0;
+    quipu_status status = qp_search_forget(db, session, from, to, reterr);
+
+    return status == QUIPU_OK
+               ? qp_message_delete(db,
+                                   &(qp_message_where){.session_id = ent_eq(session),
+                                                       .seq = ent_between(from, to)},
+                                   &count, reterr)
+               : status;
+}
+
+/* ---- who reaches what -------------------------------------------------------------------------
+ */
+
+/* The messages `from` to `to` of one holder, and the spans of them that living sessions reach. */
+typedef struct release_reach {
+    ent_db *db;
+    quipu_arena *scratch;
+    int64_t from;
+    int64_t to;
+    release_list spans;
+    release_list open; /* sessions whose forks are still to be looked at */
+} release_reach;
+
+static quipu_status fork_release_visit(release_reach *reach, const qp_session *row, int64_t limit,
+                                       quipu_error *reterr)
+{
+    const int64_t first = fork_release_max(row->first_seq, reach->from);
+    quipu_status status = QUIPU_OK;
+
+    if (row->key.p != NULL && first <= limit) {
+        status = fork_release_push(reach->scratch, &reach->spans, first, limit, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = fork_release_push(reach->scratch, &reach->open, row->id, limit, reterr);
+    }
+    return status;
+}
+
+static quipu_status fork_release_forks(release_reach *reach, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_status status = QUIPU_OK;
+
+    while (reach->open.count > 0 && status == QUIPU_OK) {
+        const release_pair at = reach->open.items[--reach->open.count];
+        const qp_session_query query = {
+            .where = {.parent_id = ent_eq(at.a), .fork_seq = ent_ge(reach->from)}};
+        qp_session_list list = {0};
+
+        status = qp_session_find(reach->db, &arena, &query, &list, reterr);
+        for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+            const qp_session *fork = &list.items[i];
+            status =
+                fork_release_visit(reach, fork, fork_release_min(at.b, fork->fork_seq.v), reterr);
+        }
+        if (arena.head != NULL) {
+            quipu_arena_reset(&arena);
+        }
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* Remove what nobody reaches of the messages `from` to `to` that `holder` holds. */
+static quipu_status fork_release_collect(ent_db *db, quipu_arena *scratch, const qp_session *holder,
+                                         int64_t from, int64_t to, quipu_error *reterr)
+{
+    release_reach reach = {.db = db, .scratch = scratch, .from = from, .to = to};
+    int64_t next = from; /* everything before it is settled */
+    quipu_status status;
+
+    if (holder->key.p != NULL && holder->first_seq <= from) {
+        return QUIPU_OK; /* the holder itself shows them all */
+    }
+    status = fork_release_visit(&reach, holder, to, reterr);
+    if (status == QUIPU_OK) {
+        status = fork_release_forks(&reach, reterr);
+    }
+    if (reach.spans.count > 1) {
+        qsort(reach.spans.items, reach.spans.count, sizeof(release_pair), fork_release_compare);
+    }
+    for (size_t i = 0; i < reach.spans.count && status == QUIPU_OK; i++) {
+        const release_pair span = reach.spans.items[i];
+        if (span.a > next) {
+            status = qp_messages_remove(db, holder->id, next, span.a - 1, reterr);
+        }
+        next = fork_release_max(next, span.b + 1);
+    }
+    if (status == QUIPU_OK && next <= to) {
+        status = qp_messages_remove(db, holder->id, next, to, reterr);
+    }
+    return status;
+}
+
+/* ---- up the ancestors -------------------------------------------------------------------------
+ */
+
+static quipu_status fork_release_has_forks(ent_db *db, int64_t id, bool *ret_has,
+                                           quipu_error *reterr)
+{
+    return qp_session_exists(db, &(qp_session_where){.parent_id = ent_eq(id)}, ret_has, reterr);
+}
+
+static quipu_status fork_release_row(ent_db *db, int64_t id, quipu_error *reterr)
+{
+    int64_t count = 0;
+    quipu_status status = qp_messages_remove(db, id, 1, ENT_CLUSTER_SEQ_MAX, reterr);
+
+    return status == QUIPU_OK
+               ? qp_session_delete(db, &(qp_session_where){.id = ent_eq(id)}, &count, reterr)
+               : status;
+}
+
+/* From session `next` on upwards: let go of the messages, then of hidden rows without any fork.
+ * `gone`: a fork of the first one was removed. */
+static quipu_status fork_release_up(ent_db *db, quipu_arena *scratch, ent_opt_int next, bool gone,
+                                    int64_t from, int64_t to, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (int steps = 0; status == QUIPU_OK && next.has && (from <= to || gone); steps++) {
+        const qp_session *row = NULL;
+        bool has_forks = true;
+
+        status = steps < QP_CHAIN_MAX ? qp_session_get(db, scratch, next.v, &row, reterr)
+                                      : QUIPU_NOT_FOUND;
+        if (status != QUIPU_OK) {
+            return status != QUIPU_NOT_FOUND
+                       ? status
+                       : qp_error_set(reterr, QUIPU_CORRUPT,
+                                      "an ancestor of the fork is missing; restore a backup");
+        }
+        const int64_t base = qp_session_base(row);
+        if (from <= to && to > base) {
+            status = fork_release_collect(db, scratch, row, fork_release_max(from, base + 1), to,
+                                          reterr);
+        }
+        to = fork_release_min(to, base);
+        if (status == QUIPU_OK && row->key.p == NULL) {
+            status = fork_release_has_forks(db, row->id, &has_forks, reterr);
+        }
+        gone = !has_forks;
+        if (status == QUIPU_OK && gone) {
+            status = fork_release_row(db, row->id, reterr);
+        }
+        next = row->parent_id;
+    }
+    return status;
+}
+
+quipu_status qp_fork_release(ent_db *db, quipu_arena *scratch, int64_t id, int64_t from, int64_t to,
+                             quipu_error *reterr)
+{
+    return fork_release_up(db, scratch, (ent_opt_int){true, id}, false, from, to, reterr);
+}
+
+/* Without a key nobody finds it any more; nothing is left that tells whose it was. */
+static quipu_status fork_release_hide(ent_db *db, const qp_session *row, quipu_error *reterr)
+{
+    const qp_session_patch patch = {.key = ENT_CLEAR,
+                                    .agent_id = ENT_CLEAR,
+                                    .channel_type = ENT_CLEAR,
+                                    .channel_id = ENT_CLEAR,
+                                    .model = ENT_CLEAR,
+                                    .metadata = ENT_CLEAR,
+                                    .app_name = ent_set(""),
+                                    .user_id = ent_set(""),
+                                    .session_id = ent_set(""),
+                                    .ttl_ms = ENT_CLEAR,
+                                    .expires_at = ENT_CLEAR,
+                                    .last_event_at = ENT_CLEAR,
+                                    .compact_seq = ent_set((int64_t)0)};
+    int64_t changed = 0;
+    quipu_status status =
+        qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed, reterr);
+
+    assert(status != QUIPU_OK || changed == 1);
+    return status;
+}
+
+quipu_status qp_fork_remove(ent_db *db, const qp_session *row, quipu_error *reterr)
+{
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    bool has_forks = false;
+    quipu_status status = fork_release_has_forks(db, row->id, &has_forks, reterr);
+
+    if (status == QUIPU_OK && has_forks) {
+        status = fork_release_hide(db, row, reterr);
+        if (status == QUIPU_OK) {
+            status =
+                qp_fork_release(db, &scratch, row->id, row->first_seq, row->next_seq - 1, reterr);
+        }
+    } else if (status == QUIPU_OK) {
+        status = fork_release_row(db, row->id, reterr);
+        if (status == QUIPU_OK) {
+            status = fork_release_up(db, &scratch, row->parent_id, true, row->first_seq,
+                                     qp_session_base(row), reterr);
+        }
+    }
+    quipu_arena_free(&scratch);
+    return status;
+}
+
+/* ---- trees ------------------------------------------------------------------------------------
+ */
+
+quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,
+                          const qp_session *const **ret_rows, size_t *ret_count,
+                          quipu_error *reterr)
+{
+    const qp_session **rows = NULL;
+    size_t count = 0;
+    size_t room = 0;
+    qp_session_list list = {.items = row, .n = 1};
+    quipu_status status = QUIPU_OK;
+
+    for (size_t next = 0;; next++) {
+        if (count + list.n > room) {
+            room = 2 * (count + list.n);
+            const qp_session **grown = qp_arena_take(arena, room * sizeof(const qp_session *));
+            if (grown == NULL) {
+                return fork_release_nomem(reterr);
+            }
+            for (size_t i = 0; i < count; i++) {
+                grown[i] = rows[i];
+            }
+            rows = grown;
+        }
+        for (size_t i = 0; i < list.n; i++) {
+            rows[count++] = &list.items[i];
+        }
+        if (next == count) {
+            break;
+        }
+        const qp_session_query query = {.where = {.parent_id = ent_eq(rows[next]->id)}};
+        list = (qp_session_list){0};
+        status = qp_session_find(db, arena, &query, &list, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    *ret_rows = rows;
+    *ret_count = count;
+    return QUIPU_OK;
+}

@@ -1,0 +1,247 @@
+/* The window of the next prompt: where it begins is found by the running totals, then only its own
+ * messages are read. */
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/time.h"
+#include "base/token.h"
+#include "store/fork_chain.h"
+#include "store/read.h"
+
+/* The result that callers get: the public struct first, its memory behind it. */
+typedef struct window_result {
+    quipu_window pub;
+    quipu_arena arena;
+} window_result;
+
+typedef struct window_call {
+    const quipu_store *store;
+    quipu_str key;
+    quipu_window_options options;
+    window_result *result;
+} window_call;
+
+/* Messages `from` to `to` of the view, and where the window in them begins. */
+typedef struct window_view {
+    ent_db *db;
+    const qp_session *row;
+    qp_chain chain;
+    int64_t from;
+    int64_t to;
+    int64_t budget;
+} window_view;
+
+/* A message at which a window can begin. */
+typedef struct window_start {
+    bool any_message; /* it need not begin a turn */
+    bool found;
+    bool opens; /* it begins a turn */
+    int64_t seq;
+    int64_t before; /* tokens of all messages before it */
+} window_start;
+
+void quipu_window_free(quipu_window *window)
+{
+    window_result *self = (window_result *)window;
+
+    if (self != NULL) {
+        quipu_arena_free(&self->arena);
+        qp_free(self);
+    }
+}
+
+/* Summaries are no part of the view, and no window begins with an answer to a tool call. */
+static bool window_look(void *ctx, const qp_message *row)
+{
+    window_start *start = ctx;
+    const bool opens = qp_message_opens(row);
+
+    if (row->mark != QP_MESSAGE_MARK_COMPACTION &&
+        (opens || (start->any_message && !qp_message_answers(row)))) {
+        start->found = true;
+        start->opens = opens;
+        start->seq = row->seq;
+        start->before = row->tokens_total - row->tokens;
+    }
+    return !start->found;
+}
+
+/* The first place from `seq` on, or the last one before it. */
+static quipu_status window_after(const window_view *view, int64_t seq, bool any_message,
+                                 window_start *ret, quipu_error *reterr)
+{
+    *ret = (window_start){.any_message = any_message};
+    return qp_chain_each(view->db, &view->chain, seq, view->to, false, window_look, ret, reterr);
+}
+
+static quipu_status window_before(const window_view *view, int64_t seq, bool any_message,
+                                  window_start *ret, quipu_error *reterr)
+{
+    *ret = (window_start){.any_message = any_message};
+    return qp_chain_each(view->db, &view->chain, view->from, seq - 1, true, window_look, ret,
+                         reterr);
+}
+
+/* The newest turn has more tokens than the budget: `seq` is the first number that fits. */
+static quipu_status window_over(const window_view *view, int64_t seq, bool cut, window_start *ret,
+                                quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    *ret = (window_start){.found = false};
+    if (cut) {
+        status = window_after(view, seq, true, ret, reterr);
+    }
+    if (status == QUIPU_OK && !ret->found) {
+        status = window_before(view, seq, cut, ret, reterr);
+    }
+    if (status == QUIPU_OK && !ret->found) {
+        status = window_after(view, view->from, true, ret, reterr); /* a view without any user */
+    }
+    return status;
+}
+
+/* Where the window begins. `*ret_fits`: it is whole turns within the budget. */
+static quipu_status window_find(const window_view *view, bool cut, bool must, window_start *ret,
+                                bool *ret_fits, quipu_error *reterr)
+{
+    int64_t seq = 0;
+    int64_t before = 0;
+    quipu_status status = qp_chain_budget(view->db, &view->chain, view->from, view->to,
+                                          view->budget, &seq, &before, reterr);
+
+    if (status == QUIPU_OK) {
+        /* When all fits, the view's first message may begin it, whoever's it is. */
+        status = window_after(view, seq, seq == view->from, ret, reterr);
+    }
+    *ret_fits = ret->found || seq == view->from;
+    if (status == QUIPU_OK && !*ret_fits && must) {
+        status = window_over(view, seq, cut, ret, reterr);
+    }
+    return status;
+}
+
+/* Read what the window holds; `head` is the summary, or NULL. */
+static quipu_status window_fill(const window_view *view, const window_start *start,
+                                const quipu_message *head, int64_t head_tokens,
+                                window_result *result, quipu_error *reterr)
+{
+    quipu_window *pub = &result->pub;
+    const qp_extent extent = {.from = start->found ? start->seq : view->to + 1,
+                              .to = view->to,
+                              .view = true,
+                              .head = head};
+    quipu_status status =
+        qp_messages_read(view->db, view->row, &extent, &result->arena, &pub->history.messages,
+                         &pub->history.message_count, reterr);
+
+    pub->tokens = (start->found ? view->row->token_count - start->before : 0) +
+                  (head != NULL ? head_tokens : 0);
+    return status;
+}
+
+static quipu_status window_build(const window_call *call, window_view *view,
+                                 const qp_summary *summary, quipu_error *reterr)
+{
+    const int64_t budget = call->options.token_budget;
+    const bool cut = (call->options.flags & QUIPU_WINDOW_CUT) != 0;
+    const quipu_message *head = summary->message.seq != 0 ? &summary->message : NULL;
+    const int64_t head_tokens = head != NULL ? qp_token_message(head->content, NULL, 0) : 0;
+    window_start start = {.found = false};
+    bool fits = false;
+    quipu_status status = QUIPU_OK;
+
+    if (head != NULL && head_tokens < budget) {
+        view->budget = budget - head_tokens;
+        status = window_find(view, false, false, &start, &fits, reterr);
+    }
+    if (status == QUIPU_OK && !fits) {
+        view->budget = budget;
+        status = window_find(view, cut, true, &start, &fits, reterr);
+        if (start.found) {
+            head = NULL; /* the newest turn comes first */
+        }
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    quipu_window *pub = &call->result->pub;
+    status = window_fill(view, &start, head, head_tokens, call->result, reterr);
+    const int64_t first = start.found ? start.seq : view->to + 1;
+    pub->history.more_before = first > view->from || (head == NULL && summary->message.seq != 0);
+    pub->over_budget = pub->tokens > budget;
+    pub->cut = cut && !fits && start.found && !start.opens && first > view->from;
+    return status;
+}
+
+static quipu_status window_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    const window_call *call = ctx;
+    window_result *result = call->result;
+    window_view view = {.db = db};
+    qp_summary summary = {.view_from = 0};
+    quipu_status status;
+
+    (void)scratch;
+    quipu_arena_free(&result->arena);
+    result->pub = (quipu_window){.tokens = 0};
+    status = qp_session_load(call->store, db, &result->arena, call->key, quipu_time_now(),
+                             &view.row, reterr);
+    if (status == QUIPU_OK) {
+        result->pub.history.session = qp_session_info(view.row);
+        status = qp_summary_read(db, view.row, &result->arena, &summary, reterr);
+    }
+    if (status == QUIPU_OK) {
+        view.from = summary.view_from;
+        view.to = view.row->next_seq - 1;
+        status = qp_chain_resolve(db, view.row, view.from, view.to, &view.chain, reterr);
+    }
+    return status == QUIPU_OK ? window_build(call, &view, &summary, reterr) : status;
+}
+
+static quipu_status window_check(const quipu_window_options *options, quipu_error *reterr)
+{
+    if ((options->flags & ~QUIPU_WINDOW_CUT) != 0 || options->token_budget < 1) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a window option is out of range: flags 0x%x, token_budget %lld (1 or "
+                            "more)",
+                            (unsigned)options->flags, (long long)options->token_budget);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status quipu_window_get(quipu_store *store, quipu_str key,
+                              const quipu_window_options *options, const quipu_call *call,
+                              quipu_window **ret_window, quipu_error *reterr)
+{
+    window_call window = {.store = store, .key = key, .options = QUIPU_WINDOW_OPTIONS_INIT};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && ret_window == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "a window needs a place");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&window.options, sizeof(window.options), options,
+                                 "quipu_window_options", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = window_check(&window.options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        window.result = qp_calloc(1, sizeof(*window.result));
+        status = window.result != NULL
+                     ? qp_store_read(store, &within, window_work, &window, reterr)
+                     : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a window");
+    }
+    if (status == QUIPU_OK) {
+        *ret_window = &window.result->pub;
+    } else if (window.result != NULL) {
+        quipu_window_free(&window.result->pub);
+    }
+    return qp_store_fail(status, "make a window of", key, reterr);
+}

@@ -1,0 +1,357 @@
+/* Compaction without loss, its undoing, pruning, and the note of a timeout. */
+#include "contract/history_t.h"
+
+#define KEY QUIPU_STR("k")
+
+static quipu_status compact(quipu_store *store, int64_t covers_to, quipu_error *err)
+{
+    return quipu_session_compact(store, KEY, covers_to, QUIPU_STR("sum"), NULL, NULL, err);
+}
+
+static void view_begins_with_the_summary_and_the_originals_stay(void **state)
+{
+    ht_store *self = *state;
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "uauaua");
+    assert_int_equal(ht_compact(self->store, "k", 4, "what was said"), 7);
+    HT_VIEW(self->store, "k", "7 5 6");
+    HT_ALL(self->store, "k", "1 2 3 4 5 6 7");
+    ht_script(self->store, "k", "ua");
+    HT_VIEW(self->store, "k", "7 5 6 8 9");
+
+    quipu_history *got = st_get(self->store, "k", NULL);
+    const quipu_message *summary = &got->messages[6];
+    assert_int_equal(got->session.compacted_seq, 7);
+    assert_int_equal(summary->mark, QUIPU_MARK_COMPACTION);
+    assert_int_equal(summary->covers_from, 1);
+    assert_int_equal(summary->covers_to, 4);
+    assert_int_equal(summary->replaces, 0);
+    T_STR(summary->content, "what was said");
+    assert_null(summary->extra.text.p);
+    st_check_whole(got);
+    quipu_history_free(got);
+}
+
+static void second_compaction_covers_the_view_of_the_first(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "uaua");
+    assert_int_equal(ht_compact(self->store, "k", 2, "one"), 5);
+    ht_script(self->store, "k", "uaua");
+    assert_int_equal(ht_compact(self->store, "k", 7, "two"), 10);
+    HT_VIEW(self->store, "k", "10 8 9");
+    quipu_history *got = st_get(self->store, "k", NULL);
+    assert_int_equal(got->messages[9].covers_from, 1);
+    assert_int_equal(got->messages[9].covers_to, 7);
+    assert_int_equal(got->messages[9].replaces, 5);
+    quipu_history_free(got);
+    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    HT_VIEW(self->store, "k", "5 3 4 6 7 8 9");
+}
+
+static void undone_compaction_gives_the_view_from_before(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "uaua");
+    assert_int_equal(ht_compact(self->store, "k", 2, "one"), 5);
+    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    HT_VIEW(self->store, "k", "1 2 3 4");
+    HT_ALL(self->store, "k", "1 2 3 4 5");
+    T_STATUS(quipu_session_uncompact(self->store, KEY, NULL, &err), QUIPU_NOT_FOUND);
+    assert_non_null(strstr(err.message, "no compaction"));
+    assert_int_equal(ht_compact(self->store, "k", 3, "again"), 6);
+    HT_VIEW(self->store, "k", "6 4");
+}
+
+static void compaction_moves_revision_and_numbers_like_an_append(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "ua");
+    quipu_session_info before = ht_info(self->store, "k");
+    assert_int_equal(ht_compact(self->store, "k", 1, "one"), 3);
+    quipu_session_info after = ht_info(self->store, "k");
+    assert_int_equal(after.revision, before.revision + 1);
+    assert_int_equal(after.next_seq, 4);
+    assert_int_equal(after.message_count, 3);
+    assert_int_equal(after.token_count, before.token_count);
+    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    assert_int_equal(ht_info(self->store, "k").revision, before.revision + 2);
+}
+
+static void range_that_is_not_in_the_view_is_refused(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    T_STATUS(compact(self->store, 0, &err), QUIPU_INVALID);
+    T_STATUS(compact(self->store, 1, &err), QUIPU_INVALID);
+    ht_script(self->store, "k", "uaua");
+    T_STATUS(compact(self->store, 0, &err), QUIPU_INVALID);
+    T_STATUS(compact(self->store, -1, &err), QUIPU_INVALID);
+    T_STATUS(compact(self->store, 5, &err), QUIPU_INVALID);
+    T_OK(compact(self->store, 2, &err));
+    T_STATUS(compact(self->store, 2, &err), QUIPU_INVALID); /* covered already */
+    T_STATUS(compact(self->store, 1, &err), QUIPU_INVALID);
+    HT_VIEW(self->store, "k", "5 3 4");
+}
+
+static void call_is_not_parted_from_its_answers(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "umtta");
+    T_STATUS(compact(self->store, 2, &err), QUIPU_INVALID);
+    T_STATUS(compact(self->store, 3, &err), QUIPU_INVALID);
+    assert_non_null(strstr(err.message, "tool calls"));
+    T_OK(compact(self->store, 1, &err)); /* 6 */
+    T_OK(compact(self->store, 4, &err)); /* 7 */
+    HT_VIEW(self->store, "k", "7 5");
+    ht_script(self->store, "k", "um");
+    T_OK(compact(self->store, 8, &err)); /* 10: stands between a call and its answer */
+    ht_script(self->store, "k", "t");
+    T_STATUS(compact(self->store, 9, &err), QUIPU_INVALID);
+    T_STATUS(compact(self->store, 10, &err), QUIPU_INVALID);
+    T_OK(compact(self->store, 11, &err));
+    HT_VIEW(self->store, "k", "12");
+}
+
+static void summary_must_be_text(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "ua");
+    T_STATUS(quipu_session_compact(self->store, KEY, 1, QUIPU_STR(""), NULL, NULL, &err),
+             QUIPU_INVALID);
+    T_STATUS(quipu_session_compact(self->store, KEY, 1, (quipu_str){NULL, 0}, NULL, NULL, &err),
+             QUIPU_INVALID);
+    T_STATUS(quipu_session_compact(self->store, KEY, 1, QUIPU_STR("a\xff"), NULL, NULL, &err),
+             QUIPU_INVALID);
+    T_OK(quipu_session_compact(self->store, KEY, 1, (quipu_str){"a\0b", 3}, NULL, NULL, &err));
+    quipu_history *got = st_get(self->store, "k", NULL);
+    assert_int_equal(got->messages[2].content.n, 3);
+    assert_memory_equal(got->messages[2].content.p, "a\0b", 3);
+    assert_int_equal(got->messages[2].covers_to, 1);
+    quipu_history_free(got);
+}
+
+static void only_compact_makes_summaries(void **state)
+{
+    ht_store *self = *state;
+    quipu_message message = st_says(QUIPU_ROLE_SYSTEM, "x");
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    message.mark = QUIPU_MARK_COMPACTION;
+    T_STATUS(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, NULL, &err),
+             QUIPU_INVALID);
+    message.mark = (quipu_mark)3;
+    T_STATUS(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, NULL, &err),
+             QUIPU_INVALID);
+}
+
+static void view_can_be_read_in_ranges(void **state)
+{
+    ht_store *self = *state;
+    quipu_range range = QUIPU_RANGE_INIT;
+    char text[HT_TEXT_MAX];
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "uauauaua");
+    assert_int_equal(ht_compact(self->store, "k", 4, "sum"), 9);
+    range.flags = QUIPU_RANGE_VIEW | QUIPU_RANGE_LAST;
+    range.limit = 3; /* of the numbers 7 to 9, where 9 is the summary itself */
+    quipu_history *got = st_get(self->store, "k", &range);
+    ht_numbers(got, text);
+    assert_string_equal(text, "7 8");
+    assert_true(got->more_before);
+    quipu_history_free(got);
+
+    range.flags = QUIPU_RANGE_VIEW;
+    range.limit = 2;
+    got = st_get(self->store, "k", &range);
+    ht_numbers(got, text);
+    assert_string_equal(text, "9 5 6");
+    assert_true(got->more_after);
+    quipu_history_free(got);
+
+    range.after_seq = 6;
+    range.limit = 0;
+    got = st_get(self->store, "k", &range);
+    ht_numbers(got, text);
+    assert_string_equal(text, "7 8");
+    quipu_history_free(got);
+}
+
+/* ---- prune ------------------------------------------------------------------------------------
+ */
+
+static void prune_removes_what_is_covered_and_nothing_else(void **state)
+{
+    ht_store *self = *state;
+    int64_t removed = -1;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "uauaua");
+    T_OK(quipu_session_prune(self->store, KEY, NULL, &removed, &err));
+    assert_int_equal(removed, 0); /* no compaction */
+    assert_int_equal(ht_compact(self->store, "k", 4, "sum"), 7);
+    quipu_session_info before = ht_info(self->store, "k");
+    T_OK(quipu_session_prune(self->store, KEY, NULL, &removed, &err));
+    assert_int_equal(removed, 4);
+    HT_ALL(self->store, "k", "5 6 7");
+    HT_VIEW(self->store, "k", "7 5 6");
+    assert_int_equal(ht_count(self->path).messages, 3);
+    quipu_session_info after = ht_info(self->store, "k");
+    assert_int_equal(after.first_seq, 5);
+    assert_int_equal(after.message_count, 3);
+    assert_int_equal(after.token_count, before.token_count);
+    assert_int_equal(after.revision, before.revision + 1);
+    T_OK(quipu_session_prune(self->store, KEY, NULL, &removed, &err));
+    assert_int_equal(removed, 0);
+    assert_int_equal(ht_info(self->store, "k").revision, after.revision);
+}
+
+static void pruned_compaction_cannot_be_undone(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "uaua");
+    assert_int_equal(ht_compact(self->store, "k", 2, "one"), 5);
+    T_OK(quipu_session_prune(self->store, KEY, NULL, NULL, &err));
+    T_STATUS(quipu_session_uncompact(self->store, KEY, NULL, &err), QUIPU_NOT_FOUND);
+    assert_non_null(strstr(err.message, "removed"));
+    HT_VIEW(self->store, "k", "5 3 4");
+    /* One on top of it can, down to the summary that was pruned. */
+    assert_int_equal(ht_compact(self->store, "k", 3, "two"), 6);
+    HT_VIEW(self->store, "k", "6 4");
+    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    HT_VIEW(self->store, "k", "5 3 4");
+}
+
+static void ids_of_pruned_messages_are_forgotten(void **state)
+{
+    ht_store *self = *state;
+    quipu_message message = st_says(QUIPU_ROLE_USER, "hello");
+    quipu_appended appended = {0};
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    message.event_id = QUIPU_STR("e1");
+    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, &appended, &err));
+    assert_int_equal(ht_compact(self->store, "k", 1, "one"), 2);
+    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, &appended, &err));
+    assert_true(appended.repeated); /* covered, not gone */
+    T_OK(quipu_session_prune(self->store, KEY, NULL, NULL, &err));
+    message.content = QUIPU_STR("another");
+    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, &appended, &err));
+    assert_false(appended.repeated);
+    assert_int_equal(appended.first_seq, 3);
+}
+
+static void missing_and_expired_sessions_are_told_apart(void **state)
+{
+    ht_store *self = *state;
+    quipu_session_new values = st_values("k");
+    quipu_error err = {0};
+
+    T_STATUS(compact(self->store, 1, &err), QUIPU_NOT_FOUND);
+    T_STATUS(quipu_session_uncompact(self->store, KEY, NULL, &err), QUIPU_NOT_FOUND);
+    T_STATUS(quipu_session_prune(self->store, KEY, NULL, NULL, &err), QUIPU_NOT_FOUND);
+    values.ttl_ms = 1;
+    T_OK(quipu_session_create(self->store, &values, NULL, NULL, &err));
+    st_nap();
+    T_STATUS(compact(self->store, 1, &err), QUIPU_EXPIRED);
+    T_STATUS(quipu_session_uncompact(self->store, KEY, NULL, &err), QUIPU_EXPIRED);
+    T_STATUS(quipu_session_prune(self->store, KEY, NULL, NULL, &err), QUIPU_EXPIRED);
+}
+
+/* ---- timeouts ---------------------------------------------------------------------------------
+ */
+
+static void timeout_note_keeps_the_partial_text_byte_for_byte(void **state)
+{
+    ht_store *self = *state;
+    const quipu_str partial = {"The answer is \xe4\xb8\xad\0, and", 24};
+    quipu_appended appended = {0};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_str json = {NULL, 0};
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "u");
+    T_OK(quipu_message_annotate_timeout(self->store, KEY, partial, QUIPU_STR("planner"), NULL,
+                                        &appended, &err));
+    assert_int_equal(appended.first_seq, 2);
+    quipu_history *got = st_get(self->store, "k", NULL);
+    const quipu_message *note = &got->messages[1];
+    assert_int_equal(note->content.n, partial.n);
+    assert_memory_equal(note->content.p, partial.p, partial.n);
+    assert_int_equal(note->mark, QUIPU_MARK_TIMEOUT);
+    assert_int_equal(note->role, QUIPU_ROLE_ASSISTANT);
+    T_STR(note->author, "planner");
+    T_OK(quipu_message_json(note, &arena, &json, &err));
+    assert_non_null(strstr(json.p, "\"mark\":\"timeout\""));
+    quipu_arena_free(&arena);
+    quipu_history_free(got);
+    T_OK(quipu_message_annotate_timeout(self->store, KEY, (quipu_str){NULL, 0},
+                                        (quipu_str){NULL, 0}, NULL, NULL, &err));
+}
+
+static void same_id_with_another_mark_is_another_message(void **state)
+{
+    ht_store *self = *state;
+    quipu_message message = st_says(QUIPU_ROLE_ASSISTANT, "x");
+    quipu_appended appended = {0};
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    message.event_id = QUIPU_STR("e");
+    message.mark = QUIPU_MARK_TIMEOUT;
+    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, &appended, &err));
+    assert_true(appended.repeated);
+    message.mark = QUIPU_MARK_NONE;
+    T_STATUS(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, NULL, &err),
+             QUIPU_EXISTS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        HT_TEST(view_begins_with_the_summary_and_the_originals_stay),
+        HT_TEST(second_compaction_covers_the_view_of_the_first),
+        HT_TEST(undone_compaction_gives_the_view_from_before),
+        HT_TEST(compaction_moves_revision_and_numbers_like_an_append),
+        HT_TEST(range_that_is_not_in_the_view_is_refused),
+        HT_TEST(call_is_not_parted_from_its_answers),
+        HT_TEST(summary_must_be_text),
+        HT_TEST(only_compact_makes_summaries),
+        HT_TEST(view_can_be_read_in_ranges),
+        HT_TEST(prune_removes_what_is_covered_and_nothing_else),
+        HT_TEST(pruned_compaction_cannot_be_undone),
+        HT_TEST(ids_of_pruned_messages_are_forgotten),
+        HT_TEST(missing_and_expired_sessions_are_told_apart),
+        HT_TEST(timeout_note_keeps_the_partial_text_byte_for_byte),
+        HT_TEST(same_id_with_another_mark_is_another_message),
+    };
+
+    return cmocka_run_group_tests_name("store_compact", tests, NULL, NULL);
+}
