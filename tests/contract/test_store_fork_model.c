@@ -1,0 +1,692 @@
+/* Forks, deletes, caps, compactions, prunes and windows in random order, against a model that copies
+ * everything and thinks of nothing. QUIPU_SEED gives another run, QUIPU_LONG=1 a longer one. */
+#include "contract/history_t.h"
+
+#define KEYS 24
+#define SESSIONS_MAX 65536
+#define BATCH_MAX 5
+#define TEXT_MAX 64
+
+/* A message as a session sees it. `stored` is one for each row that should lie in the file. */
+typedef struct model_message {
+    int64_t id;     /* gives text and event id */
+    int64_t stored; /* the same in every session that shares it */
+    int64_t seq;
+    int64_t tokens;
+    int64_t covers_to; /* of a summary */
+    int64_t replaces;
+    char letter; /* as in ht_script; 'S' a summary */
+} model_message;
+
+typedef struct model_session {
+    int key;
+    bool alive;
+    int parent; /* -1: none */
+    int depth;
+    model_message *messages;
+    size_t count;
+    int64_t next_seq;
+    int64_t total;
+    int64_t compact_seq;
+} model_session;
+
+typedef struct model {
+    quipu_store *plain;
+    quipu_store *capped;
+    char path[T_PATH_MAX];
+    uint64_t random;
+    int64_t ids;
+    int64_t rows;
+    model_session *sessions;
+    int count;
+    int by_key[KEYS]; /* -1: free */
+    int64_t cap_messages;
+    int64_t cap_tokens;
+} model;
+
+/* ---- small things -----------------------------------------------------------------------------
+ */
+
+static uint64_t below(model *m, uint64_t bound)
+{
+    return t_random_below(&m->random, bound);
+}
+
+static const char *key_name(int key)
+{
+    static const char names[KEYS][4] = {"k0",  "k1",  "k2",  "k3",  "k4",  "k5",  "k6",  "k7",
+                                        "k8",  "k9",  "k10", "k11", "k12", "k13", "k14", "k15",
+                                        "k16", "k17", "k18", "k19", "k20", "k21", "k22", "k23"};
+    return names[key];
+}
+
+static int64_t first_seq(const model_session *s)
+{
+    return s->next_seq - (int64_t)s->count;
+}
+
+static bool answers(char letter)
+{
+    return letter == 't';
+}
+
+static void text_of(const model_message *message, char ret[TEXT_MAX])
+{
+    (void)snprintf(ret, TEXT_MAX, "m%lld %.*s", (long long)message->id, (int)(message->id * 7 % 40),
+                   "once upon a time there was a long long text");
+}
+
+static const quipu_tool_call the_call = {
+    .id = {"c", 1}, .name = {"look", 4}, .input = {"{}", 2}, .output = {NULL, 0}};
+static const quipu_tool_call the_answer = {
+    .id = {"c", 1}, .name = {"look", 4}, .input = {NULL, 0}, .output = {"[]", 2}};
+
+/* The message as it is given to the store; `text` and `event` are filled. */
+static quipu_message given(const model_message *message, char text[TEXT_MAX], char event[TEXT_MAX])
+{
+    quipu_message out = {0};
+
+    text_of(message, text);
+    (void)snprintf(event, TEXT_MAX, "e%lld", (long long)message->id);
+    out.role = message->letter == 'u'   ? QUIPU_ROLE_USER
+               : message->letter == 'a' ? QUIPU_ROLE_ASSISTANT
+               : message->letter == 'm' ? QUIPU_ROLE_MODEL
+                                        : QUIPU_ROLE_TOOL;
+    out.content = quipu_cstr(text);
+    out.event_id = quipu_cstr(event);
+    if (message->letter == 'm' || message->letter == 't') {
+        out.calls = message->letter == 'm' ? &the_call : &the_answer;
+        out.call_count = 1;
+    }
+    return out;
+}
+
+static int64_t tokens_of(const quipu_message *message)
+{
+    int64_t tokens = 4 + quipu_token_estimate(message->content);
+
+    for (size_t i = 0; i < message->call_count; i++) {
+        tokens += quipu_token_estimate(message->calls[i].id) +
+                  quipu_token_estimate(message->calls[i].name) +
+                  quipu_token_estimate(message->calls[i].input) +
+                  quipu_token_estimate(message->calls[i].output);
+    }
+    return tokens;
+}
+
+static model_message *at_seq(const model_session *s, int64_t seq)
+{
+    return seq >= first_seq(s) && seq < s->next_seq ? &s->messages[seq - first_seq(s)] : NULL;
+}
+
+/* ---- the model's own operations ---------------------------------------------------------------
+ */
+
+static model_session *add_session(model *m, int key)
+{
+    assert_true(m->count < SESSIONS_MAX);
+    model_session *s = &m->sessions[m->count];
+    *s = (model_session){.key = key, .alive = true, .parent = -1, .next_seq = 1};
+    m->by_key[key] = m->count++;
+    return s;
+}
+
+static void add_message(model_session *s, model_message message)
+{
+    model_message *grown = realloc(s->messages, (s->count + 1) * sizeof(*grown));
+
+    assert_non_null(grown);
+    s->messages = grown;
+    message.seq = s->next_seq++;
+    s->total += message.tokens;
+    s->messages[s->count++] = message;
+}
+
+static void drop_prefix(model_session *s, int64_t up_to)
+{
+    size_t gone = 0;
+
+    while (gone < s->count && s->messages[gone].seq <= up_to) {
+        gone++;
+    }
+    s->count -= gone;
+    memmove(s->messages, s->messages + gone, s->count * sizeof(*s->messages));
+    if (s->compact_seq < first_seq(s)) {
+        s->compact_seq = 0;
+    }
+}
+
+static int64_t view_from(const model_session *s)
+{
+    const model_message *summary = at_seq(s, s->compact_seq);
+    int64_t from = first_seq(s);
+
+    return summary != NULL && summary->covers_to >= from ? summary->covers_to + 1 : from;
+}
+
+/* Oldest turns go until the session is within the cap or one turn is left. */
+static void hold_cap(const model *m, model_session *s)
+{
+    for (;;) {
+        int64_t tokens = 0;
+        int64_t second = 0;
+
+        for (size_t i = s->count; i > 0; i--) {
+            tokens += s->messages[i - 1].tokens;
+            if (i > 1 && s->messages[i - 1].letter == 'u') {
+                second = s->messages[i - 1].seq;
+            }
+        }
+        if (second == 0 || ((m->cap_messages == 0 || (int64_t)s->count <= m->cap_messages) &&
+                            (m->cap_tokens == 0 || tokens <= m->cap_tokens))) {
+            return;
+        }
+        drop_prefix(s, second - 1);
+    }
+}
+
+static void kill_session(model *m, int at)
+{
+    m->by_key[m->sessions[at].key] = -1;
+    m->sessions[at].alive = false;
+    m->sessions[at].count = 0;
+}
+
+static bool descends(const model *m, int at, int ancestor)
+{
+    while (at >= 0 && at != ancestor) {
+        at = m->sessions[at].parent;
+    }
+    return at == ancestor;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------
+ */
+
+static void check_message(const model_message *want, const quipu_message *got)
+{
+    char text[TEXT_MAX];
+    char event[TEXT_MAX];
+
+    assert_int_equal(got->seq, want->seq);
+    if (want->letter == 'S') {
+        assert_int_equal(got->mark, QUIPU_MARK_COMPACTION);
+        assert_int_equal(got->covers_to, want->covers_to);
+        assert_int_equal(got->replaces, want->replaces);
+        assert_int_equal(got->tokens, 0);
+        return;
+    }
+    quipu_message as_given = given(want, text, event);
+    assert_int_equal(got->role, as_given.role);
+    assert_true(quipu_str_eq(got->content, as_given.content));
+    assert_true(quipu_str_eq(got->event_id, as_given.event_id));
+    assert_int_equal(got->call_count, as_given.call_count);
+    assert_int_equal(got->tokens, want->tokens);
+}
+
+static void check_all(const model *m, const model_session *s)
+{
+    quipu_history *got = st_get(m->plain, key_name(s->key), NULL);
+
+    assert_int_equal(got->session.first_seq, first_seq(s));
+    assert_int_equal(got->session.next_seq, s->next_seq);
+    assert_int_equal(got->session.message_count, s->count);
+    assert_int_equal(got->session.token_count, s->total);
+    assert_int_equal(got->session.compacted_seq, s->compact_seq);
+    assert_int_equal(got->message_count, s->count);
+    int64_t total = s->total;
+    for (size_t i = s->count; i > 0; i--) {
+        check_message(&s->messages[i - 1], &got->messages[i - 1]);
+        assert_int_equal(got->messages[i - 1].tokens_total, total);
+        total -= s->messages[i - 1].tokens;
+    }
+    quipu_history_free(got);
+}
+
+/* The view's messages, without the summary. */
+static size_t view_of(const model_session *s, const model_message **ret)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->messages[i].seq >= view_from(s) && s->messages[i].letter != 'S') {
+            ret[n++] = &s->messages[i];
+        }
+    }
+    return n;
+}
+
+static int64_t sum_from(const model_message **view, size_t n, size_t from)
+{
+    int64_t sum = 0;
+
+    for (size_t i = from; i < n; i++) {
+        sum += view[i]->tokens;
+    }
+    return sum;
+}
+
+/* The first place within the budget where a turn (or, with `any`, no answer) begins; n: none. */
+static size_t place_within(const model_message **view, size_t n, int64_t budget, bool any)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool can = view[i]->letter == 'u' || (any && !answers(view[i]->letter));
+        if (can && sum_from(view, n, i) <= budget) {
+            return i;
+        }
+    }
+    return n;
+}
+
+static size_t last_place(const model_message **view, size_t n, bool any)
+{
+    for (size_t i = n; i > 0; i--) {
+        if (view[i - 1]->letter == 'u' || (any && !answers(view[i - 1]->letter))) {
+            return i - 1;
+        }
+    }
+    return n;
+}
+
+/* Where a window begins: whole turns if they fit, else the newest one whole or cut. */
+static size_t window_place(const model_message **view, size_t n, int64_t budget, bool cut,
+                           bool *ret_fits)
+{
+    bool all = sum_from(view, n, 0) <= budget;
+    size_t at = place_within(view, n, budget, all);
+
+    *ret_fits = all || at < n;
+    if (!*ret_fits) {
+        at = cut ? place_within(view, n, budget, true) : n;
+        at = at < n ? at : last_place(view, n, cut);
+        at = at < n ? at : place_within(view, n, INT64_MAX, true);
+    }
+    return at;
+}
+
+static void check_window(model *m, const model_session *s)
+{
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    const model_message **view = calloc(s->count + 1, sizeof(const model_message *));
+    const model_message *summary = at_seq(s, s->compact_seq);
+    quipu_window *got = NULL;
+    quipu_error err = {0};
+    bool fits = false;
+
+    assert_non_null(view);
+    size_t n = view_of(s, view);
+    int64_t head = summary != NULL ? 4 + quipu_token_estimate(QUIPU_STR("summary")) : 0;
+    options.token_budget = 1 + (int64_t)below(m, (uint64_t)sum_from(view, n, 0) + 30);
+    options.flags = (uint32_t)below(m, 2);
+    size_t at = n;
+    if (summary != NULL && head < options.token_budget) {
+        at = window_place(view, n, options.token_budget - head, false, &fits);
+    }
+    if (!fits) {
+        at = window_place(view, n, options.token_budget, options.flags != 0, &fits);
+        summary = at < n ? NULL : summary;
+    }
+    T_OK(quipu_window_get(m->plain, quipu_cstr(key_name(s->key)), &options, NULL, &got, &err));
+    size_t heads = summary != NULL;
+    assert_int_equal(got->history.message_count, n - at + heads);
+    if (summary != NULL) {
+        check_message(summary, &got->history.messages[0]);
+    }
+    for (size_t i = at; i < n; i++) {
+        check_message(view[i], &got->history.messages[i - at + heads]);
+    }
+    assert_int_equal(got->tokens, sum_from(view, n, at) + (summary != NULL ? head : 0));
+    assert_int_equal(got->over_budget, got->tokens > options.token_budget);
+    quipu_window_free(got);
+    free(view);
+}
+
+static void check_view(const model *m, const model_session *s)
+{
+    const model_message **view = calloc(s->count + 1, sizeof(const model_message *));
+    const model_message *summary = at_seq(s, s->compact_seq);
+    quipu_range range = QUIPU_RANGE_INIT;
+
+    assert_non_null(view);
+    size_t n = view_of(s, view);
+    range.flags = QUIPU_RANGE_VIEW;
+    quipu_history *got = st_get(m->plain, key_name(s->key), &range);
+    size_t heads = summary != NULL;
+    assert_int_equal(got->message_count, n + heads);
+    if (summary != NULL) {
+        check_message(summary, &got->messages[0]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        check_message(view[i], &got->messages[i + heads]);
+    }
+    quipu_history_free(got);
+    free(view);
+}
+
+/* Exactly what living sessions see lies in the file, and only hidden sessions that they need. */
+static void check_file(const model *m)
+{
+    bool *seen = calloc((size_t)m->rows + 1, sizeof(*seen));
+    bool *kept = calloc((size_t)m->count + 1, sizeof(*kept));
+    ht_file want = {0, 0, 0};
+
+    assert_non_null(seen);
+    assert_non_null(kept);
+    for (int i = m->count - 1; i >= 0; i--) { /* forks come after their parents */
+        const model_session *s = &m->sessions[i];
+        kept[i] = kept[i] || s->alive;
+        want.named += s->alive;
+        want.hidden += kept[i] && !s->alive;
+        if (kept[i] && s->parent >= 0) {
+            kept[s->parent] = true;
+        }
+        for (size_t k = 0; k < s->count; k++) {
+            want.messages += !seen[s->messages[k].stored];
+            seen[s->messages[k].stored] = true;
+        }
+    }
+    ht_file got = ht_count(m->path);
+    assert_int_equal(got.messages, want.messages);
+    assert_int_equal(got.named, want.named);
+    assert_int_equal(got.hidden, want.hidden);
+    free(seen);
+    free(kept);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------
+ */
+
+/* A living session, often the newest one, so that chains grow; -1: the key is free. */
+static int any_alive(model *m)
+{
+    if (below(m, 3) == 0) {
+        for (int i = m->count - 1; i >= 0; i--) {
+            if (m->sessions[i].alive) {
+                return i;
+            }
+        }
+    }
+    return m->by_key[below(m, KEYS)];
+}
+
+static void do_create(model *m)
+{
+    int key = (int)below(m, KEYS);
+    quipu_session_new values = st_values(key_name(key));
+    quipu_error err = {0};
+
+    T_STATUS(quipu_session_create(m->plain, &values, NULL, NULL, &err),
+             m->by_key[key] < 0 ? QUIPU_OK : QUIPU_EXISTS);
+    if (m->by_key[key] < 0) {
+        (void)add_session(m, key);
+    }
+}
+
+static void do_append(model *m, int at)
+{
+    model_session *s = &m->sessions[at];
+    bool capped = below(m, 4) == 0;
+    size_t count = 1 + (size_t)below(m, BATCH_MAX);
+    quipu_message messages[BATCH_MAX];
+    char texts[BATCH_MAX][TEXT_MAX];
+    char events[BATCH_MAX][TEXT_MAX];
+    quipu_appended appended = {0};
+    quipu_error err = {0};
+    int64_t first = s->next_seq;
+
+    for (size_t i = 0; i < count; i++) {
+        model_message message = {.id = m->ids++, .stored = m->rows++};
+        message.letter = "uuaamtt"[below(m, 7)];
+        messages[i] = given(&message, texts[i], events[i]);
+        message.tokens = tokens_of(&messages[i]);
+        add_message(s, message);
+    }
+    if (capped) {
+        hold_cap(m, s);
+    }
+    T_OK(quipu_message_append(capped ? m->capped : m->plain, quipu_cstr(key_name(s->key)), messages,
+                              count, NULL, NULL, &appended, &err));
+    assert_int_equal(appended.first_seq, first);
+}
+
+/* An id that the session sees is a repeat, wherever the message lies. */
+static void do_repeat(model *m, int at)
+{
+    const model_session *s = &m->sessions[at];
+    char text[TEXT_MAX];
+    char event[TEXT_MAX];
+    quipu_appended appended = {0};
+    quipu_error err = {0};
+
+    if (s->count == 0) {
+        return;
+    }
+    const model_message *message = &s->messages[below(m, s->count)];
+    if (message->letter == 'S') {
+        return;
+    }
+    quipu_message again = given(message, text, event);
+    T_OK(quipu_message_append(m->plain, quipu_cstr(key_name(s->key)), &again, 1, NULL, NULL,
+                              &appended, &err));
+    assert_true(appended.repeated);
+    assert_int_equal(appended.first_seq, message->seq);
+}
+
+static void do_fork(model *m, int at)
+{
+    const model_session *s = &m->sessions[at];
+    int key = (int)below(m, KEYS);
+    int64_t seq = s->count == 0 || below(m, 8) == 0
+                      ? 0
+                      : first_seq(s) + (int64_t)below(m, (uint64_t)s->count);
+    quipu_session_new values = st_values(key_name(key));
+    quipu_error err = {0};
+    quipu_status status =
+        quipu_session_fork(m->plain, quipu_cstr(key_name(s->key)), seq, &values, NULL, &err);
+
+    if (m->by_key[key] >= 0) {
+        T_STATUS(status, QUIPU_EXISTS);
+        return;
+    }
+    T_OK(status);
+    bool flat = s->depth == QUIPU_FORK_DEPTH_MAX;
+    model_session *fork = add_session(m, key);
+    fork->parent = flat ? -1 : at;
+    fork->depth = flat ? 0 : s->depth + 1;
+    if (seq == 0) {
+        return;
+    }
+    fork->next_seq = first_seq(s);
+    fork->total = s->total;
+    for (size_t i = 0; i < s->count; i++) {
+        fork->total -= s->messages[i].tokens;
+    }
+    for (size_t i = 0; i < s->count && s->messages[i].seq <= seq; i++) {
+        model_message message = s->messages[i];
+        message.stored = flat ? m->rows++ : message.stored;
+        add_message(fork, message);
+    }
+    fork->compact_seq = s->compact_seq;
+    while (fork->compact_seq > seq) {
+        int64_t before = at_seq(s, fork->compact_seq)->replaces;
+        fork->compact_seq = before >= first_seq(s) ? before : 0;
+    }
+}
+
+static void do_delete(model *m, int at)
+{
+    quipu_error err = {0};
+
+    T_OK(quipu_session_delete(m->plain, quipu_cstr(key_name(m->sessions[at].key)), NULL, &err));
+    kill_session(m, at);
+}
+
+static void do_delete_tree(model *m, int at)
+{
+    int64_t removed = 0;
+    int64_t want = 0;
+    quipu_error err = {0};
+
+    T_OK(quipu_session_delete_tree(m->plain, quipu_cstr(key_name(m->sessions[at].key)), NULL,
+                                   &removed, &err));
+    for (int i = at; i < m->count; i++) {
+        if (m->sessions[i].alive && descends(m, i, at)) {
+            kill_session(m, i);
+            want++;
+        }
+    }
+    assert_int_equal(removed, want);
+}
+
+static void do_compact(model *m, int at)
+{
+    model_session *s = &m->sessions[at];
+    int64_t to = first_seq(s) - 1 + (int64_t)below(m, (uint64_t)s->count + 2);
+    int64_t seq = 0;
+    quipu_error err = {0};
+    bool good = to >= view_from(s) && to < s->next_seq;
+
+    for (int64_t next = to + 1; good && next < s->next_seq; next++) {
+        if (at_seq(s, next)->letter != 'S') {
+            good = !answers(at_seq(s, next)->letter);
+            break;
+        }
+    }
+    T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)), to, QUIPU_STR("summary"),
+                                   NULL, &seq, &err),
+             good ? QUIPU_OK : QUIPU_INVALID);
+    if (good) {
+        assert_int_equal(seq, s->next_seq);
+        add_message(s, (model_message){.letter = 'S',
+                                       .stored = m->rows++,
+                                       .covers_to = to,
+                                       .replaces = s->compact_seq});
+        s->compact_seq = seq;
+    }
+}
+
+static void do_uncompact(model *m, int at)
+{
+    model_session *s = &m->sessions[at];
+    const model_message *summary = at_seq(s, s->compact_seq);
+    bool good = summary != NULL && summary->covers_to >= first_seq(s);
+    quipu_error err = {0};
+
+    T_STATUS(quipu_session_uncompact(m->plain, quipu_cstr(key_name(s->key)), NULL, &err),
+             good ? QUIPU_OK : QUIPU_NOT_FOUND);
+    if (good) {
+        s->compact_seq = summary->replaces >= first_seq(s) ? summary->replaces : 0;
+    }
+}
+
+static void do_prune(model *m, int at)
+{
+    model_session *s = &m->sessions[at];
+    int64_t want = view_from(s) - first_seq(s);
+    int64_t removed = -1;
+    quipu_error err = {0};
+
+    T_OK(quipu_session_prune(m->plain, quipu_cstr(key_name(s->key)), NULL, &removed, &err));
+    assert_int_equal(removed, want);
+    drop_prefix(s, view_from(s) - 1);
+}
+
+static void check_session(model *m, int at)
+{
+    check_all(m, &m->sessions[at]);
+    check_view(m, &m->sessions[at]);
+    check_window(m, &m->sessions[at]);
+}
+
+static void step(model *m)
+{
+    uint64_t dice = below(m, 100);
+    int at = any_alive(m);
+
+    if (dice < 4 || at < 0) {
+        do_create(m);
+    } else if (dice < 44) {
+        do_append(m, at);
+    } else if (dice < 50) {
+        do_repeat(m, at);
+    } else if (dice < 67) {
+        do_fork(m, at);
+    } else if (dice < 77) {
+        do_delete(m, at);
+    } else if (dice < 78 && below(m, 4) == 0) {
+        do_delete_tree(m, at);
+    } else if (dice < 87) {
+        do_compact(m, at);
+    } else if (dice < 91) {
+        do_uncompact(m, at);
+    } else if (dice < 95) {
+        do_prune(m, at);
+    } else {
+        check_session(m, at);
+    }
+}
+
+static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_tokens)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    model m = {.random = seed, .cap_messages = cap_messages, .cap_tokens = cap_tokens};
+    quipu_error err = {0};
+    int alive = 0;
+    int depth = 0;
+
+    options.durability = QUIPU_RELAXED;
+    m.plain = st_open_new(&options, m.path);
+    options.cap_messages = cap_messages;
+    options.cap_tokens = cap_tokens;
+    T_OK(quipu_open(m.path, &options, &m.capped, &err));
+    m.sessions = calloc(SESSIONS_MAX, sizeof(*m.sessions));
+    assert_non_null(m.sessions);
+    for (int i = 0; i < KEYS; i++) {
+        m.by_key[i] = -1;
+    }
+    for (int64_t i = 0; i < steps; i++) {
+        step(&m);
+        if (i % 16 == 15) {
+            check_file(&m);
+        }
+    }
+    for (int i = 0; i < m.count; i++) {
+        if (m.sessions[i].alive) {
+            check_session(&m, i);
+            alive++;
+        }
+        depth = m.sessions[i].depth > depth ? m.sessions[i].depth : depth;
+    }
+    print_message("%lld steps: %d sessions, %d alive, depth %d, %lld rows\n", (long long)steps,
+                  m.count, alive, depth, (long long)m.rows);
+    for (int i = 0; i < m.count; i++) {
+        if (m.sessions[i].alive) {
+            do_delete(&m, i);
+        }
+        free(m.sessions[i].messages);
+        m.sessions[i].messages = NULL;
+    }
+    check_file(&m); /* with the last session everything is gone */
+    free(m.sessions);
+    quipu_close(m.plain);
+    quipu_close(m.capped);
+}
+
+static void sessions_agree_with_a_model_that_copies_everything(void **state)
+{
+    uint64_t seed = t_seed();
+
+    (void)state;
+    run(seed, t_count(4000, 60000), 8, 0);
+    run(seed + 1, t_count(4000, 60000), 0, 150);
+    run(seed + 2, t_count(4000, 60000), 12, 300);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sessions_agree_with_a_model_that_copies_everything),
+    };
+
+    return cmocka_run_group_tests_name("store_fork_model", tests, NULL, NULL);
+}
