@@ -188,7 +188,8 @@ static char *lango_dump_others(const char *path)
                          raw,
                          "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND name NOT IN "
                          "('sessions', 'messages', 'observations', 'reflections', 'state', "
-                         "'feed', 'ent_journal', 'sqlite_sequence') ORDER BY name",
+                         "'feed', 'ent_journal', 'sqlite_sequence') AND name NOT LIKE "
+                         "'messages_search%' ORDER BY name",
                          -1, &tables, NULL),
                      SQLITE_OK);
     while (sqlite3_step(tables) == SQLITE_ROW) {
