@@ -1,0 +1,232 @@
+/* The accumulator of streamed tool calls. */
+#include "model/acc.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "model/call_id.h"
+
+#define ACC_NAME_MAX 4096 /* bytes of a call's name, and of its id */
+#define ACC_SLOTS_FIRST 4
+#define ACC_SHOWN_MAX 80 /* bytes of bad arguments that an error quotes */
+
+void qp_acc_init(qp_acc *acc)
+{
+    *acc = (qp_acc){.last = QP_ACC_NONE};
+}
+
+void qp_acc_free(qp_acc *acc)
+{
+    if (acc == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < acc->count; i++) {
+        qp_buf_free(&acc->slots[i].id);
+        qp_buf_free(&acc->slots[i].name);
+        qp_buf_free(&acc->slots[i].arguments);
+        qp_buf_free(&acc->slots[i].signature);
+    }
+    qp_free(acc->slots);
+    qp_acc_init(acc);
+}
+
+static quipu_status acc_add(qp_acc *acc, const quipu_delta *delta, quipu_error *reterr)
+{
+    qp_acc_slot *slot;
+
+    if (acc->count == QUIPU_RESPONSE_CALLS_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the model made more than %d tool calls at once",
+                            QUIPU_RESPONSE_CALLS_MAX);
+    }
+    if (acc->count == acc->cap) {
+        size_t cap = acc->cap != 0 ? acc->cap * 2 : ACC_SLOTS_FIRST;
+        qp_acc_slot *slots = qp_realloc(acc->slots, cap * sizeof(*slots));
+
+        if (slots == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+        }
+        acc->slots = slots;
+        acc->cap = cap;
+    }
+    slot = &acc->slots[acc->count];
+    *slot = (qp_acc_slot){.has_index = delta->has_index, .index = delta->index};
+    qp_buf_init(&slot->id, ACC_NAME_MAX);
+    qp_buf_init(&slot->name, ACC_NAME_MAX);
+    qp_buf_init(&slot->arguments, QUIPU_RESPONSE_BYTES_MAX);
+    qp_buf_init(&slot->signature, QUIPU_RESPONSE_BYTES_MAX);
+    acc->last = acc->count++;
+    return QUIPU_OK;
+}
+
+/* The call that a piece continues, or QP_ACC_NONE. The newest one is looked at first: servers that
+ * give every call the index 0 tell them apart by their ids. */
+static size_t acc_find(const qp_acc *acc, const quipu_delta *delta)
+{
+    for (size_t i = acc->count; i > 0; i--) {
+        const qp_acc_slot *slot = &acc->slots[i - 1];
+        bool same_id = delta->id.n > 0 && quipu_str_eq(qp_buf_str(&slot->id), delta->id);
+
+        if (!delta->has_index) {
+            if (same_id) {
+                return i - 1;
+            }
+            continue;
+        }
+        if (slot->has_index && slot->index == delta->index) {
+            bool other = delta->id.n > 0 && delta->name.n > 0 && slot->id.n > 0 && !same_id;
+
+            return other ? QP_ACC_NONE : i - 1;
+        }
+    }
+    return QP_ACC_NONE;
+}
+
+static void acc_replace(qp_buf *buf, quipu_str text)
+{
+    if (text.n > 0) {
+        qp_buf_reset(buf);
+        qp_buf_put(buf, text);
+    }
+}
+
+quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, size_t *ret_slot,
+                        quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    qp_acc_slot *slot;
+
+    *ret_slot = QP_ACC_NONE;
+    if (delta == NULL) {
+        return QUIPU_OK;
+    }
+    if (delta->has_index || delta->id.n > 0 || delta->name.n > 0) {
+        size_t found = acc_find(acc, delta);
+
+        if (found == QP_ACC_NONE) {
+            status = acc_add(acc, delta, reterr);
+        } else {
+            acc->last = found;
+        }
+    }
+    if (status != QUIPU_OK || acc->last == QP_ACC_NONE) {
+        return status;
+    }
+    slot = &acc->slots[acc->last];
+    acc_replace(&slot->id, delta->id);
+    acc_replace(&slot->name, delta->name);
+    acc_replace(&slot->signature, (quipu_str){delta->signature.p, delta->signature.n});
+    qp_buf_put(&slot->arguments, delta->text);
+    slot->thought = slot->thought || delta->thought;
+    const qp_buf *bufs[] = {&slot->id, &slot->name, &slot->signature, &slot->arguments};
+    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++) {
+        if (qp_buf_status(bufs[i]) != QUIPU_OK) {
+            return qp_error_set(reterr, qp_buf_status(bufs[i]),
+                                "a tool call of the model is too large, or memory is used up");
+        }
+    }
+    *ret_slot = acc->last;
+    return QUIPU_OK;
+}
+
+static quipu_status acc_arguments(const qp_acc_slot *slot, bool cut, quipu_str *ret_json,
+                                  quipu_error *reterr)
+{
+    quipu_str json = qp_buf_str(&slot->arguments);
+    quipu_str name = qp_buf_str(&slot->name);
+    size_t at = 0;
+
+    while (at < json.n && strchr(" \t\r\n", json.p[at]) != NULL && json.p[at] != '\0') {
+        at++;
+    }
+    json = (quipu_str){json.p + at, json.n - at};
+    if (json.n == 0) {
+        *ret_json = QUIPU_STR("{}");
+        return QUIPU_OK;
+    }
+    if (json.p[0] == '{' && qp_json_check(json, NULL, NULL) == QUIPU_OK) {
+        *ret_json = json;
+        return QUIPU_OK;
+    }
+    return qp_error_field(
+        reterr, QUIPU_INVALID, "tool call", name.p, "arguments",
+        "the model called \"%.64s\" with arguments that are no JSON object%s: %.*s", name.p,
+        cut ? ", because its answer was cut off by the token limit" : "",
+        (int)(json.n < ACC_SHOWN_MAX ? json.n : ACC_SHOWN_MAX), json.p);
+}
+
+/* By index, those without one behind; insertion keeps the order of equals, and lists are short. */
+static void acc_sort(const qp_acc *acc, const qp_acc_slot **order)
+{
+    for (size_t i = 0; i < acc->count; i++) {
+        const qp_acc_slot *slot = &acc->slots[i];
+        size_t at = i;
+
+        while (at > 0 && slot->has_index &&
+               (!order[at - 1]->has_index || order[at - 1]->index > slot->index)) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = slot;
+    }
+}
+
+static quipu_status acc_part(const qp_acc_slot *slot, bool cut, qp_call_ids *ids,
+                             quipu_arena *arena, quipu_part *ret_part, quipu_error *reterr)
+{
+    quipu_part part = {.kind = QUIPU_PART_CALL, .thought = slot->thought};
+    quipu_str signature = QP_STR_ABSENT;
+    quipu_status status = acc_arguments(slot, cut, &part.json.text, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = quipu_arena_copy(arena, qp_buf_str(&slot->name), &part.name);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, part.json.text, &part.json.text);
+    }
+    if (status == QUIPU_OK && slot->signature.n > 0) {
+        status = quipu_arena_copy(arena, qp_buf_str(&slot->signature), &signature);
+        part.signature = (quipu_bytes){signature.p, signature.n};
+    }
+    if (status == QUIPU_OK) {
+        status = qp_call_ids_add(ids, qp_buf_str(&slot->id), part.name, &part.id);
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for the model's tool calls");
+    }
+    *ret_part = part;
+    return QUIPU_OK;
+}
+
+quipu_status qp_acc_done(const qp_acc *acc, bool cut, quipu_arena *arena, quipu_part **ret_parts,
+                         size_t *ret_count, quipu_error *reterr)
+{
+    size_t n = acc->count != 0 ? acc->count : 1;
+    const qp_acc_slot **order = qp_arena_take(arena, n * sizeof(*order));
+    quipu_part *parts = qp_arena_take(arena, n * sizeof(*parts));
+    quipu_status status = QUIPU_OK;
+    size_t count = 0;
+    qp_call_ids ids;
+
+    if (order == NULL || parts == NULL) {
+        return qp_error_set(reterr, qp_arena_why(arena, n * sizeof(*parts)),
+                            "no room for the model's tool calls");
+    }
+    acc_sort(acc, order);
+    qp_call_ids_init(&ids, arena);
+    for (size_t i = 0; i < acc->count && status == QUIPU_OK; i++) {
+        if (order[i]->name.n > 0) {
+            status = acc_part(order[i], cut, &ids, arena, &parts[count++], reterr);
+        }
+    }
+    if (status == QUIPU_OK) {
+        *ret_parts = parts;
+        *ret_count = count;
+    }
+    return status;
+}

@@ -1,0 +1,319 @@
+/* Building a response from deltas, and telling its events. */
+#include "model/answer.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "model/message.h"
+
+#define ANSWER_PIECES_FIRST 4
+#define ANSWER_PIECES_MAX 65536
+#define ANSWER_NAME_MAX 4096 /* bytes of the answer's id and of the model's name */
+
+void qp_answer_init(qp_answer *answer)
+{
+    *answer = (qp_answer){.usage = QUIPU_USAGE_INIT, .finish = QUIPU_FINISH_NONE};
+    qp_acc_init(&answer->acc);
+    qp_buf_init(&answer->id, ANSWER_NAME_MAX);
+    qp_buf_init(&answer->model, ANSWER_NAME_MAX);
+}
+
+void qp_answer_free(qp_answer *answer)
+{
+    if (answer == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < answer->count; i++) {
+        qp_buf_free(&answer->pieces[i].text);
+        qp_buf_free(&answer->pieces[i].signature);
+    }
+    qp_free(answer->pieces);
+    qp_acc_free(&answer->acc);
+    qp_buf_free(&answer->id);
+    qp_buf_free(&answer->model);
+}
+
+static quipu_status answer_tell(qp_answer *answer, const quipu_model_event *event,
+                                quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (answer->on_event == NULL) {
+        return QUIPU_OK;
+    }
+    status = answer->on_event(answer->event_ctx, event);
+    if (status != QUIPU_OK) {
+        answer->refused = true;
+        return qp_error_set(reterr, status, "the caller's event callback ended the call");
+    }
+    return QUIPU_OK;
+}
+
+/* The newest piece if it goes on, else a new one. */
+static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool begins,
+                                 qp_answer_piece **ret_piece, quipu_error *reterr)
+{
+    qp_answer_piece *piece = answer->count > 0 ? &answer->pieces[answer->count - 1] : NULL;
+
+    if (piece != NULL && !begins && piece->kind == kind && !piece->redacted) {
+        *ret_piece = piece;
+        return QUIPU_OK;
+    }
+    if (answer->count == ANSWER_PIECES_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the model's answer has more than %d parts",
+                            ANSWER_PIECES_MAX);
+    }
+    if (answer->count == answer->cap) {
+        size_t cap = answer->cap != 0 ? answer->cap * 2 : ANSWER_PIECES_FIRST;
+        qp_answer_piece *pieces = qp_realloc(answer->pieces, cap * sizeof(*pieces));
+
+        if (pieces == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+        }
+        answer->pieces = pieces;
+        answer->cap = cap;
+    }
+    piece = &answer->pieces[answer->count++];
+    *piece = (qp_answer_piece){.kind = kind};
+    qp_buf_init(&piece->text, QUIPU_RESPONSE_BYTES_MAX);
+    qp_buf_init(&piece->signature, QUIPU_RESPONSE_BYTES_MAX);
+    *ret_piece = piece;
+    return QUIPU_OK;
+}
+
+static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
+{
+    bool thought = delta->kind == QUIPU_DELTA_THOUGHT;
+    quipu_part_kind kind = thought ? QUIPU_PART_THOUGHT : QUIPU_PART_TEXT;
+    qp_answer_piece *piece = NULL;
+    quipu_model_event event = {.kind = thought ? QUIPU_MODEL_THOUGHT : QUIPU_MODEL_TEXT,
+                               .partial = true,
+                               .text = delta->text};
+    quipu_status status;
+
+    if (delta->text.n == 0 && delta->signature.n == 0) {
+        return QUIPU_OK;
+    }
+    status = answer_piece(answer, kind, delta->block || delta->redacted, &piece, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    piece->redacted = delta->redacted;
+    qp_buf_put(&piece->text, delta->text);
+    qp_buf_put(&piece->signature, (quipu_str){delta->signature.p, delta->signature.n});
+    if (qp_buf_status(&piece->text) != QUIPU_OK || qp_buf_status(&piece->signature) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    if (answer->whole || delta->text.n == 0) {
+        return QUIPU_OK;
+    }
+    return answer_tell(answer, &event, reterr);
+}
+
+static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
+{
+    size_t before = answer->acc.count;
+    size_t slot = QP_ACC_NONE;
+    qp_answer_piece *piece = NULL;
+    qp_acc_slot *call;
+    quipu_status status = qp_acc_put(&answer->acc, delta, &slot, reterr);
+
+    if (status != QUIPU_OK || slot == QP_ACC_NONE) {
+        return status;
+    }
+    if (answer->acc.count > before) {
+        status = answer_piece(answer, QUIPU_PART_CALL, true, &piece, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    call = &answer->acc.slots[slot];
+    if (call->told || call->name.n == 0 || answer->whole) {
+        return QUIPU_OK;
+    }
+    call->told = true;
+    quipu_model_event event = {.kind = QUIPU_MODEL_TOOL,
+                               .partial = true,
+                               .call = {.kind = QUIPU_PART_CALL,
+                                        .id = qp_buf_str(&call->id),
+                                        .name = qp_buf_str(&call->name),
+                                        .thought = call->thought}};
+    return answer_tell(answer, &event, reterr);
+}
+
+static void answer_usage_one(int64_t *have, int64_t told)
+{
+    *have = told >= 0 ? told : *have;
+}
+
+static void answer_usage(quipu_usage *have, const quipu_usage *told)
+{
+    answer_usage_one(&have->input, told->input);
+    answer_usage_one(&have->output, told->output);
+    answer_usage_one(&have->total, told->total);
+    answer_usage_one(&have->cached, told->cached);
+    answer_usage_one(&have->cache_write, told->cache_write);
+    answer_usage_one(&have->thoughts, told->thoughts);
+}
+
+static void answer_start(qp_answer *answer, const quipu_delta *delta)
+{
+    if (delta->id.n > 0 && answer->id.n == 0) {
+        qp_buf_put(&answer->id, delta->id);
+    }
+    if (delta->text.n > 0 && answer->model.n == 0) {
+        qp_buf_put(&answer->model, delta->text);
+    }
+}
+
+quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *reterr)
+{
+    qp_answer *answer = ctx;
+
+    if (qp_cancel_is_set(answer->cancel)) {
+        return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
+    }
+    answer->bytes += delta->text.n + delta->signature.n;
+    if (answer->bytes > QUIPU_RESPONSE_BYTES_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the model's answer passed %d bytes",
+                            QUIPU_RESPONSE_BYTES_MAX);
+    }
+    switch (delta->kind) {
+    case QUIPU_DELTA_TEXT:
+    case QUIPU_DELTA_THOUGHT:
+        return answer_text(answer, delta, reterr);
+    case QUIPU_DELTA_CALL:
+        return answer_call(answer, delta, reterr);
+    case QUIPU_DELTA_USAGE:
+        answer_usage(&answer->usage, &delta->usage);
+        return QUIPU_OK;
+    case QUIPU_DELTA_START:
+        answer_start(answer, delta);
+        return QUIPU_OK;
+    case QUIPU_DELTA_FINISH:
+        answer->finish = delta->finish != QUIPU_FINISH_NONE ? delta->finish : answer->finish;
+        return QUIPU_OK;
+    }
+    return qp_error_set(reterr, QUIPU_MISUSE, "the provider gave a delta of the unknown kind %d",
+                        (int)delta->kind);
+}
+
+/* Copy a piece to a part of the response. */
+static quipu_status answer_part(const qp_answer_piece *piece, quipu_arena *arena,
+                                quipu_part *ret_part)
+{
+    quipu_part part = {.kind = piece->kind, .redacted = piece->redacted};
+    quipu_str signature = QP_STR_ABSENT;
+    quipu_status status = quipu_arena_copy(arena, qp_buf_str(&piece->text), &part.text);
+
+    if (status == QUIPU_OK && piece->signature.n > 0) {
+        status = quipu_arena_copy(arena, qp_buf_str(&piece->signature), &signature);
+        part.signature = (quipu_bytes){signature.p, signature.n};
+    }
+    if (status == QUIPU_OK) {
+        *ret_part = part;
+    }
+    return status;
+}
+
+/* All text parts as one; borrowed from the only one. */
+static quipu_status answer_all_text(quipu_model_response *response, quipu_arena *arena)
+{
+    quipu_model_message message = {.role = QUIPU_ROLE_ASSISTANT,
+                                   .parts = response->content.parts,
+                                   .part_count = response->content.part_count};
+    quipu_status status = qp_message_content(arena, &message);
+
+    response->text = message.content;
+    return status;
+}
+
+static quipu_status answer_build(const qp_answer *answer, const quipu_part *calls,
+                                 size_t call_count, quipu_arena *arena,
+                                 quipu_model_response *ret_response)
+{
+    size_t size = (answer->count + 1) * sizeof(quipu_part);
+    quipu_part *parts = qp_arena_take(arena, size);
+    quipu_model_response response = {.finish = answer->finish, .usage = answer->usage};
+    quipu_status status;
+    size_t count = 0;
+    size_t call = 0;
+
+    if (parts == NULL) {
+        return qp_arena_why(arena, size);
+    }
+    for (size_t i = 0; i < answer->count; i++) {
+        if (answer->pieces[i].kind == QUIPU_PART_CALL) {
+            /* The calls in their own order, at the places where calls began. */
+            if (call < call_count) {
+                parts[count++] = calls[call++];
+            }
+            continue;
+        }
+        status = answer_part(&answer->pieces[i], arena, &parts[count++]);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    assert(call == call_count);
+    response.content = (quipu_content){QUIPU_ROLE_MODEL, parts, count};
+    if (response.usage.total < 0 && response.usage.input >= 0 && response.usage.output >= 0) {
+        response.usage.total = response.usage.input + response.usage.output;
+    }
+    if (call_count > 0 && response.finish == QUIPU_FINISH_STOP) {
+        response.finish = QUIPU_FINISH_TOOLS; /* some servers call both "stop" */
+    }
+    status = answer_all_text(&response, arena);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&answer->id), &response.id);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&answer->model), &response.model);
+    }
+    *ret_response = response;
+    return status;
+}
+
+quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
+                            quipu_model_response *ret_response, quipu_error *reterr)
+{
+    quipu_model_response response;
+    quipu_model_event event = {.kind = QUIPU_MODEL_TOOL};
+    quipu_part *calls = NULL;
+    size_t call_count = 0;
+    quipu_status status;
+
+    if (answer->finish == QUIPU_FINISH_NONE) {
+        return qp_error_set(reterr, QUIPU_IO, "the model's answer broke off before its end");
+    }
+    status = qp_acc_done(&answer->acc, answer->finish == QUIPU_FINISH_LENGTH, arena, &calls,
+                         &call_count, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = answer_build(answer, calls, call_count, arena, &response);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for the model's answer");
+    }
+    for (size_t i = 0; i < call_count && status == QUIPU_OK; i++) {
+        event.call = calls[i];
+        status = answer_tell(answer, &event, reterr);
+    }
+    if (status == QUIPU_OK && (response.usage.input >= 0 || response.usage.output >= 0)) {
+        event = (quipu_model_event){.kind = QUIPU_MODEL_USAGE, .usage = response.usage};
+        status = answer_tell(answer, &event, reterr);
+    }
+    if (status == QUIPU_OK) {
+        event = (quipu_model_event){.kind = QUIPU_MODEL_DONE, .response = &response};
+        status = answer_tell(answer, &event, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_response = response;
+    }
+    return status;
+}

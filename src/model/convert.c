@@ -1,0 +1,327 @@
+/* Contents to messages: roles, the system instruction, split responses, ids, dropped nothings. */
+#include <assert.h>
+#include <string.h>
+
+#include <quipu/model.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/option.h"
+#include "base/str.h"
+#include "model/call_id.h"
+#include "model/message.h"
+
+typedef struct convert {
+    quipu_arena *arena;
+    quipu_error *reterr;
+    quipu_model_message *items;
+    size_t count;
+    size_t cap;
+    qp_call_ids ids;
+    bool calling; /* the content before was an assistant's: its calls and ours wait together */
+} convert;
+
+static quipu_status convert_no_room(convert *self, size_t size)
+{
+    return qp_error_set(self->reterr, qp_arena_why(self->arena, size), "no room for the messages");
+}
+
+quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message)
+{
+    size_t total = 0;
+    char *p;
+
+    for (size_t i = 0; i < message->part_count; i++) {
+        const quipu_part *part = &message->parts[i];
+        quipu_str piece = qp_part_content(part, message->role);
+
+        if (piece.n > 0 && total == 0) {
+            message->content = piece; /* most messages have one text: borrow it */
+        }
+        total += piece.n;
+    }
+    if (total == message->content.n) {
+        message->content = total != 0 ? message->content : (quipu_str){"", 0};
+        return QUIPU_OK;
+    }
+    p = qp_arena_take(arena, total + 1);
+    if (p == NULL) {
+        return qp_arena_why(arena, total + 1);
+    }
+    message->content = (quipu_str){p, total};
+    for (size_t i = 0; i < message->part_count; i++) {
+        quipu_str piece = qp_part_content(&message->parts[i], message->role);
+
+        if (piece.n > 0) {
+            memcpy(p, piece.p, piece.n);
+            p += piece.n;
+        }
+    }
+    *p = '\0';
+    return QUIPU_OK;
+}
+
+static quipu_status convert_add(convert *self, quipu_role role, const quipu_part *parts,
+                                size_t count)
+{
+    quipu_model_message message = {.role = role, .parts = parts, .part_count = count};
+    quipu_status status = qp_message_content(self->arena, &message);
+
+    assert(self->count < self->cap);
+    if (status != QUIPU_OK) {
+        return qp_error_set(self->reterr, status, "no room for the messages");
+    }
+    self->items[self->count++] = message;
+    return QUIPU_OK;
+}
+
+/* The JSON of a call or response; absent gives {}. */
+static quipu_status convert_json(convert *self, const char *what, quipu_part *part, bool object)
+{
+    quipu_str json = part->json.text;
+    size_t at = 0;
+
+    if (json.n == 0) {
+        part->json.text = QUIPU_STR("{}");
+        return QUIPU_OK;
+    }
+    while (at < json.n && (json.p[at] == ' ' || (json.p[at] >= '\t' && json.p[at] <= '\r'))) {
+        at++;
+    }
+    if (qp_json_check(json, NULL, NULL) != QUIPU_OK || (object && json.p[at] != '{')) {
+        return qp_error_field(self->reterr, QUIPU_INVALID, what, NULL, "json",
+                              "the %s of \"%.*s\" %s no JSON%s", what,
+                              (int)(part->name.n < 64 ? part->name.n : 64),
+                              part->name.n > 0 ? part->name.p : "",
+                              object ? "arguments are" : "result is", object ? " object" : "");
+    }
+    return QUIPU_OK;
+}
+
+/* One part, with its id and JSON filled in; *ret_keep says whether it says anything. */
+static quipu_status convert_part(convert *self, const quipu_part *from, quipu_part *ret_part,
+                                 bool *ret_keep)
+{
+    quipu_status status = QUIPU_OK;
+
+    *ret_part = *from;
+    *ret_keep = true;
+    switch (from->kind) {
+    case QUIPU_PART_TEXT:
+    case QUIPU_PART_THOUGHT:
+        *ret_keep = from->text.n > 0 || from->signature.n > 0;
+        return QUIPU_OK;
+    case QUIPU_PART_DATA:
+        *ret_keep = from->data.n > 0;
+        return QUIPU_OK;
+    case QUIPU_PART_CALL:
+        *ret_keep = from->name.n > 0;
+        if (*ret_keep) {
+            status = convert_json(self, "call", ret_part, true);
+        }
+        if (*ret_keep && status == QUIPU_OK) {
+            status = qp_call_ids_add(&self->ids, from->id, from->name, &ret_part->id);
+        }
+        break;
+    case QUIPU_PART_RESPONSE:
+        *ret_keep = from->name.n > 0 || from->id.n > 0;
+        if (*ret_keep) {
+            status = convert_json(self, "response", ret_part, false);
+        }
+        if (*ret_keep && status == QUIPU_OK) {
+            status = qp_call_ids_answer(&self->ids, from->id, from->name, &ret_part->id);
+        }
+        break;
+    default:
+        return qp_error_set(self->reterr, QUIPU_INVALID, "a part has the unknown kind %d",
+                            (int)from->kind);
+    }
+    if (status == QUIPU_NOMEM || status == QUIPU_LIMIT) {
+        return qp_error_set(self->reterr, status, "no room for the messages");
+    }
+    return status;
+}
+
+static size_t convert_responses(const quipu_part *parts, size_t count)
+{
+    size_t responses = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        responses += parts[i].kind == QUIPU_PART_RESPONSE ? 1 : 0;
+    }
+    return responses;
+}
+
+/* A tool's content: a message for each response, with the texts that follow it. */
+static quipu_status convert_tool(convert *self, const quipu_part *parts, size_t count)
+{
+    quipu_status status = QUIPU_OK;
+    size_t from = 0;
+    bool answered = false;
+
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        if (parts[i].kind != QUIPU_PART_RESPONSE) {
+            continue;
+        }
+        if (answered) {
+            status = convert_add(self, QUIPU_ROLE_TOOL, parts + from, i - from);
+            from = i;
+        }
+        answered = true;
+    }
+    return status == QUIPU_OK ? convert_add(self, QUIPU_ROLE_TOOL, parts + from, count - from)
+                              : status;
+}
+
+/* Responses among what a user or the model said: they come first, since they must follow their
+ * calls; the rest keeps its role. */
+static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *parts, size_t count)
+{
+    quipu_status status = QUIPU_OK;
+    size_t responses = convert_responses(parts, count);
+    quipu_part *sorted = qp_arena_take(self->arena, count * sizeof(*sorted));
+    size_t at = 0;
+    size_t rest = responses;
+
+    if (sorted == NULL) {
+        return convert_no_room(self, count * sizeof(*sorted));
+    }
+    for (size_t i = 0; i < count; i++) {
+        sorted[parts[i].kind == QUIPU_PART_RESPONSE ? at++ : rest++] = parts[i];
+    }
+    for (size_t i = 0; i < responses && status == QUIPU_OK; i++) {
+        status = convert_add(self, QUIPU_ROLE_TOOL, sorted + i, 1);
+    }
+    if (status == QUIPU_OK && count > responses) {
+        status = convert_add(self, role, sorted + responses, count - responses);
+    }
+    return status;
+}
+
+static quipu_role convert_role(quipu_role role)
+{
+    switch (role) {
+    case QUIPU_ROLE_MODEL:
+    case QUIPU_ROLE_ASSISTANT:
+        return QUIPU_ROLE_ASSISTANT;
+    case QUIPU_ROLE_FUNCTION:
+    case QUIPU_ROLE_TOOL:
+        return QUIPU_ROLE_TOOL;
+    case QUIPU_ROLE_USER:
+    case QUIPU_ROLE_SYSTEM:
+        return role;
+    }
+    return (quipu_role)0;
+}
+
+static quipu_status convert_content(convert *self, const quipu_content *content)
+{
+    quipu_status status = QUIPU_OK;
+    quipu_role role = convert_role(content->role);
+    quipu_part *parts;
+    size_t count = 0;
+
+    if (role == (quipu_role)0 || (content->parts == NULL && content->part_count > 0)) {
+        return qp_error_set(self->reterr, QUIPU_INVALID,
+                            "a content has the unknown role %d or no parts", (int)content->role);
+    }
+    if (content->part_count == 0) {
+        return QUIPU_OK;
+    }
+    parts = qp_arena_take(self->arena, content->part_count * sizeof(*parts));
+    if (parts == NULL) {
+        return convert_no_room(self, content->part_count * sizeof(*parts));
+    }
+    /* Calls of one breath wait together; when the talk went on, what is unanswered stays so. */
+    if (role == QUIPU_ROLE_ASSISTANT && !self->calling) {
+        qp_call_ids_close(&self->ids);
+    }
+    self->calling = role == QUIPU_ROLE_ASSISTANT;
+    for (size_t i = 0; i < content->part_count && status == QUIPU_OK; i++) {
+        bool keep = false;
+
+        status = convert_part(self, &content->parts[i], &parts[count], &keep);
+        count += keep ? 1 : 0;
+    }
+    if (status != QUIPU_OK || count == 0) {
+        return status;
+    }
+    if (role == QUIPU_ROLE_TOOL) {
+        return convert_tool(self, parts, count);
+    }
+    if (convert_responses(parts, count) > 0) {
+        return convert_mixed(self, role, parts, count);
+    }
+    return convert_add(self, role, parts, count);
+}
+
+/* The texts of the system instruction, joined, as the first message. */
+static quipu_status convert_system(convert *self, const quipu_model_request *request)
+{
+    quipu_part *part;
+    size_t total = 0;
+    char *p;
+
+    for (size_t i = 0; i < request->system_count; i++) {
+        if (request->system[i].kind == QUIPU_PART_TEXT && request->system[i].text.n > 0) {
+            total += request->system[i].text.n + 1; /* a newline, or the NUL */
+        }
+    }
+    if (total == 0) {
+        return QUIPU_OK;
+    }
+    p = qp_arena_take(self->arena, total);
+    part = qp_arena_take(self->arena, sizeof(*part));
+    if (p == NULL || part == NULL) {
+        return convert_no_room(self, total);
+    }
+    *part = (quipu_part){.kind = QUIPU_PART_TEXT, .text = {p, total - 1}};
+    for (size_t i = 0; i < request->system_count; i++) {
+        quipu_str text = request->system[i].text;
+
+        if (request->system[i].kind == QUIPU_PART_TEXT && text.n > 0) {
+            memcpy(p, text.p, text.n);
+            p += text.n;
+            *p++ = '\n';
+        }
+    }
+    p[-1] = '\0';
+    return convert_add(self, QUIPU_ROLE_SYSTEM, part, 1);
+}
+
+quipu_status quipu_model_convert(const quipu_model_request *request, quipu_arena *arena,
+                                 quipu_model_messages *ret_messages, quipu_error *reterr)
+{
+    quipu_model_request given = QUIPU_MODEL_REQUEST_INIT;
+    convert self = {.arena = arena, .reterr = reterr, .cap = 1};
+    quipu_status status;
+
+    if (request == NULL || arena == NULL || ret_messages == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a request, an arena and a place for messages");
+    }
+    status = qp_options_read(&given, sizeof(given), request, "quipu_model_request", reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if ((given.contents == NULL && given.content_count > 0) ||
+        (given.system == NULL && given.system_count > 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the request counts contents that it has not");
+    }
+    for (size_t i = 0; i < given.content_count; i++) {
+        self.cap += given.contents[i].part_count + 1;
+    }
+    self.items = qp_arena_take(arena, self.cap * sizeof(*self.items));
+    if (self.items == NULL) {
+        return convert_no_room(&self, self.cap * sizeof(*self.items));
+    }
+    qp_call_ids_init(&self.ids, arena);
+    status = convert_system(&self, &given);
+    for (size_t i = 0; i < given.content_count && status == QUIPU_OK; i++) {
+        status = convert_content(&self, &given.contents[i]);
+    }
+    if (status == QUIPU_OK) {
+        *ret_messages = (quipu_model_messages){self.items, self.count};
+    }
+    return status;
+}

@@ -1,0 +1,121 @@
+/* One question to a model: convert, repair, ask the provider, build the answer. */
+#include <quipu/model.h>
+
+#include "base/arena.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "model/answer.h"
+
+static quipu_status generate_check(const quipu_provider *provider,
+                                   const quipu_model_request *request, quipu_error *reterr)
+{
+    if (provider == NULL || provider->generate == NULL || request == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a provider that can generate, and a request");
+    }
+    if (request->tools == NULL && request->tool_count > 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the request counts tools that it has not");
+    }
+    if (request->stop_count > QUIPU_STOP_MAX ||
+        (request->stops == NULL && request->stop_count > 0)) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a request takes at most %d stop sequences",
+                            QUIPU_STOP_MAX);
+    }
+    if (request->choice == QUIPU_CHOICE_NAMED && request->choice_name.n == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "say in choice_name which tool must be called");
+    }
+    return QUIPU_OK;
+}
+
+/* Everything but the telling of errors. */
+static quipu_status generate_run(const quipu_provider *provider, const quipu_model_params *given,
+                                 const quipu_call *call, qp_answer *answer, quipu_arena *arena,
+                                 quipu_model_response *ret_response, quipu_error *reterr)
+{
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    quipu_model_params params = *given;
+    quipu_sink sink = {answer, qp_answer_put};
+    quipu_status status = quipu_model_convert(params.request, &scratch, &params.messages, reterr);
+
+    if (status == QUIPU_OK) {
+        status = quipu_model_repair(&params.messages, &scratch, &params.messages, reterr);
+    }
+    if (status == QUIPU_OK && qp_cancel_is_set(answer->cancel)) {
+        status = qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
+    }
+    if (status == QUIPU_OK) {
+        status = provider->generate(provider->ctx, &params, call, &sink, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_answer_done(answer, arena, ret_response, reterr);
+    }
+    quipu_arena_free(&scratch);
+    return status;
+}
+
+static void generate_tell_error(const qp_answer *answer, quipu_status status,
+                                const quipu_error *error)
+{
+    quipu_model_event event = {.kind = QUIPU_MODEL_ERROR, .status = status, .error = error};
+
+    if (answer->on_event != NULL && !answer->refused) {
+        (void)answer->on_event(answer->event_ctx, &event);
+    }
+}
+
+quipu_status quipu_model_generate(const quipu_provider *provider,
+                                  const quipu_model_request *request,
+                                  const quipu_generate_options *options, const quipu_call *call,
+                                  quipu_arena *arena, quipu_model_response *ret_response,
+                                  quipu_error *reterr)
+{
+    quipu_model_request asked = QUIPU_MODEL_REQUEST_INIT;
+    quipu_generate_options opt = QUIPU_GENERATE_OPTIONS_INIT;
+    quipu_call given = QUIPU_CALL_INIT;
+    quipu_arena own = QUIPU_ARENA_INIT;
+    quipu_arena *into = arena != NULL ? arena : &own;
+    qp_arena_mark mark = qp_arena_save(into);
+    quipu_model_params params = {.request = &asked};
+    quipu_model_response response;
+    quipu_error error = {.status = QUIPU_OK};
+    qp_answer answer;
+    quipu_status status = generate_check(provider, request, reterr);
+
+    if (status == QUIPU_OK && arena == NULL && ret_response != NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "a response needs an arena");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&asked, sizeof(asked), request, "quipu_model_request", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&opt, sizeof(opt), options, "quipu_generate_options", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&given, sizeof(given), call, "quipu_call", reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_answer_init(&answer);
+    answer.on_event = opt.on_event;
+    answer.event_ctx = opt.event_ctx;
+    answer.whole = opt.whole;
+    answer.cancel = given.cancel;
+    params.model = asked.model.n > 0 ? asked.model : opt.model;
+    params.stream = !opt.whole;
+    status = generate_run(provider, &params, &given, &answer, into, &response, &error);
+    if (status == QUIPU_OK && ret_response != NULL) {
+        *ret_response = response;
+    }
+    if (status != QUIPU_OK) {
+        error.status = error.status == QUIPU_OK ? (int32_t)status : error.status;
+        generate_tell_error(&answer, status, &error);
+        qp_arena_rewind(into, mark);
+        if (reterr != NULL) {
+            *reterr = error;
+        }
+    }
+    qp_answer_free(&answer);
+    quipu_arena_free(&own);
+    return status;
+}

@@ -1,0 +1,193 @@
+/* The event stream parser: finds line ends with memchr, carries what a piece leaves over. */
+#include "model/sse.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define SSE_FIELD_MAX 65536 /* bytes of an event's type, and of its id */
+#define SSE_RETRY_DIGITS_MAX 12
+
+void qp_sse_init(qp_sse *sse, size_t line_max, size_t event_max, qp_sse_fn on_event, void *ctx)
+{
+    *sse = (qp_sse){.on_event = on_event, .ctx = ctx, .retry_ms = -1, .status = QUIPU_OK};
+    sse->line_max = line_max != 0 ? line_max : QUIPU_SSE_LINE_MAX;
+    qp_buf_init(&sse->line, sse->line_max);
+    /* Each line has a LF after it, the last one too: it does not count. */
+    qp_buf_init(&sse->data, (event_max != 0 ? event_max : QUIPU_SSE_EVENT_MAX) + 1);
+    qp_buf_init(&sse->type, SSE_FIELD_MAX);
+    qp_buf_init(&sse->id, SSE_FIELD_MAX);
+}
+
+void qp_sse_free(qp_sse *sse)
+{
+    if (sse != NULL) {
+        qp_buf_free(&sse->line);
+        qp_buf_free(&sse->data);
+        qp_buf_free(&sse->type);
+        qp_buf_free(&sse->id);
+    }
+}
+
+static quipu_status sse_full(const qp_buf *buf, const char *what, quipu_error *reterr)
+{
+    quipu_status status = qp_buf_status(buf);
+
+    if (status == QUIPU_LIMIT) {
+        return qp_error_set(reterr, status, "%s of the event stream passed %zu bytes", what,
+                            buf->size_max);
+    }
+    return status == QUIPU_OK ? status : qp_error_set(reterr, status, "out of memory");
+}
+
+static quipu_status sse_dispatch(qp_sse *sse, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (sse->has_data) {
+        quipu_str data = qp_buf_str(&sse->data);
+        qp_sse_event event = {.data = {data.p, data.n - 1}, .id = qp_buf_str(&sse->id)};
+
+        assert(data.n > 0);
+        event.type = sse->type.n > 0 ? qp_buf_str(&sse->type) : QUIPU_STR("message");
+        status = sse->on_event(sse->ctx, &event, reterr);
+    }
+    qp_buf_reset(&sse->data);
+    qp_buf_reset(&sse->type);
+    sse->has_data = false;
+    return status;
+}
+
+static void sse_retry(qp_sse *sse, quipu_str value)
+{
+    int64_t ms = 0;
+
+    if (value.n == 0 || value.n > SSE_RETRY_DIGITS_MAX) {
+        return;
+    }
+    for (size_t i = 0; i < value.n; i++) {
+        if (value.p[i] < '0' || value.p[i] > '9') {
+            return;
+        }
+        ms = ms * 10 + (value.p[i] - '0');
+    }
+    sse->retry_ms = ms;
+}
+
+static quipu_status sse_field(qp_sse *sse, quipu_str name, quipu_str value, quipu_error *reterr)
+{
+    if (quipu_str_eq(name, QUIPU_STR("data"))) {
+        qp_buf_put(&sse->data, value);
+        qp_buf_putc(&sse->data, '\n');
+        sse->has_data = true;
+        return sse_full(&sse->data, "an event", reterr);
+    }
+    if (quipu_str_eq(name, QUIPU_STR("event"))) {
+        qp_buf_reset(&sse->type);
+        qp_buf_put(&sse->type, value);
+        return sse_full(&sse->type, "the type of an event", reterr);
+    }
+    if (quipu_str_eq(name, QUIPU_STR("id"))) {
+        if (memchr(value.p, '\0', value.n) == NULL) {
+            qp_buf_reset(&sse->id);
+            qp_buf_put(&sse->id, value);
+        }
+        return sse_full(&sse->id, "the id of an event", reterr);
+    }
+    if (quipu_str_eq(name, QUIPU_STR("retry"))) {
+        sse_retry(sse, value);
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status sse_line(qp_sse *sse, quipu_str line, quipu_error *reterr)
+{
+    const char *colon;
+    quipu_str value = {"", 0};
+
+    if (!sse->begun) {
+        sse->begun = true;
+        if (line.n >= 3 && memcmp(line.p, "\xef\xbb\xbf", 3) == 0) {
+            line = (quipu_str){line.p + 3, line.n - 3};
+        }
+    }
+    if (line.n == 0) {
+        return sse_dispatch(sse, reterr);
+    }
+    colon = memchr(line.p, ':', line.n);
+    if (colon == line.p) {
+        return QUIPU_OK; /* a comment */
+    }
+    if (colon != NULL) {
+        size_t from = (size_t)(colon - line.p) + 1;
+
+        from += from < line.n && line.p[from] == ' ' ? 1 : 0;
+        value = (quipu_str){line.p + from, line.n - from};
+        line.n = (size_t)(colon - line.p);
+    }
+    return sse_field(sse, line, value, reterr);
+}
+
+/* A line's end has come: with what was carried, or straight from the caller's bytes. */
+static quipu_status sse_line_end(qp_sse *sse, quipu_str piece, quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (sse->line.n == 0 && piece.n <= sse->line_max) {
+        return sse_line(sse, piece, reterr);
+    }
+    qp_buf_put(&sse->line, piece);
+    status = sse_full(&sse->line, "a line", reterr);
+    if (status == QUIPU_OK) {
+        status = sse_line(sse, qp_buf_str(&sse->line), reterr);
+    }
+    qp_buf_reset(&sse->line);
+    return status;
+}
+
+quipu_status qp_sse_feed(qp_sse *sse, quipu_str bytes, quipu_error *reterr)
+{
+    const char *at = bytes.p;
+    const char *end = at + bytes.n;
+    const char *lf = at; /* the next of each kind, `end` for none; looked for again once passed */
+    const char *cr = at;
+    bool look = true;
+
+    if (sse->status != QUIPU_OK) {
+        return qp_error_set(reterr, sse->status, "the event stream has failed before");
+    }
+    while (at < end) {
+        const char *stop;
+
+        if (sse->after_cr) {
+            sse->after_cr = false;
+            if (*at == '\n') {
+                at++;
+                continue;
+            }
+        }
+        if (look || lf < at) {
+            lf = memchr(at, '\n', (size_t)(end - at));
+            lf = lf != NULL ? lf : end;
+        }
+        if (look || cr < at) {
+            cr = memchr(at, '\r', (size_t)(end - at));
+            cr = cr != NULL ? cr : end;
+        }
+        look = false;
+        stop = lf < cr ? lf : cr;
+        if (stop == end) {
+            qp_buf_put(&sse->line, (quipu_str){at, (size_t)(end - at)});
+            sse->status = sse_full(&sse->line, "a line", reterr);
+            return sse->status;
+        }
+        sse->after_cr = *stop == '\r';
+        sse->status = sse_line_end(sse, (quipu_str){at, (size_t)(stop - at)}, reterr);
+        if (sse->status != QUIPU_OK) {
+            return sse->status;
+        }
+        at = stop + 1;
+    }
+    return QUIPU_OK;
+}
