@@ -1,6 +1,7 @@
-/* Full-text search over entities that say `search (...)`: hits in the order of their rank, snippets,
- * and, for those that say `manual`, the keeping of the index. A condition `.search = ent_match(...)`
- * in a query needs none of this. Generated headers wrap these functions in typed ones. */
+/* Full-text search over entities that say `search (...)`: hits in the order of their rank,
+ * snippets, and, for those that say `manual`, the keeping of the index. A condition `.search =
+ * ent_match(...)` in a query needs none of this. Generated headers wrap these functions in typed
+ * ones. */
 #ifndef ENT_SEARCH_H
 #define ENT_SEARCH_H
 
@@ -27,8 +28,8 @@ typedef struct ent_marks {
 } ent_marks;
 
 /**
- * Put the rows that meet a condition into a `manual` index. A row must be put in once, and taken out
- * before it changes or goes.
+ * Put the rows that meet a condition into a `manual` index. A row must be put in once, and taken
+ * out before it changes or goes.
  *
  * Ownership: `ret_count` may be NULL.
  * Threads:   the connection's thread.
@@ -65,9 +66,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_index_clear(ent_db *db, const ent_enti
                                                       quipu_error *reterr);
 
 /**
- * Start reading the rows that have all the words and meet a condition (NULL: any), best first, equal
- * ones by key. Words are plain; "a phrase" stands in quotes; a * behind one matches a prefix; no text
- * is an error. `limit` 0 gives all.
+ * Start reading the rows that have all the words and meet a condition (NULL: any), best first,
+ * equal ones by key. Words are plain; "a phrase" stands in quotes; a * behind one matches a prefix;
+ * no text is an error. `limit` 0 gives all.
  *
  * Ownership: step with ent_hits_next(), end with ent_iter_end().
  * Threads:   the connection's thread.

@@ -1,10 +1,10 @@
 /* Full text over the messages of a store: ranked hits with snippets. Part of <quipu/store.h>, which
  * includes it.
  *
- * The open option `search` says when messages come into the index: behind the appends (lazy), in the
- * append's own transaction (inline), or never through this store (off). However they came there, a
- * query first catches up: it sees every message that was committed before it began. What is deleted
- * leaves the index in the transaction that deletes it. */
+ * The open option `search` says when messages come into the index: behind the appends (lazy), in
+ * the append's own transaction (inline), or never through this store (off). However they came
+ * there, a query first catches up: it sees every message that was committed before it began. What
+ * is deleted leaves the index in the transaction that deletes it. */
 #ifndef QUIPU_SEARCH_H
 #define QUIPU_SEARCH_H
 

@@ -1,5 +1,5 @@
-/* Full-text search: keeping an index by hand, hits by rank, snippets. The engine writes the heads of
- * the statements (search_engine.h); conditions are planned as everywhere. */
+/* Full-text search: keeping an index by hand, hits by rank, snippets. The engine writes the heads
+ * of the statements (search_engine.h); conditions are planned as everywhere. */
 #include "ent/search_engine.h"
 
 #include <ent/search.h>
@@ -121,8 +121,8 @@ quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *
 /* ---- hits -------------------------------------------------------------------------------------
  */
 
-/* A condition that ties the owner of a cluster bounds the hits by their keys, so that the index need
- * not look further; what it says is taken out of the copy. */
+/* A condition that ties the owner of a cluster bounds the hits by their keys, so that the index
+ * need not look further; what it says is taken out of the copy. */
 static void search_tie(qp_plan *plan, char *where)
 {
     const ent_entity *entity = plan->entity;

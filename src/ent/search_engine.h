@@ -1,5 +1,5 @@
-/* What full-text search asks of an engine, beside engine.h: the text of its statements. Conditions on
- * the entity's own rows are the runtime's. */
+/* What full-text search asks of an engine, beside engine.h: the text of its statements. Conditions
+ * on the entity's own rows are the runtime's. */
 #ifndef QP_ENT_SEARCH_ENGINE_H
 #define QP_ENT_SEARCH_ENGINE_H
 

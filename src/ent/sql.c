@@ -470,8 +470,8 @@ static void sql_update(sql_writer *w)
     sql_where(w);
 }
 
-/* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions are
- * on the row, which is then looked up. */
+/* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
+ * are on the row, which is then looked up. */
 static void sql_hits(sql_writer *w)
 {
     const qp_searcher *searcher = w->engine->searcher;

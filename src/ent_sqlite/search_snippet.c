@@ -1,6 +1,6 @@
-/* The snippet of a match, an auxiliary function of FTS5. SQLite's own counts words only, so that one
- * word of a megabyte makes a snippet of a megabyte, and it reads the whole text; this one is bounded
- * in bytes, never splits a character, and stops reading behind its window. */
+/* The snippet of a match, an auxiliary function of FTS5. SQLite's own counts words only, so that
+ * one word of a megabyte makes a snippet of a megabyte, and it reads the whole text; this one is
+ * bounded in bytes, never splits a character, and stops reading behind its window. */
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The tokenizer. Runs of other scripts are handed to unicode61, whose offsets are moved to where the
- * run lies in the text. */
+/* The tokenizer. Runs of other scripts are handed to unicode61, whose offsets are moved to where
+ * the run lies in the text. */
 #include "ent_sqlite/tokenizer.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
-/* The words of a full-text index: SQLite's unicode61 for everything that writes words with spaces or
- * marks between them, and one token a character for Chinese, Japanese and Korean. A quoted text of
- * several such characters is a phrase to FTS5, so that words of two characters, and of one, are
+/* The words of a full-text index: SQLite's unicode61 for everything that writes words with spaces
+ * or marks between them, and one token a character for Chinese, Japanese and Korean. A quoted text
+ * of several such characters is a phrase to FTS5, so that words of two characters, and of one, are
  * found without knowing where words begin (docs/decisions/0004-search.md). */
 #ifndef QP_ENT_SQLITE_TOKENIZER_H
 #define QP_ENT_SQLITE_TOKENIZER_H

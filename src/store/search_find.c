@@ -1,6 +1,6 @@
-/* Searching: catch up with what was committed before, then take hits by rank until the page is full.
- * Whether a session shows a message is decided here, because forks may show what their ancestors
- * hold. */
+/* Searching: catch up with what was committed before, then take hits by rank until the page is
+ * full. Whether a session shows a message is decided here, because forks may show what their
+ * ancestors hold. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -165,7 +165,7 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
     return status;
 }
 
-/* ---- taking hits ----------------------------------------------------------------------------------
+/* ---- taking hits -----------------------------------------------------------------------------
  */
 
 static quipu_status search_find_take(search_find *find, const qp_message_where *where,
@@ -256,7 +256,7 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
     return status;
 }
 
-/* ---- the page -------------------------------------------------------------------------------------
+/* ---- the page --------------------------------------------------------------------------------
  */
 
 static quipu_status search_find_fill(search_find *find, const find_hit *found,
@@ -322,7 +322,7 @@ static quipu_status search_find_page(search_find *find, quipu_error *reterr)
     return status;
 }
 
-/* ---- the call -------------------------------------------------------------------------------------
+/* ---- the call --------------------------------------------------------------------------------
  */
 
 /* Which sessions have to catch up before this search: those that hold what the session shows. */
@@ -421,7 +421,7 @@ static bool search_find_is_text(quipu_str text, size_t size_max)
     return text.n <= size_max && qp_text_check(text, NULL) == QP_TEXT_OK;
 }
 
-static quipu_status search_find_check(quipu_search_options *options, quipu_error *reterr)
+static quipu_status search_find_check(const quipu_search_options *options, quipu_error *reterr)
 {
     if (options->query.p == NULL || options->flags != 0 || options->limit < 0 ||
         options->offset < 0 || (int)options->role < 0 || options->role > QUIPU_ROLE_SYSTEM) {
@@ -443,6 +443,11 @@ static quipu_status search_find_check(quipu_search_options *options, quipu_error
         return qp_error_set(reterr, QUIPU_INVALID, "a mark is text of at most %d bytes without NUL",
                             QUIPU_SEARCH_MARK_MAX);
     }
+    return options->session_key.p != NULL ? qp_key_check(options->session_key, reterr) : QUIPU_OK;
+}
+
+static void search_find_defaults(quipu_search_options *options)
+{
     options->limit = options->limit == 0 ? QUIPU_SEARCH_LIMIT_DEFAULT : options->limit;
     if (options->mark_before.p == NULL) {
         options->mark_before = QUIPU_STR("[");
@@ -450,7 +455,6 @@ static quipu_status search_find_check(quipu_search_options *options, quipu_error
     if (options->mark_after.p == NULL) {
         options->mark_after = QUIPU_STR("]");
     }
-    return options->session_key.p != NULL ? qp_key_check(options->session_key, reterr) : QUIPU_OK;
 }
 
 /* The query with a space for whatever is no text: nothing that a user types is an error. */
@@ -480,6 +484,7 @@ static quipu_status search_find_call(quipu_store *store, const qp_call *within, 
     char text[QUIPU_SEARCH_QUERY_MAX];
     quipu_status status;
 
+    search_find_defaults(&find->options);
     search_find_words(find, text);
     find->wanted = (size_t)(find->options.offset + find->options.limit + 1);
     status = qp_store_read(store, within, search_find_work, find, reterr);

@@ -1,4 +1,5 @@
-/* Search over messages: what is found, in which order, with which snippet, and never what is gone. */
+/* Search over messages: what is found, in which order, with which snippet, and never what is gone.
+ * */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -834,6 +835,52 @@ static void a_cancelled_search_stops(void **state)
     quipu_cancel_free(call.cancel);
 }
 
+/* Every allocation of a search that has to catch up, failed once and from then on. */
+static void starved(void *ctx)
+{
+    quipu_search_options options = ask("word");
+    quipu_search_results *results = NULL;
+    quipu_error err = {0};
+    quipu_status status;
+    quipu_store *store;
+
+    t_fault_pause(true);
+    store = open_mode(*(quipu_search_mode *)ctx, NULL);
+    st_create(store, "a");
+    st_append(store, "a", "word one");
+    st_append(store, "a", "word two");
+    t_fault_pause(false);
+    status = quipu_search(store, &options, NULL, &results, &err);
+    t_fault_pause(true);
+    if (status == QUIPU_OK) {
+        assert_int_equal(results->count, 2);
+    } else {
+        assert_int_equal(status, QUIPU_NOMEM);
+        assert_int_equal(err.status, QUIPU_NOMEM);
+        assert_true(t_fault_fired() > 0);
+        assert_null(results);
+    }
+    quipu_search_results_free(results);
+    assert_string_equal(found(store, "word"), "a:1 a:2 ");
+    T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, &err));
+    assert_string_equal(found(store, "word"), "");
+    quipu_close(store);
+    t_fault_pause(false);
+}
+
+static void a_search_without_memory_fails_whole(void **state)
+{
+    (void)state;
+    for (int mode = QUIPU_SEARCH_LAZY; mode <= QUIPU_SEARCH_INLINE; mode++) {
+        quipu_search_mode with = (quipu_search_mode)mode;
+        t_fault_install();
+        int64_t faults = t_fault_sweep(starved, &with);
+        t_fault_remove();
+        print_message("%lld faults\n", (long long)faults);
+        assert_true(faults > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -866,6 +913,7 @@ int main(void)
         cmocka_unit_test(a_read_only_store_searches_what_is_indexed),
         cmocka_unit_test(a_store_in_memory_is_searched_too),
         ST_TEST(a_cancelled_search_stops),
+        cmocka_unit_test(a_search_without_memory_fails_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

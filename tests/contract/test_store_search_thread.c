@@ -1,5 +1,5 @@
-/* Threads that append and search at once: each finds at least what it has appended, and nobody finds
- * what is gone. */
+/* Threads that append and search at once: each finds at least what it has appended, and nobody
+ * finds what is gone. */
 #include <pthread.h>
 
 #include "contract/store_t.h"
