@@ -157,11 +157,9 @@ function(quipu_add_programs)
                                                                      "${front}")
   endif()
   set(first "${PROJECT_SOURCE_DIR}/examples/first_store/first_store.c")
-  if(EXISTS "${first}" AND TARGET qp_gen)
+  if(EXISTS "${first}" AND TARGET qp_front)
     add_executable(first_store "${first}")
     quipu_compile(first_store)
-    # It shows quipu's own schema, whose generated header is not installed.
-    target_include_directories(first_store PRIVATE "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(first_store PRIVATE quipu_static)
     set_target_properties(first_store PROPERTIES RUNTIME_OUTPUT_DIRECTORY
                                                  "${PROJECT_BINARY_DIR}/bin")

@@ -44,8 +44,6 @@ def allowed_rooms(path, layers):
         return layers[second]
     if top in ("tests", "bench"):
         return None
-    if path.parts[:2] == ("examples", "first_store"):
-        return {"gen"}  # it shows quipu's own schema
     return set()  # include, apps, examples: public headers only
 
 
