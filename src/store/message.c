@@ -354,7 +354,7 @@ static quipu_status message_calls(qp_batch *batch, const quipu_message *message,
 
     qp_buf_init(&buf, MESSAGE_JSON_MAX);
     qp_jsonw_begin(&writer, &buf);
-    qp_tool_calls_write(&writer, message->calls, message->call_count);
+    qp_tool_calls_write_column(&writer, message->calls, message->call_count);
     return message_keep(&batch->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
 }
 

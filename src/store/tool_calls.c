@@ -13,10 +13,12 @@ static quipu_status tool_calls_piece(qp_json_node call, quipu_str name, quipu_ar
     qp_json_node node = qp_json_get(call, name);
     quipu_str text = {NULL, 0};
 
-    if (qp_json_kind_of(node) != QP_JSON_STRING) {
-        return QUIPU_OK;
+    quipu_status status = QUIPU_OK;
+    if (qp_json_kind_of(node) == QP_JSON_OBJECT) {
+        text = qp_json_raw(node);
+    } else if (qp_json_kind_of(node) == QP_JSON_STRING) {
+        status = qp_json_text(node, arena, &text, NULL);
     }
-    quipu_status status = qp_json_text(node, arena, &text, NULL);
     *tokens += quipu_token_estimate(text);
     return status;
 }
@@ -59,7 +61,28 @@ static void tool_calls_put(qp_jsonw *writer, quipu_str name, quipu_str text)
     qp_jsonw_str(writer, text);
 }
 
-void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count)
+/* Whether a text can stand in the column as it is; two levels are around it there. */
+static bool tool_calls_is_object(quipu_str text)
+{
+    const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP,
+                                   .depth_max = QP_JSON_DEPTH_MAX - 2};
+
+    return text.n > 1 && text.p[0] == '{' && text.p[text.n - 1] == '}' &&
+           qp_json_check(text, &limits, NULL) == QUIPU_OK;
+}
+
+static void tool_calls_put_json(qp_jsonw *writer, quipu_str name, quipu_str text, bool column)
+{
+    if (!column || !tool_calls_is_object(text)) {
+        tool_calls_put(writer, name, text);
+        return;
+    }
+    qp_jsonw_key(writer, name);
+    qp_jsonw_raw(writer, text);
+}
+
+static void tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count,
+                             bool column)
 {
     qp_jsonw_array(writer);
     for (size_t i = 0; i < count; i++) {
@@ -68,9 +91,9 @@ void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t 
         qp_jsonw_object(writer);
         tool_calls_put(writer, QUIPU_STR("id"), call->id);
         tool_calls_put(writer, QUIPU_STR("name"), call->name);
-        tool_calls_put(writer, QUIPU_STR("input"), call->input);
+        tool_calls_put_json(writer, QUIPU_STR("input"), call->input, column);
         if (call->output.p != NULL) {
-            tool_calls_put(writer, QUIPU_STR("output"), call->output);
+            tool_calls_put_json(writer, QUIPU_STR("output"), call->output, column);
         }
         if (call->thought) {
             qp_jsonw_key(writer, QUIPU_STR("thought"));
@@ -83,6 +106,16 @@ void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t 
         qp_jsonw_object_end(writer);
     }
     qp_jsonw_array_end(writer);
+}
+
+void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count)
+{
+    tool_calls_write(writer, calls, count, false);
+}
+
+void qp_tool_calls_write_column(qp_jsonw *writer, const quipu_tool_call *calls, size_t count)
+{
+    tool_calls_write(writer, calls, count, true);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------
@@ -98,6 +131,9 @@ static quipu_status tool_calls_text(qp_json_node call, quipu_str name, quipu_are
 
     if (kind == QP_JSON_NONE || kind == QP_JSON_NULL) {
         return QUIPU_OK;
+    }
+    if (kind == QP_JSON_OBJECT) {
+        return quipu_arena_copy(arena, qp_json_raw(node), ret);
     }
     status = qp_json_text_copy(node, arena, ret);
     return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;

@@ -21,6 +21,10 @@ QUIPU_MUST_USE quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str js
 /* Write calls as a JSON array. Text that is not UTF-8 makes QUIPU_INVALID stick in the buffer. */
 void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count);
 
+/* The same for the column: a text that is a JSON object stands there as it is, not as a string, so
+ * that a quote in it costs one byte and a reader of the table sees the object. */
+void qp_tool_calls_write_column(qp_jsonw *writer, const quipu_tool_call *calls, size_t count);
+
 /* Read the column back into the arena. `doc` is the caller's, used again from call to call.
  * QUIPU_CORRUPT when the text is not what a column may hold; QUIPU_NOMEM, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,

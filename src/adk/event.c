@@ -1,0 +1,94 @@
+/* The public border of the event codec. */
+#include "adk/event.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "store/call.h"
+
+quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
+                                    quipu_message *ret_message, quipu_error *reterr)
+{
+    quipu_status status;
+    qp_json_doc doc;
+
+    if (arena == NULL || ret_message == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "an event needs an arena and a place for the message");
+    }
+    qp_json_init(&doc);
+    status = qp_event_parse(&doc, event.text, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_event_encode(&doc, (quipu_str){NULL, 0}, arena, ret_message, NULL, reterr);
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+static bool event_converts(const quipu_event_dialect *dialect)
+{
+    return dialect->key_case != QUIPU_KEYS_AS_STORED || dialect->bytes != QUIPU_BYTES_AS_STORED ||
+           dialect->time != QUIPU_TIMES_AS_STORED;
+}
+
+quipu_status qp_event_write(const quipu_message *message, quipu_str root,
+                            const quipu_event_dialect *dialect, quipu_arena *arena,
+                            quipu_json *ret_event, quipu_error *reterr)
+{
+    quipu_status status;
+    qp_buf stored;
+    qp_buf wanted;
+
+    qp_buf_init(&stored, QP_EVENT_JSON_MAX);
+    qp_buf_init(&wanted, QP_EVENT_JSON_MAX);
+    status = qp_event_decode(message, root, &stored, reterr);
+    if (status == QUIPU_OK && event_converts(dialect)) {
+        status = qp_event_convert(qp_buf_str(&stored), dialect, &wanted, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(event_converts(dialect) ? &wanted : &stored),
+                                  &ret_event->text);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "no room for an event");
+        }
+    }
+    qp_buf_free(&stored);
+    qp_buf_free(&wanted);
+    return status;
+}
+
+quipu_status qp_dialect_read(const quipu_event_dialect *given, quipu_event_dialect *ret,
+                             quipu_error *reterr)
+{
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+    quipu_status status =
+        qp_options_read(&dialect, sizeof(dialect), given, "quipu_event_dialect", reterr);
+
+    if (status == QUIPU_OK && ((unsigned)dialect.key_case > QUIPU_KEYS_SNAKE ||
+                               (unsigned)dialect.bytes > QUIPU_BYTES_URL ||
+                               (unsigned)dialect.time > QUIPU_TIMES_RFC3339)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the dialect is none of QUIPU_KEYS_*, _BYTES_* "
+                            "and _TIMES_*");
+    }
+    if (status == QUIPU_OK) {
+        *ret = dialect;
+    }
+    return status;
+}
+
+quipu_status quipu_message_to_event(const quipu_message *message,
+                                    const quipu_event_dialect *dialect, quipu_arena *arena,
+                                    quipu_json *ret_event, quipu_error *reterr)
+{
+    quipu_event_dialect read;
+    quipu_status status;
+
+    if (message == NULL || arena == NULL || ret_event == NULL ||
+        (message->call_count > 0 && message->calls == NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "an event needs a message, an arena and a place for the text");
+    }
+    status = qp_dialect_read(dialect, &read, reterr);
+    return status == QUIPU_OK
+               ? qp_event_write(message, (quipu_str){NULL, 0}, &read, arena, ret_event, reterr)
+               : status;
+}

@@ -1,0 +1,141 @@
+/* An event in the dialect of a runtime: names in camelCase or snake_case, bytes in one of base64's
+ * alphabets, the time as seconds or as text. The user's own names and values are never touched. */
+#include <assert.h>
+#include <string.h>
+
+#include "adk/event.h"
+#include "adk/event_parts.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "base/time.h"
+
+typedef struct convert_run {
+    const quipu_event_dialect *dialect;
+    qp_jsonw writer;
+    qp_buf *buf;
+} convert_run;
+
+static void convert_value(convert_run *run, qp_json_node node, qp_name_kind kind, int depth);
+
+static void convert_key(convert_run *run, qp_json_node key, const qp_name *name)
+{
+    const quipu_key_case wanted = run->dialect->key_case;
+
+    if (name == NULL || name->snake == NULL || wanted == QUIPU_KEYS_AS_STORED) {
+        qp_jsonw_raw_key(&run->writer, qp_json_raw(key));
+        return;
+    }
+    qp_jsonw_key(&run->writer, quipu_cstr(wanted == QUIPU_KEYS_SNAKE ? name->snake : name->camel));
+}
+
+/* Base64 in the alphabet that is wanted; what is no base64 stays as it is. */
+static void convert_bytes(convert_run *run, qp_json_node node)
+{
+    const quipu_str raw = qp_json_raw(node);
+    const bool url = run->dialect->bytes == QUIPU_BYTES_URL;
+    size_t start;
+
+    qp_jsonw_raw(&run->writer, raw);
+    if (run->dialect->bytes == QUIPU_BYTES_AS_STORED || qp_json_kind_of(node) != QP_JSON_STRING ||
+        qp_buf_status(run->buf) != QUIPU_OK || memchr(raw.p, '\\', raw.n) != NULL) {
+        return;
+    }
+    start = run->buf->n - raw.n;
+    for (size_t i = start; i < run->buf->n; i++) {
+        char *c = &run->buf->p[i];
+        *c = url ? (*c == '+'   ? '-'
+                    : *c == '/' ? '_'
+                                : *c)
+                 : (*c == '-'   ? '+'
+                    : *c == '_' ? '/'
+                                : *c);
+    }
+}
+
+static void convert_time(convert_run *run, qp_json_node node)
+{
+    const bool text = qp_json_kind_of(node) == QP_JSON_STRING;
+    char written[QP_EVENT_TIME_SIZE];
+    quipu_time time = {0, 0};
+
+    if (text && run->dialect->time == QUIPU_TIMES_SECONDS) {
+        quipu_str raw = qp_json_raw(node);
+        if (quipu_time_parse((quipu_str){raw.p + 1, raw.n - 2}, &time) == QUIPU_OK) {
+            qp_jsonw_raw(&run->writer, qp_event_seconds(time, false, written));
+            return;
+        }
+    }
+    if (!text && run->dialect->time == QUIPU_TIMES_RFC3339 && qp_event_read_seconds(node, &time) &&
+        qp_time_rfc3339(time, written, NULL) == QUIPU_OK) {
+        qp_jsonw_str(&run->writer, quipu_cstr(written));
+        return;
+    }
+    qp_jsonw_raw(&run->writer, qp_json_raw(node));
+}
+
+static void convert_member(convert_run *run, const qp_json_iter *member, bool blob, int depth)
+{
+    const quipu_str raw = qp_json_raw(member->key);
+    const quipu_str text = {raw.p + 1, raw.n - 2};
+    bool snake = false;
+    const qp_name *name = text.n > 0 ? qp_name_find(text, &snake) : NULL;
+
+    convert_key(run, member->key, name);
+    if (depth == 0 && quipu_str_eq(text, QUIPU_STR("timestamp"))) {
+        convert_time(run, member->value);
+    } else if (blob && quipu_str_eq(text, QUIPU_STR("data"))) {
+        convert_bytes(run, member->value);
+    } else {
+        convert_value(run, member->value, name != NULL ? name->kind : QP_NAME_FREE, depth + 1);
+    }
+}
+
+static void convert_value(convert_run *run, qp_json_node node, qp_name_kind kind, int depth)
+{
+    const qp_json_kind is = qp_json_kind_of(node);
+    qp_json_iter iter = qp_json_each(node);
+
+    if (kind == QP_NAME_BYTES) {
+        convert_bytes(run, node);
+    } else if (kind == QP_NAME_FREE || (is != QP_JSON_OBJECT && is != QP_JSON_ARRAY)) {
+        qp_jsonw_raw(&run->writer, qp_json_raw(node));
+    } else if (is == QP_JSON_ARRAY) {
+        qp_jsonw_array(&run->writer);
+        while (qp_json_next(&iter)) {
+            convert_value(run, iter.value, kind, depth + 1);
+        }
+        qp_jsonw_array_end(&run->writer);
+    } else {
+        qp_jsonw_object(&run->writer);
+        while (qp_json_next(&iter)) {
+            if (kind == QP_NAME_MAP) {
+                qp_jsonw_raw_key(&run->writer, qp_json_raw(iter.key));
+                convert_value(run, iter.value, QP_NAME_MODEL, depth + 1);
+            } else {
+                convert_member(run, &iter, kind == QP_NAME_BLOB, depth);
+            }
+        }
+        qp_jsonw_object_end(&run->writer);
+    }
+}
+
+quipu_status qp_event_convert(quipu_str json, const quipu_event_dialect *dialect, qp_buf *buf,
+                              quipu_error *reterr)
+{
+    convert_run run = {.dialect = dialect, .buf = buf};
+    quipu_status status;
+    qp_json_doc doc;
+
+    qp_json_init(&doc);
+    status = qp_event_parse(&doc, json, reterr);
+    if (status == QUIPU_OK) {
+        qp_jsonw_begin(&run.writer, buf);
+        convert_value(&run, qp_json_root(&doc), QP_NAME_MODEL, 0);
+        status = qp_jsonw_end(&run.writer);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "no room for the event in another dialect");
+        }
+    }
+    qp_json_free(&doc);
+    return status;
+}

@@ -1,0 +1,544 @@
+/* Events to messages: what a column can hold goes there, all else into `extra`. */
+#include <assert.h>
+#include <string.h>
+
+#include "adk/event.h"
+#include "adk/event_parts.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "base/time.h"
+
+/* Members of an event that have a column, or a usual form. */
+typedef enum encode_member {
+    ENCODE_ID,
+    ENCODE_TIMESTAMP,
+    ENCODE_AUTHOR,
+    ENCODE_BRANCH,
+    ENCODE_CONTENT,
+    ENCODE_ACTIONS,
+    ENCODE_INVOCATION,
+    ENCODE_INVOCATION_SNAKE,
+    ENCODE_NODE,
+    ENCODE_NODE_SNAKE,
+    ENCODE_MEMBERS, /* any other */
+} encode_member;
+
+static const quipu_str encode_names[ENCODE_MEMBERS] = {
+    [ENCODE_ID] = {"id", 2},
+    [ENCODE_TIMESTAMP] = {"timestamp", 9},
+    [ENCODE_AUTHOR] = {"author", 6},
+    [ENCODE_BRANCH] = {"branch", 6},
+    [ENCODE_CONTENT] = {"content", 7},
+    [ENCODE_ACTIONS] = {"actions", 7},
+    [ENCODE_INVOCATION] = {"invocationId", 12},
+    [ENCODE_INVOCATION_SNAKE] = {"invocation_id", 13},
+    [ENCODE_NODE] = {"nodeInfo", 8},
+    [ENCODE_NODE_SNAKE] = {"node_info", 9},
+};
+
+#define ENCODE_MARKS_MAX 16
+
+typedef struct encode_event {
+    const qp_json_doc *doc;
+    quipu_arena *arena;
+    quipu_message *message;
+    qp_json_node members[ENCODE_MEMBERS]; /* the last one of its name */
+    bool kept[ENCODE_MEMBERS];            /* it also stands in extra as it is */
+    size_t others;                        /* members that are none of them */
+    bool snake;
+    size_t mark_count;
+    char marks[ENCODE_MARKS_MAX];
+    qp_parts parts;
+    qp_buf odd; /* members of "o", commas between them */
+} encode_event;
+
+static void encode_mark(encode_event *event, char mark)
+{
+    assert(event->mark_count < ENCODE_MARKS_MAX);
+    event->marks[event->mark_count++] = mark;
+}
+
+static encode_member encode_which(qp_json_node key)
+{
+    encode_member member = ENCODE_ID;
+
+    while (member < ENCODE_MEMBERS && !qp_key_is(key, encode_names[member])) {
+        member++;
+    }
+    return member;
+}
+
+/* ---- single members ---------------------------------------------------------------------------
+ */
+
+/* A text for a column; its odd characters are told under `name` in "o". */
+static quipu_status encode_text(encode_event *event, qp_json_node node, const char *name,
+                                quipu_str *ret)
+{
+    uint32_t flags = 0;
+    quipu_status status = qp_json_text(node, event->arena, ret, &flags);
+    size_t last = 0;
+
+    if (status == QUIPU_OK && flags != 0) {
+        qp_buf_puts(&event->odd, event->odd.n > 0 ? ",\"" : "\"");
+        qp_buf_puts(&event->odd, name);
+        qp_buf_puts(&event->odd, "\":\"");
+        qp_odd_pack(qp_json_raw(node), 0, &last, &event->odd);
+        qp_buf_putc(&event->odd, '"');
+        status = qp_buf_status(&event->odd);
+    }
+    return status;
+}
+
+/* An id with odd characters stays in extra; its column tells it from other ids. */
+static quipu_status encode_odd_id(encode_event *event, qp_json_node node, quipu_str view)
+{
+    size_t last = 0;
+    quipu_status status;
+    qp_buf buf;
+
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    qp_buf_put(&buf, view);
+    qp_buf_putc(&buf, '#');
+    qp_odd_pack(qp_json_raw(node), 0, &last, &buf);
+    status = qp_buf_status(&buf);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(event->arena, qp_buf_str(&buf), &event->message->event_id);
+    }
+    qp_buf_free(&buf);
+    return status;
+}
+
+static quipu_status encode_id(encode_event *event, quipu_str made)
+{
+    qp_json_node node = event->members[ENCODE_ID];
+    quipu_str text = {NULL, 0};
+    uint32_t flags = 0;
+    quipu_status status = QUIPU_OK;
+
+    if (qp_json_kind_of(node) == QP_JSON_STRING) {
+        status = qp_json_text(node, event->arena, &text, &flags);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (text.n > 0 && flags == 0) {
+        event->message->event_id = text;
+        return QUIPU_OK;
+    }
+    if (text.n == 0 && made.n > 0) {
+        event->message->event_id = made;
+        return QUIPU_OK;
+    }
+    encode_mark(event, QP_MARK_NO_ID);
+    event->kept[ENCODE_ID] = true;
+    return text.n > 0 ? encode_odd_id(event, node, text) : QUIPU_OK;
+}
+
+/* Digits as a number; false when there is none or too many. */
+static bool encode_digits(quipu_str raw, size_t *at, size_t digits_max, int64_t *ret)
+{
+    size_t start = *at;
+    int64_t value = 0;
+
+    while (*at < raw.n && raw.p[*at] >= '0' && raw.p[*at] <= '9') {
+        if (*at - start >= digits_max) {
+            return false;
+        }
+        value = value * 10 + (raw.p[(*at)++] - '0');
+    }
+    *ret = value;
+    return *at > start;
+}
+
+/* Seconds as they are written: exact when they are plain digits after 1970. */
+static bool encode_seconds(qp_json_node node, quipu_time *ret, bool *ret_plain)
+{
+    quipu_str raw = qp_json_raw(node);
+    int64_t fraction = 0;
+    size_t at = 0;
+    double value = 0;
+
+    *ret_plain = false;
+    if (encode_digits(raw, &at, 12, &ret->s) && (at == raw.n || raw.p[at] == '.')) {
+        size_t from = at + 1;
+        *ret_plain = at == raw.n || (++at, encode_digits(raw, &at, 9, &fraction) && at == raw.n);
+        for (size_t n = at - from; *ret_plain && from < raw.n && n < 9; n++) {
+            fraction *= 10;
+        }
+    }
+    if (*ret_plain) {
+        ret->ns = (uint32_t)fraction;
+        return qp_time_valid(*ret);
+    }
+    (void)qp_json_double(node, &value);
+    if (!(value >= (double)QP_TIME_S_MIN && value <= (double)QP_TIME_S_MAX)) {
+        return false;
+    }
+    ret->s = (int64_t)value - (value < 0 && value != (double)(int64_t)value);
+    ret->ns = (uint32_t)((value - (double)ret->s) * 1e9);
+    ret->ns = ret->ns > QP_TIME_NS_MAX ? QP_TIME_NS_MAX : ret->ns;
+    return qp_time_valid(*ret);
+}
+
+bool qp_event_read_seconds(qp_json_node node, quipu_time *ret_time)
+{
+    bool plain = false;
+
+    return qp_json_kind_of(node) == QP_JSON_NUMBER && encode_seconds(node, ret_time, &plain);
+}
+
+/* The time, and the mark of the form that gives exactly the same text again. */
+static char encode_time_mark(qp_json_node node, quipu_time time, bool plain)
+{
+    quipu_str raw = qp_json_raw(node);
+    char text[QP_EVENT_TIME_SIZE];
+
+    if (qp_json_kind_of(node) == QP_JSON_STRING) {
+        return qp_time_rfc3339(time, text, NULL) == QUIPU_OK &&
+                       quipu_str_eq((quipu_str){raw.p + 1, raw.n - 2}, quipu_cstr(text))
+                   ? QP_MARK_RFC3339
+                   : QP_MARK_NO_TIME;
+    }
+    if (plain && quipu_str_eq(raw, qp_event_seconds(time, false, text))) {
+        return 0;
+    }
+    return plain && quipu_str_eq(raw, qp_event_seconds(time, true, text)) ? QP_MARK_WHOLE
+                                                                          : QP_MARK_NO_TIME;
+}
+
+static quipu_status encode_timestamp(encode_event *event)
+{
+    qp_json_node node = event->members[ENCODE_TIMESTAMP];
+    qp_json_kind kind = qp_json_kind_of(node);
+    quipu_message *message = event->message;
+    quipu_str text = {NULL, 0};
+    char mark = QP_MARK_NO_TIME;
+    bool plain = false;
+    quipu_status status = QUIPU_OK;
+
+    if (kind == QP_JSON_STRING) {
+        status = qp_json_text(node, event->arena, &text, NULL);
+        message->has_timestamp =
+            status == QUIPU_OK && quipu_time_parse(text, &message->timestamp) == QUIPU_OK;
+    } else if (kind == QP_JSON_NUMBER) {
+        message->has_timestamp = encode_seconds(node, &message->timestamp, &plain);
+    }
+    if (message->has_timestamp) {
+        mark = encode_time_mark(node, message->timestamp, plain);
+    }
+    if (mark != 0) {
+        encode_mark(event, mark);
+    }
+    event->kept[ENCODE_TIMESTAMP] = mark == QP_MARK_NO_TIME;
+    return status;
+}
+
+/* Author, branch and invocation id. */
+static quipu_status encode_texts(encode_event *event)
+{
+    const encode_member invocation = event->snake ? ENCODE_INVOCATION_SNAKE : ENCODE_INVOCATION;
+    const encode_member unused = event->snake ? ENCODE_INVOCATION : ENCODE_INVOCATION_SNAKE;
+    const encode_member members[] = {ENCODE_AUTHOR, ENCODE_BRANCH, invocation};
+    quipu_str *const columns[] = {&event->message->author, &event->message->branch,
+                                  &event->message->invocation_id};
+    static const char *const names[] = {"a", "b", "i"};
+
+    event->kept[unused] = true;
+    for (size_t i = 0; i < 3; i++) {
+        qp_json_node node = event->members[members[i]];
+        const bool is_text = qp_json_kind_of(node) == QP_JSON_STRING;
+        quipu_status status = is_text ? encode_text(event, node, names[i], columns[i]) : QUIPU_OK;
+
+        event->kept[members[i]] = !is_text;
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    if (event->kept[ENCODE_AUTHOR]) {
+        encode_mark(event, QP_MARK_NO_AUTHOR);
+    }
+    return QUIPU_OK;
+}
+
+/* ---- usual forms ------------------------------------------------------------------------------
+ */
+
+/* Whether an object has exactly the four members that ADK for Python always writes, all empty. */
+static bool encode_usual_actions(qp_json_node actions, bool snake)
+{
+    static const char *const names[2][4] = {
+        {"stateDelta", "artifactDelta", "requestedAuthConfigs", "requestedToolConfirmations"},
+        {"state_delta", "artifact_delta", "requested_auth_configs",
+         "requested_tool_confirmations"}};
+    bool usual = qp_json_count(actions) == 4;
+
+    for (size_t i = 0; i < 4 && usual; i++) {
+        qp_json_node member = qp_json_get(actions, quipu_cstr(names[snake][i]));
+        usual = qp_json_kind_of(member) == QP_JSON_OBJECT && qp_json_count(member) == 0;
+    }
+    return usual;
+}
+
+static void encode_usual(encode_event *event)
+{
+    qp_json_node actions = event->members[ENCODE_ACTIONS];
+    const encode_member node = event->snake ? ENCODE_NODE_SNAKE : ENCODE_NODE;
+    qp_json_node info = event->members[node];
+
+    event->kept[ENCODE_NODE] = event->kept[ENCODE_NODE_SNAKE] = event->kept[ENCODE_ACTIONS] = true;
+    if (qp_json_kind_of(actions) == QP_JSON_OBJECT) {
+        if (qp_json_count(actions) == 0) {
+            encode_mark(event, QP_MARK_NO_ACTION);
+            event->kept[ENCODE_ACTIONS] = false;
+        } else if (encode_usual_actions(actions, event->snake)) {
+            encode_mark(event, QP_MARK_ACTIONS);
+            event->kept[ENCODE_ACTIONS] = false;
+        }
+    }
+    if (qp_json_kind_of(info) == QP_JSON_OBJECT && qp_json_count(info) == 1 &&
+        quipu_str_eq(qp_json_raw(qp_json_get(info, QUIPU_STR("path"))), QUIPU_STR("\"\""))) {
+        encode_mark(event, QP_MARK_NODE);
+        event->kept[node] = false;
+    }
+}
+
+/* ---- content ----------------------------------------------------------------------------------
+ */
+
+static quipu_role encode_role_of(qp_json_node role, quipu_str author)
+{
+    static const struct {
+        quipu_str text;
+        quipu_role role;
+    } roles[] = {{{"user", 4}, QUIPU_ROLE_USER},           {{"model", 5}, QUIPU_ROLE_ASSISTANT},
+                 {{"assistant", 9}, QUIPU_ROLE_ASSISTANT}, {{"function", 8}, QUIPU_ROLE_TOOL},
+                 {{"tool", 4}, QUIPU_ROLE_TOOL},           {{"system", 6}, QUIPU_ROLE_SYSTEM}};
+
+    for (size_t i = 0;
+         qp_json_kind_of(role) == QP_JSON_STRING && i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (qp_json_text_is(role, roles[i].text)) {
+            return roles[i].role;
+        }
+    }
+    return quipu_str_eq(author, QUIPU_STR("user")) ? QUIPU_ROLE_USER : QUIPU_ROLE_ASSISTANT;
+}
+
+/* Role and parts of the content, as far as they are what they should be. */
+static quipu_status encode_content(encode_event *event, quipu_error *reterr)
+{
+    qp_json_node content = event->members[ENCODE_CONTENT];
+    quipu_message *message = event->message;
+    qp_json_node role = {NULL, 0};
+    quipu_status status;
+
+    if (qp_json_kind_of(content) != QP_JSON_OBJECT) {
+        encode_mark(event, QP_MARK_NO_CONTENT);
+        event->kept[ENCODE_CONTENT] = true;
+        message->role = encode_role_of(role, message->author);
+        return QUIPU_OK;
+    }
+    status = qp_parts_encode(&event->parts, content, event->snake, event->arena, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    role = event->parts.role;
+    message->role = encode_role_of(role, message->author);
+    if (event->parts.responses > 0 && event->parts.calls == 0) {
+        message->role = QUIPU_ROLE_TOOL;
+    }
+    message->content = event->parts.text;
+    message->calls = event->parts.tool_calls;
+    message->call_count = event->parts.calls + event->parts.responses;
+    if (qp_json_kind_of(role) == QP_JSON_STRING &&
+        qp_json_text_is(role, qp_event_role(message->role))) {
+        event->parts.role_kept = false;
+    } else {
+        encode_mark(event, QP_MARK_NO_ROLE);
+        event->parts.role_kept = qp_json_kind_of(role) != QP_JSON_NONE;
+    }
+    if (!event->parts.has_parts) {
+        encode_mark(event, QP_MARK_NO_PARTS);
+    }
+    return QUIPU_OK;
+}
+
+/* ---- extra ------------------------------------------------------------------------------------
+ */
+
+/* The event's members that no column and no mark tells. */
+static void encode_rest(const encode_event *event, qp_jsonw *writer)
+{
+    qp_json_iter iter = qp_json_each(qp_json_root(event->doc));
+
+    qp_jsonw_key(writer, QUIPU_STR("e"));
+    qp_jsonw_object(writer);
+    while (qp_json_next(&iter)) {
+        encode_member member = encode_which(iter.key);
+
+        if (member == ENCODE_MEMBERS ||
+            (event->kept[member] && event->members[member].at == iter.value.at)) {
+            qp_jsonw_raw_key(writer, qp_json_raw(iter.key));
+            qp_jsonw_raw(writer, qp_json_raw(iter.value));
+        }
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static bool encode_has_rest(const encode_event *event)
+{
+    bool has = event->others > 0;
+
+    for (size_t i = 0; i < ENCODE_MEMBERS && !has; i++) {
+        has = event->kept[i] && event->members[i].doc != NULL;
+    }
+    return has;
+}
+
+static quipu_status encode_extra(encode_event *event)
+{
+    const quipu_str marks = {event->marks, event->mark_count};
+    const bool rest = encode_has_rest(event);
+    qp_jsonw writer;
+    quipu_status status;
+    qp_buf buf;
+
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    qp_jsonw_begin(&writer, &buf);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR(QP_EVENT_MEMBER));
+    if (!rest && !qp_parts_has_rest(&event->parts) && event->odd.n == 0) {
+        qp_jsonw_str(&writer, marks);
+    } else {
+        qp_jsonw_object(&writer);
+        qp_jsonw_key(&writer, QUIPU_STR("f"));
+        qp_jsonw_str(&writer, marks);
+        if (rest) {
+            encode_rest(event, &writer);
+        }
+        qp_parts_write(&event->parts, &writer);
+        if (event->odd.n > 0) {
+            qp_jsonw_key(&writer, QUIPU_STR("o"));
+            qp_jsonw_object(&writer);
+            qp_buf_put(&buf, qp_buf_str(&event->odd));
+            qp_jsonw_object_end(&writer);
+        }
+        qp_jsonw_object_end(&writer);
+    }
+    qp_jsonw_object_end(&writer);
+    status = qp_jsonw_end(&writer);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(event->arena, qp_buf_str(&buf), &event->message->extra.text);
+    }
+    qp_buf_free(&buf);
+    return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+static void encode_scan(encode_event *event, qp_event_facts *facts)
+{
+    qp_json_iter iter = qp_json_each(qp_json_root(event->doc));
+    const qp_json_node *members = event->members;
+
+    while (qp_json_next(&iter)) {
+        encode_member member = encode_which(iter.key);
+
+        if (member < ENCODE_MEMBERS) {
+            event->members[member] = iter.value;
+            continue;
+        }
+        event->others++;
+        if (qp_key_is(iter.key, QUIPU_STR("partial"))) {
+            facts->partial = qp_json_kind_of(iter.value) == QP_JSON_TRUE;
+        }
+    }
+    facts->delta = qp_json_get(members[ENCODE_ACTIONS], QUIPU_STR("stateDelta"));
+    if (members[ENCODE_INVOCATION].doc == NULL && members[ENCODE_NODE].doc == NULL) {
+        event->snake = members[ENCODE_INVOCATION_SNAKE].doc != NULL ||
+                       members[ENCODE_NODE_SNAKE].doc != NULL ||
+                       (facts->delta.doc == NULL && members[ENCODE_ACTIONS].doc != NULL &&
+                        qp_json_get(members[ENCODE_ACTIONS], QUIPU_STR("state_delta")).doc != NULL);
+    }
+    if (facts->delta.doc == NULL) {
+        facts->delta = qp_json_get(members[ENCODE_ACTIONS], QUIPU_STR("state_delta"));
+    }
+    facts->has_content = qp_json_kind_of(members[ENCODE_CONTENT]) == QP_JSON_OBJECT;
+    facts->only_state = !facts->has_content && qp_json_kind_of(facts->delta) == QP_JSON_OBJECT &&
+                        qp_json_count(facts->delta) > 0;
+    facts->has_id = event->message->event_id.n > 0;
+}
+
+quipu_status qp_event_parse(qp_json_doc *doc, quipu_str json, quipu_error *reterr)
+{
+    const qp_json_limits limits = {QUIPU_MESSAGE_BYTES_LIMIT, QUIPU_EVENT_DEPTH_MAX};
+    quipu_status status;
+
+    if (json.p == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "there is no event");
+    }
+    status = qp_json_parse(doc, json, &limits, reterr);
+    if (status == QUIPU_INVALID) {
+        return qp_error_set(reterr, status, "the event is no JSON: byte %zu should be %s",
+                            doc->fault.offset, doc->fault.expected);
+    }
+    if (status == QUIPU_LIMIT) {
+        return qp_error_set(reterr, status,
+                            "the event is larger than %d bytes or deeper than %d levels",
+                            QUIPU_MESSAGE_BYTES_LIMIT, QUIPU_EVENT_DEPTH_MAX);
+    }
+    if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(doc)) != QP_JSON_OBJECT) {
+        return qp_error_set(reterr, QUIPU_INVALID, "the event is no JSON object");
+    }
+    return status;
+}
+
+quipu_status qp_event_encode(const qp_json_doc *doc, quipu_str id, quipu_arena *arena,
+                             quipu_message *ret_message, qp_event_facts *ret_facts,
+                             quipu_error *reterr)
+{
+    quipu_message message = {.content = {"", 0}};
+    qp_event_facts facts = {.partial = false};
+    encode_event event = {.doc = doc, .arena = arena, .message = &message};
+    quipu_status status;
+
+    qp_buf_init(&event.odd, QP_EVENT_JSON_MAX);
+    qp_parts_init(&event.parts);
+    encode_scan(&event, &facts);
+    if (event.snake) {
+        encode_mark(&event, QP_MARK_SNAKE);
+    }
+    status = encode_id(&event, id);
+    facts.has_id = message.event_id.n > 0;
+    if (status == QUIPU_OK) {
+        status = encode_timestamp(&event);
+    }
+    if (status == QUIPU_OK) {
+        status = encode_texts(&event);
+    }
+    if (status == QUIPU_OK) {
+        status = encode_content(&event, reterr);
+    }
+    encode_usual(&event);
+    if (status == QUIPU_OK && event.parts.odd.n > 0) {
+        qp_buf_puts(&event.odd, event.odd.n > 0 ? ",\"t\":\"" : "\"t\":\"");
+        qp_buf_put(&event.odd, qp_buf_str(&event.parts.odd));
+        qp_buf_putc(&event.odd, '"');
+        status = qp_buf_status(&event.odd);
+    }
+    if (status == QUIPU_OK) {
+        status = encode_extra(&event);
+    }
+    qp_parts_free(&event.parts);
+    qp_buf_free(&event.odd);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for the event as a message");
+    }
+    *ret_message = message;
+    if (ret_facts != NULL) {
+        *ret_facts = facts;
+    }
+    return QUIPU_OK;
+}

@@ -1,0 +1,582 @@
+/* The parts of an event's content. Texts are put together for the column, function calls and
+ * responses become tool calls; an entry a part says how to take them apart again. */
+#include "adk/event_parts.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/str.h"
+
+/* One part, taken to pieces. Nodes without a document: it has none of that. */
+typedef struct parts_one {
+    qp_json_node part;
+    qp_json_node text;
+    qp_json_node call[2]; /* a function call, a response */
+    bool other[2];        /* named in the other spelling */
+    qp_json_node thought;
+    qp_json_node signature;
+    char marks[2][QP_CALL_MARKS_MAX + 1];
+    size_t call_others[2]; /* members of the call that the column does not hold */
+    size_t others;         /* members of the part that stay as they are */
+} parts_one;
+
+/* The names of calls and responses, and of what each carries. */
+static const quipu_str parts_calls[2][2] = {{{"functionCall", 12}, {"function_call", 13}},
+                                            {{"functionResponse", 16}, {"function_response", 17}}};
+static const quipu_str parts_bodies[2] = {{"args", 4}, {"response", 8}};
+static const quipu_str parts_signatures[2] = {{"thoughtSignature", 16}, {"thought_signature", 17}};
+
+void qp_parts_init(qp_parts *parts)
+{
+    *parts = (qp_parts){.text = {"", 0}};
+    qp_buf_init(&parts->text_buf, QP_EVENT_JSON_MAX);
+    qp_buf_init(&parts->entries, QP_EVENT_JSON_MAX);
+    qp_buf_init(&parts->odd, QP_EVENT_JSON_MAX);
+}
+
+void qp_parts_free(qp_parts *parts)
+{
+    qp_buf_free(&parts->text_buf);
+    qp_buf_free(&parts->entries);
+    qp_buf_free(&parts->odd);
+}
+
+quipu_str qp_event_role(quipu_role role)
+{
+    switch (role) {
+    case QUIPU_ROLE_ASSISTANT:
+    case QUIPU_ROLE_MODEL:
+        return QUIPU_STR("model");
+    case QUIPU_ROLE_SYSTEM:
+        return QUIPU_STR("system");
+    default:
+        return QUIPU_STR("user"); /* responses of tools are the user's in ADK */
+    }
+}
+
+quipu_str qp_event_seconds(quipu_time time, bool whole, char text[QP_EVENT_TIME_SIZE])
+{
+    int n;
+
+    if (whole) {
+        n = snprintf(text, QP_EVENT_TIME_SIZE, "%" PRId64, time.s);
+        return (quipu_str){text, (size_t)n};
+    }
+    if (time.s < 0 && time.ns > 0) {
+        const bool zero = time.s == -1; /* -0.5 is second -1 and a half */
+        n = snprintf(text, QP_EVENT_TIME_SIZE, "%s%" PRId64 ".%09" PRIu32, zero ? "-" : "",
+                     time.s + 1, UINT32_C(1000000000) - time.ns);
+    } else {
+        n = snprintf(text, QP_EVENT_TIME_SIZE, "%" PRId64 ".%09" PRIu32, time.s, time.ns);
+    }
+    assert(n > 10);
+    while (text[n - 1] == '0' && text[n - 2] != '.') {
+        n--;
+    }
+    text[n] = '\0';
+    return (quipu_str){text, (size_t)n};
+}
+
+void qp_signature_write(quipu_bytes bytes, bool url, bool bare, qp_buf *buf)
+{
+    size_t start = buf->n;
+
+    qp_base64_put(buf, bytes);
+    if (qp_buf_status(buf) != QUIPU_OK) {
+        return;
+    }
+    for (size_t i = start; url && i < buf->n; i++) {
+        buf->p[i] = buf->p[i] == '+' ? '-' : buf->p[i] == '/' ? '_' : buf->p[i];
+    }
+    while (bare && buf->n > start && buf->p[buf->n - 1] == '=') {
+        qp_buf_cut(buf, buf->n - 1);
+    }
+}
+
+/* ---- taking a part to pieces ------------------------------------------------------------------
+ */
+
+/* Whether a name is this one in either spelling; *ret_other: in the one that the event has not. */
+static bool parts_named(qp_json_node key, const quipu_str names[2], bool snake, bool *ret_other)
+{
+    if (qp_key_is(key, names[snake])) {
+        *ret_other = false;
+        return true;
+    }
+    if (qp_key_is(key, names[!snake])) {
+        *ret_other = true;
+        return true;
+    }
+    return false;
+}
+
+/* Where a member of a part belongs: its place, or NULL when it stays as it is. */
+static qp_json_node *parts_place(parts_one *one, const qp_json_iter *iter, bool snake)
+{
+    qp_json_kind kind = qp_json_kind_of(iter->value);
+    bool other = false;
+
+    if (qp_key_is(iter->key, QUIPU_STR("text"))) {
+        return kind == QP_JSON_STRING ? &one->text : NULL;
+    }
+    if (qp_key_is(iter->key, QUIPU_STR("thought"))) {
+        return kind == QP_JSON_TRUE ? &one->thought : NULL;
+    }
+    if (parts_named(iter->key, parts_signatures, snake, &other)) {
+        return kind == QP_JSON_STRING && !other ? &one->signature : NULL;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (parts_named(iter->key, parts_calls[i], snake, &other)) {
+            if (kind != QP_JSON_OBJECT) {
+                return NULL;
+            }
+            one->other[i] = other;
+            return &one->call[i];
+        }
+    }
+    return NULL;
+}
+
+/* A name that comes twice is rare and means the last one: then the part stays as it is. */
+static bool parts_split(parts_one *one, bool snake)
+{
+    qp_json_iter iter = qp_json_each(one->part);
+
+    while (qp_json_next(&iter)) {
+        qp_json_node *place = parts_place(one, &iter, snake);
+
+        if (place == NULL) {
+            one->others++;
+            continue;
+        }
+        if (place->doc != NULL) {
+            return false;
+        }
+        *place = iter.value;
+    }
+    return true;
+}
+
+/* Whether a known name stands among the members that stay as they are, after one that does not:
+ * then the later one would win. */
+static bool parts_shadowed(const parts_one *one)
+{
+    static const char *const names[] = {
+        "text",         "thought",       "thoughtSignature", "thought_signature",
+        "functionCall", "function_call", "functionResponse", "function_response"};
+    qp_json_iter iter = qp_json_each(one->part);
+    bool seen[8] = {false};
+
+    while (qp_json_next(&iter)) {
+        for (size_t i = 0; i < 8; i++) {
+            if (qp_key_is(iter.key, quipu_cstr(names[i]))) {
+                if (seen[i]) {
+                    return true;
+                }
+                seen[i] = true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------
+ */
+
+static void parts_mark(char marks[QP_CALL_MARKS_MAX + 1], char mark)
+{
+    size_t n = strlen(marks);
+
+    assert(n < QP_CALL_MARKS_MAX);
+    marks[n] = mark;
+}
+
+/* A text of a call for its column; false when it stays as it is, and the column shows a view. */
+static quipu_status parts_call_text(qp_json_node node, quipu_arena *arena, quipu_str *ret,
+                                    bool *ret_kept)
+{
+    uint32_t flags = 0;
+    quipu_status status = QUIPU_OK;
+
+    *ret = QUIPU_STR("");
+    *ret_kept = true;
+    if (qp_json_kind_of(node) == QP_JSON_STRING) {
+        status = qp_json_text(node, arena, ret, &flags);
+        *ret_kept = flags != 0;
+    }
+    return status;
+}
+
+/* The rule for a call without an id, on both sides of it. */
+static quipu_status parts_fallback_id(quipu_str name, quipu_arena *arena, quipu_str *ret)
+{
+    static const char prefix[] = "call_";
+    const size_t n = sizeof(prefix) - 1 + name.n;
+    char *text = qp_arena_take(arena, n + 1);
+
+    if (text == NULL) {
+        return qp_arena_why(arena, n + 1);
+    }
+    memcpy(text, prefix, sizeof(prefix) - 1);
+    memcpy(text + sizeof(prefix) - 1, name.p, name.n);
+    text[n] = '\0';
+    *ret = (quipu_str){text, n};
+    return QUIPU_OK;
+}
+
+/* A signature for the column when it can be written again letter for letter. */
+static quipu_status parts_signature(qp_json_node node, quipu_arena *arena, quipu_bytes *ret_bytes,
+                                    char marks[QP_CALL_MARKS_MAX + 1], bool *ret_kept)
+{
+    quipu_str raw = qp_json_raw(node);
+    quipu_str text = {raw.p + 1, raw.n - 2};
+    bool url = memchr(text.p, '-', text.n) != NULL || memchr(text.p, '_', text.n) != NULL;
+    bool bare = text.n % 4 != 0;
+    quipu_bytes bytes = {NULL, 0};
+    quipu_status status = qp_base64_read(text, arena, &bytes);
+    qp_buf again;
+
+    *ret_kept = true;
+    if (status != QUIPU_OK) {
+        return status == QUIPU_INVALID ? QUIPU_OK : status;
+    }
+    qp_buf_init(&again, QP_EVENT_JSON_MAX);
+    qp_signature_write(bytes, url, bare, &again);
+    status = qp_buf_status(&again);
+    if (status == QUIPU_OK && qp_str_cmp(qp_buf_str(&again), text) == 0) {
+        *ret_kept = false;
+        *ret_bytes = bytes;
+        parts_mark(marks, url ? QP_CALL_URL : QP_CALL_STD);
+        if (bare) {
+            parts_mark(marks, QP_CALL_BARE);
+        }
+    }
+    qp_buf_free(&again);
+    return status;
+}
+
+/* Whether member `key` of a call or response is told by the column. */
+static bool parts_call_told(qp_json_node key, size_t which, const char *marks)
+{
+    if (qp_key_is(key, QUIPU_STR("id"))) {
+        return strchr(marks + 1, QP_CALL_NO_ID) == NULL;
+    }
+    if (qp_key_is(key, QUIPU_STR("name"))) {
+        return strchr(marks + 1, QP_CALL_NO_NAME) == NULL;
+    }
+    return qp_key_is(key, parts_bodies[which]) && strchr(marks + 1, QP_CALL_NO_BODY) == NULL;
+}
+
+static quipu_status parts_call(parts_one *one, size_t which, quipu_arena *arena,
+                               quipu_tool_call *ret)
+{
+    qp_json_node call = one->call[which];
+    qp_json_node body = qp_json_get(call, parts_bodies[which]);
+    const bool has_body = qp_json_kind_of(body) == QP_JSON_OBJECT;
+    const quipu_str text = has_body ? qp_json_raw(body) : QUIPU_STR("{}");
+    char *marks = one->marks[which];
+    bool kept = false;
+    quipu_status status;
+    qp_json_iter iter;
+
+    *ret = (quipu_tool_call){.input = {"", 0}};
+    parts_mark(marks, which == 0 ? QP_CALL_CALL : QP_CALL_RESPONSE);
+    status = parts_call_text(qp_json_get(call, QUIPU_STR("name")), arena, &ret->name, &kept);
+    if (kept) {
+        parts_mark(marks, QP_CALL_NO_NAME);
+    }
+    if (status == QUIPU_OK) {
+        status = parts_call_text(qp_json_get(call, QUIPU_STR("id")), arena, &ret->id, &kept);
+    }
+    if (status == QUIPU_OK && ret->id.n == 0) {
+        kept = true;
+        status = parts_fallback_id(ret->name, arena, &ret->id);
+    }
+    if (kept) {
+        parts_mark(marks, QP_CALL_NO_ID);
+    }
+    *(which == 0 ? &ret->input : &ret->output) = text;
+    if (!has_body) {
+        parts_mark(marks, QP_CALL_NO_BODY);
+    }
+    if (one->other[which]) {
+        parts_mark(marks, QP_CALL_OTHER);
+    }
+    iter = qp_json_each(call);
+    while (qp_json_next(&iter)) {
+        one->call_others[which] += !parts_call_told(iter.key, which, marks);
+    }
+    return status;
+}
+
+/* Thought and signature of a part belong to its call, when it has one. */
+static quipu_status parts_thought(parts_one *one, quipu_arena *arena, quipu_tool_call *call)
+{
+    quipu_status status = QUIPU_OK;
+    bool kept = true;
+
+    if (call != NULL && one->thought.doc != NULL) {
+        call->thought = true;
+        parts_mark(one->marks[0], QP_CALL_THOUGHT);
+    } else {
+        one->others += one->thought.doc != NULL;
+        one->thought.doc = NULL;
+    }
+    if (call != NULL && one->signature.doc != NULL) {
+        status =
+            parts_signature(one->signature, arena, &call->thought_signature, one->marks[0], &kept);
+    }
+    if (kept) {
+        one->others += one->signature.doc != NULL;
+        one->signature.doc = NULL;
+    }
+    return status;
+}
+
+/* ---- entries ----------------------------------------------------------------------------------
+ */
+
+static bool parts_taken(const parts_one *one, qp_json_node value)
+{
+    const qp_json_node *const places[] = {&one->text, &one->call[0], &one->call[1], &one->thought,
+                                          &one->signature};
+    bool taken = false;
+
+    for (size_t i = 0; i < 5; i++) {
+        taken = taken || (places[i]->doc != NULL && places[i]->at == value.at);
+    }
+    return taken;
+}
+
+static void parts_entry_call(const parts_one *one, size_t which, qp_jsonw *writer)
+{
+    qp_json_iter iter = qp_json_each(one->call[which]);
+
+    qp_jsonw_str(writer, quipu_cstr(one->marks[which]));
+    if (one->call_others[which] == 0) {
+        return;
+    }
+    qp_jsonw_object(writer);
+    while (qp_json_next(&iter)) {
+        if (!parts_call_told(iter.key, which, one->marks[which])) {
+            qp_jsonw_raw_key(writer, qp_json_raw(iter.key));
+            qp_jsonw_raw(writer, qp_json_raw(iter.value));
+        }
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static void parts_entry(const parts_one *one, size_t text_size, qp_buf *entries)
+{
+    const size_t pieces = (size_t)(one->text.doc != NULL) + (one->call[0].doc != NULL) +
+                          (one->call[1].doc != NULL) + (one->others > 0) +
+                          (one->call_others[0] > 0) + (one->call_others[1] > 0);
+    qp_json_iter iter = qp_json_each(one->part);
+    qp_jsonw writer;
+
+    if (entries->n > 0) {
+        qp_buf_putc(entries, ',');
+    }
+    qp_jsonw_begin(&writer, entries);
+    if (pieces != 1) {
+        qp_jsonw_array(&writer);
+    }
+    if (one->others > 0) {
+        qp_jsonw_object(&writer);
+        while (qp_json_next(&iter)) {
+            if (!parts_taken(one, iter.value)) {
+                qp_jsonw_raw_key(&writer, qp_json_raw(iter.key));
+                qp_jsonw_raw(&writer, qp_json_raw(iter.value));
+            }
+        }
+        qp_jsonw_object_end(&writer);
+    }
+    if (one->text.doc != NULL) {
+        qp_jsonw_i64(&writer, (int64_t)text_size);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (one->call[i].doc != NULL) {
+            parts_entry_call(one, i, &writer);
+        }
+    }
+    if (pieces != 1) {
+        qp_jsonw_array_end(&writer);
+    }
+}
+
+/* A part as it stands: an object, or in brackets what is none. */
+static void parts_entry_raw(qp_json_node part, qp_buf *entries)
+{
+    const bool object = qp_json_kind_of(part) == QP_JSON_OBJECT;
+
+    qp_buf_puts(entries, entries->n > 0 ? "," : "");
+    qp_buf_puts(entries, object ? "" : "[[");
+    qp_buf_put(entries, qp_json_raw(part));
+    qp_buf_puts(entries, object ? "" : "]]");
+}
+
+/* ---- all parts --------------------------------------------------------------------------------
+ */
+
+static quipu_status parts_text(qp_parts *parts, qp_json_node node, quipu_arena *arena,
+                               size_t *ret_size)
+{
+    quipu_str text = {NULL, 0};
+    uint32_t flags = 0;
+    const size_t offset = parts->texts == 1 ? parts->text.n : parts->text_buf.n;
+    quipu_status status = qp_json_text(node, arena, &text, &flags);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (flags != 0) {
+        qp_odd_pack(qp_json_raw(node), offset, &parts->odd_last, &parts->odd);
+    }
+    *ret_size = text.n;
+    if (parts->texts++ == 0) {
+        parts->text = text; /* the only one needs no copy */
+        return qp_buf_status(&parts->odd);
+    }
+    if (parts->texts == 2) {
+        qp_buf_put(&parts->text_buf, parts->text);
+    }
+    qp_buf_put(&parts->text_buf, text);
+    status = qp_buf_status(&parts->text_buf);
+    return status == QUIPU_OK ? qp_buf_status(&parts->odd) : status;
+}
+
+static quipu_status parts_part(qp_parts *parts, qp_json_node part, bool snake, quipu_arena *arena)
+{
+    parts_one one = {.part = part};
+    quipu_tool_call *call = NULL;
+    size_t text_size = 0;
+    quipu_status status = QUIPU_OK;
+
+    if (qp_json_kind_of(part) != QP_JSON_OBJECT || !parts_split(&one, snake) ||
+        (one.others > 0 && parts_shadowed(&one)) ||
+        (one.text.doc == NULL && one.call[0].doc == NULL && one.call[1].doc == NULL)) {
+        parts_entry_raw(part, &parts->entries);
+        return qp_buf_status(&parts->entries);
+    }
+    if (one.text.doc != NULL) {
+        status = parts_text(parts, one.text, arena, &text_size);
+    }
+    for (size_t i = 0; i < 2 && status == QUIPU_OK; i++) {
+        if (one.call[i].doc != NULL) {
+            quipu_tool_call *next = &parts->tool_calls[parts->calls + parts->responses];
+
+            status = parts_call(&one, i, arena, next);
+            call = i == 0 ? next : call;
+            *(i == 0 ? &parts->calls : &parts->responses) += 1;
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = parts_thought(&one, arena, call);
+    }
+    if (status == QUIPU_OK) {
+        parts_entry(&one, text_size, &parts->entries);
+        status = qp_buf_status(&parts->entries);
+    }
+    return status;
+}
+
+static quipu_status parts_list(qp_parts *parts, bool snake, quipu_arena *arena)
+{
+    const size_t count = qp_json_count(parts->list);
+    qp_json_iter iter = qp_json_each(parts->list);
+    quipu_status status = QUIPU_OK;
+
+    if (count > 0) {
+        /* A part may hold a call and a response. */
+        parts->tool_calls = qp_arena_take(arena, 2 * count * sizeof(*parts->tool_calls));
+        status = parts->tool_calls != NULL ? QUIPU_OK : QUIPU_NOMEM;
+    }
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        status = parts_part(parts, iter.value, snake, arena);
+    }
+    if (status == QUIPU_OK && parts->texts > 1) {
+        status = quipu_arena_copy(arena, qp_buf_str(&parts->text_buf), &parts->text);
+    }
+    return status;
+}
+
+quipu_status qp_parts_encode(qp_parts *parts, qp_json_node content, bool snake, quipu_arena *arena,
+                             quipu_error *reterr)
+{
+    qp_json_iter iter = qp_json_each(content);
+    quipu_status status = QUIPU_OK;
+
+    parts->content = content;
+    while (qp_json_next(&iter)) {
+        if (qp_key_is(iter.key, QUIPU_STR("role"))) {
+            parts->role = iter.value;
+        } else if (qp_key_is(iter.key, QUIPU_STR("parts"))) {
+            parts->list = iter.value;
+        } else {
+            parts->others++;
+        }
+    }
+    parts->has_parts = qp_json_kind_of(parts->list) == QP_JSON_ARRAY;
+    if (parts->has_parts) {
+        qp_json_node only = qp_json_at(parts->list, 0);
+        qp_json_node text = qp_json_get(only, QUIPU_STR("text"));
+
+        parts->plain = qp_json_count(parts->list) == 1 && qp_json_kind_of(only) == QP_JSON_OBJECT &&
+                       qp_json_count(only) == 1 && qp_json_kind_of(text) == QP_JSON_STRING;
+        if (parts->plain) {
+            size_t size = 0;
+            status = parts_text(parts, text, arena, &size);
+        } else {
+            status = parts_list(parts, snake, arena);
+        }
+    }
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status, "no room for the parts of the event");
+}
+
+static bool parts_content_kept(const qp_parts *parts, const qp_json_iter *member)
+{
+    if (qp_key_is(member->key, QUIPU_STR("role"))) {
+        return parts->role_kept && member->value.at == parts->role.at;
+    }
+    return !qp_key_is(member->key, QUIPU_STR("parts")) ||
+           (!parts->has_parts && member->value.at == parts->list.at);
+}
+
+static bool parts_content_rest(const qp_parts *parts)
+{
+    return parts->others > 0 || parts->role_kept || (parts->list.doc != NULL && !parts->has_parts);
+}
+
+bool qp_parts_has_rest(const qp_parts *parts)
+{
+    return parts_content_rest(parts) || (parts->has_parts && !parts->plain);
+}
+
+void qp_parts_write(const qp_parts *parts, qp_jsonw *writer)
+{
+    qp_json_iter iter = qp_json_each(parts->content);
+
+    if (parts_content_rest(parts)) {
+        qp_jsonw_key(writer, QUIPU_STR("c"));
+        qp_jsonw_object(writer);
+        while (qp_json_next(&iter)) {
+            if (parts_content_kept(parts, &iter)) {
+                qp_jsonw_raw_key(writer, qp_json_raw(iter.key));
+                qp_jsonw_raw(writer, qp_json_raw(iter.value));
+            }
+        }
+        qp_jsonw_object_end(writer);
+    }
+    if (parts->has_parts && !parts->plain) {
+        qp_jsonw_key(writer, QUIPU_STR("p"));
+        qp_jsonw_array(writer);
+        qp_buf_put(writer->buf, qp_buf_str(&parts->entries));
+        qp_jsonw_array_end(writer);
+    }
+}

@@ -1,0 +1,453 @@
+/* Events to messages and back: nothing is lost, little is stored, the message's members say what
+ * other readers expect, every dialect is written. */
+#include "lib/t.h"
+
+#include <sqlite3.h>
+
+#include <quipu/adk.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "contract/adk_gen.h"
+#include "store/message.h"
+
+#define TIME_COLUMN 35 /* bytes of a stored time */
+
+static bool same_tree(quipu_str a, quipu_str b)
+{
+    qp_json_doc left;
+    qp_json_doc right;
+    bool same = false;
+
+    qp_json_init(&left);
+    qp_json_init(&right);
+    T_OK(qp_json_parse(&left, a, NULL, NULL));
+    T_OK(qp_json_parse(&right, b, NULL, NULL));
+    T_OK(qp_json_equal(qp_json_root(&left), qp_json_root(&right), &same));
+    qp_json_free(&left);
+    qp_json_free(&right);
+    return same;
+}
+
+/* The message as it is read from its row, and what the row takes. */
+static quipu_message stored(const quipu_message *message, const char *event, quipu_arena *arena,
+                            qp_batch *batch, size_t *ret_size)
+{
+    quipu_error err = {0};
+    quipu_message back = {0};
+    qp_json_doc doc;
+    quipu_status status = qp_batch_encode(batch, message, 1, QUIPU_MESSAGE_BYTES_MAX, &err);
+
+    if (status != QUIPU_OK) {
+        fail_msg("the store refuses %s: %s", event, err.message);
+    }
+    const qp_message_new *made = &batch->rows[0];
+    const qp_message row = {.role = made->role,
+                            .content = made->content,
+                            .timestamp = made->timestamp.v,
+                            .tool_calls = made->tool_calls,
+                            .author = made->author,
+                            .event_id = made->event_id,
+                            .invocation_id = made->invocation_id,
+                            .branch = made->branch,
+                            .extra = made->extra};
+    *ret_size = row.content.n + row.author.n + row.event_id.n + row.invocation_id.n + row.branch.n +
+                row.tool_calls.text.n + row.extra.text.n + TIME_COLUMN;
+    qp_json_init(&doc);
+    T_OK(qp_message_decode(&row, &doc, arena, &back, &err));
+    qp_json_free(&doc);
+    return back;
+}
+
+/* Encode, take the way through a row, decode, compare. */
+static void check_event(const char *text, size_t n)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_json event = {{text, n}};
+    quipu_json back = {{NULL, 0}};
+    quipu_message message;
+    quipu_error err = {0};
+    qp_batch batch;
+    size_t size = 0;
+    quipu_status status = quipu_event_to_message(event, &arena, &message, &err);
+
+    if (status != QUIPU_OK) {
+        fail_msg("encode %s: %s", text, err.message);
+    }
+    message = stored(&message, text, &arena, &batch, &size);
+    status = quipu_message_to_event(&message, NULL, &arena, &back, &err);
+    if (status != QUIPU_OK) {
+        fail_msg("decode %s: %s", text, err.message);
+    }
+    if (!same_tree(event.text, back.text)) {
+        fail_msg("not the same:\n%s\n%s\nextra %s", text, back.text.p, message.extra.text.p);
+    }
+    if (size > n + n / 4 + 150) {
+        fail_msg("%zu bytes stored for %zu: %s\nextra %s", size, n, text, message.extra.text.p);
+    }
+    qp_batch_free(&batch);
+    quipu_arena_free(&arena);
+}
+
+static void any_event_comes_back_as_the_same_tree_in_little_room(void **state)
+{
+    const int64_t count = t_count(20000, 1000000);
+    uint64_t random = t_seed();
+    qp_buf buf;
+
+    (void)state;
+    qp_buf_init(&buf, (size_t)1 << 24);
+    for (int64_t i = 0; i < count; i++) {
+        qp_buf_reset(&buf);
+        gen_event(&random, &buf);
+        T_OK(qp_buf_status(&buf));
+        check_event(buf.p, buf.n);
+    }
+    qp_buf_free(&buf);
+}
+
+static int64_t check_rows(const char *fixture, const char *sql)
+{
+    char path[T_PATH_MAX];
+    sqlite3_stmt *stmt = NULL;
+    sqlite3 *db = NULL;
+    int64_t count = 0;
+
+    if (!t_fixture(fixture, path)) {
+        skip();
+    }
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+    while (sqlite3_step(stmt) == SQLITE_ROW) {
+        check_event((const char *)sqlite3_column_text(stmt, 0),
+                    (size_t)sqlite3_column_bytes(stmt, 0));
+        count++;
+    }
+    assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    return count;
+}
+
+static void events_of_adk_python_databases_come_back(void **state)
+{
+    (void)state;
+    assert_int_equal(check_rows("adk-python-database.db", "SELECT event_data FROM events"), 12);
+    assert_int_equal(check_rows("adk-python-sqlite.db", "SELECT event_data FROM events"), 12);
+}
+
+static void events_of_an_adk_go_database_come_back(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        check_rows("adk-go-database.db",
+                   "SELECT json_patch(json_object('id', id, 'invocationId', invocation_id, "
+                   "'author', author, 'branch', branch, 'timestamp', "
+                   "replace(replace(timestamp, ' ', 'T'), '+00:00', 'Z'), "
+                   "'content', json(nullif(content, '')), "
+                   "'usageMetadata', json(nullif(usage_metadata, '')), "
+                   "'errorCode', error_code), json_object('actions', json(actions))) FROM events"),
+        12);
+}
+
+static quipu_message encode(quipu_arena *arena, const char *text)
+{
+    quipu_json event = {quipu_cstr(text)};
+    quipu_message message = {0};
+    quipu_error err = {0};
+    quipu_status status = quipu_event_to_message(event, arena, &message, &err);
+
+    if (status != QUIPU_OK) {
+        fail_msg("%s: %s", text, err.message);
+    }
+    return message;
+}
+
+static void a_plain_event_needs_almost_no_extra(void **state)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_message message = encode(
+        &arena, "{\"content\":{\"parts\":[{\"text\":\"hi\"}],\"role\":\"user\"},"
+                "\"invocation_id\":\"inv\",\"author\":\"user\",\"actions\":{\"state_delta\":{},"
+                "\"artifact_delta\":{},\"requested_auth_configs\":{},"
+                "\"requested_tool_confirmations\":{}},\"node_info\":{\"path\":\"\"},"
+                "\"id\":\"ev-1\",\"timestamp\":1767225700.0}");
+
+    (void)state;
+    T_STR(message.extra.text, "{\"adk\":\"sAn\"}");
+    T_STR(message.content, "hi");
+    T_STR(message.author, "user");
+    T_STR(message.event_id, "ev-1");
+    T_STR(message.invocation_id, "inv");
+    assert_true(message.has_timestamp);
+    assert_int_equal(message.timestamp.s, 1767225700);
+    assert_int_equal(message.role, QUIPU_ROLE_USER);
+    assert_null(message.branch.p);
+    quipu_arena_free(&arena);
+}
+
+static void calls_and_responses_become_tool_calls(void **state)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_message message = encode(
+        &arena, "{\"author\":\"root\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"a\"},"
+                "{\"functionCall\":{\"id\":\"fc-1\",\"name\":\"search\",\"args\":{\"q\":1.50}},"
+                "\"thought\":true,\"thoughtSignature\":\"//77AHNpZw==\"},{\"text\":\"b\"},"
+                "{\"functionCall\":{\"name\":\"exec\"}}]}}");
+
+    (void)state;
+    assert_int_equal(message.role, QUIPU_ROLE_ASSISTANT);
+    T_STR(message.content, "ab");
+    assert_int_equal(message.call_count, 2);
+    T_STR(message.calls[0].id, "fc-1");
+    T_STR(message.calls[0].name, "search");
+    T_STR(message.calls[0].input, "{\"q\":1.50}");
+    assert_null(message.calls[0].output.p);
+    assert_true(message.calls[0].thought);
+    assert_int_equal(message.calls[0].thought_signature.n, 7);
+    assert_memory_equal(message.calls[0].thought_signature.p, "\xff\xfe\xfb\0sig", 7);
+    T_STR(message.calls[1].id, "call_exec");
+    T_STR(message.calls[1].input, "{}");
+
+    message = encode(&arena, "{\"author\":\"root\",\"content\":{\"role\":\"user\",\"parts\":["
+                             "{\"function_response\":{\"name\":\"exec\",\"response\":"
+                             "{\"big\":9007199254740993}}}]}}");
+    assert_int_equal(message.role, QUIPU_ROLE_TOOL);
+    T_STR(message.calls[0].id, "call_exec");
+    T_STR(message.calls[0].output, "{\"big\":9007199254740993}");
+    T_STR(message.calls[0].input, "");
+    T_STR(message.content, "");
+    quipu_arena_free(&arena);
+}
+
+static void roles_are_normalised(void **state)
+{
+    static const struct {
+        const char *event;
+        quipu_role role;
+    } cases[] = {
+        {"{\"content\":{\"role\":\"user\",\"parts\":[]}}", QUIPU_ROLE_USER},
+        {"{\"content\":{\"role\":\"model\",\"parts\":[]}}", QUIPU_ROLE_ASSISTANT},
+        {"{\"content\":{\"role\":\"assistant\",\"parts\":[]}}", QUIPU_ROLE_ASSISTANT},
+        {"{\"content\":{\"role\":\"function\",\"parts\":[]}}", QUIPU_ROLE_TOOL},
+        {"{\"content\":{\"role\":\"system\",\"parts\":[]}}", QUIPU_ROLE_SYSTEM},
+        {"{\"content\":{\"parts\":[]},\"author\":\"user\"}", QUIPU_ROLE_USER},
+        {"{\"content\":{\"parts\":[]},\"author\":\"planner\"}", QUIPU_ROLE_ASSISTANT},
+        {"{\"author\":\"user\"}", QUIPU_ROLE_USER},
+        {"{\"content\":{\"role\":\"user\",\"parts\":[{\"functionCall\":{}},"
+         "{\"functionResponse\":{}}]}}",
+         QUIPU_ROLE_USER},
+    };
+    quipu_arena arena = QUIPU_ARENA_INIT;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(encode(&arena, cases[i].event).role, cases[i].role);
+    }
+    quipu_arena_free(&arena);
+}
+
+static void odd_texts_show_a_replacement_and_come_back(void **state)
+{
+    static const char event[] =
+        "{\"id\":\"a\\u0000\",\"author\":\"x\\ud800\",\"branch\":\"\\u0000\",\"content\":{"
+        "\"role\":\"user\",\"parts\":[{\"text\":\"a\\u0000b\"},{\"text\":\"\\udfff\xef\xbf\xbd\"}]}"
+        "}";
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_message message = encode(&arena, event);
+
+    (void)state;
+    T_STR(message.content, "a\xef\xbf\xbd"
+                           "b\xef\xbf\xbd\xef\xbf\xbd");
+    T_STR(message.author, "x\xef\xbf\xbd");
+    assert_int_equal(qp_text_check(message.event_id, NULL), QP_TEXT_OK);
+    check_event(event, sizeof(event) - 1);
+    quipu_arena_free(&arena);
+}
+
+static void converts(const char *event, const quipu_event_dialect *dialect, const char *expected)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_message message = encode(&arena, event);
+    quipu_json back = {{NULL, 0}};
+    quipu_error err = {0};
+
+    T_OK(quipu_message_to_event(&message, dialect, &arena, &back, &err));
+    if (!same_tree(back.text, quipu_cstr(expected))) {
+        fail_msg("not the same:\n%s\n%s", back.text.p, expected);
+    }
+    quipu_arena_free(&arena);
+}
+
+static void each_runtime_gets_its_dialect(void **state)
+{
+    static const char python[] =
+        "{\"id\":\"1\",\"timestamp\":1767225601.25,\"invocation_id\":\"i\",\"author\":\"a\","
+        "\"content\":{\"role\":\"model\",\"parts\":[{\"function_call\":{\"name\":\"f\",\"args\":{"
+        "\"my_key\":1}},\"thought_signature\":\"__77\"},{\"inline_data\":{\"data\":\"-_A=\","
+        "\"mime_type\":\"a-b\"}}]},\"actions\":{\"state_delta\":{\"user:a_b\":\"x_y\"},"
+        "\"requested_tool_confirmations\":{\"a_b\":{\"hint\":\"\"}}},"
+        "\"unknown_name\":{\"state_delta\":1},\"cache_metadata\":{\"cache_name\":\"c\"}}";
+    static const char go[] =
+        "{\"id\":\"1\",\"timestamp\":\"2026-01-01T00:00:01.25Z\",\"invocationId\":\"i\","
+        "\"author\":\"a\",\"content\":{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"name\":"
+        "\"f\",\"args\":{\"my_key\":1}},\"thoughtSignature\":\"//77\"},{\"inlineData\":{\"data\":"
+        "\"+/A=\",\"mimeType\":\"a-b\"}}]},\"actions\":{\"stateDelta\":{\"user:a_b\":\"x_y\"},"
+        "\"requestedToolConfirmations\":{\"a_b\":{\"hint\":\"\"}}},"
+        "\"unknown_name\":{\"state_delta\":1},\"cacheMetadata\":{\"cache_name\":\"c\"}}";
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+
+    (void)state;
+    dialect.key_case = QUIPU_KEYS_CAMEL;
+    dialect.bytes = QUIPU_BYTES_STD;
+    dialect.time = QUIPU_TIMES_RFC3339;
+    converts(python, &dialect, go);
+    converts(go, &dialect, go);
+    dialect.key_case = QUIPU_KEYS_SNAKE;
+    dialect.bytes = QUIPU_BYTES_URL;
+    dialect.time = QUIPU_TIMES_SECONDS;
+    converts(go, &dialect, python);
+    converts(python, &dialect, python);
+    converts(python, NULL, python);
+}
+
+static void what_is_no_event_is_refused(void **state)
+{
+    static const char *const texts[] = {"", "[]", "1", "{", "{\"a\":}", "nul"};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_message message;
+    quipu_error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        T_STATUS(quipu_event_to_message((quipu_json){quipu_cstr(texts[i])}, &arena, &message, &err),
+                 QUIPU_INVALID);
+    }
+    T_STATUS(quipu_event_to_message((quipu_json){{NULL, 0}}, &arena, &message, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_event_to_message((quipu_json){QUIPU_STR("{}")}, NULL, &message, &err),
+             QUIPU_MISUSE);
+    quipu_arena_free(&arena);
+}
+
+static void depth_has_its_limit(void **state)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_message message;
+    quipu_error err = {0};
+    qp_buf buf;
+
+    (void)state;
+    for (int over = 0; over < 2; over++) {
+        const int levels = QUIPU_EVENT_DEPTH_MAX - 1 + over;
+
+        qp_buf_init(&buf, 10000);
+        qp_buf_puts(&buf, "{\"x\":");
+        for (int i = 0; i < levels; i++) {
+            qp_buf_putc(&buf, '[');
+        }
+        for (int i = 0; i < levels; i++) {
+            qp_buf_putc(&buf, ']');
+        }
+        qp_buf_putc(&buf, '}');
+        if (over == 0) {
+            check_event(buf.p, buf.n);
+        } else {
+            T_STATUS(quipu_event_to_message((quipu_json){qp_buf_str(&buf)}, &arena, &message, &err),
+                     QUIPU_LIMIT);
+        }
+        qp_buf_free(&buf);
+    }
+    quipu_arena_free(&arena);
+}
+
+static void a_plain_message_becomes_an_event(void **state)
+{
+    const quipu_tool_call call = {.id = {"c1", 2}, .name = {"f", 1}, .input = {"{\"a\":1}", 7}};
+    const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
+                                   .content = {"hi", 2},
+                                   .timestamp = {100, 0},
+                                   .event_id = {"e", 1},
+                                   .calls = &call,
+                                   .call_count = 1};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_json event = {{NULL, 0}};
+    quipu_error err = {0};
+
+    (void)state;
+    T_OK(quipu_message_to_event(&message, NULL, &arena, &event, &err));
+    assert_true(same_tree(
+        event.text,
+        QUIPU_STR("{\"id\":\"e\",\"timestamp\":100.0,\"author\":\"" QUIPU_ROOT_AGENT
+                  "\",\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"hi\"},"
+                  "{\"functionCall\":{\"id\":\"c1\",\"name\":\"f\",\"args\":{\"a\":1}}}]},"
+                  "\"actions\":{}}")));
+    quipu_arena_free(&arena);
+}
+
+static void extra_that_does_not_fit_is_corrupt(void **state)
+{
+    static const char *const extras[] = {
+        "{\"adk\":{\"f\":\"\",\"p\":[3]}}", "{\"adk\":{\"f\":\"\",\"p\":[\"c\"]}}",
+        "{\"adk\":{\"f\":\"\",\"p\":[-1]}}", "{\"adk\":{\"f\":\"\",\"p\":[[]]}}",
+        "{\"adk\":{\"f\":\"\",\"p\":[[\"\"]]}}"};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_json event = {{NULL, 0}};
+    quipu_error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(extras) / sizeof(extras[0]); i++) {
+        const quipu_message message = {.role = QUIPU_ROLE_USER,
+                                       .content = {"hi", 2},
+                                       .event_id = {"e", 1},
+                                       .extra = {quipu_cstr(extras[i])}};
+        T_STATUS(quipu_message_to_event(&message, NULL, &arena, &event, &err), QUIPU_CORRUPT);
+    }
+    quipu_arena_free(&arena);
+}
+
+static void swept_round_trip(void *ctx)
+{
+    static const char event[] =
+        "{\"id\":\"1\",\"x\":[1,2,3],\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"a\"},"
+        "{\"text\":\"\\u0000\"},{\"functionCall\":{\"name\":\"f\",\"args\":{}}}]}}";
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_json back = {{NULL, 0}};
+    quipu_message message;
+    quipu_error err = {0};
+    quipu_status status =
+        quipu_event_to_message((quipu_json){quipu_cstr(event)}, &arena, &message, &err);
+
+    (void)ctx;
+    if (status == QUIPU_OK) {
+        status = quipu_message_to_event(&message, NULL, &arena, &back, &err);
+    }
+    T_STATUS(status, t_fault_fired() > 0 ? QUIPU_NOMEM : QUIPU_OK);
+    quipu_arena_free(&arena);
+}
+
+static void no_memory_is_told_and_leaks_nothing(void **state)
+{
+    (void)state;
+    t_fault_install();
+    assert_true(t_fault_sweep(swept_round_trip, NULL) > 3);
+    t_fault_remove();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_event_comes_back_as_the_same_tree_in_little_room),
+        cmocka_unit_test(events_of_adk_python_databases_come_back),
+        cmocka_unit_test(events_of_an_adk_go_database_come_back),
+        cmocka_unit_test(a_plain_event_needs_almost_no_extra),
+        cmocka_unit_test(calls_and_responses_become_tool_calls),
+        cmocka_unit_test(roles_are_normalised),
+        cmocka_unit_test(odd_texts_show_a_replacement_and_come_back),
+        cmocka_unit_test(each_runtime_gets_its_dialect),
+        cmocka_unit_test(what_is_no_event_is_refused),
+        cmocka_unit_test(depth_has_its_limit),
+        cmocka_unit_test(a_plain_message_becomes_an_event),
+        cmocka_unit_test(extra_that_does_not_fit_is_corrupt),
+        cmocka_unit_test(no_memory_is_told_and_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
