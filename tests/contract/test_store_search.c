@@ -729,6 +729,36 @@ static void inherited_messages_are_found_for_the_session_asked_for(void **state)
     assert_string_equal(found(store, "word"), "p:1 p:2 p:3 f:3 g:4 ");
 }
 
+static void inherited_and_own_messages_are_ranked_together(void **state)
+{
+    quipu_store *store = *state;
+    quipu_search_options options = ask("word");
+
+    st_create(store, "p");
+    st_append(store, "p", "one word among a lot of others that make this a poor match");
+    fork_at(store, "p", 1, "f");
+    st_append(store, "f", "word");
+    options.session_key = QUIPU_STR("f");
+    assert_string_equal(found_with(store, &options), "f:2 f:1 ");
+}
+
+static void what_a_cap_hides_is_found_through_a_fork(void **state)
+{
+    quipu_open_options open = QUIPU_OPEN_OPTIONS_INIT;
+
+    (void)state;
+    open.cap_messages = 2;
+    quipu_store *store = st_open_new(&open, NULL);
+    st_create(store, "p");
+    st_append(store, "p", "same word");
+    st_append(store, "p", "same word");
+    fork_at(store, "p", 2, "f");
+    st_append(store, "p", "same word");
+    st_append(store, "p", "same word");
+    assert_string_equal(found(store, "word"), "f:1 f:2 p:3 p:4 ");
+    quipu_close(store);
+}
+
 static void a_deleted_parents_messages_are_found_through_its_forks(void **state)
 {
     quipu_store *store = *state;
@@ -908,6 +938,8 @@ int main(void)
         cmocka_unit_test(capped_messages_leave_the_index),
         cmocka_unit_test(a_rebuilt_index_finds_the_same),
         ST_TEST(inherited_messages_are_found_for_the_session_asked_for),
+        ST_TEST(inherited_and_own_messages_are_ranked_together),
+        cmocka_unit_test(what_a_cap_hides_is_found_through_a_fork),
         ST_TEST(a_deleted_parents_messages_are_found_through_its_forks),
         cmocka_unit_test(messages_of_another_process_are_found),
         cmocka_unit_test(a_read_only_store_searches_what_is_indexed),
