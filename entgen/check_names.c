@@ -71,7 +71,8 @@ static void check_names_entity_c(check_names_state *state, const eg_entity *enti
                                         "_hits_begin",
                                         "_index",
                                         "_unindex",
-                                        "_index_clear"};
+                                        "_index_clear",
+                                        "_index_check"};
 
     for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         check_names_c(state, eg_format(state->run, "%s%s", entity->c, tails[i]), entity->name);

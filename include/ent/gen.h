@@ -132,7 +132,7 @@
 
 /* The calls of an entity whose full-text index the program keeps.
  *   X_index, X_unindex(db, &(X_where){...}, &n, &err)   n may be NULL
- *   X_index_clear(db, &err)
+ *   X_index_clear, X_index_check(db, &err)
  */
 #define ENT_INDEXES(X)                                                                             \
     ENT_CALL X##_index(ent_db *db, const X##_where *cond, int64_t *ret, quipu_error *err)          \
@@ -146,6 +146,10 @@
     ENT_CALL X##_index_clear(ent_db *db, quipu_error *err)                                         \
     {                                                                                              \
         return ent_index_clear(db, &X##_entity, err);                                              \
+    }                                                                                              \
+    ENT_CALL X##_index_check(ent_db *db, quipu_error *err)                                         \
+    {                                                                                              \
+        return ent_index_check(db, &X##_entity, err);                                              \
     }
 
 /* Conditions, changes and texts of an enum T whose labels are in T_labels. Parameters end in _, so

@@ -66,6 +66,18 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_index_clear(ent_db *db, const ent_enti
                                                       quipu_error *reterr);
 
 /**
+ * Whether a `manual` index and the rows agree, word for word. All rows must have been put in. Reads
+ * everything, and takes the write lock.
+ *
+ * Ownership: none.
+ * Threads:   the connection's thread.
+ * Errors:    QUIPU_CORRUPT (they differ), QUIPU_MISUSE, QUIPU_BUSY, QUIPU_IO, QUIPU_NOMEM.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_index_check(ent_db *db, const ent_entity *entity,
+                                                      quipu_error *reterr);
+
+/**
  * Start reading the rows that have all the words and meet a condition (NULL: any), best first,
  * equal ones by key. Words are plain; "a phrase" stands in quotes; a * behind one matches a prefix;
  * no text is an error. `limit` 0 gives all.

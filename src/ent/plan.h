@@ -29,6 +29,7 @@ typedef enum qp_operation {
     QP_OP_INDEX,      /* into the full-text index: where */
     QP_OP_UNINDEX,    /* out of it: where */
     QP_OP_INDEX_CLEAR,
+    QP_OP_INDEX_CHECK,
     QP_OP_HITS,   /* words; range of the key, where and limit marks, each if any */
     QP_OP_SNIPPET /* words, key, two marks, bytes */
 } qp_operation;

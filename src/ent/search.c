@@ -104,7 +104,9 @@ quipu_status ent_unindex_rows(ent_db *db, const ent_entity *entity, const void *
     return search_move(db, entity, QP_OP_UNINDEX, where, ret_count, reterr);
 }
 
-quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+/* A statement on the whole index. */
+static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_operation operation,
+                                   quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_write(db, reterr);
 
@@ -114,8 +116,18 @@ quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *
     if (status != QUIPU_OK) {
         return status;
     }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_INDEX_CLEAR);
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
     return search_run(db, NULL, reterr);
+}
+
+quipu_status ent_index_clear(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+{
+    return search_command(db, entity, QP_OP_INDEX_CLEAR, reterr);
+}
+
+quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *reterr)
+{
+    return search_command(db, entity, QP_OP_INDEX_CHECK, reterr);
 }
 
 /* ---- hits -------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ typedef struct qp_searcher {
     /* Append to `sql`: put rows into the index, or take them out by what they hold; ends with the
      * entity's table, so that a WHERE can follow. */
     void (*put_index)(qp_buf *sql, const ent_entity *entity, bool remove);
-    /* Empty the index. */
+    /* Empty the index; fail unless it holds exactly what the rows hold. */
     void (*put_clear)(qp_buf *sql, const ent_entity *entity);
+    void (*put_check)(qp_buf *sql, const ent_entity *entity);
     /* SELECT key and rank of the rows that have the words bound as 1; ends inside its WHERE. A
      * smaller rank is better. */
     void (*put_hits)(qp_buf *sql, const ent_entity *entity);

@@ -43,6 +43,16 @@ static void search_sql_put_clear(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, ") VALUES ('delete-all')");
 }
 
+static void search_sql_put_check(qp_buf *sql, const ent_entity *entity)
+{
+    qp_buf_puts(sql, "INSERT INTO ");
+    search_sql_index(sql, entity);
+    qp_buf_puts(sql, " (");
+    search_sql_index(sql, entity);
+    /* rank 1: compare with the table, too */
+    qp_buf_puts(sql, ",rank) VALUES ('integrity-check',1)");
+}
+
 static void search_sql_from(qp_buf *sql, const ent_entity *entity)
 {
     qp_buf_puts(sql, " FROM ");
@@ -83,6 +93,7 @@ const qp_searcher qp_sqlite_searcher = {
     .version = 1,
     .put_index = search_sql_put_index,
     .put_clear = search_sql_put_clear,
+    .put_check = search_sql_put_check,
     .put_hits = search_sql_put_hits,
     .put_key = search_sql_put_key,
     .put_order = search_sql_put_order,

@@ -109,11 +109,29 @@ static void rows_leave_the_index_before_they_go(void **state)
     W_OK(w, entry_index(w->db, &first, &n, &w->err));
     assert_int_equal(n, 1);
     assert_string_equal(hits_of(w, "red", NULL, 0), "1 2 ");
+    W_OK(w, entry_index_check(w->db, &w->err));
     W_OK(w, entry_index_clear(w->db, &w->err));
     assert_string_equal(hits_of(w, "red", NULL, 0), "");
     W_OK(w, entry_index(w->db, &(entry_where){.author_id = ent_eq(ada)}, &n, &w->err));
     assert_int_equal(n, 2);
     assert_string_equal(hits_of(w, "red", NULL, 0), "1 2 ");
+}
+
+static void a_difference_between_index_and_rows_is_told(void **state)
+{
+    world *w = *state;
+    const entry_where first = {.author_id = ent_eq(ada), .seq = ent_eq(1)};
+
+    put(w, 1, "red car");
+    put(w, 2, "red bicycle");
+    W_OK(w, entry_index_check(w->db, &w->err));
+    W_OK(w, entry_unindex(w->db, &first, NULL, &w->err));
+    W_STATUS(w, entry_index_check(w->db, &w->err), QUIPU_CORRUPT);
+    W_OK(w, entry_index(w->db, &first, NULL, &w->err));
+    W_OK(w, entry_index_check(w->db, &w->err));
+    W_OK(w,
+         entry_update(w->db, &first, &(entry_patch){.body = ent_set("green car")}, NULL, &w->err));
+    W_STATUS(w, entry_index_check(w->db, &w->err), QUIPU_CORRUPT);
 }
 
 static void misuse_is_refused(void **state)
@@ -234,6 +252,7 @@ int main(void)
         S_TEST(equal_hits_come_by_key),
         S_TEST(conditions_narrow_the_hits),
         S_TEST(rows_leave_the_index_before_they_go),
+        S_TEST(a_difference_between_index_and_rows_is_told),
         S_TEST(misuse_is_refused),
         S_TEST(an_index_that_the_engine_keeps_has_hits_too),
         S_TEST(snippets_mark_words_phrases_and_prefixes),

@@ -693,6 +693,72 @@ static void a_rebuilt_index_finds_the_same(void **state)
     quipu_close(store);
 }
 
+static void check_index(quipu_store *store)
+{
+    quipu_error err = {0};
+    quipu_status status;
+
+    T_OK(quipu_search_index(store, NULL, NULL, &err));
+    status = qp_message_index_check(store->group.db, &err);
+    if (status != QUIPU_OK) {
+        fail_msg("the index and the messages differ: %s", err.message);
+    }
+}
+
+/* Whatever is done in whatever order, the index holds exactly the messages that there are. */
+static void the_index_agrees_with_the_messages(void **state)
+{
+    uint64_t seed = t_seed();
+    const int64_t rounds = t_count(400, 20000);
+
+    (void)state;
+    for (int mode = QUIPU_SEARCH_LAZY; mode <= QUIPU_SEARCH_INLINE; mode++) {
+        quipu_open_options open = QUIPU_OPEN_OPTIONS_INIT;
+        open.search = (quipu_search_mode)mode;
+        open.cap_messages = 12;
+        open.durability = QUIPU_RELAXED;
+        quipu_store *store = st_open_new(&open, NULL);
+
+        for (int64_t i = 0; i < rounds; i++) {
+            const quipu_message message = st_says(QUIPU_ROLE_USER, "some 文字 text");
+            char key[16];
+            char other[16];
+            quipu_session_new values;
+
+            snprintf(key, sizeof(key), "k%d", (int)t_random_below(&seed, 6));
+            snprintf(other, sizeof(other), "k%d", (int)t_random_below(&seed, 6));
+            switch (t_random_below(&seed, 10)) {
+            case 0:
+                (void)!quipu_session_delete(store, quipu_cstr(key), NULL, NULL);
+                break;
+            case 1:
+                values = st_values(other);
+                (void)!quipu_session_fork(store, quipu_cstr(key),
+                                          (int64_t)t_random_below(&seed, 15), &values, NULL, NULL);
+                break;
+            case 2:
+                (void)found(store, "text");
+                break;
+            case 3:
+                values = st_values(key);
+                values.messages = &message;
+                values.message_count = 1;
+                (void)!quipu_session_create(store, &values, NULL, NULL, NULL);
+                break;
+            default:
+                (void)!quipu_message_append(store, quipu_cstr(key), &message, 1, NULL, NULL, NULL,
+                                            NULL);
+                break;
+            }
+            if (i % 50 == 49) {
+                check_index(store);
+            }
+        }
+        check_index(store);
+        quipu_close(store);
+    }
+}
+
 /* ---- forks --------------------------------------------------------------------------------------
  */
 
@@ -937,6 +1003,7 @@ int main(void)
         ST_TEST(expired_sessions_are_not_found_and_swept_ones_are_gone),
         cmocka_unit_test(capped_messages_leave_the_index),
         cmocka_unit_test(a_rebuilt_index_finds_the_same),
+        cmocka_unit_test(the_index_agrees_with_the_messages),
         ST_TEST(inherited_messages_are_found_for_the_session_asked_for),
         ST_TEST(inherited_and_own_messages_are_ranked_together),
         cmocka_unit_test(what_a_cap_hides_is_found_through_a_fork),
