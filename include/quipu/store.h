@@ -50,6 +50,9 @@ typedef enum quipu_search_mode {
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
 #define QUIPU_OPEN_FEED 4u       /* our changes are told to the feed: see quipu_feed_read() */
 
+/* Asked for the key of an encrypted file: writes at most `size` bytes, gives the length. */
+typedef size_t (*quipu_key_fn)(void *ctx, void *ret_key, size_t size);
+
 typedef struct quipu_open_options {
     uint32_t struct_size; /* filled by the initializer; lets the struct grow without an ABI break */
     uint32_t flags;       /* QUIPU_OPEN_* */
@@ -62,10 +65,27 @@ typedef struct quipu_open_options {
     int64_t cap_messages;      /* history cap: see <quipu/history.h>; 0: none */
     int64_t cap_tokens;        /* the same by tokens; 0: none */
     quipu_search_mode search;
+    int64_t max_bytes; /* size cap of the file: past it writes answer QUIPU_FULL, reads and deletes
+                        * go on; 0: none */
+    quipu_key_fn key;  /* of an encrypted file, which this build cannot open; or NULL */
+    void *key_ctx;
 } quipu_open_options;
 
 #define QUIPU_OPEN_OPTIONS_INIT                                                                    \
-    {(uint32_t)sizeof(quipu_open_options), 0, QUIPU_DURABLE, 0, 0, 0, 0, {NULL, 0}, 0, 0, QUIPU_SEARCH_LAZY}
+    {(uint32_t)sizeof(quipu_open_options),                                                         \
+     0,                                                                                            \
+     QUIPU_DURABLE,                                                                                \
+     0,                                                                                            \
+     0,                                                                                            \
+     0,                                                                                            \
+     0,                                                                                            \
+     {NULL, 0},                                                                                    \
+     0,                                                                                            \
+     0,                                                                                            \
+     QUIPU_SEARCH_LAZY,                                                                            \
+     0,                                                                                            \
+     NULL,                                                                                         \
+     NULL}
 
 /**
  * Open a store by URI: a path, "file:path" or ":memory:". A new file is created, an older one
@@ -632,6 +652,7 @@ quipu_memory_delete_session(quipu_store *store, quipu_memory_kind kind, quipu_st
 #endif
 
 #include <quipu/history.h>
+#include <quipu/maintain.h>
 #include <quipu/search.h>
 #include <quipu/tail.h>
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "store/lango.h"
+#include "store/size.h"
 #include "store/store.h"
 
 #define OPEN_STORE_SCHEME "file:"
@@ -97,6 +98,9 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
     status = qp_options_read(ret, sizeof(*ret), given, "quipu_open_options", reterr);
     if (status == QUIPU_OK) {
         status = open_store_check(ret, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_size_check(ret, reterr);
     }
     if (status != QUIPU_OK) {
         return status;

@@ -10,6 +10,7 @@
 #include "store/fork_chain.h"
 #include "store/read.h"
 #include "store/session.h"
+#include "store/size.h"
 
 typedef struct compact_call {
     const quipu_store *store;
@@ -200,7 +201,11 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
         status = qp_error_field(reterr, QUIPU_INVALID, "Message", "content", "notempty",
                                 "the summary is empty");
     }
-    return status == QUIPU_OK ? qp_store_write(store, &within, work, call, reterr) : status;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    return work == compact_prune_work ? qp_size_exempt(store, &within, work, call, reterr)
+                                      : qp_store_write(store, &within, work, call, reterr);
 }
 
 quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t covers_to,

@@ -21,6 +21,7 @@ typedef struct qp_write {
     const qp_call *call;
     quipu_error *reterr;
     bool reads; /* changes nothing */
+    bool alone; /* wants no transaction, and no company */
     quipu_status status;
     group_state state;
     qp_cond woken;
@@ -130,6 +131,22 @@ static void group_tell(qp_group *group, const qp_write *batch)
     }
 }
 
+static void group_count(qp_group *group, const qp_write *batch)
+{
+    int64_t writes = 0;
+
+    for (const qp_write *write = batch; write != NULL; write = write->next) {
+        writes += !write->reads && write->status == QUIPU_OK;
+    }
+    if (writes > 0) {
+        qp_mutex_lock(&group->mutex);
+        group->counts.commits++;
+        group->counts.writes += writes;
+        group->counts.largest = writes > group->counts.largest ? writes : group->counts.largest;
+        qp_mutex_unlock(&group->mutex);
+    }
+}
+
 static void group_commit(qp_group *group, qp_write *batch)
 {
     quipu_error error = {0};
@@ -137,6 +154,7 @@ static void group_commit(qp_group *group, qp_write *batch)
 
     group_tell(group, batch);
     if (status == QUIPU_OK) {
+        group_count(group, batch);
         return;
     }
     status = group_outcome(status, &error);
@@ -174,7 +192,7 @@ static void group_run_alone(qp_group *group, qp_write *write)
 static qp_write *group_take(qp_group *group, qp_write *last, size_t *count)
 {
     qp_mutex_lock(&group->mutex);
-    while (group->head != NULL && *count < QUIPU_GROUP_MAX) {
+    while (group->head != NULL && !group->head->alone && *count < QUIPU_GROUP_MAX) {
         qp_write *write = group->head;
         group->head = write->next;
         if (group->head == NULL) {
@@ -218,11 +236,29 @@ static bool group_run(qp_group *group, qp_write *own, bool *ret_any)
     return true;
 }
 
+static void group_lead_alone(qp_group *group, qp_write *own)
+{
+    const qp_call *call = own->call;
+
+    ent_watch(group->db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL,
+              call->cancel);
+    group_work(group, own);
+    while (ent_depth(group->db) > 0) {
+        ent_rollback(group->db);
+    }
+    ent_watch(group->db, 0, NULL, NULL);
+    group_tell(group, own);
+}
+
 static void group_lead(qp_group *group, qp_write *own)
 {
     bool any = false;
 
     own->next = NULL;
+    if (own->alone) {
+        group_lead_alone(group, own);
+        return;
+    }
     own->status = group_begin(group, own);
     if (own->status != QUIPU_OK) {
         return;
@@ -319,9 +355,14 @@ static bool group_wait(qp_group *group, qp_write *write)
 }
 
 static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
-                                bool reads, quipu_error *reterr)
+                                bool reads, bool alone, quipu_error *reterr)
 {
-    qp_write write = {.work = work, .ctx = ctx, .call = call, .reterr = reterr, .reads = reads};
+    qp_write write = {.work = work,
+                      .ctx = ctx,
+                      .call = call,
+                      .reterr = reterr,
+                      .reads = reads,
+                      .alone = alone};
     bool lead = true;
 
     assert(group->db != NULL);
@@ -350,11 +391,27 @@ static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn
 quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
-    return group_enter(group, call, work, ctx, false, reterr);
+    return group_enter(group, call, work, ctx, false, false, reterr);
 }
 
 quipu_status qp_group_read(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
                            quipu_error *reterr)
 {
-    return group_enter(group, call, work, ctx, true, reterr);
+    return group_enter(group, call, work, ctx, true, false, reterr);
+}
+
+quipu_status qp_group_alone(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
+                            quipu_error *reterr)
+{
+    return group_enter(group, call, work, ctx, false, true, reterr);
+}
+
+qp_group_counts qp_group_counted(qp_group *group)
+{
+    qp_group_counts counts;
+
+    qp_mutex_lock(&group->mutex);
+    counts = group->counts;
+    qp_mutex_unlock(&group->mutex);
+    return counts;
 }

@@ -16,6 +16,13 @@
 typedef quipu_status (*qp_work_fn)(void *ctx, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr);
 
+/* What a group did since it began. */
+typedef struct qp_group_counts {
+    int64_t commits;
+    int64_t writes;  /* callers whose work they held */
+    int64_t largest; /* callers in one commit */
+} qp_group_counts;
+
 typedef struct qp_group {
     qp_mutex mutex;
     qp_cond idle; /* nobody leads */
@@ -25,6 +32,7 @@ typedef struct qp_group {
     ent_db *db;          /* the leader's */
     quipu_arena scratch; /* the leader's */
     qp_pulse *pulse;     /* beats with every commit, or NULL */
+    qp_group_counts counts;
 } qp_group;
 
 /* `db` is owned by the caller until qp_group_done(). */
@@ -41,5 +49,12 @@ QUIPU_MUST_USE quipu_status qp_group_write(qp_group *group, const qp_call *call,
 /* The same for work that changes nothing, where there is one connection for everybody. */
 QUIPU_MUST_USE quipu_status qp_group_read(qp_group *group, const qp_call *call, qp_work_fn work,
                                           void *ctx, quipu_error *reterr);
+
+/* Run `work` once, outside of a transaction, while nobody else has the connection. The call's
+ * deadline holds for all of it; a transaction that it leaves open is rolled back. */
+QUIPU_MUST_USE quipu_status qp_group_alone(qp_group *group, const qp_call *call, qp_work_fn work,
+                                           void *ctx, quipu_error *reterr);
+
+qp_group_counts qp_group_counted(qp_group *group);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "store/size.h"
 #include "store/store.h"
 
 typedef struct memory_list {
@@ -351,7 +352,7 @@ static quipu_status memory_remove(quipu_store *store, memory_call *remove, const
                               remove->id_count);
     }
     if (status == QUIPU_OK && (!remove->by_id || remove->id_count > 0)) {
-        status = qp_store_write(store, &within, memory_delete_work, remove, reterr);
+        status = qp_size_exempt(store, &within, memory_delete_work, remove, reterr);
     }
     if (status == QUIPU_OK && ret_removed != NULL) {
         *ret_removed = remove->removed;

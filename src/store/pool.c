@@ -95,3 +95,13 @@ void qp_pool_give(qp_pool *pool, ent_db *db)
     qp_cond_signal(&pool->freed);
     qp_mutex_unlock(&pool->mutex);
 }
+
+size_t qp_pool_open(qp_pool *pool)
+{
+    size_t count;
+
+    qp_mutex_lock(&pool->mutex);
+    count = pool->open_count;
+    qp_mutex_unlock(&pool->mutex);
+    return count;
+}

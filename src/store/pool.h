@@ -37,4 +37,7 @@ QUIPU_MUST_USE quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent
                                          quipu_error *reterr);
 void qp_pool_give(qp_pool *pool, ent_db *db);
 
+/* How many connections are open. */
+size_t qp_pool_open(qp_pool *pool);
+
 #endif

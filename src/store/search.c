@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/error.h"
+#include "store/size.h"
 
 /* ---- beside a write -----------------------------------------------------------------------------
  */
@@ -249,7 +250,7 @@ quipu_status qp_search_step(quipu_store *store, const qp_call *call, qp_search_w
                             quipu_error *reterr)
 {
     search_batch batch = {.store = store, .before = *walk};
-    quipu_status status = qp_store_write(store, call, search_batch_work, &batch, reterr);
+    quipu_status status = qp_size_exempt(store, call, search_batch_work, &batch, reterr);
 
     if (status == QUIPU_OK) {
         *walk = batch.after;

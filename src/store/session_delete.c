@@ -1,6 +1,7 @@
 /* Removing sessions: on request, and when their time has passed. */
 #include "store/feed.h"
 #include "store/fork_release.h"
+#include "store/size.h"
 #include "store/store.h"
 
 /* What a session has beside its messages and its row; a feed hears that it is gone. */
@@ -99,7 +100,7 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
         status = qp_key_check(key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_store_write(store, &within, session_delete_work, &delete, reterr);
+        status = qp_size_exempt(store, &within, session_delete_work, &delete, reterr);
     }
     return qp_store_fail(status, "delete", key, reterr);
 }
@@ -115,7 +116,7 @@ quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key, const 
         status = qp_key_check(key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_store_write(store, &within, session_delete_work, &delete, reterr);
+        status = qp_size_exempt(store, &within, session_delete_work, &delete, reterr);
     }
     if (status == QUIPU_OK && ret_removed != NULL) {
         *ret_removed = delete.removed;
@@ -161,7 +162,7 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call *call, int64
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     while (status == QUIPU_OK) {
-        status = qp_store_write(store, &within, session_delete_expired, &sweep, reterr);
+        status = qp_size_exempt(store, &within, session_delete_expired, &sweep, reterr);
         if (status == QUIPU_OK) {
             removed += sweep.removed;
             if (sweep.removed < QUIPU_SWEEP_BATCH) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "ent/keep.h"
 #include "store/tool_calls.h"
 
 #define STORE_KEY_SHOWN 80 /* bytes of a key that a message shows */
@@ -34,6 +35,9 @@ static quipu_status store_start(quipu_store *store, ent_db *db, size_t readers_m
 
     if (status == QUIPU_OK && !store->connector.single) {
         status = qp_pool_init(&store->pool, &store->connector, readers_max, reterr);
+    }
+    if (status == QUIPU_OK && store->max_bytes > 0) {
+        status = qp_keep_limit(db, store->max_bytes, reterr);
     }
     if (status == QUIPU_OK && !store->read_only) {
         status = qp_group_init(&store->group, db, reterr);
@@ -67,6 +71,7 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->deadline_ms = options->deadline_ms;
     store->ttl_ms = options->ttl_ms;
     store->message_bytes_max = options->message_bytes_max;
+    store->max_bytes = options->max_bytes;
     store->search = options->search;
     store->cap_messages = options->cap_messages;
     store->cap_tokens = options->cap_tokens;

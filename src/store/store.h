@@ -17,6 +17,7 @@ struct quipu_store {
     int32_t deadline_ms;
     int64_t ttl_ms; /* 0: none */
     int64_t message_bytes_max;
+    int64_t max_bytes; /* of the file; 0: no cap */
     quipu_search_mode search;
     int64_t cap_messages; /* 0: none */
     int64_t cap_tokens;   /* 0: none */

@@ -1,0 +1,30 @@
+/* Backup of a live store to a path of the caller's. */
+#include "base/error.h"
+#include "ent/keep.h"
+#include "store/maintain.h"
+
+typedef struct backup_call {
+    const char *path;
+} backup_call;
+
+static quipu_status backup_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    const backup_call *backup = ctx;
+
+    (void)scratch;
+    return qp_keep_copy(db, backup->path, reterr);
+}
+
+quipu_status quipu_store_backup(quipu_store *store, const char *path, const quipu_call *call,
+                                quipu_error *reterr)
+{
+    backup_call backup = {path};
+    qp_call within;
+    quipu_status status = qp_maintain_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && (path == NULL || path[0] == '\0')) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the path of the backup is empty");
+    }
+    return status == QUIPU_OK ? qp_maintain_read(store, &within, backup_work, &backup, reterr)
+                              : status;
+}

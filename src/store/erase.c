@@ -1,0 +1,421 @@
+/* Erasing: sessions go with all their forks, then the file is cleaned. Deleting overwrites what it
+ * deletes; the search index, whose segments keep words of deleted rows, is emptied; the file is
+ * written anew; the log is emptied. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "ent/keep.h"
+#include "store/fork_release.h"
+#include "store/maintain.h"
+#include "store/search.h"
+#include "store/size.h"
+
+#define ERASE_ROOM 16 /* items that a list begins with */
+
+/* The receipt: the public struct first, its memory behind it. */
+typedef struct erase_receipt {
+    quipu_erasure pub;
+    quipu_arena arena;
+} erase_receipt;
+
+typedef struct erase_list {
+    quipu_str *items;
+    size_t count;
+    size_t room;
+} erase_list;
+
+typedef struct erase_run {
+    quipu_store *store;
+    uint32_t flags;
+    quipu_str key; /* of the session, or... */
+    quipu_str app_name;
+    quipu_str user_id; /* ...the user */
+    erase_receipt *receipt;
+    erase_list sessions;
+    erase_list forks;
+    erase_list backups;
+    bool more; /* a batch was full */
+} erase_run;
+
+void quipu_erasure_free(quipu_erasure *erasure)
+{
+    erase_receipt *self = (erase_receipt *)erasure;
+
+    if (self != NULL) {
+        quipu_arena_free(&self->arena);
+        qp_free(self);
+    }
+}
+
+static quipu_status erase_note(erase_run *run, erase_list *list, quipu_str text,
+                               quipu_error *reterr)
+{
+    quipu_arena *arena = &run->receipt->arena;
+    quipu_status status = QUIPU_OK;
+
+    if (list->count == list->room) {
+        size_t room = list->room == 0 ? ERASE_ROOM : 2 * list->room;
+        quipu_str *items = qp_arena_take(arena, room * sizeof(*items));
+        if (items == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "no memory for a receipt");
+        }
+        if (list->count > 0) {
+            memcpy(items, list->items, list->count * sizeof(*items));
+        }
+        list->items = items;
+        list->room = room;
+    }
+    status = quipu_arena_copy(arena, text, &list->items[list->count]);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no memory for a receipt");
+    }
+    list->count++;
+    return QUIPU_OK;
+}
+
+/* ---- deleting ---------------------------------------------------------------------------------
+ */
+
+/* Memories of a key; there may be some without a session. */
+static quipu_status erase_memories(erase_run *run, ent_db *db, quipu_str key, quipu_error *reterr)
+{
+    const quipu_str tenant = run->store->tenant;
+    int64_t count = 0;
+    quipu_status status = qp_observation_delete(
+        db, &(qp_observation_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)}, &count,
+        reterr);
+
+    run->receipt->pub.memories += count;
+    count = 0;
+    if (status == QUIPU_OK) {
+        status = qp_reflection_delete(
+            db, &(qp_reflection_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)},
+            &count, reterr);
+    }
+    run->receipt->pub.memories += count;
+    return status;
+}
+
+static quipu_status erase_states(erase_run *run, ent_db *db, const qp_state_where *where,
+                                 quipu_error *reterr)
+{
+    int64_t count = 0;
+    quipu_status status = qp_state_delete(db, where, &count, reterr);
+
+    run->receipt->pub.states += count;
+    return status;
+}
+
+/* Write down what goes with one session of a tree, and remove what the receipt counts. */
+static quipu_status erase_record(erase_run *run, ent_db *db, const qp_session *row, bool asked,
+                                 quipu_error *reterr)
+{
+    quipu_erasure *pub = &run->receipt->pub;
+    int64_t count = 0;
+    quipu_status status =
+        qp_message_count(db, &(qp_message_where){.session_id = ent_eq(row->id)}, &count, reterr);
+
+    pub->messages += count;
+    if (status == QUIPU_OK) {
+        status = erase_states(run, db,
+                              &(qp_state_where){.tenant = ent_eq(row->tenant),
+                                                .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
+                                                .app_name = ent_eq(row->app_name),
+                                                .user_id = ent_eq(row->user_id),
+                                                .session_number = ent_eq(row->id)},
+                              reterr);
+    }
+    if (status == QUIPU_OK && row->key.p == NULL) {
+        pub->hidden++;
+        return QUIPU_OK;
+    }
+    if (status == QUIPU_OK) {
+        status = erase_memories(run, db, row->key, reterr);
+    }
+    return status == QUIPU_OK
+               ? erase_note(run, asked ? &run->sessions : &run->forks, row->key, reterr)
+               : status;
+}
+
+/* A session with all its forks. */
+static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row,
+                               quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *const *rows = NULL;
+    size_t count = 0;
+    int64_t removed = 0;
+    bool left = false;
+    quipu_status status = qp_fork_tree(db, &arena, row, &rows, &count, reterr);
+
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        status = erase_record(run, db, rows[i], rows[i]->id == row->id, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_remove_tree(run->store, db, &arena, row, &removed, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(row->id)}, &left, reterr);
+    }
+    if (status == QUIPU_OK && left) {
+        status = qp_fork_remove(db, row, reterr); /* hidden, and nobody's */
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* Work may run twice: the receipt begins where it stood before. */
+typedef struct erase_step {
+    erase_run *run;
+    quipu_erasure pub;
+    size_t sessions;
+    size_t forks;
+} erase_step;
+
+static erase_step erase_step_begin(erase_run *run)
+{
+    return (erase_step){run, run->receipt->pub, run->sessions.count, run->forks.count};
+}
+
+static void erase_step_again(const erase_step *step)
+{
+    step->run->receipt->pub = step->pub;
+    step->run->sessions.count = step->sessions;
+    step->run->forks.count = step->forks;
+}
+
+static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    const erase_step *step = ctx;
+    erase_run *run = step->run;
+    const qp_session *row = NULL;
+    quipu_status status = qp_session_lookup(run->store, db, scratch, run->key, &row, reterr);
+
+    erase_step_again(step);
+    if (status == QUIPU_OK) {
+        status = row != NULL ? erase_tree(run, db, row, reterr)
+                             : erase_memories(run, db, run->key, reterr);
+    }
+    return status;
+}
+
+static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    const erase_step *step = ctx;
+    erase_run *run = step->run;
+    qp_session_query query = {
+        .limit = QUIPU_SWEEP_BATCH,
+        .where = {.tenant = ent_eq(run->store->tenant), .user_id = ent_eq(run->user_id)}};
+    qp_session_list list = {0};
+    quipu_status status;
+
+    erase_step_again(step);
+    if (run->app_name.p != NULL) {
+        query.where.app_name = ent_eq(run->app_name);
+    }
+    status = qp_session_find(db, scratch, &query, &list, reterr);
+    for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
+        bool there = false; /* it may have gone with another of the user's */
+        status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(list.items[i].id)}, &there,
+                                   reterr);
+        if (status == QUIPU_OK && there) {
+            status = erase_tree(run, db, &list.items[i], reterr);
+        }
+    }
+    run->more = list.n == QUIPU_SWEEP_BATCH;
+    if (status == QUIPU_OK && !run->more) {
+        qp_state_where where = {.tenant = ent_eq(run->store->tenant),
+                                .scope = qp_state_scope_is(QP_STATE_SCOPE_USER),
+                                .user_id = ent_eq(run->user_id)};
+        if (run->app_name.p != NULL) {
+            where.app_name = ent_eq(run->app_name);
+        }
+        status = erase_states(run, db, &where, reterr);
+    }
+    return status;
+}
+
+static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_error *reterr)
+{
+    const qp_work_fn work = run->user_id.p != NULL ? erase_user_work : erase_session_work;
+    quipu_status status;
+
+    do {
+        const qp_call step = qp_maintain_step(run->store, within);
+        erase_step begun = erase_step_begin(run);
+        run->more = false;
+        status = qp_size_exempt(run->store, &step, work, &begun, reterr);
+    } while (status == QUIPU_OK && run->more);
+    return status;
+}
+
+/* ---- cleaning ---------------------------------------------------------------------------------
+ */
+
+static quipu_status erase_index(ent_db *db, quipu_error *reterr)
+{
+    quipu_status status = ent_begin(db, ENT_WRITE, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_search_rebuild(db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        return ent_commit(db, reterr);
+    }
+    while (ent_depth(db) > 0) {
+        ent_rollback(db);
+    }
+    return status;
+}
+
+static quipu_status erase_backup_noted(void *ctx, quipu_str path)
+{
+    erase_run *run = ctx;
+
+    return erase_note(run, &run->backups, path, NULL);
+}
+
+static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
+{
+    qp_sizes sizes = {0};
+    quipu_status status = erase_index(db, reterr);
+
+    if (status == QUIPU_OK && (run->flags & QUIPU_ERASE_QUICK) == 0) {
+        status = qp_keep_rewrite(db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_keep_flush(db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_keep_sizes(db, &sizes, reterr);
+    }
+    if (status == QUIPU_OK && sizes.log_bytes != 0) {
+        status = qp_error_set(reterr, QUIPU_BUSY, "somebody else wrote to the log meanwhile");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_keep_backups(db, erase_backup_noted, run, reterr);
+    }
+    return status;
+}
+
+static quipu_status erase_clean_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    erase_run *run = ctx;
+    quipu_status status = qp_keep_limit(db, 0, reterr);
+    quipu_status capped;
+
+    (void)scratch;
+    if (status == QUIPU_OK) {
+        status = erase_clean(run, db, reterr);
+    }
+    capped = qp_keep_limit(db, run->store->max_bytes, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? capped : status;
+}
+
+/* ---- the calls --------------------------------------------------------------------------------
+ */
+
+static quipu_status erase_enter(erase_run *run, const quipu_call *call, qp_call *ret_within,
+                                quipu_error *reterr)
+{
+    quipu_status status = qp_maintain_enter(run->store, call, ret_within, reterr);
+
+    if (status == QUIPU_OK && (run->flags & ~(uint32_t)QUIPU_ERASE_QUICK) != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_ERASE_*",
+                              (unsigned)run->flags);
+    }
+    if (status == QUIPU_OK && run->store->read_only) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "the store was opened read-only; open it for writing");
+    }
+    if (status == QUIPU_OK) {
+        run->receipt = qp_calloc(1, sizeof(*run->receipt));
+        if (run->receipt == NULL) {
+            status = qp_error_set(reterr, QUIPU_NOMEM, "no memory for a receipt");
+        }
+    }
+    return status;
+}
+
+static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error *reterr)
+{
+    quipu_status status = erase_delete(run, within, reterr);
+    qp_call step;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    step = qp_maintain_step(run->store, within);
+    status = qp_maintain_write(run->store, &step, erase_clean_work, run, reterr);
+    if (status != QUIPU_OK && reterr != NULL) {
+        quipu_error cause = *reterr;
+        (void)qp_error_set(reterr, status,
+                           "everything is deleted, but bytes of it may be left in the file: %s; "
+                           "repeat the call",
+                           cause.message);
+        reterr->engine_code = cause.engine_code;
+    }
+    return status;
+}
+
+static void erase_end(erase_run *run, quipu_status status, quipu_erasure **ret_erasure)
+{
+    if (status != QUIPU_OK || ret_erasure == NULL) {
+        quipu_erasure_free(run->receipt == NULL ? NULL : &run->receipt->pub);
+        return;
+    }
+    run->receipt->pub.sessions = run->sessions.items;
+    run->receipt->pub.session_count = run->sessions.count;
+    run->receipt->pub.forks = run->forks.items;
+    run->receipt->pub.fork_count = run->forks.count;
+    run->receipt->pub.backups = run->backups.items;
+    run->receipt->pub.backup_count = run->backups.count;
+    *ret_erasure = &run->receipt->pub;
+}
+
+quipu_status quipu_session_erase(quipu_store *store, quipu_str key, uint32_t flags,
+                                 const quipu_call *call, quipu_erasure **ret_erasure,
+                                 quipu_error *reterr)
+{
+    erase_run run = {.store = store, .flags = flags, .key = key};
+    qp_call within;
+    quipu_status status = erase_enter(&run, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = erase_all(&run, &within, reterr);
+    }
+    erase_end(&run, status, ret_erasure);
+    return qp_store_fail(status, "erase", key, reterr);
+}
+
+quipu_status quipu_user_erase(quipu_store *store, quipu_str app_name, quipu_str user_id,
+                              uint32_t flags, const quipu_call *call, quipu_erasure **ret_erasure,
+                              quipu_error *reterr)
+{
+    erase_run run = {.store = store, .flags = flags, .app_name = app_name, .user_id = user_id};
+    qp_call within;
+    quipu_status status = erase_enter(&run, call, &within, reterr);
+
+    if (status == QUIPU_OK && user_id.n == 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the user id is empty; it must name somebody");
+    }
+    if (status == QUIPU_OK && (qp_text_check(user_id, NULL) != QP_TEXT_OK ||
+                               qp_text_check(app_name, NULL) != QP_TEXT_OK)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "the user id or the app name is no UTF-8 without NUL");
+    }
+    if (status == QUIPU_OK) {
+        status = erase_all(&run, &within, reterr);
+    }
+    erase_end(&run, status, ret_erasure);
+    return status;
+}

@@ -1,0 +1,480 @@
+/* Export: one snapshot, walked in the order of the session numbers, a line a row. A session's
+ * messages, state and memories follow its own line; what belongs to no session stands before and
+ * behind. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "store/export_lines.h"
+#include "store/export_row.h"
+#include "store/fork_chain.h"
+#include "store/maintain.h"
+#include "store/message.h"
+
+#define EXPORT_CHUNK ((size_t)64 * 1024) /* handed to the caller at a time, or a line */
+#define EXPORT_BUFFER_MAX ((size_t)QUIPU_LINE_BYTES_MAX + EXPORT_CHUNK)
+
+typedef struct export_run {
+    const quipu_store *store;
+    quipu_export_options options;
+    quipu_write_fn write;
+    void *write_ctx;
+    ent_db *db;
+    quipu_arena *scratch;
+    qp_buf buf;
+    qp_jsonw writer;
+    quipu_status status; /* of a callback that shows messages */
+    quipu_error *reterr;
+    quipu_transfer done;
+} export_run;
+
+static bool export_is_flat(const export_run *run)
+{
+    return (run->options.flags & QUIPU_EXPORT_FLAT) != 0;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------
+ */
+
+static void export_begin(export_run *run, const char *type)
+{
+    qp_jsonw_begin(&run->writer, &run->buf);
+    qp_jsonw_object(&run->writer);
+    qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_TYPE));
+    qp_jsonw_str(&run->writer, quipu_cstr(type));
+}
+
+static quipu_status export_flush(export_run *run, quipu_error *reterr)
+{
+    quipu_str bytes = qp_buf_str(&run->buf);
+    quipu_status status = bytes.n == 0 ? QUIPU_OK : run->write(run->write_ctx, bytes.p, bytes.n);
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "the export could not be written on (%s)",
+                            quipu_status_name(status));
+    }
+    qp_buf_reset(&run->buf);
+    return QUIPU_OK;
+}
+
+/* End a line; `count` is what it counts as, or NULL. */
+static quipu_status export_end(export_run *run, int64_t *count, quipu_error *reterr)
+{
+    quipu_status status;
+
+    qp_jsonw_object_end(&run->writer);
+    status = qp_jsonw_end(&run->writer);
+    qp_buf_putc(&run->buf, '\n');
+    status = status == QUIPU_OK ? qp_buf_status(&run->buf) : status;
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "line %lld cannot be written",
+                            (long long)run->done.lines + 1);
+    }
+    run->done.lines++;
+    if (count != NULL) {
+        (*count)++;
+    }
+    return run->buf.n >= EXPORT_CHUNK ? export_flush(run, reterr) : QUIPU_OK;
+}
+
+static quipu_status export_header(export_run *run, quipu_error *reterr)
+{
+    qp_jsonw_begin(&run->writer, &run->buf);
+    qp_jsonw_object(&run->writer);
+    qp_jsonw_key(&run->writer, QUIPU_STR("quipu"));
+    qp_jsonw_str(&run->writer, QUIPU_STR("export"));
+    qp_jsonw_key(&run->writer, QUIPU_STR("major"));
+    qp_jsonw_i64(&run->writer, QUIPU_EXPORT_MAJOR);
+    qp_jsonw_key(&run->writer, QUIPU_STR("minor"));
+    qp_jsonw_i64(&run->writer, QUIPU_EXPORT_MINOR);
+    return export_end(run, NULL, reterr);
+}
+
+/* The last line lets a reader tell a whole export from a cut one. */
+static quipu_status export_footer(export_run *run, quipu_error *reterr)
+{
+    const quipu_transfer done = run->done;
+    const struct {
+        const char *name;
+        int64_t count;
+    } counts[] = {{"sessions", done.sessions},
+                  {"messages", done.messages},
+                  {"states", done.states},
+                  {"memories", done.memories}};
+
+    export_begin(run, "end");
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        qp_jsonw_key(&run->writer, quipu_cstr(counts[i].name));
+        qp_jsonw_i64(&run->writer, counts[i].count);
+    }
+    return export_end(run, NULL, reterr);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------
+ */
+
+static quipu_status export_message(export_run *run, const qp_message *row, quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_MESSAGE_OUT, NULL};
+    quipu_str event_id = QP_STR_ABSENT;
+    quipu_status status;
+
+    quipu_arena_reset(run->scratch);
+    status = qp_event_id_text(row->event_id, run->scratch, &event_id);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "the event id of message %lld cannot be read",
+                            (long long)row->seq);
+    }
+    export_begin(run, "message");
+    qp_jsonw_key(&run->writer, QUIPU_STR("event_id"));
+    qp_jsonw_str(&run->writer, event_id);
+    qp_export_row(&run->writer, &qp_message_entity, row, left_out);
+    return export_end(run, &run->done.messages, reterr);
+}
+
+static bool export_show(void *ctx, const qp_message *row)
+{
+    export_run *run = ctx;
+
+    run->status = export_message(run, row, run->reterr);
+    return run->status == QUIPU_OK;
+}
+
+/* All that a session shows, wherever it lies. */
+static quipu_status export_shown(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    const int64_t from = row->first_seq;
+    const int64_t to = row->next_seq - 1;
+    quipu_error error = {0};
+    qp_chain chain;
+    quipu_status status = QUIPU_OK;
+
+    if (from > to) {
+        return QUIPU_OK;
+    }
+    run->status = QUIPU_OK;
+    run->reterr = reterr;
+    status = qp_chain_resolve(run->db, row, from, to, &chain, &error);
+    if (status == QUIPU_OK) {
+        status = qp_chain_each(run->db, &chain, from, to, false, export_show, run, &error);
+    }
+    if (run->status != QUIPU_OK) {
+        return run->status;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* All that a session holds itself, also what only forks of it still show. */
+static quipu_status export_held(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
+                                    .where = {.session_id = ent_eq(row->id)}};
+    qp_message_iter iter;
+    qp_message message;
+    quipu_status status = qp_message_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_message_iter_next(&iter, &message)) {
+        status = export_message(run, &message, reterr);
+    }
+    quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+/* ---- state and memories -----------------------------------------------------------------------
+ */
+
+static quipu_status export_states(export_run *run, const qp_state_where *where, bool in_session,
+                                  quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_STATE_OUT, NULL};
+    static const char *const left_out_too[] = {QP_EXPORT_STATE_OUT, "app_name", "user_id", NULL};
+    const qp_state_query query = {
+        .order = {QP_STATE_BY_APP_NAME(ASC), QP_STATE_BY_USER_ID(ASC), QP_STATE_BY_NAME(ASC)},
+        .where = *where};
+    qp_state_iter iter;
+    qp_state row;
+    quipu_status status = qp_state_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_state_iter_next(&iter, &row)) {
+        export_begin(run, "state");
+        qp_export_row(&run->writer, &qp_state_entity, &row, in_session ? left_out_too : left_out);
+        status = export_end(run, &run->done.states, reterr);
+    }
+    quipu_status ended = qp_state_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+/* Whether a memory is to be written now: with its session, or alone when there is none. */
+static quipu_status export_wanted(export_run *run, quipu_str session_key, bool alone,
+                                  bool *ret_wanted, quipu_error *reterr)
+{
+    *ret_wanted = true;
+    if (alone) {
+        quipu_status status = qp_session_exists(
+            run->db,
+            &(qp_session_where){.tenant = ent_eq(run->store->tenant), .key = ent_eq(session_key)},
+            ret_wanted, reterr);
+        *ret_wanted = !*ret_wanted;
+        return status;
+    }
+    return QUIPU_OK;
+}
+
+/* The session's observations, or those of no session when the key is absent. */
+static quipu_status export_observations(export_run *run, quipu_str key, quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_MEMORY_OUT, NULL};
+    const bool alone = key.p == NULL;
+    qp_observation_query query = {
+        .order = {QP_OBSERVATION_BY_SESSION_KEY(ASC), QP_OBSERVATION_BY_NUMBER(ASC)},
+        .where = {.tenant = ent_eq(run->store->tenant)}};
+    qp_observation_iter iter;
+    qp_observation row;
+    bool wanted = false;
+    quipu_status status;
+
+    if (!alone) {
+        query.where.session_key = ent_eq(key);
+    }
+    status = qp_observation_iter_begin(run->db, &query, &iter, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_observation_iter_next(&iter, &row)) {
+        status = export_wanted(run, row.session_key, alone, &wanted, reterr);
+        if (status == QUIPU_OK && wanted) {
+            export_begin(run, "observation");
+            qp_export_row(&run->writer, &qp_observation_entity, &row, left_out);
+            status = export_end(run, &run->done.memories, reterr);
+        }
+    }
+    quipu_status ended = qp_observation_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+static quipu_status export_reflections(export_run *run, quipu_str key, quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_MEMORY_OUT, NULL};
+    const bool alone = key.p == NULL;
+    qp_reflection_query query = {
+        .order = {QP_REFLECTION_BY_SESSION_KEY(ASC), QP_REFLECTION_BY_NUMBER(ASC)},
+        .where = {.tenant = ent_eq(run->store->tenant)}};
+    qp_reflection_iter iter;
+    qp_reflection row;
+    bool wanted = false;
+    quipu_status status;
+
+    if (!alone) {
+        query.where.session_key = ent_eq(key);
+    }
+    status = qp_reflection_iter_begin(run->db, &query, &iter, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_reflection_iter_next(&iter, &row)) {
+        status = export_wanted(run, row.session_key, alone, &wanted, reterr);
+        if (status == QUIPU_OK && wanted) {
+            export_begin(run, "reflection");
+            qp_export_row(&run->writer, &qp_reflection_entity, &row, left_out);
+            status = export_end(run, &run->done.memories, reterr);
+        }
+    }
+    quipu_status ended = qp_reflection_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+/* ---- sessions ---------------------------------------------------------------------------------
+ */
+
+static quipu_status export_relations(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    const qp_session *parent = NULL;
+    bool has_forks = false;
+    char uid[QUIPU_UUID_TEXT_SIZE];
+    quipu_status status = QUIPU_OK;
+
+    if (row->parent_id.has) {
+        status = qp_session_get(run->db, run->scratch, row->parent_id.v, &parent, reterr);
+        if (status == QUIPU_OK) {
+            quipu_uuid_format(parent->uid, uid);
+            qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_PARENT));
+            qp_jsonw_str(&run->writer, quipu_cstr(uid));
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_exists(run->db, &(qp_session_where){.parent_id = ent_eq(row->id)},
+                                   &has_forks, reterr);
+    }
+    if (status == QUIPU_OK && has_forks) {
+        qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_FORKS));
+        qp_jsonw_bool(&run->writer, true);
+    }
+    return status;
+}
+
+static quipu_status export_session(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_SESSION_OUT, NULL};
+    static const char *const left_out_too[] = {QP_EXPORT_SESSION_OUT, "fork_seq", NULL};
+    const bool flat = export_is_flat(run);
+    quipu_status status = QUIPU_OK;
+
+    quipu_arena_reset(run->scratch);
+    export_begin(run, "session");
+    if (!flat) {
+        status = export_relations(run, row, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_export_row(&run->writer, &qp_session_entity, row, flat ? left_out_too : left_out);
+    status = export_end(run, &run->done.sessions, reterr);
+    if (status == QUIPU_OK) {
+        status = flat ? export_shown(run, row, reterr) : export_held(run, row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = export_states(run,
+                               &(qp_state_where){.tenant = ent_eq(run->store->tenant),
+                                                 .scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION),
+                                                 .app_name = ent_eq(row->app_name),
+                                                 .user_id = ent_eq(row->user_id),
+                                                 .session_number = ent_eq(row->id)},
+                               true, reterr);
+    }
+    if (status == QUIPU_OK && row->key.p != NULL) {
+        status = export_observations(run, row->key, reterr);
+    }
+    if (status == QUIPU_OK && row->key.p != NULL) {
+        status = export_reflections(run, row->key, reterr);
+    }
+    return status;
+}
+
+/* Every session by its number: those that were forked from others come behind them. */
+static quipu_status export_sessions(export_run *run, quipu_error *reterr)
+{
+    const qp_session_query query = {.order = {QP_SESSION_BY_ID(ASC)}};
+    qp_session_iter iter;
+    qp_session row;
+    quipu_status status = qp_session_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_session_iter_next(&iter, &row)) {
+        bool hidden = row.key.p == NULL && export_is_flat(run);
+        if (quipu_str_eq(row.tenant, run->store->tenant) && !hidden) {
+            status = export_session(run, &row, reterr);
+        }
+    }
+    quipu_status ended = qp_session_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+static quipu_status export_all(export_run *run, quipu_error *reterr)
+{
+    const qp_state_scope scopes[] = {QP_STATE_SCOPE_APP, QP_STATE_SCOPE_USER};
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]) && status == QUIPU_OK; i++) {
+        status = export_states(run,
+                               &(qp_state_where){.tenant = ent_eq(run->store->tenant),
+                                                 .scope = qp_state_scope_is(scopes[i])},
+                               false, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = export_sessions(run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = export_observations(run, QP_STR_ABSENT, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = export_reflections(run, QP_STR_ABSENT, reterr);
+    }
+    return status;
+}
+
+/* One session, behind those that it was forked from. */
+static quipu_status export_one(export_run *run, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *chain[QP_CHAIN_MAX];
+    size_t count = 0;
+    quipu_status status =
+        qp_session_lookup(run->store, run->db, &arena, run->options.key, &chain[0], reterr);
+
+    if (status == QUIPU_OK && chain[0] == NULL) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such session");
+    }
+    for (count = 1; status == QUIPU_OK && !export_is_flat(run) && chain[count - 1]->parent_id.has;
+         count++) {
+        status = count < QP_CHAIN_MAX
+                     ? qp_session_get(run->db, &arena, chain[count - 1]->parent_id.v, &chain[count],
+                                      reterr)
+                     : qp_error_set(reterr, QUIPU_CORRUPT, "its forks are too deep");
+    }
+    while (status == QUIPU_OK && count > 0) {
+        count--;
+        status = export_session(run, chain[count], reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    export_run *run = ctx;
+    quipu_status status = ent_begin(db, ENT_READ, reterr);
+
+    run->db = db;
+    run->scratch = scratch;
+    if (status == QUIPU_OK) {
+        status = export_header(run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = run->options.key.p != NULL ? export_one(run, reterr) : export_all(run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = export_footer(run, reterr);
+    }
+    return status == QUIPU_OK ? export_flush(run, reterr) : status;
+}
+
+quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *options,
+                                quipu_write_fn write, void *ctx, const quipu_call *call,
+                                quipu_transfer *ret_done, quipu_error *reterr)
+{
+    export_run run = {
+        .store = store, .options = QUIPU_EXPORT_OPTIONS_INIT, .write = write, .write_ctx = ctx};
+    qp_call within;
+    quipu_status status = qp_maintain_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&run.options, sizeof(run.options), options, "quipu_export_options",
+                                 reterr);
+    }
+    if (status == QUIPU_OK &&
+        (write == NULL || (run.options.flags & ~(uint32_t)QUIPU_EXPORT_FLAT) != 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "export needs somewhere to write, and flags of QUIPU_EXPORT_*");
+    }
+    if (status == QUIPU_OK && run.options.key.p != NULL) {
+        status = qp_key_check(run.options.key, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
+    status = qp_maintain_read(store, &within, export_work, &run, reterr);
+    qp_buf_free(&run.buf);
+    if (status == QUIPU_OK && ret_done != NULL) {
+        *ret_done = run.done;
+    }
+    return status;
+}

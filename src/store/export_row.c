@@ -1,0 +1,323 @@
+/* Rows to JSON and back. */
+#include "store/export_row.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "ent/row.h"
+
+static bool export_row_named(const char *const *names, const char *name)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(*names, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+/* Between the tokens of JSON there may be line breaks; inside its strings there are none. */
+static bool export_row_breaks(quipu_str json)
+{
+    return memchr(json.p, '\n', json.n) != NULL || memchr(json.p, '\r', json.n) != NULL;
+}
+
+static void export_row_json(qp_jsonw *writer, const char *name, quipu_str json)
+{
+    char longer[QP_EXPORT_NAME_MAX + sizeof(QP_EXPORT_TEXT_SUFFIX)];
+    size_t n = strlen(name);
+
+    if (!export_row_breaks(json)) {
+        qp_jsonw_key(writer, quipu_cstr(name));
+        qp_jsonw_raw(writer, json);
+        return;
+    }
+    assert(n <= QP_EXPORT_NAME_MAX);
+    memcpy(longer, name, n);
+    memcpy(longer + n, QP_EXPORT_TEXT_SUFFIX, sizeof(QP_EXPORT_TEXT_SUFFIX));
+    qp_jsonw_key(writer, quipu_cstr(longer));
+    qp_jsonw_str(writer, json);
+}
+
+static void export_row_time(qp_jsonw *writer, quipu_time time)
+{
+    char text[QP_TIME_RFC3339_SIZE];
+
+    if (qp_time_rfc3339(time, text, NULL) != QUIPU_OK) {
+        qp_buf_fail(writer->buf, QUIPU_CORRUPT);
+        return;
+    }
+    qp_jsonw_str(writer, quipu_cstr(text));
+}
+
+static void export_row_value(qp_jsonw *writer, const qp_value *value)
+{
+    char uuid[QUIPU_UUID_TEXT_SIZE];
+
+    switch ((qp_value_kind)value->kind) {
+    case QP_INT:
+        qp_jsonw_i64(writer, value->as.i);
+        break;
+    case QP_FLOAT:
+        qp_jsonw_double(writer, value->as.f);
+        break;
+    case QP_BOOL:
+        qp_jsonw_bool(writer, value->as.b);
+        break;
+    case QP_BYTES:
+        qp_base64_json(writer, value->as.bytes);
+        break;
+    case QP_TIME:
+        export_row_time(writer, value->as.time);
+        break;
+    case QP_UUID:
+        quipu_uuid_format(value->as.uuid, uuid);
+        qp_jsonw_str(writer, quipu_cstr(uuid));
+        break;
+    default:
+        assert(value->kind == QP_TEXT);
+        qp_jsonw_str(writer, value->as.text);
+        break;
+    }
+}
+
+void qp_export_row(qp_jsonw *writer, const ent_entity *entity, const void *row,
+                   const char *const *left_out)
+{
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        qp_value value = qp_row_value(field, row);
+        bool defaults = value.kind == QP_TEXT && value.as.text.n == 0 &&
+                        field->default_text != NULL && field->default_text[0] == '\0';
+
+        if (value.kind == QP_NULL || defaults || export_row_named(left_out, field->name)) {
+            continue;
+        }
+        if (field->type == ENT_JSON) {
+            export_row_json(writer, field->name, value.as.text);
+        } else {
+            qp_jsonw_key(writer, quipu_cstr(field->name));
+            export_row_value(writer, &value);
+        }
+    }
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+static quipu_status export_row_wrong(const ent_entity *entity, const ent_field *field,
+                                     const char *what, quipu_error *reterr)
+{
+    return qp_error_field(reterr, QUIPU_INVALID, entity->name, field->name, "type",
+                          "%s.%s should be %s", entity->name, field->name, what);
+}
+
+/* A string without what a column cannot hold. */
+static quipu_status export_row_string(qp_json_node node, quipu_arena *arena, quipu_str *ret)
+{
+    uint32_t flags = 0;
+    quipu_status status = qp_json_text(node, arena, ret, &flags);
+
+    return status == QUIPU_OK && flags != 0 ? QUIPU_INVALID : status;
+}
+
+/* Put a value where an X_new has it. */
+static void export_row_put(const ent_field *field, void *values, const void *value, size_t size,
+                           size_t opt_offset)
+{
+    char *member = (char *)values + field->create;
+    const bool has = true;
+
+    if ((field->flags & ENT_F_OPT_NEW) != 0) {
+        memcpy(member, &has, sizeof(has));
+        member += opt_offset;
+    }
+    memcpy(member, value, size);
+}
+
+static quipu_status export_row_scalar(const ent_entity *entity, const ent_field *field,
+                                      qp_json_node node, void *values, quipu_error *reterr)
+{
+    qp_json_kind kind = qp_json_kind_of(node);
+    int64_t number = 0;
+    double real = 0;
+    bool truth = kind == QP_JSON_TRUE;
+
+    switch (field->type) {
+    case ENT_INT:
+        if (qp_json_int64(node, &number) != QP_JSON_EXACT) {
+            return export_row_wrong(entity, field, "a whole number", reterr);
+        }
+        export_row_put(field, values, &number, sizeof(number), offsetof(ent_opt_int, v));
+        return QUIPU_OK;
+    case ENT_FLOAT:
+        if (qp_json_double(node, &real) == QP_JSON_NO_NUMBER) {
+            return export_row_wrong(entity, field, "a number", reterr);
+        }
+        export_row_put(field, values, &real, sizeof(real), offsetof(ent_opt_float, v));
+        return QUIPU_OK;
+    default:
+        assert(field->type == ENT_BOOL);
+        if (!truth && kind != QP_JSON_FALSE) {
+            return export_row_wrong(entity, field, "true or false", reterr);
+        }
+        export_row_put(field, values, &truth, sizeof(truth), offsetof(ent_opt_bool, v));
+        return QUIPU_OK;
+    }
+}
+
+/* What is written as a string. */
+static quipu_status export_row_parse(const ent_entity *entity, const ent_field *field,
+                                     quipu_str text, quipu_arena *arena, void *values,
+                                     quipu_error *reterr)
+{
+    quipu_bytes bytes = {NULL, 0};
+    quipu_status status = QUIPU_OK;
+    quipu_uuid uuid;
+    quipu_time time;
+    int label;
+
+    switch (field->type) {
+    case ENT_TIME:
+        if (quipu_time_parse(text, &time) != QUIPU_OK) {
+            return export_row_wrong(entity, field, "a time of RFC 3339", reterr);
+        }
+        export_row_put(field, values, &time, sizeof(time), offsetof(ent_opt_time, v));
+        return QUIPU_OK;
+    case ENT_UUID:
+        if (quipu_uuid_parse(text, &uuid) != QUIPU_OK) {
+            return export_row_wrong(entity, field, "a UUID", reterr);
+        }
+        export_row_put(field, values, &uuid, sizeof(uuid), offsetof(ent_opt_uuid, v));
+        return QUIPU_OK;
+    case ENT_ENUM:
+        label = ent_enum_parse(field->labels, text);
+        if (label == 0) {
+            return export_row_wrong(entity, field, "one of the labels of its kind", reterr);
+        }
+        export_row_put(field, values, &label, sizeof(label), 0);
+        return QUIPU_OK;
+    case ENT_BYTES:
+        status = qp_base64_read(text, arena, &bytes);
+        if (status != QUIPU_OK) {
+            return status == QUIPU_INVALID ? export_row_wrong(entity, field, "base64", reterr)
+                                           : qp_error_set(reterr, status, "no memory for bytes");
+        }
+        export_row_put(field, values, &bytes, sizeof(bytes), 0);
+        return QUIPU_OK;
+    default:
+        assert(field->type == ENT_TEXT || field->type == ENT_JSON);
+        export_row_put(field, values, &text, sizeof(text), 0);
+        return QUIPU_OK;
+    }
+}
+
+static quipu_status export_row_member(const ent_entity *entity, const ent_field *field,
+                                      bool as_text, qp_json_node node, quipu_arena *arena,
+                                      void *values, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    quipu_str text = QP_STR_ABSENT;
+
+    if (field->type == ENT_INT || field->type == ENT_FLOAT || field->type == ENT_BOOL) {
+        return export_row_scalar(entity, field, node, values, reterr);
+    }
+    if (field->type == ENT_JSON && !as_text) {
+        text = qp_json_raw(node);
+    } else {
+        status = export_row_string(node, arena, &text);
+    }
+    if (status == QUIPU_INVALID) {
+        return export_row_wrong(entity, field, "a string without U+0000 and half surrogate pairs",
+                                reterr);
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no memory for a text");
+    }
+    return export_row_parse(entity, field, text, arena, values, reterr);
+}
+
+/* The field that a member's name means, or NULL; *ret_text: by the name for JSON as a text. */
+static const ent_field *export_row_field(const ent_entity *entity, qp_json_node key,
+                                         const char *const *left_out, bool *ret_text)
+{
+    const size_t suffix = sizeof(QP_EXPORT_TEXT_SUFFIX) - 1;
+    quipu_str raw = qp_json_raw(key); /* in quotes; names of fields need no escape */
+
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        size_t n = strlen(field->name);
+        if (field->create == ENT_ABSENT || raw.n < n + 2 ||
+            memcmp(raw.p + 1, field->name, n) != 0 || export_row_named(left_out, field->name)) {
+            continue;
+        }
+        *ret_text = field->type == ENT_JSON && raw.n == n + 2 + suffix &&
+                    memcmp(raw.p + 1 + n, QP_EXPORT_TEXT_SUFFIX, suffix) == 0;
+        if (raw.n == n + 2 || *ret_text) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
+static bool export_row_is_other(qp_json_node key, const char *const *others)
+{
+    for (; *others != NULL; others++) {
+        if (qp_json_text_is(key, quipu_cstr(*others))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+quipu_status qp_import_row(const ent_entity *entity, qp_json_node object,
+                           const char *const *left_out, const char *const *others,
+                           quipu_arena *arena, void *ret_values, quipu_error *reterr)
+{
+    bool seen[ENT_FIELDS_MAX] = {false};
+    quipu_status status = QUIPU_OK;
+    qp_json_iter iter = qp_json_each(object);
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        bool as_text = false;
+        const ent_field *field = export_row_field(entity, iter.key, left_out, &as_text);
+        quipu_str name = qp_json_raw(iter.key);
+
+        if (field == NULL && export_row_is_other(iter.key, others)) {
+            continue;
+        }
+        if (field == NULL || seen[field - entity->fields]) {
+            size_t n = qp_utf8_cut(name, QP_EXPORT_NAME_MAX);
+            return qp_error_set(reterr, QUIPU_INVALID, "the member %.*s %s", (int)n, name.p,
+                                field == NULL ? "is not known here" : "is there twice");
+        }
+        seen[field - entity->fields] = true;
+        status = export_row_member(entity, field, as_text, iter.value, arena, ret_values, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_import_text(qp_json_node object, quipu_str name, quipu_arena *arena,
+                            quipu_str *ret_text, quipu_error *reterr)
+{
+    qp_json_node node = qp_json_get(object, name);
+    quipu_status status = QUIPU_OK;
+
+    *ret_text = QP_STR_ABSENT;
+    if (qp_json_kind_of(node) == QP_JSON_NONE) {
+        return QUIPU_OK;
+    }
+    status = export_row_string(node, arena, ret_text);
+    if (status == QUIPU_INVALID) {
+        return qp_error_set(reterr, status, "the member \"%.*s\" is no string that can be stored",
+                            (int)name.n, name.p);
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "no memory for a text");
+}

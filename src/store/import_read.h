@@ -1,0 +1,27 @@
+/* The lines of an import, one by one, from a caller that gives bytes as they come. */
+#ifndef QP_STORE_IMPORT_READ_H
+#define QP_STORE_IMPORT_READ_H
+
+#include <quipu/store.h>
+
+#include "base/buf.h"
+
+typedef struct qp_line_reader {
+    quipu_read_fn read;
+    void *ctx;
+    size_t line_max;
+    qp_buf buf;
+    size_t at;      /* where the next line begins */
+    int64_t number; /* of the line that was given last, from 1 */
+    bool ended;     /* the caller has no more bytes */
+} qp_line_reader;
+
+void qp_lines_begin(qp_line_reader *reader, quipu_read_fn read, void *ctx, size_t line_max);
+void qp_lines_end(qp_line_reader *reader);
+
+/* The next line, without its end; absent when there is none. It lives until the next call.
+ * QUIPU_LIMIT, QUIPU_NOMEM, and what the caller says. */
+QUIPU_MUST_USE quipu_status qp_lines_next(qp_line_reader *reader, quipu_str *ret_line,
+                                          quipu_error *reterr);
+
+#endif

@@ -1,0 +1,64 @@
+/* Connections and deadlines of the calls that work through the whole store. */
+#include "store/maintain.h"
+
+#include "base/error.h"
+
+quipu_status qp_maintain_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
+                               quipu_error *reterr)
+{
+    quipu_call given = QUIPU_CALL_INIT;
+    quipu_status status = qp_options_read(&given, sizeof(given), call, "quipu_call", reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    given.struct_size = (uint32_t)sizeof(given);
+    given.deadline_ms = given.deadline_ms == 0 ? -1 : given.deadline_ms;
+    return qp_store_enter(store, &given, ret, reterr);
+}
+
+qp_call qp_maintain_step(const quipu_store *store, const qp_call *call)
+{
+    qp_call step = *call;
+
+    if (store->deadline_ms > 0) {
+        int64_t until_ns = qp_clock_ns() + store->deadline_ms * QP_NS_PER_MS;
+        step.deadline_ns = until_ns < step.deadline_ns ? until_ns : step.deadline_ns;
+    }
+    return step;
+}
+
+quipu_status qp_maintain_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
+                              quipu_error *reterr)
+{
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    ent_db *db = NULL;
+    quipu_status status;
+
+    if (store->connector.single) {
+        return qp_group_alone(&store->group, call, work, ctx, reterr);
+    }
+    status = qp_pool_take(&store->pool, call, &db, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
+    status = work(ctx, db, &scratch, reterr);
+    while (ent_depth(db) > 0) {
+        ent_rollback(db);
+    }
+    ent_watch(db, 0, NULL, NULL);
+    qp_pool_give(&store->pool, db);
+    quipu_arena_free(&scratch);
+    return status;
+}
+
+quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
+                               quipu_error *reterr)
+{
+    if (store->read_only) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the store was opened read-only; open it for writing");
+    }
+    return qp_group_alone(&store->group, call, work, ctx, reterr);
+}

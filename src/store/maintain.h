@@ -1,0 +1,24 @@
+/* What the calls of <quipu/maintain.h> share: they run long, so a call that names no deadline has
+ * none, and their work runs once, with a connection to itself. */
+#ifndef QP_STORE_MAINTAIN_H
+#define QP_STORE_MAINTAIN_H
+
+#include "store/store.h"
+
+/* As qp_store_enter(), but without a deadline unless the call names one. */
+QUIPU_MUST_USE quipu_status qp_maintain_enter(quipu_store *store, const quipu_call *call,
+                                              qp_call *ret, quipu_error *reterr);
+
+/* The patience of one transaction of a long call: the store's, or what is left of the call's. */
+qp_call qp_maintain_step(const quipu_store *store, const qp_call *call);
+
+/* Run `work` once with a reading connection, outside of a transaction: it begins its own. */
+QUIPU_MUST_USE quipu_status qp_maintain_read(quipu_store *store, const qp_call *call,
+                                             qp_work_fn work, void *ctx, quipu_error *reterr);
+
+/* The same with the writing connection, while no other caller writes. QUIPU_MISUSE in a store that
+ * was opened read-only. */
+QUIPU_MUST_USE quipu_status qp_maintain_write(quipu_store *store, const qp_call *call,
+                                              qp_work_fn work, void *ctx, quipu_error *reterr);
+
+#endif

@@ -1,0 +1,235 @@
+/* Repair: what follows from the messages that are there is written anew. */
+#include <assert.h>
+
+#include "base/error.h"
+#include "store/fork_chain.h"
+#include "store/fork_release.h"
+#include "store/search.h"
+#include "store/size.h"
+#include "store/verify.h"
+
+#define REPAIR_BATCH 256 /* totals corrected between two reads */
+
+typedef struct repair_session {
+    int64_t id;
+    bool found;
+    const qp_session *row; /* as it was */
+    quipu_arena arena;
+    qp_findings before;
+    qp_findings after;
+} repair_session;
+
+/* ---- totals -----------------------------------------------------------------------------------
+ */
+
+typedef struct repair_total {
+    int64_t seq;
+    int64_t total;
+} repair_total;
+
+/* The next messages whose totals are wrong; *seq and *total move behind what was looked at. */
+static quipu_status repair_wrong(ent_db *db, const qp_session *row, int64_t *seq, int64_t *total,
+                                 repair_total wrong[REPAIR_BATCH], size_t *ret_count,
+                                 quipu_error *reterr)
+{
+    const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
+                                    .where = {.session_id = ent_eq(row->id), .seq = ent_ge(*seq)}};
+    qp_message_iter iter;
+    qp_message message;
+    size_t count = 0;
+    quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (count < REPAIR_BATCH && qp_message_iter_next(&iter, &message)) {
+        *total += message.tokens;
+        *seq = message.seq + 1;
+        if (message.tokens_total != *total) {
+            wrong[count++] = (repair_total){message.seq, *total};
+        }
+    }
+    *ret_count = count;
+    return qp_message_iter_end(&iter, reterr);
+}
+
+static quipu_status repair_totals(ent_db *db, const qp_session *row, int64_t total,
+                                  quipu_error *reterr)
+{
+    repair_total wrong[REPAIR_BATCH];
+    int64_t seq = qp_verify_lowest(row);
+    size_t count = 0;
+    quipu_status status = QUIPU_OK;
+
+    do {
+        status = repair_wrong(db, row, &seq, &total, wrong, &count, reterr);
+        for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+            const qp_message_patch patch = {.tokens_total = ent_set(wrong[i].total)};
+            status = qp_message_update(
+                db, &(qp_message_where){.session_id = ent_eq(row->id), .seq = ent_eq(wrong[i].seq)},
+                &patch, NULL, reterr);
+        }
+    } while (status == QUIPU_OK && count == REPAIR_BATCH);
+    return status;
+}
+
+/* ---- one session ------------------------------------------------------------------------------
+ */
+
+static int64_t repair_sum(ent_db *db, const qp_session *row, int64_t base, quipu_status *status,
+                          quipu_error *reterr)
+{
+    const qp_message_query query = {
+        .limit = 1,
+        .order = {QP_MESSAGE_BY_SEQ(DESC)},
+        .where = {.session_id = ent_eq(row->id), .seq = ent_ge(qp_verify_lowest(row))}};
+    qp_message_iter iter;
+    qp_message message;
+    int64_t total = base;
+
+    *status = qp_message_iter_begin(db, &query, &iter, reterr);
+    if (*status == QUIPU_OK) {
+        if (qp_message_iter_next(&iter, &message)) {
+            total = message.tokens_total;
+        }
+        *status = qp_message_iter_end(&iter, reterr);
+    }
+    return total;
+}
+
+/* The header, from what the messages say. */
+static quipu_status repair_header(ent_db *db, const qp_session *row, const qp_findings *findings,
+                                  quipu_error *reterr)
+{
+    const int64_t lowest = qp_verify_lowest(row);
+    const int64_t last = findings->last_seq >= lowest ? findings->last_seq : lowest - 1;
+    const int64_t first = row->first_seq < 1 ? 1 : row->first_seq;
+    qp_session_patch patch = {.revision = ent_set(row->revision + 1),
+                              .first_seq = ent_set(first),
+                              .next_seq = ent_set(last + 1),
+                              .message_count = ent_set(last + 1 - first)};
+    quipu_status status = QUIPU_OK;
+
+    if (findings->has[QUIPU_PROBLEM_TOTALS]) {
+        patch.token_count = ent_set(repair_sum(db, row, findings->base_total, &status, reterr));
+    }
+    if (findings->has[QUIPU_PROBLEM_VIEW]) {
+        patch.compact_seq = ent_set((int64_t)0);
+    }
+    return status == QUIPU_OK ? qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)},
+                                                  &patch, NULL, reterr)
+                              : status;
+}
+
+static quipu_status repair_mend(ent_db *db, const qp_session *row, const qp_findings *findings,
+                                quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (findings->cut) {
+        return QUIPU_OK; /* nothing is made up from half of the messages */
+    }
+    if (row->key.p == NULL) {
+        return findings->has[QUIPU_PROBLEM_FORK] ? qp_fork_remove(db, row, reterr) : QUIPU_OK;
+    }
+    if (findings->has[QUIPU_PROBLEM_TOTALS]) {
+        status = repair_totals(db, row, findings->base_total, reterr);
+    }
+    return status == QUIPU_OK ? repair_header(db, row, findings, reterr) : status;
+}
+
+static quipu_status repair_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    repair_session *repair = ctx;
+    quipu_error error = {0};
+    const qp_session *row = NULL;
+    quipu_status status;
+
+    quipu_arena_free(&repair->arena);
+    repair->after = (qp_findings){.messages = 0};
+    status = qp_session_get(db, &repair->arena, repair->id, &repair->row, &error);
+    repair->found = status == QUIPU_OK;
+    if (!repair->found) {
+        /* Deleted meanwhile: nothing is wrong with it any more. */
+        return status == QUIPU_NOT_FOUND ? QUIPU_OK : qp_error_pass(reterr, &error);
+    }
+    status = qp_verify_session(db, repair->row, &repair->before, reterr);
+    if (status == QUIPU_OK && qp_findings_any(&repair->before)) {
+        status = repair_mend(db, repair->row, &repair->before, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_session_get(db, scratch, repair->id, &row, &error);
+    if (status == QUIPU_NOT_FOUND) {
+        return QUIPU_OK; /* removed, and with it what was wrong */
+    }
+    return status == QUIPU_OK ? qp_verify_session(db, row, &repair->after, reterr)
+                              : qp_error_pass(reterr, &error);
+}
+
+quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t id,
+                               quipu_error *reterr)
+{
+    repair_session repair = {.id = id};
+    const qp_call step = qp_maintain_step(run->store, call);
+    quipu_status status = qp_size_exempt(run->store, &step, repair_session_work, &repair, reterr);
+
+    for (int kind = 1; kind < QP_PROBLEM_KINDS && status == QUIPU_OK && repair.found; kind++) {
+        /* The index is made anew at the end, for all sessions. */
+        bool search = kind == QUIPU_PROBLEM_SEARCH;
+        bool repaired = !repair.after.has[kind] || search;
+        if (repair.before.has[kind]) {
+            qp_verify_tell(run, (quipu_problem_kind)kind, repair.row->tenant, repair.row->key,
+                           repair.before.seq[kind], quipu_cstr(repair.before.text[kind]), repaired);
+            run->search = run->search || search || kind == QUIPU_PROBLEM_NEXT_SEQ;
+        }
+    }
+    quipu_arena_free(&repair.arena);
+    return status;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------
+ */
+
+static quipu_status repair_state_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    const qp_state *row = ctx;
+
+    (void)scratch;
+    return qp_state_delete(db,
+                           &(qp_state_where){.tenant = ent_eq(row->tenant),
+                                             .scope = qp_state_scope_is(row->scope),
+                                             .app_name = ent_eq(row->app_name),
+                                             .user_id = ent_eq(row->user_id),
+                                             .session_number = ent_eq(row->session_number),
+                                             .name = ent_eq(row->name)},
+                           NULL, reterr);
+}
+
+quipu_status qp_repair_state(qp_verify_run *run, const qp_call *call, const qp_state *row,
+                             quipu_error *reterr)
+{
+    const qp_call step = qp_maintain_step(run->store, call);
+    qp_state copy = *row;
+
+    assert(row->scope == QP_STATE_SCOPE_SESSION);
+    return qp_size_exempt(run->store, &step, repair_state_work, &copy, reterr);
+}
+
+static quipu_status repair_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    (void)ctx;
+    (void)scratch;
+    return qp_search_rebuild(db, reterr);
+}
+
+quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
+{
+    const qp_call step = qp_maintain_step(run->store, call);
+
+    return qp_store_write(run->store, &step, repair_search_work, NULL, reterr);
+}

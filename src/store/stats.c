@@ -1,0 +1,84 @@
+/* Statistics: the sessions' headers added up, sizes, and what this store's connections did. */
+#include <string.h>
+
+#include "base/error.h"
+#include "ent/keep.h"
+#include "store/maintain.h"
+
+typedef struct stats_call {
+    quipu_store *store;
+    quipu_stats stats;
+} stats_call;
+
+static void stats_add(quipu_stats *stats, const qp_session *row)
+{
+    stats->sessions++;
+    stats->forks += row->parent_id.has;
+    stats->messages += row->message_count;
+    stats->tokens += row->token_count;
+    if (row->message_count > stats->largest_messages && row->key.n <= QUIPU_KEY_MAX) {
+        stats->largest_messages = row->message_count;
+        memcpy(stats->largest_key, row->key.p, row->key.n);
+        stats->largest_key[row->key.n] = '\0';
+    }
+}
+
+static quipu_status stats_sessions(stats_call *call, ent_db *db, quipu_error *reterr)
+{
+    const qp_session_query query = {
+        .where = {.tenant = ent_eq(call->store->tenant), .key = ENT_NOT_NULL}};
+    qp_session_iter iter;
+    qp_session row;
+    quipu_status status = qp_session_iter_begin(db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (qp_session_iter_next(&iter, &row)) {
+        stats_add(&call->stats, &row);
+    }
+    return qp_session_iter_end(&iter, reterr);
+}
+
+static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    stats_call *call = ctx;
+    quipu_stats *stats = &call->stats;
+    qp_sizes sizes = {0};
+    quipu_status status = qp_keep_sizes(db, &sizes, reterr);
+
+    (void)scratch;
+    *stats = (quipu_stats){.file_bytes = sizes.file_bytes,
+                           .free_bytes = sizes.free_bytes,
+                           .log_bytes = sizes.log_bytes};
+    return status == QUIPU_OK ? stats_sessions(call, db, reterr) : status;
+}
+
+quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu_stats *ret_stats,
+                               quipu_error *reterr)
+{
+    stats_call stats = {.store = store};
+    qp_call within;
+    quipu_status status = qp_maintain_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && ret_stats == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "stats needs a place for its figures");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_maintain_read(store, &within, stats_work, &stats, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    *ret_stats = stats.stats;
+    if (!store->connector.single) {
+        ret_stats->readers = (int64_t)qp_pool_open(&store->pool);
+    }
+    if (!store->read_only) {
+        const qp_group_counts counts = qp_group_counted(&store->group);
+        ret_stats->commits = counts.commits;
+        ret_stats->writes = counts.writes;
+        ret_stats->largest_commit = counts.largest;
+    }
+    return QUIPU_OK;
+}

@@ -1,0 +1,524 @@
+/* Verify: the file's structure first, then session by session, each from a snapshot of its own. */
+#include "store/verify.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "ent/keep.h"
+#include "store/fork_chain.h"
+#include "store/message.h"
+
+#define VERIFY_NAME_SHOWN 60 /* bytes of a name that a text shows */
+
+/* ---- findings ---------------------------------------------------------------------------------
+ */
+
+bool qp_findings_any(const qp_findings *findings)
+{
+    for (size_t i = 0; i < QP_PROBLEM_KINDS; i++) {
+        if (findings->has[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void qp_findings_add(qp_findings *findings, quipu_problem_kind kind, int64_t seq,
+                     const char *format, ...)
+{
+    va_list args;
+
+    if (findings->has[kind]) {
+        return;
+    }
+    findings->has[kind] = true;
+    findings->seq[kind] = seq;
+    va_start(args, format);
+    (void)vsnprintf(findings->text[kind], QP_PROBLEM_TEXT_SIZE, format, args);
+    va_end(args);
+}
+
+void qp_verify_tell(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenant, quipu_str key,
+                    int64_t seq, quipu_str text, bool repaired)
+{
+    const quipu_problem problem = {kind, tenant, key, seq, text, repaired};
+
+    run->done.problems++;
+    run->done.repaired += repaired;
+    if (run->fn != NULL) {
+        run->fn(run->fn_ctx, &problem);
+    }
+}
+
+/* ---- one session ------------------------------------------------------------------------------
+ */
+
+int64_t qp_verify_lowest(const qp_session *row)
+{
+    const int64_t base = qp_session_base(row);
+
+    return row->first_seq > base ? row->first_seq : base + 1;
+}
+
+/* The tokens of all messages before the first that the session holds and shows; *ret_known is false
+ * when only that message itself can tell. */
+static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_known,
+                                qp_findings *findings, quipu_error *reterr)
+{
+    const int64_t base = qp_session_base(row);
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_message *message = NULL;
+    quipu_error error = {0};
+    qp_chain chain;
+    quipu_status status = QUIPU_OK;
+
+    findings->base_total = 0;
+    *ret_known = row->key.p != NULL && (base == 0 ? row->first_seq == 1 : row->first_seq <= base);
+    if (!*ret_known || base == 0) {
+        return QUIPU_OK;
+    }
+    status = qp_chain_resolve(db, row, base, base, &chain, &error);
+    if (status == QUIPU_OK) {
+        status = qp_chain_row(db, &chain, base, &arena, &message, &error);
+    }
+    if (status == QUIPU_OK) {
+        findings->base_total = message->tokens_total;
+    } else if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
+        *ret_known = false;
+        qp_findings_add(findings, QUIPU_PROBLEM_FORK, base, "%s", error.message);
+        status = QUIPU_OK;
+    } else {
+        (void)qp_error_pass(reterr, &error);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* What the walk over a session's messages remembers. */
+typedef struct verify_walk {
+    const qp_session *row;
+    qp_findings *findings;
+    int64_t lowest;
+    int64_t expected; /* number of the next message that is shown */
+    int64_t before;   /* number of the message before, held or not */
+    int64_t total;    /* and its running total, by the messages' own tokens */
+    bool known;       /* the total is */
+    qp_json_doc doc;
+    quipu_arena arena;
+} verify_walk;
+
+static void verify_totals(verify_walk *walk, const qp_message *message)
+{
+    if (!walk->known || message->seq != walk->before + 1) {
+        walk->total = message->tokens_total - message->tokens;
+    }
+    if (message->seq == walk->lowest) {
+        walk->findings->base_total = walk->total;
+    }
+    walk->total += message->tokens;
+    walk->known = true;
+    walk->before = message->seq;
+    if (message->tokens_total != walk->total || message->tokens < 0) {
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_TOTALS, message->seq,
+                        "the running total of message %lld is %lld, not %lld",
+                        (long long)message->seq, (long long)message->tokens_total,
+                        (long long)walk->total);
+    }
+}
+
+static quipu_status verify_message(verify_walk *walk, const qp_message *message,
+                                   quipu_error *reterr)
+{
+    const qp_session *row = walk->row;
+    quipu_error error = {0};
+    quipu_message decoded;
+    quipu_status status;
+
+    walk->findings->messages++;
+    walk->findings->last_seq = message->seq;
+    if (message->seq >= walk->lowest && row->key.p != NULL) {
+        if (message->seq != walk->expected) {
+            qp_findings_add(walk->findings, QUIPU_PROBLEM_SEQ, walk->expected,
+                            "message %lld is missing", (long long)walk->expected);
+        }
+        walk->expected = message->seq + 1;
+        if (message->seq >= row->next_seq) {
+            qp_findings_add(walk->findings, QUIPU_PROBLEM_NEXT_SEQ, message->seq,
+                            "there is message %lld, but the next number is %lld",
+                            (long long)message->seq, (long long)row->next_seq);
+        }
+    }
+    verify_totals(walk, message);
+    quipu_arena_reset(&walk->arena);
+    status = qp_message_decode(message, &walk->doc, &walk->arena, &decoded, &error);
+    if (status == QUIPU_CORRUPT) {
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_MESSAGE, message->seq, "%s", error.message);
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+static quipu_status verify_messages(ent_db *db, verify_walk *walk, quipu_error *reterr)
+{
+    const qp_message_query query = {.order = {QP_MESSAGE_BY_SEQ(ASC)},
+                                    .where = {.session_id = ent_eq(walk->row->id)}};
+    qp_message_iter iter;
+    qp_message message;
+    quipu_error error = {0};
+    quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_message_iter_next(&iter, &message)) {
+        status = verify_message(walk, &message, reterr);
+    }
+    quipu_status ended = qp_message_iter_end(&iter, &error);
+    if (status == QUIPU_OK && ended == QUIPU_CORRUPT && error.field[0] != '\0') {
+        /* One value is none of its field's; the rest of the session cannot be read past it. */
+        qp_findings_add(walk->findings, QUIPU_PROBLEM_MESSAGE, walk->before + 1, "%s",
+                        error.message);
+        walk->findings->cut = true;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK && ended != QUIPU_OK ? qp_error_pass(reterr, &error) : status;
+}
+
+/* What the header says against what the messages say. */
+static void verify_header(const verify_walk *walk)
+{
+    const qp_session *row = walk->row;
+    qp_findings *findings = walk->findings;
+    const int64_t last = walk->expected - 1;
+
+    if (row->next_seq != last + 1 && row->next_seq > row->first_seq) {
+        qp_findings_add(findings, QUIPU_PROBLEM_NEXT_SEQ, last,
+                        "the last message is %lld, but the next number is %lld", (long long)last,
+                        (long long)row->next_seq);
+    }
+    if (row->first_seq < 1 || row->first_seq > row->next_seq ||
+        row->message_count != row->next_seq - row->first_seq) {
+        qp_findings_add(findings, QUIPU_PROBLEM_COUNT, 0,
+                        "it counts %lld messages, but has the numbers %lld to %lld",
+                        (long long)row->message_count, (long long)row->first_seq,
+                        (long long)row->next_seq - 1);
+    }
+    if (walk->known && row->token_count != walk->total) {
+        qp_findings_add(findings, QUIPU_PROBLEM_TOTALS, 0, "it counts %lld tokens, not %lld",
+                        (long long)row->token_count, (long long)walk->total);
+    }
+    if (row->indexed_seq < 0 || row->indexed_seq >= row->next_seq) {
+        qp_findings_add(findings, QUIPU_PROBLEM_SEARCH, 0,
+                        "the search index reaches to %lld, the messages to %lld",
+                        (long long)row->indexed_seq, (long long)row->next_seq - 1);
+    }
+}
+
+/* The summary with which the view begins. */
+static quipu_status verify_view(ent_db *db, const qp_session *row, qp_findings *findings,
+                                quipu_error *reterr)
+{
+    const int64_t seq = row->compact_seq;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_message *message = NULL;
+    quipu_error error = {0};
+    qp_chain chain;
+    bool good = seq >= row->first_seq && seq < row->next_seq;
+    quipu_status status = QUIPU_OK;
+
+    if (seq == 0) {
+        return QUIPU_OK;
+    }
+    if (good) {
+        status = qp_chain_resolve(db, row, seq, seq, &chain, &error);
+    }
+    if (good && status == QUIPU_OK) {
+        status = qp_chain_row(db, &chain, seq, &arena, &message, &error);
+    }
+    good = good && status == QUIPU_OK && message->mark == QP_MESSAGE_MARK_COMPACTION;
+    if (!good && (status == QUIPU_OK || status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND)) {
+        qp_findings_add(findings, QUIPU_PROBLEM_VIEW, seq,
+                        "its view begins with message %lld, which is no summary", (long long)seq);
+        status = QUIPU_OK;
+    }
+    quipu_arena_free(&arena);
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* The past that a fork shares must be there: as many messages as there are numbers. */
+static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *findings,
+                                quipu_error *reterr)
+{
+    const int64_t base = qp_session_base(row);
+    quipu_error error = {0};
+    qp_chain chain = {0};
+    quipu_status status = QUIPU_OK;
+
+    if (row->parent_id.has != row->fork_seq.has) {
+        qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0, "it is half a fork");
+        return QUIPU_OK;
+    }
+    if (base < row->first_seq) {
+        return QUIPU_OK;
+    }
+    status = qp_chain_resolve(db, row, row->first_seq, base, &chain, &error);
+    for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
+        const qp_segment *part = &chain.segments[i];
+        int64_t count = 0;
+        status = qp_message_count(db,
+                                  &(qp_message_where){.session_id = ent_eq(part->session),
+                                                      .seq = ent_between(part->from, part->to)},
+                                  &count, &error);
+        if (status == QUIPU_OK && count != part->to - part->from + 1) {
+            qp_findings_add(findings, QUIPU_PROBLEM_FORK, part->from,
+                            "of the messages %lld to %lld that it shares, %lld are missing",
+                            (long long)part->from, (long long)part->to,
+                            (long long)(part->to - part->from + 1 - count));
+        }
+    }
+    if (status == QUIPU_CORRUPT || status == QUIPU_NOT_FOUND) {
+        qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0, "%s", error.message);
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* A session without a key is kept for its forks. */
+static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings *findings,
+                                  quipu_error *reterr)
+{
+    bool has_forks = false;
+    quipu_status status = qp_session_exists(db, &(qp_session_where){.parent_id = ent_eq(row->id)},
+                                            &has_forks, reterr);
+
+    if (status == QUIPU_OK && !has_forks) {
+        qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0,
+                        "it was deleted, and no fork of it is left");
+    }
+    return status;
+}
+
+quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *ret_findings,
+                               quipu_error *reterr)
+{
+    verify_walk walk = {.row = row, .findings = ret_findings, .lowest = qp_verify_lowest(row)};
+    quipu_status status;
+
+    *ret_findings = (qp_findings){.messages = 0};
+    walk.expected = walk.lowest;
+    walk.before = walk.lowest - 1;
+    qp_json_init(&walk.doc);
+    status = verify_base(db, row, &walk.known, ret_findings, reterr);
+    walk.total = ret_findings->base_total;
+    if (status == QUIPU_OK) {
+        status = verify_messages(db, &walk, reterr);
+    }
+    ret_findings->last_total = walk.total;
+    if (status == QUIPU_OK && row->key.p == NULL) {
+        status = verify_hidden(db, row, ret_findings, reterr);
+    } else if (status == QUIPU_OK) {
+        if (!ret_findings->cut) {
+            verify_header(&walk);
+        }
+        status = verify_view(db, row, ret_findings, reterr);
+        if (status == QUIPU_OK) {
+            status = verify_past(db, row, ret_findings, reterr);
+        }
+    }
+    qp_json_free(&walk.doc);
+    quipu_arena_free(&walk.arena);
+    return status;
+}
+
+/* ---- the whole store --------------------------------------------------------------------------
+ */
+
+static quipu_status verify_hear(void *ctx, quipu_str text)
+{
+    qp_verify_tell(ctx, QUIPU_PROBLEM_FILE, QP_STR_ABSENT, QP_STR_ABSENT, 0, text, false);
+    return QUIPU_OK;
+}
+
+static quipu_status verify_file_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    (void)scratch;
+    return qp_keep_check(db, verify_hear, ctx, reterr);
+}
+
+/* The session behind number `id`. */
+typedef struct verify_next {
+    qp_verify_run *run;
+    int64_t id;
+    bool found;
+    const qp_session *row;
+    qp_findings findings;
+} verify_next;
+
+static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    verify_next *next = ctx;
+    const qp_session_query query = {
+        .limit = 1, .order = {QP_SESSION_BY_ID(ASC)}, .where = {.id = ent_gt(next->id)}};
+    qp_session_list list = {0};
+    quipu_status status = ent_begin(db, ENT_READ, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_session_find(db, scratch, &query, &list, reterr);
+    }
+    next->found = status == QUIPU_OK && list.n > 0;
+    if (!next->found) {
+        return status;
+    }
+    next->id = list.items[0].id;
+    status = qp_verify_session(db, &list.items[0], &next->findings, reterr);
+    while (ent_depth(db) > 0) {
+        ent_rollback(db); /* nobody waits while the callback runs */
+    }
+    for (int kind = 1; kind < QP_PROBLEM_KINDS && status == QUIPU_OK && !next->run->repairs;
+         kind++) {
+        if (next->findings.has[kind]) {
+            qp_verify_tell(next->run, (quipu_problem_kind)kind, list.items[0].tenant,
+                           list.items[0].key, next->findings.seq[kind],
+                           quipu_cstr(next->findings.text[kind]), false);
+        }
+    }
+    return status;
+}
+
+static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
+{
+    verify_next next = {.run = run};
+    quipu_status status;
+
+    for (;;) {
+        status = qp_maintain_read(run->store, call, verify_next_work, &next, reterr);
+        if (status != QUIPU_OK || !next.found) {
+            return status;
+        }
+        run->done.sessions++;
+        run->done.messages += next.findings.messages;
+        if (run->repairs && qp_findings_any(&next.findings)) {
+            status = qp_repair_session(run, call, next.id, reterr);
+        }
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+}
+
+/* State of sessions that are not there, one after the other. */
+typedef struct verify_state {
+    qp_verify_run *run;
+    quipu_arena arena; /* holds `row` */
+    const qp_state *row;
+} verify_state;
+
+static quipu_status verify_state_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    verify_state *state = ctx;
+    qp_state_query query = {.limit = 1,
+                            .order = {QP_STATE_BY_TENANT(ASC), QP_STATE_BY_APP_NAME(ASC),
+                                      QP_STATE_BY_USER_ID(ASC), QP_STATE_BY_SESSION_NUMBER(ASC)},
+                            .where = {.scope = qp_state_scope_is(QP_STATE_SCOPE_SESSION)}};
+    quipu_arena fresh = QUIPU_ARENA_INIT;
+    qp_state_list list = {0};
+    quipu_status status = QUIPU_OK;
+    bool exists = true;
+
+    (void)scratch;
+    while (status == QUIPU_OK && exists) {
+        query.after = state->row;
+        status = qp_state_find(db, &fresh, &query, &list, reterr);
+        if (status != QUIPU_OK || list.n == 0) {
+            break;
+        }
+        quipu_arena_free(&state->arena);
+        state->arena = fresh;
+        fresh = (quipu_arena)QUIPU_ARENA_INIT;
+        state->row = &list.items[0];
+        status = qp_session_exists(
+            db, &(qp_session_where){.id = ent_eq(state->row->session_number)}, &exists, reterr);
+    }
+    quipu_arena_free(&fresh);
+    if (status == QUIPU_OK && exists) {
+        state->row = NULL; /* the end */
+    }
+    return status;
+}
+
+static quipu_status verify_states(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
+{
+    verify_state state = {.run = run};
+    char text[QP_PROBLEM_TEXT_SIZE];
+    quipu_status status = QUIPU_OK;
+
+    do {
+        status = qp_maintain_read(run->store, call, verify_state_work, &state, reterr);
+        if (status == QUIPU_OK && state.row != NULL) {
+            (void)snprintf(text, sizeof(text),
+                           "there is state \"%.*s\" of session number %lld, which is not there",
+                           (int)qp_utf8_cut(state.row->name, VERIFY_NAME_SHOWN), state.row->name.p,
+                           (long long)state.row->session_number);
+            if (run->repairs) {
+                status = qp_repair_state(run, call, state.row, reterr);
+            }
+            if (status == QUIPU_OK) {
+                qp_verify_tell(run, QUIPU_PROBLEM_STATE, state.row->tenant, QP_STR_ABSENT, 0,
+                               quipu_cstr(text), run->repairs);
+            }
+        }
+    } while (status == QUIPU_OK && state.row != NULL);
+    quipu_arena_free(&state.arena);
+    return status;
+}
+
+static quipu_status verify_all(qp_verify_run *run, const quipu_call *call,
+                               quipu_verified *ret_verified, quipu_error *reterr)
+{
+    qp_call within;
+    quipu_status status = qp_maintain_enter(run->store, call, &within, reterr);
+
+    if (status == QUIPU_OK && run->repairs && run->store->read_only) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "the store was opened read-only; open it for writing");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_maintain_read(run->store, &within, verify_file_work, run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = verify_sessions(run, &within, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = verify_states(run, &within, reterr);
+    }
+    if (status == QUIPU_OK && run->search) {
+        status = qp_repair_search(run, &within, reterr);
+    }
+    if (status == QUIPU_OK && ret_verified != NULL) {
+        *ret_verified = run->done;
+    }
+    return status;
+}
+
+quipu_status quipu_store_verify(quipu_store *store, quipu_problem_fn fn, void *ctx,
+                                const quipu_call *call, quipu_verified *ret_verified,
+                                quipu_error *reterr)
+{
+    qp_verify_run run = {.store = store, .fn = fn, .fn_ctx = ctx};
+
+    return verify_all(&run, call, ret_verified, reterr);
+}
+
+quipu_status quipu_store_repair(quipu_store *store, quipu_problem_fn fn, void *ctx,
+                                const quipu_call *call, quipu_verified *ret_verified,
+                                quipu_error *reterr)
+{
+    qp_verify_run run = {.store = store, .fn = fn, .fn_ctx = ctx, .repairs = true};
+
+    return verify_all(&run, call, ret_verified, reterr);
+}

@@ -1,0 +1,636 @@
+/* Export and import: nothing is lost, the same store gives the same bytes, a wrong line stores
+ * nothing of its session. */
+#include "contract/keep_t.h"
+
+static kt_stream text_stream(const char *text)
+{
+    kt_stream stream = {0};
+
+    T_OK(kt_write(&stream, text, strlen(text)));
+    return stream;
+}
+
+/* The stream with the first occurrence of `from` replaced. */
+static kt_stream changed(const kt_stream *stream, const char *from, const char *to)
+{
+    const char *at = strstr(stream->p, from);
+    kt_stream made = {0};
+
+    if (at == NULL) {
+        fail_msg("the export has no %s", from);
+    }
+    T_OK(kt_write(&made, stream->p, (size_t)(at - stream->p)));
+    T_OK(kt_write(&made, to, strlen(to)));
+    T_OK(kt_write(&made, at + strlen(from), strlen(at + strlen(from))));
+    return made;
+}
+
+static void same_bytes(const kt_stream *a, const kt_stream *b)
+{
+    assert_int_equal(a->n, b->n);
+    assert_memory_equal(a->p, b->p, a->n);
+}
+
+/* ---- whole stores -----------------------------------------------------------------------------
+ */
+
+static void everything_comes_back_byte_for_byte(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *other = st_open_new(NULL, NULL);
+
+    (void)state;
+    kt_fill(store, path);
+    kt_clean(store);
+    kt_stream first = kt_export(store, NULL);
+    kt_stream again = kt_export(store, NULL);
+    same_bytes(&first, &again);
+    quipu_transfer done = kt_import(other, &first);
+    assert_int_equal(done.sessions, 10); /* the hidden one too */
+    assert_int_equal(done.states, 4);
+    assert_int_equal(done.memories, 5);
+    assert_int_equal(done.skipped, 0);
+    kt_stream back = kt_export(other, NULL);
+    same_bytes(&first, &back);
+    kt_clean(other);
+
+    /* The relation is restored, not a copy. */
+    quipu_history *history = st_get(other, "fork of fork", NULL);
+    assert_int_equal(history->message_count, 6);
+    T_STR(history->messages[5].content, "m2");
+    quipu_history_free(history);
+    assert_int_equal(st_append(other, "orphan", "goes on"), 5);
+    history = st_get(other, "rich \xe2\x82\xac \"key\"", NULL);
+    assert_true(quipu_str_eq(history->messages[0].content,
+                             QUIPU_STR("a\0b \xf0\x9f\x99\x82 \xe2\x80\xa8 end\n")));
+    T_STR(history->messages[2].extra.text, "{\n  \"pretty\": [\r\n1]\n}");
+    T_STR(history->session.metadata.text, "{\"thinking\":\"high\",\n\"n\":1e400}");
+    quipu_history_free(history);
+    assert_int_equal(st_get_status(other, "late"), QUIPU_EXPIRED);
+
+    kt_free(&first);
+    kt_free(&again);
+    kt_free(&back);
+    quipu_close(store);
+    quipu_close(other);
+}
+
+static void import_can_be_repeated(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *other = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    (void)state;
+    kt_fill(store, path);
+    kt_stream first = kt_export(store, NULL);
+    (void)kt_import(other, &first);
+    quipu_transfer done = kt_import(other, &first);
+    assert_int_equal(done.sessions, 0);
+    assert_int_equal(done.skipped, 10);
+    assert_int_equal(done.messages, 0);
+    kt_stream back = kt_export(other, NULL);
+    same_bytes(&first, &back);
+    (void)kt_import(store, &first); /* into itself */
+    T_STATUS(kt_try_import(other, &first, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err), QUIPU_EXISTS);
+
+    /* A session that went on here stays as it is; one that went on there is a conflict. */
+    st_append(other, "empty", "newer");
+    done = kt_import(other, &first);
+    assert_int_equal(done.skipped, 10);
+    kt_stream newer = kt_export(other, NULL);
+    T_STATUS(kt_try_import(store, &newer, 0, NULL, &err), QUIPU_CONFLICT);
+    assert_non_null(strstr(err.message, "\"empty\""));
+    kt_free(&first);
+    kt_free(&back);
+    kt_free(&newer);
+    quipu_close(store);
+    quipu_close(other);
+}
+
+static void key_of_another_session_is_never_overwritten(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *other = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    st_create(store, "k");
+    st_append(store, "k", "here");
+    st_create(other, "k");
+    st_append(other, "k", "there");
+    kt_stream stream = kt_export(other, NULL);
+    T_STATUS(kt_try_import(store, &stream, 0, NULL, &err), QUIPU_EXISTS);
+    assert_non_null(strstr(err.message, "line 2"));
+    quipu_history *history = st_get(store, "k", NULL);
+    assert_int_equal(history->message_count, 1);
+    T_STR(history->messages[0].content, "here");
+    quipu_history_free(history);
+    kt_free(&stream);
+    quipu_close(other);
+}
+
+static void newer_state_stays(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+
+    (void)state;
+    kt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"old\"");
+    kt_stream old = kt_export(store, NULL);
+    kt_sql(path, "UPDATE state SET value = '\"new\"', updated_at = "
+                 "'9000-01-01 00:00:00.000000000+00:00'");
+    kt_stream newer = kt_export(store, NULL);
+    quipu_transfer done = kt_import(store, &old);
+    assert_int_equal(done.states, 0);
+    kt_stream now = kt_export(store, NULL);
+    same_bytes(&now, &newer);
+    kt_sql(path, "UPDATE state SET value = '1', updated_at = '1000-01-01 "
+                 "00:00:00.000000000+00:00'");
+    done = kt_import(store, &newer);
+    assert_int_equal(done.states, 1);
+    kt_free(&now);
+    now = kt_export(store, NULL);
+    same_bytes(&now, &newer);
+    kt_free(&old);
+    kt_free(&newer);
+    kt_free(&now);
+    quipu_close(store);
+}
+
+static void stores_in_memory_and_of_tenants_export_their_own(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *memory = NULL;
+    quipu_store *tenant = NULL;
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_error err = {0};
+
+    (void)state;
+    T_OK(quipu_open(":memory:", NULL, &memory, &err));
+    options.tenant = QUIPU_STR("t");
+    T_OK(quipu_open(path, &options, &tenant, &err));
+    st_create(store, "k");
+    st_append(store, "k", "of nobody");
+    st_create(tenant, "other");
+    kt_memory(tenant, QUIPU_OBSERVATION, "other", "seen");
+    kt_stream plain = kt_export(store, NULL);
+    kt_stream theirs = kt_export(tenant, NULL);
+    assert_null(strstr(plain.p, "other"));
+    assert_null(strstr(theirs.p, "of nobody"));
+    (void)kt_import(memory, &plain);
+    (void)kt_import(memory, &theirs);
+    kt_clean(memory);
+    (void)kt_import(tenant, &plain); /* a move between tenants */
+    kt_clean(tenant);
+    kt_stream both = kt_export(memory, NULL);
+    assert_non_null(strstr(both.p, "of nobody"));
+    assert_non_null(strstr(both.p, "\"seen\""));
+    kt_free(&plain);
+    kt_free(&theirs);
+    kt_free(&both);
+    quipu_close(memory);
+    quipu_close(tenant);
+    quipu_close(store);
+}
+
+/* ---- forks ------------------------------------------------------------------------------------
+ */
+
+static void flat_export_makes_sessions_of_forks(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *other = st_open_new(NULL, NULL);
+    quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
+    quipu_error err = {0};
+
+    (void)state;
+    kt_fill(store, path);
+    options.flags = QUIPU_EXPORT_FLAT;
+    kt_stream flat = kt_export(store, &options);
+    assert_null(strstr(flat.p, "\"parent\""));
+    quipu_transfer done = kt_import(other, &flat);
+    assert_int_equal(done.sessions, 9); /* no hidden one */
+    kt_clean(other);
+    static const char *const keys[] = {"fork", "fork of fork", "orphan", "blank fork", "root"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        quipu_history *a = st_get(store, keys[i], NULL);
+        quipu_history *b = st_get(other, keys[i], NULL);
+        assert_int_equal(a->message_count, b->message_count);
+        assert_int_equal(a->session.token_count, b->session.token_count);
+        for (size_t k = 0; k < a->message_count; k++) {
+            assert_true(quipu_str_eq(a->messages[k].content, b->messages[k].content));
+            assert_true(quipu_str_eq(a->messages[k].event_id, b->messages[k].event_id));
+        }
+        quipu_history_free(a);
+        quipu_history_free(b);
+    }
+    T_OK(quipu_session_delete(other, QUIPU_STR("root"), NULL, &err));
+    kt_clean(other);
+    kt_free(&flat);
+    quipu_close(store);
+    quipu_close(other);
+}
+
+static void one_session_comes_with_those_it_was_forked_from(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *other = st_open_new(NULL, NULL);
+    quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
+    quipu_transfer done = {0};
+    quipu_error err = {0};
+
+    (void)state;
+    kt_fill(store, path);
+    options.key = QUIPU_STR("fork of fork");
+    kt_stream one = kt_export(store, &options);
+    done = kt_import(other, &one);
+    assert_int_equal(done.sessions, 3);
+    kt_clean(other);
+    assert_int_equal(st_get_status(other, "orphan"), QUIPU_NOT_FOUND);
+    options.key = QUIPU_STR("nobody");
+    kt_free(&one);
+    T_STATUS(quipu_store_export(store, &options, kt_write, &one, NULL, NULL, &err),
+             QUIPU_NOT_FOUND);
+    kt_free(&one);
+    quipu_close(store);
+    quipu_close(other);
+}
+
+/* ---- wrong lines ------------------------------------------------------------------------------
+ */
+
+typedef struct wrong_case {
+    const char *from;
+    const char *to;
+    const char *says; /* in the message */
+} wrong_case;
+
+static void wrong_line_is_named_and_its_session_not_stored(void **state)
+{
+    static const wrong_case cases[] = {
+        {"\"content\":\"second\"", "\"content\":\"second", "line 6"},   /* no JSON */
+        {"\"content\":\"second\"", "\"content\":5", "line 6"},          /* another type */
+        {"\"content\":\"second\"", "\"contend\":\"x\"", "\"contend\""}, /* no member */
+        {"\"content\":\"second\"", "\"content\":\"a\",\"content\":\"b\"", "twice"},
+        {"\"content\":\"second\"", "\"content\":\"\\u0000\"", "line 6"},
+        {"\"content\":\"second\"", "\"content\":\"\\ud800\"", "line 6"},
+        {"\"seq\":2", "\"seq\":3", "not whole"},
+        {"\"seq\":2", "\"seq\":2.5", "whole number"},
+        {"\"role\":\"model\"", "\"role\":\"king\"", "labels"},
+        {"\"type\":\"message\",\"event_id\":\"the second\"",
+         "\"type\":\"massage\",\"event_id\":\"the second\"", "type"},
+        {"\"event_id\":\"the second\"", "\"event_id\":\"\"", "event id"},
+        {"\"event_id\":\"the second\"", "\"event_id\":\"the first\"", "line 6"},
+        {"\"token_count\":", "\"token_count\":1", "not whole"},
+    };
+    quipu_store *store = *state;
+    quipu_message messages[2] = {st_says(QUIPU_ROLE_USER, "first"),
+                                 st_says(QUIPU_ROLE_MODEL, "second")};
+    quipu_error err = {0};
+
+    messages[0].event_id = QUIPU_STR("the first");
+    messages[1].event_id = QUIPU_STR("the second");
+    st_create(store, "a");
+    st_append(store, "a", "whole");
+    st_create(store, "b");
+    T_OK(quipu_message_append(store, QUIPU_STR("b"), messages, 2, NULL, NULL, NULL, &err));
+    st_create(store, "c");
+    kt_stream good = kt_export(store, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        quipu_store *other = st_open_new(NULL, NULL);
+        kt_stream bad = {0};
+        if (strncmp(cases[i].from, "\"token_count\"", 13) == 0) {
+            /* of session b: behind its key */
+            char *key = strstr(good.p, "\"key\":\"b\"");
+            assert_non_null(key);
+            char *at = strstr(key, cases[i].from);
+            T_OK(kt_write(&bad, good.p, (size_t)(at - good.p)));
+            T_OK(kt_write(&bad, cases[i].to, strlen(cases[i].to)));
+            T_OK(kt_write(&bad, at + strlen(cases[i].from), strlen(at + strlen(cases[i].from))));
+        } else {
+            bad = changed(&good, cases[i].from, cases[i].to);
+        }
+        quipu_status status = kt_try_import(other, &bad, 0, NULL, &err);
+        if (status == QUIPU_OK || strstr(err.message, cases[i].says) == NULL ||
+            strstr(err.message, "line ") == NULL) {
+            fail_msg("%s for %s: %s (%s)", cases[i].to, cases[i].from, quipu_status_name(status),
+                     err.message);
+        }
+        assert_true(status == QUIPU_INVALID || status == QUIPU_EXISTS);
+        assert_int_equal(st_get_status(other, "a"), QUIPU_OK);
+        assert_int_equal(st_get_status(other, "b"), QUIPU_NOT_FOUND);
+        assert_int_equal(st_get_status(other, "c"), QUIPU_NOT_FOUND);
+        kt_clean(other);
+        (void)kt_import(other, &good); /* what was wrong stands in no way */
+        kt_free(&bad);
+        quipu_close(other);
+    }
+    kt_free(&good);
+}
+
+static void cut_export_is_refused_wherever_it_is_cut(void **state)
+{
+    quipu_store *store = *state;
+    quipu_error err = {0};
+
+    st_create(store, "a");
+    st_append_many(store, "a", 2);
+    st_create(store, "b");
+    kt_stream good = kt_export(store, NULL);
+    for (size_t n = 0; n < good.n; n++) {
+        quipu_store *other = NULL;
+        kt_stream cut = good;
+        T_OK(quipu_open(":memory:", NULL, &other, &err));
+        cut.n = n;
+        quipu_status status = kt_try_import(other, &cut, 0, NULL, &err);
+        /* The very last line break may be missing. */
+        assert_int_equal(status, n == good.n - 1 ? QUIPU_OK : QUIPU_INVALID);
+        kt_clean(other);
+        quipu_close(other);
+    }
+    T_OK(kt_write(&good, "{}\n", 3));
+    quipu_store *other = st_open_new(NULL, NULL);
+    T_STATUS(kt_try_import(other, &good, 0, NULL, &err), QUIPU_INVALID);
+    quipu_close(other);
+    kt_free(&good);
+}
+
+static void other_versions_and_other_files_are_refused(void **state)
+{
+    static const struct {
+        const char *text;
+        quipu_status status;
+    } cases[] = {
+        {"", QUIPU_INVALID},
+        {"hello\n", QUIPU_INVALID},
+        {"{}\n", QUIPU_INVALID},
+        {"[1]\n", QUIPU_INVALID},
+        {"{\"quipu\":\"backup\",\"major\":1}\n", QUIPU_INVALID},
+        {"{\"quipu\":\"export\"}\n", QUIPU_INVALID},
+        {"{\"quipu\":\"export\",\"major\":\"1\"}\n", QUIPU_INVALID},
+        {"{\"quipu\":\"export\",\"major\":2,\"minor\":0}\n{\"type\":\"end\",\"sessions\":0}\n",
+         QUIPU_NEWER},
+        {"{\"quipu\":\"export\",\"major\":1,\"minor\":7}\n{\"type\":\"end\",\"sessions\":0}\n",
+         QUIPU_OK},
+        {"{\"quipu\":\"export\",\"major\":1}\n{\"type\":\"end\",\"sessions\":1}\n", QUIPU_INVALID},
+        {"{\"quipu\":\"export\",\"major\":1}\n{\"type\":\"message\",\"event_id\":\"x\"}\n"
+         "{\"type\":\"end\",\"sessions\":0}\n",
+         QUIPU_INVALID},
+        {"{\"quipu\":\"export\",\"major\":1}\n{\"type\":\"session\",\"key\":\"k\"}\n"
+         "{\"type\":\"end\",\"sessions\":1}\n",
+         QUIPU_INVALID}, /* no uid */
+        {"{\"quipu\":\"export\",\"major\":1}\n{\"type\":\"session\",\"key\":\"k\",\"uid\":"
+         "\"0190a5c3-7e5b-7cc0-8d3f-0123456789ab\",\"parent\":"
+         "\"0190a5c3-7e5b-7cc0-8d3f-0123456789ac\",\"fork_seq\":0}\n"
+         "{\"type\":\"end\",\"sessions\":1}\n",
+         QUIPU_INVALID}, /* no such parent */
+        {"{\"quipu\":\"export\",\"major\":1}\n{\"type\":\"session\",\"key\":\"k\",\"uid\":"
+         "\"0190a5c3-7e5b-7cc0-8d3f-0123456789ab\"}\n{\"type\":\"end\",\"sessions\":1}\n",
+         QUIPU_OK}, /* the least that is a session */
+        {"{\"quipu\":\"export\",\"major\":1}\n{\"type\":\"session\",\"key\":\"k\",\"uid\":"
+         "\"0190a5c3-7e5b-7cc0-8d3f-0123456789ab\",\"id\":7}\n{\"type\":\"end\",\"sessions\":1}\n",
+         QUIPU_INVALID}, /* numbers are the file's own */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        quipu_store *store = NULL;
+        quipu_error err = {0};
+        kt_stream stream = text_stream(cases[i].text);
+        T_OK(quipu_open(":memory:", NULL, &store, &err));
+        quipu_status status = kt_try_import(store, &stream, 0, NULL, &err);
+        if (status != cases[i].status) {
+            fail_msg("%s: %s (%s)", cases[i].text, quipu_status_name(status), err.message);
+        }
+        kt_clean(store);
+        kt_free(&stream);
+        quipu_close(store);
+    }
+}
+
+/* ---- streaming --------------------------------------------------------------------------------
+ */
+
+static void bytes_may_come_one_by_one(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *other = st_open_new(NULL, NULL);
+
+    (void)state;
+    kt_fill(store, path);
+    kt_stream first = kt_export(store, NULL);
+    first.step = 1;
+    (void)kt_import(other, &first);
+    kt_stream back = kt_export(other, NULL);
+    same_bytes(&first, &back);
+    kt_free(&first);
+    kt_free(&back);
+    quipu_close(store);
+    quipu_close(other);
+}
+
+static void session_larger_than_the_buffer_is_one_transaction(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *other = st_open_new(NULL, NULL);
+    const size_t size = (size_t)1 << 20;
+    char *text = malloc(size + 1);
+    quipu_error err = {0};
+
+    assert_non_null(text);
+    memset(text, 'x', size);
+    text[size] = '\0';
+    st_create(store, "big");
+    for (int i = 0; i < QUIPU_IMPORT_BUFFER / (1 << 20) + 3; i++) {
+        st_append(store, "big", text);
+    }
+    st_append(store, "big", "the last one");
+    st_create(store, "after");
+    kt_stream stream = kt_export(store, NULL);
+    assert_true(stream.n > (size_t)QUIPU_IMPORT_BUFFER);
+    assert_true(stream.calls > 8); /* it came in pieces */
+    kt_stream bad = changed(&stream, "\"content\":\"the last one\"", "\"content\":7");
+    T_STATUS(kt_try_import(other, &bad, 0, NULL, &err), QUIPU_INVALID);
+    assert_int_equal(st_get_status(other, "big"), QUIPU_NOT_FOUND);
+    kt_clean(other);
+    quipu_transfer done = kt_import(other, &stream);
+    assert_int_equal(done.sessions, 2);
+    kt_stream back = kt_export(other, NULL);
+    same_bytes(&stream, &back);
+    free(text);
+    kt_free(&bad);
+    kt_free(&stream);
+    kt_free(&back);
+    quipu_close(other);
+}
+
+static void line_limit_lets_the_longest_in_and_no_byte_more(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *other = st_open_new(NULL, NULL);
+    quipu_import_options options = QUIPU_IMPORT_OPTIONS_INIT;
+    int64_t longest = 0;
+    int64_t n = 0;
+    quipu_error err = {0};
+
+    st_create(store, "k");
+    st_append(store, "k",
+              "some words that make this line longer than the others, by far: "
+              "..................................................................."
+              "..................................................................."
+              "..................................................................."
+              "...................................................................");
+    kt_stream stream = kt_export(store, NULL);
+    for (size_t i = 0; i < stream.n; i++) {
+        n = stream.p[i] == '\n' ? 0 : n + 1;
+        longest = n > longest ? n : longest;
+    }
+    options.line_bytes_max = longest - 1;
+    T_STATUS(quipu_store_import(other, &options, kt_read, &stream, NULL, NULL, &err), QUIPU_LIMIT);
+    assert_int_equal(st_get_status(other, "k"), QUIPU_NOT_FOUND);
+    stream.at = 0;
+    options.line_bytes_max = longest;
+    T_OK(quipu_store_import(other, &options, kt_read, &stream, NULL, NULL, &err));
+    options.line_bytes_max = (int64_t)QUIPU_LINE_BYTES_MAX + 1;
+    T_STATUS(quipu_store_import(other, &options, kt_read, &stream, NULL, NULL, &err), QUIPU_MISUSE);
+    kt_free(&stream);
+    quipu_close(other);
+}
+
+static void failure_of_the_callers_stream_is_passed_on(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *other = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    st_create(store, "a");
+    st_create(store, "b");
+    st_append_many(store, "b", 5);
+    kt_stream good = kt_export(store, NULL);
+    kt_stream stream = {.fail_at = 100};
+    T_STATUS(quipu_store_export(store, NULL, kt_write, &stream, NULL, NULL, &err), QUIPU_IO);
+    good.fail_at = good.n - 10;
+    good.step = 7;
+    T_STATUS(kt_try_import(other, &good, 0, NULL, &err), QUIPU_IO);
+    assert_int_equal(st_get_status(other, "a"), QUIPU_OK);
+    assert_int_equal(st_get_status(other, "b"), QUIPU_NOT_FOUND);
+    kt_free(&good);
+    kt_free(&stream);
+    quipu_close(other);
+}
+
+static void wrong_calls_are_misuse(void **state)
+{
+    quipu_store *store = *state;
+    quipu_export_options out = QUIPU_EXPORT_OPTIONS_INIT;
+    quipu_import_options in = QUIPU_IMPORT_OPTIONS_INIT;
+    quipu_cancel *cancel = quipu_cancel_new();
+    quipu_call call = QUIPU_CALL_INIT;
+    kt_stream stream = {0};
+
+    T_STATUS(quipu_store_export(NULL, NULL, kt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_store_export(store, NULL, NULL, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_store_import(store, NULL, NULL, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
+    out.flags = 2;
+    T_STATUS(quipu_store_export(store, &out, kt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
+    in.flags = 2;
+    T_STATUS(quipu_store_import(store, &in, kt_read, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
+    quipu_cancel_set(cancel);
+    call.cancel = cancel;
+    T_STATUS(quipu_store_export(store, NULL, kt_write, &stream, &call, NULL, NULL),
+             QUIPU_CANCELLED);
+    T_STATUS(quipu_store_import(store, NULL, kt_read, &stream, &call, NULL, NULL), QUIPU_CANCELLED);
+    quipu_cancel_free(cancel);
+    kt_free(&stream);
+}
+
+/* ---- memory that runs out ---------------------------------------------------------------------
+ */
+
+typedef struct sweep_ctx {
+    const char *path;
+    kt_stream *stream;
+    bool exports;
+} sweep_ctx;
+
+static void sweep_body(void *ctx)
+{
+    sweep_ctx *sweep = ctx;
+    kt_stream out = {0};
+    quipu_store *store = NULL;
+    quipu_error err = {0};
+    quipu_status status;
+
+    t_fault_pause(true);
+    T_OK(quipu_open(sweep->exports ? sweep->path : ":memory:", NULL, &store, &err));
+    t_fault_pause(false);
+    status = sweep->exports ? quipu_store_export(store, NULL, kt_write, &out, NULL, NULL, &err)
+                            : kt_try_import(store, sweep->stream, 0, NULL, &err);
+    t_fault_pause(true);
+    if (t_fault_fired() == 0) {
+        assert_int_equal(status, QUIPU_OK);
+    } else if (status != QUIPU_OK && status != QUIPU_NOMEM) {
+        fail_msg("%s (%s)", quipu_status_name(status), err.message);
+    }
+    if (sweep->exports && status == QUIPU_OK) {
+        same_bytes(&out, sweep->stream);
+    }
+    /* A deleted session that forks share may wait for them: the repeat settles it. */
+    if (!sweep->exports) {
+        (void)kt_import(store, sweep->stream);
+    }
+    kt_clean(store);
+    quipu_close(store);
+    kt_free(&out);
+    t_fault_pause(false);
+}
+
+static void export_and_import_survive_every_failed_allocation(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+
+    (void)state;
+    kt_fill(store, path);
+    kt_stream stream = kt_export(store, NULL);
+    quipu_close(store);
+    for (int i = 0; i < 2; i++) {
+        sweep_ctx ctx = {path, &stream, i == 0};
+        t_fault_install();
+        int64_t fired = t_fault_sweep(sweep_body, &ctx);
+        t_fault_remove();
+        print_message("%s: %lld faults\n", i == 0 ? "export" : "import", (long long)fired);
+        assert_true(fired > 0);
+    }
+    kt_free(&stream);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_comes_back_byte_for_byte),
+        cmocka_unit_test(import_can_be_repeated),
+        ST_TEST(key_of_another_session_is_never_overwritten),
+        cmocka_unit_test(newer_state_stays),
+        cmocka_unit_test(stores_in_memory_and_of_tenants_export_their_own),
+        cmocka_unit_test(flat_export_makes_sessions_of_forks),
+        cmocka_unit_test(one_session_comes_with_those_it_was_forked_from),
+        ST_TEST(wrong_line_is_named_and_its_session_not_stored),
+        ST_TEST(cut_export_is_refused_wherever_it_is_cut),
+        cmocka_unit_test(other_versions_and_other_files_are_refused),
+        cmocka_unit_test(bytes_may_come_one_by_one),
+        ST_TEST(session_larger_than_the_buffer_is_one_transaction),
+        ST_TEST(line_limit_lets_the_longest_in_and_no_byte_more),
+        ST_TEST(failure_of_the_callers_stream_is_passed_on),
+        ST_TEST(wrong_calls_are_misuse),
+        cmocka_unit_test(export_and_import_survive_every_failed_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

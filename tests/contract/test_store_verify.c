@@ -1,0 +1,244 @@
+/* Verify and repair: every kind of damage is told with its session, what can be mended is. */
+#include "contract/keep_t.h"
+
+typedef struct damage {
+    const char *sql;
+    quipu_problem_kind kind;
+    const char *key;
+    bool mends;
+} damage;
+
+#define OF(key) "(SELECT id FROM sessions WHERE key = '" key "')"
+
+static const damage damages[] = {
+    {"UPDATE sessions SET message_count = 99 WHERE key = 'plain'", QUIPU_PROBLEM_COUNT, "plain",
+     true},
+    {"UPDATE sessions SET token_count = token_count + 1 WHERE key = 'plain'", QUIPU_PROBLEM_TOTALS,
+     "plain", true},
+    {"UPDATE sessions SET next_seq = 9, message_count = 8 WHERE key = 'plain'",
+     QUIPU_PROBLEM_NEXT_SEQ, "plain", true},
+    {"UPDATE sessions SET next_seq = 4, message_count = 3 WHERE key = 'plain'",
+     QUIPU_PROBLEM_NEXT_SEQ, "plain", true},
+    {"UPDATE messages SET tokens_total = tokens_total + 5 WHERE seq = 2 AND session_messages = " OF(
+         "plain"),
+     QUIPU_PROBLEM_TOTALS, "plain", true},
+    {"UPDATE messages SET tokens_total = 0 WHERE session_messages = " OF("fork"),
+     QUIPU_PROBLEM_TOTALS, "fork", true},
+    {"UPDATE sessions SET compact_seq = 2 WHERE key = 'plain'", QUIPU_PROBLEM_VIEW, "plain", true},
+    {"UPDATE sessions SET indexed_seq = 77 WHERE key = 'plain'", QUIPU_PROBLEM_SEARCH, "plain",
+     true},
+    {"INSERT INTO state (tenant, scope, app_name, user_id, session_number, name, value, updated_at)"
+     " SELECT '', 'session', '', '', 4711, 'n', '1', updated_at FROM sessions LIMIT 1",
+     QUIPU_PROBLEM_STATE, "", true},
+    {"UPDATE sessions SET key = NULL WHERE key = 'lonely'", QUIPU_PROBLEM_FORK, "", true},
+    {"DELETE FROM messages WHERE seq = 2 AND session_messages = " OF("plain"), QUIPU_PROBLEM_SEQ,
+     "plain", false},
+    {"DELETE FROM messages WHERE seq = 1 AND session_messages = " OF("root"), QUIPU_PROBLEM_FORK,
+     "fork", false},
+    {"UPDATE messages SET tool_calls = '[7]' WHERE seq = 2 AND session_messages = " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE messages SET role = 'king' WHERE seq = 2 AND session_messages = " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE messages SET event_id = x'07' WHERE seq = 2 AND session_messages = " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"PRAGMA foreign_keys = OFF; UPDATE sessions SET fork_parent = 4711 WHERE key = 'fork'",
+     QUIPU_PROBLEM_FILE, NULL, false},
+};
+
+static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
+{
+    quipu_store *store = st_open_new(NULL, path);
+
+    st_create(store, "plain");
+    st_append_many(store, "plain", 5);
+    st_create(store, "root");
+    st_append_many(store, "root", 4);
+    kt_fork(store, "root", 3, "fork");
+    st_append_many(store, "fork", 2);
+    st_create(store, "lonely");
+    kt_clean(store);
+    kt_sql(path, sql);
+    return store;
+}
+
+static void each_damage_is_told_and_mended_where_it_can_be(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+        const damage *one = &damages[i];
+        char path[T_PATH_MAX];
+        quipu_store *store = damaged_store(one->sql, path);
+        kt_problems heard = kt_verify(store);
+        quipu_verified verified = {0};
+        quipu_error err = {0};
+
+        if (heard.kinds[one->kind] == 0) {
+            fail_msg("%s: %d problems, the last: \"%s\" %s", one->sql, heard.count, heard.key,
+                     heard.text);
+        }
+        if (one->key != NULL && heard.count == 1) {
+            assert_string_equal(heard.key, one->key);
+        }
+        heard = (kt_problems){0};
+        T_OK(quipu_store_repair(store, kt_hear, &heard, NULL, &verified, &err));
+        assert_int_equal(verified.problems, heard.count);
+        assert_int_equal(verified.repaired, heard.repaired);
+        if (one->mends) {
+            if (heard.repaired != heard.count) {
+                fail_msg("%s: %d of %d repaired: %s", one->sql, heard.repaired, heard.count,
+                         heard.text);
+            }
+            kt_clean(store);
+            quipu_history *history = st_get(store, "plain", NULL);
+            st_check_whole(history);
+            assert_int_equal(history->message_count, 5);
+            quipu_history_free(history);
+            assert_int_equal(st_append(store, "plain", "goes on"), 6);
+            assert_int_equal(st_append(store, "fork", "goes on"), 6);
+            kt_clean(store);
+        } else {
+            heard = kt_verify(store);
+            assert_true(heard.kinds[one->kind] > 0); /* still told: nothing was made up */
+        }
+        quipu_close(store);
+    }
+}
+
+static void sound_store_has_no_problem(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_verified verified = {0};
+    quipu_error err = {0};
+
+    (void)state;
+    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    assert_int_equal(verified.sessions, 0);
+    kt_fill(store, path);
+    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    assert_int_equal(verified.sessions, 10);
+    assert_int_equal(verified.problems, 0);
+    assert_true(verified.messages > 20);
+    kt_stream before = kt_export(store, NULL);
+    T_OK(quipu_store_repair(store, NULL, NULL, NULL, &verified, &err));
+    kt_stream after = kt_export(store, NULL);
+    assert_int_equal(before.n, after.n);
+    assert_memory_equal(before.p, after.p, before.n); /* nothing was touched */
+    kt_free(&before);
+    kt_free(&after);
+    quipu_close(store);
+}
+
+static void many_wrong_totals_are_mended_in_batches(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_verified verified = {0};
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "long");
+    st_append_many(store, "long", 700);
+    kt_sql(path, "UPDATE messages SET tokens_total = seq * 1000 WHERE seq % 3 > 0");
+    T_OK(quipu_store_repair(store, NULL, NULL, NULL, &verified, &err));
+    assert_int_equal(verified.problems, 1);
+    assert_int_equal(verified.repaired, 1);
+    quipu_history *history = st_get(store, "long", NULL);
+    st_check_whole(history);
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
+static void capped_and_pruned_sessions_are_sound(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_error err = {0};
+
+    (void)state;
+    options.cap_messages = 4;
+    quipu_store *store = st_open_new(&options, NULL);
+    st_create(store, "capped");
+    st_append_many(store, "capped", 3);
+    kt_fork(store, "capped", 2, "fork");
+    st_append_many(store, "capped", 9);
+    st_append_many(store, "fork", 9);
+    kt_clean(store);
+    st_create(store, "pruned");
+    st_append_many(store, "pruned", 4);
+    T_OK(
+        quipu_session_compact(store, QUIPU_STR("pruned"), 3, QUIPU_STR("short"), NULL, NULL, &err));
+    T_OK(quipu_session_prune(store, QUIPU_STR("pruned"), NULL, NULL, &err));
+    kt_clean(store);
+    kt_stream stream = kt_export(store, NULL);
+    quipu_store *other = st_open_new(NULL, NULL);
+    (void)kt_import(other, &stream);
+    kt_stream back = kt_export(other, NULL);
+    assert_int_equal(back.n, stream.n);
+    assert_memory_equal(back.p, stream.p, stream.n);
+    kt_clean(other);
+    kt_free(&stream);
+    kt_free(&back);
+    quipu_close(other);
+    quipu_close(store);
+}
+
+static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *store = damaged_store(damages[0].sql, path);
+    quipu_cancel *cancel = quipu_cancel_new();
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_error err = {0};
+
+    (void)state;
+    quipu_close(store);
+    options.flags = QUIPU_OPEN_READ_ONLY;
+    T_OK(quipu_open(path, &options, &store, &err));
+    assert_int_equal(kt_verify(store).count, 1);
+    T_STATUS(quipu_store_repair(store, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_verify(NULL, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    quipu_cancel_set(cancel);
+    call.cancel = cancel;
+    T_STATUS(quipu_store_verify(store, NULL, NULL, &call, NULL, &err), QUIPU_CANCELLED);
+    quipu_cancel_free(cancel);
+    quipu_close(store);
+}
+
+static void search_finds_again_after_repair(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *results = NULL;
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "k");
+    st_append(store, "k", "needle in hay");
+    options.query = QUIPU_STR("needle");
+    T_OK(quipu_search(store, &options, NULL, &results, &err));
+    assert_int_equal(results->count, 1);
+    quipu_search_results_free(results);
+    kt_sql(path, "UPDATE sessions SET indexed_seq = 5");
+    T_OK(quipu_store_repair(store, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_search(store, &options, NULL, &results, &err));
+    assert_int_equal(results->count, 1);
+    quipu_search_results_free(results);
+    kt_clean(store);
+    quipu_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_damage_is_told_and_mended_where_it_can_be),
+        cmocka_unit_test(sound_store_has_no_problem),
+        cmocka_unit_test(many_wrong_totals_are_mended_in_batches),
+        cmocka_unit_test(capped_and_pruned_sessions_are_sound),
+        cmocka_unit_test(verify_of_a_read_only_store_works_and_repair_is_misuse),
+        cmocka_unit_test(search_finds_again_after_repair),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
