@@ -2,8 +2,8 @@
  * <quipu/store.h>, which includes it.
  *
  * A turn begins at a user's message and lasts until the next one; what stands before the first
- * user's message is a turn of its own. A message of role tool or function, and a user's message with
- * tool calls, answers a call that stands before it and is never parted from it.
+ * user's message is a turn of its own. A message of role tool or function, and a user's message
+ * with tool calls, answers a call that stands before it and is never parted from it.
  *
  * The default view is what a model should see: all messages, or, after a compaction, the summary
  * first and then the messages behind those that it covers. Summaries that are not the newest are no
@@ -12,8 +12,8 @@
  * for comes: the summary when they reach the view's beginning.
  *
  * The history cap (open options cap_messages and cap_tokens) removes the oldest turns in the
- * transaction of the append that passed it, and moves first_seq. The newest turn always stays whole.
- * Running totals go on. */
+ * transaction of the append that passed it, and moves first_seq. The newest turn always stays
+ * whole. Running totals go on. */
 #ifndef QUIPU_HISTORY_H
 #define QUIPU_HISTORY_H
 
@@ -80,13 +80,13 @@ QUIPU_API void quipu_window_free(quipu_window *window);
 
 /**
  * Append a summary of the default view's messages up to number `covers_to`, of role system and
- * marked QUIPU_MARK_COMPACTION: the view then begins with it. Nothing is removed; an earlier summary
- * and what it covers are covered too.
+ * marked QUIPU_MARK_COMPACTION: the view then begins with it. Nothing is removed; an earlier
+ * summary and what it covers are covered too.
  *
  * Ownership: `ret_seq` may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID (nothing new is covered, the message does
- *            not exist, a tool call is parted from its answer, the summary is empty or no text),
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID (nothing new is covered, the message
+ *            does not exist, a tool call is parted from its answer, the summary is no text),
  *            QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
  *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
@@ -97,8 +97,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_compact(quipu_store *store, 
                                                             int64_t *ret_seq, quipu_error *reterr);
 
 /**
- * Undo the newest compaction: the default view is what it was before it. The summary stays among the
- * messages, outside of the view.
+ * Undo the newest compaction: the default view is what it was before it. The summary stays among
+ * the messages, outside of the view.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same store.
@@ -113,9 +113,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_uncompact(quipu_store *store
                                                               quipu_error *reterr);
 
 /**
- * Remove the messages that the newest compaction covers, for good: they cannot be read any more, and
- * their event ids are forgotten. What a fork shares stays, for the fork alone. Without a compaction
- * nothing is removed.
+ * Remove the messages that the newest compaction covers, for good: they cannot be read any more,
+ * and their event ids are forgotten. What a fork shares stays, for the fork alone, and its ids stay
+ * taken as long. Without a compaction nothing is removed.
  *
  * Ownership: `ret_removed` may be NULL.
  * Threads:   any, same store.
@@ -130,8 +130,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_prune(quipu_store *store, qu
                                                           quipu_error *reterr);
 
 /**
- * Append what an interrupted answer had said so far, byte for byte, as an assistant's message marked
- * QUIPU_MARK_TIMEOUT. To give it more, such as an event id, append a message with that mark.
+ * Append what an interrupted answer had said so far, byte for byte, as an assistant's message
+ * marked QUIPU_MARK_TIMEOUT. To give it more, such as an event id, append a message with that mark.
  *
  * Ownership: `ret_appended` may be NULL.
  * Threads:   any, same store.

@@ -502,8 +502,8 @@ typedef struct quipu_appended {
  * batch and each with an equal message, nothing is written and the number of the first one comes
  * back, whatever the expected revision. Equal means the same JSON tree, number spellings included,
  * without what the store filled in. Another payload, or a batch that is there in part, is
- * QUIPU_EXISTS. A fork's inherited past counts. The ids of pruned and capped messages are forgotten,
- * unless the session still holds the messages for a fork of it.
+ * QUIPU_EXISTS. A fork's inherited past counts. The ids of pruned and capped messages are
+ * forgotten, but for those that the session still holds for a fork of it.
  *
  * Ownership: `ret_appended` may be NULL.
  * Threads:   any, same store.
@@ -519,8 +519,8 @@ quipu_message_append(quipu_store *store, quipu_str key, const quipu_message *mes
 
 /**
  * A message as JSON, for people and for export: role, content, timestamp (RFC 3339), toolCalls,
- * author, eventId, invocationId, branch, seq, tokens, mark, coversFrom, coversTo, replaces, extra, in
- * this order; what is empty or absent is left out, but for role, content and timestamp.
+ * author, eventId, invocationId, branch, seq, tokens, mark, coversFrom, coversTo, replaces, extra,
+ * in this order; what is empty or absent is left out, but for role, content and timestamp.
  *
  * Ownership: the text is the arena's.
  * Threads:   any; the arena one at a time.

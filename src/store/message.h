@@ -12,8 +12,8 @@
 #define QP_EVENT_ID_TEXT 0
 #define QP_EVENT_ID_UUID_SIZE 17
 
-/* The column's bytes of an event id that is 1 to QUIPU_EVENT_ID_MAX bytes of text, and back; both in
- * the arena. QUIPU_CORRUPT for bytes that are none of ours, QUIPU_NOMEM, QUIPU_LIMIT. */
+/* The column's bytes of an event id that is 1 to QUIPU_EVENT_ID_MAX bytes of text, and back; both
+ * in the arena. QUIPU_CORRUPT for bytes that are none of ours, QUIPU_NOMEM, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_event_id_bytes(quipu_str text, quipu_arena *arena, quipu_bytes *ret);
 QUIPU_MUST_USE quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret);
 

@@ -119,26 +119,27 @@ static quipu_status window_find(const window_view *view, bool cut, bool must, wi
     if (status == QUIPU_OK && !*ret_fits && must) {
         status = window_over(view, seq, cut, ret, reterr);
     }
+    if (!ret->found) {
+        ret->seq = view->to + 1; /* behind everything: no message */
+        ret->before = view->row->token_count;
+    }
     return status;
 }
 
-/* Read what the window holds; `head` is the summary, or NULL. */
+/* Read the messages from `start` on; `head` is the summary before them, or NULL. */
 static quipu_status window_fill(const window_view *view, const window_start *start,
-                                const quipu_message *head, int64_t head_tokens,
-                                window_result *result, quipu_error *reterr)
+                                const quipu_message *head, window_result *result,
+                                quipu_error *reterr)
 {
     quipu_window *pub = &result->pub;
-    const qp_extent extent = {.from = start->found ? start->seq : view->to + 1,
-                              .to = view->to,
-                              .view = true,
-                              .head = head};
-    quipu_status status =
-        qp_messages_read(view->db, view->row, &extent, &result->arena, &pub->history.messages,
-                         &pub->history.message_count, reterr);
+    const qp_extent extent = {.from = start->seq, .to = view->to, .view = true, .head = head};
 
-    pub->tokens = (start->found ? view->row->token_count - start->before : 0) +
-                  (head != NULL ? head_tokens : 0);
-    return status;
+    pub->tokens = view->row->token_count - start->before;
+    if (head != NULL) {
+        pub->tokens += qp_token_message(head->content, NULL, 0);
+    }
+    return qp_messages_read(view->db, view->row, &extent, &result->arena, &pub->history.messages,
+                            &pub->history.message_count, reterr);
 }
 
 static quipu_status window_build(const window_call *call, window_view *view,
@@ -146,32 +147,30 @@ static quipu_status window_build(const window_call *call, window_view *view,
 {
     const int64_t budget = call->options.token_budget;
     const bool cut = (call->options.flags & QUIPU_WINDOW_CUT) != 0;
-    const quipu_message *head = summary->message.seq != 0 ? &summary->message : NULL;
-    const int64_t head_tokens = head != NULL ? qp_token_message(head->content, NULL, 0) : 0;
+    const bool has_summary = summary->message.seq != 0;
+    const quipu_message *head = has_summary ? &summary->message : NULL;
+    quipu_window *pub = &call->result->pub;
     window_start start = {.found = false};
     bool fits = false;
     quipu_status status = QUIPU_OK;
 
-    if (head != NULL && head_tokens < budget) {
-        view->budget = budget - head_tokens;
-        status = window_find(view, false, false, &start, &fits, reterr);
+    if (has_summary) {
+        view->budget = budget - qp_token_message(summary->message.content, NULL, 0);
+        if (view->budget > 0) {
+            status = window_find(view, false, false, &start, &fits, reterr);
+        }
     }
     if (status == QUIPU_OK && !fits) {
         view->budget = budget;
         status = window_find(view, cut, true, &start, &fits, reterr);
-        if (start.found) {
-            head = NULL; /* the newest turn comes first */
-        }
+        head = start.found ? NULL : head; /* the newest turn comes first */
     }
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        status = window_fill(view, &start, head, call->result, reterr);
     }
-    quipu_window *pub = &call->result->pub;
-    status = window_fill(view, &start, head, head_tokens, call->result, reterr);
-    const int64_t first = start.found ? start.seq : view->to + 1;
-    pub->history.more_before = first > view->from || (head == NULL && summary->message.seq != 0);
+    pub->history.more_before = start.seq > view->from || (has_summary && head == NULL);
     pub->over_budget = pub->tokens > budget;
-    pub->cut = cut && !fits && start.found && !start.opens && first > view->from;
+    pub->cut = cut && !fits && start.found && !start.opens && start.seq > view->from;
     return status;
 }
 

@@ -1,5 +1,6 @@
-/* Forks, deletes, caps, compactions, prunes and windows in random order, against a model that copies
- * everything and thinks of nothing. QUIPU_SEED gives another run, QUIPU_LONG=1 a longer one. */
+/* Forks, deletes, caps, compactions, prunes and windows in random order, against a model that
+ * copies everything and thinks of nothing. QUIPU_SEED gives another run, QUIPU_LONG=1 a longer one.
+ */
 #include "contract/history_t.h"
 
 #define KEYS 24
@@ -150,7 +151,9 @@ static void drop_prefix(model_session *s, int64_t up_to)
         gone++;
     }
     s->count -= gone;
-    memmove(s->messages, s->messages + gone, s->count * sizeof(*s->messages));
+    for (size_t i = 0; i < s->count; i++) {
+        s->messages[i] = s->messages[i + gone];
+    }
     if (s->compact_seq < first_seq(s)) {
         s->compact_seq = 0;
     }
