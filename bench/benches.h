@@ -16,4 +16,19 @@ void bench_ent_iterate(const bench_arguments *arguments);
 void bench_ent_allocations(const bench_arguments *arguments);
 void bench_ent_prepares(const bench_arguments *arguments);
 
+/* store_bench.c: the store against raw_same, and against itself. */
+void bench_store_append_normal(const bench_arguments *arguments);
+void bench_store_append_full(const bench_arguments *arguments);
+void bench_store_load_all(const bench_arguments *arguments);
+void bench_store_load_last(const bench_arguments *arguments);
+void bench_store_create(const bench_arguments *arguments);
+void bench_store_get_or_create(const bench_arguments *arguments);
+void bench_store_delete(const bench_arguments *arguments);
+void bench_store_callers_8(const bench_arguments *arguments);
+void bench_store_callers_64(const bench_arguments *arguments);
+void bench_store_append_flat(const bench_arguments *arguments);
+void bench_store_list_flat(const bench_arguments *arguments);
+void bench_store_window_flat(const bench_arguments *arguments);
+void bench_store_bytes(const bench_arguments *arguments);
+
 #endif

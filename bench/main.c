@@ -18,6 +18,19 @@ static const bench_entry main_benches[] = {
     {"ent.iterate_per_row", bench_ent_iterate},
     {"ent.allocations_per_row", bench_ent_allocations},
     {"ent.prepares_warm", bench_ent_prepares},
+    {"store.append_normal", bench_store_append_normal},
+    {"store.append_full", bench_store_append_full},
+    {"store.load_10000", bench_store_load_all},
+    {"store.last_50_of_10000", bench_store_load_last},
+    {"store.create", bench_store_create},
+    {"store.get_or_create", bench_store_get_or_create},
+    {"store.delete_1000", bench_store_delete},
+    {"store.append_full_8_callers", bench_store_callers_8},
+    {"store.append_full_64_callers", bench_store_callers_64},
+    {"store.append_flat", bench_store_append_flat},
+    {"store.list_flat", bench_store_list_flat},
+    {"store.window_flat", bench_store_window_flat},
+    {"store.bytes_per_message", bench_store_bytes},
 };
 
 #define MAIN_BENCHES (sizeof(main_benches) / sizeof(main_benches[0]))
