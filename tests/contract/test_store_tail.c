@@ -361,6 +361,31 @@ static void feed_tells_of_every_kind_of_change(void **state)
     quipu_close(store);
 }
 
+static void feed_tells_of_a_fork_and_its_tail_has_the_shared_past(void **state)
+{
+    quipu_session_new values = st_values("fork");
+    quipu_store *store = feed_open(NULL);
+    char cursor[64] = "";
+
+    (void)state;
+    st_create(store, "k");
+    st_append_many(store, "k", 3);
+    quipu_feed_page_free(feed_next(store, cursor, 0));
+    T_OK(quipu_session_fork(store, K, 2, &values, NULL, NULL));
+    quipu_feed_page *page = feed_next(store, cursor, 0);
+    assert_int_equal(page->count, 1);
+    feed_is(&page->events[0], QUIPU_EVENT_FORKED, "fork", 1, 2);
+    quipu_feed_page_free(page);
+    quipu_tail *tail = tail_open(store, "fork", 0);
+    assert_int_equal(tail_batch(tail, 1, 0), 2);
+    st_append_many(store, "k", 1); /* the parent's news are not the fork's */
+    tail_is_dry(tail, 0);
+    st_append_many(store, "fork", 1);
+    assert_int_equal(tail_batch(tail, 3, 0), 3);
+    quipu_tail_close(tail);
+    quipu_close(store);
+}
+
 static void what_failed_is_not_in_the_feed(void **state)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
@@ -543,6 +568,7 @@ int main(void)
         cmocka_unit_test(tail_follows_writers_in_other_processes),
         cmocka_unit_test(read_only_store_has_tails),
         cmocka_unit_test(feed_tells_of_every_kind_of_change),
+        cmocka_unit_test(feed_tells_of_a_fork_and_its_tail_has_the_shared_past),
         cmocka_unit_test(what_failed_is_not_in_the_feed),
         ST_TEST(store_without_the_option_tells_nothing),
         cmocka_unit_test(feed_pages_join_without_a_gap),

@@ -238,6 +238,44 @@ static bool done_sweep(quipu_store *store)
     return st_get_status(store, "k") == QUIPU_NOT_FOUND;
 }
 
+static quipu_status run_fork(quipu_store *store, quipu_error *err)
+{
+    quipu_session_new values = st_values("fork");
+    quipu_status status = quipu_session_fork(store, K, 2, &values, NULL, err);
+
+    return status == QUIPU_EXISTS ? QUIPU_OK : status; /* after an unknown outcome */
+}
+
+static bool done_fork(quipu_store *store)
+{
+    if (st_get_status(store, "fork") != QUIPU_OK) {
+        return false;
+    }
+    quipu_history *history = st_get(store, "fork", NULL);
+    st_check_whole(history);
+    assert_int_equal(history->message_count, 2);
+    quipu_history_free(history);
+    return true;
+}
+
+static void prepare_forked(quipu_store *store)
+{
+    quipu_session_new values = st_values("fork");
+
+    prepare_full_session(store);
+    T_OK(quipu_session_fork(store, K, 1, &values, NULL, NULL));
+}
+
+/* What the fork shares must outlive the delete, whatever fails. */
+static bool done_delete_forked(quipu_store *store)
+{
+    quipu_history *history = st_get(store, "fork", NULL);
+
+    assert_int_equal(history->message_count, 1);
+    quipu_history_free(history);
+    return done_delete(store);
+}
+
 static const fault_op fault_ops[] = {
     {"create", prepare_nothing, run_create, done_two},
     {"get_or_create", prepare_nothing, run_get_or_create, done_two},
@@ -245,6 +283,8 @@ static const fault_op fault_ops[] = {
     {"append_large", prepare_session, run_append_large, done_one},
     {"update", prepare_session, run_update, done_update},
     {"delete", prepare_full_session, run_delete, done_delete},
+    {"fork", prepare_messages, run_fork, done_fork},
+    {"delete_forked", prepare_forked, run_delete, done_delete_forked},
     {"memory_save", prepare_session, run_memory_save, done_memory_save},
     {"memory_delete", prepare_full_session, run_memory_delete, done_memory_delete},
     {"renew", prepare_expired, run_create, done_two},
