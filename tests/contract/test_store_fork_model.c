@@ -629,6 +629,14 @@ static void step(model *m)
     }
 }
 
+static void say_problem(void *ctx, const quipu_problem *problem)
+{
+    (void)ctx;
+    print_error("%s, message %lld: %s\n",
+                problem->session_key.p != NULL ? problem->session_key.p : "hidden",
+                (long long)problem->seq, problem->text.p);
+}
+
 static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_tokens)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
@@ -660,6 +668,9 @@ static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_
         }
         depth = m.sessions[i].depth > depth ? m.sessions[i].depth : depth;
     }
+    quipu_verified verified = {0};
+    T_OK(quipu_store_verify(m.plain, say_problem, NULL, NULL, &verified, &err));
+    assert_int_equal(verified.problems, 0);
     print_message("%lld steps: %d sessions, %d alive, depth %d, %lld rows\n", (long long)steps,
                   m.count, alive, depth, (long long)m.rows);
     for (int i = 0; i < m.count; i++) {
