@@ -108,7 +108,7 @@ quipu_status qp_search_check(const quipu_store *store, quipu_error *reterr)
                               "or inline");
 }
 
-/* ---- behind the appends ---------------------------------------------------------------------------
+/* ---- behind the appends ----------------------------------------------------------------------
  */
 
 /* What one transaction may still do. */
