@@ -53,6 +53,7 @@ static const ent_edge qp_session_edges[] = {
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
+    {.name = "session_tenant_app_name_user_id", .fields = {10, 11, 12}, .count = 3},
     {.name = "session_tenant_updated_at", .fields = {10, 8}, .count = 2},
     {.name = "session_tenant_expires_at", .fields = {10, 23}, .count = 2},
     {.name = "session_tenant_lags", .fields = {10, 21}, .count = 2},
@@ -61,7 +62,7 @@ static const ent_index qp_session_indexes[] = {
 const ent_entity qp_session_entity = {
     .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 29, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
-    .index_count = 5, .where_match = ENT_ABSENT, ENT_SIZES(qp_session)};
+    .index_count = 6, .where_match = ENT_ABSENT, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
 
 const char *const qp_message_role_labels[] = {"", "user", "assistant", "tool", "function", "model",
@@ -122,6 +123,19 @@ const ent_entity qp_state_entity = {
     .name = "State", .table = "state", .fields = qp_state_fields, .field_count = 8, .key = {0, 1, 2,
     3, 4, 5}, .key_count = 6, .where_match = ENT_ABSENT, ENT_SIZES(qp_state)};
 ENT_SHAPE(qp_state);
+
+static const ent_field qp_state_event_fields[] = {
+    {ENT_FIXED(qp_state_event, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_state_event, number, "number", INT), .flags = ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_state_event, event_id, "event_id", BYTES), .flags = ENT_F_IMMUTABLE |
+     ENT_F_NOTEMPTY},
+    {ENT_FIXED(qp_state_event, digest, "digest", BYTES), .flags = ENT_F_IMMUTABLE},
+};
+const ent_entity qp_state_event_entity = {
+    .name = "StateEvent", .table = "state_events", .fields = qp_state_event_fields,
+    .field_count = 4, .key = {0, 1}, .key_count = 2, .where_match = ENT_ABSENT,
+    ENT_SIZES(qp_state_event)};
+ENT_SHAPE(qp_state_event);
 
 static const ent_field qp_observation_fields[] = {
     {ENT_FIXED(qp_observation, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
@@ -195,7 +209,8 @@ const ent_entity qp_feed_entity = {
 ENT_SHAPE(qp_feed);
 
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
-    &qp_state_entity, &qp_observation_entity, &qp_reflection_entity, &qp_feed_entity};
+    &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
+    &qp_feed_entity};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 6, .hash = "a8c14753a656c623", .application_id = 0x51495055, .version = 1,
+    .entity_count = 7, .hash = "2b14c613b4112a1f", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1};

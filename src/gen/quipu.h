@@ -12,6 +12,7 @@ extern const ent_schema qp_quipu_schema;
 ENT_TYPES(qp_session)
 ENT_TYPES(qp_message)
 ENT_TYPES(qp_state)
+ENT_TYPES(qp_state_event)
 ENT_TYPES(qp_observation)
 ENT_TYPES(qp_reflection)
 ENT_TYPES(qp_feed)
@@ -393,6 +394,48 @@ ENT_CALL qp_state_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, qp_state_
 }
 ENT_CALLS(qp_state)
 ENT_UPDATES(qp_state)
+
+/* ---- StateEvent: table state_events ---- */
+/* The events of a session that only changed state: the newest of them, so that a repeated one
+ applies nothing twice. */
+struct qp_state_event {
+    int64_t session_number;
+    /* The session's revision that the event made. */
+    int64_t number;
+    quipu_bytes event_id;
+    /* SHA-256 of its changes: an id that says something else is an error. */
+    quipu_bytes digest;
+};
+typedef struct qp_state_event_new {
+    int64_t session_number; /* required */
+    int64_t number; /* required */
+    quipu_bytes event_id; /* required */
+    quipu_bytes digest; /* required */
+} qp_state_event_new;
+struct qp_state_event_where {
+    ent_where_int session_number;
+    ent_where_int number;
+    ent_where_bytes event_id;
+    ent_where_bytes digest;
+    const qp_state_event_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_STATE_EVENT_BY_SESSION_NUMBER(dir) ((qp_state_event_order){1, ENT_##dir})
+#define QP_STATE_EVENT_BY_NUMBER(dir) ((qp_state_event_order){2, ENT_##dir})
+struct qp_state_event_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_state_event *after; /* the last row of the page before */
+    qp_state_event_order order[ENT_ORDER_MAX];
+    qp_state_event_where where;
+};
+#define QP_STATE_EVENT_ON_KEY ((qp_state_event_on){-1})
+ENT_CALL qp_state_event_get(ent_db *db, quipu_arena *mem, int64_t session_number_, int64_t number_,
+    const qp_state_event **ret, quipu_error *err)
+{
+    const void *keys[] = {&session_number_, &number_};
+    return ent_get(db, mem, &qp_state_event_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_state_event)
 
 /* ---- Observation: table observations ---- */
 /* What an observer distilled from a range of messages. The source indexes are seq numbers. */

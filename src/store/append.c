@@ -3,19 +3,24 @@
 #include "store/append.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "base/str.h"
+#include "base/time.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/search.h"
 #include "store/session.h"
+#include "store/state_internal.h"
 
 typedef struct append_call {
     const quipu_store *store;
     quipu_str key;
     int64_t expected_revision;
-    qp_batch batch;
+    qp_batch batch;       /* empty: only state changes */
+    qp_append_also *also; /* or NULL */
     quipu_appended result;
 } append_call;
 
@@ -120,6 +125,9 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
 static quipu_status append_refuse(const append_call *call, const qp_session *row,
                                   quipu_error *reterr)
 {
+    if (call->also != NULL) {
+        call->also->revision = row->revision;
+    }
     if (call->expected_revision >= 0 && call->expected_revision != row->revision) {
         return qp_error_set(reterr, QUIPU_CONFLICT,
                             "its revision is %lld, not %lld: somebody else changed it first; "
@@ -178,33 +186,124 @@ quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *
     return status == QUIPU_OK ? qp_cap_hold(store, db, scratch, &after, reterr) : status;
 }
 
+/* An append without messages: the session moves, and its id is remembered. */
+static quipu_status append_only_state(const append_call *call, ent_db *db, const qp_session *row,
+                                      quipu_time now, quipu_error *reterr)
+{
+    const qp_append_also *also = call->also;
+    qp_session_patch patch = {.revision = ent_set(row->revision + 1),
+                              .updated_at = ent_set(now),
+                              .last_event_at = ent_set(also->time)};
+    quipu_status status = qp_session_slide(row->ttl_ms, now, &patch, reterr);
+
+    if (status == QUIPU_OK) {
+        status =
+            qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            qp_state_event_add(db, row, row->revision + 1, also->event_id, also->changes, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0,
+                              reterr);
+    }
+    return status;
+}
+
+/* Whether all of it is there already: then the result is set. */
+static quipu_status append_settled(append_call *call, ent_db *db, quipu_arena *scratch,
+                                   const qp_session *row, bool *ret_settled, quipu_error *reterr)
+{
+    int64_t seq = 0;
+    quipu_status status;
+
+    if (call->also != NULL && call->also->has_uid &&
+        memcmp(call->also->uid.b, row->uid.b, sizeof(row->uid.b)) != 0) {
+        call->also->revision = row->revision;
+        return qp_error_set(reterr, QUIPU_CONFLICT,
+                            "it was deleted and made anew since it was read; reload it");
+    }
+    if (call->batch.count == 0) {
+        status = qp_state_event_known(db, scratch, row, call->also->event_id, call->also->changes,
+                                      ret_settled, reterr);
+    } else {
+        status = append_repeated(call, db, scratch, row, &seq, reterr);
+        *ret_settled = seq != 0;
+    }
+    if (status == QUIPU_OK && *ret_settled) {
+        call->result = (quipu_appended){seq, row->revision, true};
+    }
+    return status;
+}
+
 static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     append_call *call = ctx;
     const quipu_time now = quipu_time_now();
     const qp_session *row = NULL;
-    int64_t repeated = 0;
+    bool settled = false;
     quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
 
     call->result = (quipu_appended){0};
     if (status == QUIPU_OK) {
-        status = append_repeated(call, db, scratch, row, &repeated, reterr);
+        status = append_settled(call, db, scratch, row, &settled, reterr);
     }
-    if (status == QUIPU_OK && repeated != 0) {
-        call->result = (quipu_appended){repeated, row->revision, true};
-        return QUIPU_OK;
+    if (status != QUIPU_OK || settled) {
+        return status;
+    }
+    status = append_refuse(call, row, reterr);
+    if (status == QUIPU_OK) {
+        status = call->batch.count > 0 ? qp_append_write(call->store, db, scratch, row,
+                                                         &call->batch, QP_COMPACT_KEEP, now, reterr)
+                                       : append_only_state(call, db, row, now, reterr);
+    }
+    if (status == QUIPU_OK && call->also != NULL) {
+        status = qp_state_apply(call->store, db, row, call->also->changes, now, reterr);
     }
     if (status == QUIPU_OK) {
-        status = append_refuse(call, row, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_append_write(call->store, db, scratch, row, &call->batch, QP_COMPACT_KEEP, now,
-                                 reterr);
-    }
-    if (status == QUIPU_OK) {
-        call->result = (quipu_appended){row->next_seq, row->revision + 1, false};
+        call->result =
+            (quipu_appended){call->batch.count > 0 ? row->next_seq : 0, row->revision + 1, false};
     }
     return status;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the whole of an append, said once */
+quipu_status qp_append_also_state(quipu_store *store, quipu_str key, const quipu_message *messages,
+                                  size_t count, int64_t expected_revision, qp_append_also *also,
+                                  const quipu_call *call, quipu_appended *ret_appended,
+                                  quipu_error *reterr)
+{
+    append_call append = {
+        .store = store, .key = key, .expected_revision = expected_revision, .also = also};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_state_check(also->changes, store->message_bytes_max, reterr);
+    }
+    if (status == QUIPU_OK && count == 0 &&
+        (also->event_id.n == 0 || also->event_id.n > QUIPU_EVENT_ID_MAX ||
+         !qp_time_valid(also->time))) {
+        status = qp_error_field(reterr, QUIPU_LIMIT, "StateEvent", "event_id", "len",
+                                "an event that only changes state needs an id of 1 to %d bytes and "
+                                "a time",
+                                QUIPU_EVENT_ID_MAX);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_batch_encode(&append.batch, messages, count, store->message_bytes_max, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, append_work, &append, reterr);
+    }
+    if (status == QUIPU_OK && ret_appended != NULL) {
+        *ret_appended = append.result;
+    }
+    qp_batch_free(&append.batch);
+    return qp_store_fail(status, "append to", key, reterr);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): options and call may both be NULL, and are apart */

@@ -10,6 +10,7 @@
 #include "store/message.h"
 #include "store/read.h"
 #include "store/search.h"
+#include "store/state_internal.h"
 
 /* ---- expiry -----------------------------------------------------------------------------------
  */
@@ -65,6 +66,9 @@ typedef struct session_create {
     bool reuse;          /* an existing session will do */
     qp_history *history; /* or NULL */
     bool created;
+    qp_state_items changes;   /* of state, when it is created */
+    const qp_live_want *want; /* the state comes back too, in `live`; or NULL */
+    qp_live live;
 } session_create;
 
 static quipu_status session_insert(session_create *create, ent_db *db, quipu_arena *scratch,
@@ -116,10 +120,23 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
         status = qp_search_filled(create->store, db, row->id, count, reterr);
     }
     if (status == QUIPU_OK) {
+        status = qp_state_apply(create->store, db, row, create->changes, now, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = qp_feed_tell(create->store, db, QUIPU_EVENT_CREATED, row, row->revision,
                               count > 0 ? 1 : 0, count, reterr);
     }
     return status == QUIPU_OK ? qp_cap_hold(create->store, db, scratch, row, reterr) : status;
+}
+
+/* What the caller gets of the session that is there now. */
+static quipu_status session_read(session_create *create, ent_db *db, quipu_time now,
+                                 quipu_error *reterr)
+{
+    return create->want != NULL ? qp_live_read(create->store, db, create->values.key, create->want,
+                                               now, create->history, &create->live, reterr)
+                                : qp_history_read(create->store, db, create->values.key,
+                                                  &create->range, now, create->history, reterr);
 }
 
 static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -146,8 +163,7 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
         status = session_insert(create, db, scratch, now, reterr);
     }
     if (status == QUIPU_OK && create->history != NULL) {
-        status = qp_history_read(create->store, db, create->values.key, &create->range, now,
-                                 create->history, reterr);
+        status = session_read(create, db, now, reterr);
     }
     return status;
 }
@@ -230,8 +246,7 @@ static quipu_status session_peek_work(void *ctx, ent_db *db, quipu_arena *scratc
 
     create->created = false;
     return create->history != NULL
-               ? qp_history_read(create->store, db, create->values.key, &create->range, now,
-                                 create->history, reterr)
+               ? session_read(create, db, now, reterr)
                : qp_session_load(create->store, db, scratch, create->values.key, now, &row, reterr);
 }
 
@@ -262,6 +277,50 @@ quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session
         *ret_created = create.created;
     }
     return qp_store_fail(status, "get or create", create.values.key, reterr);
+}
+
+/* ---- with state -------------------------------------------------------------------------------
+ */
+
+/* NOLINTNEXTLINE(readability-function-size): create and get-or-create of the ADK room in one */
+quipu_status qp_live_create(quipu_store *store, const quipu_session_new *values, bool reuse,
+                            qp_state_items changes, const qp_live_want *want,
+                            const quipu_call *call, qp_live *ret_live, quipu_error *reterr)
+{
+    session_create create = {.store = store,
+                             .values = QUIPU_SESSION_NEW_INIT,
+                             .range = QUIPU_RANGE_INIT,
+                             .reuse = reuse,
+                             .changes = changes,
+                             .want = want};
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_state_check(changes, store->message_bytes_max, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = session_prepare(store, values, true, &create, reterr);
+    }
+    if (status == QUIPU_OK) {
+        quipu_status peek = reuse
+                                ? qp_store_read(store, &within, session_peek_work, &create, &error)
+                                : QUIPU_NOT_FOUND;
+        if (peek == QUIPU_NOT_FOUND || peek == QUIPU_EXPIRED) {
+            status = qp_store_write(store, &within, session_create_work, &create, reterr);
+        } else if (peek != QUIPU_OK) {
+            status = qp_error_pass(reterr, &error);
+        }
+    }
+    session_create_end(&create, status, &history);
+    if (status == QUIPU_OK) {
+        *ret_live = create.live;
+        ret_live->history = history;
+        ret_live->created = create.created;
+    }
+    return qp_store_fail(status, reuse ? "get or create" : "create", create.values.key, reterr);
 }
 
 /* ---- update -----------------------------------------------------------------------------------

@@ -21,6 +21,10 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
                         &count, reterr);
 
     if (status == QUIPU_OK) {
+        status = qp_state_event_delete(
+            db, &(qp_state_event_where){.session_number = ent_eq(row->id)}, &count, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = qp_observation_delete(
             db, &(qp_observation_where){.session_key = ent_eq(row->key), .tenant = ent_eq(tenant)},
             &count, reterr);

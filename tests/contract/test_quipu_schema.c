@@ -84,7 +84,7 @@ static void new_file_gets_every_table_and_says_what_it_is(void **state)
                "'messages_search_%' ORDER BY name)",
                text);
     assert_string_equal(text, "ent_journal feed messages messages_search observations reflections "
-                              "sessions state");
+                              "sessions state state_events");
     schema_sql("SELECT printf('%x', application_id) FROM pragma_application_id", text);
     assert_string_equal(text, "51495055");
 }

@@ -1,0 +1,260 @@
+/* State: checking, applying and reading changes, and the ids of events that only changed state. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "base/str.h"
+#include "store/state_internal.h"
+
+static_assert((int)QP_SCOPE_APP == (int)QP_STATE_SCOPE_APP &&
+                  (int)QP_SCOPE_USER == (int)QP_STATE_SCOPE_USER &&
+                  (int)QP_SCOPE_SESSION == (int)QP_STATE_SCOPE_SESSION,
+              "scopes have the same numbers in the rooms above and in the schema");
+
+quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max, quipu_error *reterr)
+{
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < changes.count; i++) {
+        const qp_state_item *change = &changes.items[i];
+
+        if (change->name.n > QP_STATE_NAME_MAX) {
+            return qp_error_field(reterr, QUIPU_LIMIT, "State", "name", "len",
+                                  "a state key has %zu bytes; at most %d are allowed",
+                                  change->name.n, QP_STATE_NAME_MAX);
+        }
+        if (qp_text_check(change->name, NULL) != QP_TEXT_OK) {
+            return qp_error_field(reterr, QUIPU_INVALID, "State", "name", "text",
+                                  "a state key is no UTF-8 without NUL");
+        }
+        if (change->value.p != NULL && qp_json_check(change->value, NULL, NULL) != QUIPU_OK) {
+            return qp_error_field(reterr, QUIPU_INVALID, "State", "value", "json",
+                                  "the value of state key \"%.*s\" is no JSON",
+                                  (int)qp_utf8_cut(change->name, 80), change->name.p);
+        }
+        bytes += (int64_t)(change->name.n + change->value.n);
+    }
+    if (bytes > bytes_max) {
+        return qp_error_field(reterr, QUIPU_LIMIT, "State", "value", "len",
+                              "the changes of state have %lld bytes; at most %lld are allowed "
+                              "(message_bytes_max)",
+                              (long long)bytes, (long long)bytes_max);
+    }
+    return QUIPU_OK;
+}
+
+/* ---- applying ---------------------------------------------------------------------------------
+ */
+
+/* Where a scope's rows of a session stand. */
+static qp_state_where state_place(quipu_str tenant, const qp_session *row, qp_scope scope)
+{
+    return (qp_state_where){.tenant = ent_eq(tenant),
+                            .scope = qp_state_scope_is((qp_state_scope)scope),
+                            .app_name = ent_eq(row->app_name),
+                            .user_id = ent_eq(scope == QP_SCOPE_APP ? QUIPU_STR("") : row->user_id),
+                            .session_number =
+                                ent_eq(scope == QP_SCOPE_SESSION ? row->id : (int64_t)0)};
+}
+
+quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_session *row,
+                            qp_state_items changes, quipu_time now, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < changes.count && status == QUIPU_OK; i++) {
+        const qp_state_item *change = &changes.items[i];
+        qp_state_where where = state_place(store->tenant, row, change->scope);
+
+        if (change->value.p == NULL) {
+            where.name = ent_eq(change->name);
+            status = qp_state_delete(db, &where, NULL, reterr);
+            continue;
+        }
+        const qp_state_new value = {
+            .tenant = store->tenant,
+            .scope = (qp_state_scope)change->scope,
+            .app_name = row->app_name,
+            .user_id = change->scope == QP_SCOPE_APP ? QUIPU_STR("") : row->user_id,
+            .session_number = change->scope == QP_SCOPE_SESSION ? row->id : 0,
+            .name = change->name,
+            .value = {change->value},
+            .updated_at = ent_some(now)};
+        status = qp_state_upsert(db, NULL, &value, QP_STATE_ON_KEY, NULL, reterr);
+    }
+    return status;
+}
+
+/* ---- events that only changed state -----------------------------------------------------------
+ */
+
+static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
+{
+    qp_sha256 sha;
+
+    qp_sha256_begin(&sha);
+    for (size_t i = 0; i < changes.count; i++) {
+        const qp_state_item *change = &changes.items[i];
+        const uint64_t head[3] = {(uint64_t)change->scope, change->name.n,
+                                  change->value.p != NULL ? change->value.n : UINT64_MAX};
+
+        qp_sha256_add(&sha, head, sizeof(head));
+        qp_sha256_add(&sha, change->name.p, change->name.n);
+        if (change->value.p != NULL) {
+            qp_sha256_add(&sha, change->value.p, change->value.n);
+        }
+    }
+    qp_sha256_end(&sha, ret);
+}
+
+static bool state_same_bytes(quipu_bytes stored, const void *p, size_t n)
+{
+    return stored.n == n && memcmp(stored.p, p, n) == 0;
+}
+
+quipu_status qp_state_event_known(ent_db *db, quipu_arena *scratch, const qp_session *row,
+                                  quipu_str event_id, qp_state_items changes, bool *ret_known,
+                                  quipu_error *reterr)
+{
+    const qp_state_event_query query = {.order = {QP_STATE_EVENT_BY_NUMBER(DESC)},
+                                        .limit = QP_STATE_EVENTS_MAX,
+                                        .where = {.session_number = ent_eq(row->id)}};
+    qp_state_event_list list = {0};
+    uint8_t digest[QP_SHA256_SIZE];
+    quipu_status status = qp_state_event_find(db, scratch, &query, &list, reterr);
+
+    *ret_known = false;
+    for (size_t i = 0; i < list.n && status == QUIPU_OK && !*ret_known; i++) {
+        if (!state_same_bytes(list.items[i].event_id, event_id.p, event_id.n)) {
+            continue;
+        }
+        state_digest(changes, digest);
+        if (!state_same_bytes(list.items[i].digest, digest, sizeof(digest))) {
+            return qp_error_field(reterr, QUIPU_EXISTS, "StateEvent", "event_id", "unique",
+                                  "an event of this id changed state in another way; give the new "
+                                  "event an id of its own");
+        }
+        *ret_known = true;
+    }
+    return status;
+}
+
+quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t number,
+                                quipu_str event_id, qp_state_items changes, quipu_error *reterr)
+{
+    const qp_state_event_query oldest = {.order = {QP_STATE_EVENT_BY_NUMBER(DESC)},
+                                         .offset = QP_STATE_EVENTS_MAX - 1,
+                                         .limit = 1,
+                                         .where = {.session_number = ent_eq(row->id)}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_state_event_list list = {0};
+    uint8_t digest[QP_SHA256_SIZE];
+    quipu_status status = qp_state_event_find(db, &arena, &oldest, &list, reterr);
+
+    if (status == QUIPU_OK && list.n > 0) {
+        status =
+            qp_state_event_delete(db,
+                                  &(qp_state_event_where){.session_number = ent_eq(row->id),
+                                                          .number = ent_le(list.items[0].number)},
+                                  NULL, reterr);
+    }
+    quipu_arena_free(&arena);
+    if (status == QUIPU_OK) {
+        state_digest(changes, digest);
+        status = qp_state_event_create(db, NULL,
+                                       &(qp_state_event_new){.session_number = row->id,
+                                                             .number = number,
+                                                             .event_id = {event_id.p, event_id.n},
+                                                             .digest = {digest, sizeof(digest)}},
+                                       NULL, reterr);
+    }
+    return status;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* Rows of one scope behind those that are there. */
+static quipu_status state_read_scope(ent_db *db, const qp_state_where *where, quipu_arena *arena,
+                                     qp_state_items *state, quipu_error *reterr)
+{
+    const qp_state_query query = {.order = {QP_STATE_BY_NAME(ASC)}, .where = *where};
+    qp_state_list list = {0};
+    quipu_status status = qp_state_find(db, arena, &query, &list, reterr);
+    qp_state_item *items;
+
+    if (status != QUIPU_OK || list.n == 0) {
+        return status;
+    }
+    items = qp_arena_take(arena, (state->count + list.n) * sizeof(*items));
+    if (items == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu keys of state", list.n);
+    }
+    if (state->count > 0) {
+        memcpy(items, state->items, state->count * sizeof(*items));
+    }
+    for (size_t i = 0; i < list.n; i++) {
+        const qp_state *row = &list.items[i];
+
+        items[state->count++] = (qp_state_item){(qp_scope)row->scope, row->name, row->value.text};
+    }
+    state->items = items;
+    return QUIPU_OK;
+}
+
+quipu_status qp_state_read(const quipu_store *store, ent_db *db, const qp_session *row,
+                           quipu_arena *arena, qp_state_items *ret_state, quipu_error *reterr)
+{
+    const qp_scope scopes[] = {QP_SCOPE_APP, QP_SCOPE_USER, QP_SCOPE_SESSION};
+    qp_state_items state = {NULL, 0};
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < 3 && status == QUIPU_OK; i++) {
+        const qp_state_where where = state_place(store->tenant, row, scopes[i]);
+
+        status = state_read_scope(db, &where, arena, &state, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_state = state;
+    }
+    return status;
+}
+
+typedef struct state_user_call {
+    const quipu_store *store;
+    qp_session user; /* only app and user are set */
+    quipu_arena *arena;
+    qp_state_items state;
+} state_user_call;
+
+static quipu_status state_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    state_user_call *call = ctx;
+    const qp_state_where where = state_place(call->store->tenant, &call->user, QP_SCOPE_USER);
+
+    (void)scratch;
+    call->state = (qp_state_items){NULL, 0};
+    return state_read_scope(db, &where, call->arena, &call->state, reterr);
+}
+
+quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name, quipu_str user_id,
+                              const quipu_call *call, quipu_arena *arena, qp_state_items *ret_state,
+                              quipu_error *reterr)
+{
+    state_user_call user = {
+        .store = store, .user = {.app_name = app_name, .user_id = user_id}, .arena = arena};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_store_read(store, &within, state_user_work, &user, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_state = user.state;
+    }
+    return status;
+}

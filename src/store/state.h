@@ -1,0 +1,94 @@
+/* State in scopes: one row a key, changed in the transaction of the append that brings the change.
+ * Also the reading of a session together with its state, from one snapshot. Of what lies below the
+ * store nothing shows here: the ADK room includes it. */
+#ifndef QP_STORE_STATE_H
+#define QP_STORE_STATE_H
+
+#include <quipu/store.h>
+
+#define QP_STATE_EVENTS_MAX 64 /* ids of state-only events that a session remembers */
+#define QP_STATE_NAME_MAX 1024 /* bytes of a key */
+
+typedef enum qp_scope { QP_SCOPE_APP = 1, QP_SCOPE_USER, QP_SCOPE_SESSION } qp_scope;
+
+/* One key and what becomes of it, or what it is. */
+typedef struct qp_state_item {
+    qp_scope scope;
+    quipu_str name;  /* without the scope's prefix */
+    quipu_str value; /* JSON; a change without one removes the key */
+} qp_state_item;
+
+typedef struct qp_state_items {
+    const qp_state_item *items;
+    size_t count;
+} qp_state_items;
+
+/* ---- appending --------------------------------------------------------------------------------
+ */
+
+/* What an append brings beside messages. */
+typedef struct qp_append_also {
+    qp_state_items changes;
+    bool has_uid; /* QUIPU_CONFLICT unless the session still lives the same life */
+    quipu_uuid uid;
+    quipu_str event_id; /* of an append without messages: required */
+    quipu_time time;    /* and when it happened */
+    int64_t revision;   /* set when the answer is QUIPU_CONFLICT: the session's */
+} qp_append_also;
+
+/* Append messages, or none, and apply changes, all or nothing. A repeat applies nothing. The result
+ * of an append without messages has first_seq 0. Errors as quipu_message_append(). */
+QUIPU_MUST_USE quipu_status qp_append_also_state(quipu_store *store, quipu_str key,
+                                                 const quipu_message *messages, size_t count,
+                                                 int64_t expected_revision, qp_append_also *also,
+                                                 const quipu_call *call,
+                                                 quipu_appended *ret_appended, quipu_error *reterr);
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* Which messages to read: a range, or those not older than a time. */
+typedef struct qp_live_want {
+    quipu_range range; /* with a time only its limit counts: the newest so many of those */
+    bool has_after;
+    quipu_time after;
+} qp_live_want;
+
+/* A session with its state. Items are sorted by scope and name. */
+typedef struct qp_live {
+    quipu_history *history; /* owns everything here; quipu_history_free() */
+    qp_state_items state;   /* app, user, session */
+    quipu_time last_event_at;
+    bool created;
+} qp_live;
+
+/* Read a session. Errors as quipu_session_get(). */
+QUIPU_MUST_USE quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *want,
+                                        const quipu_call *call, qp_live *ret_live,
+                                        quipu_error *reterr);
+
+/* Create a session with its first state, or with `reuse` get the one that is there. Changes apply
+ * only when it is created. Errors as quipu_session_create(). */
+QUIPU_MUST_USE quipu_status qp_live_create(quipu_store *store, const quipu_session_new *values,
+                                           bool reuse, qp_state_items changes,
+                                           const qp_live_want *want, const quipu_call *call,
+                                           qp_live *ret_live, quipu_error *reterr);
+
+/* Sessions of an app, or of one of its users, with their state, in no order; expired ones are left
+ * out. `history->messages` is empty. */
+typedef struct qp_live_list {
+    qp_live *items; /* `history` of an item is no result of its own: never free it */
+    size_t count;
+} qp_live_list;
+
+QUIPU_MUST_USE quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user_id,
+                                         const quipu_call *call, quipu_arena *arena,
+                                         qp_live_list *ret_list, quipu_error *reterr);
+
+/* The state of a user of an app, copied to the arena. */
+QUIPU_MUST_USE quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name,
+                                             quipu_str user_id, const quipu_call *call,
+                                             quipu_arena *arena, qp_state_items *ret_state,
+                                             quipu_error *reterr);
+
+#endif

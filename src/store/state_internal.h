@@ -1,0 +1,40 @@
+/* What the files about state and the paths that write share inside the store. */
+#ifndef QP_STORE_STATE_INTERNAL_H
+#define QP_STORE_STATE_INTERNAL_H
+
+#include "store/read.h"
+#include "store/state.h"
+#include "store/store.h"
+
+/* Names and values that can be stored. QUIPU_INVALID, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max,
+                                           quipu_error *reterr);
+
+/* Apply changes in the open transaction. */
+QUIPU_MUST_USE quipu_status qp_state_apply(const quipu_store *store, ent_db *db,
+                                           const qp_session *row, qp_state_items changes,
+                                           quipu_time now, quipu_error *reterr);
+
+/* Whether a session remembers the id of a state-only event. QUIPU_EXISTS when it meant others. */
+QUIPU_MUST_USE quipu_status qp_state_event_known(ent_db *db, quipu_arena *scratch,
+                                                 const qp_session *row, quipu_str event_id,
+                                                 qp_state_items changes, bool *ret_known,
+                                                 quipu_error *reterr);
+
+/* Remember one that makes revision `number`; the oldest above the limit are forgotten. */
+QUIPU_MUST_USE quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t number,
+                                               quipu_str event_id, qp_state_items changes,
+                                               quipu_error *reterr);
+
+/* Read a session's state to the arena: app, user, session. */
+QUIPU_MUST_USE quipu_status qp_state_read(const quipu_store *store, ent_db *db,
+                                          const qp_session *row, quipu_arena *arena,
+                                          qp_state_items *ret_state, quipu_error *reterr);
+
+/* Read a session, its messages and its state from the open transaction into `history`. */
+QUIPU_MUST_USE quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
+                                         const qp_live_want *want, quipu_time now,
+                                         qp_history *history, qp_live *ret_live,
+                                         quipu_error *reterr);
+
+#endif

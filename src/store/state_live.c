@@ -1,0 +1,204 @@
+/* A session together with its state: read from one snapshot, created in one transaction, listed by
+ * app and user. */
+#include <assert.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "store/fork_chain.h"
+#include "store/message.h"
+#include "store/session.h"
+#include "store/state_internal.h"
+
+#define STATE_LIVE_BATCH 256 /* messages looked at together, backwards, for those after a time */
+
+static quipu_time state_live_time(const qp_session *row)
+{
+    return row->last_event_at.has ? row->last_event_at.v : row->created_at;
+}
+
+/* The messages from a time on, the newest `limit` of them, read backwards in batches. They come out
+ * oldest first at the end of an array that grows downwards. */
+static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp_live_want *want,
+                                     quipu_arena *arena, quipu_history *pub, quipu_error *reterr)
+{
+    const int64_t all = row->next_seq - row->first_seq;
+    const int64_t most = want->range.limit > 0 && want->range.limit < all ? want->range.limit : all;
+    quipu_message *kept = NULL;
+    int64_t left = most;
+    quipu_status status = QUIPU_OK;
+
+    if (most > 0) {
+        kept = qp_arena_take(arena, (size_t)most * sizeof(*kept));
+        if (kept == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for messages");
+        }
+    }
+    for (int64_t to = row->next_seq - 1; to >= row->first_seq && left > 0 && status == QUIPU_OK;
+         to -= STATE_LIVE_BATCH) {
+        const int64_t from = to - STATE_LIVE_BATCH + 1;
+        const qp_extent extent = {.from = from > row->first_seq ? from : row->first_seq, .to = to};
+        const quipu_message *messages = NULL;
+        size_t count = 0;
+
+        status = qp_messages_read(db, row, &extent, arena, &messages, &count, reterr);
+        for (size_t i = count; i > 0 && left > 0 && status == QUIPU_OK; i--) {
+            if (quipu_time_cmp(messages[i - 1].timestamp, want->after) >= 0) {
+                kept[--left] = messages[i - 1];
+            }
+        }
+    }
+    if (status == QUIPU_OK) {
+        pub->messages = kept != NULL ? kept + left : NULL;
+        pub->message_count = (size_t)(most - left);
+        pub->more_before = pub->message_count < (size_t)all;
+    }
+    return status;
+}
+
+quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
+                          const qp_live_want *want, quipu_time now, qp_history *history,
+                          qp_live *ret_live, quipu_error *reterr)
+{
+    quipu_range range = want->range;
+    const qp_session *row = NULL;
+    qp_live live = {.history = &history->pub};
+    quipu_status status;
+
+    if (want->has_after) {
+        range.flags = QUIPU_RANGE_HEADER;
+    }
+    status = qp_history_read(store, db, key, &range, now, history, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_session_load(store, db, &history->arena, key, now, &row, reterr);
+    }
+    if (status == QUIPU_OK && want->has_after) {
+        status = state_live_after(db, row, want, &history->arena, &history->pub, reterr);
+    }
+    if (status == QUIPU_OK) {
+        live.last_event_at = state_live_time(row);
+        status = qp_state_read(store, db, row, &history->arena, &live.state, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_live = live;
+    }
+    return status;
+}
+
+/* ---- get --------------------------------------------------------------------------------------
+ */
+
+typedef struct state_live_call {
+    const quipu_store *store;
+    quipu_str key;
+    const qp_live_want *want;
+    qp_history *history;
+    qp_live live;
+} state_live_call;
+
+static quipu_status state_live_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    state_live_call *call = ctx;
+
+    (void)scratch;
+    return qp_live_read(call->store, db, call->key, call->want, quipu_time_now(), call->history,
+                        &call->live, reterr);
+}
+
+quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *want,
+                         const quipu_call *call, qp_live *ret_live, quipu_error *reterr)
+{
+    state_live_call get = {.store = store, .key = key, .want = want};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        get.history = qp_history_new();
+        status = get.history != NULL
+                     ? qp_store_read(store, &within, state_live_work, &get, reterr)
+                     : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
+    }
+    if (status == QUIPU_OK) {
+        *ret_live = get.live;
+    } else if (get.history != NULL) {
+        quipu_history_free(&get.history->pub);
+    }
+    return qp_store_fail(status, "read", key, reterr);
+}
+
+/* ---- list -------------------------------------------------------------------------------------
+ */
+
+typedef struct state_live_search {
+    const quipu_store *store;
+    quipu_str app_name;
+    quipu_str user_id; /* absent: any */
+    quipu_arena *arena;
+    qp_live_list list;
+} state_live_search;
+
+static quipu_status state_live_one(state_live_search *search, ent_db *db, const qp_session *row,
+                                   qp_live *ret, quipu_error *reterr)
+{
+    quipu_history *history = qp_arena_take(search->arena, sizeof(*history));
+
+    if (history == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list of sessions");
+    }
+    *history = (quipu_history){.session = qp_session_info(row)};
+    *ret = (qp_live){.history = history, .last_event_at = state_live_time(row)};
+    return qp_state_read(search->store, db, row, search->arena, &ret->state, reterr);
+}
+
+static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                           quipu_error *reterr)
+{
+    state_live_search *search = ctx;
+    const quipu_time now = quipu_time_now();
+    qp_session_query query = {.where = {.tenant = ent_eq(search->store->tenant),
+                                        .app_name = ent_eq(search->app_name),
+                                        .key = ENT_NOT_NULL}};
+    qp_session_list rows = {0};
+    quipu_status status;
+
+    (void)scratch;
+    if (search->user_id.p != NULL) {
+        query.where.user_id = ent_eq(search->user_id);
+    }
+    search->list = (qp_live_list){NULL, 0};
+    status = qp_session_find(db, search->arena, &query, &rows, reterr);
+    if (status == QUIPU_OK && rows.n > 0) {
+        search->list.items = qp_arena_take(search->arena, rows.n * sizeof(*search->list.items));
+        if (search->list.items == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list of sessions");
+        }
+    }
+    for (size_t i = 0; i < rows.n && status == QUIPU_OK; i++) {
+        if (!qp_session_expired(&rows.items[i], now)) {
+            status = state_live_one(search, db, &rows.items[i],
+                                    &search->list.items[search->list.count++], reterr);
+        }
+    }
+    return status;
+}
+
+quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user_id,
+                          const quipu_call *call, quipu_arena *arena, qp_live_list *ret_list,
+                          quipu_error *reterr)
+{
+    state_live_search search = {
+        .store = store, .app_name = app_name, .user_id = user_id, .arena = arena};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_store_read(store, &within, state_live_search_work, &search, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_list = search.list;
+    }
+    return status;
+}
