@@ -116,7 +116,7 @@
 /* The calls of an entity with a full-text index; see ent/search.h.
  *   X_hits_begin(db, words, &(X_where){...}, limit, &iter, &err), then ent_hits_next() and
  *   ent_iter_end(); the condition may be NULL
- *   X_snippet(db, mem, words, &hit, &marks, &text, &err)
+ *   X_snippet(db, mem, &hit, &marks, &text, &err)
  */
 #define ENT_SEARCHES(X)                                                                            \
     ENT_CALL X##_hits_begin(ent_db *db, quipu_str words_, const X##_where *cond, int64_t limit_,   \
@@ -124,10 +124,10 @@
     {                                                                                              \
         return ent_hits_begin(db, &X##_entity, words_, cond, limit_, ret, err);                    \
     }                                                                                              \
-    ENT_CALL X##_snippet(ent_db *db, quipu_arena *mem, quipu_str words_, const ent_hit *hit_,      \
+    ENT_CALL X##_snippet(ent_db *db, quipu_arena *mem, const ent_hit *hit_,                        \
                          const ent_marks *marks_, quipu_str *ret, quipu_error *err)                \
     {                                                                                              \
-        return ent_snippet(db, mem, &X##_entity, words_, hit_, marks_, ret, err);                  \
+        return ent_snippet(db, mem, &X##_entity, hit_, marks_, ret, err);                          \
     }
 
 /* The calls of an entity whose full-text index the program keeps.

@@ -20,8 +20,9 @@ typedef struct ent_hit {
     double rank; /* by bm25: larger is better */
 } ent_hit;
 
-/* How a snippet looks. */
+/* What a snippet marks, and how. */
 typedef struct ent_marks {
+    quipu_str words;  /* that the hit was found by */
     quipu_str before; /* stands before a matching word, and... */
     quipu_str after;  /* ...behind it */
     int64_t bytes;    /* of text at most, 16 to ENT_SNIPPET_BYTES_MAX */
@@ -113,9 +114,9 @@ QUIPU_API bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit);
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_snippet(ent_db *db, quipu_arena *arena,
-                                                  const ent_entity *entity, quipu_str words,
-                                                  const ent_hit *hit, const ent_marks *marks,
-                                                  quipu_str *ret_snippet, quipu_error *reterr);
+                                                  const ent_entity *entity, const ent_hit *hit,
+                                                  const ent_marks *marks, quipu_str *ret_snippet,
+                                                  quipu_error *reterr);
 
 #ifdef __cplusplus
 }

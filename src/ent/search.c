@@ -1,10 +1,8 @@
 /* Full-text search: keeping an index by hand, hits by rank, snippets. The engine writes the heads
  * of the statements (search_engine.h); conditions are planned as everywhere. */
-#include "ent/search_engine.h"
+#include <string.h>
 
 #include <ent/search.h>
-
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -268,18 +266,15 @@ static quipu_status search_snippet(ent_db *db, quipu_arena *arena, quipu_str *re
     return status;
 }
 
-quipu_status ent_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entity, quipu_str words,
+quipu_status ent_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                          const ent_hit *hit, const ent_marks *marks, quipu_str *ret_snippet,
                          quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_read(db, reterr);
-    qp_value value = {.kind = QP_WORDS, .as.text = words};
+    qp_value value = {.kind = QP_WORDS};
 
     if (status == QUIPU_OK) {
         status = search_check(db, entity, false, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = search_check_words(entity, words, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -293,11 +288,16 @@ quipu_status ent_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entit
                             "place for itself",
                             SEARCH_SNIPPET_MIN, ENT_SNIPPET_BYTES_MAX);
     }
+    status = search_check_words(entity, marks->words, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
     qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_SNIPPET);
+    value.as.text = marks->words;
     qp_plan_bind(&db->plan, &value);
     qp_plan_bind_int(&db->plan, db->plan.packs ? qp_cluster_key(hit->key, hit->seq) : hit->key);
-    value = (qp_value){.kind = QP_TEXT,
-                       .as.text = marks->before.p != NULL ? marks->before : QUIPU_STR("")};
+    value.kind = QP_TEXT;
+    value.as.text = marks->before.p != NULL ? marks->before : QUIPU_STR("");
     qp_plan_bind(&db->plan, &value);
     value.as.text = marks->after.p != NULL ? marks->after : QUIPU_STR("");
     qp_plan_bind(&db->plan, &value);

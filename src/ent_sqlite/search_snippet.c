@@ -128,7 +128,7 @@ static snippet_span snippet_bounds(const snippet_window *window, quipu_str text,
             span.start = (int)qp_utf8_cut(text, (size_t)(first_match - lead));
         }
         if (span.end - span.start > size_max) {
-            span.end = (int)qp_utf8_cut(text, (size_t)(span.start + size_max));
+            span.end = (int)qp_utf8_cut(text, (size_t)span.start + (size_t)size_max);
         }
     }
     return span;

@@ -1,5 +1,6 @@
 /* From what a user types to an FTS5 expression. */
-#include "base/str.h"
+#include <string.h>
+
 #include "ent_sqlite/search.h"
 
 /* The length of the space at `p`, or 0: ASCII's, and the wide one that CJK keyboards type. */

@@ -264,7 +264,7 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
 {
     const qp_message_query query = {
         .where = {.session_id = ent_eq(found->hit.key), .seq = ent_eq(found->hit.seq)}};
-    const ent_marks marks = {find->options.mark_before, find->options.mark_after,
+    const ent_marks marks = {find->words, find->options.mark_before, find->options.mark_after,
                              QUIPU_SNIPPET_BYTES};
     quipu_arena *arena = &find->results->arena;
     quipu_search_hit hit = {.seq = found->hit.seq, .rank = found->hit.rank};
@@ -293,8 +293,7 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
         status = search_find_nomem(reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_message_snippet(find->db, arena, find->words, &found->hit, &marks, &hit.snippet,
-                                    reterr);
+        status = qp_message_snippet(find->db, arena, &found->hit, &marks, &hit.snippet, reterr);
     }
     *ret = hit;
     return status;

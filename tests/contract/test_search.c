@@ -2,7 +2,7 @@
 #include "base/str.h"
 #include "contract/world.h"
 
-#define SEARCH_MARKS ((ent_marks){QUIPU_STR("["), QUIPU_STR("]"), 256})
+#define SEARCH_MARKS ((ent_marks){QUIPU_STR("red"), QUIPU_STR("["), QUIPU_STR("]"), 256})
 
 static int64_t ada;
 
@@ -45,9 +45,12 @@ static const char *hits_of(world *w, const char *words, const entry_where *where
 static const char *snippet_of(world *w, const char *words, int64_t seq, const ent_marks *marks)
 {
     const ent_hit hit = {.key = ada, .seq = seq};
+    ent_marks marked = *marks;
     quipu_str text = {NULL, 0};
 
-    W_OK(w, entry_snippet(w->db, &w->arena, quipu_cstr(words), &hit, marks, &text, &w->err));
+    marked.words = quipu_cstr(words);
+
+    W_OK(w, entry_snippet(w->db, &w->arena, &hit, &marked, &text, &w->err));
     return text.p;
 }
 
@@ -158,17 +161,16 @@ static void misuse_is_refused(void **state)
     W_STATUS(w, entry_hits_begin(w->db, (quipu_str){"\xff", 1}, NULL, 0, &iter, &w->err),
              QUIPU_INVALID);
     marks.bytes = ENT_SNIPPET_BYTES_MAX + 1;
-    W_STATUS(w, entry_snippet(w->db, &w->arena, QUIPU_STR("red"), &hit, &marks, &text, &w->err),
-             QUIPU_MISUSE);
+    W_STATUS(w, entry_snippet(w->db, &w->arena, &hit, &marks, &text, &w->err), QUIPU_MISUSE);
     marks.bytes = ENT_SNIPPET_BYTES_MAX;
-    W_OK(w, entry_snippet(w->db, &w->arena, QUIPU_STR("red"), &hit, &marks, &text, &w->err));
+    W_OK(w, entry_snippet(w->db, &w->arena, &hit, &marks, &text, &w->err));
     assert_string_equal(text.p, "[red] car");
 }
 
 static void an_index_that_the_engine_keeps_has_hits_too(void **state)
 {
     world *w = *state;
-    const ent_marks marks = SEARCH_MARKS;
+    ent_marks marks = SEARCH_MARKS;
     const note *made = NULL;
     quipu_str text = {NULL, 0};
     ent_iter iter;
@@ -185,7 +187,8 @@ static void an_index_that_the_engine_keeps_has_hits_too(void **state)
     assert_false(ent_hits_next(&iter, &hit));
     W_OK(w, ent_iter_end(&iter, &w->err));
     hit = (ent_hit){.key = made->id};
-    W_OK(w, note_snippet(w->db, &w->arena, QUIPU_STR("buy"), &hit, &marks, &text, &w->err));
+    marks.words = QUIPU_STR("buy");
+    W_OK(w, note_snippet(w->db, &w->arena, &hit, &marks, &text, &w->err));
     assert_string_equal(text.p, "[buy] the milk");
 }
 
@@ -236,7 +239,7 @@ static void a_snippet_is_bounded_in_bytes_and_splits_no_character(void **state)
     memcpy(body + n, " needle", 8);
     put(w, 1, body);
     for (int64_t bytes = 16; bytes < 80; bytes++) {
-        const ent_marks marks = {QUIPU_STR("<"), QUIPU_STR(">"), bytes};
+        const ent_marks marks = {QUIPU_STR(""), QUIPU_STR("<"), QUIPU_STR(">"), bytes};
         const char *text = snippet_of(w, "needle", 1, &marks);
 
         assert_non_null(strstr(text, "<needle>"));
