@@ -1,5 +1,5 @@
-/* The store against raw_same: append, load, create, get-or-create, delete, callers together; and the
- * store against itself: flat in the length of a session and in the number of sessions. */
+/* The store against raw_same: append, load, create, get-or-create, delete, callers together; and
+ * against itself: flat in the length of a session and in the number of sessions. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -621,7 +621,7 @@ void bench_store_bytes(const bench_arguments *arguments)
     wall_fill(store, STORE_BENCH_KEY, BYTES_MESSAGES);
     quipu_close(store); /* moves the log into the file */
     if (stat(path, &file) != 0) {
-        bench_die("%s: %s", path, strerror(errno));
+        bench_die("%s: error %d", path, errno);
     }
     double each = (double)file.st_size / BYTES_MESSAGES;
     double bar = 1.25 * (WALL_TEXT + BYTES_ID) + 150;

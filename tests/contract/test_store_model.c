@@ -1,5 +1,5 @@
-/* Random calls against a small model in memory: whatever the order, the store answers what the model
- * says. QUIPU_SEED picks another run. */
+/* Random calls against a small model in memory: whatever the order, the store answers what the
+ * model says. QUIPU_SEED picks another run. */
 #include "contract/store_t.h"
 
 #define KEYS 5

@@ -1,5 +1,5 @@
-/* The VFS for power cuts: a shim over the default one that keeps, for each file, an image of what is
- * durable and the changes since the last sync. */
+/* The VFS for power cuts: a shim over the default one that keeps, for each file, an image of what
+ * is durable and the changes since the last sync. */
 #include "crash/powervfs.h"
 
 #include "lib/t.h"

@@ -17,8 +17,8 @@ void powervfs_default(bool power);
 /* Forget all files: the next ones are opened anew. */
 void powervfs_reset(void);
 
-/* Cut the power before the Nth change of a file from now (1: the next one): `at_cut` is called, then
- * the folder gets the files as the disk could have kept them. `seed` decides what is lost. */
+/* Cut the power before the Nth change of a file from now (1: the next one): `at_cut` is called,
+ * then the folder gets the files as the disk could have kept them. `seed` decides what is lost. */
 void powervfs_arm(int64_t countdown, const char *folder, uint64_t seed, void (*at_cut)(void *ctx),
                   void *ctx);
 

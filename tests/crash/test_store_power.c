@@ -1,5 +1,5 @@
-/* Power cuts at random points: unsynced writes are lost and torn. A durable store loses nothing that
- * it acknowledged; no store is ever damaged. */
+/* Power cuts at random points: unsynced writes are lost and torn. A durable store loses nothing
+ * that it acknowledged; no store is ever damaged. */
 #include "contract/store_t.h"
 #include "crash/model.h"
 #include "crash/powervfs.h"
