@@ -104,9 +104,8 @@ typedef struct quipu_feed_options {
 
 #define QUIPU_FEED_OPTIONS_INIT {(uint32_t)sizeof(quipu_feed_options), 0, {NULL, 0}, 0, 0}
 
-#define QUIPU_FEED_FROM_NOW                                                                        \
-    1u /* without `after`: no past; an empty page with a cursor, at once   \
-                                */
+/* Without `after`: no past, but an empty page with a cursor, at once. */
+#define QUIPU_FEED_FROM_NOW 1u
 
 /**
  * Changes of all sessions of the store's tenant, in an order that is promised within one session

@@ -1,6 +1,6 @@
 /* Every I/O call failed, once and from then on, in every writing call of the store: the right
- * error, nothing half done, another writer gets in at once, and the call itself works when the disk does.
- * An unknown outcome is one of both, and a repeat settles it. */
+ * error, nothing half done, another writer gets in at once, and the call itself works when the disk
+ * does. An unknown outcome is one of both, and a repeat settles it. */
 #include "contract/store_t.h"
 #include "crash/faultvfs.h"
 #include "crash/model.h"
