@@ -69,8 +69,8 @@ static quipu_status open_store_check(const quipu_open_options *options, quipu_er
         options->readers_max < 0 || options->readers_max > QUIPU_READERS_LIMIT ||
         options->ttl_ms < 0 || options->message_bytes_max < 0 ||
         options->message_bytes_max > QUIPU_MESSAGE_BYTES_LIMIT || options->cap_messages < 0 ||
-        options->cap_tokens < 0 ||
-        options->search < QUIPU_SEARCH_LAZY || options->search > QUIPU_SEARCH_OFF ||
+        options->cap_tokens < 0 || options->search < QUIPU_SEARCH_LAZY ||
+        options->search > QUIPU_SEARCH_OFF ||
         (options->durability != QUIPU_DURABLE && options->durability != QUIPU_RELAXED)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an open option is out of range: flags 0x%x, durability %d, "

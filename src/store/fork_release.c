@@ -73,12 +73,11 @@ quipu_status qp_messages_remove(ent_db *db, int64_t session, int64_t from, int64
     int64_t count = 0;
     quipu_status status = qp_search_forget(db, session, from, to, reterr);
 
-    return status == QUIPU_OK
-               ? qp_message_delete(db,
-                                   &(qp_message_where){.session_id = ent_eq(session),
-                                                       .seq = ent_between(from, to)},
-                                   &count, reterr)
-               : status;
+    return status == QUIPU_OK ? qp_message_delete(db,
+                                                  &(qp_message_where){.session_id = ent_eq(session),
+                                                                      .seq = ent_between(from, to)},
+                                                  &count, reterr)
+                              : status;
 }
 
 /* ---- who reaches what -------------------------------------------------------------------------
