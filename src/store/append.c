@@ -142,8 +142,8 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
 }
 
 quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                             const qp_session *row, qp_batch *batch, int64_t compact_seq,
-                             quipu_time now, quipu_error *reterr)
+                             const qp_session *row, qp_batch *batch, quipu_time now,
+                             quipu_error *reterr)
 {
     const int64_t count = (int64_t)batch->count;
     qp_session after = *row; /* the row as it will be */
@@ -163,9 +163,9 @@ quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *
         .updated_at = ent_set(now),
         .last_event_at = ent_set(batch->rows[batch->count - 1].timestamp.v),
     };
-    if (compact_seq != QP_COMPACT_KEEP) {
-        after.compact_seq = compact_seq;
-        patch.compact_seq = ent_set(compact_seq);
+    if (batch->summary) {
+        after.compact_seq = row->next_seq;
+        patch.compact_seq = ent_set(after.compact_seq);
     }
     quipu_status status = qp_batch_insert(batch, db, reterr);
     if (status == QUIPU_OK) {
@@ -254,9 +254,9 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     }
     status = append_refuse(call, row, reterr);
     if (status == QUIPU_OK) {
-        status = call->batch.count > 0 ? qp_append_write(call->store, db, scratch, row,
-                                                         &call->batch, QP_COMPACT_KEEP, now, reterr)
-                                       : append_only_state(call, db, row, now, reterr);
+        status = call->batch.count > 0
+                     ? qp_append_write(call->store, db, scratch, row, &call->batch, now, reterr)
+                     : append_only_state(call, db, row, now, reterr);
     }
     if (status == QUIPU_OK && call->also != NULL) {
         status = qp_state_apply(call->store, db, row, call->also->changes, now, reterr);

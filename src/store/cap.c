@@ -30,15 +30,13 @@ static quipu_status cap_target(const quipu_store *store, ent_db *db, const qp_se
     const int64_t last = row->next_seq - 1;
     int64_t target = row->first_seq;
     int64_t by_tokens = 0;
-    int64_t before = 0;
     quipu_status status = QUIPU_OK;
 
     if (store->cap_messages > 0 && row->next_seq - store->cap_messages > target) {
         target = row->next_seq - store->cap_messages;
     }
     if (store->cap_tokens > 0) {
-        status = qp_chain_budget(db, chain, target, last, store->cap_tokens, &by_tokens, &before,
-                                 reterr);
+        status = qp_chain_budget(db, chain, target, last, store->cap_tokens, &by_tokens, reterr);
         target = by_tokens > target ? by_tokens : target;
     }
     if (status == QUIPU_OK) {
@@ -56,8 +54,8 @@ static quipu_status cap_newest_turn(ent_db *db, const qp_session *row, const qp_
     quipu_status status = QUIPU_OK;
 
     if (search.seq == 0) {
-        status = qp_chain_each(db, chain, row->first_seq, row->next_seq - 1, true, cap_is_turn,
-                               &search, reterr);
+        const qp_scan back = {row->first_seq, row->next_seq - 1, true};
+        status = qp_chain_each(db, chain, &back, cap_is_turn, &search, reterr);
     }
     *ret_seq = search.seq > row->first_seq ? search.seq : row->first_seq;
     return status;
@@ -109,7 +107,8 @@ quipu_status qp_cap_hold(const quipu_store *store, ent_db *db, quipu_arena *scra
     }
     status = cap_newest_turn(db, row, &chain, &turn, reterr);
     if (status == QUIPU_OK && target < turn) {
-        status = qp_chain_each(db, &chain, target, turn, false, cap_is_turn, &search, reterr);
+        const qp_scan forth = {target, turn, false};
+        status = qp_chain_each(db, &chain, &forth, cap_is_turn, &search, reterr);
     }
     if (status != QUIPU_OK || (turn == row->first_seq && row->turn_seq != 0)) {
         return status;

@@ -3,7 +3,6 @@
 #include <assert.h>
 
 #include "base/error.h"
-#include "base/time.h"
 #include "store/append.h"
 #include "store/cap.h"
 #include "store/feed.h"
@@ -48,8 +47,8 @@ static quipu_status compact_check(const compact_call *call, ent_db *db, const qp
     }
     status = qp_chain_resolve(db, row, call->covers_to + 1, last, &chain, reterr);
     if (status == QUIPU_OK) {
-        status = qp_chain_each(db, &chain, call->covers_to + 1, last, false, compact_is_parted,
-                               &parted, reterr);
+        const qp_scan behind = {call->covers_to + 1, last, false};
+        status = qp_chain_each(db, &chain, &behind, compact_is_parted, &parted, reterr);
     }
     if (status == QUIPU_OK && parted) {
         return qp_error_set(reterr, QUIPU_INVALID,
@@ -83,7 +82,8 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
     }
     if (status == QUIPU_OK) {
         call->seq = row->next_seq;
-        status = qp_append_write(call->store, db, scratch, row, &batch, row->next_seq, now, reterr);
+        batch.summary = true;
+        status = qp_append_write(call->store, db, scratch, row, &batch, now, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0,

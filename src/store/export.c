@@ -156,7 +156,8 @@ static quipu_status export_shown(export_run *run, const qp_session *row, quipu_e
     run->reterr = reterr;
     status = qp_chain_resolve(run->db, row, from, to, &chain, &error);
     if (status == QUIPU_OK) {
-        status = qp_chain_each(run->db, &chain, from, to, false, export_show, run, &error);
+        const qp_scan scan = {from, to, false};
+        status = qp_chain_each(run->db, &chain, &scan, export_show, run, &error);
     }
     if (run->status != QUIPU_OK) {
         return run->status;

@@ -4,10 +4,8 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/time.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
-#include "store/message.h"
 #include "store/read.h"
 #include "store/session.h"
 

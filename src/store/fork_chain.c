@@ -3,7 +3,6 @@
 
 #include <assert.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 
 #define FORK_CHAIN_LEAP 16 /* the first step back from the newest message, doubled each time */
@@ -101,19 +100,19 @@ static quipu_status fork_chain_part(ent_db *db, const qp_segment *part, bool new
     return status;
 }
 
-quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, int64_t from, int64_t to, bool newest,
-                           qp_chain_fn fn, void *ctx, quipu_error *reterr)
+quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, const qp_scan *scan, qp_chain_fn fn,
+                           void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
     bool more = true;
 
     for (size_t i = 0; i < chain->count && more && status == QUIPU_OK; i++) {
-        qp_segment part = chain->segments[newest ? chain->count - 1 - i : i];
+        qp_segment part = chain->segments[scan->newest ? chain->count - 1 - i : i];
 
-        part.from = part.from > from ? part.from : from;
-        part.to = part.to < to ? part.to : to;
+        part.from = part.from > scan->from ? part.from : scan->from;
+        part.to = part.to < scan->to ? part.to : scan->to;
         if (part.from <= part.to) {
-            status = fork_chain_part(db, &part, newest, fn, ctx, &more, reterr);
+            status = fork_chain_part(db, &part, scan->newest, fn, ctx, &more, reterr);
         }
     }
     return status;
@@ -152,30 +151,34 @@ static bool fork_chain_total(void *ctx, const qp_message *row)
     return true;
 }
 
+static quipu_status fork_chain_probe(ent_db *db, const qp_chain *chain, int64_t seq,
+                                     fork_chain_totals *ret, quipu_error *reterr)
+{
+    return qp_chain_each(db, chain, &(qp_scan){.from = seq, .to = seq}, fork_chain_total, ret,
+                         reterr);
+}
+
 quipu_status qp_chain_budget(ent_db *db, const qp_chain *chain, int64_t from, int64_t to,
-                             int64_t budget, int64_t *ret_seq, int64_t *ret_before,
-                             quipu_error *reterr)
+                             int64_t budget, int64_t *ret_seq, quipu_error *reterr)
 {
     int64_t low = from;    /* every number below is too many */
-    int64_t high = to + 1; /* this one fits; its tokens before: */
+    int64_t high = to + 1; /* this one fits */
     int64_t leap = FORK_CHAIN_LEAP;
     fork_chain_totals totals = {0, 0};
     quipu_status status = QUIPU_OK;
 
     if (from <= to) {
-        status = qp_chain_each(db, chain, to, to, true, fork_chain_total, &totals, reterr);
+        status = fork_chain_probe(db, chain, to, &totals, reterr);
     }
     const int64_t total = totals.through;
-    int64_t before = total;
     /* First back from the newest in growing leaps: a window near the end never sees the rest. */
     while (status == QUIPU_OK && low < high) {
         int64_t probe = leap > 0 && high - leap > low ? high - leap : low + (high - low) / 2;
 
         assert(probe >= low && probe < high);
-        status = qp_chain_each(db, chain, probe, probe, true, fork_chain_total, &totals, reterr);
+        status = fork_chain_probe(db, chain, probe, &totals, reterr);
         if (status == QUIPU_OK && total - totals.before <= budget) {
             high = probe;
-            before = totals.before;
             leap *= 2;
         } else {
             low = probe + 1;
@@ -184,7 +187,6 @@ quipu_status qp_chain_budget(ent_db *db, const qp_chain *chain, int64_t from, in
     }
     if (status == QUIPU_OK) {
         *ret_seq = high;
-        *ret_before = before;
     }
     return status;
 }

@@ -33,11 +33,17 @@ QUIPU_MUST_USE quipu_status qp_chain_resolve(ent_db *db, const qp_session *row, 
 /* Shown one message, whose texts live until it returns; true asks for the next one. */
 typedef bool (*qp_chain_fn)(void *ctx, const qp_message *row);
 
-/* Show the messages `from` to `to` of a resolved chain one by one, from the newest when `newest`,
- * until `fn` has enough. QUIPU_CORRUPT when one is missing. */
-QUIPU_MUST_USE quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, int64_t from,
-                                          int64_t to, bool newest, qp_chain_fn fn, void *ctx,
-                                          quipu_error *reterr);
+/* Messages `from` to `to`, from the newest or from the oldest on. */
+typedef struct qp_scan {
+    int64_t from;
+    int64_t to;
+    bool newest;
+} qp_scan;
+
+/* Show messages of a resolved chain one by one until `fn` has enough. QUIPU_CORRUPT when one is
+ * missing. */
+QUIPU_MUST_USE quipu_status qp_chain_each(ent_db *db, const qp_chain *chain, const qp_scan *scan,
+                                          qp_chain_fn fn, void *ctx, quipu_error *reterr);
 
 /* One message of a chain, copied to the arena. */
 QUIPU_MUST_USE quipu_status qp_chain_row(ent_db *db, const qp_chain *chain, int64_t seq,
@@ -46,10 +52,10 @@ QUIPU_MUST_USE quipu_status qp_chain_row(ent_db *db, const qp_chain *chain, int6
 
 /* The number from which on the messages up to `to` have at most `budget` tokens together, by the
  * running totals: `from` when all have, to + 1 when the newest alone has more. Looks at as many
- * rows as the logarithm of what fits. `*ret_before` are the tokens of all messages before it. */
+ * rows as the logarithm of what fits. */
 QUIPU_MUST_USE quipu_status qp_chain_budget(ent_db *db, const qp_chain *chain, int64_t from,
                                             int64_t to, int64_t budget, int64_t *ret_seq,
-                                            int64_t *ret_before, quipu_error *reterr);
+                                            quipu_error *reterr);
 
 /* Whether a turn begins with this message: it is a user's own. */
 bool qp_message_opens(const qp_message *row);

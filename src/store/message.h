@@ -25,6 +25,7 @@ typedef struct qp_batch {
     bool *timed;          /* the caller gave the timestamp */
     size_t count;
     int64_t tokens; /* of all */
+    bool summary;   /* the default view shall begin with the first one */
     quipu_arena arena;
     qp_message_new near_row;
     bool near_named;

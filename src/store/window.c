@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/time.h"
 #include "base/token.h"
 #include "store/fork_chain.h"
 #include "store/read.h"
@@ -71,16 +70,19 @@ static bool window_look(void *ctx, const qp_message *row)
 static quipu_status window_after(const window_view *view, int64_t seq, bool any_message,
                                  window_start *ret, quipu_error *reterr)
 {
+    const qp_scan scan = {seq, view->to, false};
+
     *ret = (window_start){.any_message = any_message};
-    return qp_chain_each(view->db, &view->chain, seq, view->to, false, window_look, ret, reterr);
+    return qp_chain_each(view->db, &view->chain, &scan, window_look, ret, reterr);
 }
 
 static quipu_status window_before(const window_view *view, int64_t seq, bool any_message,
                                   window_start *ret, quipu_error *reterr)
 {
+    const qp_scan scan = {view->from, seq - 1, true};
+
     *ret = (window_start){.any_message = any_message};
-    return qp_chain_each(view->db, &view->chain, view->from, seq - 1, true, window_look, ret,
-                         reterr);
+    return qp_chain_each(view->db, &view->chain, &scan, window_look, ret, reterr);
 }
 
 /* The newest turn has more tokens than the budget: `seq` is the first number that fits. */
@@ -107,9 +109,8 @@ static quipu_status window_find(const window_view *view, bool cut, bool must, wi
                                 bool *ret_fits, quipu_error *reterr)
 {
     int64_t seq = 0;
-    int64_t before = 0;
-    quipu_status status = qp_chain_budget(view->db, &view->chain, view->from, view->to,
-                                          view->budget, &seq, &before, reterr);
+    quipu_status status =
+        qp_chain_budget(view->db, &view->chain, view->from, view->to, view->budget, &seq, reterr);
 
     if (status == QUIPU_OK) {
         /* When all fits, the view's first message may begin it, whoever's it is. */
@@ -216,11 +217,12 @@ quipu_status quipu_window_get(quipu_store *store, quipu_str key,
 {
     window_call window = {.store = store, .key = key, .options = QUIPU_WINDOW_OPTIONS_INIT};
     qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
+    quipu_status status;
 
-    if (status == QUIPU_OK && ret_window == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "a window needs a place");
+    if (ret_window == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a window needs a place");
     }
+    status = qp_store_enter(store, call, &within, reterr);
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);
     }
