@@ -19,6 +19,7 @@ typedef struct power_change {
 typedef struct power_image {
     unsigned char *bytes;
     size_t size;
+    size_t room;
 } power_image;
 
 /* What is known of one file, by its name; outlives the handles on it. */
@@ -59,13 +60,14 @@ static int64_t power_kept;
 
 static void power_resize(power_image *image, size_t size)
 {
-    unsigned char *bytes = realloc(image->bytes, size + 1);
-
-    assert_non_null(bytes);
-    if (size > image->size) {
-        memset(bytes + image->size, 0, size - image->size);
+    if (size >= image->room) { /* twice as much, or a growing log would be copied for each page */
+        image->room = 2 * size + 1;
+        image->bytes = realloc(image->bytes, image->room);
+        assert_non_null(image->bytes);
     }
-    image->bytes = bytes;
+    if (size > image->size) {
+        memset(image->bytes + image->size, 0, size - image->size);
+    }
     image->size = size;
 }
 
@@ -145,7 +147,7 @@ static void power_write_image(const power_node *node)
     static const uint64_t chances[] = {0, 16, 128, 240, 256};
     const uint64_t chance = chances[t_random_below(&power_random, 5)];
     const char *name = strrchr(node->path, '/');
-    power_image image = {NULL, 0};
+    power_image image = {NULL, 0, 0};
     char path[T_PATH_MAX];
 
     if (!node->named && t_random_below(&power_random, 2) == 0) {
