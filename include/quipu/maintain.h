@@ -56,9 +56,9 @@ typedef struct quipu_transfer {
  *
  * Ownership: `options` and `ret_done` may be NULL.
  * Threads:   any, same store; `write` runs on the caller's.
- * Errors:    QUIPU_NOT_FOUND (the key), QUIPU_INVALID (the key is no text), QUIPU_LIMIT, QUIPU_BUSY,
- *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE, and whatever
- *            `write` says.
+ * Errors:    QUIPU_NOT_FOUND (the key), QUIPU_INVALID (the key is no text), QUIPU_LIMIT,
+ *            QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE, and
+ *            whatever `write` says.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_export(
@@ -182,9 +182,10 @@ typedef struct quipu_verified {
 } quipu_verified;
 
 /**
- * Look at everything: the file's structure, references, numbers without gaps, counts, totals, forks,
- * state, the search index. `fn` (NULL is fine) hears of each problem, one a kind and session. Memory
- * is bounded, and no snapshot lasts longer than one session. Problems are no failure of the call.
+ * Look at everything: the file's structure, references, numbers without gaps, counts, totals,
+ * forks, state, the search index. `fn` (NULL is fine) hears of each problem, one a kind and
+ * session. Memory is bounded, and no snapshot lasts longer than one session. Problems are no
+ * failure of the call.
  *
  * Ownership: `ret_verified` may be NULL.
  * Threads:   any, same store; `fn` runs on the caller's.
@@ -234,10 +235,11 @@ typedef struct quipu_erasure {
 } quipu_erasure;
 
 /**
- * Delete a session and all its forks, with everything that belongs to them, and leave no byte of the
- * text in the file, its log and the search index: what is deleted is overwritten, the index and the
- * file are written anew, the log is emptied. With QUIPU_ERASE_QUICK the file is not written anew,
- * which is enough when it was always written with secure deletion, as this library does.
+ * Delete a session and all its forks, with everything that belongs to them, and leave no byte of
+ * the text in the file, its log and the search index: what is deleted is overwritten, the index is
+ * emptied (the next search fills it), the file is written anew, the log is emptied. With
+ * QUIPU_ERASE_QUICK the file is not written anew, which is enough when it was always written with
+ * secure deletion, as this library does.
  *
  * A missing session is fine: the file is cleaned all the same. When the call fails after the
  * deletion, the message says so; repeat it to clean up. Backups and exports elsewhere are out of

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "ent/keep.h"
+#include "store/fork_chain.h"
 #include "store/fork_release.h"
 #include "store/maintain.h"
 #include "store/search.h"
@@ -37,7 +38,8 @@ typedef struct erase_run {
     erase_list sessions;
     erase_list forks;
     erase_list backups;
-    bool more; /* a batch was full */
+    bool more;             /* a batch was full */
+    const qp_call *within; /* all of the call */
 } erase_run;
 
 void quipu_erasure_free(quipu_erasure *erasure)
@@ -140,16 +142,62 @@ static quipu_status erase_record(erase_run *run, ent_db *db, const qp_session *r
                : status;
 }
 
+/* Deleted sessions above the tree that may have been kept for it alone. */
+typedef struct erase_ancestors {
+    size_t count;
+    int64_t ids[QP_CHAIN_MAX];
+    int64_t messages[QP_CHAIN_MAX];
+} erase_ancestors;
+
+static quipu_status erase_look_up(ent_db *db, quipu_arena *arena, const qp_session *row,
+                                  erase_ancestors *ret, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    ret->count = 0;
+    while (status == QUIPU_OK && row->parent_id.has && ret->count < QP_CHAIN_MAX) {
+        status = qp_session_get(db, arena, row->parent_id.v, &row, reterr);
+        if (status != QUIPU_OK || row->key.p != NULL) {
+            break;
+        }
+        ret->ids[ret->count] = row->id;
+        status = qp_message_count(db, &(qp_message_where){.session_id = ent_eq(row->id)},
+                                  &ret->messages[ret->count++], reterr);
+    }
+    return status;
+}
+
+/* Which of them went with the tree. */
+static quipu_status erase_went(erase_run *run, ent_db *db, const erase_ancestors *ancestors,
+                               quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < ancestors->count && status == QUIPU_OK; i++) {
+        bool there = true;
+        status = qp_session_exists(db, &(qp_session_where){.id = ent_eq(ancestors->ids[i])}, &there,
+                                   reterr);
+        run->receipt->pub.hidden += !there;
+        run->receipt->pub.messages += there ? 0 : ancestors->messages[i];
+    }
+    return status;
+}
+
 /* A session with all its forks. */
 static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row,
                                quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     const qp_session *const *rows = NULL;
+    erase_ancestors ancestors;
     size_t count = 0;
     int64_t removed = 0;
     bool left = false;
-    quipu_status status = qp_fork_tree(db, &arena, row, &rows, &count, reterr);
+    quipu_status status = erase_look_up(db, &arena, row, &ancestors, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_fork_tree(db, &arena, row, &rows, &count, reterr);
+    }
 
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = erase_record(run, db, rows[i], rows[i]->id == row->id, reterr);
@@ -162,6 +210,9 @@ static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row
     }
     if (status == QUIPU_OK && left) {
         status = qp_fork_remove(db, row, reterr); /* hidden, and nobody's */
+    }
+    if (status == QUIPU_OK) {
+        status = erase_went(run, db, &ancestors, reterr);
     }
     quipu_arena_free(&arena);
     return status;
@@ -210,6 +261,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     erase_run *run = step->run;
     qp_session_query query = {
         .limit = QUIPU_SWEEP_BATCH,
+        .order = {QP_SESSION_BY_ID(ASC)},
         .where = {.tenant = ent_eq(run->store->tenant), .user_id = ent_eq(run->user_id)}};
     qp_session_list list = {0};
     quipu_status status;
@@ -257,10 +309,21 @@ static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_er
 /* ---- cleaning ---------------------------------------------------------------------------------
  */
 
-static quipu_status erase_index(ent_db *db, quipu_error *reterr)
+/* Waiting for others ends at the store's deadline, the work itself at the call's. */
+static void erase_watch_wait(const erase_run *run, ent_db *db)
 {
-    quipu_status status = ent_begin(db, ENT_WRITE, reterr);
+    const qp_call step = qp_maintain_step(run->store, run->within);
 
+    qp_maintain_watch(db, &step);
+}
+
+static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *reterr)
+{
+    quipu_status status;
+
+    erase_watch_wait(run, db);
+    status = ent_begin(db, ENT_WRITE, reterr);
+    qp_maintain_watch(db, run->within);
     if (status == QUIPU_OK) {
         status = qp_search_rebuild(db, reterr);
     }
@@ -282,20 +345,15 @@ static quipu_status erase_backup_noted(void *ctx, quipu_str path)
 
 static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
 {
-    qp_sizes sizes = {0};
-    quipu_status status = erase_index(db, reterr);
+    quipu_status status = erase_index(run, db, reterr);
 
     if (status == QUIPU_OK && (run->flags & QUIPU_ERASE_QUICK) == 0) {
         status = qp_keep_rewrite(db, reterr);
     }
     if (status == QUIPU_OK) {
+        erase_watch_wait(run, db);
         status = qp_keep_flush(db, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_keep_sizes(db, &sizes, reterr);
-    }
-    if (status == QUIPU_OK && sizes.log_bytes != 0) {
-        status = qp_error_set(reterr, QUIPU_BUSY, "somebody else wrote to the log meanwhile");
+        qp_maintain_watch(db, run->within);
     }
     if (status == QUIPU_OK) {
         status = qp_keep_backups(db, erase_backup_noted, run, reterr);
@@ -345,14 +403,14 @@ static quipu_status erase_enter(erase_run *run, const quipu_call *call, qp_call 
 
 static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error *reterr)
 {
-    quipu_status status = erase_delete(run, within, reterr);
-    qp_call step;
+    quipu_status status;
 
+    run->within = within;
+    status = erase_delete(run, within, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
-    step = qp_maintain_step(run->store, within);
-    status = qp_maintain_write(run->store, &step, erase_clean_work, run, reterr);
+    status = qp_maintain_write(run->store, within, erase_clean_work, run, reterr);
     if (status != QUIPU_OK && reterr != NULL) {
         quipu_error cause = *reterr;
         (void)qp_error_set(reterr, status,

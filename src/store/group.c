@@ -357,12 +357,8 @@ static bool group_wait(qp_group *group, qp_write *write)
 static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
                                 bool reads, bool alone, quipu_error *reterr)
 {
-    qp_write write = {.work = work,
-                      .ctx = ctx,
-                      .call = call,
-                      .reterr = reterr,
-                      .reads = reads,
-                      .alone = alone};
+    qp_write write = {
+        .work = work, .ctx = ctx, .call = call, .reterr = reterr, .reads = reads, .alone = alone};
     bool lead = true;
 
     assert(group->db != NULL);

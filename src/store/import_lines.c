@@ -64,6 +64,7 @@ typedef struct import_run {
     size_t parent_cap;
     quipu_transfer done;  /* of groups that are stored */
     quipu_transfer group; /* of the one under way */
+    const qp_call *within;
 } import_run;
 
 /* ---- lines ------------------------------------------------------------------------------------
@@ -579,8 +580,12 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
 {
     import_run *run = ctx;
     quipu_error error = {0};
-    quipu_status status = ent_begin(db, ENT_WRITE, reterr);
+    const qp_call step = qp_maintain_step(run->store, run->within);
+    quipu_status status;
 
+    qp_maintain_watch(db, &step);
+    status = ent_begin(db, ENT_WRITE, reterr);
+    qp_maintain_watch(db, run->within);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -633,19 +638,14 @@ static void import_group_end(import_run *run)
 }
 
 /* One group of lines: `ahead` is its first line, and afterwards the first of the next. */
-static quipu_status import_group(import_run *run, const qp_call *within, quipu_error *reterr)
+static quipu_status import_group(import_run *run, quipu_error *reterr)
 {
     quipu_status status;
-    qp_call step;
 
     import_group_begin(run);
     status = import_gather(run, reterr);
     if (status == QUIPU_OK) {
-        step = qp_maintain_step(run->store, within);
-        if (!run->whole) {
-            step.deadline_ns = within->deadline_ns; /* it lasts as long as the reader does */
-        }
-        status = qp_maintain_write(run->store, &step, import_group_work, run, reterr);
+        status = qp_maintain_write(run->store, run->within, import_group_work, run, reterr);
     }
     if (status == QUIPU_OK) {
         import_group_end(run);
@@ -749,11 +749,12 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     if (status != QUIPU_OK) {
         return status;
     }
+    run.within = &within;
     qp_json_init(&run.doc);
     qp_lines_begin(&run.reader, read, ctx, (size_t)run.options.line_bytes_max);
     status = import_header(&run, reterr);
     while (status == QUIPU_OK && run.ahead.type != IMPORT_END) {
-        status = import_group(&run, &within, reterr);
+        status = import_group(&run, reterr);
         if (status == QUIPU_OK) {
             status = qp_call_check(&within, reterr);
         }

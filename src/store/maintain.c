@@ -28,6 +28,11 @@ qp_call qp_maintain_step(const quipu_store *store, const qp_call *call)
     return step;
 }
 
+void qp_maintain_watch(ent_db *db, const qp_call *call)
+{
+    ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
+}
+
 quipu_status qp_maintain_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                               quipu_error *reterr)
 {
@@ -42,7 +47,7 @@ quipu_status qp_maintain_read(quipu_store *store, const qp_call *call, qp_work_f
     if (status != QUIPU_OK) {
         return status;
     }
-    ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
+    qp_maintain_watch(db, call);
     status = work(ctx, db, &scratch, reterr);
     while (ent_depth(db) > 0) {
         ent_rollback(db);

@@ -12,6 +12,9 @@ QUIPU_MUST_USE quipu_status qp_maintain_enter(quipu_store *store, const quipu_ca
 /* The patience of one transaction of a long call: the store's, or what is left of the call's. */
 qp_call qp_maintain_step(const quipu_store *store, const qp_call *call);
 
+/* Bound what follows on a connection by a call: inside of the work of the two functions below. */
+void qp_maintain_watch(ent_db *db, const qp_call *call);
+
 /* Run `work` once with a reading connection, outside of a transaction: it begins its own. */
 QUIPU_MUST_USE quipu_status qp_maintain_read(quipu_store *store, const qp_call *call,
                                              qp_work_fn work, void *ctx, quipu_error *reterr);

@@ -11,7 +11,7 @@
 
 #include "gen/quipu.h"
 
-/* ---- streams -------------------------------------------------------------------------------- */
+/* ---- streams ------------------------------------------------------------------------------- */
 
 typedef struct kt_stream {
     char *p;
@@ -95,7 +95,7 @@ static inline quipu_transfer kt_import(quipu_store *store, kt_stream *stream)
     return done;
 }
 
-/* ---- behind the store's back ------------------------------------------------------------------ */
+/* ---- behind the store's back ----------------------------------------------------------------- */
 
 static inline void kt_sql(const char *path, const char *sql)
 {
@@ -155,7 +155,7 @@ static inline bool kt_files_hold(const char *path, const char *text)
     bool found = false;
 
     for (size_t i = 0; i < 4; i++) {
-        char name[T_PATH_MAX + 16];
+        char name[2 * T_PATH_MAX];
         size_t size = 0;
         snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
         if (t_file_exists(name)) {
@@ -167,7 +167,7 @@ static inline bool kt_files_hold(const char *path, const char *text)
     return found;
 }
 
-/* ---- problems --------------------------------------------------------------------------------- */
+/* ---- problems -------------------------------------------------------------------------------- */
 
 typedef struct kt_problems {
     int count;
@@ -215,7 +215,7 @@ static inline void kt_clean(quipu_store *store)
     }
 }
 
-/* ---- a store that has everything -------------------------------------------------------------- */
+/* ---- a store that has everything ------------------------------------------------------------- */
 
 static inline void kt_fork(quipu_store *store, const char *key, int64_t seq, const char *fork)
 {
