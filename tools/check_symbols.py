@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The library exports exactly tools/symbols.txt, all of it quipu_* or ent_*, and every other global
-of the static library is qp_*. With --update the list is rewritten from what the library defines."""
+"""Each library exports exactly its list (tools/symbols*.txt), all of it quipu_* or ent_*, and every
+other global of the static library is qp_*. With --update the lists are rewritten from what the
+libraries define."""
 
 import re
 import subprocess
@@ -8,6 +9,7 @@ import subprocess
 import qptools
 
 PUBLIC = ("quipu_", "ent_")
+LIBRARIES = (("libquipu", "symbols.txt"), ("libquipu-provider", "symbols_provider.txt"))
 HEAD = """\
 # Every exported function and the minor version it came with ("name since"); the linker map is
 # made from it. tools/check_symbols.py --update rewrites it; a removed line is an ABI break.
@@ -45,42 +47,52 @@ def version_minor(root):
     return re.search(r'QUIPU_VERSION_TEXT "(\d+\.\d+)', header).group(1)
 
 
+def check_library(report, root, build, library, list_path, update):
+    """One library against its list; gives (exports, internal globals)."""
+    static = read_elf(build / f"{library}.a", dynamic=False)
+    visible = {name for name, visibility in static.items() if visibility == "DEFAULT"}
+    listed = read_list(list_path)
+    where = f"tools/{list_path.name}"
+    if update:
+        since = version_minor(root)
+        lines = [f"{name} {listed.get(name, since)}\n" for name in sorted(visible)]
+        list_path.write_text(HEAD + "".join(lines), encoding="utf-8")
+        listed = read_list(list_path)
+        print(f"symbols: wrote {len(lines)} names of {library}; configure and build again")
+    for name in sorted(static):
+        if name in visible and not name.startswith(PUBLIC):
+            report.bad(f"{library}.a", 0, f"{name} is visible but is neither quipu_* nor ent_*")
+        if name not in visible and not name.startswith("qp_"):
+            report.bad(f"{library}.a", 0, f"{name} is a hidden global but not qp_*")
+    for name in sorted(visible - set(listed)):
+        report.bad(where, 0, f"{name} is exported but not listed: run --update")
+    for name in sorted(set(listed) - visible):
+        report.bad(where, 0, f"{name} is listed but the library does not define it")
+    if not update:
+        exports = read_elf(build / f"{library}.so", dynamic=True)
+        for name in sorted(set(exports) ^ set(listed)):
+            report.bad(f"{library}.so", 0, f"{name} is exported or listed, but not both")
+    return len(visible), len(static) - len(visible)
+
+
 def main():
     parser = qptools.parser(__doc__)
-    parser.add_argument("--build", default="build/debug", help="where libquipu was built")
-    parser.add_argument("--update", action="store_true", help="rewrite tools/symbols.txt")
+    parser.add_argument("--build", default="build/debug", help="where the libraries were built")
+    parser.add_argument("--update", action="store_true", help="rewrite the lists")
     args = parser.parse_args()
     build = args.root / args.build
-    list_path = args.root / "tools/symbols.txt"
     if not (build / "libquipu.a").exists():
         if not any((args.root / "src").glob("*/*.c")):
             qptools.nothing("symbols", "no sources")
         qptools.skip("symbols", f"build {args.build} first")
-    static = read_elf(build / "libquipu.a", dynamic=False)
-    visible = {name for name, visibility in static.items() if visibility == "DEFAULT"}
-    listed = read_list(list_path)
-    if args.update:
-        since = version_minor(args.root)
-        lines = [f"{name} {listed.get(name, since)}\n" for name in sorted(visible)]
-        list_path.write_text(HEAD + "".join(lines), encoding="utf-8")
-        listed = read_list(list_path)
-        print(f"symbols: wrote {len(lines)} names; configure and build again")
-
     report = qptools.Report("symbols")
-    for name in sorted(static):
-        if name in visible and not name.startswith(PUBLIC):
-            report.bad("libquipu.a", 0, f"{name} is visible but is neither quipu_* nor ent_*")
-        if name not in visible and not name.startswith("qp_"):
-            report.bad("libquipu.a", 0, f"{name} is a hidden global but not qp_*")
-    for name in sorted(visible - set(listed)):
-        report.bad("tools/symbols.txt", 0, f"{name} is exported but not listed: run --update")
-    for name in sorted(set(listed) - visible):
-        report.bad("tools/symbols.txt", 0, f"{name} is listed but the library does not define it")
-    if not args.update:
-        exports = read_elf(build / "libquipu.so", dynamic=True)
-        for name in sorted(set(exports) ^ set(listed)):
-            report.bad("libquipu.so", 0, f"{name} is exported or listed, but not both")
-    report.finish(f"{len(visible)} exports, {len(static) - len(visible)} internal globals")
+    counts = [
+        check_library(report, args.root, build, library, args.root / "tools" / name, args.update)
+        for library, name in LIBRARIES
+        if (build / f"{library}.a").exists()
+    ]
+    exports, internal = (sum(column) for column in zip(*counts))
+    report.finish(f"{exports} exports, {internal} internal globals")
 
 
 if __name__ == "__main__":

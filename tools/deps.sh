@@ -12,7 +12,7 @@ usage() {
     echo "  check  test, and what 'make check' needs"
 }
 
-run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev"
+run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev libcurl4-openssl-dev"
 bench="$run python3 valgrind"
 test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev"
 test="$test sqlite3 python3"

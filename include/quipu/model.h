@@ -20,6 +20,7 @@ extern "C" {
 #define QUIPU_RESPONSE_BYTES_MAX (64 * 1024 * 1024) /* text, thoughts and arguments of one answer */
 #define QUIPU_RESPONSE_CALLS_MAX 1024               /* tool calls in one answer */
 #define QUIPU_REQUEST_BYTES_MAX (256 * 1024 * 1024) /* a request as its provider writes it */
+#define QUIPU_EMBED_TEXTS_MAX 2048                  /* texts of one embeddings call */
 #define QUIPU_STOP_MAX 16                           /* stop sequences of a request */
 #define QUIPU_SSE_LINE_MAX (16 * 1024 * 1024)       /* bytes of one line of an event stream */
 #define QUIPU_SSE_EVENT_MAX (32 * 1024 * 1024)      /* bytes of data of one of its events */
@@ -355,6 +356,43 @@ QUIPU_API QUIPU_MUST_USE quipu_status
 quipu_model_generate(const quipu_provider *provider, const quipu_model_request *request,
                      const quipu_generate_options *options, const quipu_call *call,
                      quipu_arena *arena, quipu_model_response *ret_response, quipu_error *reterr);
+
+/**
+ * The models that a provider offers.
+ *
+ * Ownership: the list is the arena's.
+ * Threads:   any; the arena one at a time.
+ * Errors:    QUIPU_UNSUPPORTED, QUIPU_MISUSE, and whatever the provider gives back.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_models(const quipu_provider *provider,
+                                                            const quipu_call *call,
+                                                            quipu_arena *arena,
+                                                            quipu_model_list *ret_list,
+                                                            quipu_error *reterr);
+
+/**
+ * Texts as vectors, one for each, in their order.
+ *
+ * Ownership: the vectors are the arena's.
+ * Threads:   any; the arena one at a time.
+ * Errors:    QUIPU_UNSUPPORTED, QUIPU_LIMIT (more than QUIPU_EMBED_TEXTS_MAX), QUIPU_CORRUPT (not as
+ *            many vectors as texts), QUIPU_MISUSE, and whatever the provider gives back.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_embed(
+    const quipu_provider *provider, const quipu_embed_request *request, const quipu_call *call,
+    quipu_arena *arena, quipu_embeddings *ret_embeddings, quipu_error *reterr);
+
+/**
+ * Close a provider that no call uses any more. NULL is fine.
+ *
+ * Ownership: the provider is gone.
+ * Threads:   one.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API void quipu_provider_close(quipu_provider *provider);
 
 #ifdef __cplusplus
 }

@@ -4,15 +4,12 @@
 #include "base/arena.h"
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/option.h"
 #include "model/answer.h"
 
-static quipu_status generate_check(const quipu_provider *provider,
-                                   const quipu_model_request *request, quipu_error *reterr)
+static quipu_status generate_check(const quipu_model_request *request, quipu_error *reterr)
 {
-    if (provider == NULL || provider->generate == NULL || request == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "a provider that can generate, and a request");
-    }
     if (request->tools == NULL && request->tool_count > 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the request counts tools that it has not");
     }
@@ -20,6 +17,14 @@ static quipu_status generate_check(const quipu_provider *provider,
         (request->stops == NULL && request->stop_count > 0)) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a request takes at most %d stop sequences",
                             QUIPU_STOP_MAX);
+    }
+    if (request->response_schema.text.n > 0 &&
+        qp_json_check(request->response_schema.text, NULL, NULL) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID, "the schema of the response is no JSON");
+    }
+    if (request->choice < QUIPU_CHOICE_DEFAULT || request->choice > QUIPU_CHOICE_NAMED) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the tool choice %d is none",
+                            (int)request->choice);
     }
     if (request->choice == QUIPU_CHOICE_NAMED && request->choice_name.n == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "say in choice_name which tool must be called");
@@ -79,13 +84,19 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
     quipu_model_response response;
     quipu_error error = {.status = QUIPU_OK};
     qp_answer answer;
-    quipu_status status = generate_check(provider, request, reterr);
+    quipu_status status = QUIPU_OK;
 
-    if (status == QUIPU_OK && arena == NULL && ret_response != NULL) {
+    if (provider == NULL || provider->generate == NULL || request == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a provider that can generate, and a request");
+    }
+    if (arena == NULL && ret_response != NULL) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "a response needs an arena");
     }
     if (status == QUIPU_OK) {
         status = qp_options_read(&asked, sizeof(asked), request, "quipu_model_request", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = generate_check(&asked, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_options_read(&opt, sizeof(opt), options, "quipu_generate_options", reterr);

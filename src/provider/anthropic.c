@@ -1,0 +1,428 @@
+/* Anthropic's messages: https://docs.anthropic.com/en/api/messages: requests, with the marks that
+ * let the provider cache what repeats. Its cache reads tools, system and messages in that order,
+ * so the marks stand at the end of what is fixed and at the ends of the last two user turns. */
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "provider/anthropic.h"
+
+#define ANTHROPIC_MAX_TOKENS 8192 /* the format asks for a number */
+#define ANTHROPIC_MARKED_TURNS 2  /* user turns that end with a mark */
+
+/* Where a request stands while it is written. */
+typedef struct anthropic_state {
+    const quipu_model_params *params;
+    qp_jsonw *writer;
+    bool open;         /* a turn is open, of `role` */
+    quipu_role role;   /* USER or ASSISTANT */
+    size_t turns_left; /* user turns that are still to begin, this one not counted */
+} anthropic_state;
+
+static quipu_status anthropic_path(const quipu_model_params *params, qp_buf *url,
+                                   quipu_error *reterr)
+{
+    (void)params;
+    (void)reterr;
+    qp_buf_puts(url, "/v1/messages");
+    return QUIPU_OK;
+}
+
+static void anthropic_mark(qp_jsonw *writer)
+{
+    qp_wire_key(writer, "cache_control");
+    qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"ephemeral\"}"));
+}
+
+/* Ids are letters, digits, '_' and '-' there. */
+static void anthropic_id(qp_jsonw *writer, const char *key, quipu_str id)
+{
+    qp_buf text;
+    quipu_str made;
+
+    qp_buf_init(&text, QUIPU_REQUEST_BYTES_MAX);
+    for (size_t i = 0; i < id.n; i++) {
+        char c = id.p[i];
+        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+
+        qp_buf_putc(&text, plain || c == '-' ? c : '_');
+    }
+    if (qp_buf_status(&text) != QUIPU_OK) {
+        qp_buf_fail(writer->buf, qp_buf_status(&text));
+    }
+    made = qp_buf_str(&text);
+    qp_wire_member(writer, key, made);
+    qp_buf_free(&text);
+}
+
+static void anthropic_tools(const quipu_model_request *request, bool marked, qp_jsonw *writer)
+{
+    size_t last = 0;
+
+    for (size_t i = 0; i < request->tool_count; i++) {
+        last = request->tools[i].name.n > 0 ? i : last;
+    }
+    qp_wire_key(writer, "tools");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < request->tool_count; i++) {
+        const quipu_tool *tool = &request->tools[i];
+
+        if (tool->name.n == 0) {
+            continue;
+        }
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "name", tool->name);
+        if (tool->description.n > 0) {
+            qp_wire_member(writer, "description", tool->description);
+        }
+        qp_wire_key(writer, "input_schema");
+        qp_tool_schema(tool, writer);
+        if (tool->strict) {
+            qp_wire_key(writer, "strict");
+            qp_jsonw_bool(writer, true);
+        }
+        if (marked && i == last) {
+            anthropic_mark(writer);
+        }
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+static void anthropic_choice(const quipu_model_request *request, qp_jsonw *writer)
+{
+    static const char *const names[] = {NULL, "auto", "none", "any", "tool"};
+
+    if (request->choice == QUIPU_CHOICE_DEFAULT) {
+        return;
+    }
+    qp_wire_key(writer, "tool_choice");
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "type", quipu_cstr(names[request->choice]));
+    if (request->choice == QUIPU_CHOICE_NAMED) {
+        qp_wire_member(writer, "name", request->choice_name);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static void anthropic_thinking(const quipu_model_request *request, qp_jsonw *writer)
+{
+    if (request->thinking_tokens > 0) {
+        qp_wire_key(writer, "thinking");
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "type", QUIPU_STR("enabled"));
+        qp_wire_key(writer, "budget_tokens");
+        qp_jsonw_i64(writer, request->thinking_tokens);
+        qp_jsonw_object_end(writer);
+    }
+}
+
+static void anthropic_settings(const quipu_model_request *request, qp_jsonw *writer)
+{
+    qp_wire_key(writer, "max_tokens");
+    qp_jsonw_i64(writer, request->max_tokens > 0 ? request->max_tokens : ANTHROPIC_MAX_TOKENS);
+    if (request->has_temperature) {
+        qp_wire_key(writer, "temperature");
+        qp_jsonw_double(writer, request->temperature);
+    }
+    if (request->has_top_p) {
+        qp_wire_key(writer, "top_p");
+        qp_jsonw_double(writer, request->top_p);
+    }
+    if (request->stop_count > 0) {
+        qp_wire_key(writer, "stop_sequences");
+        qp_jsonw_array(writer);
+        for (size_t i = 0; i < request->stop_count; i++) {
+            qp_jsonw_str(writer, request->stops[i]);
+        }
+        qp_jsonw_array_end(writer);
+    }
+    anthropic_thinking(request, writer);
+    if (request->response_schema.text.n > 0) {
+        qp_wire_key(writer, "output_config");
+        qp_jsonw_object(writer);
+        qp_wire_key(writer, "format");
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "type", QUIPU_STR("json_schema"));
+        qp_wire_key(writer, "schema");
+        qp_jsonw_raw(writer, request->response_schema.text);
+        qp_jsonw_object_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+}
+
+/* How many messages at the beginning are the system's. */
+static size_t anthropic_system_count(const quipu_model_params *params)
+{
+    size_t count = 0;
+
+    while (count < params->messages.count &&
+           params->messages.items[count].role == QUIPU_ROLE_SYSTEM) {
+        count++;
+    }
+    return count;
+}
+
+static void anthropic_system(const quipu_model_params *params, size_t count, qp_jsonw *writer)
+{
+    qp_wire_key(writer, "system");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < count; i++) {
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "type", QUIPU_STR("text"));
+        qp_wire_member(writer, "text", params->messages.items[i].content);
+        if (i + 1 == count && !params->request->no_cache_marks) {
+            anthropic_mark(writer);
+        }
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+static void anthropic_data(const quipu_part *part, qp_jsonw *writer)
+{
+    bool image = part->mime.n >= 6 && memcmp(part->mime.p, "image/", 6) == 0;
+
+    qp_wire_member(writer, "type", image ? QUIPU_STR("image") : QUIPU_STR("document"));
+    qp_wire_key(writer, "source");
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "type", QUIPU_STR("base64"));
+    qp_wire_member(writer, "media_type", part->mime);
+    qp_wire_key(writer, "data");
+    qp_base64_json(writer, part->data);
+    qp_jsonw_object_end(writer);
+}
+
+static void anthropic_thought(const quipu_part *part, qp_jsonw *writer)
+{
+    quipu_str signature = {part->signature.p, part->signature.n};
+
+    if (part->redacted) {
+        qp_wire_member(writer, "type", QUIPU_STR("redacted_thinking"));
+        qp_wire_member(writer, "data", signature);
+        return;
+    }
+    qp_wire_member(writer, "type", QUIPU_STR("thinking"));
+    qp_wire_member(writer, "thinking", part->text);
+    qp_wire_member(writer, "signature", signature);
+}
+
+/* Whether a part has a place in this format: thoughts only with the signature that proves them. */
+static bool anthropic_fits(const quipu_part *part)
+{
+    switch (part->kind) {
+    case QUIPU_PART_TEXT:
+        return part->text.n > 0;
+    case QUIPU_PART_THOUGHT:
+        return part->signature.n > 0;
+    default:
+        return true;
+    }
+}
+
+static void anthropic_block(const quipu_model_message *message, const quipu_part *part, bool marked,
+                            qp_jsonw *writer)
+{
+    qp_jsonw_object(writer);
+    switch (part->kind) {
+    case QUIPU_PART_TEXT:
+        qp_wire_member(writer, "type", QUIPU_STR("text"));
+        qp_wire_member(writer, "text", part->text);
+        break;
+    case QUIPU_PART_THOUGHT:
+        anthropic_thought(part, writer);
+        break;
+    case QUIPU_PART_CALL:
+        qp_wire_member(writer, "type", QUIPU_STR("tool_use"));
+        anthropic_id(writer, "id", part->id);
+        qp_wire_member(writer, "name", part->name);
+        qp_wire_key(writer, "input");
+        qp_jsonw_raw(writer, part->json.text);
+        break;
+    case QUIPU_PART_RESPONSE:
+        qp_wire_member(writer, "type", QUIPU_STR("tool_result"));
+        anthropic_id(writer, "tool_use_id", part->id);
+        qp_wire_member(writer, "content", message->content);
+        break;
+    case QUIPU_PART_DATA:
+        anthropic_data(part, writer);
+        break;
+    }
+    if (marked) {
+        anthropic_mark(writer);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static quipu_role anthropic_role(const quipu_model_message *message)
+{
+    return message->role == QUIPU_ROLE_ASSISTANT ? QUIPU_ROLE_ASSISTANT : QUIPU_ROLE_USER;
+}
+
+/* A TOOL message is its result alone: its content holds the texts too. */
+static bool anthropic_written(const quipu_model_message *message, const quipu_part *part)
+{
+    return anthropic_fits(part) &&
+           (message->role != QUIPU_ROLE_TOOL || part->kind == QUIPU_PART_RESPONSE);
+}
+
+static bool anthropic_says(const quipu_model_message *message)
+{
+    for (size_t i = 0; i < message->part_count; i++) {
+        if (anthropic_written(message, &message->parts[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether nothing of the same turn comes after this part. */
+static bool anthropic_ends_turn(const quipu_model_params *params, size_t at, size_t part)
+{
+    const quipu_model_message *message = &params->messages.items[at];
+
+    for (size_t i = part + 1; i < message->part_count; i++) {
+        if (anthropic_written(message, &message->parts[i])) {
+            return false;
+        }
+    }
+    for (size_t i = at + 1; i < params->messages.count; i++) {
+        const quipu_model_message *next = &params->messages.items[i];
+
+        if (anthropic_says(next)) {
+            return anthropic_role(next) != anthropic_role(message);
+        }
+    }
+    return true;
+}
+
+static size_t anthropic_user_turns(const quipu_model_params *params, size_t from)
+{
+    size_t turns = 0;
+    quipu_role before = (quipu_role)0;
+
+    for (size_t i = from; i < params->messages.count; i++) {
+        quipu_role role = anthropic_role(&params->messages.items[i]);
+
+        if (anthropic_says(&params->messages.items[i])) {
+            turns += role == QUIPU_ROLE_USER && role != before ? 1 : 0;
+            before = role;
+        }
+    }
+    return turns;
+}
+
+static void anthropic_message(anthropic_state *state, size_t at)
+{
+    const quipu_model_message *message = &state->params->messages.items[at];
+    quipu_role role = anthropic_role(message);
+    bool marks = !state->params->request->no_cache_marks;
+
+    if (!anthropic_says(message)) {
+        return;
+    }
+    if (!state->open || state->role != role) {
+        if (state->open) {
+            qp_jsonw_array_end(state->writer);
+            qp_jsonw_object_end(state->writer);
+        }
+        state->open = true;
+        state->role = role;
+        state->turns_left -= role == QUIPU_ROLE_USER ? 1 : 0;
+        qp_jsonw_object(state->writer);
+        qp_wire_member(state->writer, "role",
+                       role == QUIPU_ROLE_USER ? QUIPU_STR("user") : QUIPU_STR("assistant"));
+        qp_wire_key(state->writer, "content");
+        qp_jsonw_array(state->writer);
+    }
+    for (size_t i = 0; i < message->part_count; i++) {
+        if (anthropic_written(message, &message->parts[i])) {
+            bool marked = marks && role == QUIPU_ROLE_USER &&
+                          state->turns_left < ANTHROPIC_MARKED_TURNS &&
+                          anthropic_ends_turn(state->params, at, i);
+
+            anthropic_block(message, &message->parts[i], marked, state->writer);
+        }
+    }
+}
+
+static void anthropic_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
+{
+    anthropic_state state = {.params = params, .writer = writer};
+    size_t system = anthropic_system_count(params);
+
+    (void)own;
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "model", params->model);
+    if (params->stream) {
+        qp_wire_key(writer, "stream");
+        qp_jsonw_bool(writer, true);
+    }
+    anthropic_settings(params->request, writer);
+    if (qp_wire_offers(params->request)) {
+        anthropic_tools(params->request, system == 0 && !params->request->no_cache_marks, writer);
+        anthropic_choice(params->request, writer);
+    }
+    if (system > 0) {
+        anthropic_system(params, system, writer);
+    }
+    state.turns_left = anthropic_user_turns(params, system);
+    qp_wire_key(writer, "messages");
+    qp_jsonw_array(writer);
+    for (size_t i = system; i < params->messages.count; i++) {
+        anthropic_message(&state, i);
+    }
+    if (state.open) {
+        qp_jsonw_array_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+/* ---- models -------------------------------------------------------------------------------- */
+
+static void anthropic_list_path(quipu_str page, qp_buf *url)
+{
+    qp_buf_puts(url, "/v1/models?limit=1000");
+    if (page.n > 0) {
+        qp_buf_puts(url, "&after_id=");
+        qp_buf_put(url, page);
+    }
+}
+
+static quipu_status anthropic_list_read(qp_json_node root, qp_wire_list *list)
+{
+    qp_json_iter iter = qp_json_each(qp_wire_get(root, "data"));
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        quipu_model_info info = {.context_tokens = 0};
+
+        status = qp_wire_list_text(list, iter.value, "id", &info.id);
+        if (status == QUIPU_OK) {
+            status = qp_wire_list_text(list, iter.value, "display_name", &info.name);
+        }
+        if (status == QUIPU_OK && info.id.n > 0) {
+            status = qp_wire_list_add(list, &info);
+        }
+    }
+    if (status == QUIPU_OK && qp_json_kind_of(qp_wire_get(root, "has_more")) == QP_JSON_TRUE) {
+        status = qp_wire_list_text(list, root, "last_id", &list->next);
+    }
+    return status;
+}
+
+const qp_wire qp_wire_anthropic = {.id = "anthropic",
+                                   .base_url = "https://api.anthropic.com",
+                                   .key_env = "ANTHROPIC_API_KEY",
+                                   .auth = "x-api-key: ",
+                                   .extra_header = "anthropic-version: 2023-06-01",
+                                   .path = anthropic_path,
+                                   .write = anthropic_write,
+                                   .event = qp_anthropic_event,
+                                   .whole = qp_anthropic_whole,
+                                   .list_path = anthropic_list_path,
+                                   .list_read = anthropic_list_read};

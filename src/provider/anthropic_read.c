@@ -1,0 +1,171 @@
+/* Anthropic's answers: https://docs.anthropic.com/en/docs/build-with-claude/streaming. An answer is a
+ * row of blocks, each begun, filled and ended by events of its own; unknown ones are passed over, as
+ * their page asks. */
+#include "base/str.h"
+#include "provider/anthropic.h"
+
+static const qp_wire_reason anthropic_read_reasons[] = {
+    {"end_turn", QUIPU_FINISH_STOP},     {"stop_sequence", QUIPU_FINISH_STOP},
+    {"max_tokens", QUIPU_FINISH_LENGTH}, {"model_context_window_exceeded", QUIPU_FINISH_LENGTH},
+    {"tool_use", QUIPU_FINISH_TOOLS},    {"refusal", QUIPU_FINISH_FILTER},
+    {NULL, QUIPU_FINISH_OTHER}};
+
+static bool anthropic_read_is(qp_json_node object, const char *type)
+{
+    qp_json_node node = qp_wire_get(object, "type");
+
+    return qp_json_kind_of(node) == QP_JSON_STRING && qp_json_text_is(node, quipu_cstr(type));
+}
+
+/* What the provider counts as input leaves out what its cache held; ours holds all of it. */
+static quipu_status anthropic_read_usage(qp_wire_reader *reader, qp_json_node usage,
+                                         quipu_error *reterr)
+{
+    int64_t fresh = qp_wire_count(usage, "input_tokens");
+    int64_t cached = qp_wire_count(usage, "cache_read_input_tokens");
+    int64_t written = qp_wire_count(usage, "cache_creation_input_tokens");
+    int64_t output = qp_wire_count(usage, "output_tokens");
+
+    if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
+        return QUIPU_OK;
+    }
+    reader->usage.cached = cached >= 0 ? cached : reader->usage.cached;
+    reader->usage.cache_write = written >= 0 ? written : reader->usage.cache_write;
+    if (fresh >= 0) {
+        reader->usage.input = fresh;
+        reader->usage.input += reader->usage.cached > 0 ? reader->usage.cached : 0;
+        reader->usage.input += reader->usage.cache_write > 0 ? reader->usage.cache_write : 0;
+    }
+    reader->usage.output = output >= 0 ? output : reader->usage.output;
+    return qp_wire_put_usage(reader, reterr);
+}
+
+/* A block at its beginning; in a whole answer it is all of it. */
+static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node block, int64_t index,
+                                         bool whole, quipu_error *reterr)
+{
+    quipu_delta delta = {.kind = QUIPU_DELTA_TEXT, .block = true};
+    quipu_str signature;
+
+    if (anthropic_read_is(block, "text")) {
+        delta.text = qp_wire_text(reader, block, "text");
+    } else if (anthropic_read_is(block, "thinking")) {
+        delta.kind = QUIPU_DELTA_THOUGHT;
+        delta.text = qp_wire_text(reader, block, "thinking");
+        signature = qp_wire_text(reader, block, "signature");
+        delta.signature = (quipu_bytes){signature.p, signature.n};
+    } else if (anthropic_read_is(block, "redacted_thinking")) {
+        delta.kind = QUIPU_DELTA_THOUGHT;
+        delta.redacted = true;
+        signature = qp_wire_text(reader, block, "data");
+        delta.signature = (quipu_bytes){signature.p, signature.n};
+    } else if (anthropic_read_is(block, "tool_use")) {
+        delta = (quipu_delta){.kind = QUIPU_DELTA_CALL,
+                              .has_index = true,
+                              .index = index,
+                              .id = qp_wire_text(reader, block, "id"),
+                              .name = qp_wire_text(reader, block, "name")};
+        /* In a stream the input is an empty object here, and comes in pieces. */
+        if (whole) {
+            delta.text = qp_json_raw(qp_wire_get(block, "input"));
+        }
+    } else {
+        return QUIPU_OK;
+    }
+    return qp_wire_put(reader, &delta, reterr);
+}
+
+static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node delta, int64_t index,
+                                         quipu_error *reterr)
+{
+    quipu_delta out = {.kind = QUIPU_DELTA_THOUGHT};
+    quipu_str signature;
+
+    if (anthropic_read_is(delta, "text_delta")) {
+        return qp_wire_put_text(reader, QUIPU_DELTA_TEXT, qp_wire_text(reader, delta, "text"),
+                                reterr);
+    }
+    if (anthropic_read_is(delta, "thinking_delta")) {
+        return qp_wire_put_text(reader, QUIPU_DELTA_THOUGHT,
+                                qp_wire_text(reader, delta, "thinking"), reterr);
+    }
+    if (anthropic_read_is(delta, "signature_delta")) {
+        signature = qp_wire_text(reader, delta, "signature");
+        out.signature = (quipu_bytes){signature.p, signature.n};
+        return qp_wire_put(reader, &out, reterr);
+    }
+    if (anthropic_read_is(delta, "input_json_delta")) {
+        out = (quipu_delta){.kind = QUIPU_DELTA_CALL, .has_index = true, .index = index};
+        out.text = qp_wire_text(reader, delta, "partial_json");
+        return qp_wire_put(reader, &out, reterr);
+    }
+    return QUIPU_OK; /* citations, and what comes one day */
+}
+
+static quipu_status anthropic_read_start(qp_wire_reader *reader, qp_json_node message,
+                                         quipu_error *reterr)
+{
+    quipu_status status = qp_wire_put_start(reader, qp_wire_text(reader, message, "id"),
+                                            qp_wire_text(reader, message, "model"), reterr);
+
+    if (status == QUIPU_OK) {
+        status = anthropic_read_usage(reader, qp_wire_get(message, "usage"), reterr);
+    }
+    return status;
+}
+
+quipu_status qp_anthropic_event(qp_wire_reader *reader, const qp_sse_event *event,
+                                quipu_error *reterr)
+{
+    qp_json_node root = {NULL, 0};
+    qp_json_node reason;
+    quipu_status status = qp_wire_parse(reader, event->data, &root, reterr);
+    int64_t index = qp_wire_count(root, "index");
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (anthropic_read_is(root, "error") || qp_wire_is_error(root)) {
+        return qp_wire_error(event->data, 0, reterr);
+    }
+    if (anthropic_read_is(root, "message_start")) {
+        return anthropic_read_start(reader, qp_wire_get(root, "message"), reterr);
+    }
+    if (anthropic_read_is(root, "content_block_start")) {
+        return anthropic_read_block(reader, qp_wire_get(root, "content_block"), index, false,
+                                    reterr);
+    }
+    if (anthropic_read_is(root, "content_block_delta")) {
+        return anthropic_read_delta(reader, qp_wire_get(root, "delta"), index, reterr);
+    }
+    if (anthropic_read_is(root, "message_delta")) {
+        reason = qp_wire_get(qp_wire_get(root, "delta"), "stop_reason");
+        if (qp_json_kind_of(reason) == QP_JSON_STRING) {
+            reader->finish = qp_wire_finish(anthropic_read_reasons, reason);
+        }
+        return anthropic_read_usage(reader, qp_wire_get(root, "usage"), reterr);
+    }
+    if (anthropic_read_is(root, "message_stop")) {
+        reader->ended = true;
+        return qp_wire_put_finish(
+            reader, reader->finish != QUIPU_FINISH_NONE ? reader->finish : QUIPU_FINISH_OTHER,
+            reterr);
+    }
+    return QUIPU_OK; /* ping, content_block_stop, and what comes one day */
+}
+
+quipu_status qp_anthropic_whole(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
+{
+    qp_json_iter iter = qp_json_each(qp_wire_get(root, "content"));
+    quipu_status status = anthropic_read_start(reader, root, reterr);
+    qp_json_node reason = qp_wire_get(root, "stop_reason");
+    int64_t index = 0;
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        status = anthropic_read_block(reader, iter.value, index++, true, reterr);
+    }
+    if (status == QUIPU_OK && qp_json_kind_of(reason) == QP_JSON_STRING) {
+        status = qp_wire_put_finish(reader, qp_wire_finish(anthropic_read_reasons, reason), reterr);
+    }
+    return status;
+}

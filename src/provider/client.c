@@ -1,0 +1,552 @@
+/* A provider over HTTP: writes the request, asks, asks again where that is safe, reads the answer. */
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+#include <quipu/provider.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "base/uuid.h"
+#include "provider/http.h"
+#include "provider/key.h"
+#include "provider/wire.h"
+
+#define CLIENT_URL_MAX 8192
+#define CLIENT_HEADERS_MAX 6
+#define CLIENT_HTTP_ERROR 400
+#define CLIENT_SLICE_MS 20 /* how often a pause looks at its cancel flag */
+
+typedef struct client {
+    quipu_provider provider; /* what the caller holds; its ctx is this struct */
+    const qp_wire *wire;
+    quipu_provider_options options;
+    qp_http_pool pool;
+    qp_buf base_url;
+    qp_buf ca_file;
+    qp_buf key;
+    qp_buf auth; /* the whole header */
+    bool own;    /* it is the provider's own address */
+} client;
+
+/* One exchange with its retries. */
+typedef struct client_ask {
+    client *self;
+    quipu_str body; /* absent: GET */
+    qp_buf url;
+    int64_t deadline_ns;
+    quipu_cancel *cancel;
+    qp_wire_reader *reader; /* of a stream; NULL: the answer is gathered in `whole` */
+    bool begun;             /* the first byte of the stream was looked at */
+    bool gather;            /* it is no stream but a whole answer, asked for or not */
+    qp_buf whole;           /* the answer, or an error's body */
+} client_ask;
+
+/* ---- asking -------------------------------------------------------------------------------- */
+
+static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
+                                    quipu_error *reterr)
+{
+    client_ask *ask = ctx;
+
+    if (http_status >= CLIENT_HTTP_ERROR) {
+        size_t room = QUIPU_PROVIDER_ERROR_MAX - ask->whole.n;
+
+        /* The beginning says why. */
+        qp_buf_put(&ask->whole, (quipu_str){bytes.p, bytes.n < room ? bytes.n : room});
+        return QUIPU_OK;
+    }
+    if (!ask->begun && bytes.n > 0) {
+        /* No event stream begins so: a server that does not stream, or an error with a 200. */
+        ask->begun = true;
+        ask->gather = ask->reader == NULL || bytes.p[0] == '{';
+    }
+    if (!ask->gather) {
+        return qp_wire_feed(ask->reader, bytes, reterr);
+    }
+    qp_buf_put(&ask->whole, bytes);
+    if (qp_buf_status(&ask->whole) != QUIPU_OK) {
+        return qp_error_set(reterr, qp_buf_status(&ask->whole),
+                            "the answer is larger than %d bytes", QUIPU_PROVIDER_BODY_MAX);
+    }
+    return QUIPU_OK;
+}
+
+static bool client_may_retry(int http_status)
+{
+    return http_status == 408 || http_status == 409 || http_status == 429 || http_status >= 500;
+}
+
+/* The pause before try number `retry`, from 1: twice as long each time, and up to a quarter less, so
+ * that callers that failed together do not come back together. */
+static int64_t client_pause_ms(const client *self, int retry)
+{
+    int64_t ms = self->options.retry_ms;
+    uint32_t chance = 0;
+
+    for (int i = 1; i < retry && ms < QUIPU_PROVIDER_RETRY_MS_MAX; i++) {
+        ms *= 2;
+    }
+    ms = ms < QUIPU_PROVIDER_RETRY_MS_MAX ? ms : QUIPU_PROVIDER_RETRY_MS_MAX;
+    if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
+        chance = 0;
+    }
+    return ms - (int64_t)(chance % 1000) * (ms / 4) / 1000;
+}
+
+/* Wait; QUIPU_CANCELLED when the flag was set meanwhile. */
+static quipu_status client_wait(const client_ask *ask, int64_t ms, quipu_error *reterr)
+{
+    int64_t until = qp_clock_ns() + ms * QP_NS_PER_MS;
+    quipu_status status;
+    qp_mutex mutex;
+    qp_cond cond;
+
+    status = qp_mutex_init(&mutex);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no mutex to wait with");
+    }
+    status = qp_cond_init(&cond);
+    if (status != QUIPU_OK) {
+        qp_mutex_done(&mutex);
+        return qp_error_set(reterr, status, "no condition to wait with");
+    }
+    qp_mutex_lock(&mutex);
+    while (qp_clock_ns() < until && !qp_cancel_is_set(ask->cancel)) {
+        int64_t slice = qp_clock_ns() + CLIENT_SLICE_MS * QP_NS_PER_MS;
+
+        (void)qp_cond_wait_until(&cond, &mutex, slice < until ? slice : until);
+    }
+    qp_mutex_unlock(&mutex);
+    qp_cond_done(&cond);
+    qp_mutex_done(&mutex);
+    if (qp_cancel_is_set(ask->cancel)) {
+        return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
+    }
+    return QUIPU_OK;
+}
+
+/* One try. *ret_again says that another one may help; then *ret_pause_ms is the wait the provider
+ * asks for, -1: it did not say. */
+static quipu_status client_try(client_ask *ask, bool *ret_again, int64_t *ret_pause_ms,
+                               quipu_error *reterr)
+{
+    client *self = ask->self;
+    const char *headers[CLIENT_HEADERS_MAX];
+    qp_http_answer answer;
+    qp_http_request request = {.url = qp_buf_str(&ask->url).p,
+                               .headers = headers,
+                               .body = ask->body,
+                               .deadline_ns = ask->deadline_ns,
+                               .cancel = ask->cancel,
+                               .connect_ms = self->options.connect_ms,
+                               .first_byte_ms = self->options.first_byte_ms,
+                               .idle_ms = self->options.idle_ms,
+                               .on_bytes = client_on_bytes,
+                               .ctx = ask};
+    quipu_status status;
+
+    headers[request.header_count++] = "Content-Type: application/json";
+    headers[request.header_count++] =
+        ask->reader != NULL ? "Accept: text/event-stream" : "Accept: application/json";
+    headers[request.header_count++] = "Expect:"; /* no pause before large bodies */
+    if (self->auth.n > 0) {
+        headers[request.header_count++] = qp_buf_str(&self->auth).p;
+    }
+    if (self->wire->extra_header != NULL) {
+        headers[request.header_count++] = self->wire->extra_header;
+    }
+    assert(request.header_count <= CLIENT_HEADERS_MAX);
+    qp_buf_reset(&ask->whole);
+    status = qp_http_run(&self->pool, &request, &answer, reterr);
+    *ret_pause_ms = answer.retry_after_ms;
+    if (answer.http_status >= CLIENT_HTTP_ERROR && (status == QUIPU_OK || status == QUIPU_IO)) {
+        *ret_again = client_may_retry(answer.http_status);
+        return qp_wire_error(qp_buf_str(&ask->whole), answer.http_status, reterr);
+    }
+    *ret_again = status == QUIPU_IO && !answer.bytes;
+    if (status == QUIPU_OK && (answer.http_status < 200 || answer.http_status >= 300)) {
+        return qp_error_set(reterr, QUIPU_IO,
+                            "the provider answered HTTP %d; redirects are not "
+                            "followed",
+                            answer.http_status);
+    }
+    return status;
+}
+
+/* Whether the pause fits: neither absurd nor past the deadline. */
+static bool client_pause_fits(const client_ask *ask, int64_t pause_ms)
+{
+    if (pause_ms > QUIPU_PROVIDER_RETRY_AFTER_MS_MAX) {
+        return false;
+    }
+    return ask->deadline_ns == QP_HTTP_NEVER ||
+           qp_clock_ns() + pause_ms * QP_NS_PER_MS < ask->deadline_ns;
+}
+
+static quipu_status client_ask_run(client_ask *ask, quipu_error *reterr)
+{
+    quipu_error error = {.status = QUIPU_OK};
+    quipu_status status = qp_buf_status(&ask->url);
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "the provider's address is too long");
+    }
+    for (int retry = 1;; retry++) {
+        bool again = false;
+        int64_t told_ms = -1;
+        int64_t pause_ms;
+
+        status = client_try(ask, &again, &told_ms, &error);
+        if (status == QUIPU_OK || !again || retry > ask->self->options.retries) {
+            break;
+        }
+        pause_ms = told_ms >= 0 ? told_ms : client_pause_ms(ask->self, retry);
+        if (!client_pause_fits(ask, pause_ms)) {
+            break;
+        }
+        if (client_wait(ask, pause_ms, &error) != QUIPU_OK) {
+            status = (quipu_status)error.status;
+            break;
+        }
+    }
+    if (status != QUIPU_OK) {
+        qp_key_hide(qp_buf_str(&ask->self->key), &error);
+        if (reterr != NULL) {
+            *reterr = error;
+        }
+    }
+    return status;
+}
+
+/* Begin an exchange: its deadline, its cancel flag, the address up to the path. */
+static quipu_status client_ask_begin(client_ask *ask, client *self, const quipu_call *call,
+                                     quipu_error *reterr)
+{
+    quipu_call given = QUIPU_CALL_INIT;
+    quipu_status status = qp_options_read(&given, sizeof(given), call, "quipu_call", reterr);
+    int32_t ms = given.deadline_ms != 0 ? given.deadline_ms : self->options.deadline_ms;
+
+    *ask = (client_ask){.self = self, .cancel = given.cancel};
+    qp_buf_init(&ask->url, CLIENT_URL_MAX);
+    qp_buf_init(&ask->whole, QUIPU_PROVIDER_BODY_MAX);
+    ask->deadline_ns = ms < 0 ? QP_HTTP_NEVER : qp_clock_ns() + (int64_t)ms * QP_NS_PER_MS;
+    qp_buf_put(&ask->url, qp_buf_str(&self->base_url));
+    return status;
+}
+
+static void client_ask_end(client_ask *ask)
+{
+    qp_buf_free(&ask->url);
+    qp_buf_free(&ask->whole);
+}
+
+/* ---- the provider's functions -------------------------------------------------------------- */
+
+static quipu_status client_generate(void *ctx, const quipu_model_params *params,
+                                    const quipu_call *call, const quipu_sink *sink,
+                                    quipu_error *reterr)
+{
+    client *self = ctx;
+    qp_wire_reader reader;
+    client_ask ask;
+    qp_jsonw writer;
+    qp_buf body;
+    quipu_status status = client_ask_begin(&ask, self, call, reterr);
+
+    qp_buf_init(&body, QUIPU_REQUEST_BYTES_MAX);
+    qp_wire_reader_init(&reader, self->wire, sink);
+    if (status == QUIPU_OK) {
+        status = self->wire->path(params, &ask.url, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_jsonw_begin(&writer, &body);
+        self->wire->write(params, self->own, &writer);
+        status = qp_jsonw_end(&writer);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "the request cannot be written: %s",
+                               status == QUIPU_INVALID ? "a text is not UTF-8, or a number is none"
+                                                       : "it is too large");
+        }
+    }
+    if (status == QUIPU_OK) {
+        ask.body = qp_buf_str(&body);
+        ask.reader = params->stream ? &reader : NULL;
+        status = client_ask_run(&ask, reterr);
+    }
+    if (status == QUIPU_OK && (ask.gather || !params->stream)) {
+        status = qp_wire_whole(&reader, qp_buf_str(&ask.whole), reterr);
+        qp_key_hide(qp_buf_str(&self->key), status != QUIPU_OK ? reterr : NULL);
+    }
+    qp_wire_reader_free(&reader);
+    qp_buf_free(&body);
+    client_ask_end(&ask);
+    return status;
+}
+
+/* A question whose answer is one JSON object. */
+static quipu_status client_object(client_ask *ask, qp_json_doc *doc, quipu_error *reterr)
+{
+    quipu_status status = client_ask_run(ask, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_json_parse(doc, qp_buf_str(&ask->whole), NULL, reterr);
+        if (status == QUIPU_INVALID) {
+            status = qp_error_set(reterr, QUIPU_CORRUPT, "the provider's answer is no JSON");
+        }
+    }
+    if (status == QUIPU_OK && qp_wire_is_error(qp_json_root(doc))) {
+        status = qp_wire_error(qp_buf_str(&ask->whole), 0, reterr);
+        qp_key_hide(qp_buf_str(&ask->self->key), reterr);
+    }
+    return status;
+}
+
+static quipu_status client_list(void *ctx, const quipu_call *call, quipu_arena *arena,
+                                quipu_model_list *ret_list, quipu_error *reterr)
+{
+    client *self = ctx;
+    qp_wire_list list = {.arena = arena};
+    quipu_status status = QUIPU_OK;
+    int page = 0;
+
+    do {
+        client_ask ask;
+        qp_json_doc doc;
+
+        status = client_ask_begin(&ask, self, call, reterr);
+        qp_json_init(&doc);
+        self->wire->list_path(list.next, &ask.url);
+        list.next = (quipu_str){"", 0};
+        if (status == QUIPU_OK) {
+            status = client_object(&ask, &doc, reterr);
+        }
+        if (status == QUIPU_OK) {
+            status = self->wire->list_read(qp_json_root(&doc), &list);
+            if (status != QUIPU_OK) {
+                (void)qp_error_set(reterr, status, "no room for the list of models");
+            }
+        }
+        qp_json_free(&doc);
+        client_ask_end(&ask);
+    } while (status == QUIPU_OK && list.next.n > 0 && ++page < QUIPU_PROVIDER_PAGES_MAX);
+    if (status == QUIPU_OK) {
+        *ret_list = (quipu_model_list){list.items, list.count};
+    }
+    return status;
+}
+
+static quipu_status client_embed(void *ctx, const quipu_embed_request *request,
+                                 const quipu_call *call, quipu_arena *arena,
+                                 quipu_embeddings *ret_embeddings, quipu_error *reterr)
+{
+    client *self = ctx;
+    quipu_status status;
+    client_ask ask;
+    qp_json_doc doc;
+    qp_jsonw writer;
+    qp_buf body;
+
+    qp_json_init(&doc);
+    qp_buf_init(&body, QUIPU_REQUEST_BYTES_MAX);
+    status = client_ask_begin(&ask, self, call, reterr);
+    if (status == QUIPU_OK) {
+        status = self->wire->embed_path(request->model, &ask.url, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_jsonw_begin(&writer, &body);
+        self->wire->embed_write(request, &writer);
+        status = qp_jsonw_end(&writer);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "the texts are too large, or not UTF-8");
+        }
+    }
+    if (status == QUIPU_OK) {
+        ask.body = qp_buf_str(&body);
+        status = client_object(&ask, &doc, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = self->wire->embed_read(qp_json_root(&doc), arena, ret_embeddings, reterr);
+    }
+    qp_json_free(&doc);
+    qp_buf_free(&body);
+    client_ask_end(&ask);
+    return status;
+}
+
+static void client_close(void *ctx)
+{
+    client *self = ctx;
+
+    qp_http_pool_done(&self->pool);
+    qp_buf_free(&self->base_url);
+    qp_buf_free(&self->ca_file);
+    qp_key_forget(&self->key);
+    qp_key_forget(&self->auth);
+    qp_free(self);
+}
+
+/* ---- opening ------------------------------------------------------------------------------- */
+
+static const qp_wire *client_wire(quipu_provider_kind kind)
+{
+    switch (kind) {
+    case QUIPU_PROVIDER_OPENAI:
+        return &qp_wire_openai;
+    case QUIPU_PROVIDER_ANTHROPIC:
+        return &qp_wire_anthropic;
+    case QUIPU_PROVIDER_GEMINI:
+        return &qp_wire_gemini;
+    }
+    return NULL;
+}
+
+static bool client_begins(quipu_str text, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    return text.n >= n && strncasecmp(text.p, prefix, n) == 0;
+}
+
+/* Whether an http:// address is this machine's: what is sent there leaves it for nobody to read. */
+static bool client_is_here(quipu_str url)
+{
+    static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
+    quipu_str host = {url.p + 7, url.n - 7};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t n = strlen(names[i]);
+
+        if (client_begins(host, names[i]) &&
+            (host.n == n || host.p[n] == ':' || host.p[n] == '/')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static quipu_status client_address(client *self, quipu_error *reterr)
+{
+    quipu_str url =
+        self->options.base_url.n > 0 ? self->options.base_url : quipu_cstr(self->wire->base_url);
+    bool plain = client_begins(url, "http://");
+
+    while (url.n > 0 && url.p[url.n - 1] == '/') {
+        url.n--;
+    }
+    if (!plain && !client_begins(url, "https://")) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "base_url must begin with https:// or http://");
+    }
+    for (size_t i = 0; i < url.n; i++) {
+        if (url.p[i] <= ' ' || url.p[i] == '@' || url.p[i] == '\x7f') {
+            return qp_error_set(reterr, QUIPU_MISUSE,
+                                "base_url holds a blank or a user's name; use the key option");
+        }
+    }
+    if (plain && self->key.n > 0 && (self->options.flags & QUIPU_PROVIDER_PLAIN) == 0 &&
+        !client_is_here(url)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the key would go out in the clear; use https://, or say "
+                            "QUIPU_PROVIDER_PLAIN");
+    }
+    self->own = quipu_str_eq(url, quipu_cstr(self->wire->base_url));
+    qp_buf_put(&self->base_url, url);
+    qp_buf_put(&self->ca_file, self->options.ca_file);
+    if (self->key.n > 0) {
+        qp_buf_puts(&self->auth, self->wire->auth);
+        qp_buf_put(&self->auth, qp_buf_str(&self->key));
+    }
+    self->pool.ca_file = self->ca_file.n > 0 ? qp_buf_str(&self->ca_file).p : NULL;
+    if (qp_buf_status(&self->base_url) != QUIPU_OK || qp_buf_status(&self->ca_file) != QUIPU_OK ||
+        qp_buf_status(&self->auth) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "base_url or ca_file is too long");
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status client_times(quipu_provider_options *options, quipu_error *reterr)
+{
+    const struct {
+        int32_t *value;
+        int32_t usual;
+    } times[] = {{&options->deadline_ms, QUIPU_PROVIDER_DEADLINE_MS},
+                 {&options->connect_ms, QUIPU_PROVIDER_CONNECT_MS},
+                 {&options->first_byte_ms, QUIPU_PROVIDER_FIRST_BYTE_MS},
+                 {&options->idle_ms, QUIPU_PROVIDER_IDLE_MS},
+                 {&options->retries, QUIPU_PROVIDER_RETRIES},
+                 {&options->retry_ms, QUIPU_PROVIDER_RETRY_MS}};
+
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        if (*times[i].value < -1) {
+            return qp_error_set(reterr, QUIPU_MISUSE,
+                                "times and retries are numbers, 0 (the default) or -1 (none)");
+        }
+        *times[i].value = *times[i].value != 0 ? *times[i].value : times[i].usual;
+    }
+    if (options->retries > QUIPU_PROVIDER_RETRIES_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "at most %d retries", QUIPU_PROVIDER_RETRIES_MAX);
+    }
+    options->retries = options->retries > 0 ? options->retries : 0;
+    options->retry_ms = options->retry_ms > 0 ? options->retry_ms : 0;
+    return QUIPU_OK;
+}
+
+quipu_status quipu_provider_open(quipu_provider_kind kind, const quipu_provider_options *options,
+                                 quipu_provider **ret_provider, quipu_error *reterr)
+{
+    quipu_provider_options init = QUIPU_PROVIDER_OPTIONS_INIT;
+    const qp_wire *wire = client_wire(kind);
+    quipu_status status;
+    client *self;
+
+    if (wire == NULL || ret_provider == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a kind of provider, and a place for it");
+    }
+    self = qp_calloc(1, sizeof(*self));
+    if (self == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    self->wire = wire;
+    self->options = init;
+    qp_buf_init(&self->base_url, CLIENT_URL_MAX / 2);
+    qp_buf_init(&self->ca_file, CLIENT_URL_MAX);
+    qp_buf_init(&self->key, QUIPU_PROVIDER_KEY_MAX);
+    qp_buf_init(&self->auth, QUIPU_PROVIDER_KEY_MAX + 64);
+    status = qp_http_pool_init(&self->pool, reterr);
+    if (status != QUIPU_OK) {
+        qp_free(self);
+        return status;
+    }
+    status = qp_options_read(&self->options, sizeof(self->options), options,
+                             "quipu_provider_options", reterr);
+    if (status == QUIPU_OK) {
+        status = client_times(&self->options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_key_read(&self->options, wire->key_env, &self->key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = client_address(self, reterr);
+    }
+    if (status != QUIPU_OK) {
+        client_close(self);
+        return status;
+    }
+    self->provider = (quipu_provider){.struct_size = (uint32_t)sizeof(quipu_provider),
+                                      .ctx = self,
+                                      .id = wire->id,
+                                      .generate = client_generate,
+                                      .list = client_list,
+                                      .embed = wire->embed_path != NULL ? client_embed : NULL,
+                                      .close = client_close};
+    /* The options pointed into the caller's memory; everything needed is copied by now. */
+    self->options.base_url = self->options.key = self->options.key_file = (quipu_str){NULL, 0};
+    self->options.key_env = self->options.ca_file = (quipu_str){NULL, 0};
+    *ret_provider = &self->provider;
+    return QUIPU_OK;
+}

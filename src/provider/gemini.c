@@ -1,0 +1,477 @@
+/* Gemini's generateContent: https://ai.google.dev/api/generate-content. A stream is a row of whole
+ * answers, each with the parts that are new; a tool call always comes in one piece. */
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "provider/wire.h"
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+/* A model's name becomes part of the path: only what needs no escape there. */
+static quipu_status gemini_model(quipu_str model, qp_buf *url, quipu_error *reterr)
+{
+    static const char prefix[] = "models/";
+
+    if (model.n >= sizeof(prefix) - 1 && memcmp(model.p, prefix, sizeof(prefix) - 1) == 0) {
+        model = (quipu_str){model.p + sizeof(prefix) - 1, model.n - (sizeof(prefix) - 1)};
+    }
+    for (size_t i = 0; i < model.n; i++) {
+        char c = model.p[i];
+        bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+
+        if (!plain && (c == '\0' || strchr("-._@", c) == NULL)) {
+            return qp_error_set(reterr, QUIPU_INVALID, "no model of Gemini has such a name");
+        }
+    }
+    if (model.n == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "say which model of Gemini");
+    }
+    qp_buf_puts(url, "/v1beta/models/");
+    qp_buf_put(url, model);
+    return QUIPU_OK;
+}
+
+static quipu_status gemini_path(const quipu_model_params *params, qp_buf *url, quipu_error *reterr)
+{
+    quipu_status status = gemini_model(params->model, url, reterr);
+
+    qp_buf_puts(url, params->stream ? ":streamGenerateContent?alt=sse" : ":generateContent");
+    return status;
+}
+
+static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
+{
+    qp_wire_key(writer, "tools");
+    qp_jsonw_array(writer);
+    qp_jsonw_object(writer);
+    qp_wire_key(writer, "functionDeclarations");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < request->tool_count; i++) {
+        const quipu_tool *tool = &request->tools[i];
+
+        if (tool->name.n == 0) {
+            continue;
+        }
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "name", tool->name);
+        if (tool->description.n > 0) {
+            qp_wire_member(writer, "description", tool->description);
+        }
+        qp_wire_key(writer, "parametersJsonSchema");
+        qp_tool_schema(tool, writer);
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+    qp_jsonw_object_end(writer);
+    qp_jsonw_array_end(writer);
+}
+
+static void gemini_choice(const quipu_model_request *request, qp_jsonw *writer)
+{
+    static const char *const modes[] = {NULL, "AUTO", "NONE", "ANY", "ANY"};
+
+    if (request->choice == QUIPU_CHOICE_DEFAULT) {
+        return;
+    }
+    qp_wire_key(writer, "toolConfig");
+    qp_jsonw_object(writer);
+    qp_wire_key(writer, "functionCallingConfig");
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "mode", quipu_cstr(modes[request->choice]));
+    if (request->choice == QUIPU_CHOICE_NAMED) {
+        qp_wire_key(writer, "allowedFunctionNames");
+        qp_jsonw_array(writer);
+        qp_jsonw_str(writer, request->choice_name);
+        qp_jsonw_array_end(writer);
+    }
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+static void gemini_number(qp_jsonw *writer, bool given, const char *key, int64_t value)
+{
+    if (given) {
+        qp_wire_key(writer, key);
+        qp_jsonw_i64(writer, value);
+    }
+}
+
+static void gemini_settings(const quipu_model_request *request, qp_jsonw *writer)
+{
+    qp_wire_key(writer, "generationConfig");
+    qp_jsonw_object(writer);
+    if (request->has_temperature) {
+        qp_wire_key(writer, "temperature");
+        qp_jsonw_double(writer, request->temperature);
+    }
+    if (request->has_top_p) {
+        qp_wire_key(writer, "topP");
+        qp_jsonw_double(writer, request->top_p);
+    }
+    gemini_number(writer, request->has_seed, "seed", request->seed);
+    gemini_number(writer, request->max_tokens > 0, "maxOutputTokens", request->max_tokens);
+    if (request->stop_count > 0) {
+        qp_wire_key(writer, "stopSequences");
+        qp_jsonw_array(writer);
+        for (size_t i = 0; i < request->stop_count; i++) {
+            qp_jsonw_str(writer, request->stops[i]);
+        }
+        qp_jsonw_array_end(writer);
+    }
+    if (request->thinking_tokens > 0) {
+        qp_wire_key(writer, "thinkingConfig");
+        qp_jsonw_object(writer);
+        qp_wire_key(writer, "includeThoughts");
+        qp_jsonw_bool(writer, true);
+        gemini_number(writer, true, "thinkingBudget", request->thinking_tokens);
+        qp_jsonw_object_end(writer);
+    }
+    if (request->response_schema.text.n > 0) {
+        qp_wire_member(writer, "responseMimeType", QUIPU_STR("application/json"));
+        qp_wire_key(writer, "responseJsonSchema");
+        qp_jsonw_raw(writer, request->response_schema.text);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* A result must be an object there; anything else is wrapped in one. */
+static void gemini_result(const quipu_part *part, qp_jsonw *writer)
+{
+    quipu_str json = part->json.text;
+    size_t at = 0;
+
+    while (at < json.n && json.p[at] != '\0' && strchr(" \t\r\n", json.p[at]) != NULL) {
+        at++;
+    }
+    if (at < json.n && json.p[at] == '{') {
+        qp_jsonw_raw(writer, json);
+        return;
+    }
+    qp_jsonw_object(writer);
+    qp_wire_key(writer, "result");
+    qp_jsonw_raw(writer, json);
+    qp_jsonw_object_end(writer);
+}
+
+static void gemini_function(const quipu_part *part, qp_jsonw *writer)
+{
+    bool call = part->kind == QUIPU_PART_CALL;
+
+    qp_wire_key(writer, call ? "functionCall" : "functionResponse");
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "id", part->id);
+    qp_wire_member(writer, "name", part->name);
+    qp_wire_key(writer, call ? "args" : "response");
+    if (call) {
+        qp_jsonw_raw(writer, part->json.text);
+    } else {
+        gemini_result(part, writer);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static void gemini_part(const quipu_part *part, qp_jsonw *writer)
+{
+    qp_jsonw_object(writer);
+    switch (part->kind) {
+    case QUIPU_PART_TEXT:
+    case QUIPU_PART_THOUGHT:
+        qp_wire_member(writer, "text", part->text);
+        break;
+    case QUIPU_PART_CALL:
+    case QUIPU_PART_RESPONSE:
+        gemini_function(part, writer);
+        break;
+    case QUIPU_PART_DATA:
+        qp_wire_key(writer, "inlineData");
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "mimeType", part->mime);
+        qp_wire_key(writer, "data");
+        qp_base64_json(writer, part->data);
+        qp_jsonw_object_end(writer);
+        break;
+    }
+    if (part->kind == QUIPU_PART_THOUGHT || (part->kind == QUIPU_PART_CALL && part->thought)) {
+        qp_wire_key(writer, "thought");
+        qp_jsonw_bool(writer, true);
+    }
+    if (part->signature.n > 0) {
+        qp_wire_key(writer, "thoughtSignature");
+        qp_base64_json(writer, part->signature);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* Consecutive messages of one side are one content there. */
+static void gemini_contents(const quipu_model_params *params, size_t from, qp_jsonw *writer)
+{
+    int before = -1;
+
+    qp_wire_key(writer, "contents");
+    qp_jsonw_array(writer);
+    for (size_t i = from; i < params->messages.count; i++) {
+        const quipu_model_message *message = &params->messages.items[i];
+        int model = message->role == QUIPU_ROLE_ASSISTANT ? 1 : 0;
+
+        if (model != before) {
+            if (before >= 0) {
+                qp_jsonw_array_end(writer);
+                qp_jsonw_object_end(writer);
+            }
+            before = model;
+            qp_jsonw_object(writer);
+            qp_wire_member(writer, "role", model ? QUIPU_STR("model") : QUIPU_STR("user"));
+            qp_wire_key(writer, "parts");
+            qp_jsonw_array(writer);
+        }
+        for (size_t p = 0; p < message->part_count; p++) {
+            gemini_part(&message->parts[p], writer);
+        }
+    }
+    if (before >= 0) {
+        qp_jsonw_array_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+static void gemini_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
+{
+    size_t system = 0;
+
+    (void)own;
+    while (system < params->messages.count &&
+           params->messages.items[system].role == QUIPU_ROLE_SYSTEM) {
+        system++;
+    }
+    qp_jsonw_object(writer);
+    gemini_settings(params->request, writer);
+    if (system > 0) {
+        qp_wire_key(writer, "systemInstruction");
+        qp_jsonw_object(writer);
+        qp_wire_key(writer, "parts");
+        qp_jsonw_array(writer);
+        for (size_t i = 0; i < system; i++) {
+            qp_jsonw_object(writer);
+            qp_wire_member(writer, "text", params->messages.items[i].content);
+            qp_jsonw_object_end(writer);
+        }
+        qp_jsonw_array_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+    if (qp_wire_offers(params->request)) {
+        gemini_tools(params->request, writer);
+        gemini_choice(params->request, writer);
+    }
+    gemini_contents(params, system, writer);
+    qp_jsonw_object_end(writer);
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+static const qp_wire_reason gemini_reasons[] = {
+    {"STOP", QUIPU_FINISH_STOP},        {"MAX_TOKENS", QUIPU_FINISH_LENGTH},
+    {"SAFETY", QUIPU_FINISH_FILTER},    {"RECITATION", QUIPU_FINISH_FILTER},
+    {"BLOCKLIST", QUIPU_FINISH_FILTER}, {"PROHIBITED_CONTENT", QUIPU_FINISH_FILTER},
+    {"SPII", QUIPU_FINISH_FILTER},      {"IMAGE_SAFETY", QUIPU_FINISH_FILTER},
+    {NULL, QUIPU_FINISH_OTHER}};
+
+static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
+{
+    int64_t said = qp_wire_count(usage, "candidatesTokenCount");
+    int64_t thought = qp_wire_count(usage, "thoughtsTokenCount");
+
+    if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
+        return QUIPU_OK;
+    }
+    reader->usage.input = qp_wire_count(usage, "promptTokenCount");
+    reader->usage.cached = qp_wire_count(usage, "cachedContentTokenCount");
+    reader->usage.total = qp_wire_count(usage, "totalTokenCount");
+    reader->usage.thoughts = thought;
+    if (said >= 0 || thought >= 0) {
+        reader->usage.output = (said > 0 ? said : 0) + (thought > 0 ? thought : 0);
+    }
+    return qp_wire_put_usage(reader, reterr);
+}
+
+static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, quipu_error *reterr)
+{
+    qp_json_node call = qp_wire_get(part, "functionCall");
+    bool thought = qp_json_kind_of(qp_wire_get(part, "thought")) == QP_JSON_TRUE;
+    quipu_str signature = qp_wire_text(reader, part, "thoughtSignature");
+    quipu_delta delta = {.kind = thought ? QUIPU_DELTA_THOUGHT : QUIPU_DELTA_TEXT};
+
+    if (signature.n > 0 &&
+        qp_base64_read(signature, &reader->scratch, &delta.signature) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "gemini sent a thought signature that is no base64");
+    }
+    if (qp_json_kind_of(call) == QP_JSON_OBJECT) {
+        delta.kind = QUIPU_DELTA_CALL;
+        delta.thought = thought;
+        delta.id = qp_wire_text(reader, call, "id");
+        delta.name = qp_wire_text(reader, call, "name");
+        delta.text = qp_json_raw(qp_wire_get(call, "args"));
+        return delta.name.n > 0 ? qp_wire_put(reader, &delta, reterr) : QUIPU_OK;
+    }
+    delta.text = qp_wire_text(reader, part, "text");
+    return delta.text.n > 0 || delta.signature.n > 0 ? qp_wire_put(reader, &delta, reterr)
+                                                     : QUIPU_OK;
+}
+
+static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candidate,
+                                     quipu_error *reterr)
+{
+    qp_json_iter iter = qp_json_each(qp_wire_get(qp_wire_get(candidate, "content"), "parts"));
+    qp_json_node reason = qp_wire_get(candidate, "finishReason");
+    quipu_status status = QUIPU_OK;
+
+    if (qp_wire_count(candidate, "index") > 0) {
+        return QUIPU_OK; /* one answer was asked for */
+    }
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        status = gemini_read_part(reader, iter.value, reterr);
+    }
+    if (status != QUIPU_OK || qp_json_kind_of(reason) != QP_JSON_STRING) {
+        return status;
+    }
+    if (qp_json_text_is(reason, QUIPU_STR("MALFORMED_FUNCTION_CALL"))) {
+        quipu_str why = qp_wire_text(reader, candidate, "finishMessage");
+
+        return qp_error_set(reterr, QUIPU_INVALID, "the model made a tool call that is none: %.*s",
+                            (int)(why.n < 200 ? why.n : 200), why.p);
+    }
+    return qp_wire_put_finish(reader, qp_wire_finish(gemini_reasons, reason), reterr);
+}
+
+static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
+{
+    qp_json_iter iter = qp_json_each(qp_wire_get(root, "candidates"));
+    qp_json_node blocked = qp_wire_get(qp_wire_get(root, "promptFeedback"), "blockReason");
+    quipu_status status = qp_wire_put_start(reader, qp_wire_text(reader, root, "responseId"),
+                                            qp_wire_text(reader, root, "modelVersion"), reterr);
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        status = gemini_candidate(reader, iter.value, reterr);
+    }
+    if (status == QUIPU_OK && qp_json_kind_of(blocked) == QP_JSON_STRING) {
+        status = qp_wire_put_finish(reader, QUIPU_FINISH_FILTER, reterr);
+    }
+    return status == QUIPU_OK ? gemini_usage(reader, qp_wire_get(root, "usageMetadata"), reterr)
+                              : status;
+}
+
+static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *event,
+                                 quipu_error *reterr)
+{
+    qp_json_node root = {NULL, 0};
+    quipu_status status = qp_wire_parse(reader, event->data, &root, reterr);
+
+    if (status == QUIPU_OK && qp_wire_is_error(root)) {
+        return qp_wire_error(event->data, 0, reterr);
+    }
+    return status == QUIPU_OK ? gemini_answer(reader, root, reterr) : status;
+}
+
+/* ---- models and embeddings ----------------------------------------------------------------- */
+
+static void gemini_list_path(quipu_str page, qp_buf *url)
+{
+    qp_buf_puts(url, "/v1beta/models?pageSize=1000");
+    if (page.n > 0) {
+        qp_buf_puts(url, "&pageToken=");
+        qp_buf_put(url, page);
+    }
+}
+
+static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
+{
+    qp_json_iter iter = qp_json_each(qp_wire_get(root, "models"));
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        int64_t context = qp_wire_count(iter.value, "inputTokenLimit");
+        int64_t output = qp_wire_count(iter.value, "outputTokenLimit");
+        quipu_model_info info = {.context_tokens = context > 0 ? context : 0,
+                                 .output_tokens = output > 0 ? output : 0};
+
+        status = qp_wire_list_text(list, iter.value, "name", &info.id);
+        if (status == QUIPU_OK) {
+            status = qp_wire_list_text(list, iter.value, "displayName", &info.name);
+        }
+        if (info.id.n > 7 && memcmp(info.id.p, "models/", 7) == 0) {
+            info.id = (quipu_str){info.id.p + 7, info.id.n - 7};
+        }
+        if (status == QUIPU_OK && info.id.n > 0) {
+            status = qp_wire_list_add(list, &info);
+        }
+    }
+    return status == QUIPU_OK ? qp_wire_list_text(list, root, "nextPageToken", &list->next)
+                              : status;
+}
+
+static quipu_status gemini_embed_path(quipu_str model, qp_buf *url, quipu_error *reterr)
+{
+    quipu_status status = gemini_model(model, url, reterr);
+
+    qp_buf_puts(url, ":batchEmbedContents");
+    return status;
+}
+
+static void gemini_embed_write(const quipu_embed_request *request, qp_jsonw *writer)
+{
+    qp_buf model;
+
+    qp_buf_init(&model, request->model.n + sizeof("models/"));
+    if (request->model.n < 7 || memcmp(request->model.p, "models/", 7) != 0) {
+        qp_buf_puts(&model, "models/");
+    }
+    qp_buf_put(&model, request->model);
+    if (qp_buf_status(&model) != QUIPU_OK) {
+        qp_buf_fail(writer->buf, qp_buf_status(&model));
+    }
+    qp_jsonw_object(writer);
+    qp_wire_key(writer, "requests");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < request->text_count; i++) {
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "model", qp_buf_str(&model));
+        qp_wire_key(writer, "content");
+        qp_jsonw_object(writer);
+        qp_wire_key(writer, "parts");
+        qp_jsonw_array(writer);
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "text", request->texts[i]);
+        qp_jsonw_object_end(writer);
+        qp_jsonw_array_end(writer);
+        qp_jsonw_object_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+    qp_jsonw_object_end(writer);
+    qp_buf_free(&model);
+}
+
+static quipu_status gemini_embed_read(qp_json_node root, quipu_arena *arena, quipu_embeddings *ret,
+                                      quipu_error *reterr)
+{
+    return qp_wire_vectors(qp_wire_get(root, "embeddings"), "values", arena, ret, reterr);
+}
+
+const qp_wire qp_wire_gemini = {.id = "gemini",
+                                .base_url = "https://generativelanguage.googleapis.com",
+                                .key_env = "GEMINI_API_KEY",
+                                .auth = "x-goog-api-key: ",
+                                .path = gemini_path,
+                                .write = gemini_write,
+                                .event = gemini_event,
+                                .whole = gemini_answer,
+                                .list_path = gemini_list_path,
+                                .list_read = gemini_list_read,
+                                .embed_path = gemini_embed_path,
+                                .embed_write = gemini_embed_write,
+                                .embed_read = gemini_embed_read};

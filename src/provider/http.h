@@ -1,0 +1,59 @@
+/* One HTTP exchange over libcurl: bytes out, bytes in as they arrive, with a deadline, a cancel flag
+ * and three timeouts. No retries here. */
+#ifndef QP_PROVIDER_HTTP_H
+#define QP_PROVIDER_HTTP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <quipu/model.h>
+
+#include "base/thread.h"
+
+#define QP_HTTP_NEVER INT64_MAX
+#define QP_HTTP_IDLE_MAX 8 /* connections that are kept for later */
+
+struct qp_http_line;
+
+/* Connections that are kept, shared by all threads of a provider. */
+typedef struct qp_http_pool {
+    qp_mutex mutex;
+    struct qp_http_line *idle; /* a list */
+    size_t count;
+    const char *ca_file; /* or NULL; the owner's */
+} qp_http_pool;
+
+QUIPU_MUST_USE quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr);
+void qp_http_pool_done(qp_http_pool *pool);
+
+typedef struct qp_http_request {
+    const char *url;
+    const char *const *headers;
+    size_t header_count;
+    quipu_str body; /* absent: GET; else POST */
+    int64_t deadline_ns;
+    quipu_cancel *cancel;
+    int32_t connect_ms; /* -1: none, and so are the next two */
+    int32_t first_byte_ms;
+    int32_t idle_ms;
+
+    /* Told the bytes of the answer, on the calling thread; a status ends the exchange. */
+    quipu_status (*on_bytes)(void *ctx, int http_status, quipu_str bytes, quipu_error *reterr);
+    void *ctx;
+} qp_http_request;
+
+typedef struct qp_http_answer {
+    int http_status;        /* 0: no answer came */
+    int64_t retry_after_ms; /* -1: not told */
+    bool bytes;             /* some of the body came */
+} qp_http_answer;
+
+/* QUIPU_OK whatever the HTTP status; QUIPU_CANCELLED, QUIPU_BUSY (the deadline), QUIPU_IO, QUIPU_NOMEM,
+ * or what on_bytes gave back. *ret_answer is filled also on failure. */
+QUIPU_MUST_USE quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
+                                        qp_http_answer *ret_answer, quipu_error *reterr);
+
+/* What a Retry-After says: seconds, or a date; -1 when it is neither. */
+int64_t qp_http_retry_after(quipu_str value);
+
+#endif

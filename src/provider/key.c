@@ -1,0 +1,127 @@
+/* Reading keys, hiding keys. */
+#include "base/port.h"
+
+#include "provider/key.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
+{
+    char bytes[QUIPU_PROVIDER_KEY_MAX + 2];
+    quipu_status status = QUIPU_OK;
+    qp_buf name;
+    FILE *file;
+    size_t n;
+
+    qp_buf_init(&name, path.n);
+    qp_buf_put(&name, path);
+    file = qp_buf_status(&name) == QUIPU_OK ? fopen(qp_buf_str(&name).p, "rbe") : NULL;
+    qp_buf_free(&name);
+    if (file == NULL) {
+        return qp_error_set(reterr, errno == ENOENT ? QUIPU_NOT_FOUND : QUIPU_IO,
+                            "the key file cannot be opened");
+    }
+    (void)setvbuf(file, NULL, _IONBF, 0); /* no copy of the key in a buffer of the C library */
+    n = fread(bytes, 1, sizeof(bytes), file);
+    if (ferror(file) != 0) {
+        status = qp_error_set(reterr, QUIPU_IO, "the key file cannot be read");
+    }
+    (void)fclose(file);
+    while (n > 0 && strchr(" \t\r\n", bytes[n - 1]) != NULL) {
+        n--;
+    }
+    qp_buf_put(key, (quipu_str){bytes, n});
+    explicit_bzero(bytes, sizeof(bytes));
+    return status;
+}
+
+static quipu_status key_env(quipu_str variable, qp_buf *key, quipu_error *reterr)
+{
+    const char *value = NULL;
+    qp_buf name;
+
+    qp_buf_init(&name, variable.n);
+    qp_buf_put(&name, variable);
+    if (qp_buf_status(&name) == QUIPU_OK) {
+        value = getenv(qp_buf_str(&name).p);
+    }
+    qp_buf_free(&name);
+    if (value == NULL || *value == '\0') {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND,
+                            "the environment variable of the key is not set");
+    }
+    qp_buf_put(key, quipu_cstr(value));
+    return QUIPU_OK;
+}
+
+/* What stands in a header: printable ASCII. */
+static bool key_plain(quipu_str key)
+{
+    for (size_t i = 0; i < key.n; i++) {
+        if (key.p[i] < '!' || key.p[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
+quipu_status qp_key_read(const quipu_provider_options *options, const char *usual, qp_buf *ret_key,
+                         quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (options->key.n > 0) {
+        qp_buf_put(ret_key, options->key);
+    } else if (options->key_file.n > 0) {
+        status = key_file(options->key_file, ret_key, reterr);
+    } else if (options->key_env.n > 0) {
+        status = key_env(options->key_env, ret_key, reterr);
+    } else if (key_env(quipu_cstr(usual), ret_key, NULL) != QUIPU_OK) {
+        return QUIPU_OK; /* local servers need none */
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (qp_buf_status(ret_key) != QUIPU_OK) {
+        return qp_error_set(reterr, qp_buf_status(ret_key), "the key is longer than %d bytes",
+                            QUIPU_PROVIDER_KEY_MAX);
+    }
+    if (ret_key->n == 0 || !key_plain(qp_buf_str(ret_key))) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the key is empty or holds what cannot stand in a header");
+    }
+    return QUIPU_OK;
+}
+
+void qp_key_forget(qp_buf *key)
+{
+    if (key->p != NULL) {
+        explicit_bzero(key->p, key->cap);
+    }
+    qp_buf_free(key);
+}
+
+void qp_key_hide(quipu_str key, quipu_error *error)
+{
+    char *at;
+
+    if (key.n == 0 || error == NULL) {
+        return;
+    }
+    for (at = error->message; (at = strstr(at, key.p)) != NULL; at += key.n) {
+        memset(at, '*', key.n);
+    }
+    /* A message that was cut may end with the first part of it. */
+    for (size_t n = key.n - 1, size = strlen(error->message); n > 3; n--) {
+        if (n <= size && memcmp(error->message + size - n, key.p, n) == 0) {
+            memset(error->message + size - n, '*', n);
+            break;
+        }
+    }
+}

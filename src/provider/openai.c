@@ -1,0 +1,476 @@
+/* Chat completions as OpenAI defined them and as most servers speak them (vLLM, llama.cpp, Ollama,
+ * gateways): https://platform.openai.com/docs/api-reference/chat. What does not change from one turn
+ * to the next is written first, so that equal beginnings stay equal byte for byte. */
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "model/message.h"
+#include "provider/wire.h"
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static quipu_status openai_path(const quipu_model_params *params, qp_buf *url, quipu_error *reterr)
+{
+    (void)params;
+    (void)reterr;
+    qp_buf_puts(url, "/chat/completions");
+    return QUIPU_OK;
+}
+
+static void openai_tools(const quipu_model_request *request, qp_jsonw *writer)
+{
+    qp_wire_key(writer, "tools");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < request->tool_count; i++) {
+        const quipu_tool *tool = &request->tools[i];
+
+        if (tool->name.n == 0) {
+            continue;
+        }
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "type", QUIPU_STR("function"));
+        qp_wire_key(writer, "function");
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "name", tool->name);
+        if (tool->description.n > 0) {
+            qp_wire_member(writer, "description", tool->description);
+        }
+        qp_wire_key(writer, "parameters");
+        qp_tool_schema(tool, writer);
+        if (tool->strict) {
+            qp_wire_key(writer, "strict");
+            qp_jsonw_bool(writer, true);
+        }
+        qp_jsonw_object_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+static void openai_choice(const quipu_model_request *request, qp_jsonw *writer)
+{
+    static const char *const names[] = {NULL, "auto", "none", "required"};
+
+    if (request->choice == QUIPU_CHOICE_DEFAULT) {
+        return;
+    }
+    qp_wire_key(writer, "tool_choice");
+    if (request->choice != QUIPU_CHOICE_NAMED) {
+        qp_jsonw_str(writer, quipu_cstr(names[request->choice]));
+        return;
+    }
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "type", QUIPU_STR("function"));
+    qp_wire_key(writer, "function");
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "name", request->choice_name);
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+static void openai_format(const quipu_model_request *request, qp_jsonw *writer)
+{
+    qp_wire_key(writer, "response_format");
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "type", QUIPU_STR("json_schema"));
+    qp_wire_key(writer, "json_schema");
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "name",
+                   request->response_name.n > 0 ? request->response_name : QUIPU_STR("response"));
+    qp_wire_key(writer, "strict");
+    qp_jsonw_bool(writer, true);
+    qp_wire_key(writer, "schema");
+    qp_jsonw_raw(writer, request->response_schema.text);
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+static void openai_settings(const quipu_model_request *request, bool own, qp_jsonw *writer)
+{
+    if (request->has_temperature) {
+        qp_wire_key(writer, "temperature");
+        qp_jsonw_double(writer, request->temperature);
+    }
+    if (request->has_top_p) {
+        qp_wire_key(writer, "top_p");
+        qp_jsonw_double(writer, request->top_p);
+    }
+    if (request->has_seed) {
+        qp_wire_key(writer, "seed");
+        qp_jsonw_i64(writer, request->seed);
+    }
+    if (request->max_tokens > 0) {
+        /* OpenAI renamed it; the others know the old name. */
+        qp_wire_key(writer, own ? "max_completion_tokens" : "max_tokens");
+        qp_jsonw_i64(writer, request->max_tokens);
+    }
+    if (request->stop_count > 0) {
+        qp_wire_key(writer, "stop");
+        qp_jsonw_array(writer);
+        for (size_t i = 0; i < request->stop_count; i++) {
+            qp_jsonw_str(writer, request->stops[i]);
+        }
+        qp_jsonw_array_end(writer);
+    }
+    if (request->response_schema.text.n > 0) {
+        openai_format(request, writer);
+    }
+}
+
+static bool openai_mime_is(const quipu_part *part, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    return part->mime.n >= n && memcmp(part->mime.p, prefix, n) == 0;
+}
+
+static void openai_data(const quipu_part *part, qp_jsonw *writer)
+{
+    qp_jsonw_object(writer);
+    if (openai_mime_is(part, "image/")) {
+        qp_wire_member(writer, "type", QUIPU_STR("image_url"));
+        qp_wire_key(writer, "image_url");
+        qp_jsonw_object(writer);
+        qp_wire_key(writer, "url");
+        qp_wire_data_url(writer, part);
+    } else if (openai_mime_is(part, "audio/")) {
+        quipu_str format = {part->mime.p + 6, part->mime.n - 6};
+
+        qp_wire_member(writer, "type", QUIPU_STR("input_audio"));
+        qp_wire_key(writer, "input_audio");
+        qp_jsonw_object(writer);
+        qp_wire_key(writer, "data");
+        qp_base64_json(writer, part->data);
+        qp_wire_member(writer, "format",
+                       quipu_str_eq(format, QUIPU_STR("mpeg")) ? QUIPU_STR("mp3") : format);
+    } else {
+        qp_wire_member(writer, "type", QUIPU_STR("file"));
+        qp_wire_key(writer, "file");
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "filename", QUIPU_STR("file"));
+        qp_wire_key(writer, "file_data");
+        qp_wire_data_url(writer, part);
+    }
+    qp_jsonw_object_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+/* A user's or the system's words; an array only where something else than text is among them. */
+static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
+{
+    bool data = false;
+
+    for (size_t i = 0; i < message->part_count; i++) {
+        data = data || message->parts[i].kind == QUIPU_PART_DATA;
+    }
+    qp_wire_key(writer, "content");
+    if (!data) {
+        qp_jsonw_str(writer, message->content);
+        return;
+    }
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < message->part_count; i++) {
+        if (message->parts[i].kind == QUIPU_PART_DATA) {
+            openai_data(&message->parts[i], writer);
+        } else if (message->parts[i].kind == QUIPU_PART_TEXT) {
+            qp_jsonw_object(writer);
+            qp_wire_member(writer, "type", QUIPU_STR("text"));
+            qp_wire_member(writer, "text", message->parts[i].text);
+            qp_jsonw_object_end(writer);
+        }
+    }
+    qp_jsonw_array_end(writer);
+}
+
+static void openai_calls(const quipu_model_message *message, qp_jsonw *writer)
+{
+    qp_wire_key(writer, "tool_calls");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < message->part_count; i++) {
+        const quipu_part *part = &message->parts[i];
+
+        if (part->kind != QUIPU_PART_CALL || part->thought) {
+            continue;
+        }
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "id", part->id);
+        qp_wire_member(writer, "type", QUIPU_STR("function"));
+        qp_wire_key(writer, "function");
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "name", part->name);
+        qp_wire_member(writer, "arguments", part->json.text);
+        qp_jsonw_object_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+/* Thoughts, and calls made while thinking, have no place in this format. */
+static void openai_assistant(const quipu_model_message *message, qp_jsonw *writer)
+{
+    bool calls = false;
+
+    for (size_t i = 0; i < message->part_count; i++) {
+        calls = calls || (message->parts[i].kind == QUIPU_PART_CALL && !message->parts[i].thought);
+    }
+    if (!calls && message->content.n == 0) {
+        return;
+    }
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "role", QUIPU_STR("assistant"));
+    qp_wire_key(writer, "content");
+    if (message->content.n > 0) {
+        qp_jsonw_str(writer, message->content);
+    } else {
+        qp_jsonw_null(writer);
+    }
+    if (calls) {
+        openai_calls(message, writer);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw *writer)
+{
+    const quipu_model_message *message = &params->messages.items[at];
+    const quipu_part *call;
+
+    if (message->role == QUIPU_ROLE_ASSISTANT) {
+        openai_assistant(message, writer);
+        return;
+    }
+    if (message->role == QUIPU_ROLE_TOOL) {
+        call = qp_wire_call_of(params, at);
+        if (call == NULL || call->thought) {
+            return;
+        }
+        qp_jsonw_object(writer);
+        qp_wire_member(writer, "role", QUIPU_STR("tool"));
+        qp_wire_member(writer, "tool_call_id", call->id);
+        qp_wire_member(writer, "content", message->content);
+        qp_jsonw_object_end(writer);
+        return;
+    }
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "role",
+                   message->role == QUIPU_ROLE_SYSTEM ? QUIPU_STR("system") : QUIPU_STR("user"));
+    openai_said(message, writer);
+    qp_jsonw_object_end(writer);
+}
+
+static void openai_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
+{
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "model", params->model);
+    if (params->stream) {
+        qp_wire_key(writer, "stream");
+        qp_jsonw_bool(writer, true);
+        qp_wire_key(writer, "stream_options");
+        qp_jsonw_raw(writer, QUIPU_STR("{\"include_usage\":true}"));
+    }
+    openai_settings(params->request, own, writer);
+    if (qp_wire_offers(params->request)) {
+        openai_tools(params->request, writer);
+        openai_choice(params->request, writer);
+    }
+    qp_wire_key(writer, "messages");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < params->messages.count; i++) {
+        openai_message(params, i, writer);
+    }
+    qp_jsonw_array_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+static const qp_wire_reason openai_reasons[] = {{"stop", QUIPU_FINISH_STOP},
+                                                {"length", QUIPU_FINISH_LENGTH},
+                                                {"tool_calls", QUIPU_FINISH_TOOLS},
+                                                {"function_call", QUIPU_FINISH_TOOLS},
+                                                {"content_filter", QUIPU_FINISH_FILTER},
+                                                {NULL, QUIPU_FINISH_OTHER}};
+
+static quipu_status openai_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
+{
+    if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
+        return QUIPU_OK;
+    }
+    reader->usage.input = qp_wire_count(usage, "prompt_tokens");
+    reader->usage.output = qp_wire_count(usage, "completion_tokens");
+    reader->usage.total = qp_wire_count(usage, "total_tokens");
+    reader->usage.cached =
+        qp_wire_count(qp_wire_get(usage, "prompt_tokens_details"), "cached_tokens");
+    reader->usage.thoughts =
+        qp_wire_count(qp_wire_get(usage, "completion_tokens_details"), "reasoning_tokens");
+    return qp_wire_put_usage(reader, reterr);
+}
+
+static quipu_status openai_call(qp_wire_reader *reader, qp_json_node call, qp_json_node function,
+                                quipu_error *reterr)
+{
+    qp_json_node arguments = qp_wire_get(function, "arguments");
+    quipu_delta delta = {.kind = QUIPU_DELTA_CALL,
+                         .id = qp_wire_text(reader, call, "id"),
+                         .name = qp_wire_text(reader, function, "name"),
+                         .text = qp_wire_text(reader, function, "arguments")};
+
+    delta.has_index = qp_json_int64(qp_wire_get(call, "index"), &delta.index) == QP_JSON_EXACT;
+    if (qp_json_kind_of(arguments) == QP_JSON_OBJECT) {
+        delta.text = qp_json_raw(arguments); /* some servers do not wrap it in a string */
+    }
+    return qp_wire_put(reader, &delta, reterr);
+}
+
+/* A stream's delta or a whole message: both hold the same members. */
+static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, quipu_error *reterr)
+{
+    static const char *const thoughts[] = {"reasoning_content", "reasoning"};
+    static const char *const texts[] = {"content", "refusal"};
+    qp_json_iter iter = qp_json_each(qp_wire_get(delta, "tool_calls"));
+    qp_json_node old = qp_wire_get(delta, "function_call");
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < 2 && status == QUIPU_OK; i++) {
+        quipu_str text = qp_wire_text(reader, delta, thoughts[i]);
+
+        status = qp_wire_put_text(reader, QUIPU_DELTA_THOUGHT, text, reterr);
+        if (text.n > 0) {
+            break; /* servers that give both give the same twice */
+        }
+    }
+    for (size_t i = 0; i < 2 && status == QUIPU_OK; i++) {
+        status = qp_wire_put_text(reader, QUIPU_DELTA_TEXT, qp_wire_text(reader, delta, texts[i]),
+                                  reterr);
+    }
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        status = openai_call(reader, iter.value, qp_wire_get(iter.value, "function"), reterr);
+    }
+    if (status == QUIPU_OK && qp_json_kind_of(old) == QP_JSON_OBJECT) {
+        status = openai_call(reader, (qp_json_node){NULL, 0}, old, reterr);
+    }
+    return status;
+}
+
+static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, const char *member,
+                                 quipu_error *reterr)
+{
+    qp_json_iter iter = qp_json_each(qp_wire_get(root, "choices"));
+    quipu_status status = qp_wire_put_start(reader, qp_wire_text(reader, root, "id"),
+                                            qp_wire_text(reader, root, "model"), reterr);
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        qp_json_node reason = qp_wire_get(iter.value, "finish_reason");
+
+        if (qp_wire_count(iter.value, "index") > 0) {
+            continue; /* one answer was asked for */
+        }
+        status = openai_delta(reader, qp_wire_get(iter.value, member), reterr);
+        if (status == QUIPU_OK && qp_json_kind_of(reason) == QP_JSON_STRING) {
+            status = qp_wire_put_finish(reader, qp_wire_finish(openai_reasons, reason), reterr);
+        }
+    }
+    return status == QUIPU_OK ? openai_usage(reader, qp_wire_get(root, "usage"), reterr) : status;
+}
+
+static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *event,
+                                 quipu_error *reterr)
+{
+    qp_json_node root = {NULL, 0};
+    quipu_status status;
+
+    if (quipu_str_eq(event->data, QUIPU_STR("[DONE]"))) {
+        reader->ended = true;
+        return QUIPU_OK;
+    }
+    status = qp_wire_parse(reader, event->data, &root, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (qp_wire_is_error(root) || quipu_str_eq(event->type, QUIPU_STR("error"))) {
+        return qp_wire_error(event->data, 0, reterr);
+    }
+    return openai_chunk(reader, root, "delta", reterr);
+}
+
+static quipu_status openai_whole(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
+{
+    return openai_chunk(reader, root, "message", reterr);
+}
+
+/* ---- models and embeddings ----------------------------------------------------------------- */
+
+static void openai_list_path(quipu_str page, qp_buf *url)
+{
+    (void)page;
+    qp_buf_puts(url, "/models");
+}
+
+static quipu_status openai_list_read(qp_json_node root, qp_wire_list *list)
+{
+    qp_json_iter iter = qp_json_each(qp_wire_get(root, "data"));
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        int64_t context = qp_wire_count(iter.value, "context_length");
+        quipu_model_info info = {.context_tokens = context > 0 ? context : 0, .name = {"", 0}};
+
+        if (context <= 0) {
+            context = qp_wire_count(iter.value, "max_model_len"); /* vLLM's name for it */
+            info.context_tokens = context > 0 ? context : 0;
+        }
+        status = qp_wire_list_text(list, iter.value, "id", &info.id);
+        if (status == QUIPU_OK && info.id.n > 0) {
+            status = qp_wire_list_add(list, &info);
+        }
+    }
+    return status;
+}
+
+static quipu_status openai_embed_path(quipu_str model, qp_buf *url, quipu_error *reterr)
+{
+    (void)model;
+    (void)reterr;
+    qp_buf_puts(url, "/embeddings");
+    return QUIPU_OK;
+}
+
+static void openai_embed_write(const quipu_embed_request *request, qp_jsonw *writer)
+{
+    qp_jsonw_object(writer);
+    qp_wire_member(writer, "model", request->model);
+    qp_wire_member(writer, "encoding_format", QUIPU_STR("float"));
+    qp_wire_key(writer, "input");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < request->text_count; i++) {
+        qp_jsonw_str(writer, request->texts[i]);
+    }
+    qp_jsonw_array_end(writer);
+    qp_jsonw_object_end(writer);
+}
+
+static quipu_status openai_embed_read(qp_json_node root, quipu_arena *arena, quipu_embeddings *ret,
+                                      quipu_error *reterr)
+{
+    qp_json_node usage = qp_wire_get(root, "usage");
+
+    ret->usage.input = qp_wire_count(usage, "prompt_tokens");
+    ret->usage.total = qp_wire_count(usage, "total_tokens");
+    return qp_wire_vectors(qp_wire_get(root, "data"), "embedding", arena, ret, reterr);
+}
+
+const qp_wire qp_wire_openai = {.id = "openai",
+                                .base_url = "https://api.openai.com/v1",
+                                .key_env = "OPENAI_API_KEY",
+                                .auth = "Authorization: Bearer ",
+                                .path = openai_path,
+                                .write = openai_write,
+                                .event = openai_event,
+                                .whole = openai_whole,
+                                .list_path = openai_list_path,
+                                .list_read = openai_list_read,
+                                .embed_path = openai_embed_path,
+                                .embed_write = openai_embed_write,
+                                .embed_read = openai_embed_read};

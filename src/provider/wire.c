@@ -1,0 +1,330 @@
+/* What the wire formats share: reading members, handing deltas on, errors of providers. */
+#include "provider/wire.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/str.h"
+
+#define WIRE_SHOWN_MAX 200 /* bytes of a strange body that an error quotes */
+
+/* The outcome of an event, unless one of its texts had no room. */
+static quipu_status wire_lost(const qp_wire_reader *reader, quipu_status status,
+                              quipu_error *reterr)
+{
+    if (status == QUIPU_OK && reader->lost != QUIPU_OK) {
+        return qp_error_set(reterr, reader->lost, "no room for the model's answer");
+    }
+    return status;
+}
+
+static quipu_status wire_event(void *ctx, const qp_sse_event *event, quipu_error *reterr)
+{
+    qp_wire_reader *reader = ctx;
+
+    if (reader->ended) {
+        return QUIPU_OK; /* whatever comes after the end is none of ours */
+    }
+    quipu_arena_reset(&reader->scratch);
+    return wire_lost(reader, reader->wire->event(reader, event, reterr), reterr);
+}
+
+void qp_wire_reader_init(qp_wire_reader *reader, const qp_wire *wire, const quipu_sink *sink)
+{
+    *reader = (qp_wire_reader){.wire = wire, .sink = sink, .usage = QUIPU_USAGE_INIT};
+    qp_sse_init(&reader->sse, 0, 0, wire_event, reader);
+    qp_json_init(&reader->doc);
+}
+
+void qp_wire_reader_free(qp_wire_reader *reader)
+{
+    if (reader != NULL) {
+        qp_sse_free(&reader->sse);
+        qp_json_free(&reader->doc);
+        quipu_arena_free(&reader->scratch);
+    }
+}
+
+quipu_status qp_wire_feed(qp_wire_reader *reader, quipu_str bytes, quipu_error *reterr)
+{
+    return qp_sse_feed(&reader->sse, bytes, reterr);
+}
+
+quipu_status qp_wire_whole(qp_wire_reader *reader, quipu_str body, quipu_error *reterr)
+{
+    qp_json_node root = {NULL, 0};
+    quipu_status status = qp_wire_parse(reader, body, &root, reterr);
+
+    if (status == QUIPU_OK && qp_wire_is_error(root)) {
+        return qp_wire_error(body, 0, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = wire_lost(reader, reader->wire->whole(reader, root, reterr), reterr);
+    }
+    return status;
+}
+
+quipu_status qp_wire_parse(qp_wire_reader *reader, quipu_str data, qp_json_node *ret_root,
+                           quipu_error *reterr)
+{
+    quipu_status status = qp_json_parse(&reader->doc, data, NULL, reterr);
+    qp_json_node root = qp_json_root(&reader->doc);
+
+    if (status == QUIPU_NOMEM || status == QUIPU_LIMIT) {
+        return status;
+    }
+    if (status != QUIPU_OK || qp_json_kind_of(root) != QP_JSON_OBJECT) {
+        return qp_error_set(reterr, QUIPU_CORRUPT, "%s answered with what is no JSON object: %.*s",
+                            reader->wire->id,
+                            (int)(data.n < WIRE_SHOWN_MAX ? data.n : WIRE_SHOWN_MAX),
+                            data.n > 0 ? data.p : "");
+    }
+    *ret_root = root;
+    return QUIPU_OK;
+}
+
+qp_json_node qp_wire_get(qp_json_node object, const char *key)
+{
+    return qp_json_get(object, quipu_cstr(key));
+}
+
+quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *key)
+{
+    qp_json_node node = qp_wire_get(object, key);
+    quipu_status status;
+    quipu_str text = {"", 0};
+
+    if (qp_json_kind_of(node) != QP_JSON_STRING) {
+        return text;
+    }
+    status = qp_json_text(node, &reader->scratch, &text, NULL);
+    if (status != QUIPU_OK) {
+        reader->lost = status;
+        return (quipu_str){"", 0};
+    }
+    return text;
+}
+
+int64_t qp_wire_count(qp_json_node object, const char *key)
+{
+    int64_t value = -1;
+
+    if (qp_json_int64(qp_wire_get(object, key), &value) == QP_JSON_NO_NUMBER || value < 0) {
+        return -1;
+    }
+    return value;
+}
+
+quipu_status qp_wire_put(qp_wire_reader *reader, const quipu_delta *delta, quipu_error *reterr)
+{
+    return reader->sink->put(reader->sink->ctx, delta, reterr);
+}
+
+quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, quipu_str text,
+                              quipu_error *reterr)
+{
+    quipu_delta delta = {.kind = kind, .text = text};
+
+    return text.n > 0 ? qp_wire_put(reader, &delta, reterr) : QUIPU_OK;
+}
+
+quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str model,
+                               quipu_error *reterr)
+{
+    quipu_delta delta = {.kind = QUIPU_DELTA_START, .id = id, .text = model};
+
+    if (reader->started || (id.n == 0 && model.n == 0)) {
+        return QUIPU_OK;
+    }
+    reader->started = true;
+    return qp_wire_put(reader, &delta, reterr);
+}
+
+quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr)
+{
+    quipu_delta delta = {.kind = QUIPU_DELTA_USAGE, .usage = reader->usage};
+
+    return qp_wire_put(reader, &delta, reterr);
+}
+
+quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr)
+{
+    quipu_delta delta = {.kind = QUIPU_DELTA_FINISH, .finish = finish};
+
+    reader->stopped = true;
+    return qp_wire_put(reader, &delta, reterr);
+}
+
+quipu_finish qp_wire_finish(const qp_wire_reason *reasons, qp_json_node node)
+{
+    for (; reasons->name != NULL; reasons++) {
+        if (qp_json_kind_of(node) == QP_JSON_STRING &&
+            qp_json_text_is(node, quipu_cstr(reasons->name))) {
+            return reasons->finish;
+        }
+    }
+    return QUIPU_FINISH_OTHER;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+void qp_wire_key(qp_jsonw *writer, const char *key)
+{
+    qp_jsonw_key(writer, quipu_cstr(key));
+}
+
+void qp_wire_member(qp_jsonw *writer, const char *key, quipu_str text)
+{
+    qp_wire_key(writer, key);
+    qp_jsonw_str(writer, text);
+}
+
+void qp_wire_data_url(qp_jsonw *writer, const quipu_part *part)
+{
+    qp_buf url;
+
+    qp_buf_init(&url, QUIPU_REQUEST_BYTES_MAX);
+    qp_buf_puts(&url, "data:");
+    qp_buf_put(&url, part->mime);
+    qp_buf_puts(&url, ";base64,");
+    qp_base64_put(&url, part->data);
+    if (qp_buf_status(&url) != QUIPU_OK) {
+        qp_buf_fail(writer->buf, qp_buf_status(&url));
+    }
+    qp_jsonw_str(writer, qp_buf_str(&url));
+    qp_buf_free(&url);
+}
+
+bool qp_wire_offers(const quipu_model_request *request)
+{
+    for (size_t i = 0; i < request->tool_count; i++) {
+        if (request->tools[i].name.n > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const quipu_part *qp_wire_response(const quipu_model_message *message)
+{
+    for (size_t i = 0; i < message->part_count; i++) {
+        if (message->parts[i].kind == QUIPU_PART_RESPONSE) {
+            return &message->parts[i];
+        }
+    }
+    return NULL;
+}
+
+const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at)
+{
+    const quipu_part *response = qp_wire_response(&params->messages.items[at]);
+    const quipu_model_message *asked;
+
+    while (at > 0 && params->messages.items[at].role == QUIPU_ROLE_TOOL) {
+        at--;
+    }
+    asked = &params->messages.items[at];
+    for (size_t i = 0; i < asked->part_count && response != NULL; i++) {
+        if (asked->parts[i].kind == QUIPU_PART_CALL &&
+            quipu_str_eq(asked->parts[i].id, response->id)) {
+            return &asked->parts[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- lists and vectors --------------------------------------------------------------------- */
+
+quipu_status qp_wire_list_add(qp_wire_list *list, const quipu_model_info *info)
+{
+    if (list->count == list->cap) {
+        size_t cap = list->cap != 0 ? list->cap * 2 : 64;
+        quipu_model_info *items = qp_arena_take(list->arena, cap * sizeof(*items));
+
+        if (items == NULL) {
+            return qp_arena_why(list->arena, cap * sizeof(*items));
+        }
+        if (list->count > 0) {
+            memcpy(items, list->items, list->count * sizeof(*items));
+        }
+        list->items = items;
+        list->cap = cap;
+    }
+    list->items[list->count++] = *info;
+    return QUIPU_OK;
+}
+
+quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object, const char *key,
+                               quipu_str *ret_text)
+{
+    qp_json_node node = qp_wire_get(object, key);
+
+    if (qp_json_kind_of(node) != QP_JSON_STRING) {
+        *ret_text = (quipu_str){"", 0};
+        return QUIPU_OK;
+    }
+    return qp_json_text_copy(node, list->arena, ret_text);
+}
+
+static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *ret_values,
+                                quipu_error *reterr)
+{
+    qp_json_iter iter = qp_json_each(numbers);
+    size_t at = 0;
+
+    while (at < dimensions && qp_json_next(&iter)) {
+        double value = 0;
+
+        if (qp_json_double(iter.value, &value) == QP_JSON_NO_NUMBER) {
+            return qp_error_set(reterr, QUIPU_CORRUPT, "an embedding holds what is no number");
+        }
+        ret_values[at++] = (float)value;
+    }
+    if (at != dimensions || qp_json_next(&iter)) {
+        return qp_error_set(reterr, QUIPU_CORRUPT, "embeddings of different lengths came back");
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_wire_vectors(qp_json_node array, const char *key, quipu_arena *arena,
+                             quipu_embeddings *ret, quipu_error *reterr)
+{
+    qp_json_iter iter = qp_json_each(array);
+    size_t count = qp_json_count(array);
+    size_t dimensions = qp_json_count(qp_wire_get(qp_json_at(array, 0), key));
+    size_t size = count * dimensions * sizeof(float);
+    float *values;
+    size_t at = 0;
+
+    if (count == 0 || dimensions == 0) {
+        return qp_error_set(reterr, QUIPU_CORRUPT, "no embeddings came back");
+    }
+    values = qp_arena_take(arena, size);
+    if (values == NULL) {
+        return qp_error_set(reterr, qp_arena_why(arena, size), "no room for the embeddings");
+    }
+    memset(values, 0, size);
+    while (qp_json_next(&iter)) {
+        int64_t index = qp_wire_count(iter.value, "index");
+        size_t slot = index >= 0 ? (size_t)index : at;
+        quipu_status status = QUIPU_CORRUPT;
+
+        at++;
+        if (slot < count) {
+            status = wire_vector(qp_wire_get(iter.value, key), dimensions,
+                                 values + slot * dimensions, reterr);
+        }
+        if (status != QUIPU_OK) {
+            return slot < count ? status
+                                : qp_error_set(reterr, status, "an embedding has a wrong index");
+        }
+    }
+    ret->values = values;
+    ret->dimensions = dimensions;
+    ret->count = count;
+    return QUIPU_OK;
+}

@@ -1,0 +1,155 @@
+/* What a wire format is: the requests a provider understands and the answers it gives, without any
+ * network. A format is a const table; a reader carries the state of one answer. */
+#ifndef QP_PROVIDER_WIRE_H
+#define QP_PROVIDER_WIRE_H
+
+#include <stdbool.h>
+
+#include <quipu/model.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/jsonw.h"
+#include "model/sse.h"
+
+/* One answer as it arrives. */
+typedef struct qp_wire_reader {
+    const struct qp_wire *wire;
+    const quipu_sink *sink;
+    qp_sse sse;
+    qp_json_doc doc;
+    quipu_arena scratch; /* texts of the event at hand */
+    bool started;        /* the answer's id and model were handed on */
+    bool ended;          /* the provider said that this was all */
+    bool stopped;        /* a reason to finish was seen */
+    quipu_finish finish;
+    quipu_usage usage;
+    quipu_status lost; /* why a text could not be read; told once the event is done */
+} qp_wire_reader;
+
+/* Where a list of models grows; see list_read. */
+typedef struct qp_wire_list {
+    quipu_arena *arena;
+    quipu_model_info *items;
+    size_t count;
+    size_t cap;
+    quipu_str next; /* the mark of the next page; empty: there is none */
+} qp_wire_list;
+
+typedef struct qp_wire {
+    const char *id;
+    const char *base_url;
+    const char *key_env;      /* where its key is looked for */
+    const char *auth;         /* the header of the key, up to its value */
+    const char *extra_header; /* or NULL */
+
+    /* What follows the base URL for one question. */
+    quipu_status (*path)(const quipu_model_params *params, qp_buf *url, quipu_error *reterr);
+
+    /* The body of one question. `own` says that it goes to the provider itself, not to a server
+     * that only speaks like it. */
+    void (*write)(const quipu_model_params *params, bool own, qp_jsonw *writer);
+
+    /* One event of a stream, and a whole answer. */
+    quipu_status (*event)(qp_wire_reader *reader, const qp_sse_event *event, quipu_error *reterr);
+    quipu_status (*whole)(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr);
+
+    /* A page of the list of models, after the mark `page` (empty: the first). */
+    void (*list_path)(quipu_str page, qp_buf *url);
+    quipu_status (*list_read)(qp_json_node root, qp_wire_list *list);
+
+    /* Embeddings; NULL when the provider has none. */
+    quipu_status (*embed_path)(quipu_str model, qp_buf *url, quipu_error *reterr);
+    void (*embed_write)(const quipu_embed_request *request, qp_jsonw *writer);
+    quipu_status (*embed_read)(qp_json_node root, quipu_arena *arena, quipu_embeddings *ret,
+                               quipu_error *reterr);
+} qp_wire;
+
+extern const qp_wire qp_wire_openai;
+extern const qp_wire qp_wire_anthropic;
+extern const qp_wire qp_wire_gemini;
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+void qp_wire_reader_init(qp_wire_reader *reader, const qp_wire *wire, const quipu_sink *sink);
+
+/* NULL is fine. */
+void qp_wire_reader_free(qp_wire_reader *reader);
+
+/* The next bytes of a stream, cut anywhere. */
+QUIPU_MUST_USE quipu_status qp_wire_feed(qp_wire_reader *reader, quipu_str bytes,
+                                         quipu_error *reterr);
+
+/* A whole answer. */
+QUIPU_MUST_USE quipu_status qp_wire_whole(qp_wire_reader *reader, quipu_str body,
+                                          quipu_error *reterr);
+
+/* Parse an event's data; QUIPU_CORRUPT with its beginning when it is no JSON object. */
+QUIPU_MUST_USE quipu_status qp_wire_parse(qp_wire_reader *reader, quipu_str data,
+                                          qp_json_node *ret_root, quipu_error *reterr);
+
+/* What a provider's error says, from its body or from an event: fills *reterr and gives the status.
+ * `http_status` 0: it came inside a stream, and the error's own type tells. */
+quipu_status qp_wire_error(quipu_str body, int http_status, quipu_error *reterr);
+
+/* Whether the object is an error, at the top of an event or of a whole answer. */
+bool qp_wire_is_error(qp_json_node root);
+
+/* A string member's text, in the reader's scratch; empty when there is none. */
+quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *key);
+
+/* A member, by a literal key. */
+qp_json_node qp_wire_get(qp_json_node object, const char *key);
+
+/* A number member that counts something; -1 when there is none. */
+int64_t qp_wire_count(qp_json_node object, const char *key);
+
+/* Hand something on. */
+quipu_status qp_wire_put(qp_wire_reader *reader, const quipu_delta *delta, quipu_error *reterr);
+quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, quipu_str text,
+                              quipu_error *reterr);
+quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str model,
+                               quipu_error *reterr);
+quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr);
+quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr);
+
+/* A reason of the provider's to stop, by its table, which ends with NULL; else QUIPU_FINISH_OTHER. */
+typedef struct qp_wire_reason {
+    const char *name;
+    quipu_finish finish;
+} qp_wire_reason;
+
+quipu_finish qp_wire_finish(const qp_wire_reason *reasons, qp_json_node node);
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+/* A literal key. */
+void qp_wire_key(qp_jsonw *writer, const char *key);
+void qp_wire_member(qp_jsonw *writer, const char *key, quipu_str text);
+
+/* "data:<mime>;base64,..." as a JSON string. */
+void qp_wire_data_url(qp_jsonw *writer, const quipu_part *part);
+
+/* Whether a tool may be offered: it has a name. */
+bool qp_wire_offers(const quipu_model_request *request);
+
+/* The call that a TOOL message answers, in the assistant's message before it; NULL: none. */
+const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at);
+
+/* The one RESPONSE part of a TOOL message. */
+const quipu_part *qp_wire_response(const quipu_model_message *message);
+
+/* ---- lists and vectors --------------------------------------------------------------------- */
+
+QUIPU_MUST_USE quipu_status qp_wire_list_add(qp_wire_list *list, const quipu_model_info *info);
+
+/* A string member copied to the list's arena. */
+QUIPU_MUST_USE quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object,
+                                              const char *key, quipu_str *ret_text);
+
+/* The vectors of an array whose elements hold numbers under `key`, in their order, or in that of
+ * their "index" where they have one. */
+QUIPU_MUST_USE quipu_status qp_wire_vectors(qp_json_node array, const char *key, quipu_arena *arena,
+                                            quipu_embeddings *ret, quipu_error *reterr);
+
+#endif
