@@ -8,8 +8,8 @@
  * The default view is what a model should see: all messages, or, after a compaction, the summary
  * first and then the messages behind those that it covers. Summaries that are not the newest are no
  * part of it. Without QUIPU_RANGE_VIEW, quipu_session_get() reads every message, covered ones too;
- * with it the view, where `limit` does not count the summary, and only what the other members ask
- * for comes: the summary when they reach the view's beginning.
+ * with it the view, where `limit`, more_before and more_after do not count summaries. Only what the
+ * other members ask for comes: the summary when they reach the view's beginning.
  *
  * The history cap (open options cap_messages and cap_tokens) removes the oldest turns in the
  * transaction of the append that passed it, and moves first_seq. The newest turn always stays

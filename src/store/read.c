@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
-#include "store/fork_chain.h"
 #include "store/message.h"
 
 #define READ_FLAGS (QUIPU_RANGE_HEADER | QUIPU_RANGE_LAST | QUIPU_RANGE_VIEW)
@@ -107,6 +106,75 @@ quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *are
     if (status == QUIPU_OK) {
         *ret_summary = summary;
     }
+    return status;
+}
+
+/* ---- the default view -------------------------------------------------------------------------
+ */
+
+typedef struct read_places {
+    int64_t left; /* still to be passed */
+    int64_t seq;  /* of the last one */
+} read_places;
+
+static bool read_place(void *ctx, const qp_message *row)
+{
+    read_places *places = ctx;
+
+    if (row->mark != QP_MESSAGE_MARK_COMPACTION) {
+        places->seq = row->seq;
+        places->left--;
+    }
+    return places->left > 0;
+}
+
+quipu_status qp_view_place(ent_db *db, const qp_chain *chain, const qp_scan *scan, int64_t place,
+                           int64_t *ret_seq, quipu_error *reterr)
+{
+    read_places places = {.left = place};
+    quipu_status status = qp_chain_each(db, chain, scan, read_place, &places, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_seq = places.seq;
+    }
+    return status;
+}
+
+/* The same as read_bounds() for a view, whose summaries have numbers but do not count: a page holds
+ * as many messages as it can, and `more` is said of messages. */
+static quipu_status read_view_bounds(ent_db *db, const qp_session *row, int64_t first,
+                                     const quipu_range *range, qp_extent *extent,
+                                     quipu_history *pub, quipu_error *reterr)
+{
+    const bool newest = (range->flags & QUIPU_RANGE_LAST) != 0;
+    const int64_t last = row->next_seq - 1;
+    quipu_range all = *range;
+    int64_t before = 0;
+    int64_t after = 0;
+    qp_chain chain;
+    quipu_status status = qp_chain_resolve(db, row, first, last, &chain, reterr);
+
+    all.limit = 0;
+    read_bounds(row, first, &all, &extent->from, &extent->to);
+    if (status == QUIPU_OK && range->limit > 0) {
+        const qp_scan within = {extent->from, extent->to, newest};
+        int64_t seq = 0;
+
+        status = qp_view_place(db, &chain, &within, range->limit, &seq, reterr);
+        if (seq != 0) {
+            *(newest ? &extent->from : &extent->to) = seq;
+        }
+    }
+    if (status == QUIPU_OK) {
+        const qp_scan older = {first, extent->from - 1, true};
+        status = qp_view_place(db, &chain, &older, 1, &before, reterr);
+    }
+    if (status == QUIPU_OK) {
+        const qp_scan newer = {extent->to + 1, last, false};
+        status = qp_view_place(db, &chain, &newer, 1, &after, reterr);
+    }
+    pub->more_before = before != 0;
+    pub->more_after = after != 0;
     return status;
 }
 
@@ -211,15 +279,19 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     qp_extent extent = {.view = view};
     if (view) {
         status = qp_summary_read(db, row, &history->arena, &summary, reterr);
+        if (status == QUIPU_OK) {
+            status = read_view_bounds(db, row, summary.view_from, range, &extent, pub, reterr);
+        }
         if (status != QUIPU_OK) {
             return status;
         }
-    }
-    read_bounds(row, summary.view_from, range, &extent.from, &extent.to);
-    pub->more_before = extent.from > summary.view_from;
-    pub->more_after = extent.to < row->next_seq - 1;
-    if (summary.message.seq != 0 && !pub->more_before) {
-        extent.head = &summary.message;
+        if (summary.message.seq != 0 && !pub->more_before && range->after_seq < summary.view_from) {
+            extent.head = &summary.message;
+        }
+    } else {
+        read_bounds(row, row->first_seq, range, &extent.from, &extent.to);
+        pub->more_before = extent.from > row->first_seq;
+        pub->more_after = extent.to < row->next_seq - 1;
     }
     return qp_messages_read(db, row, &extent, &history->arena, &pub->messages, &pub->message_count,
                             reterr);

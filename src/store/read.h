@@ -2,6 +2,7 @@
 #ifndef QP_STORE_READ_H
 #define QP_STORE_READ_H
 
+#include "store/fork_chain.h"
 #include "store/store.h"
 
 /* The result that callers get: the public struct first, its memory behind it. */
@@ -25,6 +26,11 @@ typedef struct qp_summary {
 /* Read it to the arena; a session without a compaction costs no read. */
 QUIPU_MUST_USE quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *arena,
                                             qp_summary *ret_summary, quipu_error *reterr);
+
+/* The number of the message at place `place` (from 1) of a scan in which summaries do not count; of
+ * the last one when there are fewer, 0 when there is none. */
+QUIPU_MUST_USE quipu_status qp_view_place(ent_db *db, const qp_chain *chain, const qp_scan *scan,
+                                          int64_t place, int64_t *ret_seq, quipu_error *reterr);
 
 /* Which messages are wanted, by number: none when from > to. */
 typedef struct qp_extent {

@@ -152,6 +152,7 @@ static quipu_status window_build(const window_call *call, window_view *view,
     const quipu_message *head = has_summary ? &summary->message : NULL;
     quipu_window *pub = &call->result->pub;
     window_start start = {.found = false};
+    int64_t older = 0;
     bool fits = false;
     quipu_status status = QUIPU_OK;
 
@@ -169,9 +170,13 @@ static quipu_status window_build(const window_call *call, window_view *view,
     if (status == QUIPU_OK) {
         status = window_fill(view, &start, head, call->result, reterr);
     }
-    pub->history.more_before = start.seq > view->from || (has_summary && head == NULL);
+    if (status == QUIPU_OK) {
+        const qp_scan before = {view->from, start.seq - 1, true};
+        status = qp_view_place(view->db, &view->chain, &before, 1, &older, reterr);
+    }
+    pub->history.more_before = older != 0 || (has_summary && head == NULL);
     pub->over_budget = pub->tokens > budget;
-    pub->cut = cut && !fits && start.found && !start.opens && start.seq > view->from;
+    pub->cut = cut && !fits && start.found && !start.opens && older != 0;
     return status;
 }
 

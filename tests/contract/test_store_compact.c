@@ -174,10 +174,10 @@ static void view_can_be_read_in_ranges(void **state)
     ht_script(self->store, "k", "uauauaua");
     assert_int_equal(ht_compact(self->store, "k", 4, "sum"), 9);
     range.flags = QUIPU_RANGE_VIEW | QUIPU_RANGE_LAST;
-    range.limit = 3; /* of the numbers 7 to 9, where 9 is the summary itself */
+    range.limit = 3; /* the summary, number 9, does not count */
     quipu_history *got = st_get(self->store, "k", &range);
     ht_numbers(got, text);
-    assert_string_equal(text, "7 8");
+    assert_string_equal(text, "6 7 8");
     assert_true(got->more_before);
     quipu_history_free(got);
 
@@ -194,6 +194,68 @@ static void view_can_be_read_in_ranges(void **state)
     got = st_get(self->store, "k", &range);
     ht_numbers(got, text);
     assert_string_equal(text, "7 8");
+    quipu_history_free(got);
+}
+
+/* Summaries stand among the messages, also those that were undone: no page is short of a message or
+ * empty because of them, and a page that says there is more is followed by more. */
+static void pages_of_a_view_are_full_wherever_summaries_stand(void **state)
+{
+    ht_store *self = *state;
+    char text[HT_TEXT_MAX];
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "uaua");
+    assert_int_equal(ht_compact(self->store, "k", 2, "undone"), 5);
+    T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
+    ht_script(self->store, "k", "ua");
+    assert_int_equal(ht_compact(self->store, "k", 2, "sum"), 8);
+    HT_VIEW(self->store, "k", "8 3 4 6 7");
+    quipu_range back = QUIPU_RANGE_INIT;
+    back.flags = QUIPU_RANGE_VIEW | QUIPU_RANGE_LAST;
+    back.limit = 1;
+    static const char *const backwards[] = {"7", "6", "4", "8 3"};
+    for (size_t i = 0; i < 4; i++) {
+        quipu_history *page = st_get(self->store, "k", &back);
+        ht_numbers(page, text);
+        assert_string_equal(text, backwards[i]);
+        assert_int_equal(page->more_before, i < 3);
+        assert_int_equal(page->more_after, i > 0);
+        back.before_seq = page->messages[0].seq;
+        quipu_history_free(page);
+    }
+    quipu_range on = QUIPU_RANGE_INIT;
+    on.flags = QUIPU_RANGE_VIEW;
+    on.limit = 1;
+    static const char *const forwards[] = {"8 3", "4", "6", "7"};
+    for (size_t i = 0; i < 4; i++) {
+        quipu_history *page = st_get(self->store, "k", &on);
+        ht_numbers(page, text);
+        assert_string_equal(text, forwards[i]);
+        assert_int_equal(page->more_after, i < 3);
+        assert_int_equal(page->more_before, i > 0);
+        on.after_seq = page->messages[page->message_count - 1].seq;
+        quipu_history_free(page);
+    }
+}
+
+/* Whoever has seen the summary asks for what comes after it, and does not get it again. */
+static void view_after_its_summary_has_no_summary(void **state)
+{
+    ht_store *self = *state;
+    quipu_range range = QUIPU_RANGE_INIT;
+    char text[HT_TEXT_MAX];
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "ua");
+    assert_int_equal(ht_compact(self->store, "k", 2, "sum"), 3);
+    ht_script(self->store, "k", "ua");
+    range.flags = QUIPU_RANGE_VIEW;
+    range.after_seq = 3;
+    quipu_history *got = st_get(self->store, "k", &range);
+    ht_numbers(got, text);
+    assert_string_equal(text, "4 5");
     quipu_history_free(got);
 }
 
@@ -345,6 +407,8 @@ int main(void)
         HT_TEST(summary_must_be_text),
         HT_TEST(only_compact_makes_summaries),
         HT_TEST(view_can_be_read_in_ranges),
+        HT_TEST(pages_of_a_view_are_full_wherever_summaries_stand),
+        HT_TEST(view_after_its_summary_has_no_summary),
         HT_TEST(prune_removes_what_is_covered_and_nothing_else),
         HT_TEST(pruned_compaction_cannot_be_undone),
         HT_TEST(ids_of_pruned_messages_are_forgotten),

@@ -250,6 +250,25 @@ static void summary_that_covers_everything_is_the_window(void **state)
     CHECK_WINDOW(store, 1, 0, "3", true, false);
 }
 
+static void window_of_the_whole_view_says_that_nothing_is_before_it(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    ht_script(store, "k", "ua");
+    assert_int_equal(ht_compact(store, "k", 2, "everything so far"), 3);
+    ht_script(store, "k", "aa"); /* no turn begins: the summary is the view's first number */
+    quipu_window *all = window(store, "k", 1000, 0);
+    assert_int_equal(all->history.message_count, 3);
+    assert_false(all->history.more_before);
+    quipu_window_free(all);
+    ht_script(store, "k", "u");
+    quipu_window *last = window(store, "k", tokens_from(store, 6), 0);
+    assert_int_equal(last->history.message_count, 1);
+    assert_true(last->history.more_before);
+    quipu_window_free(last);
+}
+
 /* ---- what it costs ----------------------------------------------------------------------------
  */
 
@@ -319,6 +338,7 @@ int main(void)
         ST_TEST(summary_comes_first_while_the_newest_turn_fits_beside_it),
         ST_TEST(summaries_that_are_not_the_newest_are_not_in_the_window),
         ST_TEST(summary_that_covers_everything_is_the_window),
+        ST_TEST(window_of_the_whole_view_says_that_nothing_is_before_it),
         ST_TEST(window_reads_no_more_rows_than_it_holds_and_a_few),
     };
 
