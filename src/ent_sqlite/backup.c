@@ -386,12 +386,12 @@ static void backup_names_free(backup_names *names)
     qp_free(names->items);
 }
 
-/* False: out of memory, or the folder cannot be read. */
-static bool backup_names_read(DIR *dir, const char *base, backup_names *ret)
+/* `dir` may be NULL: the folder cannot be read. QUIPU_NOMEM, QUIPU_IO. */
+static quipu_status backup_names_read(DIR *dir, const char *base, backup_names *ret)
 {
     *ret = (backup_names){qp_calloc(QP_SQLITE_BACKUPS_LISTED_MAX, sizeof(char *)), 0};
     if (ret->items == NULL || dir == NULL) {
-        return false;
+        return ret->items == NULL ? QUIPU_NOMEM : QUIPU_IO;
     }
     for (struct dirent *entry = readdir(dir);
          entry != NULL && ret->n < QP_SQLITE_BACKUPS_LISTED_MAX; entry = readdir(dir)) {
@@ -402,13 +402,13 @@ static bool backup_names_read(DIR *dir, const char *base, backup_names *ret)
         }
         copy = qp_malloc(size);
         if (copy == NULL) {
-            return false;
+            return QUIPU_NOMEM;
         }
         memcpy(copy, entry->d_name, size);
         ret->items[ret->n++] = copy;
     }
     qsort(ret->items, ret->n, sizeof(*ret->items), backup_newest_first);
-    return true;
+    return QUIPU_OK;
 }
 
 static const char *backup_base(const char *file)
@@ -435,7 +435,7 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
     }
     folder = backup_folder(file);
     dir = folder == NULL ? NULL : opendir(folder);
-    if (backup_names_read(dir, backup_base(file), &names)) {
+    if (backup_names_read(dir, backup_base(file), &names) == QUIPU_OK) {
         for (size_t i = keep; i < names.n; i++) {
             (void)unlinkat(dirfd(dir), names.items[i], 0);
         }
@@ -482,9 +482,10 @@ quipu_status qp_sqlite_backups(void *conn, qp_keep_fn fn, void *ctx, quipu_error
     }
     folder = backup_folder(file);
     dir = folder == NULL ? NULL : opendir(folder);
-    status = backup_names_read(dir, backup_base(file), &names)
+    status = folder == NULL ? QUIPU_NOMEM : backup_names_read(dir, backup_base(file), &names);
+    status = status == QUIPU_OK
                  ? backup_tell(folder, &names, fn, ctx, reterr)
-                 : qp_error_set(reterr, QUIPU_IO, "cannot look for backups beside %s", file);
+                 : qp_error_set(reterr, status, "cannot look for backups beside %s", file);
     backup_names_free(&names);
     if (dir != NULL) {
         (void)closedir(dir);

@@ -43,6 +43,9 @@ static quipu_status repair_wrong(ent_db *db, const qp_session *row, int64_t *seq
         return status;
     }
     while (count < REPAIR_BATCH && qp_message_iter_next(&iter, &message)) {
+        if (message.seq != *seq) {
+            *total = message.tokens_total - message.tokens; /* behind a gap only it can tell */
+        }
         *total += message.tokens;
         *seq = message.seq + 1;
         if (message.tokens_total != *total) {
@@ -129,11 +132,14 @@ static quipu_status repair_mend(ent_db *db, const qp_session *row, const qp_find
     if (findings->cut) {
         return QUIPU_OK; /* nothing is made up from half of the messages */
     }
-    if (row->key.p == NULL) {
-        return findings->has[QUIPU_PROBLEM_FORK] ? qp_fork_remove(db, row, reterr) : QUIPU_OK;
+    if (row->key.p == NULL && findings->has[QUIPU_PROBLEM_FORK]) {
+        return qp_fork_remove(db, row, reterr);
     }
     if (findings->has[QUIPU_PROBLEM_TOTALS]) {
         status = repair_totals(db, row, findings->base_total, reterr);
+    }
+    if (row->key.p == NULL) {
+        return status; /* what else its row says is nobody's */
     }
     return status == QUIPU_OK ? repair_header(db, row, findings, reterr) : status;
 }

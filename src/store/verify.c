@@ -75,7 +75,7 @@ static quipu_status verify_base(ent_db *db, const qp_session *row, bool *ret_kno
     quipu_status status = QUIPU_OK;
 
     findings->base_total = 0;
-    *ret_known = row->key.p != NULL && (base == 0 ? row->first_seq == 1 : row->first_seq <= base);
+    *ret_known = base == 0 ? row->first_seq == 1 : row->first_seq <= base;
     if (!*ret_known || base == 0) {
         return QUIPU_OK;
     }
@@ -208,6 +208,11 @@ static void verify_header(const verify_walk *walk)
     if (walk->known && row->token_count != walk->total) {
         qp_findings_add(findings, QUIPU_PROBLEM_TOTALS, 0, "it counts %lld tokens, not %lld",
                         (long long)row->token_count, (long long)walk->total);
+    }
+    if (!row->lags && last >= walk->lowest && row->indexed_seq < last) {
+        qp_findings_add(findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
+                        "its messages behind %lld are in no search index, and nobody knows",
+                        (long long)row->indexed_seq);
     }
     if (row->indexed_seq < 0 || row->indexed_seq >= row->next_seq) {
         qp_findings_add(findings, QUIPU_PROBLEM_SEARCH, 0,

@@ -25,6 +25,10 @@ static const damage damages[] = {
     {"UPDATE messages SET tokens_total = 0 WHERE session_messages = " OF("fork"),
      QUIPU_PROBLEM_TOTALS, "fork", true},
     {"UPDATE sessions SET compact_seq = 2 WHERE key = 'plain'", QUIPU_PROBLEM_VIEW, "plain", true},
+    {"UPDATE sessions SET lags = 0 WHERE key = 'plain'", QUIPU_PROBLEM_SEARCH, "plain", true},
+    {"UPDATE messages SET tokens_total = 0 WHERE seq = 1 AND session_messages = (SELECT id FROM "
+     "sessions WHERE key IS NULL)",
+     QUIPU_PROBLEM_TOTALS, "", true},
     {"UPDATE sessions SET indexed_seq = 77 WHERE key = 'plain'", QUIPU_PROBLEM_SEARCH, "plain",
      true},
     {"INSERT INTO state (tenant, scope, app_name, user_id, session_number, name, value, updated_at)"
@@ -56,6 +60,10 @@ static quipu_store *damaged_store(const char *sql, char path[T_PATH_MAX])
     kt_fork(store, "root", 3, "fork");
     st_append_many(store, "fork", 2);
     st_create(store, "lonely");
+    st_create(store, "hidden");
+    st_append_many(store, "hidden", 3);
+    kt_fork(store, "hidden", 2, "of hidden");
+    T_OK(quipu_session_delete(store, QUIPU_STR("hidden"), NULL, NULL));
     kt_clean(store);
     kt_sql(path, sql);
     return store;
