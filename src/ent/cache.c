@@ -63,15 +63,24 @@ static bool cache_evict(ent_db *db)
 /* What the columns of a statement's rows are read as. */
 static void cache_kinds(qp_cached *cached, const ent_entity *entity, unsigned operation)
 {
-    for (size_t i = 0; i < cached->columns; i++) {
-        cached->kinds[i] =
-            cached->columns == entity->field_count ? qp_field_kind(&entity->fields[i]) : QP_INT;
-    }
-    if (operation == QP_OP_HITS) {
+    switch (operation) {
+    case QP_OP_COUNT:
+    case QP_OP_EXISTS:
+        cached->kinds[0] = QP_INT;
+        return;
+    case QP_OP_HITS:
         cached->kinds[0] = QP_INT;
         cached->kinds[1] = QP_FLOAT;
-    } else if (operation == QP_OP_SNIPPET) {
+        return;
+    case QP_OP_SNIPPET:
         cached->kinds[0] = QP_TEXT;
+        return;
+    default:
+        assert(cached->columns == 0 || cached->columns == entity->field_count);
+        for (size_t i = 0; i < cached->columns; i++) {
+            cached->kinds[i] = qp_field_kind(&entity->fields[i]);
+        }
+        return;
     }
 }
 

@@ -324,6 +324,24 @@ static void one_to_one_admits_one(void **state)
     W_ERROR(w, "Profile", "author_id", "unique");
 }
 
+static void an_entity_of_one_field_is_counted(void **state)
+{
+    world *w = *state;
+    const tag_new tags[] = {{.name = QUIPU_STR("a")}, {.name = QUIPU_STR("b")}};
+    bool exists = false;
+    int64_t n = -1;
+
+    W_OK(w, tag_exists(w->db, NULL, &exists, &w->err));
+    assert_false(exists);
+    W_OK(w, tag_count(w->db, NULL, &n, &w->err));
+    assert_int_equal(n, 0);
+    W_OK(w, tag_create_many(w->db, tags, 2, &w->err));
+    W_OK(w, tag_count(w->db, NULL, &n, &w->err));
+    assert_int_equal(n, 2);
+    W_OK(w, tag_exists(w->db, &(tag_where){.name = ent_eq("b")}, &exists, &w->err));
+    assert_true(exists);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +355,7 @@ int main(void)
         W_TEST(delete_cascades_restricts_and_sets_null),
         W_TEST(a_tree_goes_with_its_root),
         W_TEST(one_to_one_admits_one),
+        W_TEST(an_entity_of_one_field_is_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

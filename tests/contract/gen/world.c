@@ -227,9 +227,34 @@ const ent_entity note_entity = {
     .where_match = offsetof(note_where, search), .flags = ENT_E_SEARCH, ENT_SIZES(note)};
 ENT_SHAPE(note);
 
+static const ent_field tag_fields[] = {
+    {ENT_FIXED(tag, name, "name", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING},
+};
+const ent_entity tag_entity = {
+    .name = "Tag", .table = "tags", .fields = tag_fields, .field_count = 1, .key = {0},
+    .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(tag)};
+ENT_SHAPE(tag);
+
+static const ent_field quoted_fields[] = {
+    {ENT_FIXED(quoted, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
+    {ENT_FIELD(quoted, order_by, "a.b", INT)},
+    {ENT_FIELD(quoted, group_by, "x, y", TEXT), .flags = ENT_F_STRING},
+    {ENT_FIELD(quoted, total, "it's %s", INT), .flags = ENT_F_DEFAULT,
+     .rule = &(const ent_rule){.min = 0, .max = 9}},
+};
+static const ent_index quoted_indexes[] = {
+    {.name = "select.from, \"where\"_x, y_key", .fields = {2}, .count = 1, .unique = true},
+    {.name = "drop table", .fields = {1, 3}, .count = 2, .unique = true},
+};
+const ent_entity quoted_entity = {
+    .name = "Quoted", .table = "select.from, \"where\"", .fields = quoted_fields, .field_count = 4,
+    .key = {0}, .key_count = 1, .indexes = quoted_indexes, .index_count = 2,
+    .where_match = ENT_ABSENT, ENT_SIZES(quoted)};
+ENT_SHAPE(quoted);
+
 static const ent_entity *const world_entities[] = {&thing_entity, &rule_entity, &author_entity,
     &profile_entity, &shelf_entity, &book_entity, &review_entity, &node_entity, &pair_entity,
-    &entry_entity, &device_entity, &note_entity};
-const ent_schema world_schema = {.name = "world", .entities = world_entities, .entity_count = 12,
-    .hash = "3acedf6ca6dc8f92", .application_id = 0x00000000, .version = 1, .min_reader = 1,
+    &entry_entity, &device_entity, &note_entity, &tag_entity, &quoted_entity};
+const ent_schema world_schema = {.name = "world", .entities = world_entities, .entity_count = 14,
+    .hash = "b1fe7674372a85f2", .application_id = 0x00000000, .version = 1, .min_reader = 1,
     .min_writer = 1};

@@ -21,6 +21,8 @@ ENT_TYPES(pair)
 ENT_TYPES(entry)
 ENT_TYPES(device)
 ENT_TYPES(note)
+ENT_TYPES(tag)
+ENT_TYPES(quoted)
 
 /* ---- Thing: table things ---- */
 typedef enum thing_e { THING_E_RED = 1, THING_E_GREEN, THING_E_BLUE } thing_e;
@@ -717,6 +719,94 @@ ENT_CALL note_get(ent_db *db, quipu_arena *mem, int64_t id_, const note **ret, q
 ENT_CALLS(note)
 ENT_UPDATES(note)
 ENT_SEARCHES(note)
+
+/* ---- Tag: table tags ---- */
+/* One field, which is the key. */
+struct tag {
+    quipu_str name;
+};
+typedef struct tag_new {
+    quipu_str name; /* required */
+} tag_new;
+struct tag_where {
+    ent_where_text name;
+    const tag_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define TAG_BY_NAME(dir) ((tag_order){1, ENT_##dir})
+struct tag_query {
+    int64_t limit, offset; /* 0: no limit */
+    const tag *after; /* the last row of the page before */
+    tag_order order[ENT_ORDER_MAX];
+    tag_where where;
+};
+#define TAG_ON_KEY ((tag_on){-1})
+ENT_CALL tag_get(ent_db *db, quipu_arena *mem, quipu_str name_, const tag **ret, quipu_error *err)
+{
+    const void *keys[] = {&name_};
+    return ent_get(db, mem, &tag_entity, -1, keys, ret, err);
+}
+ENT_CALLS(tag)
+
+/* ---- Quoted: table select.from, "where" ---- */
+/* Names that only quotes make names: dots, commas, quotes, keywords. */
+struct quoted {
+    int64_t id;
+    int64_t order_by;
+    quipu_str group_by;
+    int64_t total;
+};
+typedef struct quoted_new {
+    ent_opt_int id; /* given out when absent */
+    int64_t order_by; /* required */
+    quipu_str group_by; /* required */
+    int64_t total; /* default 0 */
+} quoted_new;
+typedef struct quoted_patch {
+    ent_patch_int order_by;
+    ent_patch_text group_by;
+    ent_patch_int total;
+} quoted_patch;
+struct quoted_where {
+    ent_where_int id;
+    ent_where_int order_by;
+    ent_where_text group_by;
+    ent_where_int total;
+    const quoted_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QUOTED_BY_ID(dir) ((quoted_order){1, ENT_##dir})
+#define QUOTED_BY_ORDER_BY(dir) ((quoted_order){2, ENT_##dir})
+#define QUOTED_BY_GROUP_BY(dir) ((quoted_order){3, ENT_##dir})
+#define QUOTED_BY_TOTAL(dir) ((quoted_order){4, ENT_##dir})
+struct quoted_query {
+    int64_t limit, offset; /* 0: no limit */
+    const quoted *after; /* the last row of the page before */
+    quoted_order order[ENT_ORDER_MAX];
+    quoted_where where;
+};
+#define QUOTED_ON_ID ((quoted_on){-1})
+ENT_CALL quoted_get(ent_db *db, quipu_arena *mem, int64_t id_, const quoted **ret, quipu_error *err)
+{
+    const void *keys[] = {&id_};
+    return ent_get(db, mem, &quoted_entity, -1, keys, ret, err);
+}
+#define QUOTED_ON_GROUP_BY ((quoted_on){0})
+ENT_CALL quoted_by_group_by(ent_db *db, quipu_arena *mem, quipu_str group_by_, const quoted **ret,
+    quipu_error *err)
+{
+    const void *keys[] = {&group_by_};
+    return ent_get(db, mem, &quoted_entity, 0, keys, ret, err);
+}
+#define QUOTED_ON_ORDER_BY_TOTAL ((quoted_on){1})
+ENT_CALL quoted_by_order_by_total(ent_db *db, quipu_arena *mem, int64_t order_by_, int64_t total_,
+    const quoted **ret, quipu_error *err)
+{
+    const void *keys[] = {&order_by_, &total_};
+    return ent_get(db, mem, &quoted_entity, 1, keys, ret, err);
+}
+ENT_CALLS(quoted)
+ENT_UPDATES(quoted)
 
 ENT_END
 
