@@ -109,7 +109,8 @@ static quipu_status order_read(const qp_plan *plan, const ent_query *query, orde
     return QUIPU_OK;
 }
 
-/* The values of the row to continue after. Which of them are NULL is part of the shape. */
+/* The values of the row to continue after. Which of them are NULL is part of the shape. Without a
+ * term the conditions allow one row only, and nothing comes after it. */
 static quipu_status order_after(qp_plan *plan, const order_terms *terms, const void *row,
                                 quipu_error *reterr)
 {
@@ -163,7 +164,7 @@ quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
         }
         qp_plan_mark(plan, QP_MARK_END);
     }
-    if (query->after != NULL && terms.n != 0) {
+    if (query->after != NULL) {
         status = order_after(plan, &terms, query->after, reterr);
     }
     limit = limit != 0 ? limit : query->limit;

@@ -272,6 +272,10 @@ static void sql_after(sql_writer *w, sql_term *terms, size_t n, bool any_where)
         terms[i].number = terms[i].null ? 0 : ++w->number;
     }
     sql_puts(w, any_where ? " AND " : " WHERE ");
+    if (n == 0) {
+        sql_puts(w, "1=0"); /* the key is given: there is one row at most */
+        return;
+    }
     if (n > 1 && !terms[0].null && !(terms[0].descends && terms[0].nullable)) {
         sql_term_compare(w, &terms[0], terms[0].descends ? "<=" : ">=");
         sql_puts(w, " AND ");

@@ -277,6 +277,41 @@ static void a_literal_can_be_used_again(void **state)
     assert_int_equal(first.items[0].id, second.items[0].id);
 }
 
+/* A loop that pages until nothing comes must end, also when the key is given. */
+static void nothing_comes_after_the_only_row_that_a_key_allows(void **state)
+{
+    world *w = *state;
+    int64_t id = w_author(w, "ann");
+    const pair_new given = {.a = QUIPU_STR("a"), .b = 1};
+    const author *row = NULL;
+    const pair *both = NULL;
+    author_query q = {.where = {.id = ent_eq(id)}};
+    author_list list = {0};
+    pair_list pairs = {0};
+    author_iter it;
+    author now;
+
+    W_OK(w, author_get(w->db, &w->arena, id, &row, &w->err));
+    W_OK(w, author_find(w->db, &w->arena, &q, &list, &w->err));
+    assert_int_equal(list.n, 1);
+    q.after = row;
+    W_OK(w, author_find(w->db, &w->arena, &q, &list, &w->err));
+    assert_int_equal(list.n, 0);
+    W_OK(w, author_iter_begin(w->db, &q, &it, &w->err));
+    assert_false(author_iter_next(&it, &now));
+    W_OK(w, author_iter_end(&it, &w->err));
+    q.limit = 1;
+    q.offset = 0;
+    W_OK(w, author_find(w->db, &w->arena, &q, &list, &w->err));
+    assert_int_equal(list.n, 0);
+    W_STATUS(w, author_one(w->db, &w->arena, &q, &row, &w->err), QUIPU_NOT_FOUND);
+    W_OK(w, pair_create(w->db, &w->arena, &given, &both, &w->err));
+    W_OK(w, pair_find(w->db, &w->arena,
+                      &(pair_query){.where = {.a = ent_eq("a"), .b = ent_eq(1)}, .after = both},
+                      &pairs, &w->err));
+    assert_int_equal(pairs.n, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +322,7 @@ int main(void)
         W_TEST(four_terms_are_honoured),
         W_TEST(a_row_without_a_needed_value_cannot_be_continued_after),
         W_TEST(a_literal_can_be_used_again),
+        W_TEST(nothing_comes_after_the_only_row_that_a_key_allows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
