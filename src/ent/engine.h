@@ -71,8 +71,9 @@ typedef struct qp_engine {
     /* Step once. On a row, decode `n` columns as the kinds ask (a NULL column gives QP_NULL; a
      * value that cannot be read as asked comes with the kind it is stored as, for the caller to
      * refuse). A broken constraint fills status, rule ("unique", "required", "reference", "range",
-     * "check"), `entity` with the table and `message` with the columns, separated by ","; the
-     * runtime turns these into the schema's words. Everything else gets a whole sentence. */
+     * "check") and `message`: "table.column, table.column" for "unique" and "required", the column
+     * for "range"; the runtime turns these into the schema's words. Everything else gets a whole
+     * sentence. */
     quipu_status (*step)(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                          bool *ret_row, quipu_error *reterr);
     void (*reset)(qp_statement *statement);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "ent/cluster.h"
 
 /* Append to a fixed text, cutting what does not fit. */
 static void explain_add(char *to, size_t size, const char *text)
@@ -29,25 +30,68 @@ static const ent_field *explain_field(const ent_entity *entity, const char *colu
     return NULL;
 }
 
-/* "col_a,col_b" as field names; a column that is no field is the packed key of a cluster. */
-static void explain_names(const ent_entity *entity, const char *columns, char *ret, size_t size)
+/* What follows `name` at the start of a text, ASCII letters compared without case, as a file may
+ * spell its names otherwise; NULL when the text begins otherwise. */
+static const char *explain_skip(const char *text, const char *name)
 {
-    ret[0] = '\0';
-    while (*columns != '\0') {
-        size_t n = strcspn(columns, ",");
-        const ent_field *field = explain_field(entity, columns, n);
-
-        if (field != NULL) {
-            explain_add(ret, size, ret[0] == '\0' ? "" : ", ");
-            explain_add(ret, size, field->name);
-        } else {
-            for (size_t i = 0; i < entity->key_count; i++) {
-                explain_add(ret, size, ret[0] == '\0' ? "" : ", ");
-                explain_add(ret, size, entity->fields[entity->key[i]].name);
-            }
+    for (; *name != '\0'; name++, text++) {
+        char x = *name >= 'A' && *name <= 'Z' ? (char)(*name | 0x20) : *name;
+        char y = *text >= 'A' && *text <= 'Z' ? (char)(*text | 0x20) : *text;
+        if (x != y) {
+            return NULL;
         }
-        columns += n;
-        columns += *columns == ',' ? 1 : 0;
+    }
+    return text;
+}
+
+/* The field whose column an item of the list names. Names may hold dots and commas, so that they
+ * are not looked for but compared; the longest that fits is meant. */
+static const ent_field *explain_item(const ent_entity *entity, const char *item,
+                                     const char **ret_rest)
+{
+    const ent_field *found = NULL;
+
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const char *rest = explain_skip(item, entity->fields[i].column);
+        bool whole = rest != NULL && (*rest == '\0' || strncmp(rest, ", ", 2) == 0);
+
+        if (whole && (found == NULL || strlen(rest) < strlen(*ret_rest))) {
+            found = &entity->fields[i];
+            *ret_rest = rest;
+        }
+    }
+    return found;
+}
+
+static void explain_add_name(char *to, size_t size, const char *name)
+{
+    explain_add(to, size, to[0] == '\0' ? "" : ", ");
+    explain_add(to, size, name);
+}
+
+/* "table.col_a, table.col_b" as field names; the packed key of a cluster is named by its parts.
+ * Empty when the rule is about something that the entity does not know. */
+static void explain_names(const ent_entity *entity, const char *list, char *ret, size_t size)
+{
+    const char *item = explain_skip(list, entity->table);
+
+    ret[0] = '\0';
+    while (item != NULL && *item == '.') {
+        const char *rest = NULL;
+        const ent_field *field = explain_item(entity, item + 1, &rest);
+
+        if (field == NULL) {
+            rest = explain_skip(item + 1, QP_CLUSTER_COLUMN);
+            if ((entity->flags & ENT_E_CLUSTER) == 0 || rest == NULL || *rest != '\0') {
+                return;
+            }
+            for (size_t i = 0; i < entity->key_count; i++) {
+                explain_add_name(ret, size, entity->fields[entity->key[i]].name);
+            }
+            return;
+        }
+        explain_add_name(ret, size, field->name);
+        item = *rest == '\0' ? NULL : explain_skip(rest + 2, entity->table);
     }
 }
 
@@ -96,24 +140,27 @@ quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool dele
     memcpy(rule, reterr->rule, sizeof(rule));
     if (strcmp(rule, "reference") == 0) {
         (void)explain_broken_reference(entity, deleting, reterr);
-    } else if (reterr->entity[0] != '\0' && strcmp(reterr->entity, entity->table) != 0) {
-        (void)qp_error_field(reterr, status, entity->name, NULL, rule,
-                             "%s: a rule of another table would be broken", entity->name);
+    } else if (strcmp(rule, "range") == 0) {
+        const ent_field *field = explain_field(entity, reterr->message, strlen(reterr->message));
+        const char *name = field != NULL ? field->name : "";
+        (void)qp_error_field(reterr, status, entity->name, name, rule,
+                             "%s.%s would leave its range; nothing was changed", entity->name,
+                             name);
     } else {
         explain_names(entity, reterr->message, names, sizeof(names));
-        if (strcmp(rule, "unique") == 0) {
-            (void)qp_error_field(reterr, status, entity->name, names, rule,
-                                 "%s: another row has the same %s", entity->name, names);
-        } else if (strcmp(rule, "required") == 0) {
-            (void)qp_error_field(reterr, status, entity->name, names, rule, "%s.%s is required",
-                                 entity->name, names);
-        } else if (strcmp(rule, "range") == 0) {
-            (void)qp_error_field(reterr, status, entity->name, names, rule,
-                                 "%s.%s would leave its range; nothing was changed", entity->name,
-                                 names);
-        } else {
+        if (strcmp(rule, "check") == 0) {
             (void)qp_error_field(reterr, status, entity->name, NULL, rule,
                                  "%s: a check of the table refused the row", entity->name);
+        } else if (names[0] == '\0') {
+            (void)qp_error_field(reterr, status, entity->name, NULL, rule,
+                                 "%s: a rule that only the file knows would be broken",
+                                 entity->name);
+        } else if (strcmp(rule, "unique") == 0) {
+            (void)qp_error_field(reterr, status, entity->name, names, rule,
+                                 "%s: another row has the same %s", entity->name, names);
+        } else {
+            (void)qp_error_field(reterr, status, entity->name, names, rule, "%s.%s is required",
+                                 entity->name, names);
         }
     }
     reterr->engine_code = code;

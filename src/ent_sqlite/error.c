@@ -1,5 +1,5 @@
 /* SQLite's failures in our words. Its own text never reaches the user: it names no fix, and it is
- * parsed here only for the table and columns of a broken constraint. */
+ * read here only for the table and columns of a broken constraint. */
 #include "ent_sqlite/open.h"
 
 #include <string.h>
@@ -87,36 +87,18 @@ static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status stat
                                             : "the system refused to read or write";
 }
 
-/* "UNIQUE constraint failed: t.a, t.b": give table and columns ("a,b") back. */
-static void error_split(const char *text, quipu_error *reterr)
+/* "UNIQUE constraint failed: t.a, t.b": give "t.a, t.b" back. Names may hold dots and commas: only
+ * who knows them can take the list apart. */
+static void error_list(const char *text, quipu_error *reterr)
 {
     const char *at = strstr(text, "failed: ");
     size_t n = 0;
 
-    reterr->message[0] = '\0';
     at = at == NULL ? "" : at + strlen("failed: ");
-    while (*at != '\0') {
-        size_t size = strcspn(at, ",");
-        const char *dot = memchr(at, '.', size);
-        size_t table = dot == NULL ? 0 : (size_t)(dot - at);
-        quipu_str column = {at + table + (dot != NULL), size - table - (dot != NULL)};
-
-        if (dot != NULL && table < sizeof(reterr->entity)) {
-            memcpy(reterr->entity, at, table);
-            reterr->entity[table] = '\0';
-        }
-        if (n + column.n + 2 > sizeof(reterr->message)) {
-            break;
-        }
-        if (n != 0) {
-            reterr->message[n++] = ',';
-        }
-        memcpy(reterr->message + n, column.p, column.n);
-        n += column.n;
-        reterr->message[n] = '\0';
-        at += size;
-        at += strspn(at, ", ");
-    }
+    n = strlen(at);
+    n = n < sizeof(reterr->message) ? n : sizeof(reterr->message) - 1;
+    memcpy(reterr->message, at, n);
+    reterr->message[n] = '\0';
 }
 
 static const char *error_rule(int rc, const char *text)
@@ -149,7 +131,7 @@ quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_er
     } else if ((rc & 0xff) == SQLITE_CONSTRAINT) {
         (void)qp_error_field(reterr, status, NULL, NULL, error_rule(rc, text), " ");
         if (reterr != NULL) {
-            error_split(text, reterr);
+            error_list(text, reterr);
         }
     } else {
         (void)qp_error_set(reterr, status, "%s %s: %s", doing, conn->path,

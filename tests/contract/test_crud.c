@@ -140,6 +140,45 @@ static void a_taken_unique_value_names_its_field(void **state)
     assert_null(b);
 }
 
+static void odd_names_of_tables_and_columns_work_in_every_statement(void **state)
+{
+    world *w = *state;
+    const quoted_new first = {.order_by = 1, .group_by = QUIPU_STR("a")};
+    const quoted *row = NULL;
+    quoted_list list = {0};
+    int64_t n = 0;
+
+    W_OK(w, quoted_create(w->db, &w->arena, &first, &row, &w->err));
+    W_STATUS(w,
+             quoted_create(w->db, NULL, &(quoted_new){.order_by = 2, .group_by = QUIPU_STR("a")},
+                           NULL, &w->err),
+             QUIPU_EXISTS);
+    W_ERROR(w, "Quoted", "group_by", "unique");
+    W_STATUS(w,
+             quoted_create(w->db, NULL, &(quoted_new){.order_by = 1, .group_by = QUIPU_STR("b")},
+                           NULL, &w->err),
+             QUIPU_EXISTS);
+    W_ERROR(w, "Quoted", "order_by, total", "unique");
+    W_OK(w, quoted_upsert(w->db, &w->arena, &first, QUOTED_ON_GROUP_BY, &row, &w->err));
+    W_OK(w, quoted_update(w->db, &(quoted_where){.group_by = ent_eq("a")},
+                          &(quoted_patch){.total = ent_add(9)}, &n, &w->err));
+    assert_int_equal(n, 1);
+    W_STATUS(w,
+             quoted_update(w->db, &(quoted_where){.group_by = ent_eq("a")},
+                           &(quoted_patch){.total = ent_add(1)}, &n, &w->err),
+             QUIPU_INVALID);
+    W_ERROR(w, "Quoted", "total", "range");
+    W_OK(w, quoted_find(w->db, &w->arena,
+                        &(quoted_query){.where = {.group_by = ent_prefix("a")},
+                                        .order = {QUOTED_BY_TOTAL(DESC), QUOTED_BY_GROUP_BY(ASC)}},
+                        &list, &w->err));
+    assert_int_equal(list.n, 1);
+    assert_int_equal(list.items[0].total, 9);
+    W_OK(w,
+         quoted_delete(w->db, &(quoted_where){.order_by = ent_in(&(int64_t){1}, 1)}, &n, &w->err));
+    assert_int_equal(n, 1);
+}
+
 static void get_by_a_unique_field_finds_the_row(void **state)
 {
     world *w = *state;
@@ -514,6 +553,7 @@ int main(void)
         W_TEST(given_values_win_over_defaults),
         W_TEST(an_importer_may_give_the_key),
         W_TEST(a_taken_unique_value_names_its_field),
+        W_TEST(odd_names_of_tables_and_columns_work_in_every_statement),
         W_TEST(get_by_a_unique_field_finds_the_row),
         W_TEST(a_patch_sets_adds_and_clears),
         W_TEST(update_leaves_a_given_on_update_time),
