@@ -48,7 +48,7 @@ void qp_group_done(qp_group *group)
         return;
     }
     qp_mutex_lock(&group->mutex);
-    while (group->leading) {
+    while (group->inside > 0) {
         qp_cond_wait(&group->idle, &group->mutex);
     }
     qp_mutex_unlock(&group->mutex);
@@ -177,7 +177,9 @@ static void group_run_alone(qp_group *group, qp_write *write)
     }
     group_work(group, write);
     if (write->status != QUIPU_OK) {
-        ent_rollback(group->db);
+        while (ent_depth(group->db) > 0) {
+            ent_rollback(group->db);
+        }
         return;
     }
     write->next = NULL;
@@ -279,7 +281,15 @@ static void group_lead(qp_group *group, qp_write *own)
     }
 }
 
-/* Wake the batch and give the lead away. */
+/* With the mutex held: what follows touches the caller's own memory only. */
+static void group_exit(qp_group *group)
+{
+    if (--group->inside == 0) {
+        qp_cond_broadcast(&group->idle);
+    }
+}
+
+/* Wake the batch, give the lead away and leave. */
 static void group_finish(qp_group *group, qp_write *own)
 {
     qp_mutex_lock(&group->mutex);
@@ -299,8 +309,8 @@ static void group_finish(qp_group *group, qp_write *own)
         qp_cond_signal(&leader->woken);
     } else {
         group->leading = false;
-        qp_cond_broadcast(&group->idle);
     }
+    group_exit(group);
     qp_mutex_unlock(&group->mutex);
 }
 
@@ -363,10 +373,14 @@ static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn
 
     assert(group->db != NULL);
     qp_mutex_lock(&group->mutex);
+    group->inside++;
     if (!group->leading) {
         group->leading = true;
     } else if (qp_cond_init(&write.woken) == QUIPU_OK) {
         lead = group_wait(group, &write);
+        if (!lead) {
+            group_exit(group);
+        }
         qp_mutex_unlock(&group->mutex);
         qp_cond_done(&write.woken);
         if (lead) {
@@ -375,6 +389,7 @@ static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn
         }
         return write.status;
     } else {
+        group_exit(group);
         qp_mutex_unlock(&group->mutex);
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
     }

@@ -17,9 +17,9 @@
 
 static void store_free(quipu_store *store)
 {
-    qp_pulse_done(&store->pulse);
-    qp_pool_done(&store->pool);
+    qp_pool_done(&store->pool); /* waits for calls, which may still tell the pulse */
     qp_group_done(&store->group);
+    qp_pulse_done(&store->pulse);
     if (store->connector.close != NULL) {
         store->connector.close(store->connector.ctx);
     }

@@ -1,0 +1,160 @@
+/* Closing a store while calls are under way in other threads: each of them ends with its own
+ * result, also those that only wait for their turn. Runs under ASan and TSan, which would see a
+ * store that is freed too early. */
+#include "contract/store_t.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+#define CALLERS 12
+#define LONG_HISTORY 20000 /* messages: reading them takes longer than a nap */
+
+typedef struct caller {
+    quipu_store *store;
+    int number;
+    quipu_status status;
+    size_t count; /* messages that were read */
+} caller;
+
+static void *caller_append(void *arg)
+{
+    caller *self = arg;
+    char text[32];
+
+    snprintf(text, sizeof(text), "m%d", self->number);
+    quipu_message message = st_says(QUIPU_ROLE_USER, text);
+    self->status =
+        quipu_message_append(self->store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, NULL);
+    return NULL;
+}
+
+static void *caller_read(void *arg)
+{
+    caller *self = arg;
+    quipu_history *history = NULL;
+
+    self->status = quipu_session_get(self->store, QUIPU_STR("k"), NULL, NULL, &history, NULL);
+    self->count = self->status == QUIPU_OK ? history->message_count : 0;
+    quipu_history_free(history);
+    return NULL;
+}
+
+static void *closer(void *arg)
+{
+    quipu_close(arg);
+    return NULL;
+}
+
+static void start(quipu_store *store, void *(*run)(void *), caller callers[CALLERS],
+                  pthread_t threads[CALLERS])
+{
+    for (int i = 0; i < CALLERS; i++) {
+        callers[i] = (caller){.store = store, .number = i, .status = QUIPU_MISUSE};
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &callers[i]), 0);
+    }
+    for (int i = 0; i < 10; i++) {
+        st_nap(); /* until all are inside their call */
+    }
+}
+
+static void join(pthread_t threads[CALLERS])
+{
+    for (int i = 0; i < CALLERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+}
+
+static void close_waits_for_writers_that_wait_for_the_file(void **state)
+{
+    char path[T_PATH_MAX];
+    caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+    pthread_t closing;
+    sqlite3 *raw = NULL;
+    quipu_store *store = st_open_new(NULL, path);
+
+    (void)state;
+    st_create(store, "k");
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(raw, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    start(store, caller_append, callers, threads);
+    assert_int_equal(pthread_create(&closing, NULL, closer, store), 0);
+    st_nap();
+    assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+    join(threads);
+    assert_int_equal(pthread_join(closing, NULL), 0);
+    for (int i = 0; i < CALLERS; i++) {
+        T_STATUS(callers[i].status, QUIPU_OK);
+    }
+    store = st_open(path);
+    quipu_history *history = st_get(store, "k", NULL);
+    assert_int_equal(history->message_count, CALLERS);
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
+static void long_session(quipu_store *store)
+{
+    quipu_message *batch = calloc(LONG_HISTORY / 2, sizeof(*batch));
+    quipu_error err = {0};
+
+    assert_non_null(batch);
+    for (int i = 0; i < LONG_HISTORY / 2; i++) {
+        batch[i] = st_says(QUIPU_ROLE_USER, "word");
+    }
+    st_create(store, "k");
+    for (int i = 0; i < 2; i++) {
+        T_OK(quipu_message_append(store, QUIPU_STR("k"), batch, LONG_HISTORY / 2, NULL, NULL, NULL,
+                                  &err));
+    }
+    free(batch);
+}
+
+static void close_waits_for_readers_that_wait_for_a_connection(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+
+    (void)state;
+    options.readers_max = 1;
+    options.deadline_ms = -1;
+    quipu_store *store = st_open_new(&options, NULL);
+    long_session(store);
+    start(store, caller_read, callers, threads);
+    quipu_close(store);
+    join(threads);
+    for (int i = 0; i < CALLERS; i++) {
+        T_STATUS(callers[i].status, QUIPU_OK);
+        assert_int_equal(callers[i].count, LONG_HISTORY);
+    }
+}
+
+static void close_waits_for_readers_of_a_store_in_memory(void **state)
+{
+    caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+    quipu_store *store = NULL;
+
+    (void)state;
+    T_OK(quipu_open(":memory:", NULL, &store, NULL));
+    long_session(store);
+    start(store, caller_read, callers, threads);
+    quipu_close(store);
+    join(threads);
+    for (int i = 0; i < CALLERS; i++) {
+        T_STATUS(callers[i].status, QUIPU_OK);
+        assert_int_equal(callers[i].count, LONG_HISTORY);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(close_waits_for_writers_that_wait_for_the_file),
+        cmocka_unit_test(close_waits_for_readers_that_wait_for_a_connection),
+        cmocka_unit_test(close_waits_for_readers_of_a_store_in_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
