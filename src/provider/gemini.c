@@ -305,10 +305,13 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
     quipu_str signature = qp_wire_text(reader, part, "thoughtSignature");
     quipu_delta delta = {.kind = thought ? QUIPU_DELTA_THOUGHT : QUIPU_DELTA_TEXT};
 
-    if (signature.n > 0 &&
-        qp_base64_read(signature, &reader->scratch, &delta.signature) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_CORRUPT,
-                            "gemini sent a thought signature that is no base64");
+    if (signature.n > 0) {
+        quipu_status status = qp_base64_read(signature, &reader->scratch, &delta.signature);
+
+        if (status != QUIPU_OK) {
+            return qp_error_set(reterr, status == QUIPU_INVALID ? QUIPU_CORRUPT : status,
+                                "gemini sent a thought signature that cannot be read");
+        }
     }
     if (qp_json_kind_of(call) == QP_JSON_OBJECT) {
         delta.kind = QUIPU_DELTA_CALL;
