@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "ent/diff.h"
 #include "entgen/check.h"
 #include "entgen/names.h"
 #include "entgen/run.h"
@@ -88,7 +89,7 @@ static void check_index_cluster(eg_run *run, const eg_entity *entity)
     }
     for (size_t i = 0; i < entity->fields.n; i++) {
         const eg_field *field = eg_field_at(entity, i);
-        if (strcmp(field->column.text, "id") == 0) {
+        if (qp_name_eq(field->column.text, "id")) {
             eg_error(run, field->name.pos,
                      "a clustered entity has a hidden column \"id\", expected another column name");
         }
@@ -124,6 +125,19 @@ static void check_index_key(eg_run *run, eg_entity *entity)
     }
 }
 
+/* FTS5 has columns of its own beside those it is given. */
+static void check_index_search_column(eg_run *run, const eg_entity *entity, const eg_name *name,
+                                      const char *column)
+{
+    if (qp_name_eq(column, "rank") || qp_name_eq(column, "rowid") ||
+        qp_name_eq(column, eg_format(run, "%s_search", entity->table.text))) {
+        eg_error(run, name->pos,
+                 "the column \"%s\" is the full-text index's own, expected column \"...\" with "
+                 "another name",
+                 column);
+    }
+}
+
 static void check_index_search(eg_run *run, eg_entity *entity)
 {
     const eg_field *key = eg_field_at(entity, entity->key_fields[0]);
@@ -151,6 +165,7 @@ static void check_index_search(eg_run *run, eg_entity *entity)
             eg_error(run, name->pos, "'%s' cannot be searched, expected a string or text field",
                      name->text);
         }
+        check_index_search_column(run, entity, name, field->column.text);
         for (size_t j = 0; j < i; j++) {
             if (entity->search_fields[j] == field->number) {
                 eg_error(run, name->pos, "'%s' is in the list already", name->text);

@@ -27,7 +27,7 @@ static void check_names_sql(check_names_state *state, const char *text, eg_name 
 {
     const eg_name *other = eg_names_claim(state->run, &state->sql, text, owner);
 
-    if (strncmp(text, "sqlite_", 7) == 0 || strncmp(text, "ent_journal", 11) == 0) {
+    if (eg_is_engine_name(text)) {
         eg_error(state->run, owner.pos, "the name \"%s\" is the database's own, expected another",
                  text);
     } else if (other != NULL) {

@@ -221,6 +221,22 @@ bool eg_is_parameter(const char *word)
     return NAMES_HAS(words, word);
 }
 
+bool eg_is_engine_name(const char *text)
+{
+    static const char *const starts[] = {"sqlite_", "ent_journal"};
+
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        size_t n = 0;
+        while (starts[i][n] != '\0' && names_lower(text[n]) == starts[i][n]) {
+            n++;
+        }
+        if (starts[i][n] == '\0') {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool names_equal(const eg_names *names, const char *a, const char *b)
 {
     for (; *a != '\0' && *b != '\0'; a++, b++) {

@@ -11,9 +11,10 @@ const char *eg_upper(eg_run *run, const char *snake);  /* tool_call -> TOOL_CALL
 /* A SQL name of at most EG_SQL_NAME_MAX bytes: a longer one is cut and gets a hash at its end. */
 const char *eg_sql_name(eg_run *run, const char *name);
 
-bool eg_is_keyword(const char *word);   /* of C or C++ */
-bool eg_is_reserved(const char *word);  /* as a field or edge: generated structs use it */
-bool eg_is_parameter(const char *word); /* as an entity: generated functions use it */
+bool eg_is_keyword(const char *word);     /* of C or C++ */
+bool eg_is_reserved(const char *word);    /* as a field or edge: generated structs use it */
+bool eg_is_parameter(const char *word);   /* as an entity: generated functions use it */
+bool eg_is_engine_name(const char *text); /* as a table or index: the engine or runtime has it */
 
 /* Names that were taken, with where. */
 typedef struct eg_names {
