@@ -181,6 +181,9 @@ static ent_type import_type_by_rows(sqlite3 *db, const char *table, const char *
     if (import_any_type(db, table, column, "'text'")) {
         return ENT_TEXT;
     }
+    if (!import_any(db, table, column, "1")) {
+        return ENT_FLOAT; /* nothing to judge by: what holds any number */
+    }
     if (import_only_bits(db, table, column)) {
         return ENT_BOOL;
     }
@@ -255,8 +258,7 @@ static bool import_is_shadow(const qp_file_shape *shape, const char *name)
 
 static bool import_is_ours(const qp_file_shape *shape, const qp_table_shape *table)
 {
-    return strncmp(table->name, "sqlite_", 7) != 0 &&
-           strncmp(table->name, "ent_journal", 11) != 0 && !import_is_shadow(shape, table->name);
+    return !eg_is_engine_name(table->name) && !import_is_shadow(shape, table->name);
 }
 
 import_column *eg_import_column(const import_table *table, const char *name)

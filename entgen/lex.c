@@ -13,6 +13,9 @@
 #define LEX_NUMBER_MAX 63 /* bytes of a number */
 #define LEX_SHOWN_MAX 40  /* bytes of a token that a message shows */
 
+/* What some editors write in front of UTF-8. */
+static const char lex_bom[] = {'\xef', '\xbb', '\xbf'};
+
 typedef struct lex_state {
     eg_run *run;
     const char *p;
@@ -337,6 +340,9 @@ eg_tokens eg_lex(eg_run *run, uint32_t file, quipu_str text)
     lex.pos = (eg_pos){.file = file, .line = 1, .col = 1};
     qp_buf_init(&lex.doc, EG_SOURCE_MAX);
     if (lex_check_text(&lex, text)) {
+        if (text.n >= sizeof(lex_bom) && memcmp(text.p, lex_bom, sizeof(lex_bom)) == 0) {
+            lex.p += sizeof(lex_bom);
+        }
         while (lex.p < lex.end) {
             lex_one(&lex);
         }

@@ -194,6 +194,32 @@ static void hostile_names_still_parse(void **state)
     qp_buf_free(&text);
 }
 
+/* A column without a value says nothing about what it will hold. */
+static void a_number_is_no_bool_for_want_of_values(void **state)
+{
+    static const char sql[] = "CREATE TABLE prices (id INTEGER PRIMARY KEY, amount DECIMAL(10,2),"
+                              " flag NUMERIC, whole NUMERIC);"
+                              "INSERT INTO prices (flag, whole) VALUES (0, 7), (1, 8);";
+    static const char expected[] = "# Written by entgen import.\n"
+                                   "\n"
+                                   "schema made {\n"
+                                   "}\n"
+                                   "\n"
+                                   "entity Price table \"prices\" {\n"
+                                   "  amount float?\n"
+                                   "  flag bool?\n"
+                                   "  whole int?\n"
+                                   "}\n";
+    char path[T_PATH_MAX];
+    qp_buf text;
+
+    (void)state;
+    import_made(sql, path, &text);
+    T_STR(qp_buf_str(&text), expected);
+    import_needs_no_change(path, qp_buf_str(&text));
+    qp_buf_free(&text);
+}
+
 static void a_file_that_is_no_database_is_refused(void **state)
 {
     static const char text[] = "this is no database, whatever its name may say, is it not?";
@@ -223,6 +249,7 @@ int main(void)
         cmocka_unit_test(adk_files_import),
         cmocka_unit_test(what_a_file_says_becomes_ent),
         cmocka_unit_test(hostile_names_still_parse),
+        cmocka_unit_test(a_number_is_no_bool_for_want_of_values),
         cmocka_unit_test(a_file_that_is_no_database_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,23 @@ static void items_may_stand_on_one_line(void **state)
     eg_run_free(&f.run);
 }
 
+static void a_byte_order_mark_and_carriage_returns_are_passed_over(void **state)
+{
+    language_fixture f;
+    eg_run run;
+    eg_schema schema;
+
+    (void)state;
+    language_load(&f, "\xef\xbb\xbf# c\r\nentity Thing {\r\n  ## doc\r\n  x int = 3 # c\r\n}\r\n");
+    assert_int_equal(eg_entity_at(&f.schema, 0)->fields.n, 2);
+    eg_run_free(&f.run);
+    assert_false(t_load(&run, &schema,
+                        QUIPU_STR("\xef\xbb\xbf\xef\xbb\xbf"
+                                  "entity A { x int }")));
+    assert_non_null(strstr(qp_buf_str(&run.errors).p, "t.ent:1:1: error"));
+    eg_run_free(&run);
+}
+
 static void attributes_may_go_on_in_the_next_line(void **state)
 {
     language_fixture f;
@@ -234,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_of_the_language_can_be_fields),
         cmocka_unit_test(items_may_stand_on_one_line),
+        cmocka_unit_test(a_byte_order_mark_and_carriage_returns_are_passed_over),
         cmocka_unit_test(attributes_may_go_on_in_the_next_line),
         cmocka_unit_test(an_entity_without_a_key_gets_an_id),
         cmocka_unit_test(a_declared_id_is_the_key),
