@@ -16,10 +16,10 @@ extern "C" {
 /* ---- export and import ------------------------------------------------------------------------
  */
 
-#define QUIPU_EXPORT_MAJOR 1 /* another one is refused */
-#define QUIPU_EXPORT_MINOR 0 /* a newer one may have lines and members that we refuse */
-#define QUIPU_LINE_BYTES_MAX (1024 * 1024 * 1024) /* one line; default of the option */
-#define QUIPU_IMPORT_BUFFER (8 * 1024 * 1024)     /* read before the write lock is taken */
+#define QUIPU_EXPORT_MAJOR 1            /* another one is refused */
+#define QUIPU_EXPORT_MINOR 0            /* a newer one may have lines and members that we refuse */
+#define QUIPU_LINE_BYTES_MAX 1073741824 /* one line; default of the option */
+#define QUIPU_IMPORT_BUFFER 8388608     /* read before the write lock is taken */
 
 /* Take bytes; anything but QUIPU_OK ends the export with that status. */
 typedef quipu_status (*quipu_write_fn)(void *ctx, const void *bytes, size_t n);

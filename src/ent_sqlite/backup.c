@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "base/thread.h"
 #include "ent_sqlite/open.h"
 
 #define BACKUP_MARK ".bak-"
@@ -435,9 +434,10 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
     }
     folder = backup_folder(file);
     dir = folder == NULL ? NULL : opendir(folder);
-    if (backup_names_read(dir, backup_base(file), &names) == QUIPU_OK) {
-        for (size_t i = keep; i < names.n; i++) {
-            (void)unlinkat(dirfd(dir), names.items[i], 0);
+    if (backup_names_read(dir, backup_base(file), &names) == QUIPU_OK && dir != NULL) {
+        int fd = dirfd(dir);
+        for (size_t i = keep; i < names.n && fd >= 0; i++) {
+            (void)unlinkat(fd, names.items[i], 0);
         }
     }
     backup_names_free(&names);

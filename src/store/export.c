@@ -401,28 +401,39 @@ static quipu_status export_all(export_run *run, quipu_error *reterr)
     return status;
 }
 
-/* One session, behind those that it was forked from. */
-static quipu_status export_one(export_run *run, quipu_error *reterr)
+/* A session, behind those that it was forked from. */
+static quipu_status export_lineage(export_run *run, quipu_arena *arena, const qp_session *row,
+                                   quipu_error *reterr)
 {
-    quipu_arena arena = QUIPU_ARENA_INIT;
-    const qp_session *chain[QP_CHAIN_MAX];
-    size_t count = 0;
-    quipu_status status =
-        qp_session_lookup(run->store, run->db, &arena, run->options.key, &chain[0], reterr);
+    const qp_session *chain[QP_CHAIN_MAX] = {row};
+    size_t count = 1;
+    quipu_status status = QUIPU_OK;
 
-    if (status == QUIPU_OK && chain[0] == NULL) {
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such session");
-    }
-    for (count = 1; status == QUIPU_OK && !export_is_flat(run) && chain[count - 1]->parent_id.has;
-         count++) {
-        status = count < QP_CHAIN_MAX
-                     ? qp_session_get(run->db, &arena, chain[count - 1]->parent_id.v, &chain[count],
-                                      reterr)
-                     : qp_error_set(reterr, QUIPU_CORRUPT, "its forks are too deep");
+    while (status == QUIPU_OK && !export_is_flat(run) && chain[count - 1]->parent_id.has) {
+        if (count == QP_CHAIN_MAX) {
+            return qp_error_set(reterr, QUIPU_CORRUPT, "its forks are too deep");
+        }
+        status =
+            qp_session_get(run->db, arena, chain[count - 1]->parent_id.v, &chain[count], reterr);
+        count += status == QUIPU_OK;
     }
     while (status == QUIPU_OK && count > 0) {
         count--;
         status = export_session(run, chain[count], reterr);
+    }
+    return status;
+}
+
+static quipu_status export_one(export_run *run, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *row = NULL;
+    quipu_status status =
+        qp_session_lookup(run->store, run->db, &arena, run->options.key, &row, reterr);
+
+    if (status == QUIPU_OK) {
+        status = row != NULL ? export_lineage(run, &arena, row, reterr)
+                             : qp_error_set(reterr, QUIPU_NOT_FOUND, "there is no such session");
     }
     quipu_arena_free(&arena);
     return status;

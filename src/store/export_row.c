@@ -2,6 +2,7 @@
 #include "store/export_row.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base64.h"
@@ -32,16 +33,14 @@ static bool export_row_breaks(quipu_str json)
 static void export_row_json(qp_jsonw *writer, const char *name, quipu_str json)
 {
     char longer[QP_EXPORT_NAME_MAX + sizeof(QP_EXPORT_TEXT_SUFFIX)];
-    size_t n = strlen(name);
 
     if (!export_row_breaks(json)) {
         qp_jsonw_key(writer, quipu_cstr(name));
         qp_jsonw_raw(writer, json);
         return;
     }
-    assert(n <= QP_EXPORT_NAME_MAX);
-    memcpy(longer, name, n);
-    memcpy(longer + n, QP_EXPORT_TEXT_SUFFIX, sizeof(QP_EXPORT_TEXT_SUFFIX));
+    assert(strlen(name) <= QP_EXPORT_NAME_MAX);
+    (void)snprintf(longer, sizeof(longer), "%s%s", name, QP_EXPORT_TEXT_SUFFIX);
     qp_jsonw_key(writer, quipu_cstr(longer));
     qp_jsonw_str(writer, json);
 }

@@ -1,8 +1,6 @@
 /* Repair: what follows from the messages that are there is written anew. */
 #include <assert.h>
 
-#include "base/error.h"
-#include "store/fork_chain.h"
 #include "store/fork_release.h"
 #include "store/search.h"
 #include "store/size.h"

@@ -61,12 +61,13 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu
     qp_call within;
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);
 
-    if (status == QUIPU_OK && ret_stats == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "stats needs a place for its figures");
+    if (status != QUIPU_OK) {
+        return status;
     }
-    if (status == QUIPU_OK) {
-        status = qp_maintain_read(store, &within, stats_work, &stats, reterr);
+    if (ret_stats == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "stats needs a place for its figures");
     }
+    status = qp_maintain_read(store, &within, stats_work, &stats, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
