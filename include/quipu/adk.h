@@ -1,5 +1,5 @@
-/* Sessions as Google's Agent Development Kit (ADK) knows them, over a store: events with every field
- * kept, state in scopes, live sessions whose history is in step with the store. */
+/* Sessions as Google's Agent Development Kit (ADK) knows them, over a store: events with every
+ * field kept, state in scopes, live sessions whose history is in step with the store. */
 #ifndef QUIPU_ADK_H
 #define QUIPU_ADK_H
 
@@ -64,9 +64,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_event_to_message(quipu_json event, q
                                                              quipu_error *reterr);
 
 /**
- * The event of a message: the same JSON tree that was appended, number spellings and unknown members
- * included. A message that never was an event becomes one: its text, then its calls. `dialect` NULL:
- * as it was appended.
+ * The event of a message: the same JSON tree that was appended, number spellings and unknown
+ * members included. A message that never was an event becomes one: its text, then its calls.
+ * `dialect` NULL: as it was appended.
  *
  * Ownership: the text is the arena's.
  * Threads:   any; the arena one at a time.
@@ -79,6 +79,336 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_to_event(const quipu_message
                                                              quipu_arena *arena,
                                                              quipu_json *ret_event,
                                                              quipu_error *reterr);
+
+/* ---- the service -------------------------------------------------------------------------------
+ */
+
+/* Sessions of apps and their users over a store; shared by all threads. */
+typedef struct quipu_service quipu_service;
+
+/* A live session: its history and state in memory, in step with the store. Threads may share one:
+ * its calls take turns. */
+typedef struct quipu_session quipu_session;
+
+/* Who a session is. The same session id under another user is another session. With an empty app
+ * and user it is the plain session whose key is the session id. */
+typedef struct quipu_session_ref {
+    quipu_str app_name;
+    quipu_str user_id;
+    quipu_str session_id;
+} quipu_session_ref;
+
+typedef struct quipu_service_options {
+    uint32_t struct_size;
+    uint32_t flags;          /* QUIPU_SERVICE_* */
+    int64_t ttl_ms;          /* of new sessions; 0: the store's; -1: none */
+    quipu_str root_agent;    /* author of an agent's message that has none */
+    quipu_key_case key_case; /* in which dialect events come out */
+    quipu_bytes_form bytes;
+    quipu_time_form time;
+} quipu_service_options;
+
+#define QUIPU_SERVICE_OPTIONS_INIT                                                                 \
+    {(uint32_t)sizeof(quipu_service_options),                                                      \
+     0,                                                                                            \
+     0,                                                                                            \
+     {NULL, 0},                                                                                    \
+     QUIPU_KEYS_AS_STORED,                                                                         \
+     QUIPU_BYTES_AS_STORED,                                                                        \
+     QUIPU_TIMES_AS_STORED}
+
+#define QUIPU_SERVICE_MISSING_FAILS 1u /* get: a missing session is QUIPU_NOT_FOUND, not NULL */
+#define QUIPU_SERVICE_ZERO_IS_ALL 2u   /* get: num_recent 0 means all events, not none */
+#define QUIPU_SERVICE_STRIP_IDS 4u     /* session ids lose the white space around them */
+#define QUIPU_SERVICE_NEEDS_IDS 8u     /* empty app or user: QUIPU_INVALID; list: empty user: any */
+#define QUIPU_SERVICE_AUTO_CREATE                                                                  \
+    16u /* get: a missing session is created, an expired one renewed */
+#define QUIPU_SERVICE_RECORD_STATE 32u /* events that only change state are events of the history */
+#define QUIPU_SERVICE_REBASE 64u       /* append: a stale session appends and catches up */
+#define QUIPU_SERVICE_BY_TIME 128u     /* get: events by their time, not by their number */
+
+/* The rules of ADK's own services. */
+#define QUIPU_SERVICE_PYTHON (QUIPU_SERVICE_STRIP_IDS | QUIPU_SERVICE_RECORD_STATE)
+#define QUIPU_SERVICE_GO                                                                           \
+    (QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_ZERO_IS_ALL | QUIPU_SERVICE_NEEDS_IDS |           \
+     QUIPU_SERVICE_RECORD_STATE)
+
+/**
+ * Make a service over a store.
+ *
+ * Ownership: free with quipu_service_free(), before the store is closed; options are copied.
+ * Threads:   any.
+ * Errors:    QUIPU_NOMEM, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_new(quipu_store *store,
+                                                        const quipu_service_options *options,
+                                                        quipu_service **ret_service,
+                                                        quipu_error *reterr);
+
+/**
+ * Free a service whose sessions are all freed. NULL is fine.
+ *
+ * Ownership: the service is gone; the store stays.
+ * Threads:   one, when no other uses it.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API void quipu_service_free(quipu_service *service);
+
+/**
+ * Create a session with a first state, an object or absent, in one transaction. Names that begin
+ * with "app:" and "user:" go to the app's and the user's state, "temp:" stays in the live session.
+ * An empty session id gets a random one.
+ *
+ * Ownership: free *ret_session with quipu_session_free().
+ * Threads:   any, same service.
+ * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
+ *            QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_create(quipu_service *service,
+                                                           const quipu_session_ref *ref,
+                                                           quipu_json state, const quipu_call *call,
+                                                           quipu_session **ret_session,
+                                                           quipu_error *reterr);
+
+/* Which events a live session begins with. The state is always whole. */
+typedef struct quipu_get_options {
+    uint32_t struct_size;
+    uint32_t flags;     /* QUIPU_GET_* */
+    int64_t num_recent; /* the newest so many; -1: all; 0: by the service's options */
+    quipu_time after;   /* with QUIPU_GET_AFTER: events of this time or later */
+} quipu_get_options;
+
+#define QUIPU_GET_OPTIONS_INIT {(uint32_t)sizeof(quipu_get_options), 0, -1, {0, 0}}
+
+#define QUIPU_GET_AFTER 1u
+#define QUIPU_GET_CREATE 2u /* create a missing session, renew an expired one, atomically */
+
+/**
+ * Read a session. A missing one gives NULL and success, or QUIPU_NOT_FOUND, or is created: see
+ * QUIPU_SERVICE_*; an expired one counts as missing.
+ *
+ * Ownership: free *ret_session with quipu_session_free().
+ * Threads:   any, same service.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
+ *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_get(
+    quipu_service *service, const quipu_session_ref *ref, const quipu_get_options *options,
+    const quipu_call *call, quipu_session **ret_session, quipu_error *reterr);
+
+typedef struct quipu_service_entry {
+    quipu_session_ref ref;
+    quipu_json state; /* merged: session, "app:" and "user:" names */
+    quipu_time last_update_time;
+    quipu_time created_at;
+    int64_t revision;
+    int64_t event_count;
+} quipu_service_entry;
+
+typedef struct quipu_service_list {
+    const quipu_service_entry *items;
+    size_t count;
+} quipu_service_list;
+
+/**
+ * The sessions of an app, or of one user of it (`user_id` absent: of all), without events, sorted
+ * by last update time, user and session id.
+ *
+ * Ownership: free *ret_list with quipu_service_list_free().
+ * Threads:   any, same service.
+ * Errors:    QUIPU_INVALID, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_list_get(quipu_service *service,
+                                                             quipu_str app_name, quipu_str user_id,
+                                                             const quipu_call *call,
+                                                             quipu_service_list **ret_list,
+                                                             quipu_error *reterr);
+
+/**
+ * Free a list. NULL is fine.
+ *
+ * Ownership: everything reached from it is gone.
+ * Threads:   any.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API void quipu_service_list_free(quipu_service_list *list);
+
+/**
+ * Delete a session with its events and its own state; the app's and the user's stay. A missing one
+ * is fine.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   any, same service.
+ * Errors:    QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_delete(quipu_service *service,
+                                                           const quipu_session_ref *ref,
+                                                           const quipu_call *call,
+                                                           quipu_error *reterr);
+
+/**
+ * The state of a user of an app as an object, names without "user:"; {} when there is none.
+ *
+ * Ownership: the text is the arena's.
+ * Threads:   any, same service; the arena one at a time.
+ * Errors:    QUIPU_INVALID, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_user_state(
+    quipu_service *service, quipu_str app_name, quipu_str user_id, const quipu_call *call,
+    quipu_arena *arena, quipu_json *ret_state, quipu_error *reterr);
+
+/* ---- a live session ----------------------------------------------------------------------------
+ */
+
+/* What became of an event. */
+typedef struct quipu_event_result {
+    int64_t seq;      /* its number; 0: it is no event of the history */
+    int64_t revision; /* of the session after it */
+    bool stored;      /* it was written now: as an event, or only its state */
+    bool repeated;    /* it had been there already: nothing was written */
+} quipu_event_result;
+
+/**
+ * Append an event and apply its state delta, in one transaction. When the call returns it is in the
+ * store and in the live session; when it fails, in neither. A partial event has no effect. "temp:"
+ * names reach the live session only. A delta without content or anything else is applied but is no
+ * event of the history, unless the service records it.
+ *
+ * Repeating an event with the same id applies nothing twice. A session that somebody else changed
+ * since it was read is QUIPU_CONFLICT: quipu_session_revision() then tells both revisions; or, with
+ * QUIPU_SERVICE_REBASE, the event is appended behind the others' and the live session catches up.
+ * After QUIPU_UNKNOWN the live session reloads at its next use: repeat the event to settle it.
+ *
+ * Ownership: the event is borrowed; `ret_result` may be NULL.
+ * Threads:   any, same session.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_EXISTS (the id is there and says
+ *            something else), QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
+ *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_append(quipu_session *session, quipu_json event,
+                                                           const quipu_call *call,
+                                                           quipu_event_result *ret_result,
+                                                           quipu_error *reterr);
+
+/**
+ * Catch up with the store: newer events are added, the state is read anew, "temp:" names stay.
+ *
+ * Ownership: none.
+ * Threads:   any, same session.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_refresh(quipu_session *session,
+                                                            const quipu_call *call,
+                                                            quipu_error *reterr);
+
+/**
+ * Who the session is, copied to the arena, and its last update time; either output may be NULL.
+ *
+ * Ownership: texts are the arena's.
+ * Threads:   any, same session; the arena one at a time.
+ * Errors:    QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_who(quipu_session *session, quipu_arena *arena,
+                                                        quipu_session_ref *ret_ref,
+                                                        quipu_time *ret_last_update_time,
+                                                        quipu_error *reterr);
+
+/**
+ * The revision that the live session has, and in *ret_stored the one that the store had when it
+ * last answered QUIPU_CONFLICT, or the same one. `ret_stored` may be NULL.
+ *
+ * Ownership: none.
+ * Threads:   any, same session.
+ * Errors:    none: -1 without a session.
+ * Since:     0.1
+ */
+QUIPU_API int64_t quipu_session_revision(quipu_session *session, int64_t *ret_stored);
+
+/**
+ * How many events the live session holds.
+ *
+ * Ownership: none.
+ * Threads:   any, same session.
+ * Errors:    none: 0 without a session.
+ * Since:     0.1
+ */
+QUIPU_API size_t quipu_session_event_count(quipu_session *session);
+
+/**
+ * Event number `index` of the live session, from 0, oldest first, in the service's dialect.
+ *
+ * Ownership: the text is the arena's.
+ * Threads:   any, same session; the arena one at a time.
+ * Errors:    QUIPU_NOT_FOUND (there is none), QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT,
+ *            QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_event(quipu_session *session, size_t index,
+                                                          quipu_arena *arena, quipu_json *ret_event,
+                                                          quipu_error *reterr);
+
+/**
+ * The state of the live session as an object: its own names, "app:", "user:" and "temp:" ones,
+ * sorted.
+ *
+ * Ownership: the text is the arena's.
+ * Threads:   any, same session; the arena one at a time.
+ * Errors:    QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_state(quipu_session *session,
+                                                          quipu_arena *arena, quipu_json *ret_state,
+                                                          quipu_error *reterr);
+
+/**
+ * The value of one name of the state.
+ *
+ * Ownership: the text is the arena's.
+ * Threads:   any, same session; the arena one at a time.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_value(quipu_session *session, quipu_str name,
+                                                          quipu_arena *arena, quipu_json *ret_value,
+                                                          quipu_error *reterr);
+
+/**
+ * Set one name of the state to a JSON value, or with an absent value remove it, in the store and in
+ * the live session; "temp:" names only there.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   any, same session.
+ * Errors:    as quipu_session_append().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_set(quipu_session *session, quipu_str name,
+                                                        quipu_json value, const quipu_call *call,
+                                                        quipu_error *reterr);
+
+/**
+ * Free a live session; the stored one stays. NULL is fine.
+ *
+ * Ownership: the live session is gone.
+ * Threads:   one, when no other uses it.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API void quipu_session_free(quipu_session *session);
 
 #ifdef __cplusplus
 }

@@ -51,14 +51,13 @@
 typedef struct qp_event_facts {
     bool partial;
     bool has_content;
-    bool has_id;
     qp_json_node delta; /* actions.stateDelta, or none */
-    bool only_state;    /* nothing but a state delta: no content, no other sign of life */
+    bool only_state;    /* nothing but a state delta */
 } qp_event_facts;
 
 /* Encode the event that `doc` holds. Texts of the message lie in the event's text or in the arena.
- * An id may be given for an event that has none: `id` absent leaves it without. QUIPU_INVALID,
- * QUIPU_NOMEM, QUIPU_LIMIT. */
+ * With an `id` the event gets it if it has none, and a time if it has none; absent leaves both as
+ * they are. QUIPU_NOMEM, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_event_encode(const qp_json_doc *doc, quipu_str id,
                                             quipu_arena *arena, quipu_message *ret_message,
                                             qp_event_facts *ret_facts, quipu_error *reterr);
@@ -88,7 +87,8 @@ QUIPU_MUST_USE quipu_status qp_dialect_read(const quipu_event_dialect *given,
  */
 
 /* Where a string has U+0000 and lone surrogates, packed into letters behind what `odd` holds. The
- * string begins at byte `offset` of the column's text, `*last` is where the odd one before ended. */
+ * string begins at byte `offset` of the column's text, `*last` is where the odd one before ended.
+ * */
 void qp_odd_pack(quipu_str raw, size_t offset, size_t *last, qp_buf *odd);
 
 /* A reader of packed places. */
@@ -101,8 +101,8 @@ typedef struct qp_odd {
 
 qp_odd qp_odd_begin(quipu_str packed);
 
-/* Write bytes `from` to `from + text.n` of a column's text as a JSON string. Pieces of one text come
- * in order. */
+/* Write bytes `from` to `from + text.n` of a column's text as a JSON string. Pieces of one text
+ * come in order. */
 void qp_odd_write(qp_odd *odd, quipu_str text, size_t from, qp_buf *buf);
 
 /* ---- names: event_name.c -----------------------------------------------------------------------

@@ -208,7 +208,7 @@ static char encode_time_mark(qp_json_node node, quipu_time time, bool plain)
                                                                           : QP_MARK_NO_TIME;
 }
 
-static quipu_status encode_timestamp(encode_event *event)
+static quipu_status encode_timestamp(encode_event *event, bool fill)
 {
     qp_json_node node = event->members[ENCODE_TIMESTAMP];
     qp_json_kind kind = qp_json_kind_of(node);
@@ -227,6 +227,8 @@ static quipu_status encode_timestamp(encode_event *event)
     }
     if (message->has_timestamp) {
         mark = encode_time_mark(node, message->timestamp, plain);
+    } else if (fill && kind == QP_JSON_NONE) {
+        mark = 0; /* the store's time will be the event's */
     }
     if (mark != 0) {
         encode_mark(event, mark);
@@ -438,6 +440,29 @@ static quipu_status encode_extra(encode_event *event)
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
+/* A delta and nothing else that a reader of the history would miss. */
+static bool encode_only_state(const encode_event *event, const qp_event_facts *facts)
+{
+    qp_json_node content = event->members[ENCODE_CONTENT];
+    qp_json_node actions = event->members[ENCODE_ACTIONS];
+    qp_json_iter iter = qp_json_each(actions);
+    bool only = qp_json_kind_of(facts->delta) == QP_JSON_OBJECT &&
+                qp_json_count(facts->delta) > 0 && event->others == 0 &&
+                (content.doc == NULL || qp_json_kind_of(content) == QP_JSON_NULL);
+
+    while (only && qp_json_next(&iter)) {
+        only = iter.value.at == facts->delta.at || qp_json_kind_of(iter.value) == QP_JSON_NULL ||
+               (qp_json_kind_of(iter.value) == QP_JSON_OBJECT && qp_json_count(iter.value) == 0);
+    }
+    for (size_t i = ENCODE_NODE; i <= ENCODE_NODE_SNAKE && only; i++) {
+        qp_json_node path = qp_json_get(event->members[i], QUIPU_STR("path"));
+
+        only = qp_json_count(event->members[i]) <= 1 &&
+               (path.doc == NULL || qp_json_text_is(path, QUIPU_STR("")));
+    }
+    return only;
+}
+
 static void encode_scan(encode_event *event, qp_event_facts *facts)
 {
     qp_json_iter iter = qp_json_each(qp_json_root(event->doc));
@@ -466,9 +491,7 @@ static void encode_scan(encode_event *event, qp_event_facts *facts)
         facts->delta = qp_json_get(members[ENCODE_ACTIONS], QUIPU_STR("state_delta"));
     }
     facts->has_content = qp_json_kind_of(members[ENCODE_CONTENT]) == QP_JSON_OBJECT;
-    facts->only_state = !facts->has_content && qp_json_kind_of(facts->delta) == QP_JSON_OBJECT &&
-                        qp_json_count(facts->delta) > 0;
-    facts->has_id = event->message->event_id.n > 0;
+    facts->only_state = encode_only_state(event, facts);
 }
 
 quipu_status qp_event_parse(qp_json_doc *doc, quipu_str json, quipu_error *reterr)
@@ -511,9 +534,8 @@ quipu_status qp_event_encode(const qp_json_doc *doc, quipu_str id, quipu_arena *
         encode_mark(&event, QP_MARK_SNAKE);
     }
     status = encode_id(&event, id);
-    facts.has_id = message.event_id.n > 0;
     if (status == QUIPU_OK) {
-        status = encode_timestamp(&event);
+        status = encode_timestamp(&event, id.n > 0);
     }
     if (status == QUIPU_OK) {
         status = encode_texts(&event);

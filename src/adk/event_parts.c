@@ -450,10 +450,27 @@ static quipu_status parts_text(qp_parts *parts, qp_json_node node, quipu_arena *
     return status == QUIPU_OK ? qp_buf_status(&parts->odd) : status;
 }
 
+/* The calls of a part, and what belongs to them. */
+static quipu_status parts_part_calls(qp_parts *parts, parts_one *one, quipu_arena *arena)
+{
+    quipu_tool_call *call = NULL;
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < 2 && status == QUIPU_OK; i++) {
+        if (one->call[i].doc != NULL) {
+            quipu_tool_call *next = &parts->tool_calls[parts->calls + parts->responses];
+
+            status = parts_call(one, i, arena, next);
+            call = i == 0 ? next : call;
+            *(i == 0 ? &parts->calls : &parts->responses) += 1;
+        }
+    }
+    return status == QUIPU_OK ? parts_thought(one, arena, call) : status;
+}
+
 static quipu_status parts_part(qp_parts *parts, qp_json_node part, bool snake, quipu_arena *arena)
 {
     parts_one one = {.part = part};
-    quipu_tool_call *call = NULL;
     size_t text_size = 0;
     quipu_status status = QUIPU_OK;
 
@@ -466,17 +483,8 @@ static quipu_status parts_part(qp_parts *parts, qp_json_node part, bool snake, q
     if (one.text.doc != NULL) {
         status = parts_text(parts, one.text, arena, &text_size);
     }
-    for (size_t i = 0; i < 2 && status == QUIPU_OK; i++) {
-        if (one.call[i].doc != NULL) {
-            quipu_tool_call *next = &parts->tool_calls[parts->calls + parts->responses];
-
-            status = parts_call(&one, i, arena, next);
-            call = i == 0 ? next : call;
-            *(i == 0 ? &parts->calls : &parts->responses) += 1;
-        }
-    }
     if (status == QUIPU_OK) {
-        status = parts_thought(&one, arena, call);
+        status = parts_part_calls(parts, &one, arena);
     }
     if (status == QUIPU_OK) {
         parts_entry(&one, text_size, &parts->entries);

@@ -1,0 +1,364 @@
+/* A live session: what the store said, kept in memory. */
+#include <assert.h>
+#include <string.h>
+
+#include "adk/event.h"
+#include "adk/service.h"
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
+{
+    quipu_tool_call *calls;
+    quipu_status status = QUIPU_OK;
+
+    if (message->call_count == 0) {
+        return QUIPU_OK;
+    }
+    calls = qp_arena_take(arena, message->call_count * sizeof(*calls));
+    if (calls == NULL) {
+        return qp_arena_why(arena, message->call_count * sizeof(*calls));
+    }
+    memcpy(calls, message->calls, message->call_count * sizeof(*calls));
+    for (size_t i = 0; i < message->call_count; i++) {
+        quipu_str *const texts[] = {&calls[i].id, &calls[i].name, &calls[i].input,
+                                    &calls[i].output};
+        quipu_str signature = {calls[i].thought_signature.p, calls[i].thought_signature.n};
+
+        for (size_t k = 0; k < 4 && status == QUIPU_OK; k++) {
+            status = quipu_arena_copy(arena, *texts[k], texts[k]);
+        }
+        if (status == QUIPU_OK) {
+            status = quipu_arena_copy(arena, signature, &signature);
+            calls[i].thought_signature = (quipu_bytes){signature.p, signature.n};
+        }
+    }
+    message->calls = calls;
+    return status;
+}
+
+static quipu_status live_copy(quipu_arena *arena, const quipu_message *from, quipu_message *ret)
+{
+    quipu_message copy = *from;
+    quipu_str *const texts[] = {&copy.content,       &copy.author, &copy.event_id,
+                                &copy.invocation_id, &copy.branch, &copy.extra.text};
+    quipu_status status = live_copy_calls(arena, &copy);
+
+    for (size_t i = 0; i < 6 && status == QUIPU_OK; i++) {
+        status = quipu_arena_copy(arena, *texts[i], texts[i]);
+    }
+    *ret = copy;
+    return status;
+}
+
+static quipu_status live_room(quipu_session *session, size_t more)
+{
+    size_t room = session->room;
+    quipu_message *messages;
+
+    if (session->count + more <= room) {
+        return QUIPU_OK;
+    }
+    while (room < session->count + more) {
+        room = room == 0 ? 16 : room * 2;
+    }
+    messages = qp_realloc(session->messages, room * sizeof(*messages));
+    if (messages == NULL) {
+        return QUIPU_NOMEM;
+    }
+    session->messages = messages;
+    session->room = room;
+    return QUIPU_OK;
+}
+
+quipu_status qp_session_prepare(quipu_session *session, const quipu_message *message,
+                                quipu_error *reterr)
+{
+    quipu_status status = live_room(session, 1);
+
+    if (status == QUIPU_OK) {
+        status = live_copy(&session->arena, message, &session->messages[session->count]);
+    }
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status, "no room for the event in memory");
+}
+
+/* ---- from the store ---------------------------------------------------------------------------
+ */
+
+/* The state anew; temp: names come over from the old one. */
+static quipu_status live_take_state(quipu_session *session, qp_state_items state)
+{
+    qp_state_map map = {NULL, 0, 0};
+    quipu_status status = qp_state_map_fill(&map, state);
+
+    for (size_t i = 0; i < session->state.count && status == QUIPU_OK; i++) {
+        const qp_state_entry *entry = session->state.entries[i];
+
+        if (qp_state_is_temp(entry->name)) {
+            status = qp_state_map_put(&map, entry->name, entry->value);
+        }
+    }
+    if (status != QUIPU_OK) {
+        qp_state_map_free(&map);
+        return status;
+    }
+    qp_state_map_free(&session->state);
+    session->state = map;
+    return QUIPU_OK;
+}
+
+/* What was read goes behind what is there. */
+static quipu_status live_take(quipu_session *session, const qp_live *live)
+{
+    const quipu_history *history = live->history;
+    const qp_arena_mark mark = qp_arena_save(&session->arena);
+    quipu_status status = live_room(session, history->message_count);
+
+    for (size_t i = 0; i < history->message_count && status == QUIPU_OK; i++) {
+        status = live_copy(&session->arena, &history->messages[i],
+                           &session->messages[session->count + i]);
+    }
+    if (status == QUIPU_OK) {
+        status = live_take_state(session, live->state);
+    }
+    if (status != QUIPU_OK) {
+        qp_arena_rewind(&session->arena, mark);
+        return status;
+    }
+    session->count += history->message_count;
+    session->uid = history->session.uid;
+    session->revision = session->stored_revision = history->session.revision;
+    session->next_seq = history->session.next_seq;
+    session->last_update = live->last_event_at;
+    session->behind = false;
+    return QUIPU_OK;
+}
+
+quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_session_ref *ref,
+                             const qp_live *live, quipu_session **ret_session, quipu_error *reterr)
+{
+    quipu_session *session = qp_calloc(1, sizeof(*session));
+    quipu_status status;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
+    }
+    if (qp_mutex_init(&session->mutex) != QUIPU_OK) {
+        qp_free(session);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
+    }
+    session->service = service;
+    status = quipu_arena_copy(&session->arena, key, &session->key);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&session->arena, ref->app_name, &session->ref.app_name);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&session->arena, ref->user_id, &session->ref.user_id);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&session->arena, ref->session_id, &session->ref.session_id);
+    }
+    if (status == QUIPU_OK) {
+        status = live_take(session, live);
+    }
+    if (status != QUIPU_OK) {
+        quipu_session_free(session);
+        return qp_error_set(reterr, status, "no room for a session in memory");
+    }
+    *ret_session = session;
+    return QUIPU_OK;
+}
+
+quipu_status qp_session_catch_up(quipu_session *session, const quipu_call *call,
+                                 quipu_error *reterr)
+{
+    qp_live_want want = {.range = QUIPU_RANGE_INIT};
+    qp_live live = {.history = NULL};
+    quipu_status status;
+
+    want.range.after_seq = session->next_seq - 1;
+    status = qp_live_get(session->service->store, session->key, &want, call, &live, reterr);
+    if (status == QUIPU_OK &&
+        memcmp(live.history->session.uid.b, session->uid.b, sizeof(session->uid.b)) != 0) {
+        /* Another life of the session: nothing of the old one is true any more. */
+        quipu_history_free(live.history);
+        live.history = NULL;
+        want.range.after_seq = 0;
+        status = qp_live_get(session->service->store, session->key, &want, call, &live, reterr);
+        session->count = status == QUIPU_OK ? 0 : session->count;
+    }
+    if (status == QUIPU_OK) {
+        status = live_take(session, &live);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "no room for newer events in memory");
+        }
+    }
+    quipu_history_free(live.history);
+    return status;
+}
+
+void quipu_session_free(quipu_session *session)
+{
+    if (session != NULL) {
+        qp_state_map_free(&session->state);
+        qp_free(session->messages);
+        quipu_arena_free(&session->arena);
+        qp_mutex_done(&session->mutex);
+        qp_free(session);
+    }
+}
+
+/* ---- looking at it ----------------------------------------------------------------------------
+ */
+
+static quipu_status live_misuse(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_MISUSE,
+                        "the session, the arena and the place for the answer must be given");
+}
+
+quipu_status quipu_session_refresh(quipu_session *session, const quipu_call *call,
+                                   quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (session == NULL) {
+        return live_misuse(reterr);
+    }
+    qp_mutex_lock(&session->mutex);
+    status = qp_session_catch_up(session, call, reterr);
+    qp_mutex_unlock(&session->mutex);
+    return status;
+}
+
+quipu_status quipu_session_who(quipu_session *session, quipu_arena *arena,
+                               quipu_session_ref *ret_ref, quipu_time *ret_last_update_time,
+                               quipu_error *reterr)
+{
+    quipu_session_ref ref = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    quipu_status status = QUIPU_OK;
+
+    if (session == NULL || (ret_ref != NULL && arena == NULL)) {
+        return live_misuse(reterr);
+    }
+    if (ret_ref != NULL) { /* never changes: no lock */
+        status = quipu_arena_copy(arena, session->ref.app_name, &ref.app_name);
+        if (status == QUIPU_OK) {
+            status = quipu_arena_copy(arena, session->ref.user_id, &ref.user_id);
+        }
+        if (status == QUIPU_OK) {
+            status = quipu_arena_copy(arena, session->ref.session_id, &ref.session_id);
+        }
+        if (status != QUIPU_OK) {
+            return qp_error_set(reterr, status, "no room for the names of a session");
+        }
+        *ret_ref = ref;
+    }
+    if (ret_last_update_time != NULL) {
+        qp_mutex_lock(&session->mutex);
+        *ret_last_update_time = session->last_update;
+        qp_mutex_unlock(&session->mutex);
+    }
+    return QUIPU_OK;
+}
+
+int64_t quipu_session_revision(quipu_session *session, int64_t *ret_stored)
+{
+    int64_t revision = -1;
+
+    if (session != NULL) {
+        qp_mutex_lock(&session->mutex);
+        revision = session->revision;
+        if (ret_stored != NULL) {
+            *ret_stored = session->stored_revision;
+        }
+        qp_mutex_unlock(&session->mutex);
+    }
+    return revision;
+}
+
+size_t quipu_session_event_count(quipu_session *session)
+{
+    size_t count = 0;
+
+    if (session != NULL) {
+        qp_mutex_lock(&session->mutex);
+        count = session->count;
+        qp_mutex_unlock(&session->mutex);
+    }
+    return count;
+}
+
+quipu_status quipu_session_event(quipu_session *session, size_t index, quipu_arena *arena,
+                                 quipu_json *ret_event, quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (session == NULL || arena == NULL || ret_event == NULL) {
+        return live_misuse(reterr);
+    }
+    qp_mutex_lock(&session->mutex);
+    status =
+        index < session->count
+            ? qp_event_write(&session->messages[index], session->service->options.root_agent,
+                             &session->service->dialect, arena, ret_event, reterr)
+            : qp_error_set(reterr, QUIPU_NOT_FOUND, "the session has %zu events", session->count);
+    qp_mutex_unlock(&session->mutex);
+    return status;
+}
+
+quipu_status quipu_session_state(quipu_session *session, quipu_arena *arena, quipu_json *ret_state,
+                                 quipu_error *reterr)
+{
+    quipu_status status;
+    qp_jsonw writer;
+    qp_buf buf;
+
+    if (session == NULL || arena == NULL || ret_state == NULL) {
+        return live_misuse(reterr);
+    }
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    qp_jsonw_begin(&writer, &buf);
+    qp_mutex_lock(&session->mutex);
+    qp_state_map_write(&session->state, &writer);
+    qp_mutex_unlock(&session->mutex);
+    status = qp_jsonw_end(&writer);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&buf), &ret_state->text);
+    }
+    qp_buf_free(&buf);
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "no room for the state");
+}
+
+quipu_status quipu_session_value(quipu_session *session, quipu_str name, quipu_arena *arena,
+                                 quipu_json *ret_value, quipu_error *reterr)
+{
+    const qp_state_entry *entry;
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    qp_delta delta = {.stored = NULL};
+    quipu_status status;
+
+    if (session == NULL || arena == NULL || ret_value == NULL) {
+        return live_misuse(reterr);
+    }
+    status = qp_delta_one(name, QP_STR_ABSENT, &scratch, &delta, reterr);
+    if (status == QUIPU_OK) {
+        qp_mutex_lock(&session->mutex);
+        entry = qp_state_map_get(&session->state, delta.all[0].name);
+        status = entry != NULL
+                     ? quipu_arena_copy(arena, entry->value, &ret_value->text)
+                     : qp_error_set(reterr, QUIPU_NOT_FOUND, "the state has no such name");
+        qp_mutex_unlock(&session->mutex);
+        if (status == QUIPU_NOMEM || status == QUIPU_LIMIT) {
+            (void)qp_error_set(reterr, status, "no room for a value");
+        }
+    }
+    quipu_arena_free(&scratch);
+    return status;
+}

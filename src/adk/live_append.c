@@ -1,0 +1,338 @@
+/* Appending to a live session: the store first, then the memory, or neither. Everything that memory
+ * needs is taken before the write, so that nothing can fail after it. */
+#include <assert.h>
+#include <string.h>
+
+#include "adk/event.h"
+#include "adk/service.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+
+/* One event on its way. */
+typedef struct live_append {
+    quipu_session *session;
+    const quipu_call *call;
+    quipu_message message;
+    bool is_message; /* else only state */
+    qp_delta delta;
+    qp_state_entry **blocks; /* for the state in memory */
+    quipu_event_result result;
+} live_append;
+
+/* A delta without its temp: names; `delta` has them in the order of the text. */
+static void live_append_trim_delta(qp_json_node node, const qp_delta *delta, qp_jsonw *writer)
+{
+    qp_json_iter names = qp_json_each(node);
+
+    qp_jsonw_object(writer);
+    for (size_t i = 0; qp_json_next(&names); i++) {
+        if (!qp_state_is_temp(delta->all[i].name)) {
+            qp_jsonw_raw_key(writer, qp_json_raw(names.key));
+            qp_jsonw_raw(writer, qp_json_raw(names.value));
+        }
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* An object in which the delta stands, `levels` deep: 1 for the actions, 2 for the event. */
+static void live_append_trim_in(qp_json_node object, qp_json_node at, const qp_delta *delta,
+                                int levels, qp_jsonw *writer)
+{
+    qp_json_iter iter = qp_json_each(object);
+
+    qp_jsonw_object(writer);
+    while (qp_json_next(&iter)) {
+        const bool holds =
+            iter.value.at <= at.at && at.at < iter.value.doc->tokens[iter.value.at].next;
+
+        qp_jsonw_raw_key(writer, qp_json_raw(iter.key));
+        if (!holds) {
+            qp_jsonw_raw(writer, qp_json_raw(iter.value));
+        } else if (levels == 1) {
+            live_append_trim_delta(iter.value, delta, writer);
+        } else {
+            live_append_trim_in(iter.value, at, delta, levels - 1, writer);
+        }
+    }
+    qp_jsonw_object_end(writer);
+}
+
+/* The event without the temp: names of its delta, written anew. */
+static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node at, const qp_delta *delta,
+                                     quipu_arena *arena, quipu_str *ret)
+{
+    quipu_status status;
+    qp_jsonw writer;
+    qp_buf buf;
+
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    qp_jsonw_begin(&writer, &buf);
+    live_append_trim_in(qp_json_root(doc), at, delta, 2, &writer);
+    status = qp_jsonw_end(&writer);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&buf), ret);
+    }
+    qp_buf_free(&buf);
+    return status;
+}
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+/* What the store said goes into memory. */
+static void live_append_take(live_append *append, const quipu_appended *appended)
+{
+    quipu_session *session = append->session;
+
+    if (append->is_message) {
+        quipu_message *message = &session->messages[session->count];
+
+        message->seq = appended->first_seq;
+        message->has_timestamp = true;
+        session->count++;
+        session->next_seq = appended->first_seq + 1;
+    }
+    session->last_update = append->message.timestamp;
+    session->revision = session->stored_revision = appended->revision;
+    qp_state_map_commit(&session->state, append->blocks, append->delta.all_count);
+    append->blocks = NULL;
+}
+
+/* temp: names reach memory whatever the store had to do. */
+static void live_append_take_temp(live_append *append)
+{
+    quipu_session *session = append->session;
+
+    for (size_t i = 0; i < append->delta.all_count; i++) {
+        if (qp_state_is_temp(append->delta.all[i].name)) {
+            qp_state_map_commit_one(&session->state, append->blocks[i]);
+            append->blocks[i] = NULL;
+        }
+    }
+}
+
+/* ---- the store --------------------------------------------------------------------------------
+ */
+
+static quipu_status live_append_write(live_append *append, quipu_appended *ret_appended,
+                                      quipu_error *reterr)
+{
+    quipu_session *session = append->session;
+    const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
+    qp_append_also also = {.changes = {append->delta.stored, append->delta.stored_count},
+                           .has_uid = !rebase,
+                           .uid = session->uid,
+                           .event_id = append->message.event_id,
+                           .time = append->message.timestamp,
+                           .revision = session->revision};
+    quipu_status status = qp_append_also_state(
+        session->service->store, session->key, append->is_message ? &append->message : NULL,
+        append->is_message ? 1 : 0, rebase ? -1 : session->revision, &also, append->call,
+        ret_appended, reterr);
+
+    if (status == QUIPU_CONFLICT) {
+        session->stored_revision = also.revision;
+    }
+    if (status == QUIPU_UNKNOWN) {
+        session->behind = true;
+    }
+    return status;
+}
+
+/* Whether memory can take the event as it is: nothing happened between, and its time is known. */
+static bool live_append_follows(const live_append *append, const quipu_appended *appended)
+{
+    return !appended->repeated && appended->revision == append->session->revision + 1 &&
+           append->message.has_timestamp;
+}
+
+static quipu_status live_append_run(live_append *append, quipu_error *reterr)
+{
+    quipu_session *session = append->session;
+    const qp_arena_mark mark = qp_arena_save(&session->arena);
+    quipu_appended appended = {0};
+    bool taken = false;
+    quipu_status status = QUIPU_OK;
+
+    if (append->is_message) {
+        status = qp_session_prepare(session, &append->message, reterr);
+    }
+    if (status == QUIPU_OK &&
+        qp_state_map_reserve(&session->state, &append->delta, &append->blocks) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a state delta");
+    }
+    if (status == QUIPU_OK) {
+        status = live_append_write(append, &appended, reterr);
+    }
+    if (status == QUIPU_OK) {
+        taken = live_append_follows(append, &appended);
+        if (taken) {
+            live_append_take(append, &appended);
+        } else {
+            live_append_take_temp(append);
+        }
+        append->result = (quipu_event_result){appended.first_seq, appended.revision,
+                                              !appended.repeated, appended.repeated};
+    }
+    if (!taken || !append->is_message) {
+        qp_arena_rewind(&session->arena, mark);
+    }
+    if (status == QUIPU_OK && !taken &&
+        (!appended.repeated || appended.first_seq >= session->next_seq)) {
+        /* It is in the store: should this fail, the next use tries again. */
+        session->behind = true;
+        if (qp_session_catch_up(session, append->call, NULL) == QUIPU_OK) {
+            session->behind = false;
+        }
+    }
+    qp_state_blocks_free(append->blocks, append->delta.all_count);
+    append->blocks = NULL;
+    return status;
+}
+
+/* A change of nothing but temp: names does not reach the store. */
+static quipu_status live_append_temp(live_append *append, quipu_error *reterr)
+{
+    quipu_session *session = append->session;
+
+    if (qp_state_map_reserve(&session->state, &append->delta, &append->blocks) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a state delta");
+    }
+    qp_state_map_commit(&session->state, append->blocks, append->delta.all_count);
+    append->blocks = NULL;
+    append->result = (quipu_event_result){0, session->revision, false, false};
+    return QUIPU_OK;
+}
+
+/* ---- events -----------------------------------------------------------------------------------
+ */
+
+static quipu_status live_append_make_id(char text[QUIPU_UUID_TEXT_SIZE], quipu_error *reterr)
+{
+    quipu_uuid uuid;
+
+    if (quipu_uuid_v4(&uuid) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an event id");
+    }
+    quipu_uuid_format(uuid, text);
+    return QUIPU_OK;
+}
+
+/* The event as a message without temp: names; the delta's texts lie in the old text and stay. */
+static quipu_status live_append_without_temp(live_append *append, qp_json_doc *doc, qp_json_node at,
+                                             quipu_str id, quipu_arena *arena, quipu_error *reterr)
+{
+    quipu_str text = {NULL, 0};
+    quipu_status status = live_append_trim(doc, at, &append->delta, arena, &text);
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for the event without temp: names");
+    }
+    status = qp_event_parse(doc, text, reterr);
+    return status == QUIPU_OK ? qp_event_encode(doc, id, arena, &append->message, NULL, reterr)
+                              : status;
+}
+
+/* Read the event into `append`; `*ret_partial`: there is nothing to do. */
+static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quipu_str event,
+                                     quipu_arena *arena, bool *ret_partial, quipu_error *reterr)
+{
+    const uint32_t flags = append->session->service->options.flags;
+    qp_event_facts facts = {.partial = false};
+    char *made = qp_arena_take(arena, QUIPU_UUID_TEXT_SIZE);
+    quipu_str id;
+    quipu_status status = made != NULL
+                              ? live_append_make_id(made, reterr)
+                              : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an event");
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    id = quipu_cstr(made);
+    status = qp_event_parse(doc, event, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_event_encode(doc, id, arena, &append->message, &facts, reterr);
+    }
+    *ret_partial = facts.partial;
+    if (status != QUIPU_OK || facts.partial) {
+        return status;
+    }
+    status = qp_delta_read(facts.delta, arena, &append->delta, reterr);
+    append->is_message = !facts.only_state || (flags & QUIPU_SERVICE_RECORD_STATE) != 0;
+    if (status == QUIPU_OK && append->delta.temp_count > 0 && append->is_message) {
+        status = live_append_without_temp(append, doc, facts.delta, id, arena, reterr);
+    }
+    return status;
+}
+
+quipu_status quipu_session_append(quipu_session *session, quipu_json event, const quipu_call *call,
+                                  quipu_event_result *ret_result, quipu_error *reterr)
+{
+    live_append append = {.session = session, .call = call};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    bool partial = false;
+    quipu_status status;
+    qp_json_doc doc;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    qp_json_init(&doc);
+    qp_mutex_lock(&session->mutex);
+    append.result.revision = session->revision;
+    status = live_append_read(&append, &doc, event.text, &arena, &partial, reterr);
+    if (status == QUIPU_OK && !partial && session->behind) {
+        status = qp_session_catch_up(session, call, reterr);
+    }
+    if (status == QUIPU_OK && !partial) {
+        if (!append.is_message && !append.message.has_timestamp) {
+            append.message.timestamp = quipu_time_now();
+            append.message.has_timestamp = true;
+        }
+        status = append.is_message || append.delta.stored_count > 0
+                     ? live_append_run(&append, reterr)
+                     : live_append_temp(&append, reterr);
+    }
+    qp_mutex_unlock(&session->mutex);
+    qp_json_free(&doc);
+    quipu_arena_free(&arena);
+    if (status == QUIPU_OK && ret_result != NULL) {
+        *ret_result = append.result;
+    }
+    return status;
+}
+
+quipu_status quipu_session_set(quipu_session *session, quipu_str name, quipu_json value,
+                               const quipu_call *call, quipu_error *reterr)
+{
+    live_append append = {.session = session, .call = call};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    char made[QUIPU_UUID_TEXT_SIZE];
+    quipu_status status;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    if (value.text.p != NULL && qp_json_check(value.text, NULL, NULL) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID, "the value is no JSON");
+    }
+    status = live_append_make_id(made, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_delta_one(name, value.text, &arena, &append.delta, reterr);
+    }
+    append.message =
+        (quipu_message){.event_id = quipu_cstr(made), .has_timestamp = true, .content = {"", 0}};
+    append.message.timestamp = quipu_time_now();
+    qp_mutex_lock(&session->mutex);
+    if (status == QUIPU_OK && session->behind) {
+        status = qp_session_catch_up(session, call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = append.delta.stored_count > 0 ? live_append_run(&append, reterr)
+                                               : live_append_temp(&append, reterr);
+    }
+    qp_mutex_unlock(&session->mutex);
+    quipu_arena_free(&arena);
+    return status;
+}

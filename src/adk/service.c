@@ -1,0 +1,478 @@
+/* The service: create, get, delete, list, the state of a user. */
+#include "adk/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "adk/event.h"
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/call.h"
+
+#define SERVICE_FLAGS                                                                              \
+    (QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_ZERO_IS_ALL | QUIPU_SERVICE_STRIP_IDS |           \
+     QUIPU_SERVICE_NEEDS_IDS | QUIPU_SERVICE_AUTO_CREATE | QUIPU_SERVICE_RECORD_STATE |            \
+     QUIPU_SERVICE_REBASE | QUIPU_SERVICE_BY_TIME)
+
+static bool service_wants(const quipu_service *service, uint32_t flag)
+{
+    return (service->options.flags & flag) != 0;
+}
+
+quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *options,
+                               quipu_service **ret_service, quipu_error *reterr)
+{
+    quipu_service_options read = QUIPU_SERVICE_OPTIONS_INIT;
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+    quipu_service *service;
+    quipu_status status =
+        qp_options_read(&read, sizeof(read), options, "quipu_service_options", reterr);
+
+    if (status == QUIPU_OK &&
+        (store == NULL || ret_service == NULL || (read.flags & ~SERVICE_FLAGS) != 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a service needs a store, a place for it and flags of "
+                              "QUIPU_SERVICE_*");
+    }
+    if (status == QUIPU_OK) {
+        dialect.key_case = read.key_case;
+        dialect.bytes = read.bytes;
+        dialect.time = read.time;
+        status = qp_dialect_read(&dialect, &dialect, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    service = qp_calloc(1, sizeof(*service));
+    if (service == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a service");
+    }
+    service->store = store;
+    service->options = read;
+    service->dialect = dialect;
+    status = quipu_arena_copy(&service->arena, read.root_agent, &service->options.root_agent);
+    if (status != QUIPU_OK) {
+        quipu_service_free(service);
+        return qp_error_set(reterr, status, "out of memory for a service");
+    }
+    *ret_service = service;
+    return QUIPU_OK;
+}
+
+void quipu_service_free(quipu_service *service)
+{
+    if (service != NULL) {
+        quipu_arena_free(&service->arena);
+        qp_free(service);
+    }
+}
+
+/* ---- identity ---------------------------------------------------------------------------------
+ */
+
+#define SERVICE_PREFIX "adk:"
+
+static bool service_is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static quipu_str service_strip(quipu_str text)
+{
+    while (text.n > 0 && service_is_space(text.p[0])) {
+        text = (quipu_str){text.p + 1, text.n - 1};
+    }
+    while (text.n > 0 && service_is_space(text.p[text.n - 1])) {
+        text.n--;
+    }
+    return text;
+}
+
+static void service_escape(quipu_str text, qp_buf *buf)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '/') {
+            qp_buf_puts(buf, "%2F");
+        } else if (text.p[i] == '%') {
+            qp_buf_puts(buf, "%25");
+        } else {
+            qp_buf_putc(buf, text.p[i]);
+        }
+    }
+}
+
+/* A plain session has its id for a key, unless that could be taken for another's. */
+static bool service_is_plain(const quipu_session_ref *ref)
+{
+    const size_t n = sizeof(SERVICE_PREFIX) - 1;
+
+    return ref->app_name.n == 0 && ref->user_id.n == 0 &&
+           (ref->session_id.n < n || memcmp(ref->session_id.p, SERVICE_PREFIX, n) != 0);
+}
+
+static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
+{
+    quipu_str *const texts[] = {&ref->app_name, &ref->user_id, &ref->session_id};
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < 3 && status == QUIPU_OK; i++) {
+        status = quipu_arena_copy(arena, texts[i]->p != NULL ? *texts[i] : QUIPU_STR(""), texts[i]);
+    }
+    return status;
+}
+
+static quipu_status service_check_ref(const quipu_service *service, const quipu_session_ref *ref,
+                                      quipu_error *reterr)
+{
+    if (service_wants(service, QUIPU_SERVICE_NEEDS_IDS) &&
+        (ref->app_name.n == 0 || ref->user_id.n == 0)) {
+        return qp_error_set(reterr, QUIPU_INVALID, "a session needs an app name and a user id");
+    }
+    if (ref->session_id.n == 0) {
+        return qp_error_set(reterr, QUIPU_INVALID, "a session needs a session id");
+    }
+    if (qp_text_check(ref->app_name, NULL) != QP_TEXT_OK ||
+        qp_text_check(ref->user_id, NULL) != QP_TEXT_OK ||
+        qp_text_check(ref->session_id, NULL) != QP_TEXT_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "app name, user id and session id must be UTF-8 without NUL");
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *ref, bool make,
+                        quipu_arena *arena, quipu_session_ref *ret_ref, quipu_str *ret_key,
+                        quipu_error *reterr)
+{
+    quipu_session_ref used = *ref;
+    char made[QUIPU_UUID_TEXT_SIZE];
+    quipu_uuid uuid;
+    quipu_status status;
+    qp_buf key;
+
+    if (service_wants(service, QUIPU_SERVICE_STRIP_IDS)) {
+        used.session_id = service_strip(used.session_id);
+    }
+    if (used.session_id.n == 0 && make) {
+        if (quipu_uuid_v4(&uuid) != QUIPU_OK) {
+            return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a session id");
+        }
+        quipu_uuid_format(uuid, made);
+        used.session_id = quipu_cstr(made);
+    }
+    status = service_check_ref(service, &used, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_buf_init(&key, 3 * (used.app_name.n + used.user_id.n + used.session_id.n) + 16);
+    if (service_is_plain(&used)) {
+        qp_buf_put(&key, used.session_id);
+    } else {
+        qp_buf_puts(&key, SERVICE_PREFIX);
+        service_escape(used.app_name, &key);
+        qp_buf_putc(&key, '/');
+        service_escape(used.user_id, &key);
+        qp_buf_putc(&key, '/');
+        service_escape(used.session_id, &key);
+    }
+    status = qp_buf_status(&key);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&key), ret_key);
+    }
+    if (status == QUIPU_OK) {
+        status = service_copy_ref(arena, &used);
+    }
+    qp_buf_free(&key);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for the key of a session");
+    }
+    *ret_ref = used;
+    return QUIPU_OK;
+}
+
+static quipu_status service_enter(const quipu_service *service, const void *ref, const void *ret,
+                                  quipu_error *reterr)
+{
+    return service != NULL && ref != NULL && ret != NULL
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_MISUSE,
+                              "the service, who the session is, and the place for the answer must "
+                              "be given");
+}
+
+/* ---- create and get ---------------------------------------------------------------------------
+ */
+
+static quipu_session_new service_values(const quipu_service *service, quipu_str key,
+                                        const quipu_session_ref *ref)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+
+    values.key = key;
+    values.app_name = ref->app_name;
+    values.user_id = ref->user_id;
+    values.session_id = ref->session_id;
+    values.ttl_ms = service->options.ttl_ms;
+    return values;
+}
+
+static quipu_status service_first_state(quipu_json state, qp_json_doc *doc, quipu_arena *arena,
+                                        qp_delta *ret_delta, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    *ret_delta = (qp_delta){.stored = NULL};
+    if (state.text.p == NULL) {
+        return QUIPU_OK;
+    }
+    status = qp_json_parse(doc, state.text, NULL, NULL);
+    if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(doc)) != QP_JSON_OBJECT) {
+        status = QUIPU_INVALID;
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "the state is no JSON object that can be stored");
+    }
+    return qp_delta_read(qp_json_root(doc), arena, ret_delta, reterr);
+}
+
+/* A live session over `live`, with what a delta has for it alone. */
+static quipu_status service_live(quipu_service *service, quipu_str key,
+                                 const quipu_session_ref *ref, const qp_live *live,
+                                 const qp_delta *delta, quipu_session **ret, quipu_error *reterr)
+{
+    quipu_session *session = NULL;
+    quipu_status status = qp_session_live(service, key, ref, live, &session, reterr);
+
+    for (size_t i = 0; delta->temp_count > 0 && i < delta->all_count && status == QUIPU_OK; i++) {
+        if (qp_state_is_temp(delta->all[i].name)) {
+            status = qp_state_map_put(&session->state, delta->all[i].name, delta->all[i].value);
+        }
+    }
+    if (status == QUIPU_OK) {
+        *ret = session;
+    } else {
+        quipu_session_free(session);
+    }
+    return status;
+}
+
+quipu_status quipu_service_create(quipu_service *service, const quipu_session_ref *ref,
+                                  quipu_json state, const quipu_call *call,
+                                  quipu_session **ret_session, quipu_error *reterr)
+{
+    const qp_live_want want = {.range = QUIPU_RANGE_INIT};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_live live = {.history = NULL};
+    quipu_session_ref used = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    quipu_str key = {NULL, 0};
+    qp_delta delta = {.stored = NULL};
+    qp_json_doc doc;
+    quipu_status status = service_enter(service, ref, ret_session, reterr);
+
+    qp_json_init(&doc);
+    if (status == QUIPU_OK) {
+        status = qp_ref_key(service, ref, true, &arena, &used, &key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = service_first_state(state, &doc, &arena, &delta, reterr);
+    }
+    if (status == QUIPU_OK) {
+        const quipu_session_new values = service_values(service, key, &used);
+        const qp_state_items changes = {delta.stored, delta.stored_count};
+
+        status =
+            qp_live_create(service->store, &values, false, changes, &want, call, &live, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = service_live(service, key, &used, &live, &delta, ret_session, reterr);
+    }
+    quipu_history_free(live.history);
+    qp_json_free(&doc);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* What to read for the caller's options. */
+static quipu_status service_want(const quipu_service *service, const quipu_get_options *given,
+                                 quipu_get_options *ret, qp_live_want *ret_want,
+                                 quipu_error *reterr)
+{
+    quipu_get_options read = QUIPU_GET_OPTIONS_INIT;
+    quipu_status status = qp_options_read(&read, sizeof(read), given, "quipu_get_options", reterr);
+
+    if (status == QUIPU_OK &&
+        (read.num_recent < -1 || (read.flags & ~(QUIPU_GET_AFTER | QUIPU_GET_CREATE)) != 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "num_recent is -1 or more, flags are of QUIPU_GET_*");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (read.num_recent == 0 && service_wants(service, QUIPU_SERVICE_ZERO_IS_ALL)) {
+        read.num_recent = -1;
+    }
+    *ret_want = (qp_live_want){.range = QUIPU_RANGE_INIT,
+                               .has_after = (read.flags & QUIPU_GET_AFTER) != 0,
+                               .after = read.after};
+    if (read.num_recent == 0) {
+        ret_want->range.flags = QUIPU_RANGE_HEADER;
+        ret_want->has_after = false;
+    } else if (read.num_recent > 0 && !service_wants(service, QUIPU_SERVICE_BY_TIME)) {
+        ret_want->range.flags = QUIPU_RANGE_LAST;
+        ret_want->range.limit = read.num_recent;
+    }
+    *ret = read;
+    return QUIPU_OK;
+}
+
+/* Older first; of equal times the smaller number. */
+static int service_by_time(const void *a, const void *b)
+{
+    const quipu_message *left = a;
+    const quipu_message *right = b;
+    const int order = quipu_time_cmp(left->timestamp, right->timestamp);
+
+    return order != 0 ? order : (left->seq > right->seq) - (left->seq < right->seq);
+}
+
+static void service_order(const quipu_service *service, int64_t num_recent, quipu_session *session)
+{
+    if (!service_wants(service, QUIPU_SERVICE_BY_TIME) || session->count == 0) {
+        return;
+    }
+    qsort(session->messages, session->count, sizeof(*session->messages), service_by_time);
+    if (num_recent > 0 && (uint64_t)num_recent < session->count) {
+        const size_t cut = session->count - (size_t)num_recent;
+
+        memmove(session->messages, session->messages + cut,
+                (size_t)num_recent * sizeof(*session->messages));
+        session->count = (size_t)num_recent;
+    }
+}
+
+/* Read the session, or create it; a missing one that shall be NULL leaves `history` NULL. */
+static quipu_status service_read(quipu_service *service, quipu_str key,
+                                 const quipu_session_ref *ref, bool create,
+                                 const qp_live_want *want, const quipu_call *call, qp_live *ret,
+                                 quipu_error *reterr)
+{
+    const quipu_session_new values = service_values(service, key, ref);
+    quipu_error error = {0};
+    quipu_status status;
+
+    if (create) {
+        return qp_live_create(service->store, &values, true, (qp_state_items){NULL, 0}, want, call,
+                              ret, reterr);
+    }
+    status = qp_live_get(service->store, key, want, call, ret, &error);
+    if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
+        if (!service_wants(service, QUIPU_SERVICE_MISSING_FAILS)) {
+            return QUIPU_OK;
+        }
+        status = QUIPU_NOT_FOUND;
+        error.status = QUIPU_NOT_FOUND;
+    }
+    if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
+    }
+    return status;
+}
+
+quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *ref,
+                               const quipu_get_options *options, const quipu_call *call,
+                               quipu_session **ret_session, quipu_error *reterr)
+{
+    const qp_delta none = {.stored = NULL};
+    quipu_get_options opt = QUIPU_GET_OPTIONS_INIT;
+    qp_live_want want = {.range = QUIPU_RANGE_INIT};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_session_ref used = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    quipu_str key = {NULL, 0};
+    qp_live live = {.history = NULL};
+    quipu_session *session = NULL;
+    quipu_status status = service_enter(service, ref, ret_session, reterr);
+
+    if (status == QUIPU_OK) {
+        status = service_want(service, options, &opt, &want, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_ref_key(service, ref, false, &arena, &used, &key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        const bool create = service_wants(service, QUIPU_SERVICE_AUTO_CREATE) ||
+                            (opt.flags & QUIPU_GET_CREATE) != 0;
+        status = service_read(service, key, &used, create, &want, call, &live, reterr);
+    }
+    if (status == QUIPU_OK && live.history != NULL) {
+        status = service_live(service, key, &used, &live, &none, &session, reterr);
+    }
+    if (status == QUIPU_OK) {
+        if (session != NULL) {
+            service_order(service, opt.num_recent, session);
+        }
+        *ret_session = session;
+    }
+    quipu_history_free(live.history);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* ---- delete, and the state of a user ----------------------------------------------------------
+ */
+
+quipu_status quipu_service_delete(quipu_service *service, const quipu_session_ref *ref,
+                                  const quipu_call *call, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_session_ref used = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+    quipu_str key = {NULL, 0};
+    quipu_status status = service_enter(service, ref, ref, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_ref_key(service, ref, false, &arena, &used, &key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_session_delete(service->store, key, call, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name, quipu_str user_id,
+                                      const quipu_call *call, quipu_arena *arena,
+                                      quipu_json *ret_state, quipu_error *reterr)
+{
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    qp_state_items state = {NULL, 0};
+    qp_state_map map = {NULL, 0, 0};
+    quipu_status status = service_enter(service, arena, ret_state, reterr);
+
+    if (status == QUIPU_OK) {
+        status =
+            qp_state_of_user(service->store, app_name, user_id, call, &scratch, &state, reterr);
+    }
+    for (size_t i = 0; i < state.count && status == QUIPU_OK; i++) {
+        status = qp_state_map_put(&map, state.items[i].name, state.items[i].value);
+    }
+    if (status == QUIPU_OK) {
+        qp_jsonw writer;
+        qp_buf buf;
+
+        qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+        qp_jsonw_begin(&writer, &buf);
+        qp_state_map_write(&map, &writer);
+        status = qp_jsonw_end(&writer);
+        if (status == QUIPU_OK) {
+            status = quipu_arena_copy(arena, qp_buf_str(&buf), &ret_state->text);
+        }
+        qp_buf_free(&buf);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "no room for the state of a user");
+        }
+    }
+    qp_state_map_free(&map);
+    quipu_arena_free(&scratch);
+    return status;
+}

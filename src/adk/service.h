@@ -1,0 +1,55 @@
+/* The inside of the service and of live sessions. */
+#ifndef QP_ADK_SERVICE_H
+#define QP_ADK_SERVICE_H
+
+#include <quipu/adk.h>
+
+#include "adk/delta.h"
+#include "base/thread.h"
+#include "store/state.h"
+
+struct quipu_service {
+    quipu_store *store;
+    quipu_service_options options;
+    quipu_event_dialect dialect;
+    quipu_arena arena;
+};
+
+struct quipu_session {
+    quipu_service *service;
+    qp_mutex mutex; /* guards all below */
+    quipu_str key;
+    quipu_session_ref ref;
+    quipu_uuid uid;
+    int64_t revision;
+    int64_t stored_revision; /* the store's at the last conflict */
+    int64_t next_seq;        /* of the first message that is not here */
+    quipu_time last_update;
+    bool behind; /* the store may know more */
+    quipu_message *messages;
+    size_t count;
+    size_t room;
+    qp_state_map state;
+    quipu_arena arena; /* texts of messages and names */
+};
+
+/* The key of a session: injective over the triple. The ids are checked and, where the service wants
+ * it, stripped: *ret_ref says what became of them. `make`: an empty session id gets a random one. */
+QUIPU_MUST_USE quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *ref,
+                                       bool make, quipu_arena *arena, quipu_session_ref *ret_ref,
+                                       quipu_str *ret_key, quipu_error *reterr);
+
+/* A live session over what was read; `live` stays the caller's. */
+QUIPU_MUST_USE quipu_status qp_session_live(quipu_service *service, quipu_str key,
+                                            const quipu_session_ref *ref, const qp_live *live,
+                                            quipu_session **ret_session, quipu_error *reterr);
+
+/* The same under its lock: newer messages are added, state and revision are read anew. */
+QUIPU_MUST_USE quipu_status qp_session_catch_up(quipu_session *session, const quipu_call *call,
+                                                quipu_error *reterr);
+
+/* Make room for one more message and copy it to the session's memory, without showing it. */
+QUIPU_MUST_USE quipu_status qp_session_prepare(quipu_session *session, const quipu_message *message,
+                                               quipu_error *reterr);
+
+#endif

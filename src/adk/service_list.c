@@ -1,0 +1,123 @@
+/* Lists of sessions, as ADK sorts them. */
+#include <stdlib.h>
+
+#include "adk/event.h"
+#include "adk/service.h"
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+
+typedef struct service_list_all {
+    quipu_service_list pub;
+    quipu_arena arena;
+} service_list_all;
+
+static int service_list_order(const void *a, const void *b)
+{
+    const quipu_service_entry *left = a;
+    const quipu_service_entry *right = b;
+    int order = quipu_time_cmp(left->last_update_time, right->last_update_time);
+
+    if (order == 0) {
+        order = qp_str_cmp(left->ref.user_id, right->ref.user_id);
+    }
+    return order != 0 ? order : qp_str_cmp(left->ref.session_id, right->ref.session_id);
+}
+
+static quipu_status service_list_state(qp_state_items state, qp_buf *buf, quipu_arena *arena,
+                                       quipu_json *ret)
+{
+    qp_state_map map = {NULL, 0, 0};
+    quipu_status status = qp_state_map_fill(&map, state);
+    qp_jsonw writer;
+
+    if (status == QUIPU_OK) {
+        qp_buf_reset(buf);
+        qp_jsonw_begin(&writer, buf);
+        qp_state_map_write(&map, &writer);
+        status = qp_jsonw_end(&writer);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(buf), &ret->text);
+    }
+    qp_state_map_free(&map);
+    return status;
+}
+
+static quipu_status service_list_fill(service_list_all *all, const qp_live_list *found,
+                                      quipu_error *reterr)
+{
+    quipu_service_entry *items = NULL;
+    quipu_status status = QUIPU_OK;
+    qp_buf buf;
+
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    if (found->count > 0) {
+        items = qp_arena_take(&all->arena, found->count * sizeof(*items));
+        status = items != NULL ? QUIPU_OK : QUIPU_NOMEM;
+    }
+    for (size_t i = 0; i < found->count && status == QUIPU_OK; i++) {
+        const quipu_session_info *info = &found->items[i].history->session;
+
+        items[i] = (quipu_service_entry){.ref = {info->app_name, info->user_id, info->session_id},
+                                         .last_update_time = found->items[i].last_event_at,
+                                         .created_at = info->created_at,
+                                         .revision = info->revision,
+                                         .event_count = info->message_count};
+        status = service_list_state(found->items[i].state, &buf, &all->arena, &items[i].state);
+    }
+    qp_buf_free(&buf);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for a list of %zu sessions", found->count);
+    }
+    if (found->count > 1) {
+        qsort(items, found->count, sizeof(*items), service_list_order);
+    }
+    all->pub = (quipu_service_list){items, found->count};
+    return QUIPU_OK;
+}
+
+quipu_status quipu_service_list_get(quipu_service *service, quipu_str app_name, quipu_str user_id,
+                                    const quipu_call *call, quipu_service_list **ret_list,
+                                    quipu_error *reterr)
+{
+    service_list_all *all;
+    qp_live_list found = {NULL, 0};
+    quipu_status status;
+
+    if (service == NULL || ret_list == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a list needs a service and a place for it");
+    }
+    if ((service->options.flags & QUIPU_SERVICE_NEEDS_IDS) != 0) {
+        if (app_name.n == 0) {
+            return qp_error_set(reterr, QUIPU_INVALID, "a list needs an app name");
+        }
+        user_id = user_id.n == 0 ? QP_STR_ABSENT : user_id;
+    }
+    all = qp_calloc(1, sizeof(*all));
+    if (all == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list");
+    }
+    status = qp_live_find(service->store, app_name.p != NULL ? app_name : QUIPU_STR(""), user_id,
+                          call, &all->arena, &found, reterr);
+    if (status == QUIPU_OK) {
+        status = service_list_fill(all, &found, reterr);
+    }
+    if (status != QUIPU_OK) {
+        quipu_service_list_free(&all->pub);
+        return status;
+    }
+    *ret_list = &all->pub;
+    return QUIPU_OK;
+}
+
+void quipu_service_list_free(quipu_service_list *list)
+{
+    service_list_all *all = (service_list_all *)list;
+
+    if (all != NULL) {
+        quipu_arena_free(&all->arena);
+        qp_free(all);
+    }
+}
