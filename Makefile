@@ -3,7 +3,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 PYTHON ?= python3
 
-.PHONY: help run test check check-fast test-long bench install clean format deps release
+.PHONY: help run test check check-fast test-long test-llm bench install clean format deps release
 
 help:
 	@echo "make run         build the release and run the main job in a fresh folder"
@@ -11,6 +11,7 @@ help:
 	@echo "make check       the slow checks: clang-tidy, cppcheck, gcc -fanalyzer, documentation"
 	@echo "make check-fast  format, layers, symbols, headers, style, generated code, requirements"
 	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, millions"
+	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
 	@echo "make bench       measure against the bars; writes build/bench.json"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make format      clang-format-19 over our own files"
@@ -41,6 +42,10 @@ check:
 test-long:
 	@tools/deps.sh test
 	@QUIPU_LONG=1 $(PYTHON) tools/test.py test-long
+
+test-llm:
+	@tools/deps.sh test
+	@$(PYTHON) tools/test_llm.py
 
 bench: release
 	@tools/deps.sh bench

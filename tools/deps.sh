@@ -15,7 +15,7 @@ usage() {
 run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev libcurl4-openssl-dev"
 bench="$run python3 valgrind"
 test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev"
-test="$test sqlite3 python3"
+test="$test sqlite3 python3 openssl"
 check="$test clang-tidy-19 cppcheck"
 
 case "${1:-}" in

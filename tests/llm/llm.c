@@ -1,0 +1,324 @@
+/* A real model, small but real, behind a real server: what recorded streams cannot show. Run by
+ * `make test-llm`, which starts the server and says its address in QUIPU_LLM_URL. Nothing here
+ * depends on what the model says, only on how it comes. */
+#include "lib/t.h"
+
+#include <quipu/provider.h>
+#include <quipu/store.h>
+
+#define LLM_TOKENS 48
+#define LLM_URL_MAX 200
+
+typedef struct llm_seen {
+    size_t texts;
+    size_t notices;
+    size_t calls;
+    size_t usages;
+    size_t dones;
+    size_t errors;
+    size_t text_bytes;
+    quipu_usage usage;
+    quipu_cancel *cancel; /* set at the third text, when given */
+} llm_seen;
+
+static quipu_status llm_event(void *ctx, const quipu_model_event *event)
+{
+    llm_seen *seen = ctx;
+
+    switch (event->kind) {
+    case QUIPU_MODEL_TEXT:
+        seen->texts++;
+        seen->text_bytes += event->text.n;
+        if (seen->texts == 3) {
+            quipu_cancel_set(seen->cancel);
+        }
+        break;
+    case QUIPU_MODEL_THOUGHT:
+        break;
+    case QUIPU_MODEL_TOOL:
+        seen->notices += event->partial ? 1 : 0;
+        seen->calls += event->partial ? 0 : 1;
+        break;
+    case QUIPU_MODEL_USAGE:
+        seen->usages++;
+        seen->usage = event->usage;
+        break;
+    case QUIPU_MODEL_DONE:
+        seen->dones++;
+        break;
+    case QUIPU_MODEL_ERROR:
+        seen->errors++;
+        break;
+    }
+    return QUIPU_OK;
+}
+
+static quipu_provider *llm_open(quipu_provider_kind kind)
+{
+    const char *address = getenv("QUIPU_LLM_URL");
+    char url[LLM_URL_MAX];
+    quipu_provider_options options = QUIPU_PROVIDER_OPTIONS_INIT;
+    quipu_provider *provider = NULL;
+
+    assert_non_null(address);
+    (void)snprintf(url, sizeof(url), "%s%s", address, kind == QUIPU_PROVIDER_OPENAI ? "/v1" : "");
+    options.base_url = quipu_cstr(url);
+    options.key = QUIPU_STR("none-needed");
+    T_OK(quipu_provider_open(kind, &options, &provider, NULL));
+    return provider;
+}
+
+static quipu_model_request llm_request(const quipu_content *contents, size_t count)
+{
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+
+    request.model = QUIPU_STR("local");
+    request.contents = contents;
+    request.content_count = count;
+    request.has_temperature = true;
+    request.has_seed = true;
+    request.seed = 7;
+    request.max_tokens = LLM_TOKENS;
+    return request;
+}
+
+/* One turn of a talk that lives in the store alone: load, ask, append. */
+static void llm_turn(quipu_store *store, quipu_provider *provider, quipu_str said)
+{
+    const quipu_str key = QUIPU_STR("talk");
+    quipu_message message = {.role = QUIPU_ROLE_USER, .content = said};
+    quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    llm_seen seen = {.texts = 0};
+    quipu_model_response response;
+    quipu_history *history = NULL;
+    quipu_content *contents;
+    quipu_part *parts;
+    quipu_model_request request;
+    quipu_error error;
+
+    T_OK(quipu_message_append(store, key, &message, 1, NULL, NULL, NULL, NULL));
+    T_OK(quipu_session_get(store, key, NULL, NULL, &history, NULL));
+    contents = quipu_arena_alloc(&arena, history->message_count * sizeof(*contents));
+    parts = quipu_arena_alloc(&arena, history->message_count * sizeof(*parts));
+    assert_true(contents != NULL && parts != NULL);
+    for (size_t i = 0; i < history->message_count; i++) {
+        parts[i] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = history->messages[i].content};
+        contents[i] = (quipu_content){history->messages[i].role, &parts[i], 1};
+    }
+    request = llm_request(contents, history->message_count);
+    options.on_event = llm_event;
+    options.event_ctx = &seen;
+    if (quipu_model_generate(provider, &request, &options, NULL, &arena, &response, &error) !=
+        QUIPU_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_true(seen.texts > 1); /* it came in pieces */
+    assert_int_equal(seen.text_bytes, response.text.n);
+    assert_int_equal(seen.dones, 1);
+    assert_int_equal(seen.usages, 1);
+    assert_true(seen.usage.input > 0 && seen.usage.output > 0);
+    assert_int_equal(seen.usage.total, seen.usage.input + seen.usage.output);
+    message = (quipu_message){.role = QUIPU_ROLE_ASSISTANT, .content = response.text};
+    T_OK(quipu_message_append(store, key, &message, 1, NULL, NULL, NULL, NULL));
+    printf("[%lld+%lld tokens] %.*s\n", (long long)seen.usage.input, (long long)seen.usage.output,
+           (int)response.text.n, response.text.p);
+    quipu_history_free(history);
+    quipu_arena_free(&arena);
+}
+
+static void talk_of_three_turns_is_kept_by_the_store(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_history *history = NULL;
+    quipu_store *store = NULL;
+
+    (void)state;
+    t_path(t_tmpdir(), "talk.db", path);
+    values.key = QUIPU_STR("talk");
+    T_OK(quipu_open(path, NULL, &store, NULL));
+    T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
+    llm_turn(store, provider, QUIPU_STR("Name a fruit."));
+    llm_turn(store, provider, QUIPU_STR("What colour is it?"));
+    quipu_close(store);
+    store = NULL;
+    T_OK(quipu_open(path, NULL, &store, NULL)); /* the talk goes on after a restart */
+    llm_turn(store, provider, QUIPU_STR("Thank you. Say goodbye."));
+    T_OK(quipu_session_get(store, QUIPU_STR("talk"), NULL, NULL, &history, NULL));
+    assert_int_equal(history->message_count, 6);
+    T_STR(history->messages[0].content, "Name a fruit.");
+    assert_int_equal(history->messages[5].role, QUIPU_ROLE_ASSISTANT);
+    assert_true(history->messages[5].content.n > 0);
+    quipu_history_free(history);
+    quipu_close(store);
+    quipu_provider_close(provider);
+}
+
+static quipu_tool llm_tool(void)
+{
+    return (quipu_tool){
+        .name = QUIPU_STR("get_weather"),
+        .description = QUIPU_STR("Weather of a city"),
+        .schema = {QUIPU_STR("{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},"
+                             "\"required\":[\"city\"]}")}};
+}
+
+/* The call streams, is told complete once, and its result goes back to the model. */
+static void tool_call_streams_and_its_result_goes_back(void **state)
+{
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_part ask = {.kind = QUIPU_PART_TEXT,
+                      .text = QUIPU_STR("What is the weather in Oslo? Use the get_weather tool.")};
+    quipu_part results[QUIPU_STOP_MAX];
+    quipu_content contents[3] = {{QUIPU_ROLE_USER, &ask, 1}};
+    quipu_model_request request = llm_request(contents, 1);
+    quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_tool tool = llm_tool();
+    llm_seen seen = {.texts = 0};
+    quipu_model_response response;
+    quipu_error error;
+    size_t count = 0;
+
+    (void)state;
+    request.tools = &tool;
+    request.tool_count = 1;
+    request.choice = QUIPU_CHOICE_ANY;
+    request.max_tokens = 200;
+    options.on_event = llm_event;
+    options.event_ctx = &seen;
+    if (quipu_model_generate(provider, &request, &options, NULL, &arena, &response, &error) !=
+        QUIPU_OK) {
+        fail_msg("%s", error.message);
+    }
+    assert_true(seen.calls >= 1);
+    assert_int_equal(seen.notices, seen.calls);
+    assert_int_equal(response.finish, QUIPU_FINISH_TOOLS);
+    for (size_t i = 0; i < response.content.part_count && count < QUIPU_STOP_MAX; i++) {
+        const quipu_part *part = &response.content.parts[i];
+
+        if (part->kind == QUIPU_PART_CALL) {
+            T_STR(part->name, "get_weather");
+            assert_true(part->id.n > 0);
+            printf("call %.*s\n", (int)part->json.text.n, part->json.text.p);
+            results[count++] = (quipu_part){.kind = QUIPU_PART_RESPONSE,
+                                            .id = part->id,
+                                            .name = part->name,
+                                            .json = {QUIPU_STR("{\"sky\":\"rain\"}")}};
+        }
+    }
+    contents[1] = response.content;
+    contents[2] = (quipu_content){QUIPU_ROLE_FUNCTION, results, count};
+    request.content_count = 3;
+    request.tool_count = 0;
+    request.max_tokens = LLM_TOKENS;
+    T_OK(quipu_model_generate(provider, &request, &options, NULL, &arena, &response, NULL));
+    assert_true(response.text.n > 0);
+    quipu_arena_free(&arena);
+    quipu_provider_close(provider);
+}
+
+static void call_is_cancelled_in_the_middle_and_the_next_one_answers(void **state)
+{
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_part ask = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Count from one to a hundred.")};
+    quipu_content content = {QUIPU_ROLE_USER, &ask, 1};
+    quipu_model_request request = llm_request(&content, 1);
+    quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    llm_seen seen = {.cancel = quipu_cancel_new()};
+    quipu_model_response response;
+
+    (void)state;
+    call.cancel = seen.cancel;
+    options.on_event = llm_event;
+    options.event_ctx = &seen;
+    request.max_tokens = 2000;
+    T_STATUS(quipu_model_generate(provider, &request, &options, &call, &arena, &response, NULL),
+             QUIPU_CANCELLED);
+    assert_int_equal(seen.texts, 3);
+    assert_int_equal(seen.dones, 0);
+    assert_int_equal(seen.errors, 1);
+    request.max_tokens = 8;
+    T_OK(quipu_model_generate(provider, &request, NULL, NULL, &arena, &response, NULL));
+    assert_int_equal(response.finish, QUIPU_FINISH_LENGTH);
+    quipu_cancel_free(seen.cancel);
+    quipu_arena_free(&arena);
+    quipu_provider_close(provider);
+}
+
+static void same_server_answers_anthropics_format(void **state)
+{
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_ANTHROPIC);
+    quipu_part system = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("You are kind.")};
+    quipu_part ask = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Say hello.")};
+    quipu_content content = {QUIPU_ROLE_USER, &ask, 1};
+    quipu_model_request request = llm_request(&content, 1);
+    quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    llm_seen seen = {.texts = 0};
+    quipu_model_response response;
+    quipu_error error;
+
+    (void)state;
+    request.system = &system;
+    request.system_count = 1;
+    options.on_event = llm_event;
+    options.event_ctx = &seen;
+    for (int whole = 0; whole < 2; whole++) {
+        options.whole = whole != 0;
+        if (quipu_model_generate(provider, &request, &options, NULL, &arena, &response, &error) !=
+            QUIPU_OK) {
+            fail_msg("%s", error.message);
+        }
+        assert_true(response.text.n > 0);
+        assert_true(response.usage.input > 0 && response.usage.output > 0);
+        assert_int_not_equal(response.finish, QUIPU_FINISH_NONE);
+    }
+    assert_true(seen.texts > 1);
+    assert_int_equal(seen.dones, 2);
+    quipu_arena_free(&arena);
+    quipu_provider_close(provider);
+}
+
+static void whole_answer_schema_and_models_work(void **state)
+{
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_part ask = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Describe a cat.")};
+    quipu_content content = {QUIPU_ROLE_USER, &ask, 1};
+    quipu_model_request request = llm_request(&content, 1);
+    quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_model_response response;
+    quipu_model_list list;
+
+    (void)state;
+    options.whole = true;
+    request.max_tokens = 200;
+    request.response_schema.text =
+        QUIPU_STR("{\"type\":\"object\",\"properties\":{\"legs\":{\"type\":\"integer\","
+                  "\"minimum\":0,\"maximum\":9}},\"required\":[\"legs\"],"
+                  "\"additionalProperties\":false}");
+    T_OK(quipu_model_generate(provider, &request, &options, NULL, &arena, &response, NULL));
+    printf("%.*s\n", (int)response.text.n, response.text.p);
+    assert_non_null(strstr(response.text.p, "\"legs\""));
+    T_OK(quipu_provider_models(provider, NULL, &arena, &list, NULL));
+    assert_true(list.count >= 1);
+    quipu_arena_free(&arena);
+    quipu_provider_close(provider);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(talk_of_three_turns_is_kept_by_the_store),
+        cmocka_unit_test(tool_call_streams_and_its_result_goes_back),
+        cmocka_unit_test(call_is_cancelled_in_the_middle_and_the_next_one_answers),
+        cmocka_unit_test(same_server_answers_anthropics_format),
+        cmocka_unit_test(whole_answer_schema_and_models_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

