@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "ent_sqlite/open.h"
+#include "ent_sqlite/open_file.h"
 
 #define BACKUP_MARK ".bak-"
 
@@ -192,24 +193,14 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
 /* Open the copy as nobody's live file and check it. */
 static quipu_status backup_verify(const char *path, const char *vfs, quipu_error *reterr)
 {
-    static const char hex[] = "0123456789ABCDEF";
+    const qp_sqlite_file still = {.immutable = true};
     sqlite3 *db = NULL;
     qp_buf uri;
     quipu_status status = QUIPU_OK;
     int rc = SQLITE_NOMEM;
 
     qp_buf_init(&uri, (size_t)QP_SQLITE_PATH_MAX * 4);
-    qp_buf_puts(&uri, "file:");
-    for (const char *p = path; *p != '\0'; p++) {
-        if (*p == '?' || *p == '#' || *p == '%') {
-            qp_buf_putc(&uri, '%');
-            qp_buf_putc(&uri, hex[(unsigned char)*p >> 4]);
-            qp_buf_putc(&uri, hex[(unsigned char)*p & 15]);
-        } else {
-            qp_buf_putc(&uri, *p);
-        }
-    }
-    qp_buf_puts(&uri, "?immutable=1");
+    qp_sqlite_uri(path, ENT_SQLITE_READ_ONLY, &still, &uri);
     if (qp_buf_status(&uri) == QUIPU_OK) {
         rc = sqlite3_open_v2(qp_buf_str(&uri).p, &db,
                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);
@@ -332,6 +323,9 @@ quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
                             "the path of the backup has %zu bytes; at most %d "
                             "are allowed",
                             strlen(path), QP_SQLITE_PATH_MAX - 1);
+    }
+    if (strcmp(path, ":memory:") == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a backup needs the path of a file");
     }
     return backup_write(conn, path, reterr);
 }

@@ -176,6 +176,32 @@ static void rewrite_leaves_no_remains(void **state)
     ent_close(db);
 }
 
+static void copy_goes_to_any_path_that_the_system_knows(void **state)
+{
+    static const char *const names[] = {"/twice.db", "a b?c#d%41&e.db", "file:x.db"};
+    char path[T_PATH_MAX];
+    quipu_error error = {0};
+    ent_db *db = NULL;
+
+    (void)state;
+    t_path(t_tmpdir(), "store.db", path);
+    model_exec(path, "CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+    T_OK(ent_sqlite_open(path, NULL, &db, &error));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char copy[T_PATH_MAX + 1] = "/";
+
+        t_path(t_tmpdir(), names[i], copy + 1); /* two slashes, which a URI would misread */
+        if (qp_keep_copy(db, copy, &error) != QUIPU_OK) {
+            fail_msg("%s", error.message);
+        }
+        model_check(copy + 1, "SELECT a FROM t", "1\n");
+    }
+    /* SQLite would copy into memory, and the file would stay empty. */
+    T_STATUS(qp_keep_copy(db, ":memory:", &error), QUIPU_MISUSE);
+    assert_false(t_file_exists(":memory:"));
+    ent_close(db);
+}
+
 static void copy_is_private_checked_and_never_overwrites(void **state)
 {
     char path[T_PATH_MAX];
@@ -307,6 +333,7 @@ int main(void)
         cmocka_unit_test(flush_is_busy_while_somebody_reads),
         cmocka_unit_test(calls_inside_a_transaction_are_misuse),
         cmocka_unit_test(rewrite_leaves_no_remains),
+        cmocka_unit_test(copy_goes_to_any_path_that_the_system_knows),
         cmocka_unit_test(copy_is_private_checked_and_never_overwrites),
         cmocka_unit_test(cancelled_copy_leaves_no_file),
         cmocka_unit_test(check_tells_damage_and_dangling_references),
