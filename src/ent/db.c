@@ -84,6 +84,11 @@ quipu_status qp_db_failed(ent_db *db, quipu_status status)
     return status;
 }
 
+int64_t qp_db_total_changes(const ent_db *db)
+{
+    return db->engine->total_changes(db->conn);
+}
+
 bool qp_db_is_broken(const ent_db *db)
 {
     return db->broken != QUIPU_OK;

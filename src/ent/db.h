@@ -45,6 +45,10 @@ quipu_status qp_db_failed(ent_db *db, quipu_status status);
 /* Whether the engine has rolled the open transaction back by itself. */
 bool qp_db_is_broken(const ent_db *db);
 
+/* Rows that all statements of this connection have changed, those that were undone included: equal
+ * numbers tell that nothing was changed between. */
+int64_t qp_db_total_changes(const ent_db *db);
+
 /* End the innermost transaction: commit when `status` is OK, else roll back. Gives the first
  * failure. */
 quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);

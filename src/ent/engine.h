@@ -78,8 +78,9 @@ typedef struct qp_engine {
                          bool *ret_row, quipu_error *reterr);
     void (*reset)(qp_statement *statement);
 
-    int64_t (*changes)(void *conn);  /* rows that the last statement changed */
-    int64_t (*last_key)(void *conn); /* integer key given out by the last insert */
+    int64_t (*changes)(void *conn);       /* rows that the last statement changed */
+    int64_t (*total_changes)(void *conn); /* rows that all statements changed, undone ones too */
+    int64_t (*last_key)(void *conn);      /* integer key given out by the last insert */
 
     /* depth 0 is the transaction itself, deeper ones are savepoints; kind may be QP_TX_DEFERRED */
     quipu_status (*begin)(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);

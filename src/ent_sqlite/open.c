@@ -70,6 +70,11 @@ static void open_close(void *conn)
     }
 }
 
+static int64_t open_total_changes(void *conn)
+{
+    return sqlite3_total_changes64(((qp_sqlite *)conn)->db);
+}
+
 static int64_t open_changes(void *conn)
 {
     return sqlite3_changes64(((qp_sqlite *)conn)->db);
@@ -97,6 +102,7 @@ const qp_engine qp_sqlite_engine = {
     .step = qp_sqlite_step,
     .reset = qp_sqlite_reset,
     .changes = open_changes,
+    .total_changes = open_total_changes,
     .last_key = open_last_key,
     .begin = qp_sqlite_begin,
     .commit = qp_sqlite_commit,

@@ -1,18 +1,22 @@
-/* The commit group. Lock order: the mutex guards the queue and the states; the connection and the
- * scratch arena belong to whoever leads, without the mutex. */
+/* The commit group. The group's mutex guards the queue and the states; the connection and the scratch
+ * arena belong to whoever leads, without the mutex. Each caller waits on a mutex and a condition of
+ * its own, so that those who are woken together do not queue up again for a shared one. */
 #include "store/group.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 #include "ent/db.h"
+#include "store/store.h"
 
-typedef enum group_state {
-    GROUP_QUEUED = 0, /* may still leave */
-    GROUP_TAKEN,      /* its work is being done */
-    GROUP_LEADS,      /* has been made the leader */
-    GROUP_DONE
-} group_state;
+/* What a waiting caller is told. */
+typedef enum group_news {
+    GROUP_NONE = 0,
+    GROUP_LEAD, /* it is the leader now */
+    GROUP_DONE  /* its work is done */
+} group_news;
+
+#define GROUP_DEAR_NS 50000 /* a commit that costs less is not worth waiting for company */
 
 /* One caller, on its own stack. */
 typedef struct qp_write {
@@ -23,9 +27,11 @@ typedef struct qp_write {
     bool reads; /* changes nothing */
     bool alone; /* wants no transaction, and no company */
     quipu_status status;
-    group_state state;
-    qp_cond woken;
+    bool queued;           /* under the group's mutex: it may still leave */
     struct qp_write *next; /* in the queue, then in the batch */
+    qp_mutex mutex;        /* guards the news */
+    qp_cond told;
+    group_news news;
 } qp_write;
 
 quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr)
@@ -35,6 +41,11 @@ quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr)
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no mutex");
     }
     if (qp_cond_init(&group->idle) != QUIPU_OK) {
+        qp_mutex_done(&group->mutex);
+        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
+    }
+    if (qp_cond_init(&group->arrival) != QUIPU_OK) {
+        qp_cond_done(&group->idle);
         qp_mutex_done(&group->mutex);
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
     }
@@ -55,6 +66,7 @@ void qp_group_done(qp_group *group)
     ent_close(group->db);
     group->db = NULL;
     quipu_arena_free(&group->scratch);
+    qp_cond_done(&group->arrival);
     qp_cond_done(&group->idle);
     qp_mutex_done(&group->mutex);
 }
@@ -84,22 +96,18 @@ static void group_work(qp_group *group, qp_write *write)
     write->status = write->work(write->ctx, group->db, &group->scratch, write->reterr);
 }
 
-/* In a savepoint of its own, so that a failure undoes this caller's part only. */
-static void group_work_apart(qp_group *group, qp_write *write)
+/* One of several, without a savepoint: what refuses a call is decided before its first change, so a
+ * refusal leaves nothing to undo. False: it failed later than that, and the transaction must go. */
+static bool group_work_shared(qp_group *group, qp_write *write)
 {
-    int depth = ent_depth(group->db);
+    int64_t changes = qp_db_total_changes(group->db);
 
-    write->status = ent_begin(group->db, ENT_WRITE, write->reterr);
-    if (write->status != QUIPU_OK) {
-        return;
-    }
     group_work(group, write);
-    if (write->status == QUIPU_OK) {
-        write->status = ent_commit(group->db, write->reterr);
+    while (ent_depth(group->db) > 1) {
+        ent_rollback(group->db); /* a savepoint that a failed call left open */
     }
-    while (ent_depth(group->db) > depth) {
-        ent_rollback(group->db);
-    }
+    return !qp_db_is_broken(group->db) &&
+           (write->status == QUIPU_OK || qp_db_total_changes(group->db) == changes);
 }
 
 /* What a failed COMMIT means. A full disk and a lock are told before anything reached the file;
@@ -150,8 +158,10 @@ static void group_count(qp_group *group, const qp_write *batch)
 static void group_commit(qp_group *group, qp_write *batch)
 {
     quipu_error error = {0};
+    int64_t start_ns = qp_clock_ns();
     quipu_status status = ent_commit(group->db, &error);
 
+    group->commit_ns = (group->commit_ns * 7 + (qp_clock_ns() - start_ns)) / 8;
     group_tell(group, batch);
     if (status == QUIPU_OK) {
         group_count(group, batch);
@@ -201,7 +211,7 @@ static qp_write *group_take(qp_group *group, qp_write *last, size_t *count)
             group->tail = NULL;
         }
         write->next = NULL;
-        write->state = GROUP_TAKEN;
+        write->queued = false;
         last->next = write;
         last = write;
         *count += 1;
@@ -210,31 +220,50 @@ static qp_write *group_take(qp_group *group, qp_write *last, size_t *count)
     return last;
 }
 
-/* Run the batch in the open transaction, and whoever comes meanwhile. False: the engine gave the
- * transaction up. */
+/* Those whom the last commit woke come back at once when they have more to write. A commit that is dear
+ * is worth waiting for them, for as long as `patience_ns` lasts. */
+static void group_invite(qp_group *group, size_t count, int64_t *patience_ns)
+{
+    int64_t start_ns;
+
+    if (count >= group->company || *patience_ns <= 0) {
+        return;
+    }
+    start_ns = qp_clock_ns();
+    qp_mutex_lock(&group->mutex);
+    group->inviting = true;
+    while (group->head == NULL &&
+           qp_cond_wait_until(&group->arrival, &group->mutex, start_ns + *patience_ns)) {
+        /* woken, but for a caller who has left again */
+    }
+    group->inviting = false;
+    qp_mutex_unlock(&group->mutex);
+    *patience_ns -= qp_clock_ns() - start_ns;
+}
+
+/* Run the batch in the open transaction, and whoever comes meanwhile. False: the transaction must be
+ * given up. */
 static bool group_run(qp_group *group, qp_write *own, bool *ret_any)
 {
     size_t count = 1;
+    int64_t patience_ns = group->commit_ns < GROUP_DEAR_NS ? 0 : group->commit_ns / 2;
     qp_write *last = group_take(group, own, &count);
 
     *ret_any = false;
     for (qp_write *write = own; write != NULL; write = write->next) {
-        if (own->next == NULL) {
-            group_work(group, write); /* alone: a failure rolls the transaction back */
-            if (write->status != QUIPU_OK) {
-                return !qp_db_is_broken(group->db);
-            }
-        } else {
-            group_work_apart(group, write);
-        }
-        if (qp_db_is_broken(group->db)) {
+        if (!group_work_shared(group, write)) {
             return false;
         }
         *ret_any = *ret_any || write->status == QUIPU_OK;
         if (write->next == NULL) {
             last = group_take(group, last, &count);
         }
+        if (write->next == NULL) {
+            group_invite(group, count, &patience_ns);
+            last = group_take(group, last, &count);
+        }
     }
+    group->company = count > group->company ? count : (group->company + count) / 2;
     return true;
 }
 
@@ -281,87 +310,149 @@ static void group_lead(qp_group *group, qp_write *own)
     }
 }
 
-/* With the mutex held: what follows touches the caller's own memory only. */
-static void group_exit(qp_group *group)
+/* With the mutex held: what follows touches the callers' own memory only. */
+static void group_exit(qp_group *group, size_t callers)
 {
-    if (--group->inside == 0) {
+    group->inside -= callers;
+    if (group->inside == 0) {
         qp_cond_broadcast(&group->idle);
     }
 }
 
-/* Wake the batch, give the lead away and leave. */
+/* The caller may be gone as soon as its mutex is free. */
+static void group_post(qp_write *write, group_news news)
+{
+    qp_mutex_lock(&write->mutex);
+    write->news = news;
+    qp_cond_signal(&write->told);
+    qp_mutex_unlock(&write->mutex);
+}
+
+/* Give the lead away, first, so that the next batch begins; then wake this one. */
 static void group_finish(qp_group *group, qp_write *own)
 {
-    qp_mutex_lock(&group->mutex);
-    for (qp_write *write = own->next; write != NULL;) {
-        qp_write *next = write->next; /* gone as soon as it is woken and the mutex is free */
-        write->state = GROUP_DONE;
-        qp_cond_signal(&write->woken);
-        write = next;
+    qp_write *leader;
+    size_t callers = 0;
+
+    for (const qp_write *write = own; write != NULL; write = write->next) {
+        callers++;
     }
-    if (group->head != NULL) {
-        qp_write *leader = group->head;
+    qp_mutex_lock(&group->mutex);
+    leader = group->head;
+    if (leader != NULL) {
         group->head = leader->next;
         if (group->head == NULL) {
             group->tail = NULL;
         }
-        leader->state = GROUP_LEADS;
-        qp_cond_signal(&leader->woken);
+        leader->queued = false;
     } else {
         group->leading = false;
     }
-    group_exit(group);
+    group_exit(group, callers);
     qp_mutex_unlock(&group->mutex);
+    if (leader != NULL) {
+        group_post(leader, GROUP_LEAD);
+    }
+    for (qp_write *write = own->next; write != NULL;) {
+        qp_write *next = write->next;
+        group_post(write, GROUP_DONE);
+        write = next;
+    }
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------
  */
 
-static void group_leave(qp_group *group, const qp_write *gone)
+static void group_join(qp_group *group, qp_write *write)
 {
-    qp_write *before = NULL;
-
-    for (qp_write *write = group->head; write != gone; write = write->next) {
-        assert(write != NULL);
-        before = write;
-    }
-    if (before == NULL) {
-        group->head = gone->next;
-    } else {
-        before->next = gone->next;
-    }
-    if (group->tail == gone) {
-        group->tail = before;
-    }
-}
-
-/* Join the queue and wait, with the mutex held; true: we lead. */
-static bool group_wait(qp_group *group, qp_write *write)
-{
+    write->queued = true;
     if (group->tail == NULL) {
         group->head = write;
     } else {
         group->tail->next = write;
     }
     group->tail = write;
-    while (write->state == GROUP_QUEUED) {
-        write->status = qp_call_check(write->call, write->reterr);
-        if (write->status != QUIPU_OK) {
-            group_leave(group, write);
-            write->state = GROUP_DONE;
+    if (group->inviting) {
+        qp_cond_signal(&group->arrival);
+    }
+}
+
+/* Leave the queue; false: too late, somebody does its work. */
+static bool group_leave(qp_group *group, qp_write *gone)
+{
+    qp_write *before = NULL;
+    bool queued;
+
+    qp_mutex_lock(&group->mutex);
+    queued = gone->queued;
+    for (qp_write *write = group->head; queued && write != gone; write = write->next) {
+        assert(write != NULL);
+        before = write;
+    }
+    if (queued && before == NULL) {
+        group->head = gone->next;
+    } else if (queued) {
+        before->next = gone->next;
+    }
+    if (queued && group->tail == gone) {
+        group->tail = before;
+    }
+    if (queued) {
+        group_exit(group, 1);
+    }
+    qp_mutex_unlock(&group->mutex);
+    return queued;
+}
+
+/* Wait for news until `wake_ns`. */
+static group_news group_listen(qp_write *write, int64_t wake_ns)
+{
+    group_news news;
+    bool patient = true;
+
+    qp_mutex_lock(&write->mutex);
+    while (write->news == GROUP_NONE && patient) {
+        if (wake_ns == QP_NEVER) {
+            qp_cond_wait(&write->told, &write->mutex);
+        } else {
+            patient = qp_cond_wait_until(&write->told, &write->mutex, wake_ns);
+        }
+    }
+    news = write->news;
+    qp_mutex_unlock(&write->mutex);
+    return news;
+}
+
+/* Wait in the queue; true: we lead. A caller whose patience ends leaves, unless it has been taken. */
+static bool group_wait(qp_group *group, qp_write *write)
+{
+    quipu_error error = {0};
+    quipu_status status = qp_call_check(write->call, &error);
+
+    for (;;) {
+        if (status != QUIPU_OK && group_leave(group, write)) {
+            write->status = qp_error_pass(write->reterr, &error);
             return false;
         }
-        int64_t wake_ns = qp_call_wake_ns(write->call);
-        if (wake_ns == QP_NEVER) {
-            qp_cond_wait(&write->woken, &group->mutex);
-        } else {
-            (void)qp_cond_wait_until(&write->woken, &group->mutex, wake_ns);
+        int64_t wake_ns = status == QUIPU_OK ? qp_call_wake_ns(write->call) : QP_NEVER;
+        group_news news = group_listen(write, wake_ns);
+        if (news != GROUP_NONE) {
+            return news == GROUP_LEAD;
         }
+        status = qp_call_check(write->call, &error);
     }
-    while (write->state == GROUP_TAKEN) {
-        qp_cond_wait(&write->woken, &group->mutex);
+}
+
+static bool group_ears(qp_write *write)
+{
+    if (qp_mutex_init(&write->mutex) != QUIPU_OK) {
+        return false;
     }
-    return write->state == GROUP_LEADS;
+    if (qp_cond_init(&write->told) != QUIPU_OK) {
+        qp_mutex_done(&write->mutex);
+        return false;
+    }
+    return true;
 }
 
 static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
@@ -369,33 +460,32 @@ static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn
 {
     qp_write write = {
         .work = work, .ctx = ctx, .call = call, .reterr = reterr, .reads = reads, .alone = alone};
+    bool wait;
     bool lead = true;
 
     assert(group->db != NULL);
     qp_mutex_lock(&group->mutex);
     group->inside++;
-    if (!group->leading) {
-        group->leading = true;
-    } else if (qp_cond_init(&write.woken) == QUIPU_OK) {
-        lead = group_wait(group, &write);
-        if (!lead) {
-            group_exit(group);
-        }
-        qp_mutex_unlock(&group->mutex);
-        qp_cond_done(&write.woken);
-        if (lead) {
-            group_lead(group, &write);
-            group_finish(group, &write);
-        }
-        return write.status;
-    } else {
-        group_exit(group);
+    wait = group->leading;
+    if (wait && !group_ears(&write)) {
+        group_exit(group, 1);
         qp_mutex_unlock(&group->mutex);
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
     }
+    if (wait) {
+        group_join(group, &write);
+    }
+    group->leading = true;
     qp_mutex_unlock(&group->mutex);
-    group_lead(group, &write);
-    group_finish(group, &write);
+    if (wait) {
+        lead = group_wait(group, &write);
+        qp_cond_done(&write.told);
+        qp_mutex_done(&write.mutex);
+    }
+    if (lead) {
+        group_lead(group, &write);
+        group_finish(group, &write);
+    }
     return write.status;
 }
 

@@ -1,6 +1,6 @@
 /* The commit group: callers that wait together share one transaction, one commit and one fsync.
- * The first of them leads: it takes the file's write lock, runs the others' work in savepoints,
- * commits once and wakes everybody; then it hands the lead to the next one in the queue. */
+ * The first of them leads: it takes the file's write lock, runs everybody's work, commits once and
+ * wakes everybody; then it hands the lead to the next one in the queue. */
 #ifndef QP_STORE_GROUP_H
 #define QP_STORE_GROUP_H
 
@@ -26,10 +26,14 @@ typedef struct qp_group_counts {
 typedef struct qp_group {
     qp_mutex mutex;
     qp_cond idle;  /* nobody is inside */
-    size_t inside; /* callers that lead, wait, or have not read their result yet */
+    size_t inside; /* callers that may still touch the group */
     bool leading;
     struct qp_write *head; /* the queue, oldest first */
     struct qp_write *tail;
+    qp_cond arrival;     /* somebody joined while the leader waits for company */
+    bool inviting;       /* it does */
+    size_t company;      /* callers that a commit may expect, from those before it */
+    int64_t commit_ns;   /* what a commit costs, about */
     ent_db *db;          /* the leader's */
     quipu_arena scratch; /* the leader's */
     qp_pulse *pulse;     /* beats with every commit, or NULL */
