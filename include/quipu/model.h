@@ -2,9 +2,9 @@
  * the contract that a provider fulfils. Nothing here does I/O; <quipu/provider.h> brings providers
  * over HTTP, and anybody may write one by filling in a quipu_provider.
  *
- * A request holds contents made of parts. quipu_model_generate() turns them into messages by one set
- * of rules, gives those to the provider, puts together what streams back, and tells it as events. A
- * tool call is told as complete only when its arguments are. */
+ * A request holds contents made of parts. quipu_model_generate() turns them into messages by one
+ * set of rules, gives those to the provider, puts together what streams back, and tells it as
+ * events. A tool call is told as complete only when its arguments are. */
 #ifndef QUIPU_MODEL_H
 #define QUIPU_MODEL_H
 
@@ -127,8 +127,8 @@ typedef struct quipu_model_request {
 
 /* ---- what is sent: the contents as messages -------------------------------------------------- */
 
-/* A message as a provider gets it: the role is SYSTEM, USER, ASSISTANT or TOOL; every call has an id
- * and arguments; a TOOL message answers exactly one call, with one RESPONSE part. */
+/* A message as a provider gets it: the role is SYSTEM, USER, ASSISTANT or TOOL; every call has an
+ * id and arguments; a TOOL message answers exactly one call, with one RESPONSE part. */
 typedef struct quipu_model_message {
     quipu_role role;
     quipu_str content; /* all its text; TOOL: its text and the result, in the order of the parts */
@@ -341,15 +341,15 @@ typedef struct quipu_generate_options {
  *
  * The contents are converted and repaired as above. Events come in order: texts, thoughts and
  * notices of tool calls as they stream; then each tool call, complete; usage; and DONE. When
- * anything fails the last event is ERROR, and no call was told as complete. An answer that breaks off
- * before the provider said that it was finished is a failure, and so are arguments that are no JSON
- * object.
+ * anything fails the last event is ERROR, and no call was told as complete. An answer that breaks
+ * off before the provider said that it was finished is a failure, and so are arguments that are no
+ * JSON object.
  *
  * Ownership: all inputs are borrowed for the call; *ret_response (NULL is fine) is the arena's.
  * Threads:   any; the arena one at a time. Set the call's cancel flag from any thread.
  * Errors:    QUIPU_INVALID (the request, or what the model answered), QUIPU_CANCELLED, QUIPU_BUSY
- *            (the deadline came, or the provider is overloaded), QUIPU_IO, QUIPU_LIMIT, QUIPU_NOMEM,
- *            QUIPU_MISUSE, and whatever the provider or the callback gives back.
+ *            (the deadline came, or the provider is overloaded), QUIPU_IO, QUIPU_LIMIT,
+ *            QUIPU_NOMEM, QUIPU_MISUSE, and whatever the provider or the callback gives back.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status
@@ -376,8 +376,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_models(const quipu_provider
  *
  * Ownership: the vectors are the arena's.
  * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_UNSUPPORTED, QUIPU_LIMIT (more than QUIPU_EMBED_TEXTS_MAX), QUIPU_CORRUPT (not as
- *            many vectors as texts), QUIPU_MISUSE, and whatever the provider gives back.
+ * Errors:    QUIPU_UNSUPPORTED, QUIPU_LIMIT (too many texts), QUIPU_CORRUPT (not
+ *            as many vectors as texts), QUIPU_MISUSE, and whatever the provider gives back.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_embed(

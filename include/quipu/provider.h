@@ -71,8 +71,8 @@ typedef struct quipu_provider_options {
  * Open a provider. Nothing is sent yet; connections are made when they are needed, and kept.
  *
  * A question is asked again after 408, 409, 429 and 5xx, and when no connection came about or it
- * broke before the first byte of an answer, with growing pauses or after what Retry-After says; never
- * once a byte of the answer has come.
+ * broke before the first byte of an answer, with growing pauses or after what Retry-After says;
+ * never once a byte of the answer has come.
  *
  * Ownership: close with quipu_provider_close(); the options are copied.
  * Threads:   any; the provider may be used by several at once.

@@ -1,7 +1,7 @@
 /* Putting tool calls together from the pieces that stream in. A piece with an index belongs to the
  * call of that index (OpenAI); one with an id or a name alone begins a call, and the pieces without
- * any of them belong to the call before them (Anthropic). A piece that belongs to no call is dropped.
- */
+ * any of them belong to the call before them (Anthropic). A piece that belongs to no call is
+ * dropped. */
 #ifndef QP_MODEL_ACC_H
 #define QP_MODEL_ACC_H
 
@@ -43,9 +43,9 @@ QUIPU_MUST_USE quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, si
                                        quipu_error *reterr);
 
 /* The stream is at its end: the calls as parts, by ascending index, those without one after them as
- * they came. Those without a name are left out; no arguments become {}; a missing id follows the rule
- * of quipu_model_convert(). `cut` says that the answer was cut off, for the message. QUIPU_INVALID
- * when the arguments of one are no JSON object: then there are no calls at all. */
+ * they came. Those without a name are left out; no arguments become {}; a missing id follows the
+ * rule of quipu_model_convert(). `cut` says that the answer was cut off, for the message.
+ * QUIPU_INVALID when the arguments of one are no JSON object: then there are no calls at all. */
 QUIPU_MUST_USE quipu_status qp_acc_done(const qp_acc *acc, bool cut, quipu_arena *arena,
                                         quipu_part **ret_parts, size_t *ret_count,
                                         quipu_error *reterr);

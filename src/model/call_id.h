@@ -26,7 +26,8 @@ void qp_call_ids_init(qp_call_ids *ids, quipu_arena *arena);
 QUIPU_MUST_USE quipu_status qp_call_ids_add(qp_call_ids *ids, quipu_str id, quipu_str name,
                                             quipu_str *ret_id);
 
-/* A response: the id of the call that it answers, or, when none waits, what the rule gives for it. */
+/* A response: the id of the call that it answers, or, when none waits, what the rule gives for
+ * it. */
 QUIPU_MUST_USE quipu_status qp_call_ids_answer(qp_call_ids *ids, quipu_str id, quipu_str name,
                                                quipu_str *ret_id);
 

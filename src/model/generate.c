@@ -68,58 +68,74 @@ static void generate_tell_error(const qp_answer *answer, quipu_status status,
     }
 }
 
+/* The caller's three structs, with the defaults of this version. */
+typedef struct generate_given {
+    quipu_model_request request;
+    quipu_generate_options options;
+    quipu_call call;
+} generate_given;
+
+static quipu_status generate_read(generate_given *ret, const quipu_model_request *request,
+                                  const quipu_generate_options *options, const quipu_call *call,
+                                  quipu_error *reterr)
+{
+    generate_given given = {QUIPU_MODEL_REQUEST_INIT, QUIPU_GENERATE_OPTIONS_INIT, QUIPU_CALL_INIT};
+    quipu_status status = qp_options_read(&given.request, sizeof(given.request), request,
+                                          "quipu_model_request", reterr);
+
+    if (status == QUIPU_OK) {
+        status = generate_check(&given.request, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&given.options, sizeof(given.options), options,
+                                 "quipu_generate_options", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&given.call, sizeof(given.call), call, "quipu_call", reterr);
+    }
+    *ret = given;
+    return status;
+}
+
 quipu_status quipu_model_generate(const quipu_provider *provider,
                                   const quipu_model_request *request,
                                   const quipu_generate_options *options, const quipu_call *call,
                                   quipu_arena *arena, quipu_model_response *ret_response,
                                   quipu_error *reterr)
 {
-    quipu_model_request asked = QUIPU_MODEL_REQUEST_INIT;
-    quipu_generate_options opt = QUIPU_GENERATE_OPTIONS_INIT;
-    quipu_call given = QUIPU_CALL_INIT;
     quipu_arena own = QUIPU_ARENA_INIT;
     quipu_arena *into = arena != NULL ? arena : &own;
     qp_arena_mark mark = qp_arena_save(into);
-    quipu_model_params params = {.request = &asked};
+    quipu_model_params params = {.stream = true};
     quipu_model_response response;
     quipu_error error = {.status = QUIPU_OK};
+    generate_given given;
     qp_answer answer;
-    quipu_status status = QUIPU_OK;
+    quipu_status status;
 
-    if (provider == NULL || provider->generate == NULL || request == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "a provider that can generate, and a request");
+    if (provider == NULL || provider->generate == NULL || request == NULL ||
+        (arena == NULL && ret_response != NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a provider that can generate, a request, an arena for the response");
     }
-    if (arena == NULL && ret_response != NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "a response needs an arena");
-    }
-    if (status == QUIPU_OK) {
-        status = qp_options_read(&asked, sizeof(asked), request, "quipu_model_request", reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = generate_check(&asked, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_options_read(&opt, sizeof(opt), options, "quipu_generate_options", reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_options_read(&given, sizeof(given), call, "quipu_call", reterr);
-    }
+    status = generate_read(&given, request, options, call, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
     qp_answer_init(&answer);
-    answer.on_event = opt.on_event;
-    answer.event_ctx = opt.event_ctx;
-    answer.whole = opt.whole;
-    answer.cancel = given.cancel;
-    params.model = asked.model.n > 0 ? asked.model : opt.model;
-    params.stream = !opt.whole;
-    status = generate_run(provider, &params, &given, &answer, into, &response, &error);
+    answer.on_event = given.options.on_event;
+    answer.event_ctx = given.options.event_ctx;
+    answer.whole = given.options.whole;
+    answer.cancel = given.call.cancel;
+    params.request = &given.request;
+    params.model = given.request.model.n > 0 ? given.request.model : given.options.model;
+    params.stream = !given.options.whole;
+    status = generate_run(provider, &params, &given.call, &answer, into, &response, &error);
     if (status == QUIPU_OK && ret_response != NULL) {
         *ret_response = response;
     }
     if (status != QUIPU_OK) {
-        error.status = error.status == QUIPU_OK ? (int32_t)status : error.status;
+        error.status = (int32_t)status; /* a provider of somebody else's may have left it out */
         generate_tell_error(&answer, status, &error);
         qp_arena_rewind(into, mark);
         if (reterr != NULL) {

@@ -41,8 +41,8 @@ void qp_sse_init(qp_sse *sse, size_t line_max, size_t event_max, qp_sse_fn on_ev
 /* NULL is fine. */
 void qp_sse_free(qp_sse *sse);
 
-/* Take the next bytes of the stream. QUIPU_LIMIT, QUIPU_NOMEM, or what the callback gave back; after
- * a failure every further call gives the same. */
+/* Take the next bytes of the stream. QUIPU_LIMIT, QUIPU_NOMEM, or what the callback gave back;
+ * after a failure every further call gives the same. */
 QUIPU_MUST_USE quipu_status qp_sse_feed(qp_sse *sse, quipu_str bytes, quipu_error *reterr);
 
 #endif

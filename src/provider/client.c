@@ -1,4 +1,5 @@
-/* A provider over HTTP: writes the request, asks, asks again where that is safe, reads the answer. */
+/* A provider over HTTP: writes the request, asks, asks again where that is safe, reads the
+ * answer. */
 #include <assert.h>
 #include <string.h>
 #include <strings.h>
@@ -82,8 +83,8 @@ static bool client_may_retry(int http_status)
     return http_status == 408 || http_status == 409 || http_status == 429 || http_status >= 500;
 }
 
-/* The pause before try number `retry`, from 1: twice as long each time, and up to a quarter less, so
- * that callers that failed together do not come back together. */
+/* The pause before try number `retry`, from 1: twice as long each time, and up to a quarter less,
+ * so that callers that failed together do not come back together. */
 static int64_t client_pause_ms(const client *self, int retry)
 {
     int64_t ms = self->options.retry_ms;
@@ -430,30 +431,19 @@ static bool client_is_here(quipu_str url)
     return false;
 }
 
-static quipu_status client_address(client *self, quipu_error *reterr)
+static bool client_url_plain(quipu_str url)
 {
-    quipu_str url =
-        self->options.base_url.n > 0 ? self->options.base_url : quipu_cstr(self->wire->base_url);
-    bool plain = client_begins(url, "http://");
-
-    while (url.n > 0 && url.p[url.n - 1] == '/') {
-        url.n--;
-    }
-    if (!plain && !client_begins(url, "https://")) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "base_url must begin with https:// or http://");
-    }
     for (size_t i = 0; i < url.n; i++) {
         if (url.p[i] <= ' ' || url.p[i] == '@' || url.p[i] == '\x7f') {
-            return qp_error_set(reterr, QUIPU_MISUSE,
-                                "base_url holds a blank or a user's name; use the key option");
+            return false;
         }
     }
-    if (plain && self->key.n > 0 && (self->options.flags & QUIPU_PROVIDER_PLAIN) == 0 &&
-        !client_is_here(url)) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the key would go out in the clear; use https://, or say "
-                            "QUIPU_PROVIDER_PLAIN");
-    }
+    return true;
+}
+
+/* Copy what the options say: the address, the certificates, the header with the key. */
+static quipu_status client_keep(client *self, quipu_str url, quipu_error *reterr)
+{
     self->own = quipu_str_eq(url, quipu_cstr(self->wire->base_url));
     qp_buf_put(&self->base_url, url);
     qp_buf_put(&self->ca_file, self->options.ca_file);
@@ -467,6 +457,31 @@ static quipu_status client_address(client *self, quipu_error *reterr)
         return qp_error_set(reterr, QUIPU_LIMIT, "base_url or ca_file is too long");
     }
     return QUIPU_OK;
+}
+
+static quipu_status client_address(client *self, quipu_error *reterr)
+{
+    quipu_str url =
+        self->options.base_url.n > 0 ? self->options.base_url : quipu_cstr(self->wire->base_url);
+    bool plain = client_begins(url, "http://");
+
+    while (url.n > 0 && url.p[url.n - 1] == '/') {
+        url.n--;
+    }
+    if (!plain && !client_begins(url, "https://")) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "base_url must begin with https:// or http://");
+    }
+    if (!client_url_plain(url)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "base_url holds a blank or a user's name; use the key option");
+    }
+    if (plain && self->key.n > 0 && (self->options.flags & QUIPU_PROVIDER_PLAIN) == 0 &&
+        !client_is_here(url)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the key would go out in the clear; use https://, or say "
+                            "QUIPU_PROVIDER_PLAIN");
+    }
+    return client_keep(self, url, reterr);
 }
 
 static quipu_status client_times(quipu_provider_options *options, quipu_error *reterr)

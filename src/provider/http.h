@@ -1,5 +1,5 @@
-/* One HTTP exchange over libcurl: bytes out, bytes in as they arrive, with a deadline, a cancel flag
- * and three timeouts. No retries here. */
+/* One HTTP exchange over libcurl: bytes out, bytes in as they arrive, with a deadline, a cancel
+ * flag and three timeouts. No retries here. */
 #ifndef QP_PROVIDER_HTTP_H
 #define QP_PROVIDER_HTTP_H
 
@@ -48,8 +48,8 @@ typedef struct qp_http_answer {
     bool bytes;             /* some of the body came */
 } qp_http_answer;
 
-/* QUIPU_OK whatever the HTTP status; QUIPU_CANCELLED, QUIPU_BUSY (the deadline), QUIPU_IO, QUIPU_NOMEM,
- * or what on_bytes gave back. *ret_answer is filled also on failure. */
+/* QUIPU_OK whatever the HTTP status; QUIPU_CANCELLED, QUIPU_BUSY (the deadline), QUIPU_IO,
+ * QUIPU_NOMEM, or what on_bytes gave back. *ret_answer is filled also on failure. */
 QUIPU_MUST_USE quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
                                         qp_http_answer *ret_answer, quipu_error *reterr);
 

@@ -1,6 +1,6 @@
 /* Chat completions as OpenAI defined them and as most servers speak them (vLLM, llama.cpp, Ollama,
- * gateways): https://platform.openai.com/docs/api-reference/chat. What does not change from one turn
- * to the next is written first, so that equal beginnings stay equal byte for byte. */
+ * gateways): https://platform.openai.com/docs/api-reference/chat. What does not change from one
+ * turn to the next is written first, so that equal beginnings stay equal byte for byte. */
 #include <string.h>
 
 #include "base/base64.h"

@@ -113,7 +113,8 @@ quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str m
 quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr);
 quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr);
 
-/* A reason of the provider's to stop, by its table, which ends with NULL; else QUIPU_FINISH_OTHER. */
+/* A reason of the provider's to stop, by its table, which ends with NULL; else
+ * QUIPU_FINISH_OTHER. */
 typedef struct qp_wire_reason {
     const char *name;
     quipu_finish finish;

@@ -79,7 +79,8 @@ static quipu_str wire_error_text(qp_json_node object, const char *key, quipu_are
     return text;
 }
 
-/* {"error":{"message","type","code"}}, {"error":"text"}, {"message"}, {"detail"}, or [{"error"}]. */
+/* {"error":{"message","type","code"}}, {"error":"text"}, {"message"}, {"detail"}, or
+ * [{"error"}]. */
 static wire_error wire_error_read(qp_json_node root, quipu_arena *arena)
 {
     wire_error found = {.message = {"", 0}, .type = {"", 0}, .code = 0};

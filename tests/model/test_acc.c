@@ -173,7 +173,8 @@ static void missing_ids_follow_the_rule_and_stay_apart(void **state)
     acc_end(&run);
 }
 
-/* Seen in the wild: every parallel call says index 0, or says its id in every piece and no index. */
+/* Seen in the wild: every parallel call says index 0, or says its id in every piece and no
+ * index. */
 static void ids_tell_calls_of_careless_servers_apart(void **state)
 {
     acc_run run;

@@ -6,7 +6,8 @@
 
 #include <quipu/provider.h>
 
-/* Start it, once a program; with TLS when both files are given. Ended at exit, or by peer_stop(). */
+/* Start it, once a program; with TLS when both files are given. Ended at exit, or by
+ * peer_stop(). */
 void peer_start(const char *cert, const char *key);
 void peer_stop(void);
 

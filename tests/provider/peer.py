@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""An HTTP server that misbehaves, for test_http*.c: the first part of the path says how. It prints its
-port, writes each request as a line of JSON to the file it was given, and ends when its standard
+"""An HTTP server that misbehaves, for test_http*.c: the first part of the path says how. It prints
+its port, writes each request as a line of JSON to the file it was given, and ends when its standard
 input does. Standard library only."""
 
 import json

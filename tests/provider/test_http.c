@@ -1,5 +1,5 @@
-/* Providers over HTTP against a peer that misbehaves: what comes through, what is told, what is asked
- * again and what is not. */
+/* Providers over HTTP against a peer that misbehaves: what comes through, what is told, what is
+ * asked again and what is not. */
 #include "lib/t.h"
 
 #include <quipu/provider.h>

@@ -128,7 +128,8 @@ static void another_thread_cancels_in_the_middle(void **state)
 
 static void *late_cancel(void *ctx)
 {
-    /* Once the peer has the request, the caller is in its pause before the next try, or about to. */
+    /* Once the peer has the request, the caller is in its pause before the next try, or about
+     * to. */
     while (peer_count("pause") == 0) {
         (void)usleep(1000);
     }

@@ -1,5 +1,5 @@
-/* The streams in tests/vectors/providers through the readers: cut in two at every byte, and a byte at
- * a time, each gives the events that are written down beside it. */
+/* The streams in tests/vectors/providers through the readers: cut in two at every byte, and a byte
+ * at a time, each gives the events that are written down beside it. */
 #include "lib/t.h"
 
 #include <dirent.h>
