@@ -410,6 +410,85 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_set(quipu_session *session, 
  */
 QUIPU_API void quipu_session_free(quipu_session *session);
 
+/* ---- messages as a model should see them -------------------------------------------------------
+ */
+
+#define QUIPU_VIEW_BUDGET 32000 /* tokens of a view that names none */
+
+typedef struct quipu_view_options {
+    uint32_t struct_size;
+    uint32_t flags;       /* 0 */
+    int64_t token_budget; /* 0 or less: QUIPU_VIEW_BUDGET */
+    quipu_str root_agent; /* author of an agent's message that has none; absent: QUIPU_ROOT_AGENT */
+} quipu_view_options;
+
+#define QUIPU_VIEW_OPTIONS_INIT {(uint32_t)sizeof(quipu_view_options), 0, 0, {NULL, 0}}
+
+/* Events made from messages, oldest first. */
+typedef struct quipu_view {
+    const quipu_json *events;
+    size_t count;
+    size_t first;   /* index of the first message that is in it */
+    int64_t tokens; /* of its messages */
+} quipu_view;
+
+/**
+ * The newest messages within a token budget, at least one, as events: texts, function calls,
+ * function responses. What was cut never begins with an answer to a tool call, nor with a call that
+ * lost its answer; uncut, a pending call stays. A tool's message without an output answers the
+ * calls before it in their order. Neighbours of one role and one author become one event. Ids are
+ * those of the messages, the same at every reading.
+ *
+ * Ownership: everything reached from *ret_view is the arena's.
+ * Threads:   any; the arena one at a time.
+ * Errors:    QUIPU_INVALID (a text is not UTF-8), QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_view_make(const quipu_message *messages, size_t count,
+                                                      const quipu_view_options *options,
+                                                      quipu_arena *arena, quipu_view *ret_view,
+                                                      quipu_error *reterr);
+
+/**
+ * The same over the messages of a live session.
+ *
+ * Ownership: everything reached from *ret_view is the arena's.
+ * Threads:   any, same session; the arena one at a time.
+ * Errors:    as quipu_view_make().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_view(quipu_session *session,
+                                                         const quipu_view_options *options,
+                                                         quipu_arena *arena, quipu_view *ret_view,
+                                                         quipu_error *reterr);
+
+/**
+ * The token budget that suits a model, by its name: claude 100000, gemini 200000, gpt-4o and
+ * gpt-4-turbo 64000, gpt-4 32000, gpt-3.5 8000, any other QUIPU_VIEW_BUDGET.
+ *
+ * Ownership: the name is borrowed.
+ * Threads:   any.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API int64_t quipu_model_budget(quipu_str model);
+
+/**
+ * Answer every function call of the live session that nobody answered, after a turn that failed:
+ * one tool message a call, by the call's author, that says it was interrupted; all in one
+ * transaction. A call is answered by a later response of its id, each by one; a missing id is
+ * "call_" and the name on both sides.
+ *
+ * Ownership: `ret_closed`, the number of calls, may be NULL.
+ * Threads:   any, same session.
+ * Errors:    as quipu_session_append().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_close_calls(quipu_session *session,
+                                                                const quipu_call *call,
+                                                                int64_t *ret_closed,
+                                                                quipu_error *reterr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 /* State by name. The store keeps scopes apart; a live session sees one object in which prefixes
- * tell them apart. A name that a column cannot hold (U+0000, half a surrogate pair) is stored as the
- * JSON string that it is, behind U+0001. */
+ * tell them apart. A name that a column cannot hold (U+0000, half a surrogate pair) is stored as
+ * the JSON string that it is, behind U+0001. */
 #include "adk/delta.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "adk/event.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "store/call.h"
+#include "base/option.h"
 
 quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
                                     quipu_message *ret_message, quipu_error *reterr)

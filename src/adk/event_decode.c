@@ -353,25 +353,41 @@ static bool decode_all(decode_event *event)
 /* ---- a message that never was an event --------------------------------------------------------
  */
 
-static void decode_plain_call(decode_event *event, const quipu_tool_call *call)
+/* The id of a call; the rule for a missing one is the same on both sides. */
+static void decode_call_id(qp_jsonw *writer, const quipu_tool_call *call)
 {
-    const bool response = call->output.p != NULL;
-    const quipu_str body = response ? call->output : call->input;
-    qp_jsonw *writer = &event->writer;
+    qp_buf made;
 
+    qp_jsonw_key(writer, QUIPU_STR("id"));
+    if (call->id.n > 0) {
+        qp_jsonw_str(writer, call->id);
+        return;
+    }
+    qp_buf_init(&made, QP_EVENT_JSON_MAX);
+    qp_buf_puts(&made, QP_CALL_ID_PREFIX);
+    qp_buf_put(&made, call->name);
+    if (qp_buf_status(&made) == QUIPU_OK) {
+        qp_jsonw_str(writer, qp_buf_str(&made));
+    } else {
+        qp_buf_fail(writer->buf, qp_buf_status(&made));
+    }
+    qp_buf_free(&made);
+}
+
+void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response, quipu_str body)
+{
     qp_jsonw_object(writer);
-    if (call->thought) {
+    if (!response && call->thought) {
         qp_jsonw_key(writer, QUIPU_STR("thought"));
         qp_jsonw_bool(writer, true);
     }
-    if (call->thought_signature.p != NULL) {
+    if (!response && call->thought_signature.p != NULL) {
         qp_jsonw_key(writer, QUIPU_STR("thoughtSignature"));
         qp_base64_json(writer, call->thought_signature);
     }
     qp_jsonw_key(writer, response ? QUIPU_STR("functionResponse") : QUIPU_STR("functionCall"));
     qp_jsonw_object(writer);
-    qp_jsonw_key(writer, QUIPU_STR("id"));
-    qp_jsonw_str(writer, call->id);
+    decode_call_id(writer, call);
     qp_jsonw_key(writer, QUIPU_STR("name"));
     qp_jsonw_str(writer, call->name);
     qp_jsonw_key(writer, response ? QUIPU_STR("response") : QUIPU_STR("args"));
@@ -437,8 +453,11 @@ static void decode_plain(decode_event *event, quipu_str root)
         qp_jsonw_object_end(writer);
     }
     for (size_t i = 0; i < message->call_count; i++) {
-        if (message->calls[i].output.p != NULL || message->calls[i].input.n > 0) {
-            decode_plain_call(event, &message->calls[i]);
+        const quipu_tool_call *call = &message->calls[i];
+        const bool response = call->output.p != NULL;
+
+        if (response || call->input.n > 0) {
+            qp_call_write(writer, call, response, response ? call->output : call->input);
         }
     }
     qp_jsonw_array_end(writer);

@@ -215,7 +215,7 @@ static quipu_status parts_call_text(qp_json_node node, quipu_arena *arena, quipu
 /* The rule for a call without an id, on both sides of it. */
 static quipu_status parts_fallback_id(quipu_str name, quipu_arena *arena, quipu_str *ret)
 {
-    static const char prefix[] = "call_";
+    static const char prefix[] = QP_CALL_ID_PREFIX;
     const size_t n = sizeof(prefix) - 1 + name.n;
     char *text = qp_arena_take(arena, n + 1);
 

@@ -5,6 +5,7 @@
 #include "adk/event.h"
 
 #define QP_EVENT_TIME_SIZE 40
+#define QP_CALL_ID_PREFIX "call_" /* before the name, for the id of a call that has none */
 
 typedef struct qp_parts {
     qp_json_node content;
@@ -43,6 +44,10 @@ quipu_str qp_event_seconds(quipu_time time, bool whole, char text[QP_EVENT_TIME_
 /* Seconds since 1970 as a number, read exactly where nine decimals suffice; false when it is no
  * number or no instant of the years 1 to 9999. */
 bool qp_event_read_seconds(qp_json_node node, quipu_time *ret_time);
+
+/* Write a part with a call or a response of these arguments or this result. A body that is no
+ * object is wrapped for a response and left out for a call. */
+void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response, quipu_str body);
 
 /* Write a signature in the form that marks tell. */
 void qp_signature_write(quipu_bytes bytes, bool url, bool bare, qp_buf *buf);

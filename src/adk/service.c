@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/option.h"
 #include "base/str.h"
-#include "store/call.h"
 
 #define SERVICE_FLAGS                                                                              \
     (QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_ZERO_IS_ALL | QUIPU_SERVICE_STRIP_IDS |           \

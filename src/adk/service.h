@@ -34,7 +34,8 @@ struct quipu_session {
 };
 
 /* The key of a session: injective over the triple. The ids are checked and, where the service wants
- * it, stripped: *ret_ref says what became of them. `make`: an empty session id gets a random one. */
+ * it, stripped: *ret_ref says what became of them. `make`: an empty session id gets a random one.
+ * */
 QUIPU_MUST_USE quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *ref,
                                        bool make, quipu_arena *arena, quipu_session_ref *ret_ref,
                                        quipu_str *ret_key, quipu_error *reterr);

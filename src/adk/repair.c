@@ -1,0 +1,167 @@
+/* Calls that nobody answered: after a turn that failed, each gets an answer, so that the next model
+ * request is one that a provider takes. */
+#include <string.h>
+
+#include "adk/event_parts.h"
+#include "adk/service.h"
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+
+#define REPAIR_ANSWER "{\"error\":\"tool call was interrupted and did not complete\"}"
+
+/* A call that waits for its answer. */
+typedef struct repair_call {
+    const quipu_message *message;
+    const quipu_tool_call *call;
+    bool answered;
+} repair_call;
+
+typedef struct repair_list {
+    repair_call *calls;
+    size_t count;
+    size_t open;
+} repair_list;
+
+/* Whether a response is the answer to a call: by id, where a missing one is made of the name. */
+static bool repair_matches(const quipu_tool_call *call, const quipu_tool_call *response)
+{
+    const size_t n = sizeof(QP_CALL_ID_PREFIX) - 1;
+    const quipu_tool_call *const without = call->id.n == 0 ? call : response;
+    const quipu_str id = call->id.n == 0 ? response->id : call->id;
+
+    if (call->id.n > 0 && response->id.n > 0) {
+        return quipu_str_eq(call->id, response->id);
+    }
+    if (id.n == 0) {
+        return qp_str_cmp(call->name, response->name) == 0;
+    }
+    return id.n == n + without->name.n && memcmp(id.p, QP_CALL_ID_PREFIX, n) == 0 &&
+           memcmp(id.p + n, without->name.p, without->name.n) == 0;
+}
+
+/* Each response answers the oldest call of its id that waits. */
+static void repair_answer(repair_list *list, const quipu_tool_call *response)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (!list->calls[i].answered && repair_matches(list->calls[i].call, response)) {
+            list->calls[i].answered = true;
+            list->open--;
+            return;
+        }
+    }
+}
+
+static quipu_status repair_find(const quipu_session *session, repair_list *ret)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < session->count; i++) {
+        most += session->messages[i].call_count;
+    }
+    *ret = (repair_list){NULL, 0, 0};
+    if (most == 0) {
+        return QUIPU_OK;
+    }
+    ret->calls = qp_calloc(most, sizeof(*ret->calls));
+    if (ret->calls == NULL) {
+        return QUIPU_NOMEM;
+    }
+    for (size_t i = 0; i < session->count; i++) {
+        const quipu_message *message = &session->messages[i];
+
+        for (size_t k = 0; k < message->call_count; k++) {
+            if (message->calls[k].output.p != NULL) {
+                repair_answer(ret, &message->calls[k]);
+            } else if (message->calls[k].input.n > 0) {
+                ret->calls[ret->count++] = (repair_call){message, &message->calls[k], false};
+                ret->open++;
+            }
+        }
+    }
+    return QUIPU_OK;
+}
+
+/* One message a call that still waits. */
+static void repair_make(const quipu_session *session, const repair_list *list,
+                        quipu_message *messages, quipu_tool_call *answers)
+{
+    const quipu_str root = session->service->options.root_agent;
+    size_t n = 0;
+
+    for (size_t i = 0; i < list->count; i++) {
+        const repair_call *waiting = &list->calls[i];
+
+        if (waiting->answered) {
+            continue;
+        }
+        answers[n] = (quipu_tool_call){.id = waiting->call->id,
+                                       .name = waiting->call->name,
+                                       .input = {"", 0},
+                                       .output = QUIPU_STR(REPAIR_ANSWER)};
+        messages[n] = (quipu_message){.role = QUIPU_ROLE_TOOL,
+                                      .content = QUIPU_STR(REPAIR_ANSWER),
+                                      .author = waiting->message->author,
+                                      .calls = &answers[n],
+                                      .call_count = 1};
+        if (messages[n].author.n == 0) {
+            messages[n].author = root.n > 0 ? root : QUIPU_STR(QUIPU_ROOT_AGENT);
+        }
+        n++;
+    }
+}
+
+static quipu_status repair_write(quipu_session *session, const repair_list *list,
+                                 const quipu_call *call, quipu_error *reterr)
+{
+    const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
+    qp_append_also also = {.has_uid = !rebase, .uid = session->uid, .revision = session->revision};
+    quipu_message *messages = qp_calloc(list->open, sizeof(*messages));
+    quipu_tool_call *answers = qp_calloc(list->open, sizeof(*answers));
+    quipu_status status = messages != NULL && answers != NULL
+                              ? QUIPU_OK
+                              : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for answers");
+
+    if (status == QUIPU_OK) {
+        repair_make(session, list, messages, answers);
+        status = qp_append_also_state(session->service->store, session->key, messages, list->open,
+                                      rebase ? -1 : session->revision, &also, call, NULL, reterr);
+    }
+    if (status == QUIPU_CONFLICT) {
+        session->stored_revision = also.revision;
+    }
+    session->behind = session->behind || status == QUIPU_OK || status == QUIPU_UNKNOWN;
+    qp_free(messages);
+    qp_free(answers);
+    return status;
+}
+
+quipu_status quipu_session_close_calls(quipu_session *session, const quipu_call *call,
+                                       int64_t *ret_closed, quipu_error *reterr)
+{
+    repair_list list = {NULL, 0, 0};
+    quipu_status status = QUIPU_OK;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    qp_mutex_lock(&session->mutex);
+    if (session->behind) {
+        status = qp_session_catch_up(session, call, reterr);
+    }
+    if (status == QUIPU_OK && repair_find(session, &list) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for open calls");
+    }
+    if (status == QUIPU_OK && list.open > 0) {
+        status = repair_write(session, &list, call, reterr);
+        if (status == QUIPU_OK && qp_session_catch_up(session, call, NULL) == QUIPU_OK) {
+            session->behind = false;
+        }
+    }
+    qp_mutex_unlock(&session->mutex);
+    qp_free(list.calls);
+    if (status == QUIPU_OK && ret_closed != NULL) {
+        *ret_closed = (int64_t)list.open;
+    }
+    return status;
+}

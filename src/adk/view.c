@@ -1,0 +1,349 @@
+/* Messages as a model should see them: cut to a token budget without parting calls from answers,
+ * put together as events. */
+#include <ctype.h>
+#include <string.h>
+
+#include "adk/event.h"
+#include "adk/event_parts.h"
+#include "adk/service.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "base/token.h"
+
+static bool view_has_output(const quipu_message *message)
+{
+    for (size_t i = 0; i < message->call_count; i++) {
+        if (message->calls[i].output.n > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A tool's message, or a user's with the output of a tool. */
+static bool view_is_tool(const quipu_message *message)
+{
+    return message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION ||
+           (message->role == QUIPU_ROLE_USER && view_has_output(message));
+}
+
+static bool view_is_agent(const quipu_message *message)
+{
+    return message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL;
+}
+
+/* ---- the budget -------------------------------------------------------------------------------
+ */
+
+int64_t quipu_model_budget(quipu_str model)
+{
+    static const struct {
+        const char *part;
+        int64_t budget;
+    } models[] = {{"claude", 100000},     {"gemini", 200000}, {"gpt-4o", 64000},
+                  {"gpt-4-turbo", 64000}, {"gpt-4", 32000},   {"gpt-3.5", 8000}};
+
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        const size_t n = strlen(models[i].part);
+
+        for (size_t at = 0; at + n <= model.n; at++) {
+            size_t same = 0;
+
+            while (same < n && tolower((unsigned char)model.p[at + same]) == models[i].part[same]) {
+                same++;
+            }
+            if (same == n) {
+                return models[i].budget;
+            }
+        }
+    }
+    return QUIPU_VIEW_BUDGET;
+}
+
+static int64_t view_tokens(const quipu_message *message)
+{
+    int64_t tokens = qp_token_message(message->content, NULL, 0);
+
+    for (size_t i = 0; i < message->call_count; i++) {
+        const quipu_tool_call *call = &message->calls[i];
+
+        tokens += quipu_token_estimate(call->id) + quipu_token_estimate(call->name) +
+                  quipu_token_estimate(call->input) + quipu_token_estimate(call->output);
+    }
+    return tokens;
+}
+
+/* The first message of the view. */
+static size_t view_first(const quipu_message *messages, size_t count, int64_t budget,
+                         int64_t *ret_tokens)
+{
+    int64_t tokens = 0;
+    size_t first = count;
+
+    while (first > 0) {
+        const int64_t more = view_tokens(&messages[first - 1]);
+
+        if (first < count && tokens + more > budget) {
+            break;
+        }
+        tokens += more;
+        first--;
+    }
+    /* What was cut begins with no answer, and with no call that lost its answer. */
+    while (first > 0 && first < count &&
+           (view_is_tool(&messages[first]) ||
+            (view_is_agent(&messages[first]) && messages[first].call_count > 0 &&
+             (first + 1 == count || !view_is_tool(&messages[first + 1]))))) {
+        tokens -= view_tokens(&messages[first]);
+        first++;
+    }
+    *ret_tokens = tokens;
+    return first;
+}
+
+/* ---- events -----------------------------------------------------------------------------------
+ */
+
+/* One event in the making: neighbours of one role and author share it. */
+typedef struct view_event {
+    const quipu_message *message; /* the first; NULL: none is open */
+    quipu_str role;
+    quipu_str author;
+    qp_buf parts; /* commas between them */
+} view_event;
+
+typedef struct view_run {
+    quipu_str root;
+    quipu_arena *arena;
+    quipu_json *events;
+    size_t count;
+    view_event open;
+    /* Calls of the last agent that messages without an output answer in their order. */
+    const quipu_tool_call *calls;
+    size_t call_count;
+    size_t answered;
+} view_run;
+
+static quipu_status view_close(view_run *run)
+{
+    const quipu_message *message = run->open.message;
+    char at[QP_TIME_RFC3339_SIZE];
+    quipu_status status;
+    qp_jsonw writer;
+    qp_buf buf;
+
+    if (message == NULL) {
+        return QUIPU_OK;
+    }
+    run->open.message = NULL;
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    qp_jsonw_begin(&writer, &buf);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("id"));
+    qp_jsonw_str(&writer, message->event_id);
+    if (qp_time_rfc3339(message->timestamp, at, NULL) == QUIPU_OK) {
+        qp_jsonw_key(&writer, QUIPU_STR("timestamp"));
+        qp_jsonw_str(&writer, quipu_cstr(at));
+    }
+    qp_jsonw_key(&writer, QUIPU_STR("author"));
+    qp_jsonw_str(&writer, run->open.author);
+    qp_jsonw_key(&writer, QUIPU_STR("content"));
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("role"));
+    qp_jsonw_str(&writer, run->open.role);
+    qp_jsonw_key(&writer, QUIPU_STR("parts"));
+    qp_jsonw_array(&writer);
+    qp_buf_put(&buf, qp_buf_str(&run->open.parts));
+    qp_jsonw_array_end(&writer);
+    qp_jsonw_object_end(&writer);
+    qp_jsonw_object_end(&writer);
+    status = qp_jsonw_end(&writer);
+    if (status == QUIPU_OK) {
+        status = qp_buf_status(&run->open.parts);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(run->arena, qp_buf_str(&buf), &run->events[run->count].text);
+        run->count++;
+    }
+    qp_buf_free(&buf);
+    return status;
+}
+
+/* A place for one more part of `message`, whose event has this role. */
+static quipu_status view_part(view_run *run, const quipu_message *message, quipu_str role,
+                              quipu_str author, qp_jsonw *writer)
+{
+    view_event *open = &run->open;
+    quipu_status status = QUIPU_OK;
+
+    if (open->message != NULL &&
+        (!quipu_str_eq(open->role, role) || qp_str_cmp(open->author, author) != 0)) {
+        status = view_close(run);
+    }
+    if (status == QUIPU_OK && open->message == NULL) {
+        qp_buf_reset(&open->parts);
+        open->message = message;
+        open->role = role;
+        open->author = author;
+    }
+    if (open->parts.n > 0) {
+        qp_buf_putc(&open->parts, ',');
+    }
+    qp_jsonw_begin(writer, &open->parts);
+    return status;
+}
+
+static quipu_str view_author(const view_run *run, const quipu_message *message)
+{
+    if (message->author.n > 0) {
+        return message->author;
+    }
+    return view_is_tool(message)              ? QUIPU_STR("tool")
+           : message->role == QUIPU_ROLE_USER ? QUIPU_STR("user")
+           : run->root.n > 0                  ? run->root
+                                              : QUIPU_STR(QUIPU_ROOT_AGENT);
+}
+
+static quipu_str view_role(const quipu_message *message)
+{
+    static const quipu_str roles[] = {{"", 0},         {"user", 4},  {"assistant", 9}, {"tool", 4},
+                                      {"function", 8}, {"model", 5}, {"system", 6}};
+
+    return message->role >= QUIPU_ROLE_USER && message->role <= QUIPU_ROLE_SYSTEM
+               ? roles[message->role]
+               : roles[0];
+}
+
+static quipu_status view_text(view_run *run, const quipu_message *message)
+{
+    qp_jsonw writer;
+    quipu_status status;
+
+    if (message->content.n == 0) {
+        return QUIPU_OK;
+    }
+    status = view_part(run, message, view_role(message), view_author(run, message), &writer);
+    if (status == QUIPU_OK) {
+        qp_jsonw_object(&writer);
+        qp_jsonw_key(&writer, QUIPU_STR("text"));
+        qp_jsonw_str(&writer, message->content);
+        qp_jsonw_object_end(&writer);
+    }
+    return status;
+}
+
+/* Calls of an agent, those with arguments. */
+static quipu_status view_agent(view_run *run, const quipu_message *message)
+{
+    quipu_status status = view_text(run, message);
+    qp_jsonw writer;
+
+    for (size_t i = 0; i < message->call_count && status == QUIPU_OK; i++) {
+        if (message->calls[i].input.n > 0) {
+            status =
+                view_part(run, message, view_role(message), view_author(run, message), &writer);
+        }
+        if (status == QUIPU_OK && message->calls[i].input.n > 0) {
+            qp_call_write(&writer, &message->calls[i], false, message->calls[i].input);
+        }
+    }
+    run->calls = message->calls;
+    run->call_count = message->call_count;
+    run->answered = 0;
+    return status;
+}
+
+/* Answers: by their outputs, or, without one, to the calls before them in their order. */
+static quipu_status view_tool(view_run *run, const quipu_message *message)
+{
+    const quipu_str role = QUIPU_STR("function");
+    const quipu_str author = view_author(run, message);
+    const bool outputs = view_has_output(message);
+    quipu_status status = QUIPU_OK;
+    qp_jsonw writer;
+
+    if (!outputs && run->answered == run->call_count) {
+        return view_text(run, message);
+    }
+    if (!outputs) {
+        status = view_part(run, message, role, author, &writer);
+        if (status == QUIPU_OK) {
+            qp_call_write(&writer, &run->calls[run->answered++], true, message->content);
+        }
+        return status;
+    }
+    for (size_t i = 0; i < message->call_count && status == QUIPU_OK; i++) {
+        const quipu_tool_call *call = &message->calls[i];
+
+        if (call->output.n > 0) {
+            status = view_part(run, message, role, author, &writer);
+        }
+        if (status == QUIPU_OK && call->output.n > 0) {
+            qp_call_write(&writer, call, true, call->output);
+        }
+    }
+    return status;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): options may be NULL, and outputs are two */
+quipu_status quipu_view_make(const quipu_message *messages, size_t count,
+                             const quipu_view_options *options, quipu_arena *arena,
+                             quipu_view *ret_view, quipu_error *reterr)
+{
+    quipu_view_options opt = QUIPU_VIEW_OPTIONS_INIT;
+    quipu_view view = {NULL, 0, 0, 0};
+    view_run run = {.arena = arena};
+    quipu_status status = qp_options_read(&opt, sizeof(opt), options, "quipu_view_options", reterr);
+
+    if (status == QUIPU_OK &&
+        ((messages == NULL && count > 0) || arena == NULL || ret_view == NULL || opt.flags != 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a view needs messages, an arena, a place for it and flags 0");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    run.root = opt.root_agent;
+    qp_buf_init(&run.open.parts, QP_EVENT_JSON_MAX);
+    view.first = view_first(
+        messages, count, opt.token_budget > 0 ? opt.token_budget : QUIPU_VIEW_BUDGET, &view.tokens);
+    if (view.first < count) {
+        run.events = qp_arena_take(arena, (count - view.first) * sizeof(*run.events));
+        status = run.events != NULL ? QUIPU_OK : QUIPU_NOMEM;
+    }
+    for (size_t i = view.first; i < count && status == QUIPU_OK; i++) {
+        status = view_is_tool(&messages[i])    ? view_tool(&run, &messages[i])
+                 : view_is_agent(&messages[i]) ? view_agent(&run, &messages[i])
+                                               : view_text(&run, &messages[i]);
+    }
+    if (status == QUIPU_OK) {
+        status = view_close(&run);
+    }
+    qp_buf_free(&run.open.parts);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "%s",
+                            status == QUIPU_INVALID ? "a text of a message is not UTF-8"
+                                                    : "no room for a view of the messages");
+    }
+    view.events = run.events;
+    view.count = run.count;
+    *ret_view = view;
+    return QUIPU_OK;
+}
+
+quipu_status quipu_session_view(quipu_session *session, const quipu_view_options *options,
+                                quipu_arena *arena, quipu_view *ret_view, quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    qp_mutex_lock(&session->mutex);
+    status = quipu_view_make(session->messages, session->count, options, arena, ret_view, reterr);
+    qp_mutex_unlock(&session->mutex);
+    return status;
+}
