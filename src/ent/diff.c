@@ -257,6 +257,9 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
             diff_add(work, QP_DDL_COLUMN, entity)->field = field;
         } else if (!work->migrator->column_fits(field, column)) {
             diff_problem(work, entity, column->name, "has a type that cannot hold its values");
+        } else if (work->purpose == QP_DIFF_WRITE && column->not_null &&
+                   column->key_position == 0 && (field->flags & ENT_F_NULLABLE) != 0) {
+            diff_problem(work, entity, column->name, "must have a value but is optional now");
         } else if (!qp_name_eq(column->name, field->column)) {
             qp_ddl *change = diff_add(work, QP_DDL_RENAME, entity);
             change->field = field;
@@ -268,7 +271,7 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
         diff_strangers(work, entity, table);
     }
     if (work->migrator->search_state(entity, work->shape) == QP_SEARCH_DIFFERS) {
-        diff_problem(work, entity, NULL, "has a full-text index without one of its fields");
+        diff_problem(work, entity, NULL, "has a full-text index of other fields, words or keeping");
     }
 
 done:

@@ -350,6 +350,50 @@ static quipu_status migrate_write_journal(qp_migration *m, const qp_journal_stat
     return status == QUIPU_OK ? qp_journal_write(m, state, -1, statements, reterr) : status;
 }
 
+/* A required field whose column lets NULL in and that no default stands in for. */
+static bool migrate_may_lack(const qp_table_shape *table, const ent_field *field)
+{
+    const unsigned fine = ENT_F_NULLABLE | ENT_F_DEFAULT | ENT_F_NOW | ENT_F_RANDOM;
+    const qp_column *column = qp_shape_column(table, field->column);
+
+    if (column == NULL && field->was != NULL) {
+        column = qp_shape_column(table, field->was);
+    }
+    return (field->flags & fine) == 0 && column != NULL && !column->not_null &&
+           column->key_position == 0;
+}
+
+/* Rows that were there have all that is required now; else no query could read them. */
+static quipu_status migrate_required(qp_migration *m, const qp_file_shape *shape,
+                                     quipu_error *reterr)
+{
+    for (size_t i = 0; i < m->schema->entity_count; i++) {
+        const ent_entity *entity = m->schema->entities[i];
+        const qp_table_shape *table = qp_shape_table(shape, entity->table);
+
+        for (size_t j = 0; table != NULL && j < entity->field_count; j++) {
+            const ent_field *field = &entity->fields[j];
+            int64_t rows = 0;
+            quipu_status status = QUIPU_OK;
+
+            if (migrate_may_lack(table, field)) {
+                status = qp_migration_count_missing(m, entity, field, &rows, reterr);
+            }
+            if (status == QUIPU_OK && rows > 0) {
+                status =
+                    qp_error_field(reterr, QUIPU_INVALID, entity->name, field->name, "required",
+                                   "%s.%s is required, but %lld rows of table \"%s\" do not "
+                                   "have it; nothing was changed",
+                                   entity->name, field->name, (long long)rows, entity->table);
+            }
+            if (status != QUIPU_OK) {
+                return status;
+            }
+        }
+    }
+    return QUIPU_OK;
+}
+
 /* Nothing broke: no reference that points nowhere came to be, and the file is sound. */
 static quipu_status migrate_verify(qp_migration *m, int64_t dangling, quipu_error *reterr)
 {
@@ -410,6 +454,9 @@ static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, 
     }
     if (status == QUIPU_OK) {
         status = migrate_work(m, diff, needed, &statements, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = migrate_required(m, shape, reterr);
     }
     if (status == QUIPU_OK && verify) {
         status = migrate_verify(m, dangling, reterr);

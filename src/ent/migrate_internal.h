@@ -82,6 +82,11 @@ void qp_migration_put_name(qp_buf *sql, const char *name);
 quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret_count,
                                 quipu_error *reterr);
 
+/* Those that have no value in a field. */
+quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entity,
+                                        const ent_field *field, int64_t *ret_count,
+                                        quipu_error *reterr);
+
 /* Make by adding what the file lacks of a schema; what adding cannot mend is an error. */
 quipu_status qp_migration_complete(qp_migration *m, const ent_schema *schema, quipu_error *reterr);
 

@@ -110,6 +110,21 @@ quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret
     return migrate_run_int_of(m, &sql, ret_count, reterr);
 }
 
+quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entity,
+                                        const ent_field *field, int64_t *ret_count,
+                                        quipu_error *reterr)
+{
+    qp_buf sql;
+
+    qp_buf_init(&sql, QP_DDL_TEXT_MAX);
+    qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
+    qp_migration_put_name(&sql, entity->table);
+    qp_buf_puts(&sql, " WHERE ");
+    qp_migration_put_name(&sql, field->column);
+    qp_buf_puts(&sql, " IS NULL");
+    return migrate_run_int_of(m, &sql, ret_count, reterr);
+}
+
 /* ---- changes ------------------------------------------------------------------------------------
  */
 

@@ -8,6 +8,8 @@
 #include "base/json.h"
 #include "ent/diff.h"
 
+#define DDL_TOKENIZE "tokenize='" QP_SQLITE_TOKENIZER "'"
+
 /* Text with its quote doubled. */
 static void ddl_put_doubled(qp_buf *out, const char *text, char quote)
 {
@@ -309,7 +311,7 @@ quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
     qp_buf_puts(out, ", content_rowid=");
     qp_sqlite_put_text(out, qp_sqlite_row_key(entity));
     if ((entity->flags & ENT_E_SEARCH_CJK) != 0) {
-        qp_buf_puts(out, ", tokenize='" QP_SQLITE_TOKENIZER "'");
+        qp_buf_puts(out, ", " DDL_TOKENIZE);
     }
     qp_buf_putc(out, ')');
     if ((entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
@@ -588,6 +590,12 @@ qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_s
             return QP_SEARCH_DIFFERS;
         }
     }
-    return found < 3 && (entity->flags & ENT_E_SEARCH_MANUAL) == 0 ? QP_SEARCH_MISSING
-                                                                   : QP_SEARCH_OK;
+    /* Words split otherwise are found otherwise; rows kept by triggers would be kept twice. */
+    if (((entity->flags & ENT_E_SEARCH_CJK) != 0) != (strstr(table->sql, DDL_TOKENIZE) != NULL)) {
+        return QP_SEARCH_DIFFERS;
+    }
+    if ((entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
+        return found > 0 ? QP_SEARCH_DIFFERS : QP_SEARCH_OK;
+    }
+    return found < 3 ? QP_SEARCH_MISSING : QP_SEARCH_OK;
 }

@@ -637,6 +637,91 @@ static void search_index_is_made_filled_and_kept(void **state)
     model_free(&m);
 }
 
+/* Another keeper or another way to split words means another index. */
+static void search_that_is_kept_or_split_otherwise_needs_a_step(void **state)
+{
+    static const uint8_t fields[] = {1};
+    static const unsigned from[] = {ENT_E_SEARCH, ENT_E_SEARCH, ENT_E_SEARCH | ENT_E_SEARCH_CJK};
+    static const unsigned to[] = {ENT_E_SEARCH_MANUAL, ENT_E_SEARCH | ENT_E_SEARCH_CJK,
+                                  ENT_E_SEARCH};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(from) / sizeof(from[0]); i++) {
+        char path[T_PATH_MAX];
+        char *before = NULL;
+        model m;
+        ent_entity *notes = NULL;
+
+        additive_path(path);
+        notes = additive_notes(&m, 0);
+        notes->flags = (uint8_t)from[i];
+        notes->search_fields = fields;
+        notes->search_count = 1;
+        (void)model_end(&m);
+        MODEL_OPEN_OK(path, &m);
+        before = model_dump(path, true);
+        notes->flags = (uint8_t)to[i];
+        (void)model_end(&m);
+        model_expect(MODEL_OPEN(path, &m), QUIPU_UNSUPPORTED, "step");
+        model_same(before, model_dump(path, true));
+        model_free(&m);
+    }
+}
+
+static void column_that_must_have_a_value_cannot_become_optional_without_a_step(void **state)
+{
+    char path[T_PATH_MAX];
+    char *before = NULL;
+    model m;
+    model_opened opened;
+    ent_entity *notes = NULL;
+
+    (void)state;
+    additive_path(path);
+    notes = additive_notes(&m, 0);
+    (void)model_end(&m);
+    MODEL_OPEN_OK(path, &m);
+    before = model_dump(path, true);
+    model_fields(notes)[1].flags = ENT_F_NULLABLE;
+    (void)model_end(&m);
+    opened = MODEL_OPEN(path, &m);
+    model_expect(opened, QUIPU_UNSUPPORTED, "step");
+    assert_string_equal(opened.error.field, "title");
+    model_same(before, model_dump(path, true));
+    opened = model_visit(path, &m.schema, NULL, ENT_SQLITE_READ_ONLY);
+    model_expect(opened, QUIPU_OK, NULL); /* what is there can be read */
+    model_free(&m);
+}
+
+static void rows_without_a_value_stop_a_column_from_becoming_required(void **state)
+{
+    char path[T_PATH_MAX];
+    char *before = NULL;
+    model m;
+    model_opened opened;
+    ent_entity *notes = NULL;
+
+    (void)state;
+    additive_path(path);
+    notes = additive_notes(&m, 0);
+    model_fields(notes)[1].flags = ENT_F_NULLABLE;
+    (void)model_end(&m);
+    MODEL_OPEN_OK(path, &m);
+    model_exec(path, "INSERT INTO notes (title, created_at) VALUES ('a', ''), (NULL, '')");
+    before = model_dump(path, true);
+    model_fields(notes)[1].flags = 0;
+    (void)model_end(&m);
+    opened = MODEL_OPEN(path, &m);
+    model_expect(opened, QUIPU_INVALID, "1 ");
+    assert_string_equal(opened.error.entity, "Note");
+    assert_string_equal(opened.error.field, "title");
+    assert_string_equal(opened.error.rule, "required");
+    model_same(before, model_dump(path, true));
+    model_exec(path, "UPDATE notes SET title = 'b' WHERE title IS NULL");
+    MODEL_OPEN_OK(path, &m);
+    model_free(&m);
+}
+
 static void cluster_and_composite_keys_have_their_tables(void **state)
 {
     char path[T_PATH_MAX];
@@ -740,6 +825,9 @@ int main(void)
         cmocka_unit_test(two_programs_with_different_additions_converge),
         cmocka_unit_test(older_program_then_newer_again_loses_nothing),
         cmocka_unit_test(search_index_is_made_filled_and_kept),
+        cmocka_unit_test(search_that_is_kept_or_split_otherwise_needs_a_step),
+        cmocka_unit_test(column_that_must_have_a_value_cannot_become_optional_without_a_step),
+        cmocka_unit_test(rows_without_a_value_stop_a_column_from_becoming_required),
         cmocka_unit_test(cluster_and_composite_keys_have_their_tables),
         cmocka_unit_test(reader_with_a_snapshot_does_not_stop_a_migration),
         cmocka_unit_test(file_with_a_rollback_journal_is_migrated),

@@ -138,6 +138,27 @@ static void real_files_are_current_for_their_own_layout(void **state)
     }
 }
 
+/* Their sessions must have a key, ours need not: only another table can say so. */
+static quipu_status lango_adopt_sessions(ent_db *db, quipu_error *reterr)
+{
+    const ent_entity *fresh = NULL;
+    qp_lango_session_iter iter = {0};
+    qp_lango_session old;
+    quipu_status status = ent_step_rebuild_begin(db, &qp_session_entity, &fresh, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_lango_session_iter_begin(db, &(qp_lango_session_query){0}, &iter, reterr);
+    }
+    while (status == QUIPU_OK && qp_lango_session_iter_next(&iter, &old)) {
+        qp_session_new row = {.id = ent_some(old.id), .key = old.key, .session_id = old.key};
+        status = ent_create(db, NULL, fresh, &row, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_lango_session_iter_end(&iter, reterr);
+    }
+    return status == QUIPU_OK ? ent_step_rebuild_end(db, &qp_session_entity, reterr) : status;
+}
+
 /* A small adoption: messages get their order and their cluster, row by row, through entities. */
 static quipu_status lango_adopt(ent_db *db, void *ctx, quipu_error *reterr)
 {
@@ -146,9 +167,12 @@ static quipu_status lango_adopt(ent_db *db, void *ctx, quipu_error *reterr)
     qp_lango_message_iter iter = {0};
     qp_lango_message old;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_status status = ent_step_rebuild_begin(db, &qp_message_entity, &fresh, reterr);
+    quipu_status status = lango_adopt_sessions(db, reterr);
 
     (void)ctx;
+    if (status == QUIPU_OK) {
+        status = ent_step_rebuild_begin(db, &qp_message_entity, &fresh, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_lango_message_iter_begin(
             db, &(qp_lango_message_query){.order = {QP_LANGO_MESSAGE_BY_ID(ASC)}}, &iter, reterr);
