@@ -121,7 +121,7 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
 /* ---- save -------------------------------------------------------------------------------------
  */
 
-/* One more than the newest number of the session: it breaks ties between equal times. */
+/* One more than the newest number of the session: the order of saving, whatever the clock says. */
 static quipu_status memory_number(const memory_call *call, ent_db *db, quipu_arena *scratch,
                                   int64_t *ret_number, quipu_error *reterr)
 {
@@ -244,15 +244,16 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
         query.observations.where.session_key = query.reflections.where.session_key =
             ent_eq(call->memory.session_key);
     }
-    /* The newest come by the reversed order, and are turned round below. */
+    /* The newest come by the reversed order, and are turned round below. Those of an adopted file
+     * have no number: they come first, by their time. */
     query.observations.order[0] =
-        newest ? QP_OBSERVATION_BY_CREATED_AT(DESC) : QP_OBSERVATION_BY_CREATED_AT(ASC);
-    query.observations.order[1] =
         newest ? QP_OBSERVATION_BY_NUMBER(DESC) : QP_OBSERVATION_BY_NUMBER(ASC);
+    query.observations.order[1] =
+        newest ? QP_OBSERVATION_BY_CREATED_AT(DESC) : QP_OBSERVATION_BY_CREATED_AT(ASC);
     query.reflections.order[0] =
-        newest ? QP_REFLECTION_BY_CREATED_AT(DESC) : QP_REFLECTION_BY_CREATED_AT(ASC);
-    query.reflections.order[1] =
         newest ? QP_REFLECTION_BY_NUMBER(DESC) : QP_REFLECTION_BY_NUMBER(ASC);
+    query.reflections.order[1] =
+        newest ? QP_REFLECTION_BY_CREATED_AT(DESC) : QP_REFLECTION_BY_CREATED_AT(ASC);
     quipu_arena_free(&list->arena);
     status = memory_find(call, db, &list->arena, &query, &items, &n, reterr);
     if (status == QUIPU_OK && newest) {

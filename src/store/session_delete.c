@@ -4,6 +4,24 @@
 #include "store/size.h"
 #include "store/store.h"
 
+/* Observations and reflections go by the key: there may be some of a session that is gone. */
+static quipu_status session_delete_memories(const quipu_store *store, ent_db *db, quipu_str key,
+                                            quipu_error *reterr)
+{
+    const quipu_str tenant = store->tenant;
+    int64_t count = 0;
+    quipu_status status = qp_observation_delete(
+        db, &(qp_observation_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)}, &count,
+        reterr);
+
+    return status == QUIPU_OK
+               ? qp_reflection_delete(
+                     db,
+                     &(qp_reflection_where){.session_key = ent_eq(key), .tenant = ent_eq(tenant)},
+                     &count, reterr)
+               : status;
+}
+
 /* What a session has beside its messages and its row; a feed hears that it is gone. */
 static quipu_status session_delete_belongings(const quipu_store *store, ent_db *db,
                                               const qp_session *row, quipu_error *reterr)
@@ -25,14 +43,7 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
             db, &(qp_state_event_where){.session_number = ent_eq(row->id)}, &count, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_observation_delete(
-            db, &(qp_observation_where){.session_key = ent_eq(row->key), .tenant = ent_eq(tenant)},
-            &count, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_reflection_delete(
-            db, &(qp_reflection_where){.session_key = ent_eq(row->key), .tenant = ent_eq(tenant)},
-            &count, reterr);
+        status = session_delete_memories(store, db, row->key, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_feed_tell(store, db, QUIPU_EVENT_DELETED, row, row->revision + 1, 0, 0, reterr);
@@ -85,8 +96,11 @@ static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scra
     quipu_status status = qp_session_lookup(call->store, db, scratch, call->key, &row, reterr);
 
     call->removed = 0;
-    if (status != QUIPU_OK || row == NULL) {
+    if (status != QUIPU_OK) {
         return status;
+    }
+    if (row == NULL) {
+        return session_delete_memories(call->store, db, call->key, reterr);
     }
     return call->tree
                ? qp_session_remove_tree(call->store, db, scratch, row, &call->removed, reterr)

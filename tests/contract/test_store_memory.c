@@ -1,5 +1,5 @@
 /* Observations and reflections through the public API. */
-#include "contract/store_t.h"
+#include "contract/history_t.h"
 
 static quipu_uuid save(quipu_store *store, quipu_memory_kind kind, const char *key,
                        const char *content)
@@ -185,6 +185,56 @@ static void senseless_memories_are_refused(void **state)
              QUIPU_MISUSE);
 }
 
+/* The order is that of saving, whatever the clock said: here it was set back in between. */
+static void order_of_saving_does_not_come_from_the_clock(void **state)
+{
+    ht_store *self = *state;
+    const quipu_time later = {quipu_time_now().s + 3600, 0};
+    const qp_observation_new seen = {.session_key = QUIPU_STR("k"),
+                                     .content = QUIPU_STR("one"),
+                                     .created_at = ent_some(later),
+                                     .number = 1};
+    const qp_reflection_new thought = {.session_key = QUIPU_STR("k"),
+                                       .content = QUIPU_STR("one"),
+                                       .created_at = ent_some(later),
+                                       .number = 1};
+    quipu_error err = {0};
+    ent_db *db = NULL;
+    char text[256];
+
+    T_OK(ent_sqlite_open(self->path, NULL, &db, &err));
+    T_OK(qp_observation_create(db, NULL, &seen, NULL, &err));
+    T_OK(qp_reflection_create(db, NULL, &thought, NULL, &err));
+    ent_close(db);
+    for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
+        save(self->store, (quipu_memory_kind)kind, "k", "two");
+        contents(self->store, (quipu_memory_kind)kind, "k", 0, text);
+        assert_string_equal(text, "one two");
+        contents(self->store, (quipu_memory_kind)kind, "k", 1, text);
+        assert_string_equal(text, "two");
+    }
+}
+
+/* An observer that comes too late saves for a session that is gone: deleting the key again takes
+ * that too, so that the next session of the key begins without it. */
+static void delete_of_a_missing_session_takes_its_memories(void **state)
+{
+    quipu_store *store = *state;
+    quipu_error err = {0};
+    char text[256];
+
+    save(store, QUIPU_OBSERVATION, "k", "late");
+    save(store, QUIPU_REFLECTION, "k", "late");
+    save(store, QUIPU_OBSERVATION, "other", "stays");
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
+        contents(store, (quipu_memory_kind)kind, "k", 0, text);
+        assert_string_equal(text, "");
+    }
+    contents(store, QUIPU_OBSERVATION, "other", 0, text);
+    assert_string_equal(text, "stays");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +246,8 @@ int main(void)
         ST_TEST(memories_are_deleted_by_ids),
         ST_TEST(memories_are_deleted_by_session),
         ST_TEST(senseless_memories_are_refused),
+        HT_TEST(order_of_saving_does_not_come_from_the_clock),
+        ST_TEST(delete_of_a_missing_session_takes_its_memories),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

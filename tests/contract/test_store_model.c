@@ -234,10 +234,8 @@ static void op_delete(machine *m, int at)
     quipu_status status = quipu_session_delete(m->store, quipu_cstr(model_keys[at]), NULL, NULL);
 
     model_status(m, status, QUIPU_OK, "delete");
-    if (session->there) {
-        *session = (model_session){.there = false};
-        m->memories[at].count = 0;
-    }
+    *session = (model_session){.there = false};
+    m->memories[at].count = 0; /* also those that were saved for a session that is not there */
 }
 
 static void op_range(machine *m, int at)
