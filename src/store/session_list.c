@@ -156,13 +156,15 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
     quipu_arena *arena = &call->page->arena;
     qp_session last = call->from;
     size_t count = 0;
-    int64_t scanned = 0;
+    int64_t left = QUIPU_LIST_SCAN_MAX; /* rows that a filter may still look at */
 
-    query->limit = filters ? SESSION_LIST_STEP : (int64_t)limit + 1;
     for (;;) {
         qp_session_list list = {0};
         quipu_status status;
 
+        query->limit = !filters                   ? (int64_t)limit + 1
+                       : left < SESSION_LIST_STEP ? left
+                                                  : SESSION_LIST_STEP;
         query->after = last.id != 0 ? &last : NULL;
         status = qp_session_find(db, arena, query, &list, reterr);
         for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
@@ -177,7 +179,6 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
                 infos[count++] = qp_session_info(&list.items[i]);
             }
             last = list.items[i];
-            scanned++;
         }
         if (status != QUIPU_OK) {
             return status;
@@ -187,7 +188,8 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
             *ret_last = (qp_session){.id = 0};
             return QUIPU_OK;
         }
-        if (scanned >= QUIPU_LIST_SCAN_MAX) {
+        left -= query->limit;
+        if (left == 0) {
             *ret_last = last;
             return QUIPU_OK;
         }

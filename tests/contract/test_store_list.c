@@ -175,10 +175,10 @@ static void metadata_filter_gives_up_at_its_limit_and_goes_on_from_there(void **
     char keys[1024];
 
     (void)state;
-    for (int i = 0; i <= QUIPU_LIST_SCAN_MAX + 300; i++) {
+    for (int i = 0; i < QUIPU_LIST_SCAN_MAX + 30; i++) {
         char key[32];
         snprintf(key, sizeof(key), "s%d", i);
-        make(store, key, NULL, NULL, NULL, i > QUIPU_LIST_SCAN_MAX + 256 ? "{\"pick\":1}" : "{}");
+        make(store, key, NULL, NULL, NULL, i >= QUIPU_LIST_SCAN_MAX ? "{\"pick\":1}" : "{}");
     }
     options.metadata_name = QUIPU_STR("pick");
     quipu_session_page *page = list(store, &options);
@@ -187,7 +187,7 @@ static void metadata_filter_gives_up_at_its_limit_and_goes_on_from_there(void **
     quipu_session_page_free(page);
     options.limit = 100;
     all_keys(store, options, keys);
-    assert_memory_equal(keys, "s10257 s10258", 13);
+    assert_memory_equal(keys, "s10000 s10001", 13);
     quipu_close(store);
 }
 
@@ -227,6 +227,22 @@ static void strange_cursors_are_refused(void **state)
     assert_null(page);
 }
 
+static void page_that_names_no_limit_has_the_default(void **state)
+{
+    quipu_store *store = *state;
+    quipu_list_options options = options_of(0, 0);
+    char key[32];
+
+    for (int i = 0; i <= QUIPU_PAGE_DEFAULT; i++) {
+        snprintf(key, sizeof(key), "s%d", i);
+        st_create(store, key);
+    }
+    quipu_session_page *page = list(store, &options);
+    assert_int_equal(page->count, QUIPU_PAGE_DEFAULT);
+    assert_non_null(page->next.p);
+    quipu_session_page_free(page);
+}
+
 static void page_limit_holds_at_its_edge(void **state)
 {
     quipu_list_options options = options_of(0, QUIPU_PAGE_MAX);
@@ -257,6 +273,7 @@ int main(void)
         cmocka_unit_test(metadata_filter_gives_up_at_its_limit_and_goes_on_from_there),
         ST_TEST(expired_sessions_are_left_out_unless_asked_for),
         ST_TEST(strange_cursors_are_refused),
+        ST_TEST(page_that_names_no_limit_has_the_default),
         ST_TEST(page_limit_holds_at_its_edge),
     };
 
