@@ -94,6 +94,7 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
 {
     qp_chain places;
     size_t found = 0;
+    size_t unnamed = 0;
     int64_t first = 0;
 
     places.count = 0;
@@ -111,12 +112,17 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
             return status;
         }
         found += seq != 0;
+        unnamed += !call->batch.named[i];
         first = i == 0 ? seq : first;
     }
     if (found != 0 && found != call->batch.count) {
-        return qp_error_field(reterr, QUIPU_EXISTS, "Message", "event_id", "unique",
-                              "%zu of the %zu messages are there already; append the others alone",
-                              found, call->batch.count);
+        return qp_error_field(
+            reterr, QUIPU_EXISTS, "Message", "event_id", "unique",
+            "%zu of the %zu messages are there already; %s", found, call->batch.count,
+            unnamed > 0 ? "whether those without an event id are, only the history "
+                          "tells: read it, and give every message of a batch an id"
+                        : "the others are new, or were capped or pruned: append only "
+                          "those that are new");
     }
     *ret_seq = first;
     return QUIPU_OK;
@@ -172,9 +178,7 @@ quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *
         status = qp_search_follow(store, db, row, after.next_seq, &patch, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_session_slide(row->ttl_ms, now, &patch, reterr);
-    }
-    if (status == QUIPU_OK) {
+        qp_session_slide(row->ttl_ms, now, &patch);
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed,
                                    reterr);
     }
@@ -194,12 +198,11 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
     qp_session_patch patch = {.revision = ent_set(row->revision + 1),
                               .updated_at = ent_set(now),
                               .last_event_at = ent_set(also->time)};
-    quipu_status status = qp_session_slide(row->ttl_ms, now, &patch, reterr);
+    quipu_status status;
 
-    if (status == QUIPU_OK) {
-        status =
-            qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
-    }
+    qp_session_slide(row->ttl_ms, now, &patch);
+    status =
+        qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
     if (status == QUIPU_OK) {
         status =
             qp_state_event_add(db, row, row->revision + 1, also->event_id, also->changes, reterr);

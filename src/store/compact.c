@@ -117,11 +117,8 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
 {
     patch->revision = ent_set(row->revision + 1);
     patch->updated_at = ent_set(now);
-    quipu_status status = qp_session_slide(row->ttl_ms, now, patch, reterr);
-
-    return status == QUIPU_OK ? qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row,
-                                             row->revision + 1, 0, 0, reterr)
-                              : status;
+    qp_session_slide(row->ttl_ms, now, patch);
+    return qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0, reterr);
 }
 
 static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratch,

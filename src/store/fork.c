@@ -71,7 +71,6 @@ static quipu_status fork_settings(const fork_call *call, const qp_session *paren
                                   qp_session_new *ret, quipu_error *reterr)
 {
     const quipu_session_new *values = &call->values;
-    quipu_time expires_at = {0, 0};
     quipu_status status = QUIPU_OK;
     ent_opt_int ttl_ms = parent->ttl_ms;
 
@@ -96,8 +95,7 @@ static quipu_status fork_settings(const fork_call *call, const qp_session *paren
         .ttl_ms = ttl_ms,
     };
     if (status == QUIPU_OK && ttl_ms.has) {
-        status = qp_session_expiry(ttl_ms.v, now, &expires_at, reterr);
-        ret->expires_at = ent_some(expires_at);
+        ret->expires_at = ent_some(qp_session_expiry(ttl_ms.v, now));
     }
     return status;
 }

@@ -15,40 +15,40 @@
 /* ---- expiry -----------------------------------------------------------------------------------
  */
 
-quipu_status qp_session_expiry(int64_t ttl_ms, quipu_time now, quipu_time *ret_time,
-                               quipu_error *reterr)
-{
-    if (qp_time_add_ms(now, ttl_ms, ret_time) != QUIPU_OK) {
-        return qp_error_field(reterr, QUIPU_INVALID, "Session", "ttl_ms", "range",
-                              "a time to live of %lld ms ends after the year 9999; -1 means never",
-                              (long long)ttl_ms);
-    }
-    return QUIPU_OK;
-}
-
-quipu_status qp_session_slide(ent_opt_int ttl_ms, quipu_time now, qp_session_patch *patch,
-                              quipu_error *reterr)
+quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now)
 {
     quipu_time at = {0, 0};
-    quipu_status status;
 
-    if (!ttl_ms.has) {
-        return QUIPU_OK;
+    /* What was within the calendar when it was given grows out of it with every write. */
+    if (qp_time_add_ms(now, ttl_ms, &at) != QUIPU_OK) {
+        at = (quipu_time){QP_TIME_S_MAX, QP_TIME_NS_MAX};
     }
-    status = qp_session_expiry(ttl_ms.v, now, &at, reterr);
-    patch->expires_at = ent_set(at);
-    return status;
+    return at;
+}
+
+void qp_session_slide(ent_opt_int ttl_ms, quipu_time now, qp_session_patch *patch)
+{
+    if (ttl_ms.has) {
+        patch->expires_at = ent_set(qp_session_expiry(ttl_ms.v, now));
+    }
 }
 
 quipu_status qp_session_ttl(const quipu_store *store, int64_t given, ent_opt_int *ret_ttl,
                             quipu_error *reterr)
 {
+    quipu_time at = {0, 0};
+
     if (given < -1) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "ttl_ms is %lld; give milliseconds, 0 for the store's or -1 for never",
                             (long long)given);
     }
     given = given == 0 ? store->ttl_ms : given;
+    if (given > 0 && qp_time_add_ms(quipu_time_now(), given, &at) != QUIPU_OK) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Session", "ttl_ms", "range",
+                              "a time to live of %lld ms ends after the year 9999; -1 means never",
+                              (long long)given);
+    }
     *ret_ttl = given > 0 ? ent_some(given) : (ent_opt_int){.has = false};
     return QUIPU_OK;
 }
@@ -78,8 +78,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     qp_batch *batch = &create->batch;
     const int64_t count = (int64_t)batch->count;
     const qp_session *row = NULL;
-    quipu_time expires_at = {0, 0};
-    quipu_status status = QUIPU_OK;
+    quipu_status status;
     qp_session_new made = {.key = values->key,
                            .agent_id = values->agent_id,
                            .channel_type = values->channel_type,
@@ -100,8 +99,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
                            .ttl_ms = create->ttl_ms};
 
     if (create->ttl_ms.has) {
-        status = qp_session_expiry(create->ttl_ms.v, now, &expires_at, reterr);
-        made.expires_at = ent_some(expires_at);
+        made.expires_at = ent_some(qp_session_expiry(create->ttl_ms.v, now));
     }
     if (count > 0) {
         qp_batch_place(batch, 0, 1, 0, now);
@@ -109,9 +107,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
         made.turn_seq = qp_batch_turn(batch, 0);
         qp_search_born(create->store, count, &made);
     }
-    if (status == QUIPU_OK) {
-        status = qp_session_create(db, scratch, &made, &row, reterr);
-    }
+    status = qp_session_create(db, scratch, &made, &row, reterr);
     if (status == QUIPU_OK && count > 0) {
         qp_batch_place(batch, row->id, 1, 0, now);
         status = qp_batch_insert(batch, db, reterr);
@@ -346,8 +342,8 @@ static ent_patch_text session_text(uint32_t set, uint32_t bit, quipu_str text)
     return text.p != NULL ? ent_set(text) : (ent_patch_text){.op = (ent_wants_text)ENT_OP_CLEAR};
 }
 
-static quipu_status session_patch(const session_change *change, const qp_session *row,
-                                  quipu_time now, qp_session_patch *ret, quipu_error *reterr)
+static void session_patch(const session_change *change, const qp_session *row, quipu_time now,
+                          qp_session_patch *ret)
 {
     const quipu_session_patch *given = &change->given;
     const uint32_t set = given->set;
@@ -371,7 +367,7 @@ static quipu_status session_patch(const session_change *change, const qp_session
             ttl_ms.has ? ent_set(ttl_ms.v) : (ent_patch_int){.op = (ent_wants_int)ENT_OP_CLEAR};
         ret->expires_at = (ent_patch_time){.op = (ent_wants_time)ENT_OP_CLEAR};
     }
-    return qp_session_slide(ttl_ms, now, ret, reterr);
+    qp_session_slide(ttl_ms, now, ret);
 }
 
 static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -393,9 +389,7 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
                             (long long)row->revision, (long long)change->given.expected_revision);
     }
     if (status == QUIPU_OK) {
-        status = session_patch(change, row, now, &patch, reterr);
-    }
-    if (status == QUIPU_OK) {
+        session_patch(change, row, now, &patch);
         change->revision = row->revision + 1;
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed,
                                    reterr);

@@ -5,14 +5,13 @@
 #include "store/store.h"
 
 /* Every write moves the expiry: put it into a patch of a session with a time to live. */
-QUIPU_MUST_USE quipu_status qp_session_slide(ent_opt_int ttl_ms, quipu_time now,
-                                             qp_session_patch *patch, quipu_error *reterr);
+void qp_session_slide(ent_opt_int ttl_ms, quipu_time now, qp_session_patch *patch);
 
-/* When a session that is written at `now` expires. QUIPU_INVALID past the year 9999. */
-QUIPU_MUST_USE quipu_status qp_session_expiry(int64_t ttl_ms, quipu_time now, quipu_time *ret_time,
-                                              quipu_error *reterr);
+/* When a session that is written at `now` expires: at the latest when the calendar ends. */
+quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now);
 
-/* The time to live that a caller's number means: 0 the store's, -1 none. QUIPU_MISUSE. */
+/* The time to live that a caller's number means: 0 the store's, -1 none. QUIPU_MISUSE, or
+ * QUIPU_INVALID when it ends after the year 9999. */
 QUIPU_MUST_USE quipu_status qp_session_ttl(const quipu_store *store, int64_t given,
                                            ent_opt_int *ret_ttl, quipu_error *reterr);
 

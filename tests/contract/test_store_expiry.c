@@ -1,5 +1,5 @@
 /* Times to live: sliding, expired, renewed, swept. */
-#include "contract/store_t.h"
+#include "contract/history_t.h"
 
 #define K QUIPU_STR("k")
 #define HOUR_MS INT64_C(3600000)
@@ -91,6 +91,34 @@ static void time_to_live_past_the_year_9999_is_refused(void **state)
     values.ttl_ms = -2;
     T_STATUS(quipu_session_create(*state, &values, NULL, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(st_get_status(*state, "k"), QUIPU_NOT_FOUND);
+}
+
+/* What was within the calendar when it was set is not any more after a while: the session goes on,
+ * and expires at the end of the calendar. */
+static void time_to_live_that_outgrows_the_calendar_does_not_stop_a_session(void **state)
+{
+    const quipu_time end = {253402300799, 999999999};
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_session_new values = st_values("k");
+    char path[T_PATH_MAX];
+    quipu_error err = {0};
+    ent_db *db = NULL;
+
+    (void)state;
+    values.ttl_ms = 60000;
+    quipu_store *store = st_open_new(&options, path);
+    T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
+    const qp_session_patch patch = {
+        .ttl_ms = ent_set((end.s - quipu_time_now().s) * 1000 + 10000)}; /* ten seconds later */
+    T_OK(ent_sqlite_open(path, NULL, &db, &err));
+    T_OK(qp_session_update(db, &(qp_session_where){.key = ent_eq("k")}, &patch, NULL, &err));
+    ent_close(db);
+    assert_int_equal(st_append(store, "k", "goes on"), 1);
+    quipu_history *history = st_get(store, "k", NULL);
+    assert_true(history->session.has_expiry);
+    assert_int_equal(quipu_time_cmp(history->session.expires_at, end), 0);
+    quipu_history_free(history);
+    quipu_close(store);
 }
 
 static void expired_session_says_so_to_every_call(void **state)
@@ -205,6 +233,7 @@ int main(void)
         ST_TEST(time_to_live_can_be_set_and_taken_away),
         ST_TEST(store_gives_its_time_to_live_to_sessions_that_name_none),
         ST_TEST(time_to_live_past_the_year_9999_is_refused),
+        cmocka_unit_test(time_to_live_that_outgrows_the_calendar_does_not_stop_a_session),
         ST_TEST(expired_session_says_so_to_every_call),
         ST_TEST(expired_session_can_be_deleted_and_made_again),
         ST_TEST(expired_session_is_renewed_blank_with_a_new_uid),

@@ -336,6 +336,41 @@ static void batch_is_repeated_as_a_whole_or_refused(void **state)
     quipu_history_free(history);
 }
 
+/* After an UNKNOWN a batch is repeated: a part that cannot be found again must not be said to be
+ * missing, or the caller would append it twice. */
+static void repeat_of_a_batch_without_all_its_ids_is_told_why(void **state)
+{
+    quipu_store *store = *state;
+    quipu_message batch[2] = {st_says(QUIPU_ROLE_USER, "a"), st_says(QUIPU_ROLE_USER, "b")};
+    quipu_error err = {0};
+
+    batch[0].event_id = QUIPU_STR("1");
+    T_OK(append(store, batch, 2, NULL, &err));
+    T_STATUS(append(store, batch, 2, NULL, &err), QUIPU_EXISTS);
+    assert_non_null(strstr(err.message, "without an event id"));
+    batch[0].event_id = (quipu_str){NULL, 0};
+    batch[1].event_id = QUIPU_STR("1");
+    T_STATUS(append(store, batch, 2, NULL, &err), QUIPU_EXISTS); /* says something else */
+    assert_null(strstr(err.message, "without an event id"));
+}
+
+static void same_id_twice_in_one_batch_is_refused_whole(void **state)
+{
+    quipu_store *store = *state;
+    quipu_message batch[3] = {st_says(QUIPU_ROLE_USER, "a"), st_says(QUIPU_ROLE_USER, "b"),
+                              st_says(QUIPU_ROLE_USER, "a")};
+    quipu_error err = {0};
+
+    batch[0].event_id = QUIPU_STR("1");
+    batch[2].event_id = QUIPU_STR("1");
+    T_STATUS(append(store, batch, 3, NULL, &err), QUIPU_EXISTS);
+    quipu_history *history = st_get(store, "k", NULL);
+    assert_int_equal(history->message_count, 0);
+    assert_int_equal(history->session.revision, 0);
+    quipu_history_free(history);
+    assert_int_equal(st_append(store, "k", "goes on"), 1);
+}
+
 static void same_id_in_two_sessions_is_two_messages(void **state)
 {
     quipu_store *store = *state;
@@ -483,6 +518,8 @@ int main(void)
         MESSAGE_TEST(identical_repeat_returns_the_first_number),
         MESSAGE_TEST(another_payload_under_the_same_id_exists),
         MESSAGE_TEST(batch_is_repeated_as_a_whole_or_refused),
+        MESSAGE_TEST(repeat_of_a_batch_without_all_its_ids_is_told_why),
+        MESSAGE_TEST(same_id_twice_in_one_batch_is_refused_whole),
         MESSAGE_TEST(same_id_in_two_sessions_is_two_messages),
         MESSAGE_TEST(stale_revision_conflicts),
         MESSAGE_TEST(message_of_the_greatest_size_is_kept_and_one_byte_more_is_refused),
