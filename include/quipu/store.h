@@ -93,8 +93,8 @@ typedef struct quipu_open_options {
  *
  * Ownership: close with quipu_close(); options are copied.
  * Threads:   any.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, an unknown
- *            scheme), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is no text), QUIPU_BUSY, QUIPU_FULL,
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, one of
+ *            Lango's that is opened read-only, an unknown scheme), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is no text), QUIPU_BUSY, QUIPU_FULL,
  *            QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
  * Since:     0.1
  */
@@ -404,7 +404,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
 
 /**
  * Delete a session with its messages, state, observations and reflections, in one transaction. A
- * missing session is fine, an expired one too. Forks of it live on: what they share stays for them,
+ * missing session is fine, what was saved for its key goes; an expired one too. Forks of it live on: what they share stays for them,
  * out of anybody else's sight, and goes with the last of them; quipu_session_delete_tree() deletes
  * them too.
  *
@@ -572,7 +572,8 @@ typedef struct quipu_memory_list {
 } quipu_memory_list;
 
 /**
- * Save an observation or a reflection. The session need not exist.
+ * Save an observation or a reflection. The session need not exist: what is saved for a key whose
+ * session was deleted is there for the next one, unless the key is deleted again.
  *
  * Ownership: `ret_id` may be NULL.
  * Threads:   any, same store.

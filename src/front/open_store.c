@@ -155,6 +155,24 @@ static quipu_status open_store_migrate(ent_db *db, quipu_error *reterr)
     return ent_migrate(db, &qp_quipu_schema, &options, NULL, reterr);
 }
 
+/* A file of Lango's has no message numbers, which every call of a store needs: without leave to
+ * write, say what can be done. */
+static quipu_status open_store_refused(ent_db *db, const char *path, quipu_status status,
+                                       quipu_error *reterr)
+{
+    bool lango = false;
+
+    if (status == QUIPU_UNSUPPORTED && qp_lango_adopt.needed(db, NULL, &lango, NULL) == QUIPU_OK &&
+        lango) {
+        return qp_error_set(reterr, status,
+                            "%s is Lango's, and a store cannot read it as it is: open it for "
+                            "writing, which adopts it after a backup beside it, or do so with a "
+                            "copy of it",
+                            path);
+    }
+    return status;
+}
+
 quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
                         quipu_error *reterr)
 {
@@ -190,6 +208,9 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     }
     if (status == QUIPU_OK) {
         status = open_store_migrate(db, reterr);
+        if (status != QUIPU_OK && (opt.flags & QUIPU_OPEN_READ_ONLY) != 0) {
+            status = open_store_refused(db, path, status, reterr);
+        }
     }
     if (status != QUIPU_OK) {
         ent_close(db);

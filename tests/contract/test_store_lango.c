@@ -51,11 +51,38 @@ static void file_of_the_modernc_driver_is_adopted_and_goes_on(void **state)
     check_lango_file("lango-modernc.db");
 }
 
+/* A store's calls need message numbers, which only the adoption gives. */
+static void read_only_open_names_the_two_ways_out_and_changes_nothing(void **state)
+{
+    static const char *const names[] = {"lango-mattn.db", "lango-modernc.db"};
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    char path[T_PATH_MAX];
+    char copy[T_PATH_MAX];
+
+    (void)state;
+    options.flags = QUIPU_OPEN_READ_ONLY;
+    for (size_t i = 0; i < 2; i++) {
+        quipu_store *store = NULL;
+        quipu_error err = {0};
+        if (!t_fixture(names[i], path)) {
+            skip();
+        }
+        t_path(t_tmpdir(), names[i], copy);
+        t_file_copy(path, copy);
+        T_STATUS(quipu_open(path, &options, &store, &err), QUIPU_UNSUPPORTED);
+        assert_non_null(strstr(err.message, "Lango"));
+        assert_non_null(strstr(err.message, "for writing"));
+        assert_non_null(strstr(err.message, "copy"));
+        assert_true(t_file_equal(path, copy));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_of_the_mattn_driver_is_adopted_and_goes_on),
         cmocka_unit_test(file_of_the_modernc_driver_is_adopted_and_goes_on),
+        cmocka_unit_test(read_only_open_names_the_two_ways_out_and_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
