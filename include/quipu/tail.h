@@ -73,7 +73,7 @@ typedef enum quipu_event_kind {
     QUIPU_EVENT_CREATED = 1,
     QUIPU_EVENT_APPENDED, /* the messages first_seq to last_seq */
     QUIPU_EVENT_UPDATED,  /* settings, compaction, prune */
-    QUIPU_EVENT_DELETED,  /* on request, or swept */
+    QUIPU_EVENT_DELETED,  /* on request, or swept; of an erased session only the uid is told */
     QUIPU_EVENT_FORKED    /* a new session that shares another's past up to last_seq */
 } quipu_event_kind;
 

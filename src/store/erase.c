@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "ent/keep.h"
+#include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/fork_release.h"
 #include "store/maintain.h"
@@ -210,6 +211,9 @@ static quipu_status erase_tree(erase_run *run, ent_db *db, const qp_session *row
     }
     if (status == QUIPU_OK && left) {
         status = qp_fork_remove(db, row, reterr); /* hidden, and nobody's */
+    }
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        status = qp_feed_forget(run->store, db, rows[i], reterr);
     }
     if (status == QUIPU_OK) {
         status = erase_went(run, db, &ancestors, reterr);

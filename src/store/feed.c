@@ -44,32 +44,56 @@ void quipu_feed_page_free(quipu_feed_page *page)
 /* ---- telling ----------------------------------------------------------------------------------
  */
 
-quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, quipu_event_kind kind,
-                          const qp_session *row, int64_t revision, int64_t first_seq,
-                          int64_t last_seq, quipu_error *reterr)
+static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     const qp_feed *made = NULL;
     int64_t removed = 0;
-    quipu_status status;
+    quipu_status status = qp_feed_create(db, &arena, event, &made, reterr);
 
-    if (!store->feed || row->key.p == NULL) { /* what has no name any more was told of before */
-        return QUIPU_OK;
-    }
-    const qp_feed_new event = {.tenant = store->tenant,
-                               .kind = (qp_feed_kind)kind,
-                               .session_key = row->key,
-                               .session_uid = row->uid,
-                               .revision = revision,
-                               .first_seq = first_seq,
-                               .last_seq = last_seq};
-    status = qp_feed_create(db, &arena, &event, &made, reterr);
     if (status == QUIPU_OK && made->id % FEED_PRUNE_STEP == 0) {
         const qp_feed_where old = {.id = ent_le(made->id - QUIPU_FEED_ROWS_MAX + FEED_PRUNE_STEP)};
         status = qp_feed_delete(db, &old, &removed, reterr);
     }
     quipu_arena_free(&arena);
     return status;
+}
+
+quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, quipu_event_kind kind,
+                          const qp_session *row, int64_t revision, int64_t first_seq,
+                          int64_t last_seq, quipu_error *reterr)
+{
+    if (!store->feed || row->key.p == NULL) { /* what has no name any more was told of before */
+        return QUIPU_OK;
+    }
+    return feed_add(db,
+                    &(qp_feed_new){.tenant = store->tenant,
+                                   .kind = (qp_feed_kind)kind,
+                                   .session_key = row->key,
+                                   .session_uid = row->uid,
+                                   .revision = revision,
+                                   .first_seq = first_seq,
+                                   .last_seq = last_seq},
+                    reterr);
+}
+
+quipu_status qp_feed_forget(const quipu_store *store, ent_db *db, const qp_session *row,
+                            quipu_error *reterr)
+{
+    int64_t removed = 0;
+    quipu_status status =
+        qp_feed_delete(db, &(qp_feed_where){.session_uid = ent_eq(row->uid)}, &removed, reterr);
+
+    if (status != QUIPU_OK || !store->feed) {
+        return status;
+    }
+    return feed_add(db,
+                    &(qp_feed_new){.tenant = store->tenant,
+                                   .kind = (qp_feed_kind)QUIPU_EVENT_DELETED,
+                                   .session_key = QUIPU_STR(""),
+                                   .session_uid = row->uid,
+                                   .revision = row->revision + 1},
+                    reterr);
 }
 
 /* ---- cursors ----------------------------------------------------------------------------------

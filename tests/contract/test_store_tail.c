@@ -407,6 +407,25 @@ static void what_failed_is_not_in_the_feed(void **state)
     quipu_close(store);
 }
 
+static void feed_forgets_the_key_of_an_erased_session(void **state)
+{
+    quipu_store *store = feed_open(NULL);
+    char cursor[64] = "";
+
+    (void)state;
+    st_create(store, "k");
+    st_append_many(store, "k", 2);
+    st_create(store, "other");
+    T_OK(quipu_session_erase(store, K, 0, NULL, NULL, NULL));
+    quipu_feed_page *page = feed_next(store, cursor, 0);
+    assert_int_equal(page->count, 2);
+    T_STR(page->events[0].key, "other");
+    assert_int_equal(page->events[1].kind, QUIPU_EVENT_DELETED);
+    T_STR(page->events[1].key, "");
+    quipu_feed_page_free(page);
+    quipu_close(store);
+}
+
 static void store_without_the_option_tells_nothing(void **state)
 {
     char cursor[64] = "";
@@ -570,6 +589,7 @@ int main(void)
         cmocka_unit_test(feed_tells_of_every_kind_of_change),
         cmocka_unit_test(feed_tells_of_a_fork_and_its_tail_has_the_shared_past),
         cmocka_unit_test(what_failed_is_not_in_the_feed),
+        cmocka_unit_test(feed_forgets_the_key_of_an_erased_session),
         ST_TEST(store_without_the_option_tells_nothing),
         cmocka_unit_test(feed_pages_join_without_a_gap),
         cmocka_unit_test(feed_can_begin_now),
