@@ -504,7 +504,7 @@ static void recent_and_after_select_events(void **state)
     {
         quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
         quipu_session *session = adk_create(world, "u", "s", "{\"k\":1}");
-        char id[8];
+        char id[16];
 
         for (int i = 1; i <= 5; i++) {
             (void)snprintf(id, sizeof(id), "e%d", i);
