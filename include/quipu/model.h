@@ -17,13 +17,13 @@ extern "C" {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-#define QUIPU_RESPONSE_BYTES_MAX (64 * 1024 * 1024) /* text, thoughts and arguments of one answer */
-#define QUIPU_RESPONSE_CALLS_MAX 1024               /* tool calls in one answer */
-#define QUIPU_REQUEST_BYTES_MAX (256 * 1024 * 1024) /* a request as its provider writes it */
-#define QUIPU_EMBED_TEXTS_MAX 2048                  /* texts of one embeddings call */
-#define QUIPU_STOP_MAX 16                           /* stop sequences of a request */
-#define QUIPU_SSE_LINE_MAX (16 * 1024 * 1024)       /* bytes of one line of an event stream */
-#define QUIPU_SSE_EVENT_MAX (32 * 1024 * 1024)      /* bytes of data of one of its events */
+#define QUIPU_RESPONSE_BYTES_MAX 67108864 /* text, thoughts and arguments of one answer */
+#define QUIPU_RESPONSE_CALLS_MAX 1024     /* tool calls in one answer */
+#define QUIPU_REQUEST_BYTES_MAX 268435456 /* a request as its provider writes it */
+#define QUIPU_EMBED_TEXTS_MAX 2048        /* texts of one embeddings call */
+#define QUIPU_STOP_MAX 16                 /* stop sequences of a request */
+#define QUIPU_SSE_LINE_MAX 16777216       /* bytes of one line of an event stream */
+#define QUIPU_SSE_EVENT_MAX 33554432      /* bytes of data of one of its events */
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 

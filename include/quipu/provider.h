@@ -23,9 +23,9 @@ extern "C" {
 #define QUIPU_PROVIDER_RETRY_MS_MAX 30000        /* the longest pause of ours */
 #define QUIPU_PROVIDER_RETRY_AFTER_MS_MAX 120000 /* the longest that a Retry-After is obeyed */
 #define QUIPU_PROVIDER_KEY_MAX 4096              /* bytes of a key */
-#define QUIPU_PROVIDER_BODY_MAX (256 * 1024 * 1024) /* bytes of an answer that comes whole */
-#define QUIPU_PROVIDER_ERROR_MAX 65536              /* bytes that are read of an error's body */
-#define QUIPU_PROVIDER_PAGES_MAX 100                /* pages of a list of models */
+#define QUIPU_PROVIDER_BODY_MAX 268435456        /* bytes of an answer that comes whole */
+#define QUIPU_PROVIDER_ERROR_MAX 65536           /* bytes that are read of an error's body */
+#define QUIPU_PROVIDER_PAGES_MAX 100             /* pages of a list of models */
 
 typedef enum quipu_provider_kind {
     QUIPU_PROVIDER_OPENAI = 1, /* chat completions: OpenAI, vLLM, llama.cpp, Ollama, gateways */

@@ -78,6 +78,7 @@ static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool b
         answer->pieces = pieces;
         answer->cap = cap;
     }
+    assert(answer->pieces != NULL);
     piece = &answer->pieces[answer->count++];
     *piece = (qp_answer_piece){.kind = kind};
     qp_buf_init(&piece->text, QUIPU_RESPONSE_BYTES_MAX);
@@ -103,6 +104,7 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(piece != NULL);
     piece->redacted = delta->redacted;
     qp_buf_put(&piece->text, delta->text);
     qp_buf_put(&piece->signature, (quipu_str){delta->signature.p, delta->signature.n});
@@ -282,7 +284,7 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
 quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
                             quipu_model_response *ret_response, quipu_error *reterr)
 {
-    quipu_model_response response;
+    quipu_model_response response = {.finish = QUIPU_FINISH_NONE};
     quipu_model_event event = {.kind = QUIPU_MODEL_TOOL};
     quipu_part *calls = NULL;
     size_t call_count = 0;

@@ -1,6 +1,7 @@
 /* Unique ids for tool calls, and the calls that wait for their answer. */
 #include "model/call_id.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -156,6 +157,7 @@ quipu_status qp_call_ids_add(qp_call_ids *ids, quipu_str id, quipu_str name, qui
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(entry != NULL);
     entry->said = said;
     entry->name = name;
     if (ids->open_last != NULL) {

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/option.h"
-#include "base/str.h"
 #include "model/call_id.h"
 #include "model/message.h"
 

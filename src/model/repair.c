@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "model/message.h"
 
 typedef struct repair {
@@ -136,7 +135,7 @@ static quipu_status repair_answers(repair *self, const quipu_model_message *aske
 static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
 {
     const quipu_model_message *items = self->from->items;
-    quipu_model_message asked;
+    quipu_model_message asked = {.part_count = 0};
     quipu_status status;
     size_t said = at + 1;
     size_t answered;
@@ -177,7 +176,8 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
     }
     self.items = qp_arena_take(arena, self.cap * sizeof(*self.items));
     if (self.items == NULL) {
-        status = qp_arena_why(arena, self.cap * sizeof(*self.items));
+        return qp_error_set(reterr, qp_arena_why(arena, self.cap * sizeof(*self.items)),
+                            "no room for the messages");
     }
     while (at < messages->count && status == QUIPU_OK) {
         quipu_model_message message = messages->items[at];

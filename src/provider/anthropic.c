@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "base/error.h"
-#include "base/str.h"
 #include "model/message.h"
 #include "provider/anthropic.h"
 

@@ -1,7 +1,6 @@
 /* Anthropic's answers: https://docs.anthropic.com/en/docs/build-with-claude/streaming. An answer is
  * a row of blocks, each begun, filled and ended by events of its own; unknown ones are passed over,
  * as their page asks. */
-#include "base/str.h"
 #include "provider/anthropic.h"
 
 static const qp_wire_reason anthropic_read_reasons[] = {

@@ -7,11 +7,9 @@
 #include <quipu/provider.h>
 
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/option.h"
-#include "base/str.h"
 #include "base/thread.h"
 #include "base/uuid.h"
 #include "provider/http.h"
@@ -80,7 +78,8 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
 
 static bool client_may_retry(int http_status)
 {
-    return http_status == 408 || http_status == 409 || http_status == 429 || http_status >= 500;
+    return http_status == 408 || http_status == 409 || http_status == 429 ||
+           (http_status >= 500 && http_status != 501);
 }
 
 /* The pause before try number `retry`, from 1: twice as long each time, and up to a quarter less,
@@ -475,8 +474,9 @@ static quipu_status client_address(client *self, quipu_error *reterr)
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "base_url holds a blank or a user's name; use the key option");
     }
+    self->pool.direct = plain && client_is_here(url);
     if (plain && self->key.n > 0 && (self->options.flags & QUIPU_PROVIDER_PLAIN) == 0 &&
-        !client_is_here(url)) {
+        !self->pool.direct) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the key would go out in the clear; use https://, or say "
                             "QUIPU_PROVIDER_PLAIN");

@@ -2,10 +2,8 @@
  * answers, each with the parts that are new; a tool call always comes in one piece. */
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/base64.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "model/message.h"
 #include "provider/wire.h"
 

@@ -229,6 +229,9 @@ static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_
     if (pool->ca_file != NULL) {
         HTTP_SET(CURLOPT_CAINFO, pool->ca_file);
     }
+    if (pool->direct) {
+        HTTP_SET(CURLOPT_PROXY, "");
+    }
     if (request->body.p != NULL) {
         HTTP_SET(CURLOPT_POST, 1L);
         HTTP_SET(CURLOPT_POSTFIELDS, request->body.p);

@@ -21,6 +21,7 @@ typedef struct qp_http_pool {
     struct qp_http_line *idle; /* a list */
     size_t count;
     const char *ca_file; /* or NULL; the owner's */
+    bool direct;         /* no proxy: what is meant for this machine stays on it */
 } qp_http_pool;
 
 QUIPU_MUST_USE quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr);

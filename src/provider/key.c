@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/str.h"
 
 static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
 {

@@ -8,7 +8,6 @@
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/error.h"
-#include "base/str.h"
 
 #define WIRE_SHOWN_MAX 200 /* bytes of a strange body that an error quotes */
 

@@ -1,7 +1,6 @@
 /* What went wrong at a provider, from the many shapes of its error bodies. */
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "provider/wire.h"
 

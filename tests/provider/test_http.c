@@ -470,7 +470,8 @@ static int http_begin(void **state)
 {
     (void)state;
     (void)unsetenv("OPENAI_API_KEY");
-    (void)unsetenv("http_proxy");
+    /* Nothing for this machine goes to a proxy. */
+    (void)setenv("http_proxy", "http://127.0.0.1:1", 1);
     peer_start(NULL, NULL);
     return 0;
 }

@@ -157,7 +157,8 @@ static void another_thread_cancels_a_pause_between_tries(void **state)
 static int thread_begin(void **state)
 {
     (void)state;
-    (void)unsetenv("http_proxy");
+    /* Nothing for this machine goes to a proxy. */
+    (void)setenv("http_proxy", "http://127.0.0.1:1", 1);
     peer_start(NULL, NULL);
     return 0;
 }
