@@ -306,6 +306,100 @@ static void waiters_give_up_each_for_its_own_reason(void **state)
     quipu_cancel_free(cancels[1]);
 }
 
+static void leader_that_gives_up_at_its_deadline_hands_the_lead_on(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    waiter waiters[3] = {{store, NULL, 100, "leads first", QUIPU_OK},
+                         {store, NULL, 150, "leads then", QUIPU_OK},
+                         {store, NULL, -1, "patient", QUIPU_OK}};
+    pthread_t threads[3];
+
+    (void)state;
+    st_create(store, "k");
+    sqlite3 *raw = lock_take(path);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, waiter_run, &waiters[i]), 0);
+        st_nap();
+    }
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        T_STATUS(waiters[i].status, QUIPU_BUSY);
+    }
+    lock_give(raw);
+    assert_int_equal(pthread_join(threads[2], NULL), 0);
+    T_STATUS(waiters[2].status, QUIPU_OK);
+    quipu_history *history = st_get(store, "k", NULL);
+    assert_int_equal(history->message_count, 1);
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
+/* Runs while an export holds the only reading connection. */
+typedef struct crowd {
+    quipu_store *store;
+    quipu_status late;      /* of a reader with a deadline */
+    quipu_status cancelled; /* of one that is cancelled while it waits */
+    quipu_status writer;
+    bool done;
+} crowd;
+
+static void *crowd_cancel(void *arg)
+{
+    st_nap();
+    quipu_cancel_set(arg);
+    return NULL;
+}
+
+static quipu_status crowd_write(void *ctx, const void *bytes, size_t n)
+{
+    crowd *self = ctx;
+    quipu_message message = st_says(QUIPU_ROLE_USER, "x");
+    quipu_history *history = NULL;
+    quipu_call call = QUIPU_CALL_INIT;
+    pthread_t thread;
+
+    (void)bytes;
+    (void)n;
+    if (self->done) {
+        return QUIPU_OK;
+    }
+    self->done = true;
+    call.deadline_ms = 20;
+    self->late = quipu_session_get(self->store, K, NULL, &call, &history, NULL);
+    call.deadline_ms = -1;
+    call.cancel = quipu_cancel_new();
+    if (pthread_create(&thread, NULL, crowd_cancel, call.cancel) != 0) {
+        return QUIPU_NOMEM;
+    }
+    self->cancelled = quipu_session_get(self->store, K, NULL, &call, &history, NULL);
+    (void)pthread_join(thread, NULL);
+    quipu_cancel_free(call.cancel);
+    self->writer = quipu_message_append(self->store, K, &message, 1, NULL, NULL, NULL, NULL);
+    return QUIPU_OK;
+}
+
+static void reader_without_a_connection_waits_no_longer_than_its_deadline(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_error err = {0};
+    quipu_stats stats;
+
+    (void)state;
+    options.readers_max = 1;
+    quipu_store *store = st_open_new(&options, NULL);
+    crowd self = {.store = store};
+    st_create(store, "k");
+    T_OK(quipu_store_export(store, NULL, crowd_write, &self, NULL, NULL, &err));
+    T_STATUS(self.late, QUIPU_BUSY);
+    T_STATUS(self.cancelled, QUIPU_CANCELLED);
+    T_STATUS(self.writer, QUIPU_OK);
+    T_STATUS(st_get_status(store, "k"), QUIPU_OK);
+    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    assert_int_equal(stats.readers, 1);
+    quipu_close(store);
+}
+
 static void call_with_a_set_flag_does_nothing(void **state)
 {
     quipu_store *store = *state;
@@ -380,6 +474,8 @@ int main(void)
         cmocka_unit_test(store_file_is_for_its_user_only),
         cmocka_unit_test(writer_answers_busy_at_its_deadline_and_reads_go_on),
         cmocka_unit_test(waiters_give_up_each_for_its_own_reason),
+        cmocka_unit_test(leader_that_gives_up_at_its_deadline_hands_the_lead_on),
+        cmocka_unit_test(reader_without_a_connection_waits_no_longer_than_its_deadline),
         ST_TEST(call_with_a_set_flag_does_nothing),
         ST_TEST(senseless_calls_are_misuse),
         ST_TEST(forked_child_is_told_to_open_its_own_store),

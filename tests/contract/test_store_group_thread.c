@@ -3,6 +3,7 @@
 #include "contract/store_t.h"
 
 #include <pthread.h>
+#include <sqlite3.h>
 
 #define THREADS 8
 #define RACERS 10
@@ -337,6 +338,75 @@ static void same_events_from_many_threads_are_stored_once(void **state)
     quipu_close(store);
 }
 
+/* ---- the greatest group -----------------------------------------------------------------------
+ */
+
+#define CROWD (QUIPU_GROUP_MAX + 1)
+
+static void *crowd_append(void *arg)
+{
+    worker *self = arg;
+    quipu_message message = st_says(QUIPU_ROLE_USER, "0:0");
+    quipu_error err = {0};
+
+    if (quipu_message_append(self->store, quipu_cstr(self->key), &message, 1, NULL, NULL, NULL,
+                             &err) != QUIPU_OK) {
+        worker_failed(self, &err);
+    }
+    return NULL;
+}
+
+/* `count` callers that wait together behind another program's lock; gives what was counted. */
+static quipu_stats crowd_run(size_t count)
+{
+    static worker workers[CROWD];
+    static pthread_t threads[CROWD];
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_stats stats;
+    sqlite3 *raw = NULL;
+
+    st_create(store, "one");
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(raw, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    for (size_t i = 0; i < count; i++) {
+        workers[i] = (worker){.store = store, .key = "one"};
+        assert_int_equal(pthread_create(&threads[i], NULL, crowd_append, &workers[i]), 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        st_nap(); /* until all wait */
+    }
+    assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(workers[i].failures, 0);
+    }
+    quipu_history *history = st_get(store, "one", NULL);
+    st_check_whole(history);
+    assert_int_equal(history->message_count, count);
+    quipu_history_free(history);
+    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    quipu_close(store);
+    return stats;
+}
+
+static void group_holds_its_maximum_and_one_more_waits_for_the_next(void **state)
+{
+    quipu_stats stats = {0};
+    int tries = 0;
+
+    (void)state;
+    do { /* a slow machine may not have all of them waiting in time */
+        stats = crowd_run(QUIPU_GROUP_MAX);
+        assert_true(stats.largest_commit <= QUIPU_GROUP_MAX);
+    } while (stats.largest_commit < QUIPU_GROUP_MAX && ++tries < 5);
+    assert_int_equal(stats.largest_commit, QUIPU_GROUP_MAX);
+    assert_int_equal(stats.commits, 2); /* the first made the session */
+    stats = crowd_run(QUIPU_GROUP_MAX + 1);
+    assert_true(stats.largest_commit <= QUIPU_GROUP_MAX);
+    assert_true(stats.commits >= 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +417,7 @@ int main(void)
         cmocka_unit_test(of_racing_creators_one_creates_and_all_get_the_same),
         cmocka_unit_test(conflicts_fail_one_caller_and_not_its_group),
         cmocka_unit_test(same_events_from_many_threads_are_stored_once),
+        cmocka_unit_test(group_holds_its_maximum_and_one_more_waits_for_the_next),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

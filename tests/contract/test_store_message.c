@@ -1,6 +1,6 @@
 /* Messages through the public API: append, batches, numbers, repeats, revisions, exact round
  * trips, limits, JSON. */
-#include "contract/store_t.h"
+#include "contract/history_t.h"
 
 #define K QUIPU_STR("k")
 
@@ -450,6 +450,31 @@ static void batch_and_id_limits_hold_at_their_edge(void **state)
     quipu_history_free(history);
 }
 
+static void last_number_of_a_session_is_given_out_and_no_further_one(void **state)
+{
+    ht_store *self = *state;
+    const qp_session_patch patch = {.first_seq = ent_set((int64_t)ENT_CLUSTER_SEQ_MAX),
+                                    .next_seq = ent_set((int64_t)ENT_CLUSTER_SEQ_MAX)};
+    const quipu_message two[2] = {st_says(QUIPU_ROLE_USER, "a"), st_says(QUIPU_ROLE_USER, "b")};
+    quipu_error err = {0};
+    ent_db *db = NULL;
+
+    st_create(self->store, "k");
+    T_OK(ent_sqlite_open(self->path, NULL, &db, &err));
+    T_OK(qp_session_update(db, &(qp_session_where){.key = ent_eq("k")}, &patch, NULL, &err));
+    ent_close(db);
+    T_STATUS(append(self->store, two, 2, NULL, &err), QUIPU_LIMIT);
+    assert_int_equal(st_append(self->store, "k", "the last"), ENT_CLUSTER_SEQ_MAX);
+    T_STATUS(append(self->store, two, 1, NULL, &err), QUIPU_LIMIT);
+    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("k"), ENT_CLUSTER_SEQ_MAX,
+                                   QUIPU_STR("sum"), NULL, NULL, &err),
+             QUIPU_LIMIT);
+    quipu_history *history = st_get(self->store, "k", NULL);
+    assert_int_equal(history->message_count, 1);
+    assert_int_equal(history->messages[0].seq, ENT_CLUSTER_SEQ_MAX);
+    quipu_history_free(history);
+}
+
 static void senseless_appends_are_misuse(void **state)
 {
     quipu_store *store = *state;
@@ -524,6 +549,7 @@ int main(void)
         MESSAGE_TEST(stale_revision_conflicts),
         MESSAGE_TEST(message_of_the_greatest_size_is_kept_and_one_byte_more_is_refused),
         MESSAGE_TEST(batch_and_id_limits_hold_at_their_edge),
+        HT_TEST(last_number_of_a_session_is_given_out_and_no_further_one),
         MESSAGE_TEST(senseless_appends_are_misuse),
         cmocka_unit_test(json_says_the_role_in_words_and_leaves_an_empty_author_out),
     };
