@@ -359,29 +359,66 @@ quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out)
 /* ---- changes ------------------------------------------------------------------------------------
  */
 
+/* `UPDATE t SET c = <a version 4 UUID>`. */
+static void ddl_put_random(qp_buf *out, const ent_entity *entity, const ent_field *field)
+{
+    qp_buf_puts(out, "UPDATE ");
+    qp_sqlite_put_name(out, entity->table);
+    qp_buf_puts(out, " SET ");
+    qp_sqlite_put_name(out, field->column);
+    qp_buf_puts(out, " = lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || "
+                     "substr(hex(randomblob(2)), 2) || '-' || substr('89ab', 1 + "
+                     "(random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || "
+                     "hex(randomblob(6)))");
+}
+
+/* Older programs go on writing rows beside newer ones, without the value that those require: the
+ * file itself gives it to them, as a constant default would. */
+static void ddl_put_random_trigger(qp_buf *out, const ent_entity *entity, const ent_field *field)
+{
+    bool cluster = (entity->flags & ENT_E_CLUSTER) != 0;
+    size_t count = cluster ? 1 : entity->key_count;
+
+    qp_buf_puts(out, ";\nCREATE TRIGGER IF NOT EXISTS \"");
+    ddl_put_doubled(out, entity->table, '"');
+    qp_buf_putc(out, '_');
+    ddl_put_doubled(out, field->column, '"');
+    qp_buf_puts(out, "_random\" AFTER INSERT ON ");
+    qp_sqlite_put_name(out, entity->table);
+    qp_buf_puts(out, " WHEN new.");
+    qp_sqlite_put_name(out, field->column);
+    qp_buf_puts(out, " IS NULL BEGIN ");
+    ddl_put_random(out, entity, field);
+    for (size_t i = 0; i < count; i++) {
+        const char *key = cluster ? QP_SQLITE_CLUSTER_KEY : entity->fields[entity->key[i]].column;
+        qp_buf_puts(out, i == 0 ? " WHERE " : " AND ");
+        qp_sqlite_put_name(out, key);
+        qp_buf_puts(out, " = new.");
+        qp_sqlite_put_name(out, key);
+    }
+    qp_buf_puts(out, "; END");
+}
+
 static void ddl_write_column(const qp_ddl *change, qp_buf *out)
 {
-    const ent_edge *edge = qp_entity_reference(change->entity, change->field);
+    const ent_field *field = change->field;
+    const ent_edge *edge = qp_entity_reference(change->entity, field);
 
     qp_buf_puts(out, "ALTER TABLE ");
     qp_sqlite_put_name(out, change->entity->table);
     qp_buf_puts(out, " ADD COLUMN ");
-    ddl_put_column(out, change->field, &change->now);
+    ddl_put_column(out, field, &change->now);
     if (edge != NULL) {
         qp_buf_putc(out, ' ');
         ddl_put_references(out, edge);
     }
-    if ((change->field->flags & ENT_F_RANDOM) != 0) {
-        /* SQLite adds no column with a default that is not constant: fill it now, a version 4 UUID
-         * a row. */
-        qp_buf_puts(out, ";\nUPDATE ");
-        qp_sqlite_put_name(out, change->entity->table);
-        qp_buf_puts(out, " SET ");
-        qp_sqlite_put_name(out, change->field->column);
-        qp_buf_puts(out, " = lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || "
-                         "substr(hex(randomblob(2)), 2) || '-' || substr('89ab', 1 + "
-                         "(random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || "
-                         "hex(randomblob(6)))");
+    if ((field->flags & ENT_F_RANDOM) != 0) {
+        /* SQLite adds no column with a default that is not constant: fill it now, row by row. */
+        qp_buf_puts(out, ";\n");
+        ddl_put_random(out, change->entity, field);
+        if ((field->flags & ENT_F_NULLABLE) == 0) {
+            ddl_put_random_trigger(out, change->entity, field);
+        }
     }
 }
 

@@ -637,6 +637,43 @@ static void search_index_is_made_filled_and_kept(void **state)
     model_free(&m);
 }
 
+/* An older program goes on writing beside a newer one, whose required values it does not know. */
+static void rows_of_an_older_program_get_the_random_values_of_a_newer_one(void **state)
+{
+    char path[T_PATH_MAX];
+    model m;
+    ent_entity *notes = NULL;
+    ent_entity *pairs = NULL;
+
+    (void)state;
+    additive_path(path);
+    notes = additive_notes(&m, 0);
+    pairs = model_bare(&m, "Pair", "it's \"p\"");
+    (void)model_field(&m, pairs, "a", ENT_TEXT, ENT_F_STRING);
+    (void)model_field(&m, pairs, "b", ENT_INT, 0);
+    pairs->key_count = 2;
+    pairs->key[1] = 1;
+    (void)model_end(&m);
+    MODEL_OPEN_OK(path, &m);
+    model_exec(path, "INSERT INTO notes (title, created_at) VALUES ('before', '')");
+    (void)model_field(&m, notes, "uid", ENT_UUID, ENT_F_RANDOM | ENT_F_OPT_NEW);
+    (void)model_field(&m, pairs, "uid", ENT_UUID, ENT_F_RANDOM | ENT_F_OPT_NEW);
+    (void)model_end(&m);
+    MODEL_OPEN_OK(path, &m);
+    model_exec(path, "INSERT INTO notes (title, created_at) VALUES ('a', ''), ('b', '');"
+                     "INSERT INTO notes (title, created_at, uid) VALUES ('given', '', 'mine');"
+                     "INSERT INTO \"it's \"\"p\"\"\" (a, b) VALUES ('a', 1), ('a', 2)");
+    model_check(path,
+                "SELECT count(*), count(DISTINCT uid), sum(length(uid) = 36), sum(uid = 'mine') "
+                "FROM notes",
+                "4|4|3|1\n");
+    model_check(path, "SELECT count(DISTINCT uid), sum(length(uid) = 36) FROM \"it's \"\"p\"\"\"",
+                "2|2\n");
+    assert_int_equal(MODEL_OPEN(path, &m).report.statements, 0);
+    model_sound(path);
+    model_free(&m);
+}
+
 /* Another keeper or another way to split words means another index. */
 static void search_that_is_kept_or_split_otherwise_needs_a_step(void **state)
 {
@@ -825,6 +862,7 @@ int main(void)
         cmocka_unit_test(two_programs_with_different_additions_converge),
         cmocka_unit_test(older_program_then_newer_again_loses_nothing),
         cmocka_unit_test(search_index_is_made_filled_and_kept),
+        cmocka_unit_test(rows_of_an_older_program_get_the_random_values_of_a_newer_one),
         cmocka_unit_test(search_that_is_kept_or_split_otherwise_needs_a_step),
         cmocka_unit_test(column_that_must_have_a_value_cannot_become_optional_without_a_step),
         cmocka_unit_test(rows_without_a_value_stop_a_column_from_becoming_required),
