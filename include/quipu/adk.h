@@ -489,6 +489,91 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_close_calls(quipu_session *s
                                                                 int64_t *ret_closed,
                                                                 quipu_error *reterr);
 
+/* ---- child sessions ----------------------------------------------------------------------------
+ */
+
+typedef struct quipu_child_options {
+    uint32_t struct_size;
+    uint32_t flags;       /* 0 */
+    int64_t inherit;      /* the parent's newest events that it begins with; 0: none; -1: all */
+    int64_t max_messages; /* of its own that its live session keeps; 0: all */
+} quipu_child_options;
+
+#define QUIPU_CHILD_OPTIONS_INIT {(uint32_t)sizeof(quipu_child_options), 0, 0, 0}
+
+/**
+ * Begin a session for a sub-agent that works apart: a fork of the parent's, stored under the id
+ * `<parent>:child:<agent>:<uuid>` of the same app and user. What it appends, the parent does not
+ * see before it is merged.
+ *
+ * Ownership: free *ret_child with quipu_session_free(); the stored child stays.
+ * Threads:   any, same session.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
+ *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_spawn(quipu_session *parent, quipu_str agent,
+                                                          const quipu_child_options *options,
+                                                          const quipu_call *call,
+                                                          quipu_session **ret_child,
+                                                          quipu_error *reterr);
+
+/**
+ * Merge a child into its parent: with a summary one assistant's message by `author` (absent: the
+ * child's agent), without one every event of the child's own, in order. The child is marked as
+ * merged in the same transaction: a merge that failed can be repeated, one that succeeded cannot.
+ *
+ * Ownership: both live sessions stay the caller's.
+ * Threads:   any, same sessions.
+ * Errors:    QUIPU_EXISTS (merged already), QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT,
+ *            QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
+ *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_merge(quipu_session *parent,
+                                                          quipu_session *child, quipu_str summary,
+                                                          quipu_str author, const quipu_call *call,
+                                                          quipu_error *reterr);
+
+/**
+ * Delete a child and, with a reason that is not blank, leave a note about it on the parent, by the
+ * root agent, in one transaction.
+ *
+ * Ownership: both live sessions stay the caller's.
+ * Threads:   any, same sessions.
+ * Errors:    as quipu_session_merge().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_discard(quipu_session *parent,
+                                                            quipu_session *child, quipu_str reason,
+                                                            const quipu_call *call,
+                                                            quipu_error *reterr);
+
+typedef struct quipu_child {
+    quipu_session_ref ref;
+    quipu_str agent;
+    bool merged;
+} quipu_child;
+
+typedef struct quipu_child_list {
+    const quipu_child *items;
+    size_t count;
+} quipu_child_list;
+
+/**
+ * The children of a session that were not discarded, merged ones too, oldest first.
+ *
+ * Ownership: everything reached from *ret_list is the arena's.
+ * Threads:   any, same session; the arena one at a time.
+ * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_children(quipu_session *parent,
+                                                             const quipu_call *call,
+                                                             quipu_arena *arena,
+                                                             quipu_child_list *ret_list,
+                                                             quipu_error *reterr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -167,6 +167,9 @@ quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_
     if (status == QUIPU_OK) {
         status = live_take(session, live);
     }
+    if (status == QUIPU_OK) {
+        status = qp_session_adopt(session, &live->history->session);
+    }
     if (status != QUIPU_OK) {
         quipu_session_free(session);
         return qp_error_set(reterr, status, "no room for a session in memory");

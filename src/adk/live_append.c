@@ -186,6 +186,7 @@ static quipu_status live_append_run(live_append *append, quipu_error *reterr)
             session->behind = false;
         }
     }
+    qp_session_trim(session);
     qp_state_blocks_free(append->blocks, append->delta.all_count);
     append->blocks = NULL;
     return status;

@@ -30,7 +30,10 @@ struct quipu_session {
     size_t count;
     size_t room;
     qp_state_map state;
-    quipu_arena arena; /* texts of messages and names */
+    size_t inherited;     /* messages at the beginning that are a parent's */
+    int64_t max_messages; /* a child's own that are kept; 0: all */
+    quipu_str agent;      /* a child's; absent: it is none */
+    quipu_arena arena;    /* texts of messages and names */
 };
 
 /* The key of a session: injective over the triple. The ids are checked and, where the service wants
@@ -48,6 +51,13 @@ QUIPU_MUST_USE quipu_status qp_session_live(quipu_service *service, quipu_str ke
 /* The same under its lock: newer messages are added, state and revision are read anew. */
 QUIPU_MUST_USE quipu_status qp_session_catch_up(quipu_session *session, const quipu_call *call,
                                                 quipu_error *reterr);
+
+/* Find out whether a session that was read is somebody's child: agent and inherited messages. */
+QUIPU_MUST_USE quipu_status qp_session_adopt(quipu_session *session,
+                                             const quipu_session_info *info);
+
+/* Forget the oldest messages of a child's own above its limit. */
+void qp_session_trim(quipu_session *session);
 
 /* Make room for one more message and copy it to the session's memory, without showing it. */
 QUIPU_MUST_USE quipu_status qp_session_prepare(quipu_session *session, const quipu_message *message,

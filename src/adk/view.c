@@ -288,7 +288,24 @@ static quipu_status view_tool(view_run *run, const quipu_message *message)
     return status;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): options may be NULL, and outputs are two */
+/* Messages from `first` on, as events. */
+static quipu_status view_write(view_run *run, const quipu_message *messages, size_t first,
+                               size_t count)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (first < count) {
+        run->events = qp_arena_take(run->arena, (count - first) * sizeof(*run->events));
+        status = run->events != NULL ? QUIPU_OK : QUIPU_NOMEM;
+    }
+    for (size_t i = first; i < count && status == QUIPU_OK; i++) {
+        status = view_is_tool(&messages[i])    ? view_tool(run, &messages[i])
+                 : view_is_agent(&messages[i]) ? view_agent(run, &messages[i])
+                                               : view_text(run, &messages[i]);
+    }
+    return status == QUIPU_OK ? view_close(run) : status;
+}
+
 quipu_status quipu_view_make(const quipu_message *messages, size_t count,
                              const quipu_view_options *options, quipu_arena *arena,
                              quipu_view *ret_view, quipu_error *reterr)
@@ -310,18 +327,7 @@ quipu_status quipu_view_make(const quipu_message *messages, size_t count,
     qp_buf_init(&run.open.parts, QP_EVENT_JSON_MAX);
     view.first = view_first(
         messages, count, opt.token_budget > 0 ? opt.token_budget : QUIPU_VIEW_BUDGET, &view.tokens);
-    if (view.first < count) {
-        run.events = qp_arena_take(arena, (count - view.first) * sizeof(*run.events));
-        status = run.events != NULL ? QUIPU_OK : QUIPU_NOMEM;
-    }
-    for (size_t i = view.first; i < count && status == QUIPU_OK; i++) {
-        status = view_is_tool(&messages[i])    ? view_tool(&run, &messages[i])
-                 : view_is_agent(&messages[i]) ? view_agent(&run, &messages[i])
-                                               : view_text(&run, &messages[i]);
-    }
-    if (status == QUIPU_OK) {
-        status = view_close(&run);
-    }
+    status = view_write(&run, messages, view.first, count);
     qp_buf_free(&run.open.parts);
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "%s",

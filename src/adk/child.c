@@ -1,0 +1,381 @@
+/* Child sessions: a sub-agent works on a fork, apart from its parent, until it is merged or
+ * discarded. That a session is somebody's child stands in its metadata. */
+#include <string.h>
+
+#include "adk/event.h"
+#include "adk/service.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "base/str.h"
+#include "base/time.h"
+#include "store/state_child.h"
+
+#define CHILD_PARENT "parent"
+#define CHILD_AGENT "agent"
+
+void qp_session_trim(quipu_session *session)
+{
+    const size_t own = session->count - session->inherited;
+
+    if (session->max_messages > 0 && own > (size_t)session->max_messages) {
+        const size_t cut = own - (size_t)session->max_messages;
+        quipu_message *first = session->messages + session->inherited;
+
+        memmove(first, first + cut, (own - cut) * sizeof(*first));
+        session->count -= cut;
+    }
+}
+
+/* ---- what a child is --------------------------------------------------------------------------
+ */
+
+/* Whether a session is a child, of `parent` unless that is absent: then *ret is filled. */
+static quipu_status child_read(const quipu_session_info *info, quipu_str parent, quipu_arena *arena,
+                               quipu_child *ret, bool *ret_is)
+{
+    qp_json_doc doc;
+    quipu_status status;
+
+    *ret_is = false;
+    if (info->metadata.text.p == NULL) {
+        return QUIPU_OK;
+    }
+    qp_json_init(&doc);
+    status = qp_json_parse(&doc, info->metadata.text, NULL, NULL);
+    if (status == QUIPU_OK) {
+        qp_json_node child = qp_json_get(qp_json_root(&doc), QUIPU_STR(QP_CHILD_MEMBER));
+        qp_json_node agent = qp_json_get(child, QUIPU_STR(CHILD_AGENT));
+
+        *ret_is = qp_json_kind_of(agent) == QP_JSON_STRING &&
+                  (parent.p == NULL ||
+                   qp_json_text_is(qp_json_get(child, QUIPU_STR(CHILD_PARENT)), parent));
+        *ret = (quipu_child){.ref = {info->app_name, info->user_id, info->session_id},
+                             .merged = qp_json_get(child, QUIPU_STR(QP_CHILD_MERGED)).doc != NULL};
+        if (*ret_is) {
+            status = qp_json_text_copy(agent, arena, &ret->agent);
+        }
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+quipu_status qp_session_adopt(quipu_session *session, const quipu_session_info *info)
+{
+    quipu_child child;
+    bool is = false;
+    quipu_status status = child_read(info, QP_STR_ABSENT, &session->arena, &child, &is);
+
+    if (status == QUIPU_OK && is) {
+        session->agent = child.agent;
+        while (session->inherited < session->count &&
+               session->messages[session->inherited].seq <= info->fork_seq) {
+            session->inherited++;
+        }
+    }
+    return status;
+}
+
+/* {"child":{"parent":...,"agent":...,"mergedAt":...}} */
+static quipu_status child_metadata(quipu_str parent, quipu_str agent, bool merged,
+                                   quipu_arena *arena, quipu_json *ret, quipu_error *reterr)
+{
+    char now[QP_TIME_RFC3339_SIZE];
+    quipu_status status;
+    qp_jsonw writer;
+    qp_buf buf;
+
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    qp_jsonw_begin(&writer, &buf);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR(QP_CHILD_MEMBER));
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR(CHILD_PARENT));
+    qp_jsonw_str(&writer, parent);
+    qp_jsonw_key(&writer, QUIPU_STR(CHILD_AGENT));
+    qp_jsonw_str(&writer, agent);
+    if (merged && qp_time_rfc3339(quipu_time_now(), now, NULL) == QUIPU_OK) {
+        qp_jsonw_key(&writer, QUIPU_STR(QP_CHILD_MERGED));
+        qp_jsonw_str(&writer, quipu_cstr(now));
+    }
+    qp_jsonw_object_end(&writer);
+    qp_jsonw_object_end(&writer);
+    status = qp_jsonw_end(&writer);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&buf), &ret->text);
+    }
+    qp_buf_free(&buf);
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status,
+                                             "the name of an agent is no text, or "
+                                             "there is no room for it");
+}
+
+/* "<parent>:child:<agent>:<uuid>" */
+static quipu_status child_id(quipu_str parent, quipu_str agent, quipu_arena *arena, quipu_str *ret,
+                             quipu_error *reterr)
+{
+    char text[QUIPU_UUID_TEXT_SIZE];
+    quipu_uuid uuid;
+    quipu_status status;
+    qp_buf buf;
+
+    if (quipu_uuid_v7(&uuid) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a session id");
+    }
+    quipu_uuid_format(uuid, text);
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    qp_buf_put(&buf, parent);
+    qp_buf_puts(&buf, ":child:");
+    qp_buf_put(&buf, agent);
+    qp_buf_putc(&buf, ':');
+    qp_buf_puts(&buf, text);
+    status = qp_buf_status(&buf);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&buf), ret);
+    }
+    qp_buf_free(&buf);
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "no room for a session id");
+}
+
+/* ---- beginning --------------------------------------------------------------------------------
+ */
+
+/* Fork, read what is inherited, and make it live. */
+static quipu_status child_begin(quipu_session *parent, quipu_str agent,
+                                const quipu_child_options *options, const quipu_call *call,
+                                quipu_arena *arena, quipu_session **ret, quipu_error *reterr)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_session_ref ref = parent->ref;
+    qp_live_want want = {.range = QUIPU_RANGE_INIT};
+    qp_live live = {.history = NULL};
+    quipu_session *child = NULL;
+    quipu_status status = child_id(parent->ref.session_id, agent, arena, &ref.session_id, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_ref_key(parent->service, &ref, false, arena, &ref, &values.key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            child_metadata(parent->ref.session_id, agent, false, arena, &values.metadata, reterr);
+    }
+    if (status == QUIPU_OK) {
+        values.agent_id = agent;
+        values.app_name = ref.app_name;
+        values.user_id = ref.user_id;
+        values.session_id = ref.session_id;
+        status = quipu_session_fork(parent->service->store, parent->key,
+                                    options->inherit == 0 ? 0 : parent->next_seq - 1, &values, call,
+                                    reterr);
+    }
+    if (status == QUIPU_OK) {
+        want.range.flags = options->inherit == 0 ? QUIPU_RANGE_HEADER : QUIPU_RANGE_LAST;
+        want.range.limit = options->inherit > 0 ? options->inherit : 0;
+        status = qp_live_get(parent->service->store, values.key, &want, call, &live, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_live(parent->service, values.key, &ref, &live, &child, reterr);
+    }
+    if (status == QUIPU_OK) {
+        child->max_messages = options->max_messages;
+    }
+    quipu_history_free(live.history);
+    if (status != QUIPU_OK) {
+        quipu_session_free(child);
+        return status;
+    }
+    *ret = child;
+    return QUIPU_OK;
+}
+
+quipu_status quipu_session_spawn(quipu_session *parent, quipu_str agent,
+                                 const quipu_child_options *options, const quipu_call *call,
+                                 quipu_session **ret_child, quipu_error *reterr)
+{
+    quipu_child_options opt = QUIPU_CHILD_OPTIONS_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_status status =
+        qp_options_read(&opt, sizeof(opt), options, "quipu_child_options", reterr);
+
+    if (status == QUIPU_OK && (parent == NULL || ret_child == NULL || agent.n == 0 ||
+                               opt.flags != 0 || opt.inherit < -1 || opt.max_messages < 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a child needs a parent, the name of an agent, a place for it, flags "
+                              "0, inherit of -1 or more and max_messages of 0 or more");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_mutex_lock(&parent->mutex);
+    if (parent->behind) {
+        status = qp_session_catch_up(parent, call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = child_begin(parent, agent, &opt, call, &arena, ret_child, reterr);
+    }
+    qp_mutex_unlock(&parent->mutex);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* ---- ending -----------------------------------------------------------------------------------
+ */
+
+static bool child_is_blank(quipu_str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] != ' ' && (text.p[i] < '\t' || text.p[i] > '\r')) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* End the child with these messages for its parent. The parent's lock is held. */
+static quipu_status child_end(quipu_session *parent, quipu_session *child,
+                              const quipu_message *messages, size_t count, quipu_json metadata,
+                              const quipu_call *call, quipu_error *reterr)
+{
+    const bool rebase = (parent->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
+    qp_child_end end = {.parent = parent->key,
+                        .child = child->key,
+                        .messages = messages,
+                        .count = count,
+                        .expected_revision = rebase ? -1 : parent->revision,
+                        .metadata = metadata,
+                        .revision = parent->revision};
+    quipu_status status = qp_child_finish(parent->service->store, &end, call, reterr);
+
+    if (status == QUIPU_CONFLICT) {
+        parent->stored_revision = end.revision;
+    }
+    if (status == QUIPU_UNKNOWN || (status == QUIPU_OK && count > 0)) {
+        parent->behind = true;
+    }
+    if (status == QUIPU_OK && count > 0 && qp_session_catch_up(parent, call, NULL) == QUIPU_OK) {
+        parent->behind = false;
+    }
+    return status;
+}
+
+static quipu_status child_check(const quipu_session *parent, const quipu_session *child,
+                                quipu_error *reterr)
+{
+    return parent != NULL && child != NULL && parent != child && child->agent.p != NULL &&
+                   parent->service->store == child->service->store
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_MISUSE,
+                              "give a parent and a child of it, from quipu_session_spawn");
+}
+
+quipu_status quipu_session_merge(quipu_session *parent, quipu_session *child, quipu_str summary,
+                                 quipu_str author, const quipu_call *call, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_json metadata = {{NULL, 0}};
+    quipu_message message = {.role = QUIPU_ROLE_ASSISTANT, .content = summary};
+    quipu_status status = child_check(parent, child, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    message.author = author.n > 0 ? author : child->agent;
+    qp_mutex_lock(&parent->mutex);
+    qp_mutex_lock(&child->mutex); /* always after the parent's */
+    if (parent->behind) {
+        status = qp_session_catch_up(parent, call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            child_metadata(parent->ref.session_id, child->agent, true, &arena, &metadata, reterr);
+    }
+    if (status == QUIPU_OK) {
+        const size_t own = child->count - child->inherited;
+
+        status = summary.n > 0 ? child_end(parent, child, &message, 1, metadata, call, reterr)
+                               : child_end(parent, child, child->messages + child->inherited, own,
+                                           metadata, call, reterr);
+    }
+    qp_mutex_unlock(&child->mutex);
+    qp_mutex_unlock(&parent->mutex);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+quipu_status quipu_session_discard(quipu_session *parent, quipu_session *child, quipu_str reason,
+                                   const quipu_call *call, quipu_error *reterr)
+{
+    quipu_message note = {.role = QUIPU_ROLE_ASSISTANT};
+    quipu_status status = child_check(parent, child, reterr);
+    qp_buf buf;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    qp_buf_puts(&buf, "[Isolated sub-agent ");
+    qp_buf_put(&buf, child->agent);
+    qp_buf_puts(&buf, " discarded: ");
+    qp_buf_put(&buf, reason);
+    qp_buf_puts(&buf, ". Raw child history discarded.]");
+    status = qp_buf_status(&buf);
+    if (status != QUIPU_OK) {
+        (void)qp_error_set(reterr, status, "no room for a note");
+    }
+    note.content = qp_buf_str(&buf);
+    qp_mutex_lock(&parent->mutex);
+    note.author = parent->service->options.root_agent.n > 0 ? parent->service->options.root_agent
+                                                            : QUIPU_STR(QUIPU_ROOT_AGENT);
+    if (status == QUIPU_OK && parent->behind) {
+        status = qp_session_catch_up(parent, call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_mutex_lock(&child->mutex);
+        status = child_end(parent, child, &note, child_is_blank(reason) ? 0 : 1,
+                           (quipu_json){{NULL, 0}}, call, reterr);
+        qp_mutex_unlock(&child->mutex);
+    }
+    qp_mutex_unlock(&parent->mutex);
+    qp_buf_free(&buf);
+    return status;
+}
+
+/* ---- listing ----------------------------------------------------------------------------------
+ */
+
+quipu_status quipu_session_children(quipu_session *parent, const quipu_call *call,
+                                    quipu_arena *arena, quipu_child_list *ret_list,
+                                    quipu_error *reterr)
+{
+    qp_live_list found = {NULL, 0};
+    quipu_child *items = NULL;
+    size_t count = 0;
+    quipu_status status;
+
+    if (parent == NULL || arena == NULL || ret_list == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a list needs a parent, an arena and a place");
+    }
+    status = qp_live_find(parent->service->store, parent->ref.app_name, parent->ref.user_id, call,
+                          arena, &found, reterr);
+    if (status == QUIPU_OK && found.count > 0) {
+        items = qp_arena_take(arena, found.count * sizeof(*items));
+        status = items != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < found.count && status == QUIPU_OK; i++) {
+        bool is = false;
+
+        status = child_read(&found.items[i].history->session, parent->ref.session_id, arena,
+                            &items[count], &is);
+        count += is;
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status,
+                               "no room for a list of children, or metadata that "
+                               "are no JSON");
+        }
+    }
+    if (status == QUIPU_OK) {
+        *ret_list = (quipu_child_list){items, count};
+    }
+    return status;
+}

@@ -1,0 +1,115 @@
+/* Ending a child session. Parent and child change in one transaction, so that a merge that failed
+ * can be tried again, and one that succeeded cannot happen twice. */
+#include "store/state_child.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "store/append.h"
+#include "store/session.h"
+
+typedef struct state_child_call {
+    const quipu_store *store;
+    qp_child_end *end;
+    qp_batch batch;
+} state_child_call;
+
+static quipu_status state_child_merged(quipu_json metadata, bool *ret_merged)
+{
+    qp_json_doc doc;
+    quipu_status status = QUIPU_OK;
+
+    *ret_merged = false;
+    if (metadata.text.p == NULL) {
+        return QUIPU_OK;
+    }
+    qp_json_init(&doc);
+    status = qp_json_parse(&doc, metadata.text, NULL, NULL);
+    if (status == QUIPU_OK) {
+        qp_json_node child = qp_json_get(qp_json_root(&doc), QUIPU_STR(QP_CHILD_MEMBER));
+        *ret_merged = qp_json_get(child, QUIPU_STR(QP_CHILD_MERGED)).doc != NULL;
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+/* Both rows, and whether it may happen. */
+static quipu_status state_child_check(state_child_call *call, ent_db *db, quipu_arena *scratch,
+                                      quipu_time now, const qp_session **ret_parent,
+                                      const qp_session **ret_child, quipu_error *reterr)
+{
+    qp_child_end *end = call->end;
+    bool merged = false;
+    quipu_status status =
+        qp_session_load(call->store, db, scratch, end->child, now, ret_child, reterr);
+
+    if (status != QUIPU_OK) {
+        return qp_store_fail(status, "find the child", end->child, reterr);
+    }
+    status = state_child_merged((*ret_child)->metadata, &merged);
+    if (status == QUIPU_OK && merged) {
+        return qp_error_set(reterr, QUIPU_EXISTS, "child session is already merged");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_load(call->store, db, scratch, end->parent, now, ret_parent, reterr);
+    }
+    if (status == QUIPU_OK && end->expected_revision >= 0 &&
+        end->expected_revision != (*ret_parent)->revision) {
+        end->revision = (*ret_parent)->revision;
+        return qp_error_set(reterr, QUIPU_CONFLICT,
+                            "its revision is %lld, not %lld: somebody else changed it first; "
+                            "reload and try again",
+                            (long long)(*ret_parent)->revision, (long long)end->expected_revision);
+    }
+    if (status == QUIPU_OK &&
+        (*ret_parent)->next_seq > ENT_CLUSTER_SEQ_MAX - (int64_t)call->batch.count + 1) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a session holds at most %lld messages",
+                            (long long)ENT_CLUSTER_SEQ_MAX);
+    }
+    return status;
+}
+
+static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    state_child_call *call = ctx;
+    const quipu_time now = quipu_time_now();
+    const qp_session *parent = NULL;
+    const qp_session *child = NULL;
+    quipu_status status = state_child_check(call, db, scratch, now, &parent, &child, reterr);
+
+    if (status == QUIPU_OK && call->batch.count > 0) {
+        status = qp_append_write(call->store, db, scratch, parent, &call->batch, now, reterr);
+    }
+    if (status == QUIPU_OK && call->end->metadata.text.p == NULL) {
+        return qp_session_remove(call->store, db, child, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(child->id)},
+                                   &(qp_session_patch){.metadata = ent_set(call->end->metadata),
+                                                       .revision = ent_set(child->revision + 1),
+                                                       .updated_at = ent_set(now)},
+                                   NULL, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_call *call,
+                             quipu_error *reterr)
+{
+    state_child_call finish = {.store = store, .end = end};
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(end->parent, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_batch_encode(&finish.batch, end->messages, end->count, store->message_bytes_max,
+                                 reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, state_child_work, &finish, reterr);
+    }
+    qp_batch_free(&finish.batch);
+    return qp_store_fail(status, "end a child of", end->parent, reterr);
+}

@@ -1,0 +1,28 @@
+/* The end of a child session: what it leaves on its parent and what becomes of it, in one
+ * transaction. Of what lies below the store nothing shows here. */
+#ifndef QP_STORE_STATE_CHILD_H
+#define QP_STORE_STATE_CHILD_H
+
+#include <quipu/store.h>
+
+/* How a child ends. */
+typedef struct qp_child_end {
+    quipu_str parent;
+    quipu_str child;
+    const quipu_message *messages; /* for the parent */
+    size_t count;
+    int64_t expected_revision; /* of the parent; -1: do not check */
+    quipu_json metadata;       /* the child's from now on; absent: the child is removed */
+    int64_t revision;          /* set when the answer is QUIPU_CONFLICT: the parent's */
+} qp_child_end;
+
+/* End it. QUIPU_NOT_FOUND names the one that is missing; QUIPU_EXISTS when the child's metadata say
+ * that it is merged already. Other errors as quipu_message_append(). */
+QUIPU_MUST_USE quipu_status qp_child_finish(quipu_store *store, qp_child_end *end,
+                                            const quipu_call *call, quipu_error *reterr);
+
+/* The metadata of a child; a merged one has a member "mergedAt" in it. */
+#define QP_CHILD_MEMBER "child"
+#define QP_CHILD_MERGED "mergedAt"
+
+#endif

@@ -1,0 +1,275 @@
+/* Child sessions: apart from their parents until merged or discarded, each in one transaction. */
+#include "contract/adk_t.h"
+
+static quipu_session *spawn(quipu_session *parent, const char *agent, int64_t inherit, int64_t max)
+{
+    quipu_child_options options = QUIPU_CHILD_OPTIONS_INIT;
+    quipu_session *child = NULL;
+    quipu_error err = {0};
+    quipu_status status;
+
+    options.inherit = inherit;
+    options.max_messages = max;
+    status = quipu_session_spawn(parent, quipu_cstr(agent), &options, NULL, &child, &err);
+    if (status != QUIPU_OK) {
+        fail_msg("spawn %s: %s", agent, err.message);
+    }
+    return child;
+}
+
+static quipu_session *parent_of_three(adk_world *world)
+{
+    quipu_session *parent = adk_create(world, "u", "p", NULL);
+
+    adk_append(parent, adk_says(world, "p1", "user", "one", 1));
+    adk_append(parent, adk_says(world, "p2", "root", "two", 2));
+    adk_append(parent, adk_says(world, "p3", "user", "three", 3));
+    return parent;
+}
+
+static void a_new_child_has_a_key_of_its_own_and_no_history(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *child = spawn(parent, "scout", 0, 0);
+    quipu_session_ref ref;
+    quipu_child_list list = {NULL, 0};
+
+    (void)state;
+    T_OK(quipu_session_who(child, &world->arena, &ref, NULL, NULL));
+    assert_memory_equal(ref.session_id.p, "p:child:scout:", 14);
+    assert_int_equal(quipu_session_event_count(child), 0);
+    T_OK(quipu_session_children(parent, NULL, &world->arena, &list, NULL));
+    assert_int_equal(list.count, 1);
+    T_STR(list.items[0].agent, "scout");
+    assert_false(list.items[0].merged);
+    assert_true(quipu_str_eq(list.items[0].ref.session_id, ref.session_id));
+    quipu_session_free(child);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void a_child_inherits_none_the_last_or_all(void **state)
+{
+    static const struct {
+        int64_t inherit;
+        size_t count;
+    } cases[] = {{0, 0}, {2, 2}, {10, 3}, {-1, 3}};
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        quipu_session *child = spawn(parent, "a", cases[i].inherit, 0);
+
+        assert_int_equal(quipu_session_event_count(child), cases[i].count);
+        if (cases[i].count > 0) {
+            assert_non_null(strstr(adk_event(world, child, cases[i].count - 1).p, "three"));
+        }
+        quipu_session_free(child);
+    }
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void a_limit_keeps_the_last_of_its_own(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *limited = spawn(parent, "a", 1, 3);
+    quipu_session *unlimited = spawn(parent, "b", 0, 0);
+    char id[16];
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        (void)snprintf(id, sizeof(id), "c%d", i);
+        adk_append(limited, adk_says(world, id, "a", id, i));
+        adk_append(unlimited, adk_says(world, id, "b", id, i));
+    }
+    assert_int_equal(quipu_session_event_count(limited), 4); /* one inherited */
+    assert_non_null(strstr(adk_event(world, limited, 1).p, "c7"));
+    assert_int_equal(quipu_session_event_count(unlimited), 10);
+    quipu_session_free(limited);
+    quipu_session_free(unlimited);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void a_child_works_apart(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *child = spawn(parent, "a", -1, 0);
+
+    (void)state;
+    adk_append(child, adk_says(world, "c1", "a", "secret", 4));
+    adk_append(parent, adk_says(world, "p4", "user", "four", 5)); /* nobody is stale */
+    adk_append(child, adk_says(world, "c2", "a", "more", 6));
+    T_OK(quipu_session_refresh(parent, NULL, NULL));
+    assert_int_equal(quipu_session_event_count(parent), 4);
+    assert_int_equal(quipu_session_event_count(child), 5);
+    quipu_session_free(child);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void merging_with_a_summary_adds_one_message_by_the_agent(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *child = spawn(parent, "scout", 0, 0);
+    quipu_child_list list = {NULL, 0};
+    quipu_history *history;
+    quipu_error err = {0};
+
+    (void)state;
+    adk_append(child, adk_says(world, "c1", "scout", "long", 4));
+    T_OK(quipu_session_merge(parent, child, QUIPU_STR("short"), (quipu_str){NULL, 0}, NULL, &err));
+    assert_int_equal(quipu_session_event_count(parent), 4);
+    history = st_get(world->store, "adk:app/u/p", NULL);
+    assert_int_equal(history->message_count, 4);
+    assert_int_equal(history->messages[3].role, QUIPU_ROLE_ASSISTANT);
+    T_STR(history->messages[3].content, "short");
+    T_STR(history->messages[3].author, "scout");
+    quipu_history_free(history);
+    T_STATUS(quipu_session_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
+             QUIPU_EXISTS);
+    assert_non_null(strstr(err.message, "already merged"));
+    assert_int_equal(quipu_session_event_count(parent), 4);
+    T_OK(quipu_session_children(parent, NULL, &world->arena, &list, NULL));
+    assert_int_equal(list.count, 1);
+    assert_true(list.items[0].merged);
+    adk_append(parent, adk_says(world, "p4", "user", "on", 5));
+    quipu_session_free(child);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void merging_without_a_summary_adds_every_event(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *child = spawn(parent, "scout", 2, 0);
+
+    (void)state;
+    adk_append(child, adk_says(world, "c1", "scout", "a", 4));
+    adk_append(child, adk_says(world, "c2", "scout", "b", 5));
+    T_OK(
+        quipu_session_merge(parent, child, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, NULL));
+    assert_int_equal(quipu_session_event_count(parent), 5);
+    adk_check_json(adk_event(world, parent, 4), adk_says(world, "c2", "scout", "b", 5));
+    quipu_session_free(child);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void a_merge_that_failed_can_be_repeated(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *other = adk_get(world, "u", "p", NULL);
+    quipu_session *child = spawn(parent, "scout", 0, 0);
+    quipu_child_list list = {NULL, 0};
+    quipu_error err = {0};
+
+    (void)state;
+    adk_append(other, adk_says(world, "p4", "user", "between", 4));
+    T_STATUS(quipu_session_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err),
+             QUIPU_CONFLICT);
+    T_OK(quipu_session_children(parent, NULL, &world->arena, &list, NULL));
+    assert_false(list.items[0].merged);
+    T_OK(quipu_session_refresh(parent, NULL, &err));
+    T_OK(quipu_session_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err));
+    assert_int_equal(quipu_session_event_count(parent), 5);
+    assert_non_null(strstr(adk_event(world, parent, 4).p, "\"author\":\"root\""));
+    quipu_session_free(child);
+    quipu_session_free(other);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void a_child_outlives_its_live_session(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *child = spawn(parent, "scout", 2, 0);
+    quipu_session_ref ref;
+    quipu_error err = {0};
+
+    (void)state;
+    adk_append(child, adk_says(world, "c1", "scout", "found", 4));
+    T_OK(quipu_session_who(child, &world->arena, &ref, NULL, NULL));
+    quipu_session_free(child);
+    T_OK(quipu_service_get(world->service, &ref, NULL, NULL, &child, &err));
+    assert_int_equal(quipu_session_event_count(child), 4); /* three of its parent's */
+    T_OK(
+        quipu_session_merge(parent, child, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, &err));
+    assert_int_equal(quipu_session_event_count(parent), 4);
+    assert_non_null(strstr(adk_event(world, parent, 3).p, "found"));
+    quipu_session_free(child);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void only_a_child_can_be_merged(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *other = adk_create(world, "u", "other", NULL);
+    quipu_error err = {0};
+
+    (void)state;
+    T_STATUS(quipu_session_merge(parent, other, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
+             QUIPU_MISUSE);
+    T_STATUS(quipu_session_discard(parent, parent, QUIPU_STR("x"), NULL, &err), QUIPU_MISUSE);
+    quipu_session_free(other);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+static void a_discarded_child_is_gone_and_leaves_a_note(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *child = spawn(parent, "scout", 0, 0);
+    quipu_session *silent = spawn(parent, "mute", -1, 0);
+    quipu_child_list list = {NULL, 0};
+    quipu_history *history;
+    quipu_error err = {0};
+
+    (void)state;
+    T_OK(quipu_session_discard(parent, child, QUIPU_STR("timed out"), NULL, &err));
+    history = st_get(world->store, "adk:app/u/p", NULL);
+    assert_int_equal(history->message_count, 4);
+    T_STR(history->messages[3].content,
+          "[Isolated sub-agent scout discarded: timed out. Raw child history discarded.]");
+    T_STR(history->messages[3].author, QUIPU_ROOT_AGENT);
+    quipu_history_free(history);
+    T_OK(quipu_session_discard(parent, silent, QUIPU_STR(" "), NULL, &err));
+    assert_int_equal(quipu_session_event_count(parent), 4);
+    T_OK(quipu_session_children(parent, NULL, &world->arena, &list, NULL));
+    assert_int_equal(list.count, 0);
+    T_STATUS(quipu_session_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
+             QUIPU_NOT_FOUND);
+    quipu_session_free(child);
+    quipu_session_free(silent);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_child_has_a_key_of_its_own_and_no_history),
+        cmocka_unit_test(a_child_inherits_none_the_last_or_all),
+        cmocka_unit_test(a_limit_keeps_the_last_of_its_own),
+        cmocka_unit_test(a_child_works_apart),
+        cmocka_unit_test(merging_with_a_summary_adds_one_message_by_the_agent),
+        cmocka_unit_test(merging_without_a_summary_adds_every_event),
+        cmocka_unit_test(a_merge_that_failed_can_be_repeated),
+        cmocka_unit_test(a_child_outlives_its_live_session),
+        cmocka_unit_test(only_a_child_can_be_merged),
+        cmocka_unit_test(a_discarded_child_is_gone_and_leaves_a_note),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
