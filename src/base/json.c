@@ -480,16 +480,26 @@ size_t qp_json_count(qp_json_node node)
 
 qp_json_node qp_json_get(qp_json_node object, quipu_str key)
 {
-    qp_json_iter iter = qp_json_each(object);
+    const qp_json_doc *doc = object.doc;
     qp_json_node found = json_none;
+    uint32_t stop;
 
-    if (!iter.members) {
+    if (qp_json_kind_of(object) != QP_JSON_OBJECT || key.p == NULL) {
         return json_none;
     }
-    while (qp_json_next(&iter)) {
-        if (qp_json_text_is(iter.key, key)) {
-            found = iter.value;
+    stop = doc->tokens[object.at].next;
+    for (uint32_t at = object.at + 1; at < stop; at = doc->tokens[at + 1].next) {
+        const qp_json_token *token = &doc->tokens[at];
+        bool same;
+
+        if (QP_UNLIKELY(token->escaped)) {
+            same = qp_json_text_is((qp_json_node){doc, at}, key);
+        } else {
+            /* Most keys differ in length already; the quotes count in the token. */
+            same = (size_t)(token->end - token->start) == key.n + 2 &&
+                   memcmp(doc->text.p + token->start + 1, key.p, key.n) == 0;
         }
+        found = same ? (qp_json_node){doc, at + 1} : found;
     }
     return found;
 }

@@ -3,17 +3,31 @@
  * as their page asks. */
 #include "provider/anthropic.h"
 
+#include <string.h>
+
 static const qp_wire_reason anthropic_read_reasons[] = {
     {"end_turn", QUIPU_FINISH_STOP},     {"stop_sequence", QUIPU_FINISH_STOP},
     {"max_tokens", QUIPU_FINISH_LENGTH}, {"model_context_window_exceeded", QUIPU_FINISH_LENGTH},
     {"tool_use", QUIPU_FINISH_TOOLS},    {"refusal", QUIPU_FINISH_FILTER},
     {NULL, QUIPU_FINISH_OTHER}};
 
-static bool anthropic_read_is(qp_json_node object, const char *type)
+/* The type of an object, as it stands in the source: types have no escapes. */
+static quipu_str anthropic_read_type(qp_json_node object)
 {
     qp_json_node node = qp_wire_get(object, "type");
+    quipu_str raw = qp_json_raw(node);
 
-    return qp_json_kind_of(node) == QP_JSON_STRING && qp_json_text_is(node, quipu_cstr(type));
+    if (qp_json_kind_of(node) != QP_JSON_STRING) {
+        return (quipu_str){"", 0};
+    }
+    return (quipu_str){raw.p + 1, raw.n - 2};
+}
+
+static bool anthropic_read_is(quipu_str type, const char *name)
+{
+    size_t n = strlen(name);
+
+    return type.n == n && memcmp(type.p, name, n) == 0;
 }
 
 /* What the provider counts as input leaves out what its cache held; ours holds all of it. */
@@ -44,21 +58,22 @@ static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node bl
                                          bool whole, quipu_error *reterr)
 {
     quipu_delta delta = {.kind = QUIPU_DELTA_TEXT, .block = true};
+    quipu_str type = anthropic_read_type(block);
     quipu_str signature;
 
-    if (anthropic_read_is(block, "text")) {
+    if (anthropic_read_is(type, "text")) {
         delta.text = qp_wire_text(reader, block, "text");
-    } else if (anthropic_read_is(block, "thinking")) {
+    } else if (anthropic_read_is(type, "thinking")) {
         delta.kind = QUIPU_DELTA_THOUGHT;
         delta.text = qp_wire_text(reader, block, "thinking");
         signature = qp_wire_text(reader, block, "signature");
         delta.signature = (quipu_bytes){signature.p, signature.n};
-    } else if (anthropic_read_is(block, "redacted_thinking")) {
+    } else if (anthropic_read_is(type, "redacted_thinking")) {
         delta.kind = QUIPU_DELTA_THOUGHT;
         delta.redacted = true;
         signature = qp_wire_text(reader, block, "data");
         delta.signature = (quipu_bytes){signature.p, signature.n};
-    } else if (anthropic_read_is(block, "tool_use")) {
+    } else if (anthropic_read_is(type, "tool_use")) {
         delta = (quipu_delta){.kind = QUIPU_DELTA_CALL,
                               .has_index = true,
                               .index = index,
@@ -78,22 +93,23 @@ static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node de
                                          quipu_error *reterr)
 {
     quipu_delta out = {.kind = QUIPU_DELTA_THOUGHT};
+    quipu_str type = anthropic_read_type(delta);
     quipu_str signature;
 
-    if (anthropic_read_is(delta, "text_delta")) {
+    if (anthropic_read_is(type, "text_delta")) {
         return qp_wire_put_text(reader, QUIPU_DELTA_TEXT, qp_wire_text(reader, delta, "text"),
                                 reterr);
     }
-    if (anthropic_read_is(delta, "thinking_delta")) {
+    if (anthropic_read_is(type, "thinking_delta")) {
         return qp_wire_put_text(reader, QUIPU_DELTA_THOUGHT,
                                 qp_wire_text(reader, delta, "thinking"), reterr);
     }
-    if (anthropic_read_is(delta, "signature_delta")) {
+    if (anthropic_read_is(type, "signature_delta")) {
         signature = qp_wire_text(reader, delta, "signature");
         out.signature = (quipu_bytes){signature.p, signature.n};
         return qp_wire_put(reader, &out, reterr);
     }
-    if (anthropic_read_is(delta, "input_json_delta")) {
+    if (anthropic_read_is(type, "input_json_delta")) {
         out = (quipu_delta){.kind = QUIPU_DELTA_CALL, .has_index = true, .index = index};
         out.text = qp_wire_text(reader, delta, "partial_json");
         return qp_wire_put(reader, &out, reterr);
@@ -119,32 +135,33 @@ quipu_status qp_anthropic_event(qp_wire_reader *reader, const qp_sse_event *even
     qp_json_node root = {NULL, 0};
     qp_json_node reason;
     quipu_status status = qp_wire_parse(reader, event->data, &root, reterr);
+    quipu_str type = anthropic_read_type(root);
     int64_t index = qp_wire_count(root, "index");
 
     if (status != QUIPU_OK) {
         return status;
     }
-    if (anthropic_read_is(root, "error") || qp_wire_is_error(root)) {
+    if (anthropic_read_is(type, "error") || qp_wire_is_error(root)) {
         return qp_wire_error(event->data, 0, reterr);
     }
-    if (anthropic_read_is(root, "message_start")) {
+    if (anthropic_read_is(type, "message_start")) {
         return anthropic_read_start(reader, qp_wire_get(root, "message"), reterr);
     }
-    if (anthropic_read_is(root, "content_block_start")) {
+    if (anthropic_read_is(type, "content_block_start")) {
         return anthropic_read_block(reader, qp_wire_get(root, "content_block"), index, false,
                                     reterr);
     }
-    if (anthropic_read_is(root, "content_block_delta")) {
+    if (anthropic_read_is(type, "content_block_delta")) {
         return anthropic_read_delta(reader, qp_wire_get(root, "delta"), index, reterr);
     }
-    if (anthropic_read_is(root, "message_delta")) {
+    if (anthropic_read_is(type, "message_delta")) {
         reason = qp_wire_get(qp_wire_get(root, "delta"), "stop_reason");
         if (qp_json_kind_of(reason) == QP_JSON_STRING) {
             reader->finish = qp_wire_finish(anthropic_read_reasons, reason);
         }
         return anthropic_read_usage(reader, qp_wire_get(root, "usage"), reterr);
     }
-    if (anthropic_read_is(root, "message_stop")) {
+    if (anthropic_read_is(type, "message_stop")) {
         reader->ended = true;
         return qp_wire_put_finish(
             reader, reader->finish != QUIPU_FINISH_NONE ? reader->finish : QUIPU_FINISH_OTHER,

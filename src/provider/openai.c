@@ -325,52 +325,79 @@ static quipu_status openai_call(qp_wire_reader *reader, qp_json_node call, qp_js
 /* A stream's delta or a whole message: both hold the same members. */
 static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, quipu_error *reterr)
 {
-    static const char *const thoughts[] = {"reasoning_content", "reasoning"};
-    static const char *const texts[] = {"content", "refusal"};
-    qp_json_iter iter = qp_json_each(qp_wire_get(delta, "tool_calls"));
-    qp_json_node old = qp_wire_get(delta, "function_call");
-    quipu_status status = QUIPU_OK;
+    enum { CONTENT, REFUSAL, REASONING, THINKING, CALLS, FUNCTION, FIELDS };
+    static const quipu_str keys[FIELDS] = {{"content", 7},     {"refusal", 7},
+                                           {"reasoning", 9},   {"reasoning_content", 17},
+                                           {"tool_calls", 10}, {"function_call", 13}};
+    qp_json_node fields[FIELDS];
+    quipu_str thought;
+    quipu_status status;
+    qp_json_iter iter;
 
-    for (size_t i = 0; i < 2 && status == QUIPU_OK; i++) {
-        quipu_str text = qp_wire_text(reader, delta, thoughts[i]);
-
-        status = qp_wire_put_text(reader, QUIPU_DELTA_THOUGHT, text, reterr);
-        if (text.n > 0) {
-            break; /* servers that give both give the same twice */
-        }
+    qp_wire_fields(delta, keys, FIELDS, fields);
+    /* Servers that give both names of a thought give the same twice. */
+    thought = qp_wire_text_of(reader, fields[THINKING]);
+    thought = thought.n > 0 ? thought : qp_wire_text_of(reader, fields[REASONING]);
+    status = qp_wire_put_text(reader, QUIPU_DELTA_THOUGHT, thought, reterr);
+    for (size_t i = CONTENT; i <= REFUSAL && status == QUIPU_OK; i++) {
+        status =
+            qp_wire_put_text(reader, QUIPU_DELTA_TEXT, qp_wire_text_of(reader, fields[i]), reterr);
     }
-    for (size_t i = 0; i < 2 && status == QUIPU_OK; i++) {
-        status = qp_wire_put_text(reader, QUIPU_DELTA_TEXT, qp_wire_text(reader, delta, texts[i]),
-                                  reterr);
-    }
+    iter = qp_json_each(fields[CALLS]);
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         status = openai_call(reader, iter.value, qp_wire_get(iter.value, "function"), reterr);
     }
-    if (status == QUIPU_OK && qp_json_kind_of(old) == QP_JSON_OBJECT) {
-        status = openai_call(reader, (qp_json_node){NULL, 0}, old, reterr);
+    if (status == QUIPU_OK && qp_json_kind_of(fields[FUNCTION]) == QP_JSON_OBJECT) {
+        status = openai_call(reader, (qp_json_node){NULL, 0}, fields[FUNCTION], reterr);
     }
     return status;
 }
 
-static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, const char *member,
+/* `member` is where a choice holds its words: "delta" or "message". */
+static quipu_status openai_choice_read(qp_wire_reader *reader, qp_json_node choice,
+                                       quipu_str member, quipu_error *reterr)
+{
+    enum { WORDS, INDEX, REASON, FIELDS };
+    const quipu_str keys[FIELDS] = {member, {"index", 5}, {"finish_reason", 13}};
+    qp_json_node fields[FIELDS];
+    quipu_status status;
+
+    qp_wire_fields(choice, keys, FIELDS, fields);
+    if (qp_json_kind_of(fields[INDEX]) == QP_JSON_NUMBER &&
+        !quipu_str_eq(qp_json_raw(fields[INDEX]), QUIPU_STR("0"))) {
+        return QUIPU_OK; /* one answer was asked for */
+    }
+    status = openai_delta(reader, fields[WORDS], reterr);
+    if (status == QUIPU_OK && qp_json_kind_of(fields[REASON]) == QP_JSON_STRING) {
+        status = qp_wire_put_finish(reader, qp_wire_finish(openai_reasons, fields[REASON]), reterr);
+    }
+    return status;
+}
+
+static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, quipu_str member,
                                  quipu_error *reterr)
 {
-    qp_json_iter iter = qp_json_each(qp_wire_get(root, "choices"));
-    quipu_status status = qp_wire_put_start(reader, qp_wire_text(reader, root, "id"),
-                                            qp_wire_text(reader, root, "model"), reterr);
+    enum { CHOICES, USAGE, ERROR, ID, MODEL, FIELDS };
+    static const quipu_str keys[FIELDS] = {
+        {"choices", 7}, {"usage", 5}, {"error", 5}, {"id", 2}, {"model", 5}};
+    qp_json_node fields[FIELDS];
+    quipu_status status = QUIPU_OK;
+    qp_json_iter iter;
 
-    while (status == QUIPU_OK && qp_json_next(&iter)) {
-        qp_json_node reason = qp_wire_get(iter.value, "finish_reason");
-
-        if (qp_wire_count(iter.value, "index") > 0) {
-            continue; /* one answer was asked for */
-        }
-        status = openai_delta(reader, qp_wire_get(iter.value, member), reterr);
-        if (status == QUIPU_OK && qp_json_kind_of(reason) == QP_JSON_STRING) {
-            status = qp_wire_put_finish(reader, qp_wire_finish(openai_reasons, reason), reterr);
-        }
+    /* Every chunk repeats the id and the model; the first one is enough. */
+    qp_wire_fields(root, keys, reader->started ? ID : FIELDS, fields);
+    if (fields[ERROR].doc != NULL && qp_wire_is_error(root)) {
+        return qp_wire_error(qp_json_raw(root), 0, reterr);
     }
-    return status == QUIPU_OK ? openai_usage(reader, qp_wire_get(root, "usage"), reterr) : status;
+    if (!reader->started) {
+        status = qp_wire_put_start(reader, qp_wire_text_of(reader, fields[ID]),
+                                   qp_wire_text_of(reader, fields[MODEL]), reterr);
+    }
+    iter = qp_json_each(fields[CHOICES]);
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        status = openai_choice_read(reader, iter.value, member, reterr);
+    }
+    return status == QUIPU_OK ? openai_usage(reader, fields[USAGE], reterr) : status;
 }
 
 static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *event,
@@ -387,15 +414,15 @@ static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *eve
     if (status != QUIPU_OK) {
         return status;
     }
-    if (qp_wire_is_error(root) || quipu_str_eq(event->type, QUIPU_STR("error"))) {
+    if (quipu_str_eq(event->type, QUIPU_STR("error"))) {
         return qp_wire_error(event->data, 0, reterr);
     }
-    return openai_chunk(reader, root, "delta", reterr);
+    return openai_chunk(reader, root, QUIPU_STR("delta"), reterr);
 }
 
 static quipu_status openai_whole(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
-    return openai_chunk(reader, root, "message", reterr);
+    return openai_chunk(reader, root, QUIPU_STR("message"), reterr);
 }
 
 /* ---- models and embeddings ----------------------------------------------------------------- */

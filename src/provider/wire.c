@@ -91,9 +91,41 @@ qp_json_node qp_wire_get(qp_json_node object, const char *key)
     return qp_json_get(object, quipu_cstr(key));
 }
 
+void qp_wire_fields(qp_json_node object, const quipu_str *keys, size_t count, qp_json_node *ret)
+{
+    const qp_json_doc *doc = object.doc;
+    uint32_t stop;
+
+    for (size_t i = 0; i < count; i++) {
+        ret[i] = (qp_json_node){NULL, 0};
+    }
+    if (qp_json_kind_of(object) != QP_JSON_OBJECT) {
+        return;
+    }
+    stop = doc->tokens[object.at].next;
+    for (uint32_t at = object.at + 1; at < stop; at = doc->tokens[at + 1].next) {
+        const qp_json_token *key = &doc->tokens[at];
+        const char *text = doc->text.p + key->start + 1;
+        size_t n = key->end - key->start - 2; /* without the quotes */
+
+        for (size_t i = 0; i < count; i++) {
+            if (key->escaped ? qp_json_text_is((qp_json_node){doc, at}, keys[i])
+                             : n == keys[i].n && text[0] == keys[i].p[0] &&
+                                   memcmp(text, keys[i].p, n) == 0) {
+                ret[i] = (qp_json_node){doc, at + 1};
+                break;
+            }
+        }
+    }
+}
+
 quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *key)
 {
-    qp_json_node node = qp_wire_get(object, key);
+    return qp_wire_text_of(reader, qp_wire_get(object, key));
+}
+
+quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node)
+{
     quipu_status status;
     quipu_str text = {"", 0};
 

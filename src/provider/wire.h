@@ -101,6 +101,13 @@ quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *
 /* A member, by a literal key. */
 qp_json_node qp_wire_get(qp_json_node object, const char *key);
 
+/* Several members in one walk, for what every event of a stream is asked; the last one wins, as in
+ * qp_json_get(). Nodes of members that are not there are none. */
+void qp_wire_fields(qp_json_node object, const quipu_str *keys, size_t count, qp_json_node *ret);
+
+/* A string's text as above; `node` may be anything. */
+quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node);
+
 /* A number member that counts something; -1 when there is none. */
 int64_t qp_wire_count(qp_json_node object, const char *key);
 
