@@ -3,7 +3,9 @@
  *
  * A turn begins at a user's message and lasts until the next one; what stands before the first
  * user's message is a turn of its own. A message of role tool or function, and a user's message
- * with tool calls, answers a call that stands before it and is never parted from it.
+ * with tool calls, answers a call that stands before it in the turn and is never parted from it: an
+ * answer with tool calls the last message before it that calls tools, a plain one the message right
+ * before it.
  *
  * The default view is what a model should see: all messages, or, after a compaction, the summary
  * first and then the messages behind those that it covers. Summaries that are not the newest are no

@@ -20,13 +20,26 @@ typedef struct compact_call {
     int64_t removed;
 } compact_call;
 
-static bool compact_is_parted(void *ctx, const qp_message *row)
+/* What stands behind the border. */
+typedef struct compact_border {
+    bool passed; /* a message was seen that is no answer */
+    bool parted;
+} compact_border;
+
+/* An answer before the next call or turn belongs to a call before the border, unless it names none
+ * and something else stands between. */
+static bool compact_look(void *ctx, const qp_message *row)
 {
+    compact_border *border = ctx;
+
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
-        return true; /* may stand between a call and its answer; the next one decides */
+        return true; /* may stand between a call and its answer */
     }
-    *(bool *)ctx = qp_message_answers(row);
-    return false;
+    if (qp_message_answers(row)) {
+        border->parted = !border->passed || qp_message_names_call(row);
+    }
+    border->passed = true;
+    return !border->parted && !qp_message_calls(row) && !qp_message_opens(row);
 }
 
 /* Whether the view's messages up to covers_to can be covered. */
@@ -34,7 +47,7 @@ static quipu_status compact_check(const compact_call *call, ent_db *db, const qp
                                   const qp_summary *before, quipu_error *reterr)
 {
     const int64_t last = row->next_seq - 1;
-    bool parted = false;
+    compact_border border = {.passed = false};
     qp_chain chain;
     quipu_status status;
 
@@ -48,11 +61,11 @@ static quipu_status compact_check(const compact_call *call, ent_db *db, const qp
     status = qp_chain_resolve(db, row, call->covers_to + 1, last, &chain, reterr);
     if (status == QUIPU_OK) {
         const qp_scan behind = {call->covers_to + 1, last, false};
-        status = qp_chain_each(db, &chain, &behind, compact_is_parted, &parted, reterr);
+        status = qp_chain_each(db, &chain, &behind, compact_look, &border, reterr);
     }
-    if (status == QUIPU_OK && parted) {
+    if (status == QUIPU_OK && border.parted) {
         return qp_error_set(reterr, QUIPU_INVALID,
-                            "message %lld has tool calls that are answered behind it; end the "
+                            "tool calls up to message %lld are answered behind it; end the "
                             "compaction before the call or after the last answer",
                             (long long)call->covers_to);
     }

@@ -35,7 +35,8 @@ typedef struct window_view {
 typedef struct window_start {
     bool any_message; /* it need not begin a turn */
     bool found;
-    bool opens; /* it begins a turn */
+    bool opens;   /* it begins a turn */
+    bool answers; /* behind it stands an answer whose call is still to be found */
     int64_t seq;
     int64_t before; /* tokens of all messages before it */
 } window_start;
@@ -50,23 +51,51 @@ void quipu_window_free(quipu_window *window)
     }
 }
 
-/* Summaries are no part of the view, and no window begins with an answer to a tool call. */
+static void window_take(window_start *start, const qp_message *row)
+{
+    start->found = true;
+    start->opens = qp_message_opens(row);
+    start->seq = row->seq;
+    start->before = row->tokens_total - row->tokens;
+}
+
+/* Forwards: the first place such that no answer behind it lacks its call. What stands between a
+ * call and its answer is none, which shows only at the answer. */
 static bool window_look(void *ctx, const qp_message *row)
 {
     window_start *start = ctx;
-    const bool opens = qp_message_opens(row);
+    const bool sure = qp_message_opens(row) || (start->any_message && qp_message_calls(row));
 
-    if (row->mark != QP_MESSAGE_MARK_COMPACTION &&
-        (opens || (start->any_message && !qp_message_answers(row)))) {
-        start->found = true;
-        start->opens = opens;
-        start->seq = row->seq;
-        start->before = row->tokens_total - row->tokens;
+    if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
+        return true; /* no part of the view */
+    }
+    if (qp_message_names_call(row)) {
+        start->found = false;
+        start->answers = true;
+    } else if (!start->found && !qp_message_answers(row) && (sure || start->any_message)) {
+        window_take(start, row);
+    }
+    return !sure;
+}
+
+/* Backwards: the last such place. */
+static bool window_look_back(void *ctx, const qp_message *row)
+{
+    window_start *start = ctx;
+
+    if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
+        return true;
+    }
+    if (qp_message_answers(row)) {
+        start->answers = start->answers || qp_message_names_call(row);
+    } else if (qp_message_opens(row) ||
+               (start->any_message && (qp_message_calls(row) || !start->answers))) {
+        window_take(start, row);
     }
     return !start->found;
 }
 
-/* The first place from `seq` on, or the last one before it. */
+/* The first place from `seq` on. */
 static quipu_status window_after(const window_view *view, int64_t seq, bool any_message,
                                  window_start *ret, quipu_error *reterr)
 {
@@ -76,13 +105,14 @@ static quipu_status window_after(const window_view *view, int64_t seq, bool any_
     return qp_chain_each(view->db, &view->chain, &scan, window_look, ret, reterr);
 }
 
+/* The last place before `seq`, behind which *ret was looked for in vain. */
 static quipu_status window_before(const window_view *view, int64_t seq, bool any_message,
                                   window_start *ret, quipu_error *reterr)
 {
     const qp_scan scan = {view->from, seq - 1, true};
 
-    *ret = (window_start){.any_message = any_message};
-    return qp_chain_each(view->db, &view->chain, &scan, window_look, ret, reterr);
+    ret->any_message = any_message;
+    return qp_chain_each(view->db, &view->chain, &scan, window_look_back, ret, reterr);
 }
 
 /* The newest turn has more tokens than the budget: `seq` is the first number that fits. */

@@ -128,6 +128,21 @@ static void call_is_not_parted_from_its_answers(void **state)
     HT_VIEW(self->store, "k", "12");
 }
 
+static void call_is_not_parted_from_an_answer_that_came_later(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "umatamt");
+    for (int64_t to = 2; to <= 3; to++) {
+        T_STATUS(quipu_session_compact(self->store, KEY, to, QUIPU_STR("sum"), NULL, NULL, &err),
+                 QUIPU_INVALID);
+    }
+    assert_int_equal(ht_compact(self->store, "k", 1, "before the call"), 8);
+    assert_int_equal(ht_compact(self->store, "k", 4, "after the answer"), 9);
+}
+
 static void summary_must_be_text(void **state)
 {
     ht_store *self = *state;
@@ -404,6 +419,7 @@ int main(void)
         HT_TEST(compaction_moves_revision_and_numbers_like_an_append),
         HT_TEST(range_that_is_not_in_the_view_is_refused),
         HT_TEST(call_is_not_parted_from_its_answers),
+        HT_TEST(call_is_not_parted_from_an_answer_that_came_later),
         HT_TEST(summary_must_be_text),
         HT_TEST(only_compact_makes_summaries),
         HT_TEST(view_can_be_read_in_ranges),

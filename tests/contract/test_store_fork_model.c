@@ -269,12 +269,25 @@ static int64_t sum_from(const model_message **view, size_t n, size_t from)
     return sum;
 }
 
-/* The first place within the budget where a turn (or, with `any`, no answer) begins; n: none. */
+/* Whether a window can begin here: at a turn, or with `any` where no answer lacks its call. */
+static bool can_begin(const model_message **view, size_t n, size_t at, bool any)
+{
+    if (view[at]->letter == 'u' || !any || answers(view[at]->letter)) {
+        return view[at]->letter == 'u';
+    }
+    for (size_t i = at; i < n && view[i]->letter != 'u' && view[i]->letter != 'm'; i++) {
+        if (answers(view[i]->letter)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The first place within the budget where a window can begin; n: none. */
 static size_t place_within(const model_message **view, size_t n, int64_t budget, bool any)
 {
     for (size_t i = 0; i < n; i++) {
-        bool can = view[i]->letter == 'u' || (any && !answers(view[i]->letter));
-        if (can && sum_from(view, n, i) <= budget) {
+        if (can_begin(view, n, i, any) && sum_from(view, n, i) <= budget) {
             return i;
         }
     }
@@ -284,7 +297,7 @@ static size_t place_within(const model_message **view, size_t n, int64_t budget,
 static size_t last_place(const model_message **view, size_t n, bool any)
 {
     for (size_t i = n; i > 0; i--) {
-        if (view[i - 1]->letter == 'u' || (any && !answers(view[i - 1]->letter))) {
+        if (can_begin(view, n, i - 1, any)) {
             return i - 1;
         }
     }
@@ -550,10 +563,11 @@ static void do_compact(model *m, int at)
     bool good = to >= view_from(s) && to < s->next_seq;
 
     for (int64_t next = to + 1; good && next < s->next_seq; next++) {
-        if (at_seq(s, next)->letter != 'S') {
-            good = !answers(at_seq(s, next)->letter);
-            break;
+        const char letter = at_seq(s, next)->letter;
+        if (letter == 'u' || letter == 'm') {
+            break; /* an answer behind it is not to a call before */
         }
+        good = !answers(letter);
     }
     T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)), to, QUIPU_STR("summary"),
                                    NULL, &seq, &err),

@@ -110,6 +110,38 @@ static void newest_turn_is_cut_between_tool_pairs_by_option(void **state)
     CHECK_WINDOW(store, 1, QUIPU_WINDOW_CUT, "9", true, true);
 }
 
+/* Something was said between a call and its answer. */
+static void cut_does_not_fall_between_a_call_and_a_later_answer(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    ht_script(store, "k", "umat");
+    CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "2 3 4", true, true);
+    ht_script(store, "k", "a");
+    CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "5", false, true);
+    CHECK_WINDOW(store, tokens_from(store, 2), QUIPU_WINDOW_CUT, "2 3 4 5", false, true);
+    ht_script(store, "k", "mt");
+    CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "5 6 7", false, true);
+}
+
+/* A plain answer names no call: it belongs to the message right before it. */
+static void plain_answer_stays_with_the_message_before_it(void **state)
+{
+    quipu_store *store = *state;
+    const quipu_message plain[5] = {
+        st_says(QUIPU_ROLE_USER, "word"), st_says(QUIPU_ROLE_ASSISTANT, "word"),
+        st_says(QUIPU_ROLE_TOOL, "word"), st_says(QUIPU_ROLE_ASSISTANT, "word"),
+        st_says(QUIPU_ROLE_TOOL, "word")};
+    quipu_error err = {0};
+
+    st_create(store, "k");
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), plain, 5, NULL, NULL, NULL, &err));
+    CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "4 5", false, true);
+    CHECK_WINDOW(store, tokens_from(store, 5), QUIPU_WINDOW_CUT, "4 5", true, true);
+    CHECK_WINDOW(store, tokens_from(store, 2), QUIPU_WINDOW_CUT, "2 3 4 5", false, true);
+}
+
 static void last_pair_over_the_budget_is_kept_together(void **state)
 {
     quipu_store *store = *state;
@@ -329,6 +361,8 @@ int main(void)
         ST_TEST(window_never_begins_with_an_answer_to_a_tool_call),
         ST_TEST(newest_turn_over_the_budget_comes_whole_and_flagged),
         ST_TEST(newest_turn_is_cut_between_tool_pairs_by_option),
+        ST_TEST(cut_does_not_fall_between_a_call_and_a_later_answer),
+        ST_TEST(plain_answer_stays_with_the_message_before_it),
         ST_TEST(last_pair_over_the_budget_is_kept_together),
         ST_TEST(budget_is_one_or_more),
         ST_TEST(empty_session_has_an_empty_window),
