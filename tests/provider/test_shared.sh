@@ -1,6 +1,6 @@
 #!/bin/bash
-# The shared libquipu-provider in a program that replaced the allocator: its results cross to libquipu
-# and are freed there, and every block comes from the program's allocator and goes back to it.
+# The shared libquipu-provider in a program that replaced the allocator: its results cross to
+# libquipu and are freed there, and every block comes from that allocator and goes back to it.
 set -eu
 build=${QUIPU_BINARY_DIR:-build/debug}
 source=$(cd "$(dirname "$0")/../.." && pwd)
@@ -53,7 +53,8 @@ int main(int argc, char **argv)
     snprintf(url, sizeof(url), "http://127.0.0.1:%s/ok", argv[1]);
     options.base_url = quipu_cstr(url);
     if (quipu_provider_open(QUIPU_PROVIDER_OPENAI, &options, &provider, &error) != QUIPU_OK ||
-        quipu_model_generate(provider, &request, NULL, NULL, &arena, &response, &error) != QUIPU_OK) {
+        quipu_model_generate(provider, &request, NULL, NULL, &arena, &response, &error) !=
+            QUIPU_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
