@@ -113,7 +113,23 @@ static quipu_status live_take_state(quipu_session *session, qp_state_items state
     return QUIPU_OK;
 }
 
-/* What was read goes behind what is there. */
+/* What a session is now, besides its messages. */
+static quipu_status live_take_head(quipu_session *session, const qp_live *live)
+{
+    const quipu_session_info *info = &live->history->session;
+    quipu_status status = live_take_state(session, live->state);
+
+    if (status == QUIPU_OK) {
+        session->uid = info->uid;
+        session->revision = session->stored_revision = info->revision;
+        session->next_seq = info->next_seq;
+        session->last_update = live->last_event_at;
+        session->behind = false;
+    }
+    return status;
+}
+
+/* What was read later goes behind what is there. */
 static quipu_status live_take(quipu_session *session, const qp_live *live)
 {
     const quipu_history *history = live->history;
@@ -125,23 +141,38 @@ static quipu_status live_take(quipu_session *session, const qp_live *live)
                            &session->messages[session->count + i]);
     }
     if (status == QUIPU_OK) {
-        status = live_take_state(session, live->state);
+        status = live_take_head(session, live);
     }
     if (status != QUIPU_OK) {
         qp_arena_rewind(&session->arena, mark);
         return status;
     }
     session->count += history->message_count;
-    session->uid = history->session.uid;
-    session->revision = session->stored_revision = history->session.revision;
-    session->next_seq = history->session.next_seq;
-    session->last_update = live->last_event_at;
-    session->behind = false;
     return QUIPU_OK;
 }
 
+/* What was read first stays where it is. */
+static quipu_status live_take_first(quipu_session *session, qp_live *live)
+{
+    quipu_history *history = live->history;
+    quipu_status status = live_room(session, history->message_count);
+
+    if (status == QUIPU_OK) {
+        status = live_take_head(session, live);
+    }
+    if (status == QUIPU_OK && history->message_count > 0) {
+        memcpy(session->messages, history->messages,
+               history->message_count * sizeof(*session->messages));
+        session->count = history->message_count;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_adopt(session, &history->session);
+    }
+    return status;
+}
+
 quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_session_ref *ref,
-                             const qp_live *live, quipu_session **ret_session, quipu_error *reterr)
+                             qp_live *live, quipu_session **ret_session, quipu_error *reterr)
 {
     quipu_session *session = qp_calloc(1, sizeof(*session));
     quipu_status status;
@@ -165,15 +196,14 @@ quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_
         status = quipu_arena_copy(&session->arena, ref->session_id, &session->ref.session_id);
     }
     if (status == QUIPU_OK) {
-        status = live_take(session, live);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_session_adopt(session, &live->history->session);
+        status = live_take_first(session, live);
     }
     if (status != QUIPU_OK) {
         quipu_session_free(session);
         return qp_error_set(reterr, status, "no room for a session in memory");
     }
+    session->first = live->history;
+    live->history = NULL;
     *ret_session = session;
     return QUIPU_OK;
 }
@@ -211,6 +241,7 @@ void quipu_session_free(quipu_session *session)
     if (session != NULL) {
         qp_state_map_free(&session->state);
         qp_free(session->messages);
+        quipu_history_free(session->first);
         quipu_arena_free(&session->arena);
         qp_mutex_done(&session->mutex);
         qp_free(session);

@@ -239,8 +239,8 @@ static quipu_status service_first_state(quipu_json state, qp_json_doc *doc, quip
 
 /* A live session over `live`, with what a delta has for it alone. */
 static quipu_status service_live(quipu_service *service, quipu_str key,
-                                 const quipu_session_ref *ref, const qp_live *live,
-                                 const qp_delta *delta, quipu_session **ret, quipu_error *reterr)
+                                 const quipu_session_ref *ref, qp_live *live, const qp_delta *delta,
+                                 quipu_session **ret, quipu_error *reterr)
 {
     quipu_session *session = NULL;
     quipu_status status = qp_session_live(service, key, ref, live, &session, reterr);

@@ -25,7 +25,8 @@ struct quipu_session {
     int64_t stored_revision; /* the store's at the last conflict */
     int64_t next_seq;        /* of the first message that is not here */
     quipu_time last_update;
-    bool behind; /* the store may know more */
+    bool behind;          /* the store may know more */
+    quipu_history *first; /* what was read first: texts of messages lie in it */
     quipu_message *messages;
     size_t count;
     size_t room;
@@ -33,7 +34,7 @@ struct quipu_session {
     size_t inherited;     /* messages at the beginning that are a parent's */
     int64_t max_messages; /* a child's own that are kept; 0: all */
     quipu_str agent;      /* a child's; absent: it is none */
-    quipu_arena arena;    /* texts of messages and names */
+    quipu_arena arena;    /* texts of later messages, and names */
 };
 
 /* The key of a session: injective over the triple. The ids are checked and, where the service wants
@@ -43,9 +44,9 @@ QUIPU_MUST_USE quipu_status qp_ref_key(const quipu_service *service, const quipu
                                        bool make, quipu_arena *arena, quipu_session_ref *ret_ref,
                                        quipu_str *ret_key, quipu_error *reterr);
 
-/* A live session over what was read; `live` stays the caller's. */
+/* A live session over what was read; its history is the session's then, and NULL in `live`. */
 QUIPU_MUST_USE quipu_status qp_session_live(quipu_service *service, quipu_str key,
-                                            const quipu_session_ref *ref, const qp_live *live,
+                                            const quipu_session_ref *ref, qp_live *live,
                                             quipu_session **ret_session, quipu_error *reterr);
 
 /* The same under its lock: newer messages are added, state and revision are read anew. */

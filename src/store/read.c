@@ -270,6 +270,7 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     if (status != QUIPU_OK) {
         return status;
     }
+    history->row = row;
     pub->session = qp_session_info(row);
     if ((range->flags & QUIPU_RANGE_HEADER) != 0) {
         pub->more_before = pub->more_after = row->next_seq > row->first_seq;

@@ -9,6 +9,7 @@
 typedef struct qp_history {
     quipu_history pub;
     quipu_arena arena;
+    const qp_session *row; /* in the arena */
 } qp_history;
 
 /* An empty result, or NULL. */

@@ -178,8 +178,8 @@ quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t numbe
  */
 
 /* Rows of one scope behind those that are there. */
-static quipu_status state_read_scope(ent_db *db, const qp_state_where *where, quipu_arena *arena,
-                                     qp_state_items *state, quipu_error *reterr)
+static quipu_status state_read_rows(ent_db *db, const qp_state_where *where, quipu_arena *arena,
+                                    qp_state_items *state, quipu_error *reterr)
 {
     const qp_state_query query = {.order = {QP_STATE_BY_NAME(ASC)}, .where = *where};
     qp_state_list list = {0};
@@ -205,17 +205,23 @@ static quipu_status state_read_scope(ent_db *db, const qp_state_where *where, qu
     return QUIPU_OK;
 }
 
+quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db, const qp_session *row,
+                                 qp_scope scope, quipu_arena *arena, qp_state_items *state,
+                                 quipu_error *reterr)
+{
+    const qp_state_where where = state_place(store->tenant, row, scope);
+
+    return state_read_rows(db, &where, arena, state, reterr);
+}
+
 quipu_status qp_state_read(const quipu_store *store, ent_db *db, const qp_session *row,
                            quipu_arena *arena, qp_state_items *ret_state, quipu_error *reterr)
 {
-    const qp_scope scopes[] = {QP_SCOPE_APP, QP_SCOPE_USER, QP_SCOPE_SESSION};
     qp_state_items state = {NULL, 0};
     quipu_status status = QUIPU_OK;
 
-    for (size_t i = 0; i < 3 && status == QUIPU_OK; i++) {
-        const qp_state_where where = state_place(store->tenant, row, scopes[i]);
-
-        status = state_read_scope(db, &where, arena, &state, reterr);
+    for (int scope = QP_SCOPE_APP; scope <= QP_SCOPE_SESSION && status == QUIPU_OK; scope++) {
+        status = qp_state_read_scope(store, db, row, (qp_scope)scope, arena, &state, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_state = state;
@@ -234,11 +240,10 @@ static quipu_status state_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
     state_user_call *call = ctx;
-    const qp_state_where where = state_place(call->store->tenant, &call->user, QP_SCOPE_USER);
-
     (void)scratch;
     call->state = (qp_state_items){NULL, 0};
-    return state_read_scope(db, &where, call->arena, &call->state, reterr);
+    return qp_state_read_scope(call->store, db, &call->user, QP_SCOPE_USER, call->arena,
+                               &call->state, reterr);
 }
 
 quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name, quipu_str user_id,

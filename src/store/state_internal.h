@@ -26,6 +26,12 @@ QUIPU_MUST_USE quipu_status qp_state_event_add(ent_db *db, const qp_session *row
                                                quipu_str event_id, qp_state_items changes,
                                                quipu_error *reterr);
 
+/* Read one scope of a session's state to the arena, behind what `state` holds. */
+QUIPU_MUST_USE quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db,
+                                                const qp_session *row, qp_scope scope,
+                                                quipu_arena *arena, qp_state_items *state,
+                                                quipu_error *reterr);
+
 /* Read a session's state to the arena: app, user, session. */
 QUIPU_MUST_USE quipu_status qp_state_read(const quipu_store *store, ent_db *db,
                                           const qp_session *row, quipu_arena *arena,

@@ -60,7 +60,6 @@ quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
                           qp_live *ret_live, quipu_error *reterr)
 {
     quipu_range range = want->range;
-    const qp_session *row = NULL;
     qp_live live = {.history = &history->pub};
     quipu_status status;
 
@@ -68,15 +67,12 @@ quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
         range.flags = QUIPU_RANGE_HEADER;
     }
     status = qp_history_read(store, db, key, &range, now, history, reterr);
-    if (status == QUIPU_OK) {
-        status = qp_session_load(store, db, &history->arena, key, now, &row, reterr);
-    }
     if (status == QUIPU_OK && want->has_after) {
-        status = state_live_after(db, row, want, &history->arena, &history->pub, reterr);
+        status = state_live_after(db, history->row, want, &history->arena, &history->pub, reterr);
     }
     if (status == QUIPU_OK) {
-        live.last_event_at = state_live_time(row);
-        status = qp_state_read(store, db, row, &history->arena, &live.state, reterr);
+        live.last_event_at = state_live_time(history->row);
+        status = qp_state_read(store, db, history->row, &history->arena, &live.state, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_live = live;
@@ -138,19 +134,46 @@ typedef struct state_live_search {
     quipu_str user_id; /* absent: any */
     quipu_arena *arena;
     qp_live_list list;
+    bool known; /* the next two are read, for this user */
+    quipu_str shared_user;
+    qp_state_items shared; /* state of the app and of the user */
 } state_live_search;
+
+/* What sessions of one user share, read once: rows come by user. */
+static quipu_status state_live_shared(state_live_search *search, ent_db *db, const qp_session *row,
+                                      quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (search->known && quipu_str_eq(search->shared_user, row->user_id)) {
+        return QUIPU_OK;
+    }
+    search->known = true;
+    search->shared_user = row->user_id;
+    search->shared = (qp_state_items){NULL, 0};
+    status = qp_state_read_scope(search->store, db, row, QP_SCOPE_APP, search->arena,
+                                 &search->shared, reterr);
+    return status == QUIPU_OK ? qp_state_read_scope(search->store, db, row, QP_SCOPE_USER,
+                                                    search->arena, &search->shared, reterr)
+                              : status;
+}
 
 static quipu_status state_live_one(state_live_search *search, ent_db *db, const qp_session *row,
                                    qp_live *ret, quipu_error *reterr)
 {
     quipu_history *history = qp_arena_take(search->arena, sizeof(*history));
+    quipu_status status;
 
     if (history == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list of sessions");
     }
+    status = state_live_shared(search, db, row, reterr);
     *history = (quipu_history){.session = qp_session_info(row)};
-    *ret = (qp_live){.history = history, .last_event_at = state_live_time(row)};
-    return qp_state_read(search->store, db, row, search->arena, &ret->state, reterr);
+    *ret = (qp_live){
+        .history = history, .last_event_at = state_live_time(row), .state = search->shared};
+    return status == QUIPU_OK ? qp_state_read_scope(search->store, db, row, QP_SCOPE_SESSION,
+                                                    search->arena, &ret->state, reterr)
+                              : status;
 }
 
 static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -158,7 +181,8 @@ static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *s
 {
     state_live_search *search = ctx;
     const quipu_time now = quipu_time_now();
-    qp_session_query query = {.where = {.tenant = ent_eq(search->store->tenant),
+    qp_session_query query = {.order = {QP_SESSION_BY_USER_ID(ASC)},
+                              .where = {.tenant = ent_eq(search->store->tenant),
                                         .app_name = ent_eq(search->app_name),
                                         .key = ENT_NOT_NULL}};
     qp_session_list rows = {0};
@@ -169,6 +193,7 @@ static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *s
         query.where.user_id = ent_eq(search->user_id);
     }
     search->list = (qp_live_list){NULL, 0};
+    search->known = false;
     status = qp_session_find(db, search->arena, &query, &rows, reterr);
     if (status == QUIPU_OK && rows.n > 0) {
         search->list.items = qp_arena_take(search->arena, rows.n * sizeof(*search->list.items));
