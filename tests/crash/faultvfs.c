@@ -26,6 +26,7 @@ static atomic_llong faultvfs_hits;
 static atomic_llong faultvfs_counts[FAULTVFS_KINDS];
 static atomic_llong faultvfs_bytes;
 static atomic_llong faultvfs_left = -1;
+static atomic_bool faultvfs_no_sync;
 
 void faultvfs_arm(faultvfs_plan plan)
 {
@@ -44,6 +45,11 @@ void faultvfs_arm(faultvfs_plan plan)
 void faultvfs_room(int64_t bytes)
 {
     atomic_store(&faultvfs_left, bytes < 0 ? -1 : bytes);
+}
+
+void faultvfs_spare_syncs(bool spare)
+{
+    atomic_store(&faultvfs_no_sync, spare);
 }
 
 int64_t faultvfs_fired(void)
@@ -156,7 +162,10 @@ static int faultvfs_sync(sqlite3_file *file, int flags)
 {
     sqlite3_file *real = faultvfs_real(file);
 
-    return faultvfs_strike(FAULTVFS_SYNC) ? SQLITE_IOERR_FSYNC : real->pMethods->xSync(real, flags);
+    if (faultvfs_strike(FAULTVFS_SYNC)) {
+        return SQLITE_IOERR_FSYNC;
+    }
+    return atomic_load(&faultvfs_no_sync) ? SQLITE_OK : real->pMethods->xSync(real, flags);
 }
 
 static int faultvfs_file_size(sqlite3_file *file, sqlite3_int64 *ret)

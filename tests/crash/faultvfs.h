@@ -47,6 +47,9 @@ void faultvfs_arm(faultvfs_plan plan);
 /* A disk with room for this many more bytes of growth in all files; negative: no end. */
 void faultvfs_room(int64_t bytes);
 
+/* Syncs are counted and fail as planned, but reach no disk: for tests that lose no power. */
+void faultvfs_spare_syncs(bool spare);
+
 int64_t faultvfs_fired(void);               /* operations that failed since arming */
 int64_t faultvfs_count(faultvfs_kind kind); /* operations since arming, failed ones included */
 int64_t faultvfs_bytes_written(void);       /* since arming */

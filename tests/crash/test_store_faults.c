@@ -1,25 +1,9 @@
-/* Every I/O call failed, once and from then on, in every writing call of the store: the right
- * error, nothing half done, another writer gets in at once, and the call itself works when the disk
- * does. An unknown outcome is one of both, and a repeat settles it. */
-#include "contract/store_t.h"
-#include "crash/faultvfs.h"
-#include "crash/model.h"
+/* Every I/O call failed, once and from then on, in every writing call on sessions, messages and
+ * memories, and in opening; crash/store_fault_t.h tells what must hold. The calls that change a
+ * history or keep the store are in test_store_faults_keep.c. */
+#include "crash/store_fault_t.h"
 
 #define K QUIPU_STR("k")
-#define AT_ONCE_MS 2000 /* far below the default deadline: nobody may hold a lock */
-
-typedef struct fault_op {
-    const char *name;
-    void (*prepare)(quipu_store *store); /* with a disk that works */
-    quipu_status (*run)(quipu_store *store, quipu_error *err);
-    bool (*done)(quipu_store *store); /* wholly done; fails the test when half done */
-} fault_op;
-
-static void fault_use_vfs(void)
-{
-    faultvfs_install();
-    assert_int_equal(sqlite3_vfs_register(sqlite3_vfs_find(FAULTVFS_NAME), 1), SQLITE_OK);
-}
 
 /* ---- the calls --------------------------------------------------------------------------------
  */
@@ -277,120 +261,37 @@ static bool done_delete_forked(quipu_store *store)
 }
 
 static const fault_op fault_ops[] = {
-    {"create", prepare_nothing, run_create, done_two},
-    {"get_or_create", prepare_nothing, run_get_or_create, done_two},
-    {"append", prepare_session, run_append, done_two},
-    {"append_large", prepare_session, run_append_large, done_one},
-    {"update", prepare_session, run_update, done_update},
-    {"delete", prepare_full_session, run_delete, done_delete},
-    {"fork", prepare_messages, run_fork, done_fork},
-    {"delete_forked", prepare_forked, run_delete, done_delete_forked},
-    {"memory_save", prepare_session, run_memory_save, done_memory_save},
-    {"memory_delete", prepare_full_session, run_memory_delete, done_memory_delete},
-    {"renew", prepare_expired, run_create, done_two},
-    {"sweep", prepare_expired, run_sweep, done_sweep},
+    {.name = "create", .prepare = prepare_nothing, .run = run_create, .done = done_two},
+    {.name = "get_or_create",
+     .prepare = prepare_nothing,
+     .run = run_get_or_create,
+     .done = done_two},
+    {.name = "append", .prepare = prepare_session, .run = run_append, .done = done_two},
+    {.name = "append_large", .prepare = prepare_session, .run = run_append_large, .done = done_one},
+    {.name = "update", .prepare = prepare_session, .run = run_update, .done = done_update},
+    {.name = "delete", .prepare = prepare_full_session, .run = run_delete, .done = done_delete},
+    {.name = "fork", .prepare = prepare_messages, .run = run_fork, .done = done_fork},
+    {.name = "delete_forked",
+     .prepare = prepare_forked,
+     .run = run_delete,
+     .done = done_delete_forked},
+    {.name = "memory_save",
+     .prepare = prepare_session,
+     .run = run_memory_save,
+     .done = done_memory_save},
+    {.name = "memory_delete",
+     .prepare = prepare_full_session,
+     .run = run_memory_delete,
+     .done = done_memory_delete},
+    {.name = "renew", .prepare = prepare_expired, .run = run_create, .done = done_two},
+    {.name = "sweep", .prepare = prepare_expired, .run = run_sweep, .done = done_sweep},
 };
-
-static int64_t fault_refused; /* calls of one sweep that failed, */
-static int64_t fault_unknown; /* and of those the ones with an unknown outcome */
-
-/* ---- the sweep --------------------------------------------------------------------------------
- */
-
-static void fault_check_status(const fault_op *op, quipu_status status, const quipu_error *err,
-                               faultvfs_effect effect)
-{
-    bool right = status == QUIPU_IO || status == QUIPU_UNKNOWN ||
-                 (status == QUIPU_FULL && effect == FAULTVFS_ENOSPC);
-
-    if (!right || err->status != (int)status) {
-        fail_msg("%s: %s (%s)", op->name, quipu_status_name(status), err->message);
-    }
-}
-
-/* Somebody else opens the file and writes while the store that failed is still open. */
-static void fault_other_writer(const char *path)
-{
-    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
-    quipu_store *other = NULL;
-    quipu_error err = {0};
-
-    options.deadline_ms = AT_ONCE_MS;
-    options.durability = QUIPU_RELAXED; /* not what is tested: spare its syncs */
-    if (quipu_open(path, &options, &other, &err) != QUIPU_OK) {
-        fail_msg("the other writer cannot open: %s", err.message);
-    }
-    st_create(other, "other");
-    assert_int_equal(st_append(other, "other", "at once"), 1);
-    quipu_close(other);
-}
-
-/* One run with the Nth operation failing; whether a fault fired. */
-static bool fault_once(const fault_op *op, const char *original, faultvfs_plan plan)
-{
-    char path[T_PATH_MAX];
-    quipu_error err = {0};
-
-    t_path(t_tmpdir(), "store.db", path);
-    t_file_copy(original, path);
-    quipu_store *store = st_open(path);
-    faultvfs_arm(plan);
-    quipu_status status = op->run(store, &err);
-    bool fired = faultvfs_fired() > 0;
-    faultvfs_arm((faultvfs_plan){0});
-    if (status != QUIPU_OK) {
-        assert_true(fired);
-        fault_check_status(op, status, &err, plan.effect);
-        fault_refused++;
-        fault_unknown += status == QUIPU_UNKNOWN;
-    }
-    fault_other_writer(path);
-    bool done = op->done(store);
-    assert_true(status == QUIPU_UNKNOWN || done == (status == QUIPU_OK));
-    if (status != QUIPU_OK) {
-        T_OK(op->run(store, &err));
-        assert_true(op->done(store));
-    }
-    quipu_close(store);
-    model_sound(path);
-    return fired;
-}
-
-static int64_t fault_sweep(const fault_op *op, const char *original, faultvfs_plan plan)
-{
-    int64_t points = 0;
-    int64_t step = 1;
-
-    for (plan.countdown = 1; fault_once(op, original, plan); plan.countdown += step) {
-        points++;
-        /* A long series of equal operations is sampled. */
-        step = plan.countdown < 40 ? 1 : plan.countdown * t_count(100, 2) / 100 + 1;
-    }
-    return points;
-}
 
 static void every_call_survives_every_failed_operation(void **state)
 {
-    static const faultvfs_effect effects[] = {FAULTVFS_EIO, FAULTVFS_ENOSPC, FAULTVFS_TORN};
-
     (void)state;
     for (size_t i = 0; i < sizeof(fault_ops) / sizeof(fault_ops[0]); i++) {
-        const fault_op *op = &fault_ops[i];
-        char original[T_PATH_MAX];
-        int64_t points = 0;
-
-        fault_refused = fault_unknown = 0;
-        quipu_store *store = st_open_new(NULL, original);
-        op->prepare(store);
-        quipu_close(store);
-        for (size_t e = 0; e < sizeof(effects) / sizeof(effects[0]); e++) {
-            const unsigned kinds = effects[e] == FAULTVFS_EIO ? FAULTVFS_ANY : 1u << FAULTVFS_WRITE;
-            points += fault_sweep(op, original, (faultvfs_plan){kinds, 1, false, effects[e]});
-            points += fault_sweep(op, original, (faultvfs_plan){kinds, 1, true, effects[e]});
-        }
-        print_message("%s: %lld points fired, %lld calls failed, %lld of them unknown\n", op->name,
-                      (long long)points, (long long)fault_refused, (long long)fault_unknown);
-        assert_true(points > 0 && fault_refused > 0);
+        fault_every_point(&fault_ops[i]);
     }
 }
 
@@ -415,7 +316,7 @@ static void open_survives_every_failed_operation(void **state)
             assert_int_equal(status == QUIPU_OK, store != NULL);
             assert_true(status == QUIPU_OK || status == QUIPU_IO);
             quipu_close(store);
-            fault_other_writer(path);
+            fault_other_writer(path, false);
             model_sound(path);
             points += fired;
         }
