@@ -82,7 +82,8 @@ typedef struct quipu_import_options {
  *
  * An import can be repeated: a session whose uid is there, as new as the export's or newer, is
  * skipped; one that is older there is QUIPU_CONFLICT, and a key that another session has is
- * QUIPU_EXISTS. Of a key of state the newer value stays. A session of more than QUIPU_IMPORT_BUFFER
+ * QUIPU_EXISTS. Of a key of state the newer value stays. The feed hears of each session that was
+ * stored as one that was created with its messages. A session of more than QUIPU_IMPORT_BUFFER
  * bytes is read while the write lock is held. A deleted session that forks share is stored before
  * them; when the import fails in between, the repeat or quipu_store_repair() settles it.
  *
@@ -183,9 +184,10 @@ typedef struct quipu_verified {
 
 /**
  * Look at everything: the file's structure, references, numbers without gaps, counts, totals,
- * forks, state, the search index. `fn` (NULL is fine) hears of each problem, one a kind and
- * session. Memory is bounded, and no snapshot lasts longer than one session. Problems are no
- * failure of the call.
+ * forks, state, how far the search index reaches. `fn` (NULL is fine) hears of each problem, one a
+ * kind and session. Memory is bounded, and no snapshot lasts longer than one session. Problems are
+ * no failure of the call. The words in the search index are not compared with the messages: that
+ * needs the write lock for as long as it takes to read all of them, so quipu_store_repair() does it.
  *
  * Ownership: `ret_verified` may be NULL.
  * Threads:   any, same store; `fn` runs on the caller's.
@@ -200,9 +202,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store, qui
 
 /**
  * Verify, and mend what follows from the messages that are there: the next number, counts, totals,
- * the beginning of the view, state and hidden sessions that nobody reaches, the search index. A
- * transaction a session; a session that is mended gets a new revision. Messages that are missing or
- * damaged are only told.
+ * the beginning of the view, state and hidden sessions that nobody reaches, the search index, whose
+ * words are compared with the messages unless it lags behind them: call quipu_search_index() before
+ * to be sure. A transaction a session; a session that is mended gets a new revision. Messages that
+ * are missing or damaged are only told.
  *
  * Ownership: `ret_verified` may be NULL.
  * Threads:   any, same store; `fn` runs on the caller's.

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
+#include "store/feed.h"
 #include "store/import_read.h"
 #include "store/message.h"
 #include "store/verify.h"
@@ -574,6 +575,19 @@ static quipu_status import_check(import_run *run, ent_db *db, quipu_error *reter
     return import_fail(run, run->begun, status, reterr);
 }
 
+/* A session that came with its whole past is a new one for followers, a fork too. */
+static quipu_status import_tell(const import_run *run, ent_db *db, quipu_error *reterr)
+{
+    const qp_session *row = run->row;
+
+    if (run->loose || run->skip) {
+        return QUIPU_OK;
+    }
+    return qp_feed_tell(run->store, db, QUIPU_EVENT_CREATED, row, row->revision,
+                        row->message_count > 0 ? row->first_seq : 0,
+                        row->message_count > 0 ? row->next_seq - 1 : 0, reterr);
+}
+
 /* Runs once, with the connection to itself: what was read cannot be read again. */
 static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
@@ -602,6 +616,9 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     }
     if (status == QUIPU_OK) {
         status = import_check(run, db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = import_tell(run, db, reterr);
     }
     if (status == QUIPU_OK) {
         status = ent_commit(db, &error);

@@ -1,6 +1,8 @@
 /* Repair: what follows from the messages that are there is written anew. */
 #include <assert.h>
 
+#include "base/error.h"
+#include "base/str.h"
 #include "store/fork_release.h"
 #include "store/search.h"
 #include "store/size.h"
@@ -223,17 +225,52 @@ quipu_status qp_repair_state(qp_verify_run *run, const qp_call *call, const qp_s
     return qp_size_exempt(run->store, &step, repair_state_work, &copy, reterr);
 }
 
+typedef struct repair_search {
+    bool known; /* that the index is wrong */
+    bool found; /* it was found to be */
+} repair_search;
+
+/* Whether the index holds other words than the messages. While a session lags it does, and rightly:
+ * then nothing is found. */
+static quipu_status repair_search_look(ent_db *db, bool *ret_found, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    bool lags = false;
+    quipu_status status =
+        qp_session_exists(db, &(qp_session_where){.lags = ent_is(true)}, &lags, reterr);
+
+    *ret_found = false;
+    if (status != QUIPU_OK || lags) {
+        return status;
+    }
+    status = qp_message_index_check(db, &error);
+    *ret_found = status == QUIPU_CORRUPT;
+    return status == QUIPU_OK || *ret_found ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
 static quipu_status repair_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
-    (void)ctx;
+    repair_search *search = ctx;
+    quipu_status status = QUIPU_OK;
+
     (void)scratch;
-    return qp_search_rebuild(db, reterr);
+    if (!search->known) {
+        status = repair_search_look(db, &search->found, reterr);
+    }
+    return status == QUIPU_OK && (search->known || search->found) ? qp_search_rebuild(db, reterr)
+                                                                  : status;
 }
 
 quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call, quipu_error *reterr)
 {
     const qp_call step = qp_maintain_step(run->store, call);
+    repair_search search = {.known = run->search};
+    quipu_status status = qp_size_exempt(run->store, &step, repair_search_work, &search, reterr);
 
-    return qp_store_write(run->store, &step, repair_search_work, NULL, reterr);
+    if (status == QUIPU_OK && search.found) {
+        qp_verify_tell(run, QUIPU_PROBLEM_SEARCH, QP_STR_ABSENT, QP_STR_ABSENT, 0,
+                       QUIPU_STR("the search index and the messages differ"), true);
+    }
+    return status;
 }

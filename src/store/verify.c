@@ -501,7 +501,7 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call *call,
     if (status == QUIPU_OK) {
         status = verify_states(run, &within, reterr);
     }
-    if (status == QUIPU_OK && run->search) {
+    if (status == QUIPU_OK && run->repairs) {
         status = qp_repair_search(run, &within, reterr);
     }
     if (status == QUIPU_OK && ret_verified != NULL) {

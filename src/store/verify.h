@@ -49,7 +49,9 @@ void qp_verify_tell(qp_verify_run *run, quipu_problem_kind kind, quipu_str tenan
 QUIPU_MUST_USE quipu_status qp_repair_session(qp_verify_run *run, const qp_call *call, int64_t id,
                                               quipu_error *reterr);
 
-/* repair.c: make the search index anew; it is filled by the next query. */
+/* repair.c: make the search index anew when it is known to be wrong or its words are not those of
+ * the messages; it is filled by the next query. SQLite compares them only under the write lock:
+ * so verify does not. */
 QUIPU_MUST_USE quipu_status qp_repair_search(qp_verify_run *run, const qp_call *call,
                                              quipu_error *reterr);
 

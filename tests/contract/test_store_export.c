@@ -611,6 +611,44 @@ static void export_and_import_survive_every_failed_allocation(void **state)
     kt_free(&stream);
 }
 
+static void import_tells_the_feed_of_what_it_stored(void **state)
+{
+    static const char *const keys[] = {"k", "fork", "blank"};
+    static const int64_t firsts[] = {1, 1, 0};
+    static const int64_t lasts[] = {3, 2, 0};
+    quipu_open_options open = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *from = st_open_new(NULL, NULL);
+    quipu_feed_page *page = NULL;
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(from, "k");
+    st_append_many(from, "k", 3);
+    kt_fork(from, "k", 2, "fork");
+    st_create(from, "blank");
+    kt_stream stream = kt_export(from, NULL);
+    open.flags = QUIPU_OPEN_FEED;
+    quipu_store *to = st_open_new(&open, NULL);
+    (void)kt_import(to, &stream);
+    (void)kt_import(to, &stream); /* a repeat stores nothing, and tells nothing */
+    T_OK(quipu_feed_read(to, NULL, NULL, &page, &err));
+    assert_int_equal(page->count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        quipu_history *history = st_get(to, keys[i], NULL);
+        assert_int_equal(page->events[i].kind, QUIPU_EVENT_CREATED);
+        T_STR(page->events[i].key, keys[i]);
+        assert_memory_equal(page->events[i].uid.b, history->session.uid.b, 16);
+        assert_int_equal(page->events[i].revision, history->session.revision);
+        assert_int_equal(page->events[i].first_seq, firsts[i]);
+        assert_int_equal(page->events[i].last_seq, lasts[i]);
+        quipu_history_free(history);
+    }
+    quipu_feed_page_free(page);
+    kt_free(&stream);
+    quipu_close(to);
+    quipu_close(from);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -630,6 +668,7 @@ int main(void)
         ST_TEST(failure_of_the_callers_stream_is_passed_on),
         ST_TEST(wrong_calls_are_misuse),
         cmocka_unit_test(export_and_import_survive_every_failed_allocation),
+        cmocka_unit_test(import_tells_the_feed_of_what_it_stored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -237,6 +237,43 @@ static void search_finds_again_after_repair(void **state)
     quipu_close(store);
 }
 
+/* A word that is in no message, or a message whose words are not in the index: verify leaves that
+ * to repair, which does not touch an index that is right. */
+static void repair_compares_the_words_of_the_search_index(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *results = NULL;
+    kt_problems heard = {0};
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "k");
+    st_append(store, "k", "needle in hay");
+    T_OK(quipu_search_index(store, NULL, NULL, &err));
+    T_OK(quipu_store_repair(store, kt_hear, &heard, NULL, NULL, &err));
+    assert_int_equal(heard.count, 0);
+    kt_sql(path, "UPDATE messages SET content = 'other words'");
+    T_OK(quipu_store_repair(store, kt_hear, &heard, NULL, NULL, &err));
+    assert_int_equal(heard.count, 1);
+    assert_int_equal(heard.kinds[QUIPU_PROBLEM_SEARCH], 1);
+    assert_int_equal(heard.repaired, 1);
+    options.query = QUIPU_STR("other");
+    T_OK(quipu_search(store, &options, NULL, &results, &err));
+    assert_int_equal(results->count, 1);
+    quipu_search_results_free(results);
+    options.query = QUIPU_STR("needle");
+    T_OK(quipu_search(store, &options, NULL, &results, &err));
+    assert_int_equal(results->count, 0);
+    quipu_search_results_free(results);
+    heard = (kt_problems){0};
+    T_OK(quipu_store_repair(store, kt_hear, &heard, NULL, NULL, &err));
+    assert_int_equal(heard.count, 0);
+    kt_clean(store);
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +283,7 @@ int main(void)
         cmocka_unit_test(capped_and_pruned_sessions_are_sound),
         cmocka_unit_test(verify_of_a_read_only_store_works_and_repair_is_misuse),
         cmocka_unit_test(search_finds_again_after_repair),
+        cmocka_unit_test(repair_compares_the_words_of_the_search_index),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
