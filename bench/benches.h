@@ -16,19 +16,41 @@ void bench_ent_iterate(const bench_arguments *arguments);
 void bench_ent_allocations(const bench_arguments *arguments);
 void bench_ent_prepares(const bench_arguments *arguments);
 
-/* store_bench.c: the store against raw_same, and against itself. */
+/* append_bench.c: appends against raw_same and raw; threads together. */
 void bench_store_append_normal(const bench_arguments *arguments);
 void bench_store_append_full(const bench_arguments *arguments);
+void bench_store_callers_8(const bench_arguments *arguments);
+void bench_store_callers_64(const bench_arguments *arguments);
+void bench_store_append_flat(const bench_arguments *arguments);
+
+/* processes_bench.c: processes together. */
+void bench_store_processes(const bench_arguments *arguments);
+
+/* store_bench.c: the store against raw_same, and against itself. */
 void bench_store_load_all(const bench_arguments *arguments);
 void bench_store_load_last(const bench_arguments *arguments);
 void bench_store_create(const bench_arguments *arguments);
 void bench_store_get_or_create(const bench_arguments *arguments);
 void bench_store_delete(const bench_arguments *arguments);
-void bench_store_callers_8(const bench_arguments *arguments);
-void bench_store_callers_64(const bench_arguments *arguments);
-void bench_store_append_flat(const bench_arguments *arguments);
 void bench_store_list_flat(const bench_arguments *arguments);
 void bench_store_window_flat(const bench_arguments *arguments);
+void bench_store_near_flat(const bench_arguments *arguments);
 void bench_store_bytes(const bench_arguments *arguments);
+
+/* read_bench.c: interleaved sessions, memory, a cold start, search. */
+void bench_store_mixed_all(const bench_arguments *arguments);
+void bench_store_mixed_last(const bench_arguments *arguments);
+void bench_store_peak(const bench_arguments *arguments);
+void bench_store_cold(const bench_arguments *arguments);
+void bench_store_search(const bench_arguments *arguments);
+
+/* event_bench.c: the session service and its events. */
+void bench_event_decode(const bench_arguments *arguments);
+void bench_event_encode(const bench_arguments *arguments);
+void bench_event_append(const bench_arguments *arguments);
+void bench_event_append_state(const bench_arguments *arguments);
+void bench_event_recent(const bench_arguments *arguments);
+void bench_event_recent_texts(const bench_arguments *arguments);
+void bench_event_flat(const bench_arguments *arguments);
 
 #endif

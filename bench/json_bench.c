@@ -10,14 +10,14 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "bench/event.h"
 #include "bench/harness.h"
 
-#define JSON_TEXTS 64
-#define JSON_TEXT_MAX 4096
+#define JSON_TEXTS BENCH_EVENTS
 #define JSON_ROUNDS 320 /* a block of some 40 ms */
 
 typedef struct json_bench {
-    char texts[JSON_TEXTS][JSON_TEXT_MAX];
+    char texts[JSON_TEXTS][BENCH_EVENT_MAX];
     quipu_str slices[JSON_TEXTS];
     qp_json_doc doc;
     sqlite3 *db;
@@ -47,7 +47,7 @@ static size_t json_put_words(char *at, size_t size, uint64_t *random)
 
 /* The event that the design's measurements were made with: a text part with UTF-8, a call, its
  * response, a state delta, usage numbers, and a field that nobody knows. */
-static quipu_str json_make_event(char *text, uint64_t *random)
+quipu_str bench_event(char *text, uint64_t *random)
 {
     char prose[1024];
     char answer[512];
@@ -57,7 +57,7 @@ static quipu_str json_make_event(char *text, uint64_t *random)
     json_put_words(prose, 700, random);
     json_put_words(answer, 220, random);
     n = snprintf(
-        text, JSON_TEXT_MAX,
+        text, BENCH_EVENT_MAX,
         "{\"id\":\"ev-%016" PRIx64 "\",\"invocationId\":\"e-%016" PRIx64
         "\",\"author\":\"root_agent\","
         "\"timestamp\":%" PRIu64 ".%06" PRIu64 ",\"branch\":\"root.%" PRIu64 "\",\"partial\":false,"
@@ -154,7 +154,7 @@ void bench_json_parse(const bench_arguments *arguments)
     char options[96];
 
     for (int i = 0; i < JSON_TEXTS; i++) {
-        bench->slices[i] = json_make_event(bench->texts[i], &random);
+        bench->slices[i] = bench_event(bench->texts[i], &random);
         bytes += bench->slices[i].n;
     }
     qp_json_init(&bench->doc);

@@ -31,6 +31,20 @@ static const bench_entry main_benches[] = {
     {"store.list_flat", bench_store_list_flat},
     {"store.window_flat", bench_store_window_flat},
     {"store.bytes_per_message", bench_store_bytes},
+    {"store.append_4_processes", bench_store_processes},
+    {"store.fork_flat", bench_store_near_flat},
+    {"store.interleaved_all", bench_store_mixed_all},
+    {"store.interleaved_last_50", bench_store_mixed_last},
+    {"store.load_peak_memory", bench_store_peak},
+    {"store.cold_start", bench_store_cold},
+    {"store.search", bench_store_search},
+    {"adk.event_decode", bench_event_decode},
+    {"adk.event_encode", bench_event_encode},
+    {"adk.event_append", bench_event_append},
+    {"adk.event_append_with_state", bench_event_append_state},
+    {"adk.last_50_events", bench_event_recent},
+    {"adk.last_50_events_as_texts", bench_event_recent_texts},
+    {"adk.append_flat", bench_event_flat},
 };
 
 #define MAIN_BENCHES (sizeof(main_benches) / sizeof(main_benches[0]))

@@ -1,7 +1,6 @@
-/* The store against raw_same: append, load, create, get-or-create, delete, callers together; and
- * against itself: flat in the length of a session and in the number of sessions. */
+/* The store against raw_same: load, create, get-or-create, delete; and against itself: flat in the
+ * length of a session and in the number of sessions. append_bench.c has the appends. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,114 +9,8 @@
 #include "bench/benches.h"
 #include "bench/store.h"
 #include "bench/store_same.h"
+#include "bench/store_sides.h"
 #include "bench/store_wall.h"
-
-#define STORE_BENCH_KEY QUIPU_STR("telegram:4711:main")
-
-/* Two files made alike, one a side. */
-typedef struct sides {
-    quipu_store *store;
-    same_db *same;
-    char path[STORE_PATH_MAX];
-    char same_path[STORE_PATH_MAX];
-} sides;
-
-static void sides_open(sides *self, const bench_arguments *arguments, const char *name,
-                       bool durable, int64_t messages)
-{
-    char file[64];
-    quipu_store *maker = NULL;
-
-    snprintf(file, sizeof(file), "%s_ours.db", name);
-    store_path(arguments->folder, file, self->path);
-    snprintf(file, sizeof(file), "%s_same.db", name);
-    store_path(arguments->folder, file, self->same_path);
-    maker = wall_open(self->same_path, false);
-    wall_fill(maker, STORE_BENCH_KEY, messages);
-    quipu_close(maker);
-    maker = wall_open(self->path, false);
-    wall_fill(maker, STORE_BENCH_KEY, messages);
-    quipu_close(maker);
-    self->store = wall_open(self->path, durable);
-    self->same = same_open(self->same_path, durable);
-}
-
-static void sides_close(sides *self)
-{
-    quipu_close(self->store);
-    same_close(self->same);
-}
-
-static bool store_bench_long(void)
-{
-    const char *text = getenv("QUIPU_LONG");
-
-    return text != NULL && strcmp(text, "1") == 0;
-}
-
-/* ---- append, one caller ------------------------------------------------------------------------
- */
-
-#define APPEND_NORMAL 1000
-#define APPEND_FULL 200
-
-static void append_block(sides *self, bool ours, uint64_t *ns, size_t n)
-{
-    char text[WALL_TEXT + 1];
-
-    for (size_t i = 0; i < n; i++) {
-        quipu_str content = wall_text(i, text);
-        uint64_t start = wall_now();
-        if (ours) {
-            wall_append(self->store, STORE_BENCH_KEY, content);
-        } else {
-            same_begin(self->same);
-            same_append(self->same, STORE_BENCH_KEY, content);
-            same_commit(self->same);
-        }
-        ns[i] = wall_now() - start;
-    }
-}
-
-static void append_run(const bench_arguments *arguments, const char *name, bool durable, size_t n)
-{
-    const char *options = durable ? "WAL, synchronous FULL, search lazy, wall time"
-                                  : "WAL, synchronous NORMAL, search lazy, wall time";
-    size_t blocks = arguments->blocks;
-    double *mean = bench_alloc(2 * blocks * sizeof(*mean));
-    double *p50 = bench_alloc(2 * blocks * sizeof(*p50));
-    uint64_t *ns = bench_alloc(n * sizeof(*ns));
-    char p50_name[64];
-    sides self;
-
-    sides_open(&self, arguments, name, durable, 100);
-    append_block(&self, true, ns, n / 4);
-    append_block(&self, false, ns, n / 4);
-    for (size_t i = 0; i < 2 * blocks; i++) {
-        bool ours = (i % 2 == 0) == (i / 2 % 2 == 0); /* who goes first alternates */
-        size_t at = ours ? i / 2 : blocks + i / 2;
-        append_block(&self, ours, ns, n);
-        mean[at] = wall_mean(ns, n);
-        p50[at] = wall_median(ns, n);
-    }
-    sides_close(&self);
-    snprintf(p50_name, sizeof(p50_name), "%s_p50", name);
-    wall_print(name, WALL_AGAINST, options, BENCH_COST_RATIO, mean, mean + blocks, blocks);
-    wall_print(p50_name, WALL_AGAINST, options, BENCH_COST_RATIO, p50, p50 + blocks, blocks);
-    free(mean);
-    free(p50);
-    free(ns);
-}
-
-void bench_store_append_normal(const bench_arguments *arguments)
-{
-    append_run(arguments, "store.append_normal", false, APPEND_NORMAL);
-}
-
-void bench_store_append_full(const bench_arguments *arguments)
-{
-    append_run(arguments, "store.append_full", true, APPEND_FULL);
-}
 
 /* ---- load --------------------------------------------------------------------------------------
  */
@@ -144,9 +37,8 @@ static bench_work load_store(void *ctx)
         quipu_history *history = NULL;
         quipu_error error = {0};
         uint64_t sum = 0;
-        bench_ok(
-            quipu_session_get(self->sides.store, STORE_BENCH_KEY, &range, NULL, &history, &error),
-            &error, "load");
+        bench_ok(quipu_session_get(self->sides.store, SIDES_KEY, &range, NULL, &history, &error),
+                 &error, "load");
         for (size_t m = 0; m < history->message_count; m++) {
             sum = same_mix(sum, &history->messages[m]);
         }
@@ -164,7 +56,7 @@ static bench_work load_same(void *ctx)
 
     for (int i = 0; i < self->rounds; i++) {
         quipu_arena arena = QUIPU_ARENA_INIT; /* a result of its own each time, as ours */
-        bench_work one = same_load(self->sides.same, &arena, STORE_BENCH_KEY, self->last);
+        bench_work one = same_load(self->sides.same, &arena, SIDES_KEY, self->last);
         work.rows += one.rows;
         work.checksum = bench_mix(work.checksum, one.checksum);
         quipu_arena_free(&arena);
@@ -216,12 +108,6 @@ typedef struct make_side {
     bool reuse;
 } make_side;
 
-static quipu_str make_key(uint64_t number, char key[STORE_KEY_SIZE])
-{
-    store_key(number, key);
-    return quipu_cstr(key);
-}
-
 static bench_work make_store(void *ctx)
 {
     make_side *self = ctx;
@@ -230,7 +116,7 @@ static bench_work make_store(void *ctx)
     for (int i = 0; i < MAKE_SESSIONS; i++) {
         quipu_session_new values = QUIPU_SESSION_NEW_INIT;
         quipu_error error = {0};
-        values.key = make_key(++self->next_ours, key);
+        values.key = sides_key(++self->next_ours, key);
         bench_ok(self->reuse ? quipu_session_get_or_create(self->sides.store, &values, NULL, NULL,
                                                            NULL, &error)
                              : quipu_session_create(self->sides.store, &values, NULL, NULL, &error),
@@ -245,7 +131,7 @@ static bench_work make_same(void *ctx)
     char key[STORE_KEY_SIZE];
 
     for (int i = 0; i < MAKE_SESSIONS; i++) {
-        quipu_str text = make_key(++self->next_same, key);
+        quipu_str text = sides_key(++self->next_same, key);
         if (!self->reuse) {
             same_create(self->sides.same, text);
         } else if (!same_get_or_create(self->sides.same, text)) {
@@ -289,7 +175,7 @@ static void delete_fill(make_side *self, bool ours)
     char key[STORE_KEY_SIZE];
 
     for (uint64_t i = 1; i <= DELETE_SESSIONS; i++) {
-        wall_fill(store, make_key(i, key), DELETE_MESSAGES);
+        wall_fill(store, sides_key(i, key), DELETE_MESSAGES);
     }
     if (!ours) {
         quipu_close(store);
@@ -303,7 +189,7 @@ static bench_work delete_store(void *ctx)
 
     for (uint64_t i = 1; i <= DELETE_SESSIONS; i++) {
         quipu_error error = {0};
-        bench_ok(quipu_session_delete(self->sides.store, make_key(i, key), NULL, &error), &error,
+        bench_ok(quipu_session_delete(self->sides.store, sides_key(i, key), NULL, &error), &error,
                  "delete");
     }
     return (bench_work){.rows = DELETE_SESSIONS};
@@ -315,7 +201,7 @@ static bench_work delete_same(void *ctx)
     char key[STORE_KEY_SIZE];
 
     for (uint64_t i = 1; i <= DELETE_SESSIONS; i++) {
-        same_delete(self->sides.same, make_key(i, key));
+        same_delete(self->sides.same, sides_key(i, key));
     }
     return (bench_work){.rows = DELETE_SESSIONS};
 }
@@ -353,152 +239,8 @@ void bench_store_delete(const bench_arguments *arguments)
     sides_close(&self.sides);
 }
 
-/* ---- callers together --------------------------------------------------------------------------
- */
-
-#define CALLERS_MAX 64
-
-typedef struct caller {
-    quipu_store *store;
-    int number;
-    int count;
-} caller;
-
-static void *caller_run(void *arg)
-{
-    const caller *self = arg;
-    char text[WALL_TEXT + 1];
-
-    for (int i = 0; i < self->count; i++) {
-        wall_append(self->store, STORE_BENCH_KEY, wall_text((uint64_t)i, text));
-    }
-    return NULL;
-}
-
-/* Nanoseconds an append of `threads` callers at once. */
-static double callers_store(quipu_store *store, int threads, int count)
-{
-    pthread_t ids[CALLERS_MAX];
-    caller callers[CALLERS_MAX];
-    uint64_t start = wall_now();
-
-    for (int i = 0; i < threads; i++) {
-        callers[i] = (caller){store, i, count};
-        if (pthread_create(&ids[i], NULL, caller_run, &callers[i]) != 0) {
-            bench_die("no thread");
-        }
-    }
-    for (int i = 0; i < threads; i++) {
-        (void)pthread_join(ids[i], NULL);
-    }
-    return (double)(wall_now() - start) / ((double)threads * count);
-}
-
-/* The ceiling: one thread that commits batches. */
-static double callers_same(same_db *same, int batch, int count)
-{
-    char text[WALL_TEXT + 1];
-    uint64_t start = wall_now();
-
-    for (int i = 0; i < count; i++) {
-        same_begin(same);
-        for (int b = 0; b < batch; b++) {
-            same_append(same, STORE_BENCH_KEY, wall_text((uint64_t)i, text));
-        }
-        same_commit(same);
-    }
-    return (double)(wall_now() - start) / ((double)batch * count);
-}
-
-static void callers_run(const bench_arguments *arguments, const char *name, int threads, int count)
-{
-    size_t blocks = arguments->blocks;
-    double *times = bench_alloc(2 * blocks * sizeof(*times));
-    uint64_t syncs = 0;
-    char text[64];
-    sides self;
-
-    wall_count_syncs();
-    sides_open(&self, arguments, name, true, 100);
-    (void)callers_store(self.store, threads, count / 2 + 1);
-    (void)callers_same(self.same, threads, count / 2 + 1);
-    for (size_t i = 0; i < 2 * blocks; i++) {
-        if ((i % 2 == 0) == (i / 2 % 2 == 0)) { /* who goes first alternates */
-            uint64_t before = wall_syncs();
-            times[i / 2] = callers_store(self.store, threads, count);
-            syncs += wall_syncs() - before;
-        } else {
-            times[blocks + i / 2] = callers_same(self.same, threads, count);
-        }
-    }
-    sides_close(&self);
-    snprintf(text, sizeof(text), "synchronous FULL, wall time, %d callers", threads);
-    wall_print(name, "raw_same, one thread that commits batches of as many", text,
-               BENCH_SPEED_RATIO, times, times + blocks, blocks);
-    char syncs_name[64];
-    snprintf(syncs_name, sizeof(syncs_name), "%s_syncs", name);
-    bench_print_count(syncs_name, (double)syncs / ((double)blocks * threads * count), "syncs",
-                      "counted in a VFS", text);
-    free(times);
-}
-
-void bench_store_callers_8(const bench_arguments *arguments)
-{
-    callers_run(arguments, "store.append_full_8_callers", 8, 100);
-}
-
-void bench_store_callers_64(const bench_arguments *arguments)
-{
-    callers_run(arguments, "store.append_full_64_callers", 64, 100);
-}
-
 /* ---- flat --------------------------------------------------------------------------------------
  */
-
-#define FLAT_APPENDS 300
-
-/* The median append to a session that has so many messages. */
-static double flat_append(quipu_store *store, quipu_str key)
-{
-    uint64_t ns[FLAT_APPENDS];
-    char text[WALL_TEXT + 1];
-
-    for (size_t i = 0; i < FLAT_APPENDS; i++) {
-        quipu_str content = wall_text(i, text);
-        uint64_t start = wall_now();
-        wall_append(store, key, content);
-        ns[i] = wall_now() - start;
-    }
-    return wall_median(ns, FLAT_APPENDS);
-}
-
-void bench_store_append_flat(const bench_arguments *arguments)
-{
-    const bool full = store_bench_long();
-    size_t blocks = arguments->blocks;
-    double *times = bench_alloc(2 * blocks * sizeof(*times));
-    char path[STORE_PATH_MAX];
-
-    store_path(arguments->folder, "flat.db", path);
-    quipu_store *store = wall_open(path, false);
-    wall_fill(store, QUIPU_STR("short"), 10);
-    wall_fill(store, QUIPU_STR("long"), full ? 1000000 : 100000);
-    for (size_t i = 0; i < blocks; i++) {
-        char key[STORE_KEY_SIZE];
-        quipu_str text;
-        /* Always a session that is short: it grows by what is appended. */
-        text = make_key(i + 1, key);
-        wall_fill(store, text, 10);
-        times[blocks + i] = flat_append(store, text);
-        times[i] = flat_append(store, QUIPU_STR("long"));
-    }
-    quipu_close(store);
-    wall_print("store.append_flat", "the same in a session of 10 messages",
-               full ? "p50 in a session of 1,000,000 messages, NORMAL"
-                    : "p50 in a session of 100,000 messages, NORMAL",
-               BENCH_COST_RATIO, times, times + blocks, blocks);
-    free(times);
-}
 
 #define PAGE_ROUNDS 50
 
@@ -530,7 +272,7 @@ static quipu_store *list_make(const bench_arguments *arguments, const char *name
     for (uint64_t i = 1; i <= sessions; i++) {
         quipu_session_new values = QUIPU_SESSION_NEW_INIT;
         quipu_error error = {0};
-        values.key = make_key(i, key);
+        values.key = sides_key(i, key);
         bench_ok(quipu_session_create(store, &values, NULL, NULL, &error), &error, "create");
     }
     return store;
@@ -583,7 +325,7 @@ static double window_get(quipu_store *store, quipu_str key)
 
 void bench_store_window_flat(const bench_arguments *arguments)
 {
-    const bool full = store_bench_long();
+    const bool full = sides_long();
     size_t blocks = arguments->blocks;
     double *times = bench_alloc(2 * blocks * sizeof(*times));
     char path[STORE_PATH_MAX];
@@ -604,6 +346,82 @@ void bench_store_window_flat(const bench_arguments *arguments)
     free(times);
 }
 
+/* ---- the last 50 and a fork, flat --------------------------------------------------------------
+ */
+
+#define NEAR_ROUNDS 50
+#define FORK_ROUNDS 20
+
+static double near_last(quipu_store *store, quipu_str key)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    uint64_t ns[NEAR_ROUNDS];
+
+    range.limit = LOAD_LAST;
+    range.flags = QUIPU_RANGE_LAST;
+    for (size_t i = 0; i < NEAR_ROUNDS; i++) {
+        quipu_history *history = NULL;
+        quipu_error error = {0};
+        uint64_t start = wall_now();
+        bench_ok(quipu_session_get(store, key, &range, NULL, &history, &error), &error, "load");
+        ns[i] = wall_now() - start;
+        if (history->message_count != LOAD_LAST) {
+            bench_die("%zu messages", history->message_count);
+        }
+        quipu_history_free(history);
+    }
+    return wall_median(ns, NEAR_ROUNDS);
+}
+
+/* The median fork at the last message but one. */
+static double near_fork(quipu_store *store, quipu_str key, int64_t messages, uint64_t *number)
+{
+    uint64_t ns[FORK_ROUNDS];
+
+    for (size_t i = 0; i < FORK_ROUNDS; i++) {
+        quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+        quipu_error error = {0};
+        char text[STORE_KEY_SIZE];
+        values.key = sides_key(++*number, text);
+        uint64_t start = wall_now();
+        bench_ok(quipu_session_fork(store, key, messages - 1, &values, NULL, &error), &error,
+                 "fork");
+        ns[i] = wall_now() - start;
+    }
+    return wall_median(ns, FORK_ROUNDS);
+}
+
+void bench_store_near_flat(const bench_arguments *arguments)
+{
+    const int64_t many = sides_long() ? 1000000 : 100000;
+    const int64_t few = 1000;
+    size_t blocks = arguments->blocks;
+    double *loads = bench_alloc(2 * blocks * sizeof(*loads));
+    double *forks = bench_alloc(2 * blocks * sizeof(*forks));
+    uint64_t number = 0;
+    char path[STORE_PATH_MAX];
+    char options[64];
+
+    store_path(arguments->folder, "near.db", path);
+    quipu_store *store = wall_open(path, false);
+    wall_fill(store, QUIPU_STR("short"), few);
+    wall_fill(store, QUIPU_STR("long"), many);
+    for (size_t i = 0; i < blocks; i++) {
+        loads[i] = near_last(store, QUIPU_STR("long"));
+        loads[blocks + i] = near_last(store, QUIPU_STR("short"));
+        forks[i] = near_fork(store, QUIPU_STR("long"), many, &number);
+        forks[blocks + i] = near_fork(store, QUIPU_STR("short"), few, &number);
+    }
+    quipu_close(store);
+    snprintf(options, sizeof(options), "p50 at %lld messages, NORMAL", (long long)many);
+    wall_print("store.fork_flat", "the same at 1,000 messages", options, BENCH_COST_RATIO, forks,
+               forks + blocks, blocks);
+    wall_print("store.last_50_flat", "the same at 1,000 messages", options, BENCH_COST_RATIO, loads,
+               loads + blocks, blocks);
+    free(loads);
+    free(forks);
+}
+
 /* ---- bytes -------------------------------------------------------------------------------------
  */
 
@@ -618,7 +436,7 @@ void bench_store_bytes(const bench_arguments *arguments)
 
     store_path(arguments->folder, "bytes.db", path);
     quipu_store *store = wall_open(path, false);
-    wall_fill(store, STORE_BENCH_KEY, BYTES_MESSAGES);
+    wall_fill(store, SIDES_KEY, BYTES_MESSAGES);
     quipu_close(store); /* moves the log into the file */
     if (stat(path, &file) != 0) {
         bench_die("%s: error %d", path, errno);

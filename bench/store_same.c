@@ -33,16 +33,24 @@ static void same_execute(same_db *same, const char *sql)
     }
 }
 
-static void same_prepare_all(same_db *same)
+static void same_prepare_reader(same_db *same)
 {
     same->begin = same_prepare(same, "BEGIN");
-    same->begin_write = same_prepare(same, "BEGIN IMMEDIATE");
     same->commit = same_prepare(same, "COMMIT");
     same->session_by_key = same_prepare(
         same, "SELECT id,key,agent_id,channel_type,channel_id,model,metadata,created_at,updated_at,"
               "uid,tenant,app_name,user_id,session_id,revision,first_seq,next_seq,message_count,"
               "token_count,token_rule,indexed_seq,lags,ttl_ms,expires_at,last_event_at,compact_seq,"
               "fork_seq,turn_seq,fork_parent FROM sessions WHERE tenant=?1 AND key=?2");
+    same->messages_between = same_prepare(
+        same, "SELECT role,content,timestamp,tool_calls,author,seq,event_id,invocation_id,branch,"
+              "tokens,tokens_total,extra,mark,session_messages FROM messages WHERE id BETWEEN ?1 "
+              "AND ?2 ORDER BY id");
+}
+
+static void same_prepare_writer(same_db *same)
+{
+    same->begin_write = same_prepare(same, "BEGIN IMMEDIATE");
     same->session_insert = same_prepare(
         same, "INSERT INTO sessions (key,agent_id,channel_type,channel_id,model,metadata,"
               "created_at,updated_at,uid,tenant,app_name,user_id,session_id,revision,first_seq,"
@@ -58,10 +66,6 @@ static void same_prepare_all(same_db *same)
         same, "INSERT INTO messages (id,role,content,timestamp,tool_calls,author,seq,event_id,"
               "invocation_id,branch,tokens,tokens_total,extra,mark,session_messages) VALUES "
               "(?1,?2,?3,?4,NULL,'',?5,?6,NULL,NULL,?7,?8,NULL,NULL,?9)");
-    same->messages_between = same_prepare(
-        same, "SELECT role,content,timestamp,tool_calls,author,seq,event_id,invocation_id,branch,"
-              "tokens,tokens_total,extra,mark,session_messages FROM messages WHERE id BETWEEN ?1 "
-              "AND ?2 ORDER BY id");
     same->messages_delete = same_prepare(same, "DELETE FROM messages WHERE id BETWEEN ?1 AND ?2");
     same->state_delete = same_prepare(
         same, "DELETE FROM state WHERE tenant='' AND scope='session' AND app_name='' AND "
@@ -72,7 +76,7 @@ static void same_prepare_all(same_db *same)
         same_prepare(same, "DELETE FROM reflections WHERE session_key=?1 AND tenant=''");
 }
 
-same_db *same_open(const char *path, bool full)
+static same_db *same_connect(const char *path, bool full)
 {
     same_db *same = bench_alloc(sizeof(*same));
 
@@ -84,8 +88,21 @@ same_db *same_open(const char *path, bool full)
     same_execute(same, "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON; PRAGMA secure_delete=ON;"
                        "PRAGMA cell_size_check=ON;");
     same_execute(same, full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
-    same_prepare_all(same);
+    same_prepare_reader(same);
     return same;
+}
+
+same_db *same_open(const char *path, bool full)
+{
+    same_db *same = same_connect(path, full);
+
+    same_prepare_writer(same);
+    return same;
+}
+
+same_db *same_open_reader(const char *path)
+{
+    return same_connect(path, false);
 }
 
 void same_close(same_db *same)

@@ -30,6 +30,9 @@ typedef struct same_db {
 
 /* Open a file that our migration made; `full`: synchronous FULL, else NORMAL. */
 same_db *same_open(const char *path, bool full);
+
+/* The same at NORMAL with only the statements that same_load() needs. */
+same_db *same_open_reader(const char *path);
 void same_close(same_db *same);
 
 void same_begin(same_db *same);

@@ -36,6 +36,18 @@ double wall_median(uint64_t *ns, size_t n)
     return (double)ns[n / 2];
 }
 
+void wall_print_latency(const char *name, uint64_t *ns, size_t n, const char *options)
+{
+    char line[96];
+
+    qsort(ns, n, sizeof(*ns), wall_compare);
+    snprintf(line, sizeof(line), "%s_p50_us", name);
+    bench_print_count(line, (double)ns[n / 2] / 1e3, "us", "reported without a bar", options);
+    snprintf(line, sizeof(line), "%s_p99_us", name);
+    bench_print_count(line, (double)ns[n * 99 / 100] / 1e3, "us", "reported without a bar",
+                      options);
+}
+
 double wall_mean(const uint64_t *ns, size_t n)
 {
     double sum = 0;
@@ -59,7 +71,7 @@ void wall_print(const char *name, const char *against, const char *options, benc
                 const double *ours_ns, const double *yardstick_ns, size_t blocks)
 {
     printf("{\"name\": \"%s\", \"bench\": \"%s\", \"measure\": \"%s\", \"against\": \"%s\", "
-           "\"options\": \"%s\", \"operations\": 1, \"repeated\": 0, \"disturbed\": 0",
+           "\"options\": \"%s\", \"operations\": 1, \"clock\": \"wall\"",
            name, name, measure == BENCH_COST_RATIO ? "cost_ratio" : "speed_ratio", against,
            options);
     wall_print_values("ours_ns", ours_ns, blocks);
@@ -148,11 +160,17 @@ uint64_t wall_syncs(void)
 
 quipu_store *wall_open(const char *path, bool durable)
 {
+    return wall_open_search(path, durable, QUIPU_SEARCH_LAZY);
+}
+
+quipu_store *wall_open_search(const char *path, bool durable, quipu_search_mode search)
+{
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_store *store = NULL;
     quipu_error error = {0};
 
     options.durability = durable ? QUIPU_DURABLE : QUIPU_RELAXED;
+    options.search = search;
     bench_ok(quipu_open(path, &options, &store, &error), &error, "open");
     return store;
 }

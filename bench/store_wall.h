@@ -16,6 +16,9 @@ uint64_t wall_now(void);
 double wall_median(uint64_t *ns, size_t n);
 double wall_mean(const uint64_t *ns, size_t n);
 
+/* Report p50 and p99 of some times as NAME_p50_us and NAME_p99_us; sorts them. */
+void wall_print_latency(const char *name, uint64_t *ns, size_t n, const char *options);
+
 /* Print a ratio of `blocks` pairs; `ours` over `yardstick` for a cost, else the other way. */
 void wall_print(const char *name, const char *against, const char *options, bench_measure measure,
                 const double *ours_ns, const double *yardstick_ns, size_t blocks);
@@ -26,6 +29,7 @@ uint64_t wall_syncs(void);
 
 /* Open a store of the folder; `durable`: FULL, else NORMAL. */
 quipu_store *wall_open(const char *path, bool durable);
+quipu_store *wall_open_search(const char *path, bool durable, quipu_search_mode search);
 
 /* A session with so many messages of about 300 bytes, alternating user and assistant. */
 void wall_fill(quipu_store *store, quipu_str key, int64_t messages);

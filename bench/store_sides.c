@@ -1,0 +1,48 @@
+/* Files for both sides of a bench; see store_sides.h. */
+#include "bench/store_sides.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void sides_make(const char *path, int64_t messages)
+{
+    quipu_store *maker = wall_open(path, false);
+
+    wall_fill(maker, SIDES_KEY, messages);
+    quipu_close(maker);
+}
+
+void sides_open(sides *self, const bench_arguments *arguments, const char *name, bool durable,
+                int64_t messages)
+{
+    char file[64];
+
+    snprintf(file, sizeof(file), "%s_ours.db", name);
+    store_path(arguments->folder, file, self->path);
+    snprintf(file, sizeof(file), "%s_same.db", name);
+    store_path(arguments->folder, file, self->same_path);
+    sides_make(self->same_path, messages);
+    sides_make(self->path, messages);
+    self->store = wall_open(self->path, durable);
+    self->same = same_open(self->same_path, durable);
+}
+
+void sides_close(sides *self)
+{
+    quipu_close(self->store);
+    same_close(self->same);
+}
+
+quipu_str sides_key(uint64_t number, char key[STORE_KEY_SIZE])
+{
+    store_key(number, key);
+    return quipu_cstr(key);
+}
+
+bool sides_long(void)
+{
+    const char *text = getenv("QUIPU_LONG");
+
+    return text != NULL && strcmp(text, "1") == 0;
+}
