@@ -522,7 +522,8 @@ static inline quipu_json ent_json(quipu_str text)
 typedef struct ent_db ent_db;
 
 typedef enum ent_tx_kind {
-    ENT_READ = 1, /* one snapshot for several reads; writing inside is refused */
+    ENT_READ = 1, /* one snapshot for several reads; writing inside is refused. Inside an ENT_WRITE
+                   * it is a savepoint like any other */
     ENT_WRITE     /* takes the write lock at once */
 } ent_tx_kind;
 

@@ -115,11 +115,12 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_step_complete(ent_db *db, const ent_sc
 
 /**
  * Drop an index that the file has on an entity's table and that must not be any more, such as one
- * that is unique over less than the schema wants. A missing index is fine.
+ * that is unique over less than the schema wants. A missing index is fine; one on another table
+ * stays.
  *
  * Ownership: inputs are borrowed.
  * Threads:   the connection's thread, inside of a step.
- * Errors:    QUIPU_MISUSE (outside of a step), QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM.
+ * Errors:    QUIPU_MISUSE (outside of a step), QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CORRUPT.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity,

@@ -102,8 +102,9 @@ QUIPU_API const char *quipu_version(void);
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-/* Text with a length. {NULL, 0} is "absent", {"", 0} is "empty". Text that comes from us is UTF-8
- * without NUL inside and has a NUL after its last byte. */
+/* Text with a length. {NULL, 0} is "absent", {"", 0} is "empty". Text that comes from us has a NUL
+ * after its last byte, and is UTF-8 without NUL inside, unless entities read what another program
+ * wrote into the file. */
 typedef struct quipu_str {
     const char *p;
     size_t n;

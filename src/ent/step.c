@@ -81,19 +81,41 @@ static quipu_status step_enter(ent_db *db, const ent_entity *entity, quipu_error
     return QUIPU_OK;
 }
 
+/* Whether the file has an index of this name on the entity's table. */
+static quipu_status step_has_index(const qp_migration *m, const ent_entity *entity,
+                                   const char *index, bool *ret_has, quipu_error *reterr)
+{
+    quipu_arena arena = {.limit = QP_MIGRATION_BYTES_MAX};
+    qp_file_shape shape = {0};
+    quipu_status status = m->migrator->inspect(m->conn, &arena, &shape, reterr);
+    const qp_table_shape *table = status == QUIPU_OK ? qp_shape_table(&shape, entity->table) : NULL;
+
+    *ret_has = false;
+    for (size_t i = 0; table != NULL && i < table->index_count; i++) {
+        *ret_has = *ret_has || qp_name_eq(table->indexes[i].name, index);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
 quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const char *index,
                                  quipu_error *reterr)
 {
     quipu_status status = step_enter(db, entity, reterr);
+    bool has = false;
 
     if (status == QUIPU_OK && index == NULL) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "the index to drop needs a name");
     }
-    return status == QUIPU_OK
-               ? qp_migration_apply(
-                     db->migration,
-                     &(qp_ddl){.kind = QP_DDL_DROP_INDEX, .entity = entity, .name = index}, reterr)
-               : status;
+    if (status == QUIPU_OK) {
+        status = step_has_index(db->migration, entity, index, &has, reterr);
+    }
+    if (status != QUIPU_OK || !has) {
+        return status; /* an index of another table is not ours to drop */
+    }
+    return qp_migration_apply(db->migration,
+                              &(qp_ddl){.kind = QP_DDL_DROP_INDEX, .entity = entity, .name = index},
+                              reterr);
 }
 
 quipu_status ent_step_complete(ent_db *db, const ent_schema *schema, quipu_error *reterr)

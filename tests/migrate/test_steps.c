@@ -542,6 +542,36 @@ static void step_that_leaves_things_half_done_is_misuse(void **state)
     }
 }
 
+static quipu_status steps_drop(ent_db *db, void *ctx, quipu_error *reterr)
+{
+    const ent_entity *notes = ctx;
+    quipu_status status = ent_step_drop_index(db, notes, "NOTES_extra", reterr);
+
+    if (status == QUIPU_OK) {
+        status = ent_step_drop_index(db, notes, "none", reterr);
+    }
+    return status == QUIPU_OK ? ent_step_drop_index(db, notes, "other_x", reterr) : status;
+}
+
+static void step_drops_only_indexes_of_the_entitys_own_table(void **state)
+{
+    char path[T_PATH_MAX];
+    model m;
+    ent_step step = {"drop", "text", NULL, steps_drop, NULL};
+    ent_migrate_options options = steps_options(&step, 1);
+
+    (void)state;
+    steps_file(path);
+    model_exec(path, "CREATE INDEX notes_extra ON notes (title, id); "
+                     "CREATE TABLE other (x); CREATE INDEX other_x ON other (x)");
+    steps_model(&m, false);
+    step.ctx = m.entities[0];
+    model_expect(model_visit(path, &m.schema, &options, 0), QUIPU_OK, NULL);
+    model_check(path, "SELECT name FROM sqlite_schema WHERE name IN ('notes_extra', 'other_x')",
+                "other_x\n");
+    model_free(&m);
+}
+
 static void step_functions_outside_of_a_step_are_misuse(void **state)
 {
     char path[T_PATH_MAX];
@@ -731,6 +761,7 @@ int main(void)
         cmocka_unit_test(references_are_enforced_again_after_a_migration),
         cmocka_unit_test(dangling_rows_from_before_are_allowed_new_ones_are_not),
         cmocka_unit_test(step_that_leaves_things_half_done_is_misuse),
+        cmocka_unit_test(step_drops_only_indexes_of_the_entitys_own_table),
         cmocka_unit_test(step_functions_outside_of_a_step_are_misuse),
         cmocka_unit_test(steps_are_limited_and_have_names_of_their_own),
         cmocka_unit_test(names_tried_for_a_rebuild_are_limited),
