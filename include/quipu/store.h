@@ -94,8 +94,8 @@ typedef struct quipu_open_options {
  * Ownership: close with quipu_close(); options are copied.
  * Threads:   any.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, one of
- *            Lango's that is opened read-only, an unknown scheme), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is no text), QUIPU_BUSY, QUIPU_FULL,
- *            QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
+ *            Lango's that is opened read-only, an unknown scheme), QUIPU_CORRUPT, QUIPU_INVALID
+ *            (the tenant is no text), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_open(const char *uri, const quipu_open_options *options,
@@ -404,9 +404,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
 
 /**
  * Delete a session with its messages, state, observations and reflections, in one transaction. A
- * missing session is fine, what was saved for its key goes; an expired one too. Forks of it live on: what they share stays for them,
- * out of anybody else's sight, and goes with the last of them; quipu_session_delete_tree() deletes
- * them too.
+ * missing session is fine, what was saved for its key goes; an expired one too. Forks of it live
+ * on: what they share stays for them, out of anybody else's sight, and goes with the last of them;
+ * quipu_session_delete_tree() deletes them too.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same store.

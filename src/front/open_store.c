@@ -63,15 +63,20 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
     return QUIPU_OK;
 }
 
+/* Whether a choice is one of those that there are. */
+static bool open_store_chooses(const quipu_open_options *options)
+{
+    return (options->flags & ~OPEN_STORE_FLAGS) == 0 && options->search >= QUIPU_SEARCH_LAZY &&
+           options->search <= QUIPU_SEARCH_OFF &&
+           (options->durability == QUIPU_DURABLE || options->durability == QUIPU_RELAXED);
+}
+
 static quipu_status open_store_check(const quipu_open_options *options, quipu_error *reterr)
 {
-    if ((options->flags & ~OPEN_STORE_FLAGS) != 0 || options->deadline_ms < -1 ||
-        options->readers_max < 0 || options->readers_max > QUIPU_READERS_LIMIT ||
-        options->ttl_ms < 0 || options->message_bytes_max < 0 ||
-        options->message_bytes_max > QUIPU_MESSAGE_BYTES_LIMIT || options->cap_messages < 0 ||
-        options->cap_tokens < 0 || options->search < QUIPU_SEARCH_LAZY ||
-        options->search > QUIPU_SEARCH_OFF ||
-        (options->durability != QUIPU_DURABLE && options->durability != QUIPU_RELAXED)) {
+    if (!open_store_chooses(options) || options->deadline_ms < -1 || options->readers_max < 0 ||
+        options->readers_max > QUIPU_READERS_LIMIT || options->ttl_ms < 0 ||
+        options->message_bytes_max < 0 || options->message_bytes_max > QUIPU_MESSAGE_BYTES_LIMIT ||
+        options->cap_messages < 0 || options->cap_tokens < 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an open option is out of range: flags 0x%x, durability %d, "
                             "deadline_ms %d, readers_max %d, ttl_ms %lld, message_bytes_max %lld, "
