@@ -111,8 +111,8 @@ function(quipu_add_library)
   endforeach()
 endfunction()
 
-# quipu_add_provider(): libquipu-provider. The shared one carries its own hidden copy of the rooms it
-# stands on, but for the allocator, which is libquipu's (src/provider/shared).
+# quipu_add_provider(): libquipu-provider. The shared one carries its own hidden copy of the rooms
+# it stands on, but for the allocator, which is libquipu's (src/provider/shared).
 function(quipu_add_provider)
   if(NOT TARGET qp_provider OR NOT TARGET quipu)
     return()

@@ -1,7 +1,7 @@
-/* first_store: what `make run` shows. Several agents talk with a user; the store is closed and opened
- * in the middle; then everything is read back, and the program fails unless what came back is what
- * went in. It ends with what a long conversation needs: the window of the next prompt, a search, a
- * fork.
+/* first_store: what `make run` shows. Several agents talk with a user; the store is closed and
+ * opened in the middle; then everything is read back, and the program fails unless what came back
+ * is what went in. It ends with what a long conversation needs: the window of the next prompt, a
+ * search, a fork.
  * usage: first_store [folder]        without a folder: a temporary one, removed at the end */
 #include <inttypes.h>
 #include <quipu/store.h>
@@ -18,7 +18,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- what goes in ----------------------------------------------------------------------------- */
+/* ---- what goes in ---------------------------------------------------------------------------- */
 
 static const quipu_str key = {"trip-to-cusco", 13};
 static const quipu_str fork_key = {"trip-to-cusco/by-bus", 20};
@@ -78,7 +78,7 @@ static quipu_status first_append(quipu_store *store, size_t from, size_t to, qui
     return quipu_message_append(store, key, messages, to - from, NULL, NULL, NULL, err);
 }
 
-/* ---- showing it ------------------------------------------------------------------------------- */
+/* ---- showing it ------------------------------------------------------------------------------ */
 
 /* The bytes of the next line of `text`: at most `columns` characters, broken at a space. */
 static size_t first_line_bytes(const char *text, size_t columns)
@@ -131,7 +131,7 @@ static void first_print_message(const quipu_message *message)
     }
 }
 
-/* ---- what came back ---------------------------------------------------------------------------- */
+/* ---- what came back -------------------------------------------------------------------------- */
 
 static bool first_same_call(const quipu_message *got, const quipu_tool_call *call)
 {
@@ -235,7 +235,7 @@ static quipu_status first_fork(quipu_store *store, quipu_error *err)
     return status;
 }
 
-/* ---- the program -------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static quipu_status first_begin(const char *path, quipu_error *err)
 {

@@ -187,7 +187,8 @@ typedef struct quipu_verified {
  * forks, state, how far the search index reaches. `fn` (NULL is fine) hears of each problem, one a
  * kind and session. Memory is bounded, and no snapshot lasts longer than one session. Problems are
  * no failure of the call. The words in the search index are not compared with the messages: that
- * needs the write lock for as long as it takes to read all of them, so quipu_store_repair() does it.
+ * needs the write lock for as long as it takes to read all of them, so that quipu_store_repair()
+ * does it.
  *
  * Ownership: `ret_verified` may be NULL.
  * Threads:   any, same store; `fn` runs on the caller's.

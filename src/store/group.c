@@ -1,6 +1,7 @@
-/* The commit group. The group's mutex guards the queue and the states; the connection and the scratch
- * arena belong to whoever leads, without the mutex. Each caller waits on a mutex and a condition of
- * its own, so that those who are woken together do not queue up again for a shared one. */
+/* The commit group. The group's mutex guards the queue and the states; the connection and the
+ * scratch arena belong to whoever leads, without the mutex. Each caller waits on a mutex and a
+ * condition of its own, so that those who are woken together do not queue up again for a shared
+ * one. */
 #include "store/group.h"
 
 #include <assert.h>
@@ -220,8 +221,8 @@ static qp_write *group_take(qp_group *group, qp_write *last, size_t *count)
     return last;
 }
 
-/* Those whom the last commit woke come back at once when they have more to write. A commit that is dear
- * is worth waiting for them, for as long as `patience_ns` lasts. */
+/* Those whom the last commit woke come back at once when they have more to write. A commit that is
+ * dear is worth waiting for them, for as long as `patience_ns` lasts. */
 static void group_invite(qp_group *group, size_t count, int64_t *patience_ns)
 {
     int64_t start_ns;
@@ -241,8 +242,8 @@ static void group_invite(qp_group *group, size_t count, int64_t *patience_ns)
     *patience_ns -= qp_clock_ns() - start_ns;
 }
 
-/* Run the batch in the open transaction, and whoever comes meanwhile. False: the transaction must be
- * given up. */
+/* Run the batch in the open transaction, and whoever comes meanwhile. False: the transaction must
+ * be given up. */
 static bool group_run(qp_group *group, qp_write *own, bool *ret_any)
 {
     size_t count = 1;
@@ -423,7 +424,7 @@ static group_news group_listen(qp_write *write, int64_t wake_ns)
     return news;
 }
 
-/* Wait in the queue; true: we lead. A caller whose patience ends leaves, unless it has been taken. */
+/* Wait in the queue; true: we lead. A caller whose patience ends leaves, unless it is taken. */
 static bool group_wait(qp_group *group, qp_write *write)
 {
     quipu_error error = {0};

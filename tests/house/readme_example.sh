@@ -1,6 +1,6 @@
 #!/bin/bash
-# The examples of README.md work as printed: every `c block is compiled against the staging install and
-# run in a fresh folder; a block that includes "name.h" gets it from the `ent block, through entgen.
+# The examples of README.md work as printed: every `c block is compiled against the staging install
+# and run in a fresh folder; a block that includes "name.h" gets it from the `ent block, by entgen.
 # usage: readme_example.sh <stage prefix>
 set -eu
 stage=$1
