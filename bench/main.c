@@ -35,6 +35,8 @@ static const bench_entry main_benches[] = {
     {"store.fork_flat", bench_store_near_flat},
     {"store.interleaved_all", bench_store_mixed_all},
     {"store.interleaved_last_50", bench_store_mixed_last},
+    {"store.interleaved_all_decoded", bench_store_decoded_all},
+    {"store.interleaved_last_50_decoded", bench_store_decoded_last},
     {"store.load_peak_memory", bench_store_peak},
     {"store.cold_start", bench_store_cold},
     {"store.search", bench_store_search},

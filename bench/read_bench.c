@@ -214,6 +214,136 @@ void bench_store_mixed_last(const bench_arguments *arguments)
     mixed_bench_run(arguments, "store.interleaved_last_50", false);
 }
 
+/* ---- the same, decoded -------------------------------------------------------------------------
+ */
+
+/* The layout alone: raw_same reads whole messages into our structs from rows as they came. */
+typedef struct decoded_bench {
+    quipu_store *store;
+    same_db *same;
+    uint64_t sessions;
+    int64_t last;
+} decoded_bench;
+
+/* Our messages once more, in the order of arrival, in the yardstick's own file. */
+static void decoded_build(const char *path)
+{
+    sqlite3 *db = mixed_open(path);
+
+    mixed_execute(db, "CREATE TABLE m AS SELECT id >> 32 AS s, role, content, timestamp,"
+                      " tool_calls, author, seq, event_id, invocation_id, branch, tokens,"
+                      " tokens_total, extra, mark FROM messages ORDER BY seq, id;"
+                      "CREATE UNIQUE INDEX m_s ON m (s, seq);");
+    sqlite3_close(db);
+}
+
+static same_db *decoded_open(const char *path)
+{
+    same_db *same = same_open_reader(path);
+
+    sqlite3_finalize(same->messages_between);
+    same->messages_between = mixed_prepare(
+        same->db, "SELECT role, content, timestamp, tool_calls, author, seq, event_id,"
+                  " invocation_id, branch, tokens, tokens_total, extra, mark FROM m WHERE"
+                  " s = ?1 >> 32 AND seq BETWEEN ?1 & 4294967295 AND ?2 & 4294967295"
+                  " ORDER BY seq");
+    return same;
+}
+
+static bench_work decoded_ours(void *ctx)
+{
+    decoded_bench *bench = ctx;
+    quipu_range range = QUIPU_RANGE_INIT;
+    bench_work work = {0};
+    uint64_t random = 7;
+    char key[STORE_KEY_SIZE];
+
+    range.limit = bench->last;
+    range.flags = bench->last > 0 ? QUIPU_RANGE_LAST : 0;
+    for (int i = 0; i < MIXED_LOADS; i++) {
+        quipu_history *history = NULL;
+        quipu_error error = {0};
+        quipu_str text = sides_key(1 + bench_random(&random) % bench->sessions, key);
+        uint64_t sum = 0;
+        bench_ok(quipu_session_get(bench->store, text, &range, NULL, &history, &error), &error,
+                 "load");
+        for (size_t m = 0; m < history->message_count; m++) {
+            sum = same_mix(sum, &history->messages[m]);
+        }
+        work.rows += history->message_count;
+        work.checksum = bench_mix(work.checksum, sum);
+        quipu_history_free(history);
+    }
+    return work;
+}
+
+static bench_work decoded_yardstick(void *ctx)
+{
+    decoded_bench *bench = ctx;
+    bench_work work = {0};
+    uint64_t random = 7;
+    char key[STORE_KEY_SIZE];
+
+    for (int i = 0; i < MIXED_LOADS; i++) {
+        quipu_arena arena = QUIPU_ARENA_INIT; /* a result of its own each time, as ours */
+        quipu_str text = sides_key(1 + bench_random(&random) % bench->sessions, key);
+        bench_work one = same_load(bench->same, &arena, text, bench->last);
+        work.rows += one.rows;
+        work.checksum = bench_mix(work.checksum, one.checksum);
+        quipu_arena_free(&arena);
+    }
+    return work;
+}
+
+static void decoded_run(decoded_bench *bench, const bench_arguments *arguments, const char *name,
+                        int64_t last)
+{
+    char options[80];
+
+    snprintf(options, sizeof(options), "%llu interleaved sessions",
+             (unsigned long long)bench->sessions);
+    bench->last = last;
+    bench_run_pair(&(bench_pair){.name = name,
+                                 .against = "raw_same, whole messages from rows as they came",
+                                 .options = options,
+                                 .measure = BENCH_COST_RATIO,
+                                 .operations = MIXED_LOADS,
+                                 .ctx = bench,
+                                 .ours = decoded_ours,
+                                 .yardstick = decoded_yardstick},
+                   arguments);
+}
+
+static void decoded_bench_run(const bench_arguments *arguments, const char *name, int64_t last)
+{
+    const bool full = sides_long();
+    mixed_bench shape = {.sessions = full ? 2000 : 500, .each = full ? 200 : 100};
+    decoded_bench bench = {.sessions = shape.sessions};
+    char *body = bench_alloc(MIXED_BODY_MAX);
+    char path[STORE_PATH_MAX];
+
+    memset(body, 'x', MIXED_BODY_MAX);
+    store_path(arguments->folder, last > 0 ? "decoded_last.db" : "decoded_all.db", path);
+    mixed_build_store(&shape, path, body);
+    decoded_build(path);
+    bench.store = wall_open(path, false);
+    bench.same = decoded_open(path);
+    decoded_run(&bench, arguments, name, last);
+    same_close(bench.same);
+    quipu_close(bench.store);
+    free(body);
+}
+
+void bench_store_decoded_all(const bench_arguments *arguments)
+{
+    decoded_bench_run(arguments, "store.interleaved_all_decoded", 0);
+}
+
+void bench_store_decoded_last(const bench_arguments *arguments)
+{
+    decoded_bench_run(arguments, "store.interleaved_last_50_decoded", MIXED_LAST);
+}
+
 /* ---- peak memory -------------------------------------------------------------------------------
  */
 
