@@ -98,6 +98,16 @@ typedef struct quipu_session_ref {
     quipu_str session_id;
 } quipu_session_ref;
 
+/* What happens to the children of isolated agents. */
+typedef enum quipu_child_change {
+    QUIPU_CHILD_FORKED = 1,
+    QUIPU_CHILD_MERGED,
+    QUIPU_CHILD_DISCARDED
+} quipu_child_change;
+
+/* Told about it on the caller's thread after the call did it, with no lock held. */
+typedef void (*quipu_child_fn)(void *ctx, quipu_child_change change, quipu_str agent);
+
 typedef struct quipu_service_options {
     uint32_t struct_size;
     uint32_t flags;          /* QUIPU_SERVICE_* */
@@ -106,6 +116,10 @@ typedef struct quipu_service_options {
     quipu_key_case key_case; /* in which dialect events come out */
     quipu_bytes_form bytes;
     quipu_time_form time;
+    const quipu_str *isolated; /* agents that work in child sessions: see quipu_session_append() */
+    size_t isolated_count;
+    quipu_child_fn on_child; /* or NULL */
+    void *on_child_ctx;
 } quipu_service_options;
 
 #define QUIPU_SERVICE_OPTIONS_INIT                                                                 \
@@ -115,7 +129,11 @@ typedef struct quipu_service_options {
      {NULL, 0},                                                                                    \
      QUIPU_KEYS_AS_STORED,                                                                         \
      QUIPU_BYTES_AS_STORED,                                                                        \
-     QUIPU_TIMES_AS_STORED}
+     QUIPU_TIMES_AS_STORED,                                                                        \
+     NULL,                                                                                         \
+     0,                                                                                            \
+     NULL,                                                                                         \
+     NULL}
 
 #define QUIPU_SERVICE_MISSING_FAILS 1u /* get: a missing session is QUIPU_NOT_FOUND, not NULL */
 #define QUIPU_SERVICE_ZERO_IS_ALL 2u   /* get: num_recent 0 means all events, not none */
@@ -289,6 +307,11 @@ typedef struct quipu_event_result {
  * since it was read is QUIPU_CONFLICT: quipu_session_revision() then tells both revisions; or, with
  * QUIPU_SERVICE_REBASE, the event is appended behind the others' and the live session catches up.
  * After QUIPU_UNKNOWN the live session reloads at its next use: repeat the event to settle it.
+ *
+ * Events of an isolated agent go to a child session, begun with its first event, and show in this
+ * live session until the child ends; the session's own stored history does not get them. An event
+ * by anybody else ends the child first, as quipu_session_end_child() does. An isolated agent that
+ * hands over without a text or a call has its child discarded.
  *
  * Ownership: the event is borrowed; `ret_result` may be NULL.
  * Threads:   any, same session.
@@ -573,6 +596,35 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_children(quipu_session *pare
                                                              quipu_arena *arena,
                                                              quipu_child_list *ret_list,
                                                              quipu_error *reterr);
+
+/**
+ * End the child of the isolated agent that is at work, if there is one: its events leave the live
+ * session, and its last text that is not blank, or a note that there is none, becomes one message
+ * by the root agent, in the store and in memory.
+ *
+ * Ownership: none.
+ * Threads:   any, same session.
+ * Errors:    as quipu_session_merge().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_end_child(quipu_session *session,
+                                                              const quipu_call *call,
+                                                              quipu_error *reterr);
+
+/**
+ * Clean up after a turn that failed: calls that nobody answered are closed as by
+ * quipu_session_close_calls(), the child of an isolated agent at work is discarded, and with a
+ * reason that is not blank a note says so.
+ *
+ * Ownership: none.
+ * Threads:   any, same session.
+ * Errors:    as quipu_session_merge().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_fail_turn(quipu_session *session,
+                                                              quipu_str reason,
+                                                              const quipu_call *call,
+                                                              quipu_error *reterr);
 
 #ifdef __cplusplus
 }

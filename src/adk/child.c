@@ -189,12 +189,28 @@ static quipu_status child_begin(quipu_session *parent, quipu_str agent,
     return QUIPU_OK;
 }
 
+quipu_status qp_child_spawn(quipu_session *parent, quipu_str agent,
+                            const quipu_child_options *options, const quipu_call *call,
+                            quipu_session **ret_child, quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_status status = QUIPU_OK;
+
+    if (parent->behind) {
+        status = qp_session_catch_up(parent, call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = child_begin(parent, agent, options, call, &arena, ret_child, reterr);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
 quipu_status quipu_session_spawn(quipu_session *parent, quipu_str agent,
                                  const quipu_child_options *options, const quipu_call *call,
                                  quipu_session **ret_child, quipu_error *reterr)
 {
     quipu_child_options opt = QUIPU_CHILD_OPTIONS_INIT;
-    quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_status status =
         qp_options_read(&opt, sizeof(opt), options, "quipu_child_options", reterr);
 
@@ -204,25 +220,18 @@ quipu_status quipu_session_spawn(quipu_session *parent, quipu_str agent,
                               "a child needs a parent, the name of an agent, a place for it, flags "
                               "0, inherit of -1 or more and max_messages of 0 or more");
     }
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    qp_mutex_lock(&parent->mutex);
-    if (parent->behind) {
-        status = qp_session_catch_up(parent, call, reterr);
-    }
     if (status == QUIPU_OK) {
-        status = child_begin(parent, agent, &opt, call, &arena, ret_child, reterr);
+        qp_mutex_lock(&parent->mutex);
+        status = qp_child_spawn(parent, agent, &opt, call, ret_child, reterr);
+        qp_mutex_unlock(&parent->mutex);
     }
-    qp_mutex_unlock(&parent->mutex);
-    quipu_arena_free(&arena);
     return status;
 }
 
 /* ---- ending -----------------------------------------------------------------------------------
  */
 
-static bool child_is_blank(quipu_str text)
+bool qp_text_is_blank(quipu_str text)
 {
     for (size_t i = 0; i < text.n; i++) {
         if (text.p[i] != ' ' && (text.p[i] < '\t' || text.p[i] > '\r')) {
@@ -269,19 +278,16 @@ static quipu_status child_check(const quipu_session *parent, const quipu_session
                               "give a parent and a child of it, from quipu_session_spawn");
 }
 
-quipu_status quipu_session_merge(quipu_session *parent, quipu_session *child, quipu_str summary,
-                                 quipu_str author, const quipu_call *call, quipu_error *reterr)
+quipu_status qp_child_merge(quipu_session *parent, quipu_session *child, quipu_str summary,
+                            quipu_str author, const quipu_call *call, quipu_error *reterr)
 {
+    const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
+                                   .content = summary,
+                                   .author = author.n > 0 ? author : child->agent};
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_json metadata = {{NULL, 0}};
-    quipu_message message = {.role = QUIPU_ROLE_ASSISTANT, .content = summary};
-    quipu_status status = child_check(parent, child, reterr);
+    quipu_status status = QUIPU_OK;
 
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    message.author = author.n > 0 ? author : child->agent;
-    qp_mutex_lock(&parent->mutex);
     qp_mutex_lock(&child->mutex); /* always after the parent's */
     if (parent->behind) {
         status = qp_session_catch_up(parent, call, reterr);
@@ -298,21 +304,30 @@ quipu_status quipu_session_merge(quipu_session *parent, quipu_session *child, qu
                                            metadata, call, reterr);
     }
     qp_mutex_unlock(&child->mutex);
-    qp_mutex_unlock(&parent->mutex);
     quipu_arena_free(&arena);
     return status;
 }
 
-quipu_status quipu_session_discard(quipu_session *parent, quipu_session *child, quipu_str reason,
-                                   const quipu_call *call, quipu_error *reterr)
+quipu_status quipu_session_merge(quipu_session *parent, quipu_session *child, quipu_str summary,
+                                 quipu_str author, const quipu_call *call, quipu_error *reterr)
 {
-    quipu_message note = {.role = QUIPU_ROLE_ASSISTANT};
     quipu_status status = child_check(parent, child, reterr);
+
+    if (status == QUIPU_OK) {
+        qp_mutex_lock(&parent->mutex);
+        status = qp_child_merge(parent, child, summary, author, call, reterr);
+        qp_mutex_unlock(&parent->mutex);
+    }
+    return status;
+}
+
+quipu_status qp_child_discard(quipu_session *parent, quipu_session *child, quipu_str reason,
+                              const quipu_call *call, quipu_error *reterr)
+{
+    quipu_message note = {.role = QUIPU_ROLE_ASSISTANT, .author = qp_service_root(parent->service)};
+    quipu_status status;
     qp_buf buf;
 
-    if (status != QUIPU_OK) {
-        return status;
-    }
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     qp_buf_puts(&buf, "[Isolated sub-agent ");
     qp_buf_put(&buf, child->agent);
@@ -324,20 +339,29 @@ quipu_status quipu_session_discard(quipu_session *parent, quipu_session *child, 
         (void)qp_error_set(reterr, status, "no room for a note");
     }
     note.content = qp_buf_str(&buf);
-    qp_mutex_lock(&parent->mutex);
-    note.author = parent->service->options.root_agent.n > 0 ? parent->service->options.root_agent
-                                                            : QUIPU_STR(QUIPU_ROOT_AGENT);
     if (status == QUIPU_OK && parent->behind) {
         status = qp_session_catch_up(parent, call, reterr);
     }
     if (status == QUIPU_OK) {
         qp_mutex_lock(&child->mutex);
-        status = child_end(parent, child, &note, child_is_blank(reason) ? 0 : 1,
+        status = child_end(parent, child, &note, qp_text_is_blank(reason) ? 0 : 1,
                            (quipu_json){{NULL, 0}}, call, reterr);
         qp_mutex_unlock(&child->mutex);
     }
-    qp_mutex_unlock(&parent->mutex);
     qp_buf_free(&buf);
+    return status;
+}
+
+quipu_status quipu_session_discard(quipu_session *parent, quipu_session *child, quipu_str reason,
+                                   const quipu_call *call, quipu_error *reterr)
+{
+    quipu_status status = child_check(parent, child, reterr);
+
+    if (status == QUIPU_OK) {
+        qp_mutex_lock(&parent->mutex);
+        status = qp_child_discard(parent, child, reason, call, reterr);
+        qp_mutex_unlock(&parent->mutex);
+    }
     return status;
 }
 

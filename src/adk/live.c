@@ -129,6 +129,26 @@ static quipu_status live_take_head(quipu_session *session, const qp_live *live)
     return status;
 }
 
+static void live_reverse(quipu_message *messages, size_t count)
+{
+    for (size_t i = 0; i < count / 2; i++) {
+        const quipu_message held = messages[i];
+
+        messages[i] = messages[count - 1 - i];
+        messages[count - 1 - i] = held;
+    }
+}
+
+/* The first `a` messages and the `b` behind them change places. */
+static void live_swap(quipu_message *messages, size_t a, size_t b)
+{
+    if (a > 0 && b > 0) {
+        live_reverse(messages, a);
+        live_reverse(messages + a, b);
+        live_reverse(messages, a + b);
+    }
+}
+
 /* What was read later goes behind what is there. */
 static quipu_status live_take(quipu_session *session, const qp_live *live)
 {
@@ -148,6 +168,8 @@ static quipu_status live_take(quipu_session *session, const qp_live *live)
         return status;
     }
     session->count += history->message_count;
+    live_swap(session->messages + session->count - history->message_count - session->overlay,
+              session->overlay, history->message_count);
     return QUIPU_OK;
 }
 
@@ -224,7 +246,9 @@ quipu_status qp_session_catch_up(quipu_session *session, const quipu_call *call,
         live.history = NULL;
         want.range.after_seq = 0;
         status = qp_live_get(session->service->store, session->key, &want, call, &live, reterr);
-        session->count = status == QUIPU_OK ? 0 : session->count;
+        if (status == QUIPU_OK) {
+            session->count = session->overlay = session->inherited = 0;
+        }
     }
     if (status == QUIPU_OK) {
         status = live_take(session, &live);
@@ -239,6 +263,7 @@ quipu_status qp_session_catch_up(quipu_session *session, const quipu_call *call,
 void quipu_session_free(quipu_session *session)
 {
     if (session != NULL) {
+        quipu_session_free(session->active);
         qp_state_map_free(&session->state);
         qp_free(session->messages);
         quipu_history_free(session->first);

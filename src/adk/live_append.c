@@ -267,8 +267,8 @@ static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quip
     return status;
 }
 
-quipu_status quipu_session_append(quipu_session *session, quipu_json event, const quipu_call *call,
-                                  quipu_event_result *ret_result, quipu_error *reterr)
+quipu_status qp_session_append(quipu_session *session, quipu_json event, const quipu_call *call,
+                               quipu_event_result *ret_result, quipu_error *reterr)
 {
     live_append append = {.session = session, .call = call};
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -276,11 +276,7 @@ quipu_status quipu_session_append(quipu_session *session, quipu_json event, cons
     quipu_status status;
     qp_json_doc doc;
 
-    if (session == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
-    }
     qp_json_init(&doc);
-    qp_mutex_lock(&session->mutex);
     append.result.revision = session->revision;
     status = live_append_read(&append, &doc, event.text, &arena, &partial, reterr);
     if (status == QUIPU_OK && !partial && session->behind) {
@@ -295,11 +291,32 @@ quipu_status quipu_session_append(quipu_session *session, quipu_json event, cons
                      ? live_append_run(&append, reterr)
                      : live_append_temp(&append, reterr);
     }
-    qp_mutex_unlock(&session->mutex);
     qp_json_free(&doc);
     quipu_arena_free(&arena);
-    if (status == QUIPU_OK && ret_result != NULL) {
+    if (status == QUIPU_OK) {
         *ret_result = append.result;
+    }
+    return status;
+}
+
+quipu_status quipu_session_append(quipu_session *session, quipu_json event, const quipu_call *call,
+                                  quipu_event_result *ret_result, quipu_error *reterr)
+{
+    quipu_event_result result = {0};
+    qp_notices notices = {.count = 0};
+    quipu_status status;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    qp_mutex_lock(&session->mutex);
+    status = session->service->options.isolated_count > 0
+                 ? qp_isolate_append(session, event, call, &result, &notices, reterr)
+                 : qp_session_append(session, event, call, &result, reterr);
+    qp_mutex_unlock(&session->mutex);
+    qp_notices_tell(session->service, &notices);
+    if (status == QUIPU_OK && ret_result != NULL) {
+        *ret_result = result;
     }
     return status;
 }

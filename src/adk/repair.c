@@ -54,9 +54,10 @@ static void repair_answer(repair_list *list, const quipu_tool_call *response)
 
 static quipu_status repair_find(const quipu_session *session, repair_list *ret)
 {
+    const size_t count = session->count - session->overlay; /* without an active child's calls */
     size_t most = 0;
 
-    for (size_t i = 0; i < session->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         most += session->messages[i].call_count;
     }
     *ret = (repair_list){NULL, 0, 0};
@@ -67,7 +68,7 @@ static quipu_status repair_find(const quipu_session *session, repair_list *ret)
     if (ret->calls == NULL) {
         return QUIPU_NOMEM;
     }
-    for (size_t i = 0; i < session->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const quipu_message *message = &session->messages[i];
 
         for (size_t k = 0; k < message->call_count; k++) {
@@ -86,7 +87,6 @@ static quipu_status repair_find(const quipu_session *session, repair_list *ret)
 static void repair_make(const quipu_session *session, const repair_list *list,
                         quipu_message *messages, quipu_tool_call *answers)
 {
-    const quipu_str root = session->service->options.root_agent;
     size_t n = 0;
 
     for (size_t i = 0; i < list->count; i++) {
@@ -105,7 +105,7 @@ static void repair_make(const quipu_session *session, const repair_list *list,
                                       .calls = &answers[n],
                                       .call_count = 1};
         if (messages[n].author.n == 0) {
-            messages[n].author = root.n > 0 ? root : QUIPU_STR(QUIPU_ROOT_AGENT);
+            messages[n].author = qp_service_root(session->service);
         }
         n++;
     }
@@ -136,16 +136,12 @@ static quipu_status repair_write(quipu_session *session, const repair_list *list
     return status;
 }
 
-quipu_status quipu_session_close_calls(quipu_session *session, const quipu_call *call,
-                                       int64_t *ret_closed, quipu_error *reterr)
+quipu_status qp_session_close_calls(quipu_session *session, const quipu_call *call,
+                                    int64_t *ret_closed, quipu_error *reterr)
 {
     repair_list list = {NULL, 0, 0};
     quipu_status status = QUIPU_OK;
 
-    if (session == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
-    }
-    qp_mutex_lock(&session->mutex);
     if (session->behind) {
         status = qp_session_catch_up(session, call, reterr);
     }
@@ -158,10 +154,27 @@ quipu_status quipu_session_close_calls(quipu_session *session, const quipu_call 
             session->behind = false;
         }
     }
-    qp_mutex_unlock(&session->mutex);
     qp_free(list.calls);
-    if (status == QUIPU_OK && ret_closed != NULL) {
+    if (status == QUIPU_OK) {
         *ret_closed = (int64_t)list.open;
+    }
+    return status;
+}
+
+quipu_status quipu_session_close_calls(quipu_session *session, const quipu_call *call,
+                                       int64_t *ret_closed, quipu_error *reterr)
+{
+    int64_t closed = 0;
+    quipu_status status;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    qp_mutex_lock(&session->mutex);
+    status = qp_session_close_calls(session, call, &closed, reterr);
+    qp_mutex_unlock(&session->mutex);
+    if (status == QUIPU_OK && ret_closed != NULL) {
+        *ret_closed = closed;
     }
     return status;
 }

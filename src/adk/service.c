@@ -21,6 +21,34 @@ static bool service_wants(const quipu_service *service, uint32_t flag)
     return (service->options.flags & flag) != 0;
 }
 
+quipu_str qp_service_root(const quipu_service *service)
+{
+    const quipu_str root = service->options.root_agent;
+
+    return root.n > 0 ? root : QUIPU_STR(QUIPU_ROOT_AGENT);
+}
+
+/* The caller's list of names becomes the service's own. */
+static quipu_status service_copy_isolated(quipu_service *service)
+{
+    const size_t count = service->options.isolated_count;
+    quipu_str *names;
+    quipu_status status = QUIPU_OK;
+
+    if (count == 0) {
+        return QUIPU_OK;
+    }
+    names = qp_arena_take(&service->arena, count * sizeof(*names));
+    if (names == NULL) {
+        return QUIPU_NOMEM;
+    }
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        status = quipu_arena_copy(&service->arena, service->options.isolated[i], &names[i]);
+    }
+    service->options.isolated = names;
+    return status;
+}
+
 quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *options,
                                quipu_service **ret_service, quipu_error *reterr)
 {
@@ -31,7 +59,8 @@ quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *
         qp_options_read(&read, sizeof(read), options, "quipu_service_options", reterr);
 
     if (status == QUIPU_OK &&
-        (store == NULL || ret_service == NULL || (read.flags & ~SERVICE_FLAGS) != 0)) {
+        (store == NULL || ret_service == NULL || (read.flags & ~SERVICE_FLAGS) != 0 ||
+         (read.isolated_count > 0 && read.isolated == NULL))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "a service needs a store, a place for it and flags of "
                               "QUIPU_SERVICE_*");
@@ -53,6 +82,9 @@ quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *
     service->options = read;
     service->dialect = dialect;
     status = quipu_arena_copy(&service->arena, read.root_agent, &service->options.root_agent);
+    if (status == QUIPU_OK) {
+        status = service_copy_isolated(service);
+    }
     if (status != QUIPU_OK) {
         quipu_service_free(service);
         return qp_error_set(reterr, status, "out of memory for a service");

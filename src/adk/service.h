@@ -31,10 +31,12 @@ struct quipu_session {
     size_t count;
     size_t room;
     qp_state_map state;
-    size_t inherited;     /* messages at the beginning that are a parent's */
-    int64_t max_messages; /* a child's own that are kept; 0: all */
-    quipu_str agent;      /* a child's; absent: it is none */
-    quipu_arena arena;    /* texts of later messages, and names */
+    size_t inherited;      /* messages at the beginning that are a parent's */
+    int64_t max_messages;  /* a child's own that are kept; 0: all */
+    quipu_str agent;       /* a child's; absent: it is none */
+    quipu_session *active; /* the child of an isolated agent at work, or NULL */
+    size_t overlay;        /* messages at the end that are the active child's */
+    quipu_arena arena;     /* texts of later messages, and names */
 };
 
 /* The key of a session: injective over the triple. The ids are checked and, where the service wants
@@ -63,5 +65,47 @@ void qp_session_trim(quipu_session *session);
 /* Make room for one more message and copy it to the session's memory, without showing it. */
 QUIPU_MUST_USE quipu_status qp_session_prepare(quipu_session *session, const quipu_message *message,
                                                quipu_error *reterr);
+
+/* Append under the session's lock, without a look at who isolated agents are. */
+QUIPU_MUST_USE quipu_status qp_session_append(quipu_session *session, quipu_json event,
+                                              const quipu_call *call,
+                                              quipu_event_result *ret_result, quipu_error *reterr);
+
+/* Close open calls under the session's lock. */
+QUIPU_MUST_USE quipu_status qp_session_close_calls(quipu_session *session, const quipu_call *call,
+                                                   int64_t *ret_closed, quipu_error *reterr);
+
+/* Begin, merge and discard a child under the parent's lock. */
+QUIPU_MUST_USE quipu_status qp_child_spawn(quipu_session *parent, quipu_str agent,
+                                           const quipu_child_options *options,
+                                           const quipu_call *call, quipu_session **ret_child,
+                                           quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_child_merge(quipu_session *parent, quipu_session *child,
+                                           quipu_str summary, quipu_str author,
+                                           const quipu_call *call, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_child_discard(quipu_session *parent, quipu_session *child,
+                                             quipu_str reason, const quipu_call *call,
+                                             quipu_error *reterr);
+
+/* Whether a text is empty or white space only. */
+bool qp_text_is_blank(quipu_str text);
+
+/* What the hook hears when the lock is free again. */
+#define QP_NOTICES_MAX 4
+typedef struct qp_notices {
+    size_t count;
+    quipu_child_change changes[QP_NOTICES_MAX];
+    quipu_str agents[QP_NOTICES_MAX]; /* the service's */
+} qp_notices;
+
+/* Append an event in a service with isolated agents, under the session's lock. */
+QUIPU_MUST_USE quipu_status qp_isolate_append(quipu_session *session, quipu_json event,
+                                              const quipu_call *call,
+                                              quipu_event_result *ret_result, qp_notices *notices,
+                                              quipu_error *reterr);
+void qp_notices_tell(const quipu_service *service, const qp_notices *notices);
+
+/* The root agent's name. */
+quipu_str qp_service_root(const quipu_service *service);
 
 #endif

@@ -257,6 +257,216 @@ static void a_discarded_child_is_gone_and_leaves_a_note(void **state)
     adk_close(world);
 }
 
+/* ---- isolated agents --------------------------------------------------------------------------
+ */
+
+typedef struct heard {
+    size_t count;
+    quipu_child_change changes[8];
+} heard;
+
+static void hear(void *ctx, quipu_child_change change, quipu_str agent)
+{
+    heard *all = ctx;
+
+    assert_true(all->count < 8);
+    assert_true(agent.n > 0);
+    all->changes[all->count++] = change;
+}
+
+/* A service in which alpha and beta are isolated, and a session of it with one question. */
+static quipu_session *isolated(adk_world **ret_world, heard *all)
+{
+    const quipu_str agents[] = {QUIPU_STR("alpha"), QUIPU_STR("beta")};
+    quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
+    adk_world *world = adk_open(0);
+    quipu_session *session;
+
+    quipu_service_free(world->service);
+    options.isolated = agents;
+    options.isolated_count = 2;
+    options.root_agent = QUIPU_STR("root");
+    options.on_child = all != NULL ? hear : NULL;
+    options.on_child_ctx = all;
+    T_OK(quipu_service_new(world->store, &options, &world->service, NULL));
+    session = adk_create(world, "u", "p", NULL);
+    adk_append(session, adk_says(world, "q", "user", "question", 1));
+    *ret_world = world;
+    return session;
+}
+
+static void check_stored(adk_world *world, size_t count, const char *last, const char *author)
+{
+    quipu_history *history = st_get(world->store, "adk:app/u/p", NULL);
+
+    assert_int_equal(history->message_count, count);
+    T_STR(history->messages[count - 1].content, last);
+    T_STR(history->messages[count - 1].author, author);
+    quipu_history_free(history);
+}
+
+static void an_isolated_agent_shows_but_is_not_stored_with_its_parent(void **state)
+{
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, NULL);
+    quipu_child_list list = {NULL, 0};
+
+    (void)state;
+    adk_append(session, adk_says(world, "a1", "alpha", "thinking", 2));
+    adk_append(session, "{\"id\":\"a2\",\"author\":\"alpha\",\"content\":{\"role\":\"user\","
+                        "\"parts\":[{\"functionResponse\":{\"id\":\"c\",\"name\":\"f\","
+                        "\"response\":{}}}]}}");
+    assert_int_equal(quipu_session_event_count(session), 3);
+    assert_non_null(strstr(adk_event(world, session, 1).p, "thinking"));
+    assert_non_null(strstr(adk_event(world, session, 2).p, "functionResponse"));
+    check_stored(world, 1, "question", "user");
+    T_OK(quipu_session_refresh(session, NULL, NULL)); /* the overlay stays */
+    assert_int_equal(quipu_session_event_count(session), 3);
+    T_OK(quipu_session_children(session, NULL, &world->arena, &list, NULL));
+    assert_int_equal(list.count, 1);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void anybody_else_ends_the_child_with_a_summary_by_the_root(void **state)
+{
+    heard all = {.count = 0};
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, &all);
+
+    (void)state;
+    adk_append(session, adk_says(world, "a1", "alpha", "draft", 2));
+    adk_append(session, adk_says(world, "a2", "alpha", "answer", 3));
+    adk_append(session, adk_says(world, "r1", "root", "so it is", 4));
+    assert_int_equal(quipu_session_event_count(session), 3);
+    assert_non_null(strstr(adk_event(world, session, 1).p, "answer"));
+    assert_non_null(strstr(adk_event(world, session, 1).p, "\"author\":\"root\""));
+    check_stored(world, 3, "so it is", "root");
+    assert_int_equal(all.count, 2);
+    assert_int_equal(all.changes[0], QUIPU_CHILD_FORKED);
+    assert_int_equal(all.changes[1], QUIPU_CHILD_MERGED);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void other_agents_write_to_the_parent(void **state)
+{
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, NULL);
+
+    (void)state;
+    assert_int_equal(adk_append(session, adk_says(world, "g", "gamma", "hello", 2)).seq, 2);
+    check_stored(world, 2, "hello", "gamma");
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void one_isolated_agent_ends_another(void **state)
+{
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, NULL);
+
+    (void)state;
+    adk_append(session, adk_says(world, "a1", "alpha", "first", 2));
+    adk_append(session, adk_says(world, "b1", "beta", "second", 3));
+    check_stored(world, 2, "first", "root");
+    assert_int_equal(quipu_session_event_count(session), 3);
+    T_OK(quipu_session_end_child(session, NULL, NULL));
+    check_stored(world, 3, "second", "root");
+    T_OK(quipu_session_end_child(session, NULL, NULL)); /* there is none */
+    assert_int_equal(quipu_session_event_count(session), 3);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void a_child_that_said_nothing_leaves_a_note(void **state)
+{
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, NULL);
+
+    (void)state;
+    adk_append(session, "{\"id\":\"a1\",\"author\":\"alpha\",\"content\":{\"role\":\"model\","
+                        "\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{}}}]}}");
+    T_OK(quipu_session_end_child(session, NULL, NULL));
+    check_stored(world, 2,
+                 "[Isolated sub-agent alpha ended without a visible assistant result: "
+                 "empty_after_tool_use.]",
+                 "root");
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void an_agent_that_hands_over_empty_is_discarded(void **state)
+{
+    heard all = {.count = 0};
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, &all);
+
+    (void)state;
+    adk_append(session, adk_says(world, "a1", "alpha", "hm", 2));
+    adk_append(session, "{\"id\":\"a2\",\"author\":\"alpha\",\"actions\":{\"transferToAgent\":"
+                        "\"root\"}}");
+    check_stored(world, 2,
+                 "[Isolated sub-agent alpha discarded: escalated without producing a result. Raw "
+                 "child history discarded.]",
+                 "root");
+    assert_int_equal(quipu_session_event_count(session), 2);
+    assert_int_equal(all.changes[1], QUIPU_CHILD_DISCARDED);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void a_failed_turn_closes_calls_and_discards_the_child(void **state)
+{
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, NULL);
+    quipu_child_list list = {NULL, 0};
+    quipu_history *history;
+
+    (void)state;
+    adk_append(session, "{\"id\":\"r1\",\"author\":\"root\",\"content\":{\"role\":\"model\","
+                        "\"parts\":[{\"functionCall\":{\"id\":\"c1\",\"name\":\"delegate\","
+                        "\"args\":{}}}]}}");
+    adk_append(session, adk_says(world, "a1", "alpha", "half", 3));
+    T_OK(quipu_session_fail_turn(session, QUIPU_STR("timeout"), NULL, NULL));
+    history = st_get(world->store, "adk:app/u/p", NULL);
+    assert_int_equal(history->message_count, 4);
+    assert_int_equal(history->messages[2].role, QUIPU_ROLE_TOOL);
+    T_STR(history->messages[2].calls[0].id, "c1");
+    T_STR(history->messages[3].content,
+          "[Isolated sub-agent alpha discarded: timeout. Raw child history discarded.]");
+    quipu_history_free(history);
+    assert_int_equal(quipu_session_event_count(session), 4);
+    assert_non_null(strstr(adk_event(world, session, 2).p, "interrupted"));
+    T_OK(quipu_session_children(session, NULL, &world->arena, &list, NULL));
+    assert_int_equal(list.count, 0);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void a_summary_that_cannot_be_written_leaves_the_child_at_work(void **state)
+{
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, NULL);
+    quipu_session *other = adk_get(world, "u", "p", NULL);
+    quipu_error err = {0};
+
+    (void)state;
+    adk_append(session, adk_says(world, "a1", "alpha", "result", 2));
+    adk_append(other, adk_says(world, "x", "user", "between", 3));
+    T_STATUS(quipu_session_end_child(session, NULL, &err), QUIPU_CONFLICT);
+    assert_int_equal(quipu_session_event_count(session), 2);
+    assert_non_null(strstr(adk_event(world, session, 1).p, "result"));
+    T_OK(quipu_session_refresh(session, NULL, &err));
+    assert_non_null(strstr(adk_event(world, session, 1).p, "between"));
+    assert_non_null(strstr(adk_event(world, session, 2).p, "result"));
+    T_OK(quipu_session_end_child(session, NULL, &err));
+    check_stored(world, 3, "result", "root");
+    quipu_session_free(other);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +480,14 @@ int main(void)
         cmocka_unit_test(a_child_outlives_its_live_session),
         cmocka_unit_test(only_a_child_can_be_merged),
         cmocka_unit_test(a_discarded_child_is_gone_and_leaves_a_note),
+        cmocka_unit_test(an_isolated_agent_shows_but_is_not_stored_with_its_parent),
+        cmocka_unit_test(anybody_else_ends_the_child_with_a_summary_by_the_root),
+        cmocka_unit_test(other_agents_write_to_the_parent),
+        cmocka_unit_test(one_isolated_agent_ends_another),
+        cmocka_unit_test(a_child_that_said_nothing_leaves_a_note),
+        cmocka_unit_test(an_agent_that_hands_over_empty_is_discarded),
+        cmocka_unit_test(a_failed_turn_closes_calls_and_discards_the_child),
+        cmocka_unit_test(a_summary_that_cannot_be_written_leaves_the_child_at_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,283 @@
+/* Isolated agents. One of them works in a child session; what it does shows at the end of its
+ * parent's live history, as an overlay, and is replaced there by one message when the child ends. */
+#include <assert.h>
+#include <string.h>
+
+#include "adk/event.h"
+#include "adk/service.h"
+#include "base/error.h"
+#include "base/str.h"
+
+#define ISOLATE_EMPTY_HEAD "[Isolated sub-agent "
+#define ISOLATE_EMPTY_TAIL " ended without a visible assistant result: empty_after_tool_use.]"
+#define ISOLATE_ESCALATED "escalated without producing a result"
+
+/* What matters of an event here. */
+typedef struct isolate_event {
+    quipu_str agent; /* of the service's list; absent: it is nobody isolated */
+    bool partial;
+    bool hands_over; /* to the root, with neither a text nor a call */
+} isolate_event;
+
+void qp_notices_tell(const quipu_service *service, const qp_notices *notices)
+{
+    for (size_t i = 0; i < notices->count && service->options.on_child != NULL; i++) {
+        service->options.on_child(service->options.on_child_ctx, notices->changes[i],
+                                  notices->agents[i]);
+    }
+}
+
+static void isolate_note(qp_notices *notices, quipu_child_change change, quipu_str agent)
+{
+    assert(notices->count < QP_NOTICES_MAX);
+    notices->changes[notices->count] = change;
+    notices->agents[notices->count++] = agent;
+}
+
+static quipu_str isolate_find(const quipu_service *service, quipu_str name)
+{
+    for (size_t i = 0; i < service->options.isolated_count; i++) {
+        if (quipu_str_eq(service->options.isolated[i], name)) {
+            return service->options.isolated[i];
+        }
+    }
+    return QP_STR_ABSENT;
+}
+
+static quipu_status isolate_read(const quipu_service *service, quipu_json event, isolate_event *ret,
+                                 quipu_error *reterr)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_event_facts facts = {.partial = false};
+    quipu_message message;
+    qp_json_doc doc;
+    quipu_status status;
+
+    qp_json_init(&doc);
+    status = qp_event_parse(&doc, event.text, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_event_encode(&doc, QP_STR_ABSENT, &arena, &message, &facts, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_json_node actions = qp_json_get(qp_json_root(&doc), QUIPU_STR("actions"));
+        const quipu_str root = qp_service_root(service);
+
+        *ret = (isolate_event){
+            .agent = isolate_find(service, message.author),
+            .partial = facts.partial,
+            .hands_over =
+                qp_text_is_blank(message.content) && message.call_count == 0 &&
+                (qp_json_text_is(qp_json_get(actions, QUIPU_STR("transferToAgent")), root) ||
+                 qp_json_text_is(qp_json_get(actions, QUIPU_STR("transfer_to_agent")), root))};
+    }
+    qp_json_free(&doc);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+/* ---- ending -----------------------------------------------------------------------------------
+ */
+
+/* The child has ended in the store: memory forgets it. */
+static void isolate_forget(quipu_session *session)
+{
+    quipu_session_free(session->active);
+    session->active = NULL;
+}
+
+/* Show a message of the child's at the end of the parent's. The child has it stored: without memory
+ * for it the parent only shows less. */
+static void isolate_show(quipu_session *session, const quipu_message *message)
+{
+    if (qp_session_prepare(session, message, NULL) == QUIPU_OK) {
+        session->count++;
+        session->overlay++;
+    }
+}
+
+/* Take the overlay away, so that what the store got can take its place. */
+static void isolate_lift(quipu_session *session)
+{
+    session->count -= session->overlay;
+    session->overlay = 0;
+}
+
+/* Put it back. */
+static void isolate_lower(quipu_session *session)
+{
+    const quipu_session *child = session->active;
+
+    for (size_t i = child->inherited; i < child->count; i++) {
+        isolate_show(session, &child->messages[i]);
+    }
+}
+
+/* The last thing that the agent said, or a note that it said nothing. */
+static void isolate_summary(const quipu_session *child, qp_buf *buf)
+{
+    for (size_t i = child->count; i > child->inherited; i--) {
+        const quipu_message *message = &child->messages[i - 1];
+
+        if (message->role == QUIPU_ROLE_ASSISTANT && !qp_text_is_blank(message->content)) {
+            qp_buf_put(buf, message->content);
+            return;
+        }
+    }
+    qp_buf_puts(buf, ISOLATE_EMPTY_HEAD);
+    qp_buf_put(buf, child->agent);
+    qp_buf_puts(buf, ISOLATE_EMPTY_TAIL);
+}
+
+static quipu_status isolate_merge(quipu_session *session, const quipu_call *call,
+                                  qp_notices *notices, quipu_error *reterr)
+{
+    quipu_str agent = {NULL, 0};
+    quipu_status status;
+    qp_buf buf;
+
+    if (session->active == NULL) {
+        return QUIPU_OK;
+    }
+    agent = isolate_find(session->service, session->active->agent);
+    qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    isolate_summary(session->active, &buf);
+    status = qp_buf_status(&buf);
+    if (status == QUIPU_OK) {
+        isolate_lift(session);
+        status = qp_child_merge(session, session->active, qp_buf_str(&buf),
+                                qp_service_root(session->service), call, reterr);
+        if (status == QUIPU_OK) {
+            isolate_forget(session);
+            isolate_note(notices, QUIPU_CHILD_MERGED, agent);
+        } else {
+            isolate_lower(session);
+        }
+    } else {
+        (void)qp_error_set(reterr, status, "no room for a summary");
+    }
+    qp_buf_free(&buf);
+    return status;
+}
+
+static quipu_status isolate_discard(quipu_session *session, quipu_str reason,
+                                    const quipu_call *call, qp_notices *notices,
+                                    quipu_error *reterr)
+{
+    quipu_str agent = {NULL, 0};
+    quipu_status status;
+
+    if (session->active == NULL) {
+        return QUIPU_OK;
+    }
+    agent = isolate_find(session->service, session->active->agent);
+    isolate_lift(session);
+    status = qp_child_discard(session, session->active, reason, call, reterr);
+    if (status == QUIPU_OK) {
+        isolate_forget(session);
+        isolate_note(notices, QUIPU_CHILD_DISCARDED, agent);
+    } else {
+        isolate_lower(session);
+    }
+    return status;
+}
+
+/* ---- working ----------------------------------------------------------------------------------
+ */
+
+static quipu_status isolate_work(quipu_session *session, const isolate_event *read,
+                                 quipu_json event, const quipu_call *call,
+                                 quipu_event_result *ret_result, qp_notices *notices,
+                                 quipu_error *reterr)
+{
+    const quipu_child_options options = QUIPU_CHILD_OPTIONS_INIT;
+    quipu_status status = QUIPU_OK;
+
+    if (session->active == NULL) {
+        status = qp_child_spawn(session, read->agent, &options, call, &session->active, reterr);
+        if (status == QUIPU_OK) {
+            isolate_note(notices, QUIPU_CHILD_FORKED, read->agent);
+        }
+    }
+    if (status == QUIPU_OK) {
+        const size_t before = session->active->count;
+
+        qp_mutex_lock(&session->active->mutex);
+        status = qp_session_append(session->active, event, call, ret_result, reterr);
+        qp_mutex_unlock(&session->active->mutex);
+        ret_result->seq = 0; /* it is no event of this session's own */
+        if (status == QUIPU_OK && session->active->count > before) {
+            isolate_show(session, &session->active->messages[session->active->count - 1]);
+        }
+    }
+    return status;
+}
+
+quipu_status qp_isolate_append(quipu_session *session, quipu_json event, const quipu_call *call,
+                               quipu_event_result *ret_result, qp_notices *notices,
+                               quipu_error *reterr)
+{
+    isolate_event read = {.partial = false};
+    quipu_status status = isolate_read(session->service, event, &read, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (read.partial) {
+        ret_result->revision = session->revision;
+        return QUIPU_OK;
+    }
+    if (read.agent.p == NULL ||
+        (session->active != NULL && !quipu_str_eq(session->active->agent, read.agent))) {
+        status = isolate_merge(session, call, notices, reterr);
+    }
+    if (status != QUIPU_OK || read.agent.p == NULL) {
+        return status == QUIPU_OK ? qp_session_append(session, event, call, ret_result, reterr)
+                                  : status;
+    }
+    if (read.hands_over && session->active != NULL) {
+        status = isolate_discard(session, QUIPU_STR(ISOLATE_ESCALATED), call, notices, reterr);
+        ret_result->revision = session->revision;
+        return status;
+    }
+    return isolate_work(session, &read, event, call, ret_result, notices, reterr);
+}
+
+/* ---- on request -------------------------------------------------------------------------------
+ */
+
+quipu_status quipu_session_end_child(quipu_session *session, const quipu_call *call,
+                                     quipu_error *reterr)
+{
+    qp_notices notices = {.count = 0};
+    quipu_status status;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    qp_mutex_lock(&session->mutex);
+    status = isolate_merge(session, call, &notices, reterr);
+    qp_mutex_unlock(&session->mutex);
+    qp_notices_tell(session->service, &notices);
+    return status;
+}
+
+quipu_status quipu_session_fail_turn(quipu_session *session, quipu_str reason,
+                                     const quipu_call *call, quipu_error *reterr)
+{
+    qp_notices notices = {.count = 0};
+    int64_t closed = 0;
+    quipu_status status;
+
+    if (session == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    qp_mutex_lock(&session->mutex);
+    /* The answers first: they belong right behind their calls. */
+    status = qp_session_close_calls(session, call, &closed, reterr);
+    if (status == QUIPU_OK) {
+        status = isolate_discard(session, reason, call, &notices, reterr);
+    }
+    qp_mutex_unlock(&session->mutex);
+    qp_notices_tell(session->service, &notices);
+    return status;
+}
