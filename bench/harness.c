@@ -178,9 +178,10 @@ static void harness_print_pair(const bench_pair *pair, const uint64_t *ours,
 {
     printf("{\"name\": \"%s\", \"bench\": \"%s\", \"measure\": \"%s\", \"against\": \"%s\", "
            "\"options\": \"%s\", \"operations\": %" PRIu64 ", \"repeated\": %" PRIu64
-           ", \"disturbed\": %" PRIu64,
+           ", \"disturbed\": %" PRIu64 ", \"clock\": \"%s\"",
            pair->name, pair->name, pair->measure == BENCH_COST_RATIO ? "cost_ratio" : "speed_ratio",
-           pair->against, pair->options, pair->operations, repeated, disturbed);
+           pair->against, pair->options, pair->operations, repeated, disturbed,
+           pair->in_kernel ? "cpu and kernel" : "cpu");
     harness_print_times("ours_ns", ours, blocks, pair->operations);
     harness_print_times("yardstick_ns", yardstick, blocks, pair->operations);
     printf("}\n");

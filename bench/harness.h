@@ -4,6 +4,7 @@
 #ifndef BENCH_HARNESS_H
 #define BENCH_HARNESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,7 @@ typedef struct bench_pair {
     uint64_t operations;   /* in one block */
     uint64_t bytes;        /* handled by one block; 0: a rate means nothing here */
     const char *rate_name; /* with bytes: also print our MB/s under this name, or NULL */
+    bool in_kernel; /* most of the work is the kernel's: instructions would not tell anything */
     void *ctx;
     bench_work (*ours)(void *ctx);
     bench_work (*yardstick)(void *ctx);

@@ -145,8 +145,8 @@ def count_side(program, name, side):
 def count_instructions(program, results, bars):
     """Add instructions per operation to the results of one bench."""
     for result in results:
-        if "yardstick_ns" not in result or result.get("clock") == "wall":
-            continue  # counted, or about waiting, which instructions do not show
+        if "yardstick_ns" not in result or result.get("clock", "cpu") != "cpu":
+            continue  # counted, or about the kernel or waiting, which callgrind does not see
         ours = count_side(program, result["name"], "ours")
         theirs = count_side(program, result["name"], "yardstick")
         if ours is None or theirs is None:

@@ -173,6 +173,11 @@ class Run(unittest.TestCase):
         self.assertEqual(self.run_bench(bars, {"a": [count]})[0], 0)
         self.assertEqual(self.run_bench(bars, {"a": [count | {"values": [1]}]})[0], 1)
 
+    def test_wall_time_is_not_counted_in_instructions(self):
+        result = {"name": "a", "yardstick_ns": 1, "clock": "wall"}
+        bench_run.count_instructions(self.path / "must-not-run", [result], {})
+        self.assertNotIn("instructions", result)
+
     def test_malformed_bars_are_refused_with_their_line(self):
         wrong = ["a max\n", "a about 1 x - raw\n", "a max x x - raw\n", "a max 1 x sqlite raw\n"]
         for bars in wrong:
