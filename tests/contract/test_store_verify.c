@@ -137,6 +137,31 @@ static void sound_store_has_no_problem(void **state)
     quipu_close(store);
 }
 
+static void hidden_session_whose_shared_past_was_pruned_is_sound(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_verified verified = {0};
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "parent");
+    st_append_many(store, "parent", 3);
+    values.key = QUIPU_STR("fork");
+    T_OK(quipu_session_fork(store, QUIPU_STR("parent"), 2, &values, NULL, &err));
+    st_append_many(store, "fork", 2);
+    values.key = QUIPU_STR("leaf");
+    T_OK(quipu_session_fork(store, QUIPU_STR("fork"), 4, &values, NULL, &err));
+    T_OK(quipu_session_compact(store, QUIPU_STR("leaf"), 3, QUIPU_STR("sum"), NULL, NULL, &err));
+    T_OK(quipu_session_prune(store, QUIPU_STR("leaf"), NULL, NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("parent"), NULL, &err));
+    T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, &err));
+    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    assert_int_equal(verified.problems, 0);
+    quipu_close(store);
+}
+
 static void many_wrong_totals_are_mended_in_batches(void **state)
 {
     char path[T_PATH_MAX];
@@ -279,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_damage_is_told_and_mended_where_it_can_be),
         cmocka_unit_test(sound_store_has_no_problem),
+        cmocka_unit_test(hidden_session_whose_shared_past_was_pruned_is_sound),
         cmocka_unit_test(many_wrong_totals_are_mended_in_batches),
         cmocka_unit_test(capped_and_pruned_sessions_are_sound),
         cmocka_unit_test(verify_of_a_read_only_store_works_and_repair_is_misuse),
