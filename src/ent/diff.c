@@ -229,6 +229,36 @@ static void diff_strangers(diff_work *work, const ent_entity *entity, const qp_t
     }
 }
 
+/* A column that must have a value cannot hold the absent one of an optional field. */
+static bool diff_refuses_null(const diff_work *work, const ent_field *field,
+                              const qp_column *column)
+{
+    return work->purpose == QP_DIFF_WRITE && column->not_null && column->key_position == 0 &&
+           (field->flags & ENT_F_NULLABLE) != 0;
+}
+
+static void diff_field(diff_work *work, const ent_entity *entity, const qp_table_shape *table,
+                       size_t number)
+{
+    const ent_field *field = &entity->fields[number];
+    const qp_column *column = diff_column(table, field);
+    const char *why = column == NULL ? diff_not_addable(entity, number) : NULL;
+
+    if (why != NULL) {
+        diff_problem(work, entity, field->column, why);
+    } else if (column == NULL) {
+        diff_add(work, QP_DDL_COLUMN, entity)->field = field;
+    } else if (!work->migrator->column_fits(field, column)) {
+        diff_problem(work, entity, column->name, "has a type that cannot hold its values");
+    } else if (diff_refuses_null(work, field, column)) {
+        diff_problem(work, entity, column->name, "must have a value but is optional now");
+    } else if (!qp_name_eq(column->name, field->column)) {
+        qp_ddl *change = diff_add(work, QP_DDL_RENAME, entity);
+        change->field = field;
+        change->name = column->name;
+    }
+}
+
 /* Columns and key of one table; false when it has a problem, and then without changes. */
 static bool diff_table(diff_work *work, const ent_entity *entity)
 {
@@ -248,23 +278,7 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
     }
     diff_key(work, entity, table);
     for (size_t i = 0; i < entity->field_count; i++) {
-        const ent_field *field = &entity->fields[i];
-        const qp_column *column = diff_column(table, field);
-        const char *why = column == NULL ? diff_not_addable(entity, i) : NULL;
-        if (why != NULL) {
-            diff_problem(work, entity, field->column, why);
-        } else if (column == NULL) {
-            diff_add(work, QP_DDL_COLUMN, entity)->field = field;
-        } else if (!work->migrator->column_fits(field, column)) {
-            diff_problem(work, entity, column->name, "has a type that cannot hold its values");
-        } else if (work->purpose == QP_DIFF_WRITE && column->not_null &&
-                   column->key_position == 0 && (field->flags & ENT_F_NULLABLE) != 0) {
-            diff_problem(work, entity, column->name, "must have a value but is optional now");
-        } else if (!qp_name_eq(column->name, field->column)) {
-            qp_ddl *change = diff_add(work, QP_DDL_RENAME, entity);
-            change->field = field;
-            change->name = column->name;
-        }
+        diff_field(work, entity, table, i);
     }
     if (work->purpose == QP_DIFF_WRITE) {
         diff_references(work, entity, table);

@@ -25,16 +25,20 @@ static const errors_case errors_cases[] = {
      "t.ent:1:16: error: the name \"Ent_Journal\" is the database's own, expected another\n"},
     {"a_cluster_with_a_column_id_in_capitals",
      {"entity A {\n  o int column \"ID\"\n  s int\n  cluster (o, s)\n}\n", 58},
-     "t.ent:2:3: error: a clustered entity has a hidden column \"id\", expected another column name\n"},
+     "t.ent:2:3: error: a clustered entity has a hidden column \"id\", "
+     "expected another column name\n"},
     {"a_search_over_a_column_of_the_index_itself",
      {"entity A {\n  rank text\n  search (rank)\n}\n", 41},
-     "t.ent:3:11: error: the column \"rank\" is the full-text index's own, expected column \"...\" with another name\n"},
+     "t.ent:3:11: error: the column \"rank\" is the full-text index's own, "
+     "expected column \"...\" with another name\n"},
     {"a_search_over_a_column_rowid",
      {"entity A {\n  t text column \"RowId\"\n  search (t)\n}\n", 50},
-     "t.ent:3:11: error: the column \"RowId\" is the full-text index's own, expected column \"...\" with another name\n"},
+     "t.ent:3:11: error: the column \"RowId\" is the full-text index's own, "
+     "expected column \"...\" with another name\n"},
     {"a_search_over_a_column_with_the_indexs_name",
      {"entity A {\n  t text column \"as_search\"\n  search (t)\n}\n", 54},
-     "t.ent:3:11: error: the column \"as_search\" is the full-text index's own, expected column \"...\" with another name\n"},
+     "t.ent:3:11: error: the column \"as_search\" is the full-text index's own, "
+     "expected column \"...\" with another name\n"},
     {"a_block_of_another_kind",
      {"table A {\n}\n", 12},
      "t.ent:1:1: error: found 'table', expected 'entity'\n"},
