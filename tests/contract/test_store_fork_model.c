@@ -1,12 +1,16 @@
-/* Forks, deletes, caps, compactions, prunes and windows in random order, against a model that
- * copies everything and thinks of nothing. QUIPU_SEED gives another run, QUIPU_LONG=1 a longer one.
- */
+/* Forks, rewinds, deletes, caps, compactions, prunes, expiry, windows, search and state in random
+ * order, against a model that copies everything and thinks of nothing; test_store_model.c does so
+ * for the other calls. QUIPU_SEED gives another run, QUIPU_LONG=1 a longer one. */
 #include "contract/history_t.h"
+
+#include <quipu/adk.h>
 
 #define KEYS 24
 #define SESSIONS_MAX 65536
 #define BATCH_MAX 5
 #define TEXT_MAX 64
+#define NAMES 3 /* of state */
+#define STATE_MAX 256
 
 /* A message as a session sees it. `stored` is one for each row that should lie in the file. */
 typedef struct model_message {
@@ -29,6 +33,7 @@ typedef struct model_session {
     int64_t next_seq;
     int64_t total;
     int64_t compact_seq;
+    int64_t state[NAMES]; /* 0: none */
 } model_session;
 
 typedef struct model {
@@ -43,6 +48,9 @@ typedef struct model {
     int by_key[KEYS]; /* -1: free */
     int64_t cap_messages;
     int64_t cap_tokens;
+    quipu_service *service; /* over the plain store */
+    int64_t app_state;      /* of all sessions; 0: none */
+    int64_t values;         /* of state, each another */
 } model;
 
 /* ---- small things -----------------------------------------------------------------------------
@@ -488,8 +496,22 @@ static void do_repeat(model *m, int at)
     assert_int_equal(appended.first_seq, message->seq);
 }
 
-static void do_fork(model *m, int at)
+static int deepest(const model *m)
 {
+    int at = -1;
+
+    for (int k = 0; k < KEYS; k++) {
+        const int next = m->by_key[k];
+        if (next >= 0 && (at < 0 || m->sessions[next].depth > m->sessions[at].depth)) {
+            at = next;
+        }
+    }
+    return at;
+}
+
+static void do_fork(model *m, int any)
+{
+    const int at = below(m, 4) > 0 ? deepest(m) : any; /* so that chains reach their limit */
     const model_session *s = &m->sessions[at];
     int key = (int)below(m, KEYS);
     int64_t seq = s->count == 0 || below(m, 8) == 0
@@ -498,7 +520,10 @@ static void do_fork(model *m, int at)
     quipu_session_new values = st_values(key_name(key));
     quipu_error err = {0};
     quipu_status status =
-        quipu_session_fork(m->plain, quipu_cstr(key_name(s->key)), seq, &values, NULL, &err);
+        below(m, 3) == 0
+            ? quipu_session_rewind(m->plain, quipu_cstr(key_name(s->key)), seq, values.key, NULL,
+                                   &err)
+            : quipu_session_fork(m->plain, quipu_cstr(key_name(s->key)), seq, &values, NULL, &err);
 
     if (m->by_key[key] >= 0) {
         T_STATUS(status, QUIPU_EXISTS);
@@ -608,39 +633,266 @@ static void do_prune(model *m, int at)
     drop_prefix(s, view_from(s) - 1);
 }
 
+/* ---- search -----------------------------------------------------------------------------------
+ */
+
+/* The rows with this message that living sessions see: forks share them, copies are others. */
+static size_t rows_seen(const model *m, int64_t id)
+{
+    int64_t rows[KEYS];
+    size_t count = 0;
+
+    for (int k = 0; k < KEYS; k++) {
+        const model_session *s = m->by_key[k] < 0 ? NULL : &m->sessions[m->by_key[k]];
+        for (size_t i = 0; s != NULL && i < s->count; i++) {
+            const model_message *message = &s->messages[i];
+            bool known = message->letter == 'S' || message->id != id;
+            for (size_t r = 0; r < count && !known; r++) {
+                known = rows[r] == message->stored;
+            }
+            if (!known) {
+                rows[count++] = message->stored;
+            }
+        }
+    }
+    return count;
+}
+
+/* A message has a word of its own: it is found once a row, where it is seen, and not when gone. */
+static void check_found(const model *m, int64_t id, const model_session *within)
+{
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *got = NULL;
+    quipu_error err = {0};
+    char word[TEXT_MAX];
+
+    (void)snprintf(word, sizeof(word), "m%lld", (long long)id);
+    options.query = quipu_cstr(word);
+    options.limit = KEYS + 1;
+    if (within != NULL) {
+        options.session_key = quipu_cstr(key_name(within->key));
+    }
+    T_OK(quipu_search(m->plain, &options, NULL, &got, &err));
+    assert_int_equal(got->count, within != NULL ? 1 : rows_seen(m, id));
+    for (size_t i = 0; i < got->count; i++) {
+        const model_message *message = NULL;
+        for (int k = 0; k < KEYS && message == NULL; k++) {
+            if (quipu_str_eq(got->hits[i].session_key, quipu_cstr(key_name(k)))) {
+                assert_true(m->by_key[k] >= 0);
+                message = at_seq(&m->sessions[m->by_key[k]], got->hits[i].seq);
+            }
+        }
+        assert_non_null(message);
+        assert_int_equal(message->id, id);
+        assert_true(message->letter != 'S');
+        assert_true(within == NULL ||
+                    quipu_str_eq(got->hits[i].session_key, quipu_cstr(key_name(within->key))));
+    }
+    quipu_search_results_free(got);
+}
+
+/* One of this session's messages, there and everywhere, and any other, gone or not. */
+static void do_search(model *m, int at)
+{
+    const model_session *s = &m->sessions[at];
+
+    if (s->count > 0) {
+        const model_message *message = &s->messages[below(m, s->count)];
+        if (message->letter != 'S') {
+            check_found(m, message->id, s);
+            check_found(m, message->id, NULL);
+        }
+    }
+    if (m->ids > 0) {
+        check_found(m, (int64_t)below(m, (uint64_t)m->ids), NULL);
+    }
+}
+
+/* ---- state ------------------------------------------------------------------------------------
+ */
+
+static quipu_session *live(const model *m, const model_session *s)
+{
+    const quipu_session_ref ref = {QUIPU_STR(""), QUIPU_STR(""), quipu_cstr(key_name(s->key))};
+    quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
+    quipu_session *session = NULL;
+    quipu_error err = {0};
+
+    options.num_recent = 0;
+    T_OK(quipu_service_get(m->service, &ref, &options, NULL, &session, &err));
+    assert_non_null(session);
+    return session;
+}
+
+static void check_state(const model *m, const model_session *s)
+{
+    quipu_session *session = live(m, s);
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_json state = {{NULL, 0}};
+    char want[STATE_MAX] = "{";
+    size_t n = 1;
+
+    if (m->app_state != 0) {
+        n += (size_t)snprintf(want + n, sizeof(want) - n, "\"app:g\":%lld,",
+                              (long long)m->app_state);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        if (s->state[i] != 0) {
+            n += (size_t)snprintf(want + n, sizeof(want) - n, "\"s%d\":%lld,", i,
+                                  (long long)s->state[i]);
+        }
+    }
+    n -= n > 1; /* the last comma */
+    (void)snprintf(want + n, sizeof(want) - n, "}");
+    T_OK(quipu_session_state(session, &arena, &state, NULL));
+    T_STR(state.text, want);
+    quipu_arena_free(&arena);
+    quipu_session_free(session);
+}
+
+/* A name set, a name removed, or a delta of two names and the app's. */
+static void do_state(model *m, int at)
+{
+    model_session *s = &m->sessions[at];
+    quipu_session *session = live(m, s);
+    const int name = (int)below(m, NAMES);
+    const int how = (int)below(m, 3);
+    char text[STATE_MAX];
+    char key[8];
+    quipu_error err = {0};
+
+    (void)snprintf(key, sizeof(key), "s%d", name);
+    if (how == 2) {
+        (void)snprintf(text, sizeof(text),
+                       "{\"id\":\"d%lld\",\"author\":\"user\",\"actions\":{\"stateDelta\":{"
+                       "\"s0\":%lld,\"s2\":%lld,\"app:g\":%lld}}}",
+                       (long long)m->values, (long long)m->values, (long long)m->values + 1,
+                       (long long)m->values + 2);
+        s->state[0] = m->values++;
+        s->state[2] = m->values++;
+        m->app_state = m->values++;
+        T_OK(quipu_session_append(session, (quipu_json){quipu_cstr(text)}, NULL, NULL, &err));
+    } else {
+        s->state[name] = how == 0 ? m->values++ : 0;
+        (void)snprintf(text, sizeof(text), "%lld", (long long)s->state[name]);
+        const quipu_json value = {how == 0 ? quipu_cstr(text) : (quipu_str){NULL, 0}};
+        T_OK(quipu_session_set(session, quipu_cstr(key), value, NULL, &err));
+    }
+    quipu_session_free(session);
+    check_state(m, s);
+}
+
+/* ---- expiry -----------------------------------------------------------------------------------
+ */
+
+/* Behind the store's back, since nobody waits here: the session's time has passed. */
+static void expire(const model *m, const model_session *s)
+{
+    const qp_session_patch patch = {.ttl_ms = ent_set((int64_t)1),
+                                    .expires_at = ent_set(((quipu_time){1, 0}))};
+    quipu_error err = {0};
+    ent_db *db = NULL;
+
+    T_OK(ent_sqlite_open(m->path, NULL, &db, &err));
+    T_OK(qp_session_update(db, &(qp_session_where){.key = ent_eq(quipu_cstr(key_name(s->key)))},
+                           &patch, NULL, &err));
+    ent_close(db);
+}
+
+static void check_expired(const model *m, quipu_str key)
+{
+    const quipu_message message = st_says(QUIPU_ROLE_USER, "late");
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_history *history = NULL;
+    quipu_window *window = NULL;
+
+    options.token_budget = 1;
+    T_STATUS(quipu_session_get(m->plain, key, NULL, NULL, &history, NULL), QUIPU_EXPIRED);
+    T_STATUS(quipu_window_get(m->plain, key, &options, NULL, &window, NULL), QUIPU_EXPIRED);
+    T_STATUS(quipu_message_append(m->plain, key, &message, 1, NULL, NULL, NULL, NULL),
+             QUIPU_EXPIRED);
+    T_STATUS(quipu_session_compact(m->plain, key, 1, QUIPU_STR("summary"), NULL, NULL, NULL),
+             QUIPU_EXPIRED);
+    T_STATUS(quipu_session_prune(m->plain, key, NULL, NULL, NULL), QUIPU_EXPIRED);
+    T_STATUS(quipu_session_rewind(m->plain, key, 0, QUIPU_STR("late"), NULL, NULL), QUIPU_EXPIRED);
+}
+
+/* It is gone for every call, and then swept, deleted or replaced. */
+static void do_expire(model *m, int at)
+{
+    const model_session *s = &m->sessions[at];
+    const int key = s->key;
+    const int64_t id = s->count > 0 && s->messages[0].letter != 'S' ? s->messages[0].id : -1;
+    quipu_session_new values = st_values(key_name(key));
+    quipu_error err = {0};
+    int64_t removed = 0;
+    bool created = false;
+
+    expire(m, s);
+    check_expired(m, values.key);
+    kill_session(m, at);
+    if (id >= 0) {
+        check_found(m, id, NULL);
+    }
+    switch (below(m, 4)) {
+    case 0:
+        T_OK(quipu_store_sweep(m->plain, NULL, &removed, &err));
+        assert_int_equal(removed, 1);
+        break;
+    case 1:
+        T_OK(quipu_session_delete(m->plain, values.key, NULL, &err));
+        break;
+    case 2:
+        T_OK(quipu_session_create(m->plain, &values, NULL, NULL, &err));
+        (void)add_session(m, key);
+        break;
+    default:
+        T_OK(quipu_session_get_or_create(m->plain, &values, NULL, NULL, &created, &err));
+        assert_true(created);
+        (void)add_session(m, key);
+        break;
+    }
+}
+
 static void check_session(model *m, int at)
 {
     check_all(m, &m->sessions[at]);
     check_view(m, &m->sessions[at]);
     check_window(m, &m->sessions[at]);
+    check_state(m, &m->sessions[at]);
 }
+
+typedef struct model_step {
+    void (*run)(model *m, int at);
+    uint64_t weight;
+} model_step;
+
+static const model_step steps_of_all[] = {
+    {do_append, 160},    {do_repeat, 24},  {do_fork, 68},      {do_delete, 32},
+    {do_delete_tree, 1}, {do_compact, 36}, {do_uncompact, 16}, {do_prune, 16},
+    {do_search, 20},     {do_state, 20},   {do_expire, 8},     {check_session, 20},
+};
+
+#define STEPS (sizeof(steps_of_all) / sizeof(steps_of_all[0]))
 
 static void step(model *m)
 {
-    uint64_t dice = below(m, 100);
     int at = any_alive(m);
+    uint64_t total = 0;
 
-    if (dice < 4 || at < 0) {
+    if (at < 0 || below(m, 25) == 0) {
         do_create(m);
-    } else if (dice < 44) {
-        do_append(m, at);
-    } else if (dice < 50) {
-        do_repeat(m, at);
-    } else if (dice < 67) {
-        do_fork(m, at);
-    } else if (dice < 77) {
-        do_delete(m, at);
-    } else if (dice < 78 && below(m, 4) == 0) {
-        do_delete_tree(m, at);
-    } else if (dice < 87) {
-        do_compact(m, at);
-    } else if (dice < 91) {
-        do_uncompact(m, at);
-    } else if (dice < 95) {
-        do_prune(m, at);
-    } else {
-        check_session(m, at);
+        return;
     }
+    for (size_t i = 0; i < STEPS; i++) {
+        total += steps_of_all[i].weight;
+    }
+    uint64_t dice = below(m, total);
+    size_t which = 0;
+    while (dice >= steps_of_all[which].weight) {
+        dice -= steps_of_all[which++].weight;
+    }
+    steps_of_all[which].run(m, at);
 }
 
 static void say_problem(void *ctx, const quipu_problem *problem)
@@ -651,19 +903,22 @@ static void say_problem(void *ctx, const quipu_problem *problem)
                 (long long)problem->seq, problem->text.p);
 }
 
-static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_tokens)
+static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_tokens,
+                quipu_search_mode search)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
-    model m = {.random = seed, .cap_messages = cap_messages, .cap_tokens = cap_tokens};
+    model m = {.random = seed, .cap_messages = cap_messages, .cap_tokens = cap_tokens, .values = 1};
     quipu_error err = {0};
     int alive = 0;
     int depth = 0;
 
     options.durability = QUIPU_RELAXED;
+    options.search = search;
     m.plain = st_open_new(&options, m.path);
     options.cap_messages = cap_messages;
     options.cap_tokens = cap_tokens;
     T_OK(quipu_open(m.path, &options, &m.capped, &err));
+    T_OK(quipu_service_new(m.plain, NULL, &m.service, &err));
     m.sessions = calloc(SESSIONS_MAX, sizeof(*m.sessions));
     assert_non_null(m.sessions);
     for (int i = 0; i < KEYS; i++) {
@@ -696,6 +951,7 @@ static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_
     }
     check_file(&m); /* with the last session everything is gone */
     free(m.sessions);
+    quipu_service_free(m.service);
     quipu_close(m.plain);
     quipu_close(m.capped);
 }
@@ -705,9 +961,9 @@ static void sessions_agree_with_a_model_that_copies_everything(void **state)
     uint64_t seed = t_seed();
 
     (void)state;
-    run(seed, t_count(4000, 60000), 8, 0);
-    run(seed + 1, t_count(4000, 60000), 0, 150);
-    run(seed + 2, t_count(4000, 60000), 12, 300);
+    run(seed, t_count(7000, 60000), 8, 0, QUIPU_SEARCH_LAZY);
+    run(seed + 1, t_count(7000, 60000), 0, 150, QUIPU_SEARCH_INLINE);
+    run(seed + 2, t_count(7000, 60000), 12, 300, QUIPU_SEARCH_LAZY);
 }
 
 int main(void)
