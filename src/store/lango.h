@@ -4,12 +4,29 @@
 
 #include <ent/migrate.h>
 
+#include "base/buf.h"
 #include "gen/lango.h"
+#include "gen/quipu.h"
+
+#define QP_LANGO_EVENT_ID_SIZE 32
 
 /* A session's messages in their true order: by instant, then by id. The file's own order, that of
  * its time texts, is wrong as soon as two of them have different zones. */
 QUIPU_MUST_USE quipu_status qp_lango_messages(ent_db *db, quipu_arena *arena, int64_t session_id,
                                               qp_lango_message_list *ret_list, quipu_error *reterr);
+
+/* A message of Lango's as one of ours, but for its number, its total and its event id; what our
+ * columns cannot hold is kept in `extra`, so is a session other than `session`. Texts lie in the
+ * old row, the arena and the buffer. QUIPU_NOMEM, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t session,
+                                                    quipu_arena *arena, qp_buf *buf,
+                                                    qp_message_new *ret);
+
+/* The event id of the message with this id, the same at every reading. */
+quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE]);
+
+/* A session's metadata; what is no JSON is kept in base64. Made in the buffer when it is. */
+QUIPU_MUST_USE quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret);
 
 /* The step "lango-adopt": sessions and messages are rebuilt as quipu's own (messages numbered in
  * their true order, times in UTC), observations and reflections get their times and source numbers

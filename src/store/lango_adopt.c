@@ -117,7 +117,7 @@ static qp_message_role adopt_role(quipu_str text)
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-static quipu_status adopt_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret)
+quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret)
 {
     if (metadata.text.p == NULL || qp_json_check(metadata.text, NULL, NULL) == QUIPU_OK) {
         *ret = metadata;
@@ -151,7 +151,7 @@ static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_
 
     if (status == QUIPU_OK) {
         session.uid = ent_some(uid);
-        status = adopt_metadata(old->metadata, buf, &session.metadata);
+        status = qp_lango_metadata(old->metadata, buf, &session.metadata);
     }
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "session %lld could not be adopted",
@@ -302,8 +302,8 @@ static quipu_status adopt_extra(const qp_lango_message *old, const qp_message_ne
     return qp_jsonw_end(&writer);
 }
 
-static quipu_status adopt_message_values(const qp_lango_message *old, const adopt_tally *tally,
-                                         quipu_arena *arena, qp_buf *buf, qp_message_new *ret)
+quipu_status qp_lango_message_values(const qp_lango_message *old, int64_t session,
+                                     quipu_arena *arena, qp_buf *buf, qp_message_new *ret)
 {
     quipu_status status = QUIPU_OK;
 
@@ -311,8 +311,7 @@ static quipu_status adopt_message_values(const qp_lango_message *old, const adop
     ret->content = old->content;
     ret->author = old->author.p != NULL ? old->author : QUIPU_STR("");
     ret->timestamp = ent_some(old->timestamp);
-    ret->session_id = tally->session;
-    ret->seq = tally->next_seq;
+    ret->session_id = session;
     if (!adopt_is_text(old->content)) {
         status = adopt_view(arena, old->content, &ret->content);
     }
@@ -325,18 +324,17 @@ static quipu_status adopt_message_values(const qp_lango_message *old, const adop
     }
     if (status == QUIPU_OK) {
         status = qp_tool_calls_tokens(ret->content, ret->tool_calls.text, &ret->tokens);
-        ret->tokens_total = tally->tokens + ret->tokens;
     }
     return status == QUIPU_OK ? adopt_extra(old, ret, buf, &ret->extra) : status;
 }
 
 /* Lango's rows have no event id; one that is made from the row's own id comes out the same whenever
  * the same file is adopted. */
-static quipu_bytes adopt_event_id(int64_t id, char ret_id[32])
+quipu_bytes qp_lango_event_id(int64_t id, char ret_id[QP_LANGO_EVENT_ID_SIZE])
 {
-    int n = snprintf(ret_id + 1, 31, "lango-%lld", (long long)id);
+    int n = snprintf(ret_id + 1, QP_LANGO_EVENT_ID_SIZE - 1, "lango-%lld", (long long)id);
 
-    assert(n > 0 && n < 31);
+    assert(n > 0 && n < QP_LANGO_EVENT_ID_SIZE - 1);
     ret_id[0] = '\0'; /* the tag of an id that is no canonical UUID */
     return (quipu_bytes){ret_id, (size_t)n + 1};
 }
@@ -347,14 +345,16 @@ static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, int64_t i
 {
     const qp_lango_message *old = NULL;
     qp_message_new message = {0};
-    char event_id[32];
+    char event_id[QP_LANGO_EVENT_ID_SIZE];
     quipu_status status = qp_lango_message_get(db, arena, id, &old, reterr);
 
     if (status != QUIPU_OK) {
         return status;
     }
-    message.event_id = adopt_event_id(id, event_id);
-    status = adopt_message_values(old, tally, arena, buf, &message);
+    message.event_id = qp_lango_event_id(id, event_id);
+    message.seq = tally->next_seq;
+    status = qp_lango_message_values(old, tally->session, arena, buf, &message);
+    message.tokens_total = tally->tokens + message.tokens;
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "message %lld could not be adopted", (long long)id);
     }

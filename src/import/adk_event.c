@@ -1,0 +1,316 @@
+/* An event of ADK's files as the JSON text that ADK itself would give: as it is where the file keeps
+ * JSON, put together from columns where it does not. */
+#include "import/source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/jsonw.h"
+#include "base/time.h"
+#include "gen/adk_database.h"
+#include "gen/adk_go.h"
+#include "gen/adk_sqlite.h"
+#include "gen/adk_v0.h"
+#include "import/pickle.h"
+
+#define ADK_MICROSECONDS 1000000
+
+/* ---- times ------------------------------------------------------------------------------------
+ */
+
+quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time)
+{
+    quipu_time time;
+    int64_t micros;
+
+    if (!(seconds >= (double)QP_TIME_S_MIN && seconds <= (double)QP_TIME_S_MAX)) {
+        return QUIPU_INVALID;
+    }
+    time = (quipu_time){(int64_t)seconds, 0};
+    time.s -= (double)time.s > seconds ? 1 : 0;
+    /* ADK's clock counts microseconds; a double holds them until the year 2255. */
+    micros = (int64_t)((seconds - (double)time.s) * ADK_MICROSECONDS + 0.5);
+    if (micros >= ADK_MICROSECONDS) {
+        time.s++;
+    } else {
+        time.ns = (uint32_t)micros * 1000;
+    }
+    if (!qp_time_valid(time)) {
+        return QUIPU_INVALID;
+    }
+    *ret_time = time;
+    return QUIPU_OK;
+}
+
+quipu_status qp_adk_time(quipu_str text, quipu_time *ret_time)
+{
+    qp_json_doc doc;
+    double seconds = 0;
+    quipu_status status = quipu_time_parse(text, ret_time);
+
+    if (status == QUIPU_OK) {
+        return QUIPU_OK;
+    }
+    qp_json_init(&doc);
+    status = qp_json_parse(&doc, text, NULL, NULL);
+    if (status == QUIPU_OK) {
+        status = qp_json_double(qp_json_root(&doc), &seconds) == QP_JSON_NO_NUMBER
+                     ? QUIPU_INVALID
+                     : qp_adk_seconds(seconds, ret_time);
+    }
+    qp_json_free(&doc);
+    return status;
+}
+
+/* ---- events that are JSON ---------------------------------------------------------------------
+ */
+
+static bool adk_event_says(qp_json_node root, const char *camel, const char *snake, quipu_str text)
+{
+    qp_json_node node = qp_json_get(root, quipu_cstr(snake));
+
+    if (qp_json_kind_of(node) == QP_JSON_NONE) {
+        node = qp_json_get(root, quipu_cstr(camel));
+    }
+    return qp_json_kind_of(node) == QP_JSON_STRING && qp_json_text_is(node, text);
+}
+
+/* Write the event anew: the columns' id and invocation id instead of its own. */
+static quipu_status adk_event_rewrite(qp_source *source, quipu_str id, quipu_str invocation,
+                                      quipu_error *reterr)
+{
+    const qp_json_node root = qp_json_root(&source->doc);
+    qp_jsonw writer;
+    qp_json_iter iter = qp_json_each(root);
+
+    qp_jsonw_begin(&writer, &source->buf);
+    qp_jsonw_object(&writer);
+    while (qp_json_next(&iter)) {
+        if (!qp_json_text_is(iter.key, QUIPU_STR("id")) &&
+            !qp_json_text_is(iter.key, QUIPU_STR("invocation_id")) &&
+            !qp_json_text_is(iter.key, QUIPU_STR("invocationId"))) {
+            qp_jsonw_raw_key(&writer, qp_json_raw(iter.key));
+            qp_jsonw_raw(&writer, qp_json_raw(iter.value));
+        }
+    }
+    qp_jsonw_key(&writer, QUIPU_STR("id"));
+    qp_jsonw_str(&writer, id);
+    if (invocation.p != NULL) {
+        qp_jsonw_key(&writer, QUIPU_STR("invocation_id"));
+        qp_jsonw_str(&writer, invocation);
+    }
+    qp_jsonw_object_end(&writer);
+    quipu_status status = qp_jsonw_end(&writer);
+    return status == QUIPU_OK ? QUIPU_OK
+                              : qp_error_set(reterr, status, "the event cannot be written");
+}
+
+/* Of id and invocation id the columns are right, of the time the JSON is. */
+static quipu_status adk_event_data(qp_source *source, quipu_str data, quipu_str id,
+                                   quipu_str invocation, quipu_error *reterr)
+{
+    const bool none = data.p == NULL || quipu_str_eq(data, QUIPU_STR("null"));
+    quipu_status status = qp_json_parse(&source->doc, none ? QUIPU_STR("{}") : data, NULL, reterr);
+    qp_json_node root;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    root = qp_json_root(&source->doc);
+    if (qp_json_kind_of(root) != QP_JSON_OBJECT) {
+        return qp_error_set(reterr, QUIPU_INVALID, "event_data is no JSON object");
+    }
+    if (adk_event_says(root, "id", "id", id) &&
+        (invocation.p == NULL ||
+         adk_event_says(root, "invocationId", "invocation_id", invocation))) {
+        qp_buf_put(&source->buf, data);
+        status = qp_buf_status(&source->buf);
+        return status == QUIPU_OK ? QUIPU_OK
+                                  : qp_error_set(reterr, status, "no memory for an event");
+    }
+    return adk_event_rewrite(source, id, invocation, reterr);
+}
+
+/* ---- events that are columns ------------------------------------------------------------------
+ */
+
+/* A member whose text is JSON already; what is absent, or says null, is left out. */
+static void adk_event_json_member(qp_jsonw *writer, const char *name, quipu_json value)
+{
+    if (value.text.p != NULL && value.text.n > 0 && !quipu_str_eq(value.text, QUIPU_STR("null"))) {
+        qp_jsonw_key(writer, quipu_cstr(name));
+        if (qp_json_check(value.text, NULL, NULL) == QUIPU_OK) {
+            qp_jsonw_raw(writer, value.text);
+        } else {
+            qp_buf_fail(writer->buf, QUIPU_INVALID);
+            qp_jsonw_null(writer);
+        }
+    }
+}
+
+static void adk_event_text_member(qp_jsonw *writer, const char *name, quipu_str value)
+{
+    if (value.p != NULL) {
+        qp_jsonw_key(writer, quipu_cstr(name));
+        qp_jsonw_str(writer, value);
+    }
+}
+
+static void adk_event_bool_member(qp_jsonw *writer, const char *name, ent_opt_bool value)
+{
+    if (value.has) {
+        qp_jsonw_key(writer, quipu_cstr(name));
+        qp_jsonw_bool(writer, value.v);
+    }
+}
+
+/* Seconds with at least one digit behind the point, as Python writes them. */
+static void adk_event_seconds(qp_jsonw *writer, quipu_time time)
+{
+    char text[40];
+    const bool before = time.s < 0 && time.ns > 0; /* -1.25 is -2 s and 0.75 */
+    const int64_t s = before ? time.s + 1 : time.s;
+    const uint32_t ns = before ? 1000000000u - time.ns : time.ns;
+    int n = snprintf(text, sizeof(text), "%s%lld.%09u", before && s == 0 ? "-" : "", (long long)s,
+                     (unsigned)ns);
+
+    while (n > 2 && text[n - 1] == '0' && text[n - 2] != '.') {
+        n--;
+    }
+    qp_jsonw_key(writer, QUIPU_STR("timestamp"));
+    qp_jsonw_raw(writer, (quipu_str){text, (size_t)n});
+}
+
+static quipu_status adk_event_v0(qp_source *source, const qp_adk0_event *row, quipu_error *reterr)
+{
+    quipu_time time = {0, 0};
+    qp_jsonw writer;
+    quipu_status status = QUIPU_OK;
+
+    if (row->timestamp.p == NULL || qp_adk_time(row->timestamp, &time) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID, "its time is none");
+    }
+    qp_buf_reset(&source->extra);
+    if (row->actions.p != NULL) {
+        status = qp_pickle_json(row->actions, &source->extra, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_jsonw_begin(&writer, &source->buf);
+    qp_jsonw_object(&writer);
+    adk_event_json_member(&writer, "content", row->content);
+    adk_event_json_member(&writer, "grounding_metadata", row->grounding_metadata);
+    adk_event_bool_member(&writer, "partial", row->partial);
+    adk_event_bool_member(&writer, "turn_complete", row->turn_complete);
+    adk_event_text_member(&writer, "error_code", row->error_code);
+    adk_event_text_member(&writer, "error_message", row->error_message);
+    adk_event_bool_member(&writer, "interrupted", row->interrupted);
+    adk_event_json_member(&writer, "custom_metadata", row->custom_metadata);
+    adk_event_json_member(&writer, "usage_metadata", row->usage_metadata);
+    adk_event_json_member(&writer, "input_transcription", row->input_transcription);
+    adk_event_json_member(&writer, "output_transcription", row->output_transcription);
+    adk_event_json_member(&writer, "citation_metadata", row->citation_metadata);
+    adk_event_text_member(&writer, "invocation_id", row->invocation_id);
+    adk_event_text_member(&writer, "author", row->author);
+    if (row->actions.p != NULL) {
+        qp_jsonw_key(&writer, QUIPU_STR("actions"));
+        qp_jsonw_raw(&writer, qp_buf_str(&source->extra));
+    }
+    adk_event_json_member(&writer, "long_running_tool_ids", row->long_running_tool_ids);
+    adk_event_text_member(&writer, "branch", row->branch);
+    adk_event_text_member(&writer, "id", row->event_id);
+    adk_event_seconds(&writer, time);
+    qp_jsonw_object_end(&writer);
+    return qp_jsonw_end(&writer);
+}
+
+/* Go leaves out what is empty. */
+static quipu_str adk_event_unless_empty(quipu_str text)
+{
+    return text.n > 0 ? text : (quipu_str){NULL, 0};
+}
+
+static ent_opt_bool adk_event_if_true(ent_opt_bool value)
+{
+    return (ent_opt_bool){value.has && value.v, true};
+}
+
+static quipu_status adk_event_go(qp_source *source, const qp_adkgo_event *row, quipu_error *reterr)
+{
+    char stamp[QP_TIME_RFC3339_SIZE];
+    quipu_time time = {0, 0};
+    qp_jsonw writer;
+
+    if (row->timestamp.p == NULL || qp_adk_time(row->timestamp, &time) != QUIPU_OK ||
+        qp_time_rfc3339(time, stamp, NULL) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID, "its time is none");
+    }
+    qp_jsonw_begin(&writer, &source->buf);
+    qp_jsonw_object(&writer);
+    adk_event_json_member(&writer, "content", row->content);
+    adk_event_json_member(&writer, "citationMetadata", row->citation_metadata);
+    adk_event_json_member(&writer, "groundingMetadata", row->grounding_metadata);
+    adk_event_json_member(&writer, "usageMetadata", row->usage_metadata);
+    adk_event_json_member(&writer, "customMetadata", row->custom_metadata);
+    adk_event_bool_member(&writer, "partial", adk_event_if_true(row->partial));
+    adk_event_bool_member(&writer, "turnComplete", adk_event_if_true(row->turn_complete));
+    adk_event_bool_member(&writer, "interrupted", adk_event_if_true(row->interrupted));
+    adk_event_text_member(&writer, "errorCode", adk_event_unless_empty(row->error_code));
+    adk_event_text_member(&writer, "errorMessage", adk_event_unless_empty(row->error_message));
+    adk_event_text_member(&writer, "id", row->event_id);
+    adk_event_text_member(&writer, "timestamp", quipu_cstr(stamp));
+    adk_event_text_member(&writer, "invocationId", adk_event_unless_empty(row->invocation_id));
+    adk_event_text_member(&writer, "branch", adk_event_unless_empty(row->branch));
+    adk_event_text_member(&writer, "isolationScope", adk_event_unless_empty(row->isolation_scope));
+    adk_event_text_member(&writer, "author", adk_event_unless_empty(row->author));
+    adk_event_json_member(&writer, "actions", row->actions);
+    adk_event_json_member(&writer, "longRunningToolIds", row->long_running_tool_ids);
+    adk_event_json_member(&writer, "routes", row->routes);
+    adk_event_json_member(&writer, "output", row->output);
+    adk_event_json_member(&writer, "nodeInfo", row->node_info);
+    adk_event_json_member(&writer, "requestedInput", row->requested_input);
+    qp_jsonw_object_end(&writer);
+    return qp_jsonw_end(&writer);
+}
+
+/* ---- any of them ------------------------------------------------------------------------------
+ */
+
+quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *reterr)
+{
+    const void *keys[] = {&row};
+    const void *found = NULL;
+    quipu_status status =
+        ent_get(source->db, &source->row, &source->event, -1, keys, &found, reterr);
+
+    qp_buf_reset(&source->buf);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    switch (source->kind) {
+    case QUIPU_SOURCE_ADK_V0:
+        status = adk_event_v0(source, found, reterr);
+        break;
+    case QUIPU_SOURCE_ADK_GO:
+        status = adk_event_go(source, found, reterr);
+        break;
+    case QUIPU_SOURCE_ADK_SQLITE: {
+        const qp_adks_event *event = found;
+        return adk_event_data(source, event->event_data.text, event->event_id, event->invocation_id,
+                              reterr);
+    }
+    default: {
+        const qp_adk_event *event = found;
+        return adk_event_data(source, event->event_data.text, event->event_id, event->invocation_id,
+                              reterr);
+    }
+    }
+    if (status != QUIPU_OK && qp_buf_status(&source->buf) != QUIPU_OK) {
+        return qp_error_set(reterr, status,
+                            "a column holds what is no JSON, or too much to be kept");
+    }
+    return status;
+}

@@ -1,0 +1,49 @@
+/* One import under way: what is written, and where the counts go. */
+#ifndef QP_IMPORT_IMPORT_H
+#define QP_IMPORT_IMPORT_H
+
+#include "import/source.h"
+#include "store/maintain.h"
+
+typedef struct qp_import {
+    quipu_store *store;
+    quipu_service *service; /* knows the keys of sessions */
+    qp_source source;
+    quipu_source_options options;
+    quipu_source_report report;
+    const qp_call *within;
+} qp_import;
+
+/* Import from a connection that the front opened for reading; `path` is for messages. Errors as
+ * quipu_import(). */
+QUIPU_MUST_USE quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
+                                          const quipu_source_options *options,
+                                          const quipu_call *call, quipu_source_report *ret_report,
+                                          quipu_error *reterr);
+
+/* The key that a session gets, in the source's scratch memory. */
+QUIPU_MUST_USE quipu_status qp_import_key(qp_import *import, const qp_source_session *session,
+                                          quipu_str *ret_key, quipu_error *reterr);
+
+/* write.c: each in one transaction, counted in the report. */
+QUIPU_MUST_USE quipu_status qp_import_session(qp_import *import, const qp_source_session *session,
+                                              quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_shared(qp_import *import, const qp_source_shared *shared,
+                                             quipu_error *reterr);
+
+/* write.c: whether a session is there: QUIPU_EXISTS and QUIPU_CONFLICT when it is another one, or
+ * has less than the file. */
+QUIPU_MUST_USE quipu_status qp_import_meets(qp_import *import, ent_db *db, quipu_arena *scratch,
+                                            quipu_str key, const qp_source_session *session,
+                                            const qp_source_values *values, bool *ret_there,
+                                            quipu_error *reterr);
+
+/* Run `work` in a transaction of its own. */
+QUIPU_MUST_USE quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx,
+                                            quipu_error *reterr);
+
+/* memories.c: Lango's observations and reflections, counted; with `write` stored in one
+ * transaction. */
+QUIPU_MUST_USE quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *reterr);
+
+#endif

@@ -1,0 +1,151 @@
+/* Lango's files: sessions, messages by their true instants. Observations and reflections are
+ * memories.c's. */
+#include "import/source.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "store/lango.h"
+
+static quipu_status lango_sessions(qp_source *source, quipu_error *reterr)
+{
+    qp_lango_session_iter iter = {0};
+    qp_lango_session row;
+    quipu_status status =
+        qp_lango_session_iter_begin(source->db, &(qp_lango_session_query){0}, &iter, reterr);
+
+    while (status == QUIPU_OK && qp_lango_session_iter_next(&iter, &row)) {
+        const quipu_session_ref ref = {QUIPU_STR(""), QUIPU_STR(""), row.key};
+        status = qp_source_add_session(source, &ref, row.id, reterr);
+    }
+    quipu_status ended = qp_lango_session_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+static int lango_compare(const void *a, const void *b)
+{
+    const qp_source_session *x = a;
+    const qp_source_session *y = b;
+
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+/* The number of the session whose row it is, or session_count. */
+static size_t lango_find(const qp_source *source, ent_opt_int row)
+{
+    const qp_source_session wanted = {.row = row.v};
+    const qp_source_session *found = !row.has || source->session_count == 0
+                                         ? NULL
+                                         : bsearch(&wanted, source->sessions, source->session_count,
+                                                   sizeof(*source->sessions), lango_compare);
+
+    return found != NULL ? (size_t)(found - source->sessions) : source->session_count;
+}
+
+static quipu_status lango_places(qp_source *source, quipu_error *reterr)
+{
+    qp_lango_message_query all = {0};
+    qp_lango_message row;
+    ent_iter iter = {0};
+    int64_t counted = 0;
+    quipu_status status = ent_iter_begin(source->db, &source->event, &all, &iter, reterr);
+
+    while (status == QUIPU_OK && ent_iter_next(&iter, &row)) {
+        const size_t found = lango_find(source, row.session_messages);
+
+        if (found == source->session_count) {
+            qp_source_tell_orphan(
+                source, &(quipu_session_ref){QUIPU_STR(""), QUIPU_STR(""), QUIPU_STR("")}, row.id);
+        } else {
+            status = qp_source_add_place(source, (qp_source_place){found, row.timestamp, row.id},
+                                         reterr);
+        }
+    }
+    quipu_status ended = ent_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    status = status == QUIPU_OK ? ended : status;
+    if (status == QUIPU_OK) {
+        status = qp_lango_message_count(source->db, &all.where, &counted, reterr);
+    }
+    if (status == QUIPU_OK && counted != (int64_t)source->place_count + source->orphans) {
+        status = qp_error_set(reterr, QUIPU_CORRUPT, "%s counts %lld messages and shows %lld",
+                              source->path, (long long)counted,
+                              (long long)source->place_count + source->orphans);
+    }
+    return status;
+}
+
+static quipu_status lango_open(qp_source *source, quipu_error *reterr)
+{
+    quipu_status status = qp_source_fit(source, &qp_lango_message_entity, &source->event, reterr);
+
+    if (status == QUIPU_OK) {
+        status = lango_sessions(source, reterr);
+    }
+    if (status == QUIPU_OK) {
+        if (source->session_count > 0) {
+            qsort(source->sessions, source->session_count, sizeof(*source->sessions),
+                  lango_compare);
+        }
+        status = lango_places(source, reterr);
+    }
+    return status;
+}
+
+static quipu_status lango_session(qp_source *source, const qp_source_session *session,
+                                  qp_source_values *ret, quipu_error *reterr)
+{
+    const qp_lango_session *row = NULL;
+    quipu_status status =
+        qp_lango_session_get(source->db, &source->scratch, session->row, &row, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret = (qp_source_values){.row = {.agent_id = row->agent_id,
+                                          .channel_type = row->channel_type,
+                                          .channel_id = row->channel_id,
+                                          .model = row->model,
+                                          .created_at = ent_some(row->created_at),
+                                          .updated_at = ent_some(row->updated_at),
+                                          .last_event_at = ent_some(row->updated_at),
+                                          .app_name = session->ref.app_name,
+                                          .user_id = session->ref.user_id,
+                                          .session_id = session->ref.session_id}};
+        status = qp_lango_metadata(row->metadata, &source->buf, &ret->row.metadata);
+    }
+    return qp_source_fail(source, "the session", session->row, status, reterr);
+}
+
+static quipu_status lango_message(qp_source *source, const qp_source_session *session, int64_t row,
+                                  qp_message_new *ret, quipu_error *reterr)
+{
+    const qp_lango_message *old = NULL;
+    const void *keys[] = {&row};
+    quipu_status status;
+
+    quipu_arena_reset(&source->row);
+    status = ent_get(source->db, &source->row, &source->event, -1, keys, &old, reterr);
+    if (status == QUIPU_OK) {
+        *ret = (qp_message_new){.event_id = qp_lango_event_id(row, source->event_id)};
+        status = qp_lango_message_values(old, session->row, &source->row, &source->extra, ret);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "no room for the message");
+        }
+    }
+    return qp_source_fail(source, "the message", row, status, reterr);
+}
+
+static quipu_status lango_shared(qp_source *source, qp_source_shared_fn fn, void *ctx,
+                                 quipu_error *reterr)
+{
+    (void)source;
+    (void)fn;
+    (void)ctx;
+    (void)reterr;
+    return QUIPU_OK; /* Lango has no state beside its metadata */
+}
+
+const qp_source_layout qp_source_lango = {
+    .open = lango_open,
+    .session = lango_session,
+    .message = lango_message,
+    .shared = lango_shared,
+};

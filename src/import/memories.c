@@ -1,0 +1,183 @@
+/* Lango's observations and reflections: by their instants, positions of messages as numbers. */
+#include "import/import.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <ent/migrate.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "store/lango.h"
+
+typedef struct memories_call {
+    qp_import *import;
+    qp_lango_observation *observations;
+    size_t observation_count;
+    qp_lango_reflection *reflections;
+    size_t reflection_count;
+    int64_t written;
+} memories_call;
+
+static int memories_compare_observations(const void *a, const void *b)
+{
+    const qp_lango_observation *x = a;
+    const qp_lango_observation *y = b;
+    int order = quipu_time_cmp(x->created_at, y->created_at);
+
+    return order != 0 ? order : memcmp(x->id.b, y->id.b, sizeof(x->id.b));
+}
+
+static int memories_compare_reflections(const void *a, const void *b)
+{
+    const qp_lango_reflection *x = a;
+    const qp_lango_reflection *y = b;
+    int order = quipu_time_cmp(x->created_at, y->created_at);
+
+    return order != 0 ? order : memcmp(x->id.b, y->id.b, sizeof(x->id.b));
+}
+
+/* A list that may be sorted. */
+static quipu_status memories_copy(qp_source *source, const void *items, size_t count, size_t size,
+                                  void **ret, quipu_error *reterr)
+{
+    void *copy = qp_arena_take(&source->scratch, count * size + 1);
+
+    if (copy == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for %zu memories", count);
+    }
+    if (count > 0) {
+        memcpy(copy, items, count * size);
+    }
+    *ret = copy;
+    return QUIPU_OK;
+}
+
+static quipu_status memories_read(memories_call *call, quipu_error *reterr)
+{
+    qp_source *source = &call->import->source;
+    qp_lango_observation_list observations = {0};
+    qp_lango_reflection_list reflections = {0};
+    void *copy = NULL;
+    bool has = false;
+    quipu_status status = ent_step_has_table(source->db, "observations", &has, reterr);
+
+    if (status == QUIPU_OK && has) {
+        status = qp_lango_observation_find(source->db, &source->scratch,
+                                           &(qp_lango_observation_query){0}, &observations, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = ent_step_has_table(source->db, "reflections", &has, reterr);
+    }
+    if (status == QUIPU_OK && has) {
+        status = qp_lango_reflection_find(source->db, &source->scratch,
+                                          &(qp_lango_reflection_query){0}, &reflections, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = memories_copy(source, observations.items, observations.n,
+                               sizeof(*observations.items), &copy, reterr);
+        call->observations = copy;
+        call->observation_count = observations.n;
+    }
+    if (status == QUIPU_OK) {
+        status = memories_copy(source, reflections.items, reflections.n, sizeof(*reflections.items),
+                               &copy, reterr);
+        call->reflections = copy;
+        call->reflection_count = reflections.n;
+    }
+    if (status == QUIPU_OK) {
+        qsort(call->observations, call->observation_count, sizeof(*call->observations),
+              memories_compare_observations);
+        qsort(call->reflections, call->reflection_count, sizeof(*call->reflections),
+              memories_compare_reflections);
+    }
+    return status;
+}
+
+static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_arena *scratch,
+                                         size_t i, quipu_error *reterr)
+{
+    const qp_lango_observation *old = &call->observations[i];
+    const qp_observation *row = NULL;
+    const qp_observation_new made = {.id = ent_some(old->id),
+                                     .session_key = old->session_key,
+                                     .content = old->content,
+                                     .token_count = old->token_count,
+                                     .source_start_index = old->source_start_index + 1,
+                                     .source_end_index = old->source_end_index + 1,
+                                     .created_at = ent_some(old->created_at),
+                                     .tenant = call->import->store->tenant,
+                                     .number = (int64_t)i + 1};
+    quipu_status status = qp_observation_get(db, scratch, old->id, &row, reterr);
+
+    if (status == QUIPU_NOT_FOUND) {
+        call->written++;
+        return qp_observation_create(db, NULL, &made, NULL, reterr);
+    }
+    if (status == QUIPU_OK && !quipu_str_eq(row->content, old->content)) {
+        status =
+            qp_error_set(reterr, QUIPU_EXISTS, "the store has another observation of the same id");
+    }
+    return status;
+}
+
+static quipu_status memories_reflection(memories_call *call, ent_db *db, quipu_arena *scratch,
+                                        size_t i, quipu_error *reterr)
+{
+    const qp_lango_reflection *old = &call->reflections[i];
+    const qp_reflection *row = NULL;
+    const qp_reflection_new made = {.id = ent_some(old->id),
+                                    .session_key = old->session_key,
+                                    .content = old->content,
+                                    .token_count = old->token_count,
+                                    .generation = ent_some(old->generation),
+                                    .created_at = ent_some(old->created_at),
+                                    .tenant = call->import->store->tenant,
+                                    .number = (int64_t)i + 1};
+    quipu_status status = qp_reflection_get(db, scratch, old->id, &row, reterr);
+
+    if (status == QUIPU_NOT_FOUND) {
+        call->written++;
+        return qp_reflection_create(db, NULL, &made, NULL, reterr);
+    }
+    if (status == QUIPU_OK && !quipu_str_eq(row->content, old->content)) {
+        status =
+            qp_error_set(reterr, QUIPU_EXISTS, "the store has another reflection of the same id");
+    }
+    return status;
+}
+
+static quipu_status memories_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
+{
+    memories_call *call = ctx;
+    quipu_status status = QUIPU_OK;
+
+    call->written = 0;
+    for (size_t i = 0; i < call->observation_count && status == QUIPU_OK; i++) {
+        status = memories_observation(call, db, scratch, i, reterr);
+    }
+    for (size_t i = 0; i < call->reflection_count && status == QUIPU_OK; i++) {
+        status = memories_reflection(call, db, scratch, i, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *reterr)
+{
+    memories_call call = {.import = import};
+    quipu_status status;
+
+    if (import->source.kind != QUIPU_SOURCE_LANGO) {
+        return QUIPU_OK;
+    }
+    status = memories_read(&call, reterr);
+    call.written = (int64_t)(call.observation_count + call.reflection_count);
+    if (status == QUIPU_OK && write && call.written > 0) {
+        status = qp_import_write(import, memories_work, &call, reterr);
+    }
+    if (status == QUIPU_OK) {
+        import->report.memories += call.written;
+    }
+    quipu_arena_reset(&import->source.scratch);
+    return status;
+}

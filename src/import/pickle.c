@@ -1,0 +1,572 @@
+/* Reading a pickle: a machine with a stack and a memo, and of its operations only those that data
+ * needs. Sizes are checked before anything is taken, so a hostile pickle costs what it weighs. */
+#include "import/pickle.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "import/pickle_value.h"
+
+#define PICKLE_PROTOCOL_MAX 5
+
+enum {
+    PICKLE_OP_MARK = '(',
+    PICKLE_OP_STOP = '.',
+    PICKLE_OP_BINFLOAT = 'G',
+    PICKLE_OP_BININT = 'J',
+    PICKLE_OP_BININT1 = 'K',
+    PICKLE_OP_BININT2 = 'M',
+    PICKLE_OP_NONE = 'N',
+    PICKLE_OP_REDUCE = 'R',
+    PICKLE_OP_BINUNICODE = 'X',
+    PICKLE_OP_BINBYTES = 'B',
+    PICKLE_OP_SHORT_BINBYTES = 'C',
+    PICKLE_OP_EMPTY_LIST = ']',
+    PICKLE_OP_APPEND = 'a',
+    PICKLE_OP_APPENDS = 'e',
+    PICKLE_OP_BUILD = 'b',
+    PICKLE_OP_BINGET = 'h',
+    PICKLE_OP_LONG_BINGET = 'j',
+    PICKLE_OP_BINPUT = 'q',
+    PICKLE_OP_LONG_BINPUT = 'r',
+    PICKLE_OP_SETITEM = 's',
+    PICKLE_OP_SETITEMS = 'u',
+    PICKLE_OP_TUPLE = 't',
+    PICKLE_OP_EMPTY_DICT = '}',
+    PICKLE_OP_EMPTY_TUPLE = ')',
+    PICKLE_OP_PROTO = 0x80,
+    PICKLE_OP_NEWOBJ = 0x81,
+    PICKLE_OP_TUPLE1 = 0x85,
+    PICKLE_OP_TUPLE2 = 0x86,
+    PICKLE_OP_TUPLE3 = 0x87,
+    PICKLE_OP_NEWTRUE = 0x88,
+    PICKLE_OP_NEWFALSE = 0x89,
+    PICKLE_OP_LONG1 = 0x8a,
+    PICKLE_OP_LONG4 = 0x8b,
+    PICKLE_OP_SHORT_BINUNICODE = 0x8c,
+    PICKLE_OP_BINUNICODE8 = 0x8d,
+    PICKLE_OP_BINBYTES8 = 0x8e,
+    PICKLE_OP_EMPTY_SET = 0x8f,
+    PICKLE_OP_ADDITEMS = 0x90,
+    PICKLE_OP_FROZENSET = 0x91,
+    PICKLE_OP_STACK_GLOBAL = 0x93,
+    PICKLE_OP_MEMOIZE = 0x94,
+    PICKLE_OP_FRAME = 0x95
+};
+
+typedef struct pickle_reader {
+    const unsigned char *p;
+    size_t n;
+    size_t at;
+    size_t op_at; /* of the operation under way */
+    quipu_arena arena;
+    pickle_items stack; /* a mark is NULL */
+    pickle_items memo;
+    size_t memoized;
+    size_t values;
+    pickle_value *result;
+    quipu_error *reterr;
+} pickle_reader;
+
+/* ---- bytes and memory -------------------------------------------------------------------------
+ */
+
+static quipu_status pickle_fail(const pickle_reader *in, quipu_status status, const char *what)
+{
+    return qp_error_set(in->reterr, status, "the pickle, at byte %zu: %s", in->op_at, what);
+}
+
+/* A number of `size` bytes, lowest first. */
+static quipu_status pickle_number(pickle_reader *in, size_t size, uint64_t *ret)
+{
+    uint64_t value = 0;
+
+    if (in->n - in->at < size) {
+        return pickle_fail(in, QUIPU_INVALID, "it is cut");
+    }
+    for (size_t i = size; i > 0; i--) {
+        value = value << 8 | in->p[in->at + i - 1];
+    }
+    in->at += size;
+    *ret = value;
+    return QUIPU_OK;
+}
+
+/* Bytes behind their length, which has `size` bytes. */
+static quipu_status pickle_slice(pickle_reader *in, size_t size, quipu_str *ret)
+{
+    uint64_t n = 0;
+    quipu_status status = pickle_number(in, size, &n);
+
+    if (status == QUIPU_OK && n > in->n - in->at) {
+        status = pickle_fail(in, QUIPU_INVALID, "it is cut");
+    }
+    if (status == QUIPU_OK) {
+        *ret = (quipu_str){(const char *)in->p + in->at, (size_t)n};
+        in->at += (size_t)n;
+    }
+    return status;
+}
+
+static quipu_status pickle_items_add(pickle_reader *in, pickle_items *items, pickle_value *value)
+{
+    if (items->n == items->cap) {
+        size_t cap = items->cap == 0 ? 4 : items->cap * 2;
+        pickle_value **p = qp_arena_take(&in->arena, cap * sizeof(*p));
+
+        if (p == NULL) {
+            return pickle_fail(in, QUIPU_NOMEM, "out of memory");
+        }
+        if (items->n > 0) {
+            memcpy(p, items->p, items->n * sizeof(*p));
+        }
+        items->p = p;
+        items->cap = cap;
+    }
+    items->p[items->n++] = value;
+    return QUIPU_OK;
+}
+
+static quipu_status pickle_push(pickle_reader *in, pickle_value value)
+{
+    pickle_value *kept;
+
+    if (in->values == QP_PICKLE_VALUES_MAX) {
+        return qp_error_set(in->reterr, QUIPU_LIMIT, "the pickle makes more than %d values",
+                            QP_PICKLE_VALUES_MAX);
+    }
+    kept = qp_arena_take(&in->arena, sizeof(*kept));
+    if (kept == NULL) {
+        return pickle_fail(in, QUIPU_NOMEM, "out of memory");
+    }
+    in->values++;
+    *kept = value;
+    return pickle_items_add(in, &in->stack, kept);
+}
+
+/* The topmost value stays; QUIPU_INVALID when there is none, or a mark. */
+static quipu_status pickle_top(pickle_reader *in, size_t below, pickle_value **ret)
+{
+    if (in->stack.n <= below || in->stack.p[in->stack.n - 1 - below] == NULL) {
+        return pickle_fail(in, QUIPU_INVALID, "the operation has no value to work on");
+    }
+    *ret = in->stack.p[in->stack.n - 1 - below];
+    return QUIPU_OK;
+}
+
+/* Where the values above the topmost mark begin. */
+static quipu_status pickle_marked(pickle_reader *in, size_t *ret_first)
+{
+    for (size_t i = in->stack.n; i > 0; i--) {
+        if (in->stack.p[i - 1] == NULL) {
+            *ret_first = i;
+            return QUIPU_OK;
+        }
+    }
+    return pickle_fail(in, QUIPU_INVALID, "the operation has no mark to go back to");
+}
+
+/* ---- values -----------------------------------------------------------------------------------
+ */
+
+static quipu_status pickle_int(pickle_reader *in, unsigned op)
+{
+    pickle_value value = {.kind = PICKLE_INT};
+    uint64_t raw = 0;
+    quipu_status status = pickle_number(in,
+                                        op == PICKLE_OP_BININT1   ? 1
+                                        : op == PICKLE_OP_BININT2 ? 2
+                                                                  : 4,
+                                        &raw);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    value.as.i = (int64_t)raw;
+    if (op == PICKLE_OP_BININT && raw > INT32_MAX) {
+        value.as.i -= (int64_t)1 << 32;
+    }
+    return pickle_push(in, value);
+}
+
+static quipu_status pickle_long(pickle_reader *in, unsigned op)
+{
+    pickle_value value = {.kind = PICKLE_LONG};
+    quipu_status status = pickle_slice(in, op == PICKLE_OP_LONG1 ? 1 : 4, &value.as.text);
+
+    if (status == QUIPU_OK && value.as.text.n > QP_PICKLE_LONG_MAX) {
+        status = qp_error_set(in->reterr, QUIPU_LIMIT,
+                              "the pickle has a whole number of %zu bytes; at most %d are read",
+                              value.as.text.n, QP_PICKLE_LONG_MAX);
+    }
+    return status == QUIPU_OK ? pickle_push(in, value) : status;
+}
+
+static quipu_status pickle_float(pickle_reader *in)
+{
+    pickle_value value = {.kind = PICKLE_FLOAT};
+    uint64_t bits = 0;
+
+    if (in->n - in->at < sizeof(bits)) {
+        return pickle_fail(in, QUIPU_INVALID, "it is cut");
+    }
+    for (size_t i = 0; i < sizeof(bits); i++) {
+        bits = bits << 8 | in->p[in->at + i]; /* the one number that comes highest first */
+    }
+    in->at += sizeof(bits);
+    memcpy(&value.as.f, &bits, sizeof(bits));
+    return pickle_push(in, value);
+}
+
+static quipu_status pickle_text(pickle_reader *in, pickle_kind kind, size_t size)
+{
+    pickle_value value = {.kind = kind};
+    quipu_status status = pickle_slice(in, size, &value.as.text);
+
+    return status == QUIPU_OK ? pickle_push(in, value) : status;
+}
+
+/* The values above the mark, or the topmost `count`, become a list of their own. */
+static quipu_status pickle_tuple(pickle_reader *in, bool marked, size_t count)
+{
+    pickle_value value = {.kind = PICKLE_LIST};
+    size_t first = 0;
+    pickle_value *below = NULL;
+    quipu_status status = QUIPU_OK;
+
+    if (marked) {
+        status = pickle_marked(in, &first);
+    } else {
+        for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+            status = pickle_top(in, i, &below);
+        }
+        first = in->stack.n - (status == QUIPU_OK ? count : 0);
+    }
+    for (size_t i = first; i < in->stack.n && status == QUIPU_OK; i++) {
+        status = pickle_items_add(in, &value.as.items, in->stack.p[i]);
+    }
+    if (status == QUIPU_OK) {
+        in->stack.n = marked ? first - 1 : first;
+        status = pickle_push(in, value);
+    }
+    return status;
+}
+
+/* Move the values above the mark, or the topmost `count`, into the container below them. */
+static quipu_status pickle_fill(pickle_reader *in, pickle_kind kind, bool marked, size_t count)
+{
+    size_t first = in->stack.n - count;
+    pickle_value *into = NULL;
+    quipu_status status = QUIPU_OK;
+
+    if (marked) {
+        status = pickle_marked(in, &first);
+    } else if (in->stack.n < count) {
+        status = pickle_fail(in, QUIPU_INVALID, "the operation has no value to work on");
+    }
+    if (status == QUIPU_OK) {
+        status = pickle_top(in, in->stack.n - first + (marked ? 1 : 0), &into);
+    }
+    if (status == QUIPU_OK && into->kind != kind) {
+        status = pickle_fail(in, QUIPU_INVALID, "values are put into what cannot hold them");
+    }
+    if (status == QUIPU_OK && kind == PICKLE_DICT && (in->stack.n - first) % 2 != 0) {
+        status = pickle_fail(in, QUIPU_INVALID, "a key has no value");
+    }
+    for (size_t i = first; i < in->stack.n && status == QUIPU_OK; i++) {
+        status = in->stack.p[i] != NULL
+                     ? pickle_items_add(in, &into->as.items, in->stack.p[i])
+                     : pickle_fail(in, QUIPU_INVALID, "the operation has no value to work on");
+    }
+    if (status == QUIPU_OK) {
+        in->stack.n = marked ? first - 1 : first;
+    }
+    return status;
+}
+
+/* ---- the memo ---------------------------------------------------------------------------------
+ */
+
+static quipu_status pickle_put(pickle_reader *in, uint64_t index)
+{
+    pickle_value *value = NULL;
+    quipu_status status = pickle_top(in, 0, &value);
+
+    if (status == QUIPU_OK && index >= QP_PICKLE_VALUES_MAX) {
+        status = qp_error_set(in->reterr, QUIPU_LIMIT, "the pickle remembers more than %d values",
+                              QP_PICKLE_VALUES_MAX);
+    }
+    while (status == QUIPU_OK && in->memo.n <= index) {
+        status = pickle_items_add(in, &in->memo, NULL);
+    }
+    if (status == QUIPU_OK) {
+        in->memo.p[index] = value;
+        in->memoized++;
+    }
+    return status;
+}
+
+static quipu_status pickle_get(pickle_reader *in, uint64_t index)
+{
+    if (index >= in->memo.n || in->memo.p[index] == NULL) {
+        return pickle_fail(in, QUIPU_INVALID, "it refers to a value that is not there");
+    }
+    if (in->stack.n == QP_PICKLE_VALUES_MAX) {
+        return pickle_fail(in, QUIPU_LIMIT, "it has too many values");
+    }
+    return pickle_items_add(in, &in->stack, in->memo.p[index]);
+}
+
+static quipu_status pickle_memo(pickle_reader *in, unsigned op)
+{
+    const bool wide = op == PICKLE_OP_LONG_BINGET || op == PICKLE_OP_LONG_BINPUT;
+    uint64_t index = in->memoized;
+    quipu_status status =
+        op == PICKLE_OP_MEMOIZE ? QUIPU_OK : pickle_number(in, wide ? 4 : 1, &index);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    return op == PICKLE_OP_BINGET || op == PICKLE_OP_LONG_BINGET ? pickle_get(in, index)
+                                                                 : pickle_put(in, index);
+}
+
+/* ---- objects ----------------------------------------------------------------------------------
+ */
+
+/* ADK's own classes, and those whose objects its authentication settings hold. */
+static bool pickle_known_module(quipu_str module)
+{
+    static const char *const known[] = {"google.adk.", "google.genai.", "fastapi.openapi.models"};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        size_t n = strlen(known[i]);
+
+        if (module.n >= n && memcmp(module.p, known[i], n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static quipu_status pickle_class(pickle_reader *in)
+{
+    pickle_value *module = NULL;
+    pickle_value *name = NULL;
+    quipu_status status = pickle_top(in, 1, &module);
+
+    if (status == QUIPU_OK) {
+        status = pickle_top(in, 0, &name);
+    }
+    if (status == QUIPU_OK && (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT)) {
+        status = pickle_fail(in, QUIPU_INVALID, "a class is named by something else than texts");
+    }
+    if (status == QUIPU_OK && !pickle_known_module(module->as.text)) {
+        const bool shown = qp_utf8_valid(module->as.text) && qp_utf8_valid(name->as.text);
+
+        return qp_error_set(
+            in->reterr, QUIPU_INVALID,
+            "the pickle names %.*s.%.*s, which is no class of ADK; nothing of it was executed",
+            shown ? (int)qp_utf8_cut(module->as.text, 80) : 1, shown ? module->as.text.p : "?",
+            shown ? (int)qp_utf8_cut(name->as.text, 80) : 1, shown ? name->as.text.p : "?");
+    }
+    if (status == QUIPU_OK) {
+        in->stack.n -= 2;
+        status = pickle_push(in, (pickle_value){.kind = PICKLE_CLASS});
+    }
+    return status;
+}
+
+/* A class and its arguments: an empty object, or a member of an enum, which is its value. */
+static quipu_status pickle_object(pickle_reader *in, bool reduce)
+{
+    pickle_value *class = NULL;
+    pickle_value *arguments = NULL;
+    quipu_status status = pickle_top(in, 1, &class);
+
+    if (status == QUIPU_OK) {
+        status = pickle_top(in, 0, &arguments);
+    }
+    if (status == QUIPU_OK && (class->kind != PICKLE_CLASS || arguments->kind != PICKLE_LIST ||
+                               arguments->as.items.n != (reduce ? 1u : 0u) ||
+                               (reduce && arguments->as.items.p[0]->kind != PICKLE_TEXT &&
+                                arguments->as.items.p[0]->kind != PICKLE_INT))) {
+        status = pickle_fail(in, QUIPU_INVALID,
+                             "it calls something; only data is read, nothing is executed");
+    }
+    if (status == QUIPU_OK) {
+        in->stack.n -= 2;
+        status = reduce ? pickle_items_add(in, &in->stack, arguments->as.items.p[0])
+                        : pickle_push(in, (pickle_value){.kind = PICKLE_RECORD});
+    }
+    return status;
+}
+
+static quipu_status pickle_build(pickle_reader *in)
+{
+    pickle_value *record = NULL;
+    pickle_value *made_of = NULL;
+    quipu_status status = pickle_top(in, 1, &record);
+
+    if (status == QUIPU_OK) {
+        status = pickle_top(in, 0, &made_of);
+    }
+    if (status == QUIPU_OK && (record->kind != PICKLE_RECORD || made_of->kind != PICKLE_DICT ||
+                               record->as.items.n != 0)) {
+        status = pickle_fail(in, QUIPU_INVALID,
+                             "an object is built from something else than "
+                             "fields");
+    }
+    if (status == QUIPU_OK) {
+        status = pickle_items_add(in, &record->as.items, made_of);
+        in->stack.n--;
+    }
+    return status;
+}
+
+/* ---- the machine ------------------------------------------------------------------------------
+ */
+
+static quipu_status pickle_skip(pickle_reader *in, unsigned op)
+{
+    uint64_t number = 0;
+    quipu_status status = pickle_number(in, op == PICKLE_OP_PROTO ? 1 : 8, &number);
+
+    if (status == QUIPU_OK && op == PICKLE_OP_PROTO && number > PICKLE_PROTOCOL_MAX) {
+        status = pickle_fail(in, QUIPU_INVALID, "its protocol is newer than 5");
+    }
+    return status;
+}
+
+static quipu_status pickle_stop(pickle_reader *in)
+{
+    quipu_status status = pickle_top(in, 0, &in->result);
+
+    if (status == QUIPU_OK && (in->stack.n != 1 || in->at != in->n)) {
+        status = pickle_fail(in, QUIPU_INVALID, "it does not end where it should");
+    }
+    return status;
+}
+
+static quipu_status pickle_scalar(pickle_reader *in, unsigned op)
+{
+    switch (op) {
+    case PICKLE_OP_NONE:
+        return pickle_push(in, (pickle_value){.kind = PICKLE_NONE});
+    case PICKLE_OP_NEWTRUE:
+    case PICKLE_OP_NEWFALSE:
+        return pickle_push(in,
+                           (pickle_value){.kind = PICKLE_BOOL, .as.b = op == PICKLE_OP_NEWTRUE});
+    case PICKLE_OP_BININT:
+    case PICKLE_OP_BININT1:
+    case PICKLE_OP_BININT2:
+        return pickle_int(in, op);
+    case PICKLE_OP_LONG1:
+    case PICKLE_OP_LONG4:
+        return pickle_long(in, op);
+    case PICKLE_OP_BINFLOAT:
+        return pickle_float(in);
+    case PICKLE_OP_SHORT_BINUNICODE:
+        return pickle_text(in, PICKLE_TEXT, 1);
+    case PICKLE_OP_BINUNICODE:
+        return pickle_text(in, PICKLE_TEXT, 4);
+    case PICKLE_OP_BINUNICODE8:
+        return pickle_text(in, PICKLE_TEXT, 8);
+    case PICKLE_OP_SHORT_BINBYTES:
+        return pickle_text(in, PICKLE_BYTES, 1);
+    case PICKLE_OP_BINBYTES:
+        return pickle_text(in, PICKLE_BYTES, 4);
+    case PICKLE_OP_BINBYTES8:
+        return pickle_text(in, PICKLE_BYTES, 8);
+    default:
+        return qp_error_set(in->reterr, QUIPU_INVALID,
+                            "the pickle, at byte %zu: operation 0x%02x is none that data needs; "
+                            "nothing was executed",
+                            in->op_at, op);
+    }
+}
+
+static quipu_status pickle_container(pickle_reader *in, unsigned op)
+{
+    switch (op) {
+    case PICKLE_OP_EMPTY_LIST:
+    case PICKLE_OP_EMPTY_TUPLE:
+    case PICKLE_OP_EMPTY_SET:
+        return pickle_push(in, (pickle_value){.kind = PICKLE_LIST});
+    case PICKLE_OP_EMPTY_DICT:
+        return pickle_push(in, (pickle_value){.kind = PICKLE_DICT});
+    case PICKLE_OP_APPEND:
+        return pickle_fill(in, PICKLE_LIST, false, 1);
+    case PICKLE_OP_APPENDS:
+    case PICKLE_OP_ADDITEMS:
+        return pickle_fill(in, PICKLE_LIST, true, 0);
+    case PICKLE_OP_SETITEM:
+        return pickle_fill(in, PICKLE_DICT, false, 2);
+    case PICKLE_OP_SETITEMS:
+        return pickle_fill(in, PICKLE_DICT, true, 0);
+    case PICKLE_OP_TUPLE:
+    case PICKLE_OP_FROZENSET:
+        return pickle_tuple(in, true, 0);
+    case PICKLE_OP_TUPLE1:
+    case PICKLE_OP_TUPLE2:
+    case PICKLE_OP_TUPLE3:
+        return pickle_tuple(in, false, op - PICKLE_OP_TUPLE1 + 1);
+    default:
+        return pickle_scalar(in, op);
+    }
+}
+
+static quipu_status pickle_step(pickle_reader *in, unsigned op)
+{
+    switch (op) {
+    case PICKLE_OP_PROTO:
+    case PICKLE_OP_FRAME:
+        return pickle_skip(in, op);
+    case PICKLE_OP_MARK:
+        return in->stack.n == QP_PICKLE_VALUES_MAX
+                   ? pickle_fail(in, QUIPU_LIMIT, "it has too many marks")
+                   : pickle_items_add(in, &in->stack, NULL);
+    case PICKLE_OP_STOP:
+        return pickle_stop(in);
+    case PICKLE_OP_MEMOIZE:
+    case PICKLE_OP_BINPUT:
+    case PICKLE_OP_LONG_BINPUT:
+    case PICKLE_OP_BINGET:
+    case PICKLE_OP_LONG_BINGET:
+        return pickle_memo(in, op);
+    case PICKLE_OP_STACK_GLOBAL:
+        return pickle_class(in);
+    case PICKLE_OP_NEWOBJ:
+        return pickle_object(in, false);
+    case PICKLE_OP_REDUCE:
+        return pickle_object(in, true);
+    case PICKLE_OP_BUILD:
+        return pickle_build(in);
+    default:
+        return pickle_container(in, op);
+    }
+}
+
+quipu_status qp_pickle_json(quipu_bytes pickle, qp_buf *json, quipu_error *reterr)
+{
+    pickle_reader in = {.p = pickle.p, .n = pickle.n, .reterr = reterr};
+    quipu_status status = QUIPU_OK;
+
+    if (pickle.n > QP_PICKLE_BYTES_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "the pickle has %zu bytes; at most %zu are read",
+                            pickle.n, QP_PICKLE_BYTES_MAX);
+    }
+    while (status == QUIPU_OK && in.result == NULL) {
+        in.op_at = in.at;
+        status = in.at < in.n ? pickle_step(&in, in.p[in.at++])
+                              : pickle_fail(&in, QUIPU_INVALID, "it is cut");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_pickle_write(in.result, json, reterr);
+    }
+    quipu_arena_free(&in.arena);
+    return status;
+}

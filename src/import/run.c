@@ -1,0 +1,238 @@
+/* An import from beginning to end: everything is read and checked once, then read and written. */
+#include "import/import.h"
+
+#include <string.h>
+
+#include "adk/service.h"
+#include "base/error.h"
+#include "store/state_internal.h"
+
+quipu_status qp_import_key(qp_import *import, const qp_source_session *session, quipu_str *ret_key,
+                           quipu_error *reterr)
+{
+    quipu_session_ref used;
+    quipu_status status = qp_ref_key(import->service, &session->ref, false, &import->source.scratch,
+                                     &used, ret_key, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(*ret_key, reterr);
+    }
+    return qp_source_fail(&import->source, "the session", session->row, status, reterr);
+}
+
+static void run_tell(const qp_import *import, bool writing, size_t sessions, size_t messages)
+{
+    const quipu_source_progress progress = {writing, (int64_t)sessions,
+                                            (int64_t)import->source.session_count,
+                                            (int64_t)messages, (int64_t)import->source.place_count};
+
+    if (import->options.progress != NULL) {
+        import->options.progress(import->options.ctx, &progress);
+    }
+}
+
+/* ---- checking ---------------------------------------------------------------------------------
+ */
+
+typedef struct run_meeting {
+    qp_import *import;
+    const qp_source_session *session;
+    const qp_source_values *values;
+    quipu_str key;
+    bool there;
+} run_meeting;
+
+static quipu_status run_meeting_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    run_meeting *m = ctx;
+
+    return qp_import_meets(m->import, db, scratch, m->key, m->session, m->values, &m->there,
+                           reterr);
+}
+
+/* Everything that could keep a session from being stored, without storing it. */
+static quipu_status run_check_session(qp_import *import, const qp_source_session *session,
+                                      quipu_error *reterr)
+{
+    qp_source *source = &import->source;
+    qp_source_values values = {.state = {NULL, 0}};
+    run_meeting meeting = {.import = import, .session = session, .values = &values};
+    quipu_status status = source->layout->session(source, session, &values, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_import_key(import, session, &meeting.key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_state_check(values.state, source->bytes_max, reterr);
+        status = qp_source_fail(source, "the session", session->row, status, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_read(import->store, import->within, run_meeting_work, &meeting, reterr);
+    }
+    for (size_t i = 0; i < session->count && status == QUIPU_OK; i++) {
+        qp_message_new made = {0};
+
+        status = source->layout->message(source, session, source->places[session->first + i].row,
+                                         &made, reterr);
+    }
+    if (status == QUIPU_OK) {
+        import->report.skipped += meeting.there ? 1 : 0;
+        import->report.sessions += meeting.there ? 0 : 1;
+        import->report.messages += meeting.there ? 0 : (int64_t)session->count;
+        import->report.states += meeting.there ? 0 : (int64_t)values.state.count;
+    }
+    quipu_arena_reset(&source->scratch);
+    return status;
+}
+
+static quipu_status run_check_shared(void *ctx, const qp_source_shared *shared, quipu_error *reterr)
+{
+    qp_import *import = ctx;
+
+    import->report.states += (int64_t)shared->state.count;
+    return qp_state_check(shared->state, import->source.bytes_max, reterr);
+}
+
+static quipu_status run_check(qp_import *import, quipu_error *reterr)
+{
+    qp_source *source = &import->source;
+    size_t messages = 0;
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < source->session_count && status == QUIPU_OK; i++) {
+        status = run_check_session(import, &source->sessions[i], reterr);
+        if (status == QUIPU_OK) {
+            messages += source->sessions[i].count;
+            run_tell(import, false, i + 1, messages);
+            status = qp_call_check(import->within, reterr);
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = source->layout->shared(source, run_check_shared, import, reterr);
+    }
+    return status == QUIPU_OK ? qp_import_memories(import, false, reterr) : status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+static quipu_status run_write_shared(void *ctx, const qp_source_shared *shared, quipu_error *reterr)
+{
+    return qp_import_shared(ctx, shared, reterr);
+}
+
+static quipu_status run_write(qp_import *import, quipu_error *reterr)
+{
+    qp_source *source = &import->source;
+    const int64_t sessions = import->report.sessions + import->report.skipped;
+    size_t messages = 0;
+    quipu_status status = QUIPU_OK;
+
+    import->report.sessions = import->report.messages = import->report.states = 0;
+    import->report.memories = import->report.skipped = 0;
+    for (size_t i = 0; i < source->session_count && status == QUIPU_OK; i++) {
+        status = qp_import_session(import, &source->sessions[i], reterr);
+        quipu_arena_reset(&source->scratch);
+        if (status == QUIPU_OK) {
+            messages += source->sessions[i].count;
+            run_tell(import, true, i + 1, messages);
+            status = qp_call_check(import->within, reterr);
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = source->layout->shared(source, run_write_shared, import, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_import_memories(import, true, reterr);
+    }
+    if (status == QUIPU_OK && sessions != import->report.sessions + import->report.skipped) {
+        status = qp_error_set(reterr, QUIPU_CORRUPT, "%lld sessions were read and %lld stored",
+                              (long long)sessions,
+                              (long long)(import->report.sessions + import->report.skipped));
+    }
+    return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+static quipu_status run_options(qp_import *import, const quipu_source_options *given,
+                                quipu_error *reterr)
+{
+    quipu_source_options *options = &import->options;
+    quipu_status status =
+        qp_options_read(options, sizeof(*options), given, "quipu_source_options", reterr);
+
+    if (status == QUIPU_OK &&
+        ((options->flags & ~(uint32_t)QUIPU_SOURCE_DRY_RUN) != 0 ||
+         options->kind < QUIPU_SOURCE_AUTO || options->kind > QUIPU_SOURCE_LANGO)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "flags 0x%x or kind %d of an import is none of QUIPU_SOURCE_*",
+                              (unsigned)options->flags, (int)options->kind);
+    }
+    if (status == QUIPU_OK && import->store->read_only &&
+        (options->flags & QUIPU_SOURCE_DRY_RUN) == 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "the store was opened read-only; open it for writing");
+    }
+    return status;
+}
+
+/* One snapshot of the file for both readings. */
+static quipu_status run_snapshot(qp_import *import, quipu_error *reterr)
+{
+    qp_source *source = &import->source;
+    quipu_status status = ent_begin(source->db, ENT_READ, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status =
+        qp_source_detect(source->db, source->path, import->options.kind, &source->kind, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_source_open(source, reterr);
+    }
+    import->report.kind = source->kind;
+    import->report.orphans = source->orphans;
+    if (status == QUIPU_OK) {
+        status = run_check(import, reterr);
+    }
+    if (status == QUIPU_OK && (import->options.flags & QUIPU_SOURCE_DRY_RUN) == 0) {
+        status = run_write(import, reterr);
+    }
+    qp_source_close(source);
+    ent_rollback(source->db);
+    return status;
+}
+
+quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
+                           const quipu_source_options *options, const quipu_call *call,
+                           quipu_source_report *ret_report, quipu_error *reterr)
+{
+    qp_import import = {
+        .store = store, .options = QUIPU_SOURCE_OPTIONS_INIT, .source = {.db = db, .path = path}};
+    qp_call within;
+    quipu_status status = qp_maintain_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = run_options(&import, options, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_service_new(store, NULL, &import.service, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    import.within = &within;
+    import.source.bytes_max = store->message_bytes_max;
+    import.source.orphan = import.options.orphan;
+    import.source.orphan_ctx = import.options.ctx;
+    qp_maintain_watch(db, &within);
+    status = run_snapshot(&import, reterr);
+    if (status == QUIPU_OK && ret_report != NULL) {
+        *ret_report = import.report;
+    }
+    quipu_service_free(import.service);
+    return status;
+}

@@ -1,0 +1,218 @@
+/* What all foreign files share: sessions and places gathered, sorted and counted. */
+#include "import/source.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ent/migrate.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+
+quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t row,
+                            quipu_status status, quipu_error *reterr)
+{
+    if (status != QUIPU_OK && reterr != NULL) {
+        quipu_error cause = *reterr;
+
+        (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
+                             "%s, %s in row %lld: %s", source->path, what, (long long)row,
+                             cause.message);
+        reterr->engine_code = cause.engine_code;
+    }
+    return status;
+}
+
+/* ---- gathering --------------------------------------------------------------------------------
+ */
+
+static quipu_status source_grow(void **items, size_t *room, size_t count, size_t size,
+                                quipu_error *reterr)
+{
+    size_t more = *room == 0 ? 64 : *room * 2;
+    void *grown = count < *room ? *items : qp_realloc(*items, more * size);
+
+    if (grown == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for the file's sessions");
+    }
+    *room = count < *room ? *room : more;
+    *items = grown;
+    return QUIPU_OK;
+}
+
+quipu_status qp_source_add_session(qp_source *source, const quipu_session_ref *ref, int64_t row,
+                                   quipu_error *reterr)
+{
+    void *items = source->sessions;
+    qp_source_session session = {.row = row};
+    quipu_status status =
+        source_grow(&items, &source->session_room, source->session_count, sizeof(session), reterr);
+
+    source->sessions = items;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = quipu_arena_copy(&source->arena, ref->app_name, &session.ref.app_name);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&source->arena, ref->user_id, &session.ref.user_id);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&source->arena, ref->session_id, &session.ref.session_id);
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no memory for the file's sessions");
+    }
+    source->sessions[source->session_count++] = session;
+    return QUIPU_OK;
+}
+
+quipu_status qp_source_add_place(qp_source *source, qp_source_place place, quipu_error *reterr)
+{
+    void *items = source->places;
+    quipu_status status =
+        source_grow(&items, &source->place_room, source->place_count, sizeof(place), reterr);
+
+    source->places = items;
+    if (status == QUIPU_OK) {
+        source->places[source->place_count++] = place;
+    }
+    return status;
+}
+
+static int source_compare_ref(const quipu_session_ref *a, const quipu_session_ref *b)
+{
+    int order = qp_str_cmp(a->app_name, b->app_name);
+
+    order = order != 0 ? order : qp_str_cmp(a->user_id, b->user_id);
+    return order != 0 ? order : qp_str_cmp(a->session_id, b->session_id);
+}
+
+static int source_compare_sessions(const void *a, const void *b)
+{
+    const qp_source_session *x = a;
+    const qp_source_session *y = b;
+
+    return source_compare_ref(&x->ref, &y->ref);
+}
+
+static int source_compare_places(const void *a, const void *b)
+{
+    const qp_source_place *x = a;
+    const qp_source_place *y = b;
+    int order = (x->session > y->session) - (x->session < y->session);
+
+    order = order != 0 ? order : quipu_time_cmp(x->time, y->time);
+    return order != 0 ? order : (x->row > y->row) - (x->row < y->row);
+}
+
+void qp_source_sort_sessions(qp_source *source)
+{
+    if (source->session_count > 0) {
+        qsort(source->sessions, source->session_count, sizeof(*source->sessions),
+              source_compare_sessions);
+    }
+}
+
+size_t qp_source_find(const qp_source *source, const quipu_session_ref *ref)
+{
+    const qp_source_session wanted = {.ref = *ref};
+    const qp_source_session *found =
+        source->session_count == 0 ? NULL
+                                   : bsearch(&wanted, source->sessions, source->session_count,
+                                             sizeof(*source->sessions), source_compare_sessions);
+
+    return found != NULL ? (size_t)(found - source->sessions) : source->session_count;
+}
+
+void qp_source_tell_orphan(qp_source *source, const quipu_session_ref *ref, int64_t row)
+{
+    source->orphans++;
+    if (source->orphan != NULL) {
+        const quipu_orphan orphan = {ref->app_name, ref->user_id, ref->session_id, row};
+
+        source->orphan(source->orphan_ctx, &orphan);
+    }
+}
+
+/* ---- columns ----------------------------------------------------------------------------------
+ */
+
+quipu_status qp_source_fit(qp_source *source, const ent_entity *entity, ent_entity *ret,
+                           quipu_error *reterr)
+{
+    size_t size = entity->field_count * sizeof(*entity->fields);
+    ent_field *fields = qp_arena_take(&source->arena, size);
+    quipu_status status = QUIPU_OK;
+    uint8_t count = 0;
+
+    assert(entity->key_count == 1 && entity->key[0] == 0 && entity->edge_count == 0);
+    if (fields == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %s", source->path);
+    }
+    for (uint8_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
+        const ent_field *field = &entity->fields[i];
+        bool has = i == 0; /* the key: the row's own number is no column that can be looked up */
+
+        if (!has) {
+            status = ent_step_has_column(source->db, entity->table, field->column, &has, reterr);
+        }
+        if (status == QUIPU_OK && has) {
+            fields[count++] = *field;
+        } else if (status == QUIPU_OK && (field->flags & ENT_F_NULLABLE) == 0) {
+            status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                                  "%s: its table %s has no column %s; this layout is not known",
+                                  source->path, entity->table, field->column);
+        }
+    }
+    if (status == QUIPU_OK) {
+        *ret = *entity;
+        ret->fields = fields;
+        ret->field_count = count;
+        ret->indexes = NULL;
+        ret->index_count = 0;
+    }
+    return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
+{
+    quipu_status status;
+
+    source->layout = source->kind == QUIPU_SOURCE_LANGO ? &qp_source_lango : &qp_source_adk;
+    qp_buf_init(&source->buf, QP_SOURCE_TEXT_MAX);
+    qp_buf_init(&source->extra, QP_SOURCE_TEXT_MAX);
+    qp_json_init(&source->doc);
+    status = source->layout->open(source, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (source->place_count > 0) {
+        qsort(source->places, source->place_count, sizeof(*source->places), source_compare_places);
+    }
+    for (size_t i = source->place_count; i > 0; i--) {
+        qp_source_session *session = &source->sessions[source->places[i - 1].session];
+
+        session->first = i - 1;
+        session->count++;
+    }
+    return QUIPU_OK;
+}
+
+void qp_source_close(qp_source *source)
+{
+    qp_batch_free(&source->batch);
+    qp_json_free(&source->doc);
+    qp_buf_free(&source->buf);
+    qp_buf_free(&source->extra);
+    quipu_arena_free(&source->row);
+    quipu_arena_free(&source->scratch);
+    quipu_arena_free(&source->arena);
+    qp_free(source->sessions);
+    qp_free(source->places);
+}

@@ -1,0 +1,135 @@
+/* A file of another program, opened for reading: which sessions it has, where their messages stand,
+ * and what both become here. */
+#ifndef QP_IMPORT_SOURCE_H
+#define QP_IMPORT_SOURCE_H
+
+#include <quipu/adk.h>
+#include <quipu/import.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "gen/quipu.h"
+#include "store/message.h"
+#include "store/state.h"
+
+#define QP_SOURCE_TEXT_MAX ((size_t)512 << 20) /* of what one row is made into */
+
+/* A session of the file; the texts are the source's. */
+typedef struct qp_source_session {
+    quipu_session_ref ref; /* with an empty app and user: a plain one, whose id is its key */
+    int64_t row;
+    size_t first; /* of its places */
+    size_t count;
+} qp_source_session;
+
+/* Where a message belongs: its session, then its instant, then its row. */
+typedef struct qp_source_place {
+    size_t session;
+    quipu_time time;
+    int64_t row;
+} qp_source_place;
+
+typedef struct qp_source qp_source;
+
+/* What a session becomes: texts lie in the arena and in the source's buffers. */
+typedef struct qp_source_values {
+    qp_session_new row; /* without what the store gives: key, uid, counts */
+    qp_state_items state;
+} qp_source_values;
+
+/* State that belongs to an app or a user. */
+typedef struct qp_source_shared {
+    quipu_str app_name;
+    quipu_str user_id; /* absent: the app's */
+    bool has_time;
+    quipu_time updated_at;
+    qp_state_items state;
+} qp_source_shared;
+
+typedef quipu_status (*qp_source_shared_fn)(void *ctx, const qp_source_shared *shared,
+                                            quipu_error *reterr);
+
+/* How a kind of file is read. `message` gives a row without session, number and total; it lives
+ * until the next call. */
+typedef struct qp_source_layout {
+    quipu_status (*open)(qp_source *source, quipu_error *reterr);
+    quipu_status (*session)(qp_source *source, const qp_source_session *session,
+                            qp_source_values *ret, quipu_error *reterr);
+    quipu_status (*message)(qp_source *source, const qp_source_session *session, int64_t row,
+                            qp_message_new *ret, quipu_error *reterr);
+    quipu_status (*shared)(qp_source *source, qp_source_shared_fn fn, void *ctx,
+                           quipu_error *reterr);
+} qp_source_layout;
+
+struct qp_source {
+    ent_db *db;
+    const char *path; /* for messages */
+    quipu_source_kind kind;
+    const qp_source_layout *layout;
+    int64_t bytes_max; /* of a message */
+    quipu_orphan_fn orphan;
+    void *orphan_ctx;
+    quipu_arena arena; /* names, descriptors */
+    ent_entity event;  /* the message's entity with the columns that this file has... */
+    ent_entity place;  /* ...and only those that tell where it belongs */
+    qp_source_session *sessions;
+    size_t session_count;
+    size_t session_room;
+    qp_source_place *places;
+    size_t place_count;
+    size_t place_room;
+    int64_t orphans;
+    quipu_arena scratch; /* of one session */
+    quipu_arena row;     /* of one message */
+    qp_buf buf;
+    qp_buf extra;
+    qp_json_doc doc;
+    qp_batch batch;
+    char event_id[32];
+};
+
+extern const qp_source_layout qp_source_adk;
+extern const qp_source_layout qp_source_lango;
+
+/* Find out what the file is, or make sure that it is what the caller says. QUIPU_UNSUPPORTED. */
+QUIPU_MUST_USE quipu_status qp_source_detect(ent_db *db, const char *path, quipu_source_kind wanted,
+                                             quipu_source_kind *ret_kind, quipu_error *reterr);
+
+/* Look at all sessions and at where the messages belong, and tell the orphans. `source` has its
+ * first six members set; close it also after a failure. */
+QUIPU_MUST_USE quipu_status qp_source_open(qp_source *source, quipu_error *reterr);
+void qp_source_close(qp_source *source);
+
+/* ---- for the layouts --------------------------------------------------------------------------
+ */
+
+QUIPU_MUST_USE quipu_status qp_source_add_session(qp_source *source, const quipu_session_ref *ref,
+                                                  int64_t row, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_source_add_place(qp_source *source, qp_source_place place,
+                                                quipu_error *reterr);
+
+/* Sort the sessions, so that the next one finds them. */
+void qp_source_sort_sessions(qp_source *source);
+
+/* The number of a session, or session_count. */
+size_t qp_source_find(const qp_source *source, const quipu_session_ref *ref);
+
+void qp_source_tell_orphan(qp_source *source, const quipu_session_ref *ref, int64_t row);
+
+/* An entity without the optional fields whose columns this file lacks. QUIPU_UNSUPPORTED when it
+ * lacks one that is needed. */
+QUIPU_MUST_USE quipu_status qp_source_fit(qp_source *source, const ent_entity *entity,
+                                          ent_entity *ret, quipu_error *reterr);
+
+/* Put which row of the file it was about before the message of a failure. */
+quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t row,
+                            quipu_status status, quipu_error *reterr);
+
+/* adk_event.c: the event of a row as JSON text in source->buf. */
+QUIPU_MUST_USE quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *reterr);
+
+/* adk_event.c: a time as these files have it: a date, or seconds. */
+QUIPU_MUST_USE quipu_status qp_adk_time(quipu_str text, quipu_time *ret_time);
+QUIPU_MUST_USE quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time);
+
+#endif

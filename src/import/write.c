@@ -1,0 +1,320 @@
+/* Writing what was read: a session with its messages and its state in one transaction, counted and
+ * verified before it is committed. */
+#include "import/import.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/feed.h"
+#include "store/session.h"
+#include "store/state_internal.h"
+#include "store/verify.h"
+
+/* ---- transactions -----------------------------------------------------------------------------
+ */
+
+typedef struct write_call {
+    qp_import *import;
+    qp_work_fn work;
+    void *ctx;
+} write_call;
+
+static quipu_status write_transaction(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    const write_call *call = ctx;
+    const qp_import *import = call->import;
+    const qp_call step = qp_maintain_step(import->store, import->within);
+    quipu_error error = {0};
+    quipu_status status;
+
+    qp_maintain_watch(db, &step);
+    status = ent_begin(db, ENT_WRITE, reterr);
+    qp_maintain_watch(db, import->within);
+    if (status == QUIPU_OK) {
+        status = call->work(call->ctx, db, scratch, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = ent_commit(db, &error);
+    if (status == QUIPU_OK || status == QUIPU_FULL || status == QUIPU_BUSY) {
+        return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    }
+    return qp_error_set(reterr, QUIPU_UNKNOWN, "the commit failed (%s); repeat the import",
+                        error.message);
+}
+
+quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx, quipu_error *reterr)
+{
+    write_call call = {import, work, ctx};
+
+    return qp_maintain_write(import->store, import->within, write_transaction, &call, reterr);
+}
+
+/* ---- sessions ---------------------------------------------------------------------------------
+ */
+
+typedef struct write_session {
+    qp_import *import;
+    const qp_source_session *session;
+    qp_source_values values;
+    quipu_str key;
+    ent_opt_int ttl_ms;
+    const qp_session *row;
+    int64_t tokens;
+    bool there;
+} write_session;
+
+quipu_status qp_import_meets(qp_import *import, ent_db *db, quipu_arena *scratch, quipu_str key,
+                             const qp_source_session *session, const qp_source_values *values,
+                             bool *ret_there, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    const int shown = (int)qp_utf8_cut(key, 80);
+    quipu_status status = qp_session_lookup(import->store, db, scratch, key, &row, reterr);
+
+    *ret_there = false;
+    if (status != QUIPU_OK || row == NULL || qp_session_expired(row, quipu_time_now())) {
+        return status;
+    }
+    if (!values->row.created_at.has ||
+        quipu_time_cmp(row->created_at, values->row.created_at.v) != 0) {
+        return qp_error_set(reterr, QUIPU_EXISTS,
+                            "the store has another session with the key \"%.*s\"; delete it, or "
+                            "import into another store",
+                            shown, key.p);
+    }
+    if (row->next_seq - 1 < (int64_t)session->count) {
+        return qp_error_set(reterr, QUIPU_CONFLICT,
+                            "the session \"%.*s\" is there with %lld messages, the file has %zu; "
+                            "delete it first to replace it",
+                            shown, key.p, (long long)row->next_seq - 1, session->count);
+    }
+    *ret_there = true;
+    return QUIPU_OK;
+}
+
+/* The row, without its messages. */
+static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch,
+                              quipu_error *reterr)
+{
+    const quipu_store *store = w->import->store;
+    const int64_t count = (int64_t)w->session->count;
+    const quipu_time now = quipu_time_now();
+    const qp_session *expired = NULL;
+    qp_session_new made = w->values.row;
+    quipu_uuid uid;
+    quipu_status status = qp_session_lookup(store, db, scratch, w->key, &expired, reterr);
+
+    if (status == QUIPU_OK && expired != NULL) {
+        status = qp_session_remove(store, db, expired, reterr);
+    }
+    if (status == QUIPU_OK && quipu_uuid_v7(&uid) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    made.key = w->key;
+    made.uid = ent_some(uid);
+    made.tenant = store->tenant;
+    made.next_seq = ent_some(count + 1);
+    made.message_count = count;
+    made.lags = count > 0;
+    made.ttl_ms = w->ttl_ms;
+    if (w->ttl_ms.has) {
+        made.expires_at = ent_some(qp_session_expiry(w->ttl_ms.v, now));
+    }
+    return qp_session_create(db, scratch, &made, &w->row, reterr);
+}
+
+static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *reterr)
+{
+    qp_source *source = &w->import->source;
+    quipu_status status = QUIPU_OK;
+
+    w->tokens = 0;
+    for (size_t i = 0; i < w->session->count && status == QUIPU_OK; i++) {
+        const qp_source_place *place = &source->places[w->session->first + i];
+        qp_message_new made = {0};
+
+        status = source->layout->message(source, w->session, place->row, &made, reterr);
+        if (status == QUIPU_OK) {
+            w->tokens += made.tokens;
+            made.session_id = w->row->id;
+            made.seq = (int64_t)i + 1;
+            made.tokens_total = w->tokens;
+            status = qp_message_create(db, NULL, &made, NULL, reterr);
+        }
+        if (status == QUIPU_EXISTS) {
+            status = qp_source_fail(source, "the event", place->row,
+                                    qp_error_set(reterr, status, "its id is there twice"), reterr);
+        }
+    }
+    return status;
+}
+
+/* What verify would say, and whether every message is there. */
+static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena *scratch,
+                                quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    qp_findings findings;
+    int64_t count = 0;
+    quipu_status status = qp_session_get(db, scratch, w->row->id, &row, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_verify_session(db, row, &findings, reterr);
+    }
+    for (int kind = 1; kind < QP_PROBLEM_KINDS && status == QUIPU_OK; kind++) {
+        if (findings.has[kind]) {
+            status = qp_error_set(reterr, QUIPU_INVALID, "the session is not whole: %s",
+                                  findings.text[kind]);
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = qp_message_count(db, &(qp_message_where){.session_id = ent_eq(row->id)}, &count,
+                                  reterr);
+    }
+    if (status == QUIPU_OK && count != (int64_t)w->session->count) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "%zu messages were read and %lld stored",
+                              w->session->count, (long long)count);
+    }
+    return status;
+}
+
+static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    write_session *w = ctx;
+    const int64_t count = (int64_t)w->session->count;
+    quipu_status status =
+        qp_import_meets(w->import, db, scratch, w->key, w->session, &w->values, &w->there, reterr);
+
+    if (status != QUIPU_OK || w->there) {
+        return status;
+    }
+    status = write_row(w, db, scratch, reterr);
+    if (status == QUIPU_OK) {
+        status = write_messages(w, db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        const qp_session_patch patch = {.token_count = ent_set(w->tokens),
+                                        .updated_at = ent_set(w->row->updated_at)};
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(w->row->id)}, &patch, NULL,
+                                   reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_state_apply(w->import->store, db, w->row, w->values.state, w->row->updated_at,
+                                reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = write_check(w, db, scratch, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_feed_tell(w->import->store, db, QUIPU_EVENT_CREATED, w->row, w->row->revision,
+                              count > 0 ? 1 : 0, count, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_import_session(qp_import *import, const qp_source_session *session,
+                               quipu_error *reterr)
+{
+    write_session w = {.import = import, .session = session};
+    quipu_status status =
+        import->source.layout->session(&import->source, session, &w.values, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_import_key(import, session, &w.key, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_session_ttl(import->store, 0, &w.ttl_ms, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_import_write(import, write_session_work, &w, reterr);
+    }
+    if (status == QUIPU_OK) {
+        import->report.skipped += w.there ? 1 : 0;
+        import->report.sessions += w.there ? 0 : 1;
+        import->report.messages += w.there ? 0 : (int64_t)session->count;
+        import->report.states += w.there ? 0 : (int64_t)w.values.state.count;
+    }
+    return status;
+}
+
+/* ---- state of apps and users ------------------------------------------------------------------
+ */
+
+typedef struct write_shared {
+    qp_import *import;
+    const qp_source_shared *shared;
+    int64_t written;
+} write_shared;
+
+/* Whether a key is there with a value that is as new. */
+static quipu_status write_shared_kept(const write_shared *w, ent_db *db, quipu_arena *scratch,
+                                      const qp_state_new *made, bool *ret_kept, quipu_error *reterr)
+{
+    const qp_state *row = NULL;
+    quipu_error error = {0};
+    quipu_status status =
+        qp_state_get(db, scratch, made->tenant, made->scope, made->app_name, made->user_id,
+                     made->session_number, made->name, &row, &error);
+
+    *ret_kept = false;
+    if (status == QUIPU_NOT_FOUND) {
+        return QUIPU_OK;
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    }
+    *ret_kept = !w->shared->has_time || quipu_time_cmp(row->updated_at, w->shared->updated_at) >= 0;
+    return QUIPU_OK;
+}
+
+static quipu_status write_shared_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    write_shared *w = ctx;
+    const qp_source_shared *shared = w->shared;
+    quipu_status status = QUIPU_OK;
+
+    w->written = 0;
+    for (size_t i = 0; i < shared->state.count && status == QUIPU_OK; i++) {
+        const qp_state_item *item = &shared->state.items[i];
+        const qp_state_new made = {
+            .tenant = w->import->store->tenant,
+            .scope = (qp_state_scope)item->scope,
+            .app_name = shared->app_name,
+            .user_id = shared->user_id.p != NULL ? shared->user_id : QUIPU_STR(""),
+            .name = item->name,
+            .value = {item->value},
+            .updated_at = ent_some(shared->has_time ? shared->updated_at : quipu_time_now())};
+        bool kept = false;
+
+        status = write_shared_kept(w, db, scratch, &made, &kept, reterr);
+        if (status == QUIPU_OK && !kept) {
+            status = qp_state_upsert(db, NULL, &made, QP_STATE_ON_KEY, NULL, reterr);
+            w->written++;
+        }
+    }
+    return status;
+}
+
+quipu_status qp_import_shared(qp_import *import, const qp_source_shared *shared,
+                              quipu_error *reterr)
+{
+    write_shared w = {.import = import, .shared = shared};
+    quipu_status status = shared->state.count == 0
+                              ? QUIPU_OK
+                              : qp_import_write(import, write_shared_work, &w, reterr);
+
+    if (status == QUIPU_OK) {
+        import->report.states += w.written;
+    }
+    return status;
+}

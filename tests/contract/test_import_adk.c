@@ -1,0 +1,515 @@
+/* The four layouts of ADK: what the fixtures hold comes in whole, with the counts of
+ * contracts/adk.md 3.6, and comes out as the same JSON trees. */
+#include "contract/import_t.h"
+
+static void import_check_counts(const quipu_source_report *report, quipu_source_kind kind,
+                                int64_t sessions, int64_t messages, int64_t orphans)
+{
+    assert_int_equal(report->kind, kind);
+    assert_int_equal(report->sessions, sessions);
+    assert_int_equal(report->messages, messages);
+    assert_int_equal(report->orphans, orphans);
+    assert_int_equal(report->skipped, 0);
+    assert_int_equal(report->memories, 0);
+}
+
+/* The store as verify sees it: nothing to complain about. */
+static void import_check_whole(quipu_store *store)
+{
+    quipu_verified verified = {0};
+    quipu_error err = {0};
+
+    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    assert_int_equal(verified.problems, 0);
+}
+
+/* Every event of a session against the file's own JSON, in the file's order. */
+static void import_check_events(adk_world *world, const char *path, const char *user,
+                                const char *id)
+{
+    quipu_session *session = import_session(world, user, id);
+    char sql[512];
+    size_t count = 0;
+
+    assert_true(snprintf(sql, sizeof(sql),
+                         "SELECT event_data FROM events WHERE user_id='%s' AND session_id='%s' "
+                         "ORDER BY timestamp, rowid",
+                         user, id) < (int)sizeof(sql));
+    import_rows rows = import_query(path, sql);
+    for (const char *text = import_next(&rows); text != NULL; text = import_next(&rows)) {
+        adk_check_json(adk_event(world, session, count), text);
+        count++;
+    }
+    import_end(&rows);
+    assert_int_equal(quipu_session_event_count(session), count);
+    assert_true(count > 0);
+    quipu_session_free(session);
+}
+
+static void import_check_all_events(adk_world *world, const char *path)
+{
+    import_rows rows = import_query(path, "SELECT user_id || ' ' || id FROM sessions");
+
+    for (const char *who = import_next(&rows); who != NULL; who = import_next(&rows)) {
+        char user[128];
+        const char *space = strchr(who, ' ');
+        assert_non_null(space);
+        memcpy(user, who, (size_t)(space - who));
+        user[space - who] = '\0';
+        import_check_events(world, path, user, space + 1);
+    }
+    import_end(&rows);
+}
+
+static void import_check_time(adk_world *world, const char *user, const char *id, int64_t seconds)
+{
+    quipu_session *session = import_session(world, user, id);
+    quipu_time time = {0, 0};
+    quipu_error err = {0};
+
+    T_OK(quipu_session_who(session, &world->arena, NULL, &time, &err));
+    assert_int_equal(time.s, seconds);
+    assert_int_equal(time.ns, 0);
+    quipu_session_free(session);
+}
+
+/* ---- the fixtures ----------------------------------------------------------------------------- */
+
+static void python_database_comes_in_whole(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+    quipu_session *session;
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-database.db", path);
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    const quipu_source_report report = import_ok(world->store, path, NULL);
+    import_check_counts(&report, QUIPU_SOURCE_ADK_DATABASE, 2, 12, 0);
+    import_check_all_events(world, path);
+    import_check_time(world, "alice", "sess-0001", 1767225612);
+    session = import_session(world, "alice", "sess-0001");
+    adk_check_state(world, session,
+                    "{\"topic\":\"weather\",\"last_city\":null,\"obj\":{\"k\":[1,2]},\"nul\":null,"
+                    "\"pi\":0.30000000000000004,\"app:theme\":\"dark\",\"app:calls\":1,"
+                    "\"user:name\":\"Alice\",\"user:lang\":\"de\"}");
+    quipu_session_free(session);
+    import_check_whole(world->store);
+    adk_close(world);
+}
+
+static void python_sqlite_comes_in_whole(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+    quipu_session *session;
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    const quipu_source_report report = import_ok(world->store, path, NULL);
+    import_check_counts(&report, QUIPU_SOURCE_ADK_SQLITE, 2, 12, 0);
+    import_check_all_events(world, path);
+    import_check_time(world, "alice", "sess-0001", 1767225612);
+    session = import_session(world, "alice", "sess-0001");
+    adk_check_state(world, session,
+                    "{\"topic\":\"weather\",\"last_city\":null,\"obj\":{\"k\":[1,2]},\"nul\":null,"
+                    "\"pi\":0.30000000000000004,\"app:theme\":\"dark\",\"app:calls\":1,"
+                    "\"user:name\":\"Alice\",\"user:lang\":\"de\"}");
+    quipu_session_free(session);
+    import_check_whole(world->store);
+    adk_close(world);
+}
+
+/* The actions of an event, as text of the document. */
+static quipu_str import_member(qp_json_doc *doc, quipu_str event, const char *name)
+{
+    T_OK(qp_json_parse(doc, event, NULL, NULL));
+    return qp_json_raw(qp_json_get(qp_json_root(doc), quipu_cstr(name)));
+}
+
+/* The same events were written to both files: what the pickles hold must be what the JSON of the
+ * later layout says. */
+static void python_v0_pickles_say_what_the_json_of_v1_says(void **state)
+{
+    static const char *const members[] = {"actions",
+                                          "content",
+                                          "usage_metadata",
+                                          "id",
+                                          "timestamp",
+                                          "invocation_id",
+                                          "author",
+                                          "branch",
+                                          "long_running_tool_ids",
+                                          "custom_metadata",
+                                          "error_code",
+                                          "interrupted",
+                                          "turn_complete",
+                                          "input_transcription",
+                                          "citation_metadata"};
+    char old_path[T_PATH_MAX];
+    char path[T_PATH_MAX];
+    adk_world *world;
+    quipu_session *session;
+    qp_json_doc ours;
+    qp_json_doc theirs;
+    size_t count = 0;
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-database-v0.db", old_path);
+    IMPORT_FIXTURE("adk-python-database.db", path);
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    const quipu_source_report report = import_ok(world->store, old_path, NULL);
+    import_check_counts(&report, QUIPU_SOURCE_ADK_V0, 1, 11, 0);
+    session = import_session(world, "alice", "sess-0001");
+    qp_json_init(&ours);
+    qp_json_init(&theirs);
+    import_rows rows = import_query(
+        path, "SELECT event_data FROM events WHERE user_id='alice' ORDER BY timestamp, rowid");
+    for (const char *text = import_next(&rows); text != NULL; text = import_next(&rows)) {
+        const quipu_str event = adk_event(world, session, count);
+        for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+            const quipu_str wanted = import_member(&theirs, quipu_cstr(text), members[i]);
+            const quipu_str found = import_member(&ours, event, members[i]);
+            if (wanted.p == NULL || found.p == NULL) {
+                assert_true(wanted.p == NULL && found.p == NULL);
+            } else if (!adk_same(found, wanted)) {
+                fail_msg("event %zu, %s:\n%.*s\n%.*s", count, members[i], (int)found.n, found.p,
+                         (int)wanted.n, wanted.p);
+            }
+        }
+        count++;
+    }
+    assert_int_equal(count, 11);
+    import_end(&rows);
+    qp_json_free(&ours);
+    qp_json_free(&theirs);
+    quipu_session_free(session);
+    import_check_whole(world->store);
+    adk_close(world);
+}
+
+typedef struct import_orphans {
+    int count;
+    char who[128];
+} import_orphans;
+
+static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
+{
+    import_orphans *heard = ctx;
+
+    heard->count++;
+    assert_true(snprintf(heard->who, sizeof(heard->who), "%.*s/%.*s row %lld",
+                         (int)orphan->app_name.n, orphan->app_name.p, (int)orphan->user_id.n,
+                         orphan->user_id.p, (long long)orphan->row) < (int)sizeof(heard->who));
+}
+
+static void go_database_comes_in_and_its_orphan_is_reported(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+    quipu_session *session;
+    import_orphans heard = {0};
+    quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
+
+    (void)state;
+    IMPORT_FIXTURE("adk-go-database.db", path);
+    world = adk_open(QUIPU_SERVICE_GO);
+    options.orphan = import_hear_orphan;
+    options.ctx = &heard;
+    const quipu_source_report report = import_ok(world->store, path, &options);
+    import_check_counts(&report, QUIPU_SOURCE_ADK_GO, 2, 11, 1);
+    assert_int_equal(heard.count, 1);
+    assert_string_equal(heard.who, "demo_app/carol row 12");
+    session = import_session(world, "alice", "sess-0001");
+    assert_int_equal(quipu_session_event_count(session), 9);
+    adk_check_json(
+        adk_event(world, session, 2),
+        "{\"id\":\"ev-003\",\"timestamp\":\"2026-01-01T00:00:03.000001Z\",\"author\":"
+        "\"root_agent\",\"invocationId\":\"inv-1\",\"content\":{\"parts\":[{\"functionResponse\":{"
+        "\"id\":\"fc-1\",\"name\":\"get_weather\",\"response\":{\"ok\":true,\"temp\":21.5}}}],"
+        "\"role\":\"user\"},\"actions\":{\"requestedToolConfirmations\":{\"fc-1\":{\"hint\":"
+        "\"sure?\",\"confirmed\":false,\"payload\":{\"a\":1}}},\"skipSummarization\":true,"
+        "\"stateDelta\":{\"app:calls\":1,\"last_city\":\"Zürich\",\"nul\":null,\"user:lang\":"
+        "\"de\"},\"artifactDelta\":{\"report.txt\":0}}}");
+    adk_check_json(
+        adk_event(world, session, 8),
+        "{\"id\":\"ev-012\",\"timestamp\":\"2026-01-01T00:00:12Z\",\"author\":\"wf\","
+        "\"invocationId\":\"inv-5\",\"isolationScope\":\"fc-9\",\"actions\":{},\"routes\":["
+        "\"next\"],\"output\":{\"answer\":42},\"nodeInfo\":{\"path\":\"wf@1/node_a@1\","
+        "\"messageAsOutput\":true,\"outputFor\":[\"wf@1\"]},\"requestedInput\":{\"interruptId\":"
+        "\"int-1\",\"message\":\"name?\",\"payload\":{\"x\":1}}}");
+    adk_check_state(world, session,
+                    "{\"last_city\":\"Zürich\",\"nul\":null,\"topic\":\"weather\",\"app:calls\":1,"
+                    "\"app:theme\":\"dark\",\"user:lang\":\"de\",\"user:name\":\"Alice\"}");
+    quipu_session_free(session);
+    import_check_whole(world->store);
+    adk_close(world);
+}
+
+/* ---- what an import does and does not do ------------------------------------------------------ */
+
+static void a_dry_run_tells_and_changes_nothing(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+    quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
+    quipu_stats stats = {0};
+    quipu_error err = {0};
+
+    (void)state;
+    IMPORT_FIXTURE("adk-go-database.db", path);
+    world = adk_open(QUIPU_SERVICE_GO);
+    options.flags = QUIPU_SOURCE_DRY_RUN;
+    const quipu_source_report told = import_ok(world->store, path, &options);
+    T_OK(quipu_store_stats(world->store, NULL, &stats, &err));
+    assert_int_equal(stats.sessions, 0);
+    assert_int_equal(stats.commits, 0);
+    const quipu_source_report done = import_ok(world->store, path, NULL);
+    assert_memory_equal(&told, &done, sizeof(told));
+    adk_close(world);
+}
+
+static void a_repeated_import_skips_what_is_there(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    (void)import_ok(world->store, path, NULL);
+    const quipu_source_report again = import_ok(world->store, path, NULL);
+    assert_int_equal(again.sessions, 0);
+    assert_int_equal(again.messages, 0);
+    assert_int_equal(again.states, 0);
+    assert_int_equal(again.skipped, 2);
+    adk_close(world);
+}
+
+static void a_session_that_grew_in_the_file_is_a_conflict(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+    quipu_error err = {0};
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    (void)import_ok(world->store, path, NULL);
+    import_exec(path, "INSERT INTO events SELECT 'ev-new', app_name, user_id, session_id, "
+                      "invocation_id, timestamp + 1, event_data FROM events WHERE id = 'ev-b1'");
+    T_STATUS(quipu_import(world->store, path, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    adk_close(world);
+}
+
+static void another_session_of_the_same_key_is_not_touched(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+    const quipu_session_ref ref = adk_ref("demo_app", "alice", "sess-0001");
+    quipu_session *session = NULL;
+    quipu_error err = {0};
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    T_OK(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, NULL, &session, &err));
+    quipu_session_free(session);
+    T_STATUS(quipu_import(world->store, path, NULL, NULL, NULL, &err), QUIPU_EXISTS);
+    session = import_session(world, "alice", "sess-0001");
+    assert_int_equal(quipu_session_event_count(session), 0);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void the_columns_id_wins_and_the_json_time_wins(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+    quipu_session *session;
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-database.db", path);
+    import_exec(path, "UPDATE events SET id = 'renamed', timestamp = '2026-01-01 00:00:01.300000' "
+                      "WHERE id = 'ev-001'");
+    import_exec(path, "UPDATE events SET event_data = NULL WHERE id = 'ev-b1'");
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    (void)import_ok(world->store, path, NULL);
+    session = import_session(world, "alice", "sess-0001");
+    adk_check_json(adk_event(world, session, 0),
+                   "{\"id\":\"renamed\",\"timestamp\":1767225601.25,\"invocation_id\":\"inv-1\","
+                   "\"author\":\"user\",\"content\":{\"role\":\"user\",\"parts\":[{\"text\":"
+                   "\"Wie ist das Wetter in Zürich? \xf0\x9f\x8c\xa6\"}]},\"actions\":{"
+                   "\"state_delta\":{},\"artifact_delta\":{},\"requested_auth_configs\":{},"
+                   "\"requested_tool_confirmations\":{}},\"node_info\":{\"path\":\"\"}}");
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void old_files_that_lack_columns_come_in(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-database-v0.db", path);
+    import_exec(path, "ALTER TABLE events DROP COLUMN custom_metadata;"
+                      "ALTER TABLE events DROP COLUMN usage_metadata;"
+                      "ALTER TABLE events DROP COLUMN citation_metadata;"
+                      "ALTER TABLE events DROP COLUMN input_transcription;"
+                      "ALTER TABLE events DROP COLUMN output_transcription");
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    const quipu_source_report report = import_ok(world->store, path, NULL);
+    import_check_counts(&report, QUIPU_SOURCE_ADK_V0, 1, 11, 0);
+    adk_close(world);
+    IMPORT_FIXTURE("adk-go-database.db", path);
+    import_exec(path, "ALTER TABLE events DROP COLUMN routes_json;"
+                      "ALTER TABLE events DROP COLUMN node_info_json");
+    world = adk_open(QUIPU_SERVICE_GO);
+    const quipu_source_report go = import_ok(world->store, path, NULL);
+    import_check_counts(&go, QUIPU_SOURCE_ADK_GO, 2, 11, 1);
+    adk_close(world);
+}
+
+static void the_newer_value_of_shared_state_stays(void **state)
+{
+    char path[T_PATH_MAX];
+    adk_world *world;
+    quipu_session *session;
+    const quipu_session_ref ref = adk_ref("demo_app", "dora", "s");
+    quipu_error err = {0};
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    world = adk_open(QUIPU_SERVICE_PYTHON);
+    T_OK(quipu_service_create(world->service, &ref,
+                              (quipu_json){QUIPU_STR("{\"app:theme\":\"light\"}")}, NULL, &session,
+                              &err));
+    (void)import_ok(world->store, path, NULL);
+    T_OK(quipu_session_refresh(session, NULL, &err));
+    adk_check_state(world, session, "{\"app:theme\":\"light\",\"app:calls\":1}");
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+/* ---- what is refused -------------------------------------------------------------------------- */
+
+static void other_files_get_a_clear_error(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+    quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
+    quipu_error err = {0};
+
+    (void)state;
+    t_path(t_tmpdir(), "missing.db", path);
+    import_refused(store, path, QUIPU_NOT_FOUND, "missing.db");
+    t_file_write(path, "no database at all", 18);
+    import_refused(store, path, QUIPU_CORRUPT, "");
+    t_path(t_tmpdir(), "other.db", path);
+    import_exec(path, "CREATE TABLE sessions (id INTEGER PRIMARY KEY)");
+    import_refused(store, path, QUIPU_UNSUPPORTED, "none of the layouts");
+    quipu_close(st_open_new(NULL, path));
+    import_refused(store, path, QUIPU_UNSUPPORTED, "store of quipu's");
+    IMPORT_FIXTURE("adk-go-database.db", path);
+    options.kind = QUIPU_SOURCE_ADK_V0;
+    T_STATUS(quipu_import(store, path, &options, NULL, NULL, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "adk-go, not adk-v0"));
+    options.kind = (quipu_source_kind)99;
+    T_STATUS(quipu_import(store, path, &options, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_import(store, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    quipu_close(store);
+}
+
+/* Each page of the file overwritten in turn: an error and nothing imported, or a page that no
+ * session's data is on. */
+static void a_corrupted_file_imports_nothing(void **state)
+{
+    char path[T_PATH_MAX];
+    char broken[T_PATH_MAX];
+    size_t size = 0;
+    int refused = 0;
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    char *bytes = t_file_read(path, &size);
+    t_path(t_tmpdir(), "broken.db", broken);
+    for (size_t at = 4096; at < size; at += 4096) {
+        quipu_store *store = st_open_new(NULL, NULL);
+        quipu_stats stats = {0};
+        quipu_error err = {0};
+        char *copy = malloc(size);
+
+        assert_non_null(copy);
+        memcpy(copy, bytes, size);
+        memset(copy + at, 0xa5, 4096);
+        t_file_write(broken, copy, size);
+        free(copy);
+        if (quipu_import(store, broken, NULL, NULL, NULL, &err) != QUIPU_OK) {
+            T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+            assert_int_equal(stats.sessions, 0);
+            assert_true(strlen(err.message) > 10);
+            refused++;
+        }
+        quipu_close(store);
+    }
+    free(bytes);
+    assert_true(refused >= 4);
+}
+
+static void broken_json_in_the_last_session_imports_nothing(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    import_exec(path, "UPDATE events SET event_data = '{\"id\":' WHERE id = 'ev-b1'");
+    import_refused(store, path, QUIPU_INVALID, "the event in row");
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    import_exec(path, "UPDATE sessions SET state = '[1]' WHERE user_id = 'bob'");
+    import_refused(store, path, QUIPU_INVALID, "state is no JSON object");
+    IMPORT_FIXTURE("adk-python-database.db", path);
+    import_exec(path, "UPDATE events SET timestamp = 'yesterday' WHERE id = 'ev-b1'");
+    import_refused(store, path, QUIPU_INVALID, "a time is none");
+    quipu_close(store);
+}
+
+static void a_hostile_pickle_imports_nothing(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-database-v0.db", path);
+    /* os.system("touch /tmp/pwned"), as protocol 4 writes it. */
+    import_exec(path,
+                "UPDATE events SET actions = x'80048c026f738c0673797374656d938c10746f756368202f746d"
+                "702f70776e656485522e' WHERE id = 'ev-012'");
+    import_refused(store, path, QUIPU_INVALID, "os.system, which is no class of ADK");
+    quipu_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(python_database_comes_in_whole),
+        cmocka_unit_test(python_sqlite_comes_in_whole),
+        cmocka_unit_test(python_v0_pickles_say_what_the_json_of_v1_says),
+        cmocka_unit_test(go_database_comes_in_and_its_orphan_is_reported),
+        cmocka_unit_test(a_dry_run_tells_and_changes_nothing),
+        cmocka_unit_test(a_repeated_import_skips_what_is_there),
+        cmocka_unit_test(a_session_that_grew_in_the_file_is_a_conflict),
+        cmocka_unit_test(another_session_of_the_same_key_is_not_touched),
+        cmocka_unit_test(the_columns_id_wins_and_the_json_time_wins),
+        cmocka_unit_test(old_files_that_lack_columns_come_in),
+        cmocka_unit_test(the_newer_value_of_shared_state_stays),
+        cmocka_unit_test(other_files_get_a_clear_error),
+        cmocka_unit_test(a_corrupted_file_imports_nothing),
+        cmocka_unit_test(broken_json_in_the_last_session_imports_nothing),
+        cmocka_unit_test(a_hostile_pickle_imports_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
