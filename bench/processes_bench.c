@@ -10,8 +10,8 @@
 #include "bench/store_sides.h"
 
 #define PROCESSES 4
-#define PROCESSES_NS UINT64_C(300000000) /* of a block */
-#define PROCESSES_READY_NS 100000000     /* until all have opened the file */
+#define PROCESSES_NS UINT64_C(200000000) /* of a block */
+#define PROCESSES_READY_NS 50000000      /* until all have opened the file */
 #define PROCESSES_APPENDS_MAX 65536      /* of one process in one block */
 
 /* One block: the appends of all processes in the same span of time. */
