@@ -1,0 +1,161 @@
+/* Lango's files brought into a store that exists: the same as adopting them, beside what is there. */
+#include "contract/import_t.h"
+
+static quipu_history *import_history(quipu_store *store, const char *key)
+{
+    quipu_history *history = NULL;
+    quipu_error err = {0};
+
+    T_OK(quipu_session_get(store, quipu_cstr(key), NULL, NULL, &history, &err));
+    return history;
+}
+
+static void import_check_same(const quipu_history *a, const quipu_history *b)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+
+    assert_int_equal(a->message_count, b->message_count);
+    for (size_t i = 0; i < a->message_count; i++) {
+        quipu_str x = {NULL, 0};
+        quipu_str y = {NULL, 0};
+        T_OK(quipu_message_json(&a->messages[i], &arena, &x, NULL));
+        T_OK(quipu_message_json(&b->messages[i], &arena, &y, NULL));
+        T_STR(x, y.p);
+    }
+    assert_int_equal(a->session.token_count, b->session.token_count);
+    assert_int_equal(quipu_time_cmp(a->session.created_at, b->session.created_at), 0);
+    assert_int_equal(quipu_time_cmp(a->session.updated_at, b->session.updated_at), 0);
+    assert_true(quipu_str_eq(a->session.model, b->session.model));
+    assert_true(quipu_str_eq(a->session.metadata.text, b->session.metadata.text));
+    quipu_arena_free(&arena);
+}
+
+static void import_check_memories(quipu_store *a, quipu_store *b, quipu_memory_kind kind,
+                                  const char *key, int64_t *total)
+{
+    quipu_memory_list *x = NULL;
+    quipu_memory_list *y = NULL;
+
+    T_OK(quipu_memory_list_get(a, kind, quipu_cstr(key), 0, NULL, &x, NULL));
+    T_OK(quipu_memory_list_get(b, kind, quipu_cstr(key), 0, NULL, &y, NULL));
+    assert_int_equal(x->count, y->count);
+    for (size_t i = 0; i < x->count; i++) {
+        assert_memory_equal(x->items[i].id.b, y->items[i].id.b, 16);
+        T_STR(x->items[i].content, y->items[i].content.p);
+        assert_int_equal(x->items[i].source_start, y->items[i].source_start);
+        assert_int_equal(x->items[i].source_end, y->items[i].source_end);
+        assert_int_equal(x->items[i].generation, y->items[i].generation);
+    }
+    *total += (int64_t)x->count;
+    quipu_memory_list_free(x);
+    quipu_memory_list_free(y);
+}
+
+/* Import a fixture, adopt a copy of it, and compare. */
+static void import_check_fixture(const char *name)
+{
+    static const char *const keys[] = {"telegram:123:456", "direct-plain"};
+    char path[T_PATH_MAX];
+    char copy[T_PATH_MAX];
+    quipu_store *store;
+    quipu_store *adopted;
+    int64_t memories = 0;
+
+    IMPORT_FIXTURE(name, path);
+    IMPORT_FIXTURE(name, copy);
+    store = st_open_new(NULL, NULL);
+    st_create(store, "mine");
+    adopted = st_open(copy);
+    const quipu_source_report report = import_ok(store, path, NULL);
+    assert_int_equal(report.kind, QUIPU_SOURCE_LANGO);
+    assert_int_equal(report.sessions, 2);
+    assert_int_equal(report.messages, 9);
+    assert_int_equal(report.memories, 5);
+    assert_int_equal(report.orphans, 0);
+    for (size_t i = 0; i < 2; i++) {
+        quipu_history *ours = import_history(store, keys[i]);
+        quipu_history *theirs = import_history(adopted, keys[i]);
+        assert_int_equal(ours->message_count, i == 0 ? 7 : 2);
+        import_check_same(ours, theirs);
+        quipu_history_free(ours);
+        quipu_history_free(theirs);
+        import_check_memories(store, adopted, QUIPU_OBSERVATION, keys[i], &memories);
+        import_check_memories(store, adopted, QUIPU_REFLECTION, keys[i], &memories);
+    }
+    assert_int_equal(memories, 5);
+    const quipu_source_report again = import_ok(store, path, NULL);
+    assert_int_equal(again.skipped, 2);
+    assert_int_equal(again.sessions + again.messages + again.memories, 0);
+    quipu_close(adopted);
+    quipu_close(store);
+}
+
+static void a_file_by_mattn_comes_in_as_if_adopted(void **state)
+{
+    (void)state;
+    import_check_fixture("lango-mattn.db");
+}
+
+static void a_file_by_modernc_comes_in_as_if_adopted(void **state)
+{
+    (void)state;
+    import_check_fixture("lango-modernc.db");
+}
+
+static void orphans_are_counted_and_left_out(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    IMPORT_FIXTURE("lango-mattn.db", path);
+    import_exec(path, "UPDATE messages SET session_messages = NULL WHERE id = 2;"
+                      "UPDATE messages SET session_messages = 77 WHERE id = 10");
+    const quipu_source_report report = import_ok(store, path, NULL);
+    assert_int_equal(report.orphans, 2);
+    assert_int_equal(report.messages, 7);
+    assert_int_equal(report.sessions, 2);
+    quipu_close(store);
+}
+
+static void an_early_file_without_authors_and_memory_comes_in(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    IMPORT_FIXTURE("lango-modernc.db", path);
+    import_exec(path, "ALTER TABLE messages DROP COLUMN author; DROP TABLE observations;"
+                      "DROP TABLE reflections");
+    const quipu_source_report report = import_ok(store, path, NULL);
+    assert_int_equal(report.messages, 9);
+    assert_int_equal(report.memories, 0);
+    quipu_close(store);
+}
+
+static void the_file_itself_stays_as_it_was(void **state)
+{
+    char path[T_PATH_MAX];
+    char copy[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    IMPORT_FIXTURE("lango-mattn.db", path);
+    IMPORT_FIXTURE("lango-mattn.db", copy);
+    (void)import_ok(store, path, NULL);
+    assert_true(t_file_equal(path, copy));
+    quipu_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_by_mattn_comes_in_as_if_adopted),
+        cmocka_unit_test(a_file_by_modernc_comes_in_as_if_adopted),
+        cmocka_unit_test(orphans_are_counted_and_left_out),
+        cmocka_unit_test(an_early_file_without_authors_and_memory_comes_in),
+        cmocka_unit_test(the_file_itself_stays_as_it_was),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
