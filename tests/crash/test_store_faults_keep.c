@@ -152,16 +152,16 @@ static bool done_rewind(quipu_store *store)
     return true;
 }
 
-static void keep_deep_key(int depth, char ret_key[16])
+static void keep_deep_key(int depth, char ret_key[32])
 {
-    (void)snprintf(ret_key, 16, "deep %d", depth);
+    (void)snprintf(ret_key, 32, "deep %d", depth);
 }
 
 /* A chain as deep as it can be: the next fork is a copy. */
 static void prepare_deep(quipu_store *store)
 {
-    char key[16];
-    char next[16];
+    char key[32];
+    char next[32];
 
     prepare_long(store);
     kt_fork(store, "fork", 5, "deep 2");
@@ -175,7 +175,7 @@ static void prepare_deep(quipu_store *store)
 static quipu_status run_fork_flat(quipu_store *store, quipu_error *err)
 {
     quipu_session_new values = st_values("flat");
-    char key[16];
+    char key[32];
 
     keep_deep_key(QUIPU_FORK_DEPTH_MAX, key);
     quipu_status status = quipu_session_fork(store, quipu_cstr(key), 5, &values, NULL, err);
@@ -562,10 +562,44 @@ static void every_call_survives_every_failed_operation(void **state)
     kt_free(&keep_exported);
 }
 
+/* Of what verify could not read it never says that it is sound. */
+static void verify_calls_nothing_sound_that_it_could_not_read(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    int64_t points = 0;
+    int64_t told = 0;
+    bool fired = true;
+
+    (void)state;
+    prepare_tree(store);
+    quipu_close(store);
+    for (int64_t n = 1; fired; n++) {
+        quipu_verified verified = {0};
+        quipu_error err = {0};
+
+        store = st_open(path);
+        faultvfs_arm((faultvfs_plan){FAULTVFS_ANY, n, false, FAULTVFS_EIO});
+        quipu_status status = quipu_store_verify(store, NULL, NULL, NULL, &verified, &err);
+        fired = faultvfs_fired() > 0;
+        faultvfs_arm((faultvfs_plan){0});
+        assert_true(status == QUIPU_OK || status == QUIPU_IO);
+        assert_int_equal(fired, status == QUIPU_IO || verified.problems > 0);
+        points += fired;
+        told += status == QUIPU_OK && fired;
+        kt_clean(store);
+        quipu_close(store);
+    }
+    print_message("verify: %lld points fired, %lld of them told as problems of the file\n",
+                  (long long)points, (long long)told);
+    assert_true(points > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_survives_every_failed_operation),
+        cmocka_unit_test(verify_calls_nothing_sound_that_it_could_not_read),
     };
 
     fault_use_vfs();
