@@ -214,17 +214,18 @@ quipu_status quipu_session_spawn(quipu_session *parent, quipu_str agent,
     quipu_status status =
         qp_options_read(&opt, sizeof(opt), options, "quipu_child_options", reterr);
 
-    if (status == QUIPU_OK && (parent == NULL || ret_child == NULL || agent.n == 0 ||
-                               opt.flags != 0 || opt.inherit < -1 || opt.max_messages < 0)) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "a child needs a parent, the name of an agent, a place for it, flags "
-                              "0, inherit of -1 or more and max_messages of 0 or more");
+    if (status != QUIPU_OK) {
+        return status;
     }
-    if (status == QUIPU_OK) {
-        qp_mutex_lock(&parent->mutex);
-        status = qp_child_spawn(parent, agent, &opt, call, ret_child, reterr);
-        qp_mutex_unlock(&parent->mutex);
+    if (parent == NULL || ret_child == NULL || agent.n == 0 || opt.flags != 0 || opt.inherit < -1 ||
+        opt.max_messages < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a child needs a parent, the name of an agent, a place for it, flags "
+                            "0, inherit of -1 or more and max_messages of 0 or more");
     }
+    qp_mutex_lock(&parent->mutex);
+    status = qp_child_spawn(parent, agent, &opt, call, ret_child, reterr);
+    qp_mutex_unlock(&parent->mutex);
     return status;
 }
 
@@ -384,7 +385,9 @@ quipu_status quipu_session_children(quipu_session *parent, const quipu_call *cal
                           arena, &found, reterr);
     if (status == QUIPU_OK && found.count > 0) {
         items = qp_arena_take(arena, found.count * sizeof(*items));
-        status = items != NULL ? QUIPU_OK : qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
+        if (items == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list of children");
+        }
     }
     for (size_t i = 0; i < found.count && status == QUIPU_OK; i++) {
         bool is = false;

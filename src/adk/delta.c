@@ -3,6 +3,7 @@
  * the JSON string that it is, behind U+0001. */
 #include "adk/delta.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "adk/event.h"
@@ -225,6 +226,7 @@ static void delta_add(qp_delta *delta, quipu_str name, quipu_str value)
     quipu_str rest = name;
     const int scope = delta_scope(name, &rest);
 
+    assert(delta->all != NULL && delta->stored != NULL);
     delta->all[delta->all_count++] = (qp_state_entry){name, value};
     if (scope != 0) {
         delta->stored[delta->stored_count++] = (qp_state_item){(qp_scope)scope, rest, value};

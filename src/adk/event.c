@@ -79,7 +79,7 @@ quipu_status quipu_message_to_event(const quipu_message *message,
                                     const quipu_event_dialect *dialect, quipu_arena *arena,
                                     quipu_json *ret_event, quipu_error *reterr)
 {
-    quipu_event_dialect read;
+    quipu_event_dialect read = QUIPU_EVENT_DIALECT_INIT;
     quipu_status status;
 
     if (message == NULL || arena == NULL || ret_event == NULL ||

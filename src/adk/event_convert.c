@@ -6,7 +6,6 @@
 #include "adk/event.h"
 #include "adk/event_parts.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "base/time.h"
 
 typedef struct convert_run {

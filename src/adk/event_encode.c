@@ -4,9 +4,7 @@
 
 #include "adk/event.h"
 #include "adk/event_parts.h"
-#include "base/arena.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "base/time.h"
 
 /* Members of an event that have a column, or a usual form. */
@@ -162,8 +160,13 @@ static bool encode_seconds(qp_json_node node, quipu_time *ret, bool *ret_plain)
 
     *ret_plain = false;
     if (encode_digits(raw, &at, 12, &ret->s) && (at == raw.n || raw.p[at] == '.')) {
-        size_t from = at + 1;
-        *ret_plain = at == raw.n || (++at, encode_digits(raw, &at, 9, &fraction) && at == raw.n);
+        const size_t from = at + 1;
+
+        *ret_plain = at == raw.n;
+        if (at < raw.n) {
+            at++;
+            *ret_plain = encode_digits(raw, &at, 9, &fraction) && at == raw.n;
+        }
         for (size_t n = at - from; *ret_plain && from < raw.n && n < 9; n++) {
             fraction *= 10;
         }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "adk/event.h"
-#include "base/str.h"
 
 /* cache_metadata keeps its snake_case inside in every dialect. */
 static const qp_name name_table[] = {

@@ -1,5 +1,5 @@
 /* Isolated agents. One of them works in a child session; what it does shows at the end of its
- * parent's live history, as an overlay, and is replaced there by one message when the child ends. */
+ * parent's live history, as an overlay, and one message takes its place when the child ends. */
 #include <assert.h>
 #include <string.h>
 
@@ -85,8 +85,8 @@ static void isolate_forget(quipu_session *session)
     session->active = NULL;
 }
 
-/* Show a message of the child's at the end of the parent's. The child has it stored: without memory
- * for it the parent only shows less. */
+/* Show a message of the child's at the end of the parent's. The child has it stored: without
+ * memory for it the parent only shows less. */
 static void isolate_show(quipu_session *session, const quipu_message *message)
 {
     if (qp_session_prepare(session, message, NULL) == QUIPU_OK) {

@@ -7,7 +7,6 @@
 #include "adk/service.h"
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/str.h"
 
 /* One event on its way. */
 typedef struct live_append {

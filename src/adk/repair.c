@@ -118,11 +118,11 @@ static quipu_status repair_write(quipu_session *session, const repair_list *list
     qp_append_also also = {.has_uid = !rebase, .uid = session->uid, .revision = session->revision};
     quipu_message *messages = qp_calloc(list->open, sizeof(*messages));
     quipu_tool_call *answers = qp_calloc(list->open, sizeof(*answers));
-    quipu_status status = messages != NULL && answers != NULL
-                              ? QUIPU_OK
-                              : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for answers");
+    quipu_status status = messages != NULL && answers != NULL ? QUIPU_OK : QUIPU_NOMEM;
 
-    if (status == QUIPU_OK) {
+    if (status != QUIPU_OK) {
+        (void)qp_error_set(reterr, status, "out of memory for answers");
+    } else {
         repair_make(session, list, messages, answers);
         status = qp_append_also_state(session->service->store, session->key, messages, list->open,
                                       rebase ? -1 : session->revision, &also, call, NULL, reterr);

@@ -58,19 +58,19 @@ quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *
     quipu_status status =
         qp_options_read(&read, sizeof(read), options, "quipu_service_options", reterr);
 
-    if (status == QUIPU_OK &&
-        (store == NULL || ret_service == NULL || (read.flags & ~SERVICE_FLAGS) != 0 ||
-         (read.isolated_count > 0 && read.isolated == NULL))) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "a service needs a store, a place for it and flags of "
-                              "QUIPU_SERVICE_*");
+    if (status != QUIPU_OK) {
+        return status;
     }
-    if (status == QUIPU_OK) {
-        dialect.key_case = read.key_case;
-        dialect.bytes = read.bytes;
-        dialect.time = read.time;
-        status = qp_dialect_read(&dialect, &dialect, reterr);
+    if (store == NULL || ret_service == NULL || (read.flags & ~SERVICE_FLAGS) != 0 ||
+        (read.isolated_count > 0 && read.isolated == NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a service needs a store, a place for it, flags of QUIPU_SERVICE_* and "
+                            "the names that it announces");
     }
+    dialect.key_case = read.key_case;
+    dialect.bytes = read.bytes;
+    dialect.time = read.time;
+    status = qp_dialect_read(&dialect, &dialect, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -385,20 +385,18 @@ static void service_order(const quipu_service *service, int64_t num_recent, quip
 }
 
 /* Read the session, or create it; a missing one that shall be NULL leaves `history` NULL. */
-static quipu_status service_read(quipu_service *service, quipu_str key,
-                                 const quipu_session_ref *ref, bool create,
-                                 const qp_live_want *want, const quipu_call *call, qp_live *ret,
-                                 quipu_error *reterr)
+static quipu_status service_read(quipu_service *service, const quipu_session_new *values,
+                                 bool create, const qp_live_want *want, const quipu_call *call,
+                                 qp_live *ret, quipu_error *reterr)
 {
-    const quipu_session_new values = service_values(service, key, ref);
     quipu_error error = {0};
     quipu_status status;
 
     if (create) {
-        return qp_live_create(service->store, &values, true, (qp_state_items){NULL, 0}, want, call,
+        return qp_live_create(service->store, values, true, (qp_state_items){NULL, 0}, want, call,
                               ret, reterr);
     }
-    status = qp_live_get(service->store, key, want, call, ret, &error);
+    status = qp_live_get(service->store, values->key, want, call, ret, &error);
     if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
         if (!service_wants(service, QUIPU_SERVICE_MISSING_FAILS)) {
             return QUIPU_OK;
@@ -435,7 +433,9 @@ quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *
     if (status == QUIPU_OK) {
         const bool create = service_wants(service, QUIPU_SERVICE_AUTO_CREATE) ||
                             (opt.flags & QUIPU_GET_CREATE) != 0;
-        status = service_read(service, key, &used, create, &want, call, &live, reterr);
+        const quipu_session_new values = service_values(service, key, &used);
+
+        status = service_read(service, &values, create, &want, call, &live, reterr);
     }
     if (status == QUIPU_OK && live.history != NULL) {
         status = service_live(service, key, &used, &live, &none, &session, reterr);

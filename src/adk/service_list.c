@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "adk/event.h"
-#include "adk/service.h"
+#include "adk/service.h" /* IWYU pragma: keep */
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"

@@ -5,7 +5,7 @@
 
 #include "adk/event.h"
 #include "adk/event_parts.h"
-#include "adk/service.h"
+#include "adk/service.h" /* IWYU pragma: keep */
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/option.h"
@@ -315,13 +315,12 @@ quipu_status quipu_view_make(const quipu_message *messages, size_t count,
     view_run run = {.arena = arena};
     quipu_status status = qp_options_read(&opt, sizeof(opt), options, "quipu_view_options", reterr);
 
-    if (status == QUIPU_OK &&
-        ((messages == NULL && count > 0) || arena == NULL || ret_view == NULL || opt.flags != 0)) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "a view needs messages, an arena, a place for it and flags 0");
-    }
     if (status != QUIPU_OK) {
         return status;
+    }
+    if ((messages == NULL && count > 0) || arena == NULL || ret_view == NULL || opt.flags != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a view needs messages, an arena, a place for it and flags 0");
     }
     run.root = opt.root_agent;
     qp_buf_init(&run.open.parts, QP_EVENT_JSON_MAX);

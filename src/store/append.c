@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/str.h"
 #include "base/time.h"
 #include "store/cap.h"
 #include "store/feed.h"
@@ -228,6 +227,7 @@ static quipu_status append_settled(append_call *call, ent_db *db, quipu_arena *s
                             "it was deleted and made anew since it was read; reload it");
     }
     if (call->batch.count == 0) {
+        assert(call->also != NULL);
         status = qp_state_event_known(db, scratch, row, call->also->event_id, call->also->changes,
                                       ret_settled, reterr);
     } else {

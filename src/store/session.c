@@ -130,7 +130,7 @@ static quipu_status session_read(session_create *create, ent_db *db, quipu_time 
                                  quipu_error *reterr)
 {
     return create->want != NULL ? qp_live_read(create->store, db, create->values.key, create->want,
-                                               now, create->history, &create->live, reterr)
+                                               create->history, &create->live, reterr)
                                 : qp_history_read(create->store, db, create->values.key,
                                                   &create->range, now, create->history, reterr);
 }

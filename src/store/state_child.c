@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "store/append.h"
-#include "store/session.h"
 
 typedef struct state_child_call {
     const quipu_store *store;

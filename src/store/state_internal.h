@@ -39,8 +39,7 @@ QUIPU_MUST_USE quipu_status qp_state_read(const quipu_store *store, ent_db *db,
 
 /* Read a session, its messages and its state from the open transaction into `history`. */
 QUIPU_MUST_USE quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
-                                         const qp_live_want *want, quipu_time now,
-                                         qp_history *history, qp_live *ret_live,
-                                         quipu_error *reterr);
+                                         const qp_live_want *want, qp_history *history,
+                                         qp_live *ret_live, quipu_error *reterr);
 
 #endif

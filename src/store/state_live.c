@@ -4,9 +4,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "store/fork_chain.h"
-#include "store/message.h"
-#include "store/session.h"
 #include "store/state_internal.h"
 
 #define STATE_LIVE_BATCH 256 /* messages looked at together, backwards, for those after a time */
@@ -56,8 +53,8 @@ static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp
 }
 
 quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
-                          const qp_live_want *want, quipu_time now, qp_history *history,
-                          qp_live *ret_live, quipu_error *reterr)
+                          const qp_live_want *want, qp_history *history, qp_live *ret_live,
+                          quipu_error *reterr)
 {
     quipu_range range = want->range;
     qp_live live = {.history = &history->pub};
@@ -66,7 +63,7 @@ quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
     if (want->has_after) {
         range.flags = QUIPU_RANGE_HEADER;
     }
-    status = qp_history_read(store, db, key, &range, now, history, reterr);
+    status = qp_history_read(store, db, key, &range, quipu_time_now(), history, reterr);
     if (status == QUIPU_OK && want->has_after) {
         status = state_live_after(db, history->row, want, &history->arena, &history->pub, reterr);
     }
@@ -97,8 +94,7 @@ static quipu_status state_live_work(void *ctx, ent_db *db, quipu_arena *scratch,
     state_live_call *call = ctx;
 
     (void)scratch;
-    return qp_live_read(call->store, db, call->key, call->want, quipu_time_now(), call->history,
-                        &call->live, reterr);
+    return qp_live_read(call->store, db, call->key, call->want, call->history, &call->live, reterr);
 }
 
 quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *want,

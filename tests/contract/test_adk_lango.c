@@ -2,7 +2,6 @@
  * budgets, tool pairs, repair of open calls, round trips. Each name says the row's claim. */
 #include "contract/adk_t.h"
 
-
 static quipu_message msg(quipu_role role, const char *text)
 {
     static int64_t number = 0;
