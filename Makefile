@@ -19,7 +19,7 @@ help:
 	@echo "make clean       remove build/"
 
 run: release
-	@tools/run.sh build/release/bin/first_store
+	@tools/run.sh build/quipu demo
 
 release:
 	@tools/deps.sh run

@@ -1,0 +1,427 @@
+/* quipu demo: several agents talk with a user through the ADK service, with tool calls and state;
+ * the store is closed and opened in the middle. Then everything is read back, and the demo fails
+ * unless what came back is what went in. It ends with what a long conversation needs. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <quipu/adk.h>
+
+#include "app.h"
+
+#define DEMO_MARGIN 5
+#define DEMO_COLUMNS 74
+#define DEMO_BUDGET 70    /* tokens of the prompt's window */
+#define DEMO_RESTART_AT 4 /* events before the store is closed and opened again */
+#define DEMO_FORK_AT 5
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+const app_option app_demo_options[] = {{NULL, NULL, NULL}};
+
+/* ---- what goes in ------------------------------------------------------------------------------ */
+
+static const quipu_session_ref demo_ref = {{"travel", 6}, {"ana", 3}, {"trip-to-cusco", 13}};
+
+#define DEMO_HEAD(id, time, author)                                                                \
+    "{\"id\":\"" id "\",\"timestamp\":" time ",\"author\":\"" author "\","
+#define DEMO_SAYS(role, text)                                                                      \
+    "\"content\":{\"role\":\"" role "\",\"parts\":[{\"text\":\"" text "\"}"
+
+static const char *const demo_events[] = {
+    DEMO_HEAD("ev-1", "1774000000.5", "user") "\"invocationId\":\"turn-1\"," DEMO_SAYS(
+        "user", "We have two days in Cusco. Is Machu Picchu possible by train?") "]}}",
+    DEMO_HEAD("ev-2", "1774000002.25", "planner") "\"invocationId\":\"turn-1\"," DEMO_SAYS(
+        "model",
+        "I will ask for trains on Saturday.") ",{\"functionCall\":{\"id\":\"call_1\",\"name\":"
+                                              "\"find_trains\",\"args\":{\"from\":"
+                                              "\"Ollantaytambo\",\"day\":\"2026-03-21\"}}}]},"
+                                              "\"actions\":{\"transferToAgent\":\"researcher\"}}",
+    DEMO_HEAD("ev-3", "1774000003",
+              "researcher") "\"invocationId\":\"turn-1\",\"content\":{\"role\":"
+                            "\"user\",\"parts\":[{\"functionResponse\":{"
+                            "\"id\":\"call_1\",\"name\":\"find_trains\","
+                            "\"response\":{\"trains\":[{\"leaves\":"
+                            "\"06:10\",\"seats\":12},{\"leaves\":\"07:45\","
+                            "\"seats\":0}]}}}]},\"actions\":{\"stateDelta\":"
+                            "{\"train\":\"06:10\",\"app:searches\":1}}}",
+    DEMO_HEAD("ev-4", "1774000004.75", "researcher") "\"invocationId\":\"turn-1\"," DEMO_SAYS(
+        "model", "Only the 06:10 has seats left: twelve. From Cusco that means a taxi at four in "
+                 "the morning, or a night in Ollantaytambo.") "]}}",
+    DEMO_HEAD("ev-5", "1774000006", "planner") "\"invocationId\":\"turn-1\"," DEMO_SAYS(
+        "model",
+        "Yes, it is. Friday: Cusco, then the evening bus to Ollantaytambo. Saturday: the "
+        "06:10, the ruins by nine, back in Cusco at eight. Shall I hold three seats?") "]"
+                                                                                       "}}",
+    DEMO_HEAD("ev-6", "1774000060", "user") "\"invocationId\":\"turn-2\"," DEMO_SAYS(
+        "user", "¡Sí, por favor! Three seats.") "]}}",
+    DEMO_HEAD("ev-7", "1774000061.5", "planner") "\"invocationId\":\"turn-2\"," DEMO_SAYS(
+        "model", "Held: three seats on the 06:10.") "]},\"actions\":{\"stateDelta\":{\"seats\":3,"
+                                                    "\"user:likes_trains\":true}}}",
+};
+
+/* A store with the service over it. */
+typedef struct demo_world {
+    const char *path;
+    quipu_store *store;
+    quipu_service *service;
+    quipu_session *session;
+    quipu_arena arena;
+    quipu_error error;
+} demo_world;
+
+static void demo_close(demo_world *world)
+{
+    quipu_session_free(world->session);
+    quipu_service_free(world->service);
+    quipu_close(world->store);
+    world->session = NULL;
+    world->service = NULL;
+    world->store = NULL;
+}
+
+/* Open, and get the session or create it. */
+static quipu_status demo_open(demo_world *world)
+{
+    quipu_service_options service = QUIPU_SERVICE_OPTIONS_INIT;
+    quipu_get_options get = QUIPU_GET_OPTIONS_INIT;
+    quipu_status status = quipu_open(world->path, NULL, &world->store, &world->error);
+
+    service.flags = QUIPU_SERVICE_PYTHON;
+    get.flags = QUIPU_GET_CREATE;
+    if (status == QUIPU_OK) {
+        status = quipu_service_new(world->store, &service, &world->service, &world->error);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_service_get(world->service, &demo_ref, &get, NULL, &world->session,
+                                   &world->error);
+    }
+    return status;
+}
+
+static quipu_status demo_append(demo_world *world, size_t from, size_t to)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = from; i < to && status == QUIPU_OK; i++) {
+        const quipu_json event = {quipu_cstr(demo_events[i])};
+        status = quipu_session_append(world->session, event, NULL, NULL, &world->error);
+    }
+    return status;
+}
+
+/* ---- what came back ---------------------------------------------------------------------------- */
+
+/* Whether each event is the one that went in. Both are written by the codec, so that the order of
+ * their members is the same. */
+static quipu_status demo_compare(demo_world *world, bool *ret_same)
+{
+    quipu_status status = QUIPU_OK;
+    bool same = quipu_session_event_count(world->session) == COUNT_OF(demo_events);
+
+    for (size_t i = 0; i < COUNT_OF(demo_events) && same && status == QUIPU_OK; i++) {
+        const quipu_json went_in = {quipu_cstr(demo_events[i])};
+        quipu_json expected = {{NULL, 0}};
+        quipu_json found = {{NULL, 0}};
+        quipu_message message;
+
+        status = quipu_event_to_message(went_in, &world->arena, &message, &world->error);
+        if (status == QUIPU_OK) {
+            status =
+                quipu_message_to_event(&message, NULL, &world->arena, &expected, &world->error);
+        }
+        if (status == QUIPU_OK) {
+            status = quipu_session_event(world->session, i, &world->arena, &found, &world->error);
+        }
+        same = status != QUIPU_OK || quipu_str_eq(expected.text, found.text);
+        if (!same) {
+            fprintf(stderr, "quipu demo: event %zu came back different:\n%s\n%s\n", i + 1,
+                    expected.text.p, found.text.p);
+        }
+    }
+    *ret_same = same;
+    return status;
+}
+
+static quipu_status demo_check_state(demo_world *world, bool *ret_same)
+{
+    static const char *const names[] = {"seats", "train", "app:searches", "user:likes_trains"};
+    static const char *const values[] = {"3", "\"06:10\"", "1", "true"};
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < COUNT_OF(names) && status == QUIPU_OK && *ret_same; i++) {
+        quipu_json value = {{NULL, 0}};
+        status = quipu_session_value(world->session, quipu_cstr(names[i]), &world->arena, &value,
+                                     &world->error);
+        *ret_same = status != QUIPU_OK || quipu_str_eq(value.text, quipu_cstr(values[i]));
+        if (!*ret_same) {
+            fprintf(stderr, "quipu demo: the state's %s came back different\n", names[i]);
+        }
+    }
+    return status;
+}
+
+/* ---- showing it -------------------------------------------------------------------------------- */
+
+static const char *demo_role(quipu_role role)
+{
+    static const char *const names[] = {"",         "user",  "assistant", "tool",
+                                        "function", "model", "system"};
+
+    return names[role];
+}
+
+static void demo_print_message(const quipu_message *message)
+{
+    const bool colour = isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == NULL;
+
+    printf("%3" PRId64 "  %s%-11.*s%s %-9s %3" PRId64 " tokens\n", message->seq,
+           colour ? "\033[1m" : "", (int)message->author.n, message->author.p,
+           colour ? "\033[0m" : "", demo_role(message->role), message->tokens);
+    app_print_wrapped(stdout, message->content, DEMO_MARGIN, DEMO_COLUMNS);
+    for (size_t i = 0; i < message->call_count; i++) {
+        const quipu_tool_call *call = &message->calls[i];
+        const bool answer = call->output.p != NULL;
+        const quipu_str what = answer ? call->output : call->input;
+
+        printf("%*s%.*s %s %.*s\n", DEMO_MARGIN, "", (int)call->name.n, call->name.p,
+               answer ? "<-" : "->", (int)what.n, what.p);
+    }
+}
+
+static quipu_status demo_show(demo_world *world, quipu_str key)
+{
+    quipu_history *history = NULL;
+    quipu_status status = quipu_session_get(world->store, key, NULL, NULL, &history, &world->error);
+
+    if (status == QUIPU_OK) {
+        printf("\n%s: %" PRId64 " messages, about %" PRId64 " tokens\n\n", history->session.key.p,
+               history->session.message_count, history->session.token_count);
+        for (size_t i = 0; i < history->message_count; i++) {
+            demo_print_message(&history->messages[i]);
+        }
+    }
+    quipu_history_free(history);
+    return status;
+}
+
+/* The newest whole turns that fit the budget: what the next prompt is made of. */
+static quipu_status demo_window(demo_world *world, quipu_str key)
+{
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_window *window = NULL;
+    quipu_status status;
+
+    options.token_budget = DEMO_BUDGET;
+    status = quipu_window_get(world->store, key, &options, NULL, &window, &world->error);
+    if (status == QUIPU_OK && window->history.message_count > 0) {
+        const quipu_history *history = &window->history;
+        printf("window    a budget of %d tokens holds messages %" PRId64 " to %" PRId64 ", %" PRId64
+               " tokens: whole turns only\n",
+               DEMO_BUDGET, history->messages[0].seq,
+               history->messages[history->message_count - 1].seq, window->tokens);
+    }
+    quipu_window_free(window);
+    return status;
+}
+
+static quipu_status demo_search(demo_world *world)
+{
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *results = NULL;
+    quipu_status status;
+
+    options.query = QUIPU_STR("seats held");
+    status = quipu_search(world->store, &options, NULL, &results, &world->error);
+    for (size_t i = 0; status == QUIPU_OK && i < results->count; i++) {
+        printf("search    \"seats held\": message %" PRId64 ", %s\n", results->hits[i].seq,
+               results->hits[i].snippet.p);
+    }
+    if (status == QUIPU_OK && results->count == 0) {
+        world->error = (quipu_error){.message = "the search found nothing"};
+        status = QUIPU_NOT_FOUND;
+    }
+    quipu_search_results_free(results);
+    return status;
+}
+
+/* Another way to go on: the past is shared, not copied. */
+static quipu_status demo_fork(demo_world *world, quipu_str key)
+{
+    const quipu_str fork_key = QUIPU_STR("trip-to-cusco/by-bus");
+    const quipu_message other = {.role = QUIPU_ROLE_USER,
+                                 .author = QUIPU_STR("user"),
+                                 .content = QUIPU_STR("And if we went by bus?")};
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_appended appended = {0};
+    quipu_status status;
+
+    values.key = fork_key;
+    status = quipu_session_fork(world->store, key, DEMO_FORK_AT, &values, NULL, &world->error);
+    if (status == QUIPU_OK) {
+        status = quipu_message_append(world->store, fork_key, &other, 1, NULL, NULL, &appended,
+                                      &world->error);
+    }
+    if (status == QUIPU_OK) {
+        printf("fork      %s shares messages 1 to %d and goes on with number %" PRId64 "\n",
+               fork_key.p, DEMO_FORK_AT, appended.first_seq);
+    }
+    return status;
+}
+
+static quipu_status demo_weight(demo_world *world)
+{
+    quipu_stats stats = {0};
+    quipu_status status = quipu_store_stats(world->store, NULL, &stats, &world->error);
+
+    if (status == QUIPU_OK) {
+        printf("weight    %" PRId64 " KiB for %" PRId64 " sessions, and a log of %" PRId64
+               " KiB beside it\n",
+               stats.file_bytes / 1024, stats.sessions, stats.log_bytes / 1024);
+    }
+    return status;
+}
+
+/* ---- the verb ---------------------------------------------------------------------------------- */
+
+static quipu_status demo_key(demo_world *world, quipu_str *ret_key)
+{
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+    quipu_session_page *page = NULL;
+    quipu_status status;
+
+    options.app_name = demo_ref.app_name;
+    status = quipu_session_list(world->store, &options, NULL, &page, &world->error);
+    if (status == QUIPU_OK) {
+        status = page->count == 1 ? quipu_arena_copy(&world->arena, page->sessions[0].key, ret_key)
+                                  : QUIPU_NOT_FOUND;
+    }
+    quipu_session_page_free(page);
+    return status;
+}
+
+static quipu_status demo_play(demo_world *world, bool *ret_same)
+{
+    quipu_status status = demo_open(world);
+
+    if (status == QUIPU_OK) {
+        status = demo_append(world, 0, DEMO_RESTART_AT);
+    }
+    demo_close(world);
+    if (status == QUIPU_OK) {
+        printf("made      %s with %d events of a user and two agents, closed it\n", world->path,
+               DEMO_RESTART_AT);
+        status = demo_open(world);
+    }
+    if (status == QUIPU_OK) {
+        printf("reopened  found %zu events; goes on with the next\n",
+               quipu_session_event_count(world->session));
+        status = demo_append(world, DEMO_RESTART_AT, COUNT_OF(demo_events));
+    }
+    if (status == QUIPU_OK) {
+        /* What the next process would see. */
+        demo_close(world);
+        status = demo_open(world);
+    }
+    if (status == QUIPU_OK) {
+        status = demo_compare(world, ret_same);
+    }
+    return status == QUIPU_OK ? demo_check_state(world, ret_same) : status;
+}
+
+static quipu_status demo_tell(demo_world *world)
+{
+    quipu_str key = {NULL, 0};
+    quipu_json state = {{NULL, 0}};
+    quipu_status status = demo_key(world, &key);
+
+    if (status == QUIPU_OK) {
+        status = demo_show(world, key);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_session_state(world->session, &world->arena, &state, &world->error);
+    }
+    if (status == QUIPU_OK) {
+        printf("\nstate     %s\n", state.text.p);
+        status = demo_window(world, key);
+    }
+    if (status == QUIPU_OK) {
+        status = demo_search(world);
+    }
+    if (status == QUIPU_OK) {
+        status = demo_fork(world, key);
+    }
+    return status == QUIPU_OK ? demo_weight(world) : status;
+}
+
+static int demo_run(const char *folder, bool kept)
+{
+    char path[APP_PATH_MAX];
+    demo_world world = {.path = path};
+    bool same = false;
+    quipu_status status;
+
+    if (snprintf(path, sizeof(path), "%s/store.db", folder) >= (int)sizeof(path)) {
+        fprintf(stderr, "quipu demo: the folder's name is too long\n");
+        return APP_FAILURE;
+    }
+    status = demo_play(&world, &same);
+    if (status == QUIPU_OK && same) {
+        status = demo_tell(&world);
+    }
+    demo_close(&world);
+    quipu_arena_free(&world.arena);
+    if (status != QUIPU_OK) {
+        return app_fail("demo", status, &world.error);
+    }
+    if (!same) {
+        return APP_FAILURE;
+    }
+    printf("\nAll of it came back as it went in.\n\nTo try next:\n");
+    if (kept) {
+        printf("  sqlite3 -readonly %s .schema    what is in the file\n", path);
+    } else {
+        printf("  quipu demo my-folder       keeps the file\n");
+    }
+    printf("  quipu import FILE          brings in sessions of Google ADK or Lango\n"
+           "  include/quipu/adk.h        the service that this demo used\n"
+           "  examples/                  the store and entities of your own, in C\n");
+    return APP_OK;
+}
+
+/* Remove the store and its folder; what is not there does not matter. */
+static void demo_remove(const char *folder)
+{
+    static const char *const names[] = {"store.db", "store.db-wal", "store.db-shm"};
+    char path[APP_PATH_MAX];
+
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        if (snprintf(path, sizeof(path), "%s/%s", folder, names[i]) < (int)sizeof(path)) {
+            unlink(path);
+        }
+    }
+    rmdir(folder);
+}
+
+int app_demo(const app_call *call)
+{
+    char temporary[] = "/tmp/quipu-demo.XXXXXX";
+    int code;
+
+    if (call->argument_count == 1) {
+        if (mkdir(call->arguments[0], 0700) != 0) {
+            perror(call->arguments[0]);
+            return APP_FAILURE;
+        }
+        return demo_run(call->arguments[0], true);
+    }
+    if (mkdtemp(temporary) == NULL) {
+        perror("quipu demo: a temporary folder");
+        return APP_FAILURE;
+    }
+    code = demo_run(temporary, false);
+    demo_remove(temporary);
+    return code;
+}
