@@ -47,7 +47,8 @@ typedef struct app_call {
     int argument_count;
 } app_call;
 
-/* ---- options.c -------------------------------------------------------------------------------- */
+/* ---- options.c --------------------------------------------------------------------------------
+ */
 
 /* Read the command line behind the verb's name; what is wrong is told. Options and arguments may be
  * mixed; behind "--" everything is an argument. */
@@ -61,7 +62,8 @@ const char *app_nearest(const char *word, const char *const *names);
 
 void app_print_help(FILE *out, const app_verb *verb);
 
-/* ---- common.c --------------------------------------------------------------------------------- */
+/* ---- common.c ---------------------------------------------------------------------------------
+ */
 
 /* The exit code that a status means. */
 int app_exit_code(quipu_status status);
@@ -78,7 +80,8 @@ void app_print_json(FILE *out, const char *text);
 /* Text at most `columns` wide behind a margin; control characters are shown harmlessly. */
 void app_print_wrapped(FILE *out, quipu_str text, int margin, int columns);
 
-/* ---- verbs ------------------------------------------------------------------------------------ */
+/* ---- verbs ------------------------------------------------------------------------------------
+ */
 
 extern const app_option app_demo_options[];
 extern const app_option app_import_options[];

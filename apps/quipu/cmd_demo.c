@@ -21,7 +21,8 @@
 
 const app_option app_demo_options[] = {{NULL, NULL, NULL}};
 
-/* ---- what goes in ------------------------------------------------------------------------------ */
+/* ---- what goes in -----------------------------------------------------------------------------
+ */
 
 static const quipu_session_ref demo_ref = {{"travel", 6}, {"ana", 3}, {"trip-to-cusco", 13}};
 
@@ -112,7 +113,8 @@ static quipu_status demo_append(demo_world *world, size_t from, size_t to)
     return status;
 }
 
-/* ---- what came back ---------------------------------------------------------------------------- */
+/* ---- what came back ---------------------------------------------------------------------------
+ */
 
 /* Whether each event is the one that went in. Both are written by the codec, so that the order of
  * their members is the same. */
@@ -163,7 +165,8 @@ static quipu_status demo_check_state(demo_world *world, bool *ret_same)
     return status;
 }
 
-/* ---- showing it -------------------------------------------------------------------------------- */
+/* ---- showing it -------------------------------------------------------------------------------
+ */
 
 static const char *demo_role(quipu_role role)
 {
@@ -284,7 +287,8 @@ static quipu_status demo_weight(demo_world *world)
     return status;
 }
 
-/* ---- the verb ---------------------------------------------------------------------------------- */
+/* ---- the verb ---------------------------------------------------------------------------------
+ */
 
 static quipu_status demo_key(demo_world *world, quipu_str *ret_key)
 {

@@ -28,7 +28,8 @@ typedef struct import_view {
     time_t begun;
 } import_view;
 
-/* ---- while it runs ----------------------------------------------------------------------------- */
+/* ---- while it runs ----------------------------------------------------------------------------
+ */
 
 static void import_hear_progress(void *ctx, const quipu_source_progress *progress)
 {
@@ -67,7 +68,8 @@ static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
     }
 }
 
-/* ---- what it did ------------------------------------------------------------------------------- */
+/* ---- what it did ------------------------------------------------------------------------------
+ */
 
 static void import_print(const app_call *call, const char *kind, const quipu_source_report *report)
 {
@@ -96,7 +98,8 @@ static void import_print(const app_call *call, const char *kind, const quipu_sou
     printf("\n");
 }
 
-/* ---- foreign files ----------------------------------------------------------------------------- */
+/* ---- foreign files ----------------------------------------------------------------------------
+ */
 
 static bool import_kind(const char *name, quipu_source_kind *ret_kind)
 {
@@ -142,7 +145,8 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
     return APP_OK;
 }
 
-/* ---- exports ----------------------------------------------------------------------------------- */
+/* ---- exports ----------------------------------------------------------------------------------
+ */
 
 static quipu_status import_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
 {
@@ -170,7 +174,8 @@ static int import_export(const app_call *call, quipu_store *store, FILE *file)
     return APP_OK;
 }
 
-/* ---- the verb ---------------------------------------------------------------------------------- */
+/* ---- the verb ---------------------------------------------------------------------------------
+ */
 
 /* Open FILE, "-" for stdin, and see whether it is a database; a stream is read from its start. */
 static FILE *import_open(const char *path, bool *ret_database)

@@ -31,7 +31,8 @@ int app_fail(const char *what, quipu_status status, const quipu_error *error)
     return app_exit_code(status);
 }
 
-/* ---- the store --------------------------------------------------------------------------------- */
+/* ---- the store --------------------------------------------------------------------------------
+ */
 
 /* Make the folders of a path that are missing. */
 static bool common_make_folders(char *path)
@@ -75,7 +76,8 @@ bool app_store_path(const app_call *call, char ret_path[APP_PATH_MAX])
     return (given != NULL && given[0] != '\0') || common_make_folders(ret_path);
 }
 
-/* ---- text -------------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------------
+ */
 
 void app_print_json(FILE *out, const char *text)
 {

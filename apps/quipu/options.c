@@ -5,7 +5,8 @@
 
 #define OPTIONS_WORD_MAX 32 /* bytes of a word that is compared with others */
 
-/* ---- did you mean ------------------------------------------------------------------------------ */
+/* ---- did you mean -----------------------------------------------------------------------------
+ */
 
 /* How many letters must be changed, added or left out to make one word of the other; swapped
  * neighbours count once. */
@@ -56,7 +57,8 @@ const char *app_nearest(const char *word, const char *const *names)
     return nearest;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------
+ */
 
 static bool options_unknown(const app_verb *verb, const char *given)
 {

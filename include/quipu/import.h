@@ -66,8 +66,8 @@ typedef struct quipu_source_report {
 
 /**
  * Bring the sessions of another program's SQLite file into a store: events with every field they
- * have, the state of sessions, users and apps, observations and reflections, times. State deltas are
- * not applied again. Events get their order by their time, then by their place in the file.
+ * have, the state of sessions, users and apps, observations and reflections, times. State deltas
+ * are not applied again. Events get their order by their time, then by their place in the file.
  *
  * The whole file is read and checked first: one that is damaged, or holds what cannot be stored,
  * changes nothing. Then each session is written in a transaction of its own and counted before it

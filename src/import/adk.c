@@ -200,104 +200,88 @@ static quipu_status adk_state(qp_source *source, quipu_str text, qp_scope scope,
     return QUIPU_OK;
 }
 
-static quipu_status adk_shared_one(qp_source *source, qp_source_shared *shared, quipu_str state,
-                                   ent_opt_time time, qp_source_shared_fn fn, void *ctx,
-                                   quipu_error *reterr)
-{
-    const bool user = shared->user_id.p != NULL;
-    quipu_status status =
-        adk_state(source, state, user ? QP_SCOPE_USER : QP_SCOPE_APP, &shared->state, reterr);
-
-    shared->has_time = time.has;
-    shared->updated_at = time.v;
-    return status == QUIPU_OK ? fn(ctx, shared, reterr) : status;
-}
-
-static quipu_status adk_shared_text(qp_source *source, qp_source_shared_fn fn, void *ctx,
-                                    quipu_error *reterr)
-{
-    qp_adk_app_state_iter apps = {0};
-    qp_adk_user_state_iter users = {0};
+/* A row of state in any of its four shapes. */
+typedef union adk_shared_row {
     qp_adk_app_state app;
     qp_adk_user_state user;
-    ent_opt_time time = {0};
-    quipu_status ended;
-    quipu_status status =
-        qp_adk_app_state_iter_begin(source->db, &(qp_adk_app_state_query){0}, &apps, reterr);
+    qp_adks_app_state app_seconds;
+    qp_adks_user_state user_seconds;
+} adk_shared_row;
 
-    while (status == QUIPU_OK && qp_adk_app_state_iter_next(&apps, &app)) {
-        qp_source_shared shared = {.app_name = app.app_name};
-        status = adk_bad_time(source, "the app's state", app.id,
-                              adk_time_text(app.update_time, &time), reterr);
-        if (status == QUIPU_OK) {
-            status = adk_shared_one(source, &shared, app.state.text, time, fn, ctx, reterr);
-        }
-        quipu_arena_reset(&source->scratch);
+static quipu_status adk_shared_read(const adk_shared_row *row, bool user, bool seconds,
+                                    qp_source_shared *ret, quipu_str *ret_state)
+{
+    ent_opt_time time = {0};
+    quipu_status status;
+
+    if (user) {
+        ret->app_name = seconds ? row->user_seconds.app_name : row->user.app_name;
+        ret->user_id = seconds ? row->user_seconds.user_id : row->user.user_id;
+        *ret_state = seconds ? row->user_seconds.state.text : row->user.state.text;
+        status = seconds ? adk_time_seconds(row->user_seconds.update_time, &time)
+                         : adk_time_text(row->user.update_time, &time);
+    } else {
+        ret->app_name = seconds ? row->app_seconds.app_name : row->app.app_name;
+        *ret_state = seconds ? row->app_seconds.state.text : row->app.state.text;
+        status = seconds ? adk_time_seconds(row->app_seconds.update_time, &time)
+                         : adk_time_text(row->app.update_time, &time);
     }
-    ended = qp_adk_app_state_iter_end(&apps, status == QUIPU_OK ? reterr : NULL);
-    status = status == QUIPU_OK ? ended : status;
-    if (status == QUIPU_OK) {
-        status =
-            qp_adk_user_state_iter_begin(source->db, &(qp_adk_user_state_query){0}, &users, reterr);
-    }
-    while (status == QUIPU_OK && qp_adk_user_state_iter_next(&users, &user)) {
-        qp_source_shared shared = {.app_name = user.app_name, .user_id = user.user_id};
-        status = adk_bad_time(source, "the user's state", user.id,
-                              adk_time_text(user.update_time, &time), reterr);
-        if (status == QUIPU_OK) {
-            status = adk_shared_one(source, &shared, user.state.text, time, fn, ctx, reterr);
-        }
-        quipu_arena_reset(&source->scratch);
-    }
-    ended = qp_adk_user_state_iter_end(&users, status == QUIPU_OK ? reterr : NULL);
-    return status == QUIPU_OK ? ended : status;
+    ret->has_time = time.has;
+    ret->updated_at = time.v;
+    return status;
 }
 
-static quipu_status adk_shared_seconds(qp_source *source, qp_source_shared_fn fn, void *ctx,
-                                       quipu_error *reterr)
+/* All rows of a table; `query` asks for all of them. */
+static quipu_status adk_shared_walk(qp_source *source, const ent_entity *entity, const void *query,
+                                    bool user, qp_source_shared_fn fn, void *ctx,
+                                    quipu_error *reterr)
 {
-    qp_adks_app_state_iter apps = {0};
-    qp_adks_user_state_iter users = {0};
-    qp_adks_app_state app;
-    qp_adks_user_state user;
-    ent_opt_time time = {0};
-    quipu_status ended;
-    quipu_status status =
-        qp_adks_app_state_iter_begin(source->db, &(qp_adks_app_state_query){0}, &apps, reterr);
+    ent_iter iter = {0};
+    adk_shared_row row;
+    int64_t number = 0;
+    quipu_status status = ent_iter_begin(source->db, entity, query, &iter, reterr);
 
-    while (status == QUIPU_OK && qp_adks_app_state_iter_next(&apps, &app)) {
-        qp_source_shared shared = {.app_name = app.app_name};
-        status = adk_bad_time(source, "the app's state", app.id,
-                              adk_time_seconds(app.update_time, &time), reterr);
+    while (status == QUIPU_OK && ent_iter_next(&iter, &row)) {
+        qp_source_shared shared = {.has_time = false};
+        quipu_str state = {NULL, 0};
+
+        number++;
+        status = adk_shared_read(&row, user, adk_has_seconds(source), &shared, &state);
+        status = adk_bad_time(source, entity->table, number, status, reterr);
         if (status == QUIPU_OK) {
-            status = adk_shared_one(source, &shared, app.state.text, time, fn, ctx, reterr);
+            status = adk_state(source, state, user ? QP_SCOPE_USER : QP_SCOPE_APP, &shared.state,
+                               reterr);
+            status = qp_source_fail(source, entity->table, number, status, reterr);
+        }
+        if (status == QUIPU_OK) {
+            status = fn(ctx, &shared, reterr);
         }
         quipu_arena_reset(&source->scratch);
     }
-    ended = qp_adks_app_state_iter_end(&apps, status == QUIPU_OK ? reterr : NULL);
-    status = status == QUIPU_OK ? ended : status;
-    if (status == QUIPU_OK) {
-        status = qp_adks_user_state_iter_begin(source->db, &(qp_adks_user_state_query){0}, &users,
-                                               reterr);
-    }
-    while (status == QUIPU_OK && qp_adks_user_state_iter_next(&users, &user)) {
-        qp_source_shared shared = {.app_name = user.app_name, .user_id = user.user_id};
-        status = adk_bad_time(source, "the user's state", user.id,
-                              adk_time_seconds(user.update_time, &time), reterr);
-        if (status == QUIPU_OK) {
-            status = adk_shared_one(source, &shared, user.state.text, time, fn, ctx, reterr);
-        }
-        quipu_arena_reset(&source->scratch);
-    }
-    ended = qp_adks_user_state_iter_end(&users, status == QUIPU_OK ? reterr : NULL);
+    quipu_status ended = ent_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : status;
 }
 
 static quipu_status adk_shared(qp_source *source, qp_source_shared_fn fn, void *ctx,
                                quipu_error *reterr)
 {
-    return adk_has_seconds(source) ? adk_shared_seconds(source, fn, ctx, reterr)
-                                   : adk_shared_text(source, fn, ctx, reterr);
+    const qp_adk_app_state_query apps = {0};
+    const qp_adk_user_state_query users = {0};
+    const qp_adks_app_state_query apps_seconds = {0};
+    const qp_adks_user_state_query users_seconds = {0};
+    quipu_status status;
+
+    if (adk_has_seconds(source)) {
+        status = adk_shared_walk(source, &qp_adks_app_state_entity, &apps_seconds, false, fn, ctx,
+                                 reterr);
+        return status == QUIPU_OK ? adk_shared_walk(source, &qp_adks_user_state_entity,
+                                                    &users_seconds, true, fn, ctx, reterr)
+                                  : status;
+    }
+    status = adk_shared_walk(source, &qp_adk_app_state_entity, &apps, false, fn, ctx, reterr);
+    return status == QUIPU_OK
+               ? adk_shared_walk(source, &qp_adk_user_state_entity, &users, true, fn, ctx, reterr)
+               : status;
 }
 
 /* ---- sessions and events ----------------------------------------------------------------------

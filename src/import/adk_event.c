@@ -1,5 +1,5 @@
-/* An event of ADK's files as the JSON text that ADK itself would give: as it is where the file keeps
- * JSON, put together from columns where it does not. */
+/* An event of ADK's files as the JSON text that ADK itself would give: as it is where the file
+ * keeps JSON, put together from columns where it does not. */
 #include "import/source.h"
 
 #include <stdio.h>

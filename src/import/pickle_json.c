@@ -1,5 +1,5 @@
-/* What a pickle holds as JSON, the way ADK itself would have written it. Values may be shared, and a
- * hostile pickle may put a list into itself: depth and steps are bounded. */
+/* What a pickle holds as JSON, the way ADK itself would have written it. Values may be shared, and
+ * a hostile pickle may put a list into itself: depth and steps are bounded. */
 #include "import/pickle.h"
 
 #include <math.h>

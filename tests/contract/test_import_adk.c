@@ -73,7 +73,8 @@ static void import_check_time(adk_world *world, const char *user, const char *id
     quipu_session_free(session);
 }
 
-/* ---- the fixtures ----------------------------------------------------------------------------- */
+/* ---- the fixtures -----------------------------------------------------------------------------
+ */
 
 static void python_database_comes_in_whole(void **state)
 {
@@ -247,7 +248,8 @@ static void go_database_comes_in_and_its_orphan_is_reported(void **state)
     adk_close(world);
 }
 
-/* ---- what an import does and does not do ------------------------------------------------------ */
+/* ---- what an import does and does not do ------------------------------------------------------
+ */
 
 static void a_dry_run_tells_and_changes_nothing(void **state)
 {
@@ -393,7 +395,8 @@ static void the_newer_value_of_shared_state_stays(void **state)
     adk_close(world);
 }
 
-/* ---- what is refused -------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------------
+ */
 
 static void other_files_get_a_clear_error(void **state)
 {

@@ -1,4 +1,5 @@
-/* Lango's files brought into a store that exists: the same as adopting them, beside what is there. */
+/* Lango's files brought into a store that exists: the same as adopting them, beside what is there.
+ */
 #include "contract/import_t.h"
 
 static quipu_history *import_history(quipu_store *store, const char *key)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program as people use it: help, wrong words, the demo, imports of the fixtures, exit codes, and
-# what goes to which stream.
+# The program as people use it: help, wrong words, the demo, imports of the fixtures, exit codes,
+# and what goes to which stream.
 # usage: test_quipu.sh [build folder]        (default: $QUIPU_BINARY_DIR)
 set -eu
 build=${1:-${QUIPU_BINARY_DIR:?give the build folder}}
