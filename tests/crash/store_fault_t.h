@@ -10,7 +10,8 @@
 #include "crash/model.h"
 
 #define FAULT_AT_ONCE_MS 2000 /* far below the default deadline: nobody may hold a lock */
-#define FAULT_ALL_POINTS 30   /* from the first: the short form takes samples behind them */
+#define FAULT_ALL_SHORT 30    /* points from the first that are all tried; behind them samples: */
+#define FAULT_ALL_LONG 500    /* only the equal writes of a message of megabytes are so many */
 
 typedef struct fault_op {
     const char *name;
@@ -141,7 +142,9 @@ static inline int64_t fault_sweep(const fault_op *op, const char *original, cons
 
     for (plan.countdown = 1; fault_once(op, original, before, plan); plan.countdown += step) {
         points++;
-        step = plan.countdown < FAULT_ALL_POINTS ? 1 : t_count(plan.countdown / 2 + 1, 1);
+        step = plan.countdown < t_count(FAULT_ALL_SHORT, FAULT_ALL_LONG)
+                   ? 1
+                   : plan.countdown / t_count(2, 50) + 1;
     }
     return points;
 }
