@@ -168,8 +168,10 @@ static quipu_status live_take(quipu_session *session, const qp_live *live)
         return status;
     }
     session->count += history->message_count;
-    live_swap(session->messages + session->count - history->message_count - session->overlay,
-              session->overlay, history->message_count);
+    if (history->message_count > 0) {
+        live_swap(session->messages + session->count - history->message_count - session->overlay,
+                  session->overlay, history->message_count);
+    }
     return QUIPU_OK;
 }
 

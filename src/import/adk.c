@@ -159,6 +159,27 @@ static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 /* ---- state ------------------------------------------------------------------------------------
  */
 
+static quipu_status adk_state_name(qp_source *source, qp_json_node key, quipu_str *ret,
+                                   quipu_error *reterr)
+{
+    uint32_t odd = 0;
+    quipu_status status = qp_json_text(key, &source->scratch, ret, &odd);
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no memory for a key of state");
+    }
+    if (odd != 0) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "a key of state holds U+0000 or half a surrogate pair");
+    }
+    if (ret->n > QP_STATE_NAME_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT,
+                            "a key of state has %zu bytes; at most %d are allowed", ret->n,
+                            QP_STATE_NAME_MAX);
+    }
+    return QUIPU_OK;
+}
+
 /* The members of a state object as items of one scope; texts lie in the text and in the arena. */
 static quipu_status adk_state(qp_source *source, quipu_str text, qp_scope scope,
                               qp_state_items *ret, quipu_error *reterr)
@@ -191,10 +212,10 @@ static quipu_status adk_state(qp_source *source, quipu_str text, qp_scope scope,
     qp_json_iter iter = qp_json_each(root);
     for (size_t i = 0; status == QUIPU_OK && qp_json_next(&iter); i++) {
         items[i] = (qp_state_item){.scope = scope, .value = qp_json_raw(iter.value)};
-        status = qp_json_text(iter.key, &source->scratch, &items[i].name, NULL);
+        status = adk_state_name(source, iter.key, &items[i].name, reterr);
     }
     if (status != QUIPU_OK) {
-        return qp_error_set(reterr, status, "the state has a key that cannot be read");
+        return status;
     }
     *ret = (qp_state_items){items, count};
     return QUIPU_OK;

@@ -5,7 +5,6 @@
 
 #include "adk/service.h"
 #include "base/error.h"
-#include "store/state_internal.h"
 
 quipu_status qp_import_key(qp_import *import, const qp_source_session *session, quipu_str *ret_key,
                            quipu_error *reterr)
@@ -64,10 +63,6 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
         status = qp_import_key(import, session, &meeting.key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_state_check(values.state, source->bytes_max, reterr);
-        status = qp_source_fail(source, "the session", session->row, status, reterr);
-    }
-    if (status == QUIPU_OK) {
         status = qp_store_read(import->store, import->within, run_meeting_work, &meeting, reterr);
     }
     for (size_t i = 0; i < session->count && status == QUIPU_OK; i++) {
@@ -90,8 +85,9 @@ static quipu_status run_check_shared(void *ctx, const qp_source_shared *shared, 
 {
     qp_import *import = ctx;
 
+    (void)reterr;
     import->report.states += (int64_t)shared->state.count;
-    return qp_state_check(shared->state, import->source.bytes_max, reterr);
+    return QUIPU_OK;
 }
 
 static quipu_status run_check(qp_import *import, quipu_error *reterr)

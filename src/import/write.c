@@ -9,7 +9,6 @@
 #include "base/str.h"
 #include "store/feed.h"
 #include "store/session.h"
-#include "store/state_internal.h"
 #include "store/verify.h"
 
 /* ---- transactions -----------------------------------------------------------------------------
@@ -157,6 +156,27 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
     return status;
 }
 
+/* The session's own state; a name that stands twice has its last value. */
+static quipu_status write_state(const write_session *w, ent_db *db, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < w->values.state.count && status == QUIPU_OK; i++) {
+        const qp_state_item *item = &w->values.state.items[i];
+        const qp_state_new made = {.tenant = w->import->store->tenant,
+                                   .scope = (qp_state_scope)item->scope,
+                                   .app_name = w->row->app_name,
+                                   .user_id = w->row->user_id,
+                                   .session_number = w->row->id,
+                                   .name = item->name,
+                                   .value = {item->value},
+                                   .updated_at = ent_some(w->row->updated_at)};
+
+        status = qp_state_upsert(db, NULL, &made, QP_STATE_ON_KEY, NULL, reterr);
+    }
+    return status;
+}
+
 /* What verify would say, and whether every message is there. */
 static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena *scratch,
                                 quipu_error *reterr)
@@ -208,8 +228,7 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
                                    reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_state_apply(w->import->store, db, w->row, w->values.state, w->row->updated_at,
-                                reterr);
+        status = write_state(w, db, reterr);
     }
     if (status == QUIPU_OK) {
         status = write_check(w, db, scratch, reterr);

@@ -479,6 +479,24 @@ static void broken_json_in_the_last_session_imports_nothing(void **state)
     quipu_close(store);
 }
 
+static void a_key_of_state_may_have_1024_bytes(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    import_exec(path, "UPDATE sessions SET state = json_object(printf('%.*c', 1025, 'k'), 1) "
+                      "WHERE user_id = 'bob'");
+    import_refused(store, path, QUIPU_LIMIT, "at most 1024");
+    import_exec(path, "UPDATE sessions SET state = '{\"a\\u0000b\":1}' WHERE user_id = 'bob'");
+    import_refused(store, path, QUIPU_INVALID, "U+0000");
+    import_exec(path, "UPDATE sessions SET state = json_object(printf('%.*c', 1024, 'k'), 1) "
+                      "WHERE user_id = 'bob'");
+    assert_int_equal(import_ok(store, path, NULL).sessions, 2);
+    quipu_close(store);
+}
+
 static void a_hostile_pickle_imports_nothing(void **state)
 {
     char path[T_PATH_MAX];
@@ -511,6 +529,7 @@ int main(void)
         cmocka_unit_test(other_files_get_a_clear_error),
         cmocka_unit_test(a_corrupted_file_imports_nothing),
         cmocka_unit_test(broken_json_in_the_last_session_imports_nothing),
+        cmocka_unit_test(a_key_of_state_may_have_1024_bytes),
         cmocka_unit_test(a_hostile_pickle_imports_nothing),
     };
 
