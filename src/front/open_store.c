@@ -123,6 +123,7 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
 static quipu_status open_store_context(const char *path, const quipu_open_options *options,
                                        open_store_sqlite **ret, quipu_error *reterr)
 {
+    assert(path != NULL);
     size_t size = strlen(path) + 1;
     open_store_sqlite *self = qp_calloc(1, sizeof(*self));
     char *copy = qp_malloc(size);

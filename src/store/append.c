@@ -183,8 +183,10 @@ quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *
     }
     assert(status != QUIPU_OK || changed == 1);
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(store, db, QUIPU_EVENT_APPENDED, row, row->revision + 1,
-                              row->next_seq, row->next_seq + count - 1, reterr);
+        status = qp_feed_tell(store, db, row,
+                              &(qp_feed_note){QUIPU_EVENT_APPENDED, row->revision + 1,
+                                              row->next_seq, row->next_seq + count - 1},
+                              reterr);
     }
     return status == QUIPU_OK ? qp_cap_hold(store, db, scratch, &after, reterr) : status;
 }
@@ -207,8 +209,9 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
             qp_state_event_add(db, row, row->revision + 1, also->event_id, also->changes, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0,
-                              reterr);
+        status =
+            qp_feed_tell(call->store, db, row,
+                         &(qp_feed_note){QUIPU_EVENT_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }

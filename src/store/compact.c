@@ -99,8 +99,9 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
         status = qp_append_write(call->store, db, scratch, row, &batch, now, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0,
-                              reterr);
+        status =
+            qp_feed_tell(call->store, db, row,
+                         &(qp_feed_note){QUIPU_EVENT_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     qp_batch_free(&batch);
     return status;
@@ -131,7 +132,8 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
     patch->revision = ent_set(row->revision + 1);
     patch->updated_at = ent_set(now);
     qp_session_slide(row->ttl_ms, now, patch);
-    return qp_feed_tell(call->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0, reterr);
+    return qp_feed_tell(call->store, db, row,
+                        &(qp_feed_note){QUIPU_EVENT_UPDATED, row->revision + 1, 0, 0}, reterr);
 }
 
 static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratch,

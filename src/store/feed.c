@@ -59,21 +59,20 @@ static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *
     return status;
 }
 
-quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, quipu_event_kind kind,
-                          const qp_session *row, int64_t revision, int64_t first_seq,
-                          int64_t last_seq, quipu_error *reterr)
+quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, const qp_session *row,
+                          const qp_feed_note *note, quipu_error *reterr)
 {
     if (!store->feed || row->key.p == NULL) { /* what has no name any more was told of before */
         return QUIPU_OK;
     }
     return feed_add(db,
                     &(qp_feed_new){.tenant = store->tenant,
-                                   .kind = (qp_feed_kind)kind,
+                                   .kind = (qp_feed_kind)note->kind,
                                    .session_key = row->key,
                                    .session_uid = row->uid,
-                                   .revision = revision,
-                                   .first_seq = first_seq,
-                                   .last_seq = last_seq},
+                                   .revision = note->revision,
+                                   .first_seq = note->first_seq,
+                                   .last_seq = note->last_seq},
                     reterr);
 }
 
@@ -161,6 +160,7 @@ static quipu_status feed_fill(feed_page *page, const qp_feed_list *rows, int64_t
     }
     for (size_t i = 0; i < rows->n; i++) {
         const qp_feed *row = &rows->items[i];
+        assert(events != NULL);
         events[i] = (quipu_event){.kind = (quipu_event_kind)row->kind,
                                   .key = row->session_key,
                                   .uid = row->session_uid,
@@ -210,7 +210,7 @@ static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     if (status != QUIPU_OK) {
         return status;
     }
-    if ((int64_t)rows.n == call->options.limit) {
+    if (rows.n > 0 && (int64_t)rows.n == call->options.limit) {
         after = rows.items[rows.n - 1].id;
     } else if (newest > after) {
         after = newest; /* past other tenants' events too, or it would fall behind among them */
@@ -292,6 +292,7 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
     status = feed_follow(store, &read, end_ns, call, reterr);
     qp_pulse_leave(&store->pulse);
     if (status == QUIPU_OK) {
+        assert(ret_page != NULL);
         *ret_page = &read.page->pub;
     } else {
         quipu_feed_page_free(&read.page->pub);

@@ -4,11 +4,18 @@
 
 #include "store/store.h"
 
+/* What happened: the revision is what the session has after the change. */
+typedef struct qp_feed_note {
+    quipu_event_kind kind;
+    int64_t revision;
+    int64_t first_seq;
+    int64_t last_seq;
+} qp_feed_note;
+
 /* Tell the feed, in the open transaction, when the store was opened with it; else it costs a look.
- * `row` names the session; the revision is what it has after the change. */
+ * `row` names the session. */
 QUIPU_MUST_USE quipu_status qp_feed_tell(const quipu_store *store, ent_db *db,
-                                         quipu_event_kind kind, const qp_session *row,
-                                         int64_t revision, int64_t first_seq, int64_t last_seq,
+                                         const qp_session *row, const qp_feed_note *note,
                                          quipu_error *reterr);
 
 /* Remove every trace of a session from the feed, whether the store has it on or not; followers

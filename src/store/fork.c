@@ -237,8 +237,10 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
         status = fork_copy(db, parent, call->seq, row->id, reterr);
     }
     return status == QUIPU_OK
-               ? qp_feed_tell(call->store, db, QUIPU_EVENT_FORKED, row, row->revision,
-                              call->seq == 0 ? 0 : row->first_seq, call->seq, reterr)
+               ? qp_feed_tell(call->store, db, row,
+                              &(qp_feed_note){QUIPU_EVENT_FORKED, row->revision,
+                                              call->seq == 0 ? 0 : row->first_seq, call->seq},
+                              reterr)
                : status;
 }
 

@@ -263,7 +263,7 @@ static quipu_status import_existing(const import_run *run, ent_db *db, const qp_
     }
     status = qp_session_find(db, arena, &query, &list, reterr);
     if (status == QUIPU_OK && list.n > 0) {
-        *ret_row = &list.items[0];
+        *ret_row = list.items;
     }
     return status;
 }
@@ -583,9 +583,11 @@ static quipu_status import_tell(const import_run *run, ent_db *db, quipu_error *
     if (run->loose || run->skip) {
         return QUIPU_OK;
     }
-    return qp_feed_tell(run->store, db, QUIPU_EVENT_CREATED, row, row->revision,
-                        row->message_count > 0 ? row->first_seq : 0,
-                        row->message_count > 0 ? row->next_seq - 1 : 0, reterr);
+    return qp_feed_tell(run->store, db, row,
+                        &(qp_feed_note){QUIPU_EVENT_CREATED, row->revision,
+                                        row->message_count > 0 ? row->first_seq : 0,
+                                        row->message_count > 0 ? row->next_seq - 1 : 0},
+                        reterr);
 }
 
 /* Runs once, with the connection to itself: what was read cannot be read again. */

@@ -14,7 +14,6 @@
 #include "base/json.h"
 #include "base/jsonw.h"
 #include "base/str.h"
-#include "base/token.h"
 #include "gen/quipu.h"
 #include "store/lango.h"
 #include "store/tool_calls.h"

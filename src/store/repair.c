@@ -1,7 +1,6 @@
 /* Repair: what follows from the messages that are there is written anew. */
 #include <assert.h>
 
-#include "base/error.h"
 #include "base/str.h"
 #include "store/fork_release.h"
 #include "store/search.h"

@@ -133,6 +133,7 @@ static quipu_status search_find_shown(search_find *find, int64_t id, int64_t seq
     quipu_status status = search_find_session(find, id, &session, reterr);
 
     *ret_key = QP_STR_ABSENT;
+    assert(status != QUIPU_OK || session != NULL);
     if (status == QUIPU_OK && session->key.p != NULL && seq >= session->first_seq) {
         *ret_key = session->key;
         return QUIPU_OK;
@@ -525,6 +526,7 @@ quipu_status quipu_search(quipu_store *store, const quipu_search_options *option
                                       : search_find_nomem(reterr);
     }
     if (status == QUIPU_OK) {
+        assert(ret_results != NULL);
         *ret_results = &find.results->pub;
     } else if (find.results != NULL) {
         quipu_search_results_free(&find.results->pub);

@@ -119,8 +119,9 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
         status = qp_state_apply(create->store, db, row, create->changes, now, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(create->store, db, QUIPU_EVENT_CREATED, row, row->revision,
-                              count > 0 ? 1 : 0, count, reterr);
+        status = qp_feed_tell(
+            create->store, db, row,
+            &(qp_feed_note){QUIPU_EVENT_CREATED, row->revision, count > 0 ? 1 : 0, count}, reterr);
     }
     return status == QUIPU_OK ? qp_cap_hold(create->store, db, scratch, row, reterr) : status;
 }
@@ -339,7 +340,10 @@ static ent_patch_text session_text(uint32_t set, uint32_t bit, quipu_str text)
     if ((set & bit) == 0) {
         return (ent_patch_text){.op = (ent_wants_text)ENT_OP_KEEP};
     }
-    return text.p != NULL ? ent_set(text) : (ent_patch_text){.op = (ent_wants_text)ENT_OP_CLEAR};
+    if (text.p == NULL) {
+        return (ent_patch_text){.op = (ent_wants_text)ENT_OP_CLEAR};
+    }
+    return ent_set(text);
 }
 
 static void session_patch(const session_change *change, const qp_session *row, quipu_time now,
@@ -396,8 +400,9 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     }
     assert(status != QUIPU_OK || changed == 1);
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(change->store, db, QUIPU_EVENT_UPDATED, row, row->revision + 1, 0, 0,
-                              reterr);
+        status =
+            qp_feed_tell(change->store, db, row,
+                         &(qp_feed_note){QUIPU_EVENT_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }

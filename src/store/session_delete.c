@@ -46,7 +46,8 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
         status = session_delete_memories(store, db, row->key, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(store, db, QUIPU_EVENT_DELETED, row, row->revision + 1, 0, 0, reterr);
+        status = qp_feed_tell(
+            store, db, row, &(qp_feed_note){QUIPU_EVENT_DELETED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }
