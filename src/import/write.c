@@ -234,8 +234,10 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
         status = write_check(w, db, scratch, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_feed_tell(w->import->store, db, QUIPU_EVENT_CREATED, w->row, w->row->revision,
-                              count > 0 ? 1 : 0, count, reterr);
+        status = qp_feed_tell(
+            w->import->store, db, w->row,
+            &(qp_feed_note){QUIPU_EVENT_CREATED, w->row->revision, count > 0 ? 1 : 0, count},
+            reterr);
     }
     return status;
 }
