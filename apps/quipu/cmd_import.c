@@ -190,7 +190,10 @@ static FILE *import_open(const char *path, bool *ret_database)
     }
     size_t n = fread(head, 1, sizeof(head), file);
     *ret_database = n == sizeof(head) && memcmp(head, magic, sizeof(head)) == 0;
-    rewind(file);
+    if (fseek(file, 0, SEEK_SET) != 0) {
+        fclose(file);
+        return NULL;
+    }
     return file;
 }
 
@@ -238,7 +241,7 @@ int app_import(const app_call *call)
     file = import_open(call->arguments[0], &database);
     if (file == NULL) {
         code = errno == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
-        perror(call->arguments[0]);
+        perror(call->arguments[0]); /* which looks at errno itself */
         return code;
     }
     if (wanted != NULL && database == export_wanted) {

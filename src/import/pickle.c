@@ -76,7 +76,8 @@ typedef struct pickle_reader {
 
 static quipu_status pickle_fail(const pickle_reader *in, quipu_status status, const char *what)
 {
-    return qp_error_set(in->reterr, status, "the pickle, at byte %zu: %s", in->op_at, what);
+    (void)qp_error_set(in->reterr, status, "the pickle, at byte %zu: %s", in->op_at, what);
+    return status;
 }
 
 /* A number of `size` bytes, lowest first. */

@@ -122,6 +122,7 @@ static quipu_status run_write(qp_import *import, quipu_error *reterr)
 {
     qp_source *source = &import->source;
     const int64_t sessions = import->report.sessions + import->report.skipped;
+    int64_t stored = 0;
     size_t messages = 0;
     quipu_status status = QUIPU_OK;
 
@@ -142,10 +143,10 @@ static quipu_status run_write(qp_import *import, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = qp_import_memories(import, true, reterr);
     }
-    if (status == QUIPU_OK && sessions != import->report.sessions + import->report.skipped) {
+    stored = import->report.sessions + import->report.skipped;
+    if (status == QUIPU_OK && sessions != stored) {
         status = qp_error_set(reterr, QUIPU_CORRUPT, "%lld sessions were read and %lld stored",
-                              (long long)sessions,
-                              (long long)(import->report.sessions + import->report.skipped));
+                              (long long)sessions, (long long)stored);
     }
     return status;
 }

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "store/feed.h"
@@ -90,7 +89,7 @@ quipu_status qp_import_meets(qp_import *import, ent_db *db, quipu_arena *scratch
         return qp_error_set(reterr, QUIPU_CONFLICT,
                             "the session \"%.*s\" is there with %lld messages, the file has %zu; "
                             "delete it first to replace it",
-                            shown, key.p, (long long)row->next_seq - 1, session->count);
+                            shown, key.p, (long long)(row->next_seq - 1), session->count);
     }
     *ret_there = true;
     return QUIPU_OK;
