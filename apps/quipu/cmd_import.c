@@ -251,7 +251,7 @@ int app_import(const app_call *call)
     } else {
         code = import_into(call, path, file, database, kind);
     }
-    if (file != stdin) {
+    if (strcmp(call->arguments[0], "-") != 0) {
         fclose(file);
     }
     return code;

@@ -31,12 +31,19 @@ QUIPU_MUST_USE quipu_status qp_import_session(qp_import *import, const qp_source
 QUIPU_MUST_USE quipu_status qp_import_shared(qp_import *import, const qp_source_shared *shared,
                                              quipu_error *reterr);
 
-/* write.c: whether a session is there: QUIPU_EXISTS and QUIPU_CONFLICT when it is another one, or
- * has less than the file. */
-QUIPU_MUST_USE quipu_status qp_import_meets(qp_import *import, ent_db *db, quipu_arena *scratch,
-                                            quipu_str key, const qp_source_session *session,
-                                            const qp_source_values *values, bool *ret_there,
-                                            quipu_error *reterr);
+/* A session of the file, and whether the store has it. */
+typedef struct qp_import_meeting {
+    qp_import *import;
+    const qp_source_session *session;
+    qp_source_values values;
+    quipu_str key;
+    bool there;
+} qp_import_meeting;
+
+/* write.c: sets `there`. QUIPU_EXISTS and QUIPU_CONFLICT when it is another session, or has less
+ * than the file. */
+QUIPU_MUST_USE quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db,
+                                           quipu_arena *scratch, quipu_error *reterr);
 
 /* Run `work` in a transaction of its own. */
 QUIPU_MUST_USE quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx,

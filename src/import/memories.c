@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "store/lango.h"
+#include "gen/lango.h"
 
 typedef struct memories_call {
     qp_import *import;
@@ -85,9 +85,11 @@ static quipu_status memories_read(memories_call *call, quipu_error *reterr)
         call->reflections = copy;
         call->reflection_count = reflections.n;
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && call->observation_count > 0) {
         qsort(call->observations, call->observation_count, sizeof(*call->observations),
               memories_compare_observations);
+    }
+    if (status == QUIPU_OK && call->reflection_count > 0) {
         qsort(call->reflections, call->reflection_count, sizeof(*call->reflections),
               memories_compare_reflections);
     }

@@ -2,6 +2,7 @@
  * a hostile pickle may put a list into itself: depth and steps are bounded. */
 #include "import/pickle.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -121,6 +122,7 @@ static quipu_status pickle_json_members(pickle_writer *writer, const pickle_item
             return qp_error_set(writer->reterr, QUIPU_LIMIT,
                                 "the pickle unfolds to more than %d values", QP_PICKLE_STEPS_MAX);
         }
+        assert(items->p[i] != NULL && items->p[i + 1] != NULL);
         if (record && items->p[i + 1]->kind == PICKLE_NONE) {
             continue;
         }

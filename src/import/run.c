@@ -33,21 +33,10 @@ static void run_tell(const qp_import *import, bool writing, size_t sessions, siz
 /* ---- checking ---------------------------------------------------------------------------------
  */
 
-typedef struct run_meeting {
-    qp_import *import;
-    const qp_source_session *session;
-    const qp_source_values *values;
-    quipu_str key;
-    bool there;
-} run_meeting;
-
 static quipu_status run_meeting_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
-    run_meeting *m = ctx;
-
-    return qp_import_meets(m->import, db, scratch, m->key, m->session, m->values, &m->there,
-                           reterr);
+    return qp_import_meet(ctx, db, scratch, reterr);
 }
 
 /* Everything that could keep a session from being stored, without storing it. */
@@ -55,9 +44,8 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
                                       quipu_error *reterr)
 {
     qp_source *source = &import->source;
-    qp_source_values values = {.state = {NULL, 0}};
-    run_meeting meeting = {.import = import, .session = session, .values = &values};
-    quipu_status status = source->layout->session(source, session, &values, reterr);
+    qp_import_meeting meeting = {.import = import, .session = session};
+    quipu_status status = source->layout->session(source, session, &meeting.values, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_import_key(import, session, &meeting.key, reterr);
@@ -75,7 +63,7 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
         import->report.skipped += meeting.there ? 1 : 0;
         import->report.sessions += meeting.there ? 0 : 1;
         import->report.messages += meeting.there ? 0 : (int64_t)session->count;
-        import->report.states += meeting.there ? 0 : (int64_t)values.state.count;
+        import->report.states += meeting.there ? 0 : (int64_t)meeting.values.state.count;
     }
     quipu_arena_reset(&source->scratch);
     return status;

@@ -56,30 +56,27 @@ quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx, quip
  */
 
 typedef struct write_session {
-    qp_import *import;
-    const qp_source_session *session;
-    qp_source_values values;
-    quipu_str key;
+    qp_import_meeting meeting;
     ent_opt_int ttl_ms;
     const qp_session *row;
     int64_t tokens;
-    bool there;
 } write_session;
 
-quipu_status qp_import_meets(qp_import *import, ent_db *db, quipu_arena *scratch, quipu_str key,
-                             const qp_source_session *session, const qp_source_values *values,
-                             bool *ret_there, quipu_error *reterr)
+quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
+                            quipu_error *reterr)
 {
+    const quipu_str key = meeting->key;
+    const qp_source_session *session = meeting->session;
+    const ent_opt_time created = meeting->values.row.created_at;
     const qp_session *row = NULL;
     const int shown = (int)qp_utf8_cut(key, 80);
-    quipu_status status = qp_session_lookup(import->store, db, scratch, key, &row, reterr);
+    quipu_status status = qp_session_lookup(meeting->import->store, db, scratch, key, &row, reterr);
 
-    *ret_there = false;
+    meeting->there = false;
     if (status != QUIPU_OK || row == NULL || qp_session_expired(row, quipu_time_now())) {
         return status;
     }
-    if (!values->row.created_at.has ||
-        quipu_time_cmp(row->created_at, values->row.created_at.v) != 0) {
+    if (!created.has || quipu_time_cmp(row->created_at, created.v) != 0) {
         return qp_error_set(reterr, QUIPU_EXISTS,
                             "the store has another session with the key \"%.*s\"; delete it, or "
                             "import into another store",
@@ -91,7 +88,7 @@ quipu_status qp_import_meets(qp_import *import, ent_db *db, quipu_arena *scratch
                             "delete it first to replace it",
                             shown, key.p, (long long)(row->next_seq - 1), session->count);
     }
-    *ret_there = true;
+    meeting->there = true;
     return QUIPU_OK;
 }
 
@@ -99,13 +96,13 @@ quipu_status qp_import_meets(qp_import *import, ent_db *db, quipu_arena *scratch
 static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch,
                               quipu_error *reterr)
 {
-    const quipu_store *store = w->import->store;
-    const int64_t count = (int64_t)w->session->count;
+    const quipu_store *store = w->meeting.import->store;
+    const int64_t count = (int64_t)w->meeting.session->count;
     const quipu_time now = quipu_time_now();
     const qp_session *expired = NULL;
-    qp_session_new made = w->values.row;
+    qp_session_new made = w->meeting.values.row;
     quipu_uuid uid;
-    quipu_status status = qp_session_lookup(store, db, scratch, w->key, &expired, reterr);
+    quipu_status status = qp_session_lookup(store, db, scratch, w->meeting.key, &expired, reterr);
 
     if (status == QUIPU_OK && expired != NULL) {
         status = qp_session_remove(store, db, expired, reterr);
@@ -116,7 +113,7 @@ static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch
     if (status != QUIPU_OK) {
         return status;
     }
-    made.key = w->key;
+    made.key = w->meeting.key;
     made.uid = ent_some(uid);
     made.tenant = store->tenant;
     made.next_seq = ent_some(count + 1);
@@ -131,15 +128,15 @@ static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch
 
 static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *reterr)
 {
-    qp_source *source = &w->import->source;
+    qp_source *source = &w->meeting.import->source;
     quipu_status status = QUIPU_OK;
 
     w->tokens = 0;
-    for (size_t i = 0; i < w->session->count && status == QUIPU_OK; i++) {
-        const qp_source_place *place = &source->places[w->session->first + i];
+    for (size_t i = 0; i < w->meeting.session->count && status == QUIPU_OK; i++) {
+        const qp_source_place *place = &source->places[w->meeting.session->first + i];
         qp_message_new made = {0};
 
-        status = source->layout->message(source, w->session, place->row, &made, reterr);
+        status = source->layout->message(source, w->meeting.session, place->row, &made, reterr);
         if (status == QUIPU_OK) {
             w->tokens += made.tokens;
             made.session_id = w->row->id;
@@ -160,9 +157,9 @@ static quipu_status write_state(const write_session *w, ent_db *db, quipu_error 
 {
     quipu_status status = QUIPU_OK;
 
-    for (size_t i = 0; i < w->values.state.count && status == QUIPU_OK; i++) {
-        const qp_state_item *item = &w->values.state.items[i];
-        const qp_state_new made = {.tenant = w->import->store->tenant,
+    for (size_t i = 0; i < w->meeting.values.state.count && status == QUIPU_OK; i++) {
+        const qp_state_item *item = &w->meeting.values.state.items[i];
+        const qp_state_new made = {.tenant = w->meeting.import->store->tenant,
                                    .scope = (qp_state_scope)item->scope,
                                    .app_name = w->row->app_name,
                                    .user_id = w->row->user_id,
@@ -198,9 +195,9 @@ static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena 
         status = qp_message_count(db, &(qp_message_where){.session_id = ent_eq(row->id)}, &count,
                                   reterr);
     }
-    if (status == QUIPU_OK && count != (int64_t)w->session->count) {
+    if (status == QUIPU_OK && count != (int64_t)w->meeting.session->count) {
         status = qp_error_set(reterr, QUIPU_INVALID, "%zu messages were read and %lld stored",
-                              w->session->count, (long long)count);
+                              w->meeting.session->count, (long long)count);
     }
     return status;
 }
@@ -209,11 +206,10 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
                                        quipu_error *reterr)
 {
     write_session *w = ctx;
-    const int64_t count = (int64_t)w->session->count;
-    quipu_status status =
-        qp_import_meets(w->import, db, scratch, w->key, w->session, &w->values, &w->there, reterr);
+    const int64_t count = (int64_t)w->meeting.session->count;
+    quipu_status status = qp_import_meet(&w->meeting, db, scratch, reterr);
 
-    if (status != QUIPU_OK || w->there) {
+    if (status != QUIPU_OK || w->meeting.there) {
         return status;
     }
     status = write_row(w, db, scratch, reterr);
@@ -234,7 +230,7 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     }
     if (status == QUIPU_OK) {
         status = qp_feed_tell(
-            w->import->store, db, w->row,
+            w->meeting.import->store, db, w->row,
             &(qp_feed_note){QUIPU_EVENT_CREATED, w->row->revision, count > 0 ? 1 : 0, count},
             reterr);
     }
@@ -244,12 +240,12 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
 quipu_status qp_import_session(qp_import *import, const qp_source_session *session,
                                quipu_error *reterr)
 {
-    write_session w = {.import = import, .session = session};
+    write_session w = {.meeting = {.import = import, .session = session}};
     quipu_status status =
-        import->source.layout->session(&import->source, session, &w.values, reterr);
+        import->source.layout->session(&import->source, session, &w.meeting.values, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_import_key(import, session, &w.key, reterr);
+        status = qp_import_key(import, session, &w.meeting.key, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_session_ttl(import->store, 0, &w.ttl_ms, reterr);
@@ -258,10 +254,10 @@ quipu_status qp_import_session(qp_import *import, const qp_source_session *sessi
         status = qp_import_write(import, write_session_work, &w, reterr);
     }
     if (status == QUIPU_OK) {
-        import->report.skipped += w.there ? 1 : 0;
-        import->report.sessions += w.there ? 0 : 1;
-        import->report.messages += w.there ? 0 : (int64_t)session->count;
-        import->report.states += w.there ? 0 : (int64_t)w.values.state.count;
+        import->report.skipped += w.meeting.there ? 1 : 0;
+        import->report.sessions += w.meeting.there ? 0 : 1;
+        import->report.messages += w.meeting.there ? 0 : (int64_t)session->count;
+        import->report.states += w.meeting.there ? 0 : (int64_t)w.meeting.values.state.count;
     }
     return status;
 }
