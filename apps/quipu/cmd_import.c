@@ -177,16 +177,17 @@ static int import_export(const app_call *call, quipu_store *store, FILE *file)
 /* ---- the verb ---------------------------------------------------------------------------------
  */
 
-/* Open FILE, "-" for stdin, and see whether it is a database; a stream is read from its start. */
+/* Open FILE and see whether it is a database; a stream is read from its start. */
 static FILE *import_open(const char *path, bool *ret_database)
 {
     static const char magic[IMPORT_HEAD_SIZE] = "SQLite format 3";
     char head[IMPORT_HEAD_SIZE];
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    FILE *file;
 
     *ret_database = false;
-    if (file == NULL || file == stdin) {
-        return file;
+    file = fopen(path, "rb");
+    if (file == NULL) {
+        return NULL;
     }
     size_t n = fread(head, 1, sizeof(head), file);
     *ret_database = n == sizeof(head) && memcmp(head, magic, sizeof(head)) == 0;
@@ -226,6 +227,7 @@ int app_import(const app_call *call)
 {
     const char *wanted = app_value(call, "kind");
     const bool export_wanted = wanted != NULL && strcmp(wanted, "export") == 0;
+    const bool piped = strcmp(call->arguments[0], "-") == 0;
     quipu_source_kind kind = QUIPU_SOURCE_AUTO;
     char path[APP_PATH_MAX];
     bool database = false;
@@ -238,7 +240,7 @@ int app_import(const app_call *call)
     if (!app_store_path(call, path)) {
         return APP_FAILURE;
     }
-    file = import_open(call->arguments[0], &database);
+    file = piped ? stdin : import_open(call->arguments[0], &database);
     if (file == NULL) {
         code = errno == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
         perror(call->arguments[0]); /* which looks at errno itself */
@@ -251,7 +253,7 @@ int app_import(const app_call *call)
     } else {
         code = import_into(call, path, file, database, kind);
     }
-    if (strcmp(call->arguments[0], "-") != 0) {
+    if (!piped) {
         fclose(file);
     }
     return code;

@@ -44,7 +44,8 @@ static quipu_status memories_copy(qp_source *source, const void *items, size_t c
     void *copy = qp_arena_take(&source->scratch, count * size + 1);
 
     if (copy == NULL) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for %zu memories", count);
+        (void)qp_error_set(reterr, QUIPU_NOMEM, "no memory for %zu memories", count);
+        return QUIPU_NOMEM;
     }
     if (count > 0) {
         memcpy(copy, items, count * size);
