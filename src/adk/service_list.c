@@ -71,7 +71,7 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no room for a list of %zu sessions", found->count);
     }
-    if (found->count > 1) {
+    if (items != NULL && found->count > 1) {
         qsort(items, found->count, sizeof(*items), service_list_order);
     }
     all->pub = (quipu_service_list){items, found->count};

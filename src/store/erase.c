@@ -299,7 +299,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
 static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_error *reterr)
 {
     const qp_work_fn work = run->user_id.p != NULL ? erase_user_work : erase_session_work;
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
     do {
         const qp_call step = qp_maintain_step(run->store, within);

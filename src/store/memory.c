@@ -217,7 +217,8 @@ quipu_status quipu_memory_save(quipu_store *store, const quipu_memory *memory,
 
 static void memory_reverse(quipu_memory *items, size_t n)
 {
-    for (size_t i = 0; i < n / 2; i++) {
+    assert(items != NULL || n == 0);
+    for (size_t i = 0; items != NULL && i < n / 2; i++) {
         quipu_memory swap = items[i];
         items[i] = items[n - 1 - i];
         items[n - 1 - i] = swap;
