@@ -15,4 +15,7 @@ int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_sh
 quipu_status qp_sqlite_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret_shape,
                                quipu_error *reterr);
 
+/* Run SQL whose first row has an integer in column `column`; gives SQLite's code. */
+int qp_sqlite_ask(sqlite3 *db, const char *sql, int column, int64_t *ret);
+
 #endif

@@ -8,8 +8,7 @@
 #include "ent_sqlite/backup.h"
 #include "ent_sqlite/ddl.h"
 
-/* Run SQL that gives one integer. */
-static int inspect_check_int(sqlite3 *db, const char *sql, int64_t *ret)
+int qp_sqlite_ask(sqlite3 *db, const char *sql, int column, int64_t *ret)
 {
     sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
@@ -18,7 +17,7 @@ static int inspect_check_int(sqlite3 *db, const char *sql, int64_t *ret)
         rc = sqlite3_step(stmt);
     }
     if (rc == SQLITE_ROW) {
-        *ret = sqlite3_column_int64(stmt, 0);
+        *ret = sqlite3_column_int64(stmt, column);
         rc = SQLITE_OK;
     } else if (rc == SQLITE_DONE) {
         rc = SQLITE_CORRUPT; /* none of our pragmas is silent */
@@ -31,7 +30,7 @@ static quipu_status inspect_check_application_id(void *conn, uint32_t *ret, quip
 {
     qp_sqlite *self = conn;
     int64_t id = 0;
-    int rc = inspect_check_int(self->db, "PRAGMA main.application_id", &id);
+    int rc = qp_sqlite_ask(self->db, "PRAGMA main.application_id", 0, &id);
 
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot read", reterr);
@@ -64,7 +63,7 @@ static quipu_status inspect_check_enforce(void *conn, bool on, quipu_error *rete
         return status;
     }
     /* Inside a transaction SQLite ignores the switch without a word, and a DROP then cascades. */
-    rc = inspect_check_int(self->db, "PRAGMA foreign_keys", &is_on);
+    rc = qp_sqlite_ask(self->db, "PRAGMA foreign_keys", 0, &is_on);
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot read", reterr);
     }

@@ -10,28 +10,10 @@
 
 #include "base/error.h"
 #include "ent_sqlite/backup.h"
+#include "ent_sqlite/inspect.h"
 #include "ent_sqlite/open.h"
 
 #define KEEP_PAGES_MAX INT64_C(4294967294) /* SQLite's own */
-
-/* Run SQL whose first row has an integer in column `column`. */
-static int keep_ask(const qp_sqlite *self, const char *sql, int column, int64_t *ret)
-{
-    sqlite3_stmt *stmt = NULL;
-    int rc = sqlite3_prepare_v2(self->db, sql, -1, &stmt, NULL);
-
-    if (rc == SQLITE_OK) {
-        rc = sqlite3_step(stmt);
-    }
-    if (rc == SQLITE_ROW) {
-        *ret = sqlite3_column_int64(stmt, column);
-        rc = SQLITE_OK;
-    } else if (rc == SQLITE_DONE) {
-        rc = SQLITE_CORRUPT; /* none of our pragmas is silent */
-    }
-    (void)sqlite3_finalize(stmt);
-    return rc;
-}
 
 static int64_t keep_bytes(const char *path)
 {
@@ -48,13 +30,13 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
     int64_t page = 0;
     int64_t count = 0;
     int64_t unused = 0;
-    int rc = keep_ask(self, "PRAGMA main.page_size", 0, &page);
+    int rc = qp_sqlite_ask(self->db, "PRAGMA main.page_size", 0, &page);
 
     if (rc == SQLITE_OK) {
-        rc = keep_ask(self, "PRAGMA main.page_count", 0, &count);
+        rc = qp_sqlite_ask(self->db, "PRAGMA main.page_count", 0, &count);
     }
     if (rc == SQLITE_OK) {
-        rc = keep_ask(self, "PRAGMA main.freelist_count", 0, &unused);
+        rc = qp_sqlite_ask(self->db, "PRAGMA main.freelist_count", 0, &unused);
     }
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot read", reterr);
@@ -72,7 +54,7 @@ static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reter
     char sql[64];
     int64_t page = 0;
     int64_t pages = KEEP_PAGES_MAX;
-    int rc = keep_ask(self, "PRAGMA main.page_size", 0, &page);
+    int rc = qp_sqlite_ask(self->db, "PRAGMA main.page_size", 0, &page);
 
     if (rc == SQLITE_OK && max_bytes > 0 && page > 0) {
         pages = max_bytes / page;
@@ -80,7 +62,7 @@ static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reter
     }
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.max_page_count = %lld", (long long)pages);
     if (rc == SQLITE_OK) {
-        rc = keep_ask(self, sql, 0, &pages);
+        rc = qp_sqlite_ask(self->db, sql, 0, &pages);
     }
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot cap", reterr);
 }
@@ -94,7 +76,7 @@ static quipu_status keep_flush(void *conn, quipu_error *reterr)
 
     do {
         /* The first column tells that somebody was in the way, which is no error to SQLite. */
-        rc = keep_ask(self, "PRAGMA main.wal_checkpoint(TRUNCATE)", 0, &blocked);
+        rc = qp_sqlite_ask(self->db, "PRAGMA main.wal_checkpoint(TRUNCATE)", 0, &blocked);
         if (rc == SQLITE_OK && blocked != 0) {
             rc = SQLITE_BUSY;
         }
