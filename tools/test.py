@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree
 
@@ -239,7 +240,11 @@ def main():
     # A build must not inherit the jobserver of the make that started us.
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
         os.environ.pop(name, None)
-    sys.exit(summary(list(stages(args.what))))
+    # Tests that kill their own processes cannot tidy up behind them; this does, for the whole run.
+    with tempfile.TemporaryDirectory(prefix="quipu-") as folder:
+        os.environ["TMPDIR"] = folder
+        code = summary(list(stages(args.what)))
+    sys.exit(code)
 
 
 if __name__ == "__main__":
