@@ -22,7 +22,7 @@ static quipu_status lango_sessions(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-static int lango_compare(const void *a, const void *b)
+static int lango_by_session(const void *a, const void *b)
 {
     const qp_source_session *x = a;
     const qp_source_session *y = b;
@@ -37,7 +37,7 @@ static size_t lango_find(const qp_source *source, ent_opt_int row)
     const qp_source_session *found = !row.has || source->session_count == 0
                                          ? NULL
                                          : bsearch(&wanted, source->sessions, source->session_count,
-                                                   sizeof(*source->sessions), lango_compare);
+                                                   sizeof(*source->sessions), lango_by_session);
 
     return found != NULL ? (size_t)(found - source->sessions) : source->session_count;
 }
@@ -84,7 +84,7 @@ static quipu_status lango_open(qp_source *source, quipu_error *reterr)
     if (status == QUIPU_OK) {
         if (source->session_count > 0) {
             qsort(source->sessions, source->session_count, sizeof(*source->sessions),
-                  lango_compare);
+                  lango_by_session);
         }
         status = lango_places(source, reterr);
     }
