@@ -392,9 +392,9 @@ static void peak_fill(quipu_store *store)
     }
     wall_fill(store, SIDES_KEY, 0);
     for (int i = 0; i < PEAK_MESSAGES / PEAK_BATCH; i++) {
-        bench_ok(
-            quipu_message_append(store, SIDES_KEY, batch, PEAK_BATCH, NULL, NULL, NULL, &error),
-            &error, "fill");
+        bench_ok(quipu_message_append(store, SIDES_KEY, (quipu_messages){batch, PEAK_BATCH}, NULL,
+                                      NULL, NULL, &error),
+                 &error, "fill");
     }
     free(batch);
 }
@@ -547,9 +547,9 @@ static void search_fill(quipu_store *store, uint64_t messages, uint64_t *random)
             batch[i] =
                 (quipu_message){.role = QUIPU_ROLE_USER, .content = search_text(random, texts[i])};
         }
-        bench_ok(
-            quipu_message_append(store, session, batch, SEARCH_BATCH, NULL, NULL, NULL, &error),
-            &error, "fill");
+        bench_ok(quipu_message_append(store, session, (quipu_messages){batch, SEARCH_BATCH}, NULL,
+                                      NULL, NULL, &error),
+                 &error, "fill");
     }
     free(batch);
     free(texts);

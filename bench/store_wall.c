@@ -191,8 +191,9 @@ void wall_append(quipu_store *store, quipu_str key, quipu_str content)
     const quipu_message message = {.role = QUIPU_ROLE_USER, .content = content};
     quipu_error error = {0};
 
-    bench_ok(quipu_message_append(store, key, &message, 1, NULL, NULL, NULL, &error), &error,
-             "append");
+    bench_ok(
+        quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, NULL, NULL, &error),
+        &error, "append");
 }
 
 void wall_fill(quipu_store *store, quipu_str key, int64_t messages)
@@ -211,7 +212,8 @@ void wall_fill(quipu_store *store, quipu_str key, int64_t messages)
                                                                    : QUIPU_ROLE_ASSISTANT,
                                        .content = wall_text((uint64_t)(done + i), texts[i])};
         }
-        bench_ok(quipu_message_append(store, key, batch, (size_t)n, NULL, NULL, NULL, &error),
+        bench_ok(quipu_message_append(store, key, (quipu_messages){batch, (size_t)n}, NULL, NULL,
+                                      NULL, &error),
                  &error, "fill");
     }
     free(batch);

@@ -264,8 +264,8 @@ static quipu_status demo_fork(demo_world *world, quipu_str key)
     values.key = fork_key;
     status = quipu_session_fork(world->store, key, DEMO_FORK_AT, &values, NULL, &world->error);
     if (status == QUIPU_OK) {
-        status = quipu_message_append(world->store, fork_key, &other, 1, NULL, NULL, &appended,
-                                      &world->error);
+        status = quipu_message_append(world->store, fork_key, (quipu_messages){&other, 1}, NULL,
+                                      NULL, &appended, &world->error);
     }
     if (status == QUIPU_OK) {
         printf("fork      %s shares messages 1 to %d and goes on with number %" PRId64 "\n",

@@ -75,7 +75,8 @@ static quipu_status first_append(quipu_store *store, size_t from, size_t to, qui
     for (size_t i = from; i < to; i++) {
         messages[i - from] = first_message(i);
     }
-    return quipu_message_append(store, key, messages, to - from, NULL, NULL, NULL, err);
+    return quipu_message_append(store, key, (quipu_messages){messages, to - from}, NULL, NULL, NULL,
+                                err);
 }
 
 /* ---- showing it ------------------------------------------------------------------------------ */
@@ -226,7 +227,8 @@ static quipu_status first_fork(quipu_store *store, quipu_error *err)
     values.key = fork_key;
     quipu_status status = quipu_session_fork(store, key, 5, &values, NULL, err);
     if (status == QUIPU_OK) {
-        status = quipu_message_append(store, fork_key, &other, 1, NULL, NULL, &appended, err);
+        status = quipu_message_append(store, fork_key, (quipu_messages){&other, 1}, NULL, NULL,
+                                      &appended, err);
     }
     if (status == QUIPU_OK) {
         printf("fork      %s shares messages 1 to 5 and goes on with number %" PRId64 "\n",

@@ -481,6 +481,12 @@ QUIPU_API void quipu_session_page_free(quipu_session_page *page);
 /* ---- messages ----------------------------------------------------------------------------------
  */
 
+/* Messages to hand over, in their order. */
+typedef struct quipu_messages {
+    const quipu_message *items;
+    size_t count; /* 1 to QUIPU_BATCH_MAX */
+} quipu_messages;
+
 typedef struct quipu_append_options {
     uint32_t struct_size;
     uint32_t flags;            /* 0 */
@@ -513,10 +519,9 @@ typedef struct quipu_appended {
  *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status
-quipu_message_append(quipu_store *store, quipu_str key, const quipu_message *messages, size_t count,
-                     const quipu_append_options *options, const quipu_call *call,
-                     quipu_appended *ret_appended, quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_append(
+    quipu_store *store, quipu_str key, quipu_messages messages, const quipu_append_options *options,
+    const quipu_call *call, quipu_appended *ret_appended, quipu_error *reterr);
 
 /**
  * A message as JSON, for people and for export: role, content, timestamp (RFC 3339), toolCalls,

@@ -124,11 +124,12 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
                            .uid = session->uid,
                            .event_id = append->message.event_id,
                            .time = append->message.timestamp,
+                           .expected_revision = rebase ? -1 : session->revision,
                            .revision = session->revision};
-    quipu_status status = qp_append_also_state(
-        session->service->store, session->key, append->is_message ? &append->message : NULL,
-        append->is_message ? 1 : 0, rebase ? -1 : session->revision, &also, append->call,
-        ret_appended, reterr);
+    const quipu_messages messages = {append->is_message ? &append->message : NULL,
+                                     append->is_message ? 1 : 0};
+    quipu_status status = qp_append_also_state(session->service->store, session->key, messages,
+                                               &also, append->call, ret_appended, reterr);
 
     if (status == QUIPU_CONFLICT) {
         session->stored_revision = also.revision;

@@ -115,7 +115,10 @@ static quipu_status repair_write(quipu_session *session, const repair_list *list
                                  const quipu_call *call, quipu_error *reterr)
 {
     const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
-    qp_append_also also = {.has_uid = !rebase, .uid = session->uid, .revision = session->revision};
+    qp_append_also also = {.has_uid = !rebase,
+                           .uid = session->uid,
+                           .expected_revision = rebase ? -1 : session->revision,
+                           .revision = session->revision};
     quipu_message *messages = qp_calloc(list->open, sizeof(*messages));
     quipu_tool_call *answers = qp_calloc(list->open, sizeof(*answers));
     quipu_status status = messages != NULL && answers != NULL ? QUIPU_OK : QUIPU_NOMEM;
@@ -124,8 +127,9 @@ static quipu_status repair_write(quipu_session *session, const repair_list *list
         (void)qp_error_set(reterr, status, "out of memory for answers");
     } else {
         repair_make(session, list, messages, answers);
-        status = qp_append_also_state(session->service->store, session->key, messages, list->open,
-                                      rebase ? -1 : session->revision, &also, call, NULL, reterr);
+        status =
+            qp_append_also_state(session->service->store, session->key,
+                                 (quipu_messages){messages, list->open}, &also, call, NULL, reterr);
     }
     if (status == QUIPU_CONFLICT) {
         session->stored_revision = also.revision;

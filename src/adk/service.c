@@ -314,8 +314,8 @@ quipu_status quipu_service_create(quipu_service *service, const quipu_session_re
         const quipu_session_new values = service_values(service, key, &used);
         const qp_state_items changes = {delta.stored, delta.stored_count};
 
-        status =
-            qp_live_create(service->store, &values, false, changes, &want, call, &live, reterr);
+        status = qp_live_create(service->store, &(qp_live_new){&values, false, changes, &want},
+                                call, &live, reterr);
     }
     if (status == QUIPU_OK) {
         status = service_live(service, key, &used, &live, &delta, ret_session, reterr);
@@ -393,7 +393,8 @@ static quipu_status service_read(quipu_service *service, const quipu_session_new
     quipu_status status;
 
     if (create) {
-        return qp_live_create(service->store, values, true, (qp_state_items){NULL, 0}, want, call,
+        return qp_live_create(service->store,
+                              &(qp_live_new){.values = values, .reuse = true, .want = want}, call,
                               ret, reterr);
     }
     status = qp_live_get(service->store, values->key, want, call, ret, &error);

@@ -274,14 +274,12 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return status;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the whole of an append, said once */
-quipu_status qp_append_also_state(quipu_store *store, quipu_str key, const quipu_message *messages,
-                                  size_t count, int64_t expected_revision, qp_append_also *also,
-                                  const quipu_call *call, quipu_appended *ret_appended,
-                                  quipu_error *reterr)
+quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messages messages,
+                                  qp_append_also *also, const quipu_call *call,
+                                  quipu_appended *ret_appended, quipu_error *reterr)
 {
     append_call append = {
-        .store = store, .key = key, .expected_revision = expected_revision, .also = also};
+        .store = store, .key = key, .expected_revision = also->expected_revision, .also = also};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
@@ -291,7 +289,7 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, const quipu
     if (status == QUIPU_OK) {
         status = qp_state_check(also->changes, store->message_bytes_max, reterr);
     }
-    if (status == QUIPU_OK && count == 0 &&
+    if (status == QUIPU_OK && messages.count == 0 &&
         (also->event_id.n == 0 || also->event_id.n > QUIPU_EVENT_ID_MAX ||
          !qp_time_valid(also->time))) {
         status = qp_error_field(reterr, QUIPU_LIMIT, "StateEvent", "event_id", "len",
@@ -300,7 +298,8 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, const quipu
                                 QUIPU_EVENT_ID_MAX);
     }
     if (status == QUIPU_OK) {
-        status = qp_batch_encode(&append.batch, messages, count, store->message_bytes_max, reterr);
+        status = qp_batch_encode(&append.batch, messages.items, messages.count,
+                                 store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, append_work, &append, reterr);
@@ -312,11 +311,9 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, const quipu
     return qp_store_fail(status, "append to", key, reterr);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): options and call may both be NULL, and are apart */
-quipu_status quipu_message_append(quipu_store *store, quipu_str key, const quipu_message *messages,
-                                  size_t count, const quipu_append_options *options,
-                                  const quipu_call *call, quipu_appended *ret_appended,
-                                  quipu_error *reterr)
+quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,
+                                  const quipu_append_options *options, const quipu_call *call,
+                                  quipu_appended *ret_appended, quipu_error *reterr)
 {
     append_call append = {.store = store, .key = key};
     quipu_append_options opt = QUIPU_APPEND_OPTIONS_INIT;
@@ -329,14 +326,16 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, const quipu
     if (status == QUIPU_OK) {
         status = qp_options_read(&opt, sizeof(opt), options, "quipu_append_options", reterr);
     }
-    if (status == QUIPU_OK && (count == 0 || opt.flags != 0 || opt.expected_revision < -1)) {
+    if (status == QUIPU_OK &&
+        (messages.count == 0 || opt.flags != 0 || opt.expected_revision < -1)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "append needs at least one message, flags 0 and an expected revision "
                               "of -1 or more");
     }
     if (status == QUIPU_OK) {
         append.expected_revision = opt.expected_revision;
-        status = qp_batch_encode(&append.batch, messages, count, store->message_bytes_max, reterr);
+        status = qp_batch_encode(&append.batch, messages.items, messages.count,
+                                 store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, append_work, &append, reterr);

@@ -266,5 +266,6 @@ quipu_status quipu_message_annotate_timeout(quipu_store *store, quipu_str key, q
                                    .author = author,
                                    .mark = QUIPU_MARK_TIMEOUT};
 
-    return quipu_message_append(store, key, &message, 1, NULL, call, ret_appended, reterr);
+    return quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, call, ret_appended,
+                                reterr);
 }

@@ -279,30 +279,28 @@ quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session
 /* ---- with state -------------------------------------------------------------------------------
  */
 
-/* NOLINTNEXTLINE(readability-function-size): create and get-or-create of the ADK room in one */
-quipu_status qp_live_create(quipu_store *store, const quipu_session_new *values, bool reuse,
-                            qp_state_items changes, const qp_live_want *want,
-                            const quipu_call *call, qp_live *ret_live, quipu_error *reterr)
+quipu_status qp_live_create(quipu_store *store, const qp_live_new *given, const quipu_call *call,
+                            qp_live *ret_live, quipu_error *reterr)
 {
     session_create create = {.store = store,
                              .values = QUIPU_SESSION_NEW_INIT,
                              .range = QUIPU_RANGE_INIT,
-                             .reuse = reuse,
-                             .changes = changes,
-                             .want = want};
+                             .reuse = given->reuse,
+                             .changes = given->changes,
+                             .want = given->want};
     quipu_history *history = NULL;
     quipu_error error = {0};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_state_check(changes, store->message_bytes_max, reterr);
+        status = qp_state_check(given->changes, store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
-        status = session_prepare(store, values, true, &create, reterr);
+        status = session_prepare(store, given->values, true, &create, reterr);
     }
     if (status == QUIPU_OK) {
-        quipu_status peek = reuse
+        quipu_status peek = given->reuse
                                 ? qp_store_read(store, &within, session_peek_work, &create, &error)
                                 : QUIPU_NOT_FOUND;
         if (peek == QUIPU_NOT_FOUND || peek == QUIPU_EXPIRED) {
@@ -317,7 +315,8 @@ quipu_status qp_live_create(quipu_store *store, const quipu_session_new *values,
         ret_live->history = history;
         ret_live->created = create.created;
     }
-    return qp_store_fail(status, reuse ? "get or create" : "create", create.values.key, reterr);
+    return qp_store_fail(status, given->reuse ? "get or create" : "create", create.values.key,
+                         reterr);
 }
 
 /* ---- update -----------------------------------------------------------------------------------

@@ -31,16 +31,16 @@ typedef struct qp_append_also {
     qp_state_items changes;
     bool has_uid; /* QUIPU_CONFLICT unless the session still lives the same life */
     quipu_uuid uid;
-    quipu_str event_id; /* of an append without messages: required */
-    quipu_time time;    /* and when it happened */
-    int64_t revision;   /* set when the answer is QUIPU_CONFLICT: the session's */
+    quipu_str event_id;        /* of an append without messages: required */
+    quipu_time time;           /* and when it happened */
+    int64_t expected_revision; /* -1: do not check */
+    int64_t revision;          /* set when the answer is QUIPU_CONFLICT: the session's */
 } qp_append_also;
 
 /* Append messages, or none, and apply changes, all or nothing. A repeat applies nothing. The result
  * of an append without messages has first_seq 0. Errors as quipu_message_append(). */
 QUIPU_MUST_USE quipu_status qp_append_also_state(quipu_store *store, quipu_str key,
-                                                 const quipu_message *messages, size_t count,
-                                                 int64_t expected_revision, qp_append_also *also,
+                                                 quipu_messages messages, qp_append_also *also,
                                                  const quipu_call *call,
                                                  quipu_appended *ret_appended, quipu_error *reterr);
 
@@ -67,12 +67,18 @@ QUIPU_MUST_USE quipu_status qp_live_get(quipu_store *store, quipu_str key, const
                                         const quipu_call *call, qp_live *ret_live,
                                         quipu_error *reterr);
 
-/* Create a session with its first state, or with `reuse` get the one that is there. Changes apply
- * only when it is created. Errors as quipu_session_create(). */
-QUIPU_MUST_USE quipu_status qp_live_create(quipu_store *store, const quipu_session_new *values,
-                                           bool reuse, qp_state_items changes,
-                                           const qp_live_want *want, const quipu_call *call,
-                                           qp_live *ret_live, quipu_error *reterr);
+/* A session to be: with its first state, or with `reuse` the one that is there. */
+typedef struct qp_live_new {
+    const quipu_session_new *values;
+    bool reuse;
+    qp_state_items changes; /* apply only when it is created */
+    const qp_live_want *want;
+} qp_live_new;
+
+/* Create a session, or get it. Errors as quipu_session_create(). */
+QUIPU_MUST_USE quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
+                                           const quipu_call *call, qp_live *ret_live,
+                                           quipu_error *reterr);
 
 /* Sessions of an app, or of one of its users, with their state, in no order; expired ones are left
  * out. `history->messages` is empty. */

@@ -27,8 +27,8 @@ static inline int64_t ht_say(quipu_store *store, const char *key, quipu_role rol
         message.calls = &call;
         message.call_count = 1;
     }
-    quipu_status status =
-        quipu_message_append(store, quipu_cstr(key), &message, 1, NULL, NULL, &appended, &err);
+    quipu_status status = quipu_message_append(
+        store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL, &appended, &err);
     if (status != QUIPU_OK) {
         fail_msg("append to %s: %s (%s)", key, quipu_status_name(status), err.message);
     }

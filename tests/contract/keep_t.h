@@ -273,7 +273,8 @@ static inline void kt_fill_messages(quipu_store *store, const char *key)
         {.role = QUIPU_ROLE_ASSISTANT, .content = QUIPU_STR("cut"), .mark = QUIPU_MARK_TIMEOUT}};
     quipu_error err = {0};
 
-    T_OK(quipu_message_append(store, quipu_cstr(key), messages, 5, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){messages, 5}, NULL, NULL,
+                              NULL, &err));
 }
 
 /* Everything that an export must carry. `path` is the store's file. */

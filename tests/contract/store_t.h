@@ -77,8 +77,8 @@ static inline int64_t st_append(quipu_store *store, const char *key, const char 
     quipu_message message = st_says(QUIPU_ROLE_USER, text);
     quipu_appended appended = {0};
     quipu_error err = {0};
-    quipu_status status =
-        quipu_message_append(store, quipu_cstr(key), &message, 1, NULL, NULL, &appended, &err);
+    quipu_status status = quipu_message_append(
+        store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL, &appended, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("append to %s: %s (%s)", key, quipu_status_name(status), err.message);

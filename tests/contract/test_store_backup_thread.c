@@ -33,8 +33,8 @@ static void *write_on(void *arg)
         quipu_error err = {0};
         snprintf(text, sizeof(text), "message %d of writer %d", i, self->number);
         message = st_says(QUIPU_ROLE_USER, text);
-        if (quipu_message_append(self->live->store, quipu_cstr(key), &message, 1, NULL, NULL, NULL,
-                                 &err) != QUIPU_OK) {
+        if (quipu_message_append(self->live->store, quipu_cstr(key), (quipu_messages){&message, 1},
+                                 NULL, NULL, NULL, &err) != QUIPU_OK) {
             return "append failed";
         }
         atomic_store(&self->live->acknowledged[self->number], i);

@@ -186,7 +186,8 @@ static void read_only_store_reads_and_refuses_to_write(void **state)
     assert_int_equal(history->message_count, 2);
     quipu_history_free(history);
     T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_MISUSE);
-    T_STATUS(quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL, &err),
+             QUIPU_MISUSE);
     T_STATUS(quipu_session_delete(store, K, NULL, &err), QUIPU_MISUSE);
     values.key = K;
     T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
@@ -235,7 +236,8 @@ static void writer_answers_busy_at_its_deadline_and_reads_go_on(void **state)
     st_create(store, "k");
     sqlite3 *raw = lock_take(path);
     call.deadline_ms = 20;
-    T_STATUS(quipu_message_append(store, K, &message, 1, NULL, &call, NULL, &err), QUIPU_BUSY);
+    T_STATUS(quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, &call, NULL, &err),
+             QUIPU_BUSY);
     assert_non_null(strstr(err.message, "\"k\""));
     assert_null(strstr(err.message, "locked"));
     T_STATUS(st_get_status(store, "k"), QUIPU_OK);
@@ -260,7 +262,8 @@ static void *waiter_run(void *arg)
 
     call.cancel = self->cancel;
     call.deadline_ms = self->deadline_ms;
-    self->status = quipu_message_append(self->store, K, &message, 1, NULL, &call, NULL, NULL);
+    self->status = quipu_message_append(self->store, K, (quipu_messages){&message, 1}, NULL, &call,
+                                        NULL, NULL);
     return NULL;
 }
 
@@ -375,7 +378,8 @@ static quipu_status crowd_write(void *ctx, const void *bytes, size_t n)
     self->cancelled = quipu_session_get(self->store, K, NULL, &call, &history, NULL);
     (void)pthread_join(thread, NULL);
     quipu_cancel_free(call.cancel);
-    self->writer = quipu_message_append(self->store, K, &message, 1, NULL, NULL, NULL, NULL);
+    self->writer =
+        quipu_message_append(self->store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL);
     return QUIPU_OK;
 }
 
@@ -447,11 +451,11 @@ static void forked_child_is_told_to_open_its_own_store(void **state)
         quipu_message message = st_says(QUIPU_ROLE_USER, "x");
         quipu_history *history = NULL;
         quipu_error err = {0};
-        bool right =
-            quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, &err) == QUIPU_MISUSE &&
-            strstr(err.message, "fork") != NULL &&
-            quipu_session_get(store, K, NULL, NULL, &history, NULL) == QUIPU_MISUSE &&
-            quipu_store_sweep(store, NULL, NULL, NULL) == QUIPU_MISUSE;
+        bool right = quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+                                          &err) == QUIPU_MISUSE &&
+                     strstr(err.message, "fork") != NULL &&
+                     quipu_session_get(store, K, NULL, NULL, &history, NULL) == QUIPU_MISUSE &&
+                     quipu_store_sweep(store, NULL, NULL, NULL) == QUIPU_MISUSE;
         quipu_close(store);
         _exit(right ? 0 : 1);
     }

@@ -153,7 +153,8 @@ static void cap_holds_for_an_initial_history_and_a_batch(void **state)
     values.message_count = 6;
     T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
     HT_ALL(store, "k", "5 6");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), messages, 6, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){messages, 6}, NULL, NULL,
+                              NULL, &err));
     HT_ALL(store, "k", "11 12");
     quipu_close(store);
 }
@@ -184,12 +185,15 @@ static void ids_of_capped_messages_are_forgotten(void **state)
     (void)state;
     st_create(store, "k");
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, &appended, &err));
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, &appended, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, &err));
     assert_true(appended.repeated);
     ht_script(store, "k", "uau");
     message.content = QUIPU_STR("something else");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, &appended, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, &err));
     assert_false(appended.repeated);
     assert_int_equal(appended.first_seq, 5);
     quipu_close(store);

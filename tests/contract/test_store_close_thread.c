@@ -23,8 +23,8 @@ static void *caller_append(void *arg)
 
     snprintf(text, sizeof(text), "m%d", self->number);
     quipu_message message = st_says(QUIPU_ROLE_USER, text);
-    self->status =
-        quipu_message_append(self->store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, NULL);
+    self->status = quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1},
+                                        NULL, NULL, NULL, NULL);
     return NULL;
 }
 
@@ -104,8 +104,8 @@ static void long_session(quipu_store *store)
     }
     st_create(store, "k");
     for (int i = 0; i < 2; i++) {
-        T_OK(quipu_message_append(store, QUIPU_STR("k"), batch, LONG_HISTORY / 2, NULL, NULL, NULL,
-                                  &err));
+        T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){batch, LONG_HISTORY / 2},
+                                  NULL, NULL, NULL, &err));
     }
     free(batch);
 }

@@ -172,10 +172,12 @@ static void only_compact_makes_summaries(void **state)
 
     st_create(self->store, "k");
     message.mark = QUIPU_MARK_COMPACTION;
-    T_STATUS(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, NULL, &err),
+    T_STATUS(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+                                  &err),
              QUIPU_INVALID);
     message.mark = (quipu_mark)3;
-    T_STATUS(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, NULL, &err),
+    T_STATUS(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+                                  &err),
              QUIPU_INVALID);
 }
 
@@ -332,13 +334,16 @@ static void ids_of_pruned_messages_are_forgotten(void **state)
 
     st_create(self->store, "k");
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, &appended, &err));
+    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, &err));
     assert_int_equal(ht_compact(self->store, "k", 1, "one"), 2);
-    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, &appended, &err));
+    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, &err));
     assert_true(appended.repeated); /* covered, not gone */
     T_OK(quipu_session_prune(self->store, KEY, NULL, NULL, &err));
     message.content = QUIPU_STR("another");
-    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, &appended, &err));
+    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, &err));
     assert_false(appended.repeated);
     assert_int_equal(appended.first_seq, 3);
 }
@@ -402,11 +407,14 @@ static void same_id_with_another_mark_is_another_message(void **state)
     st_create(self->store, "k");
     message.event_id = QUIPU_STR("e");
     message.mark = QUIPU_MARK_TIMEOUT;
-    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, NULL, &err));
-    T_OK(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, &appended, &err));
+    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+                              &err));
+    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, &err));
     assert_true(appended.repeated);
     message.mark = QUIPU_MARK_NONE;
-    T_STATUS(quipu_message_append(self->store, KEY, &message, 1, NULL, NULL, NULL, &err),
+    T_STATUS(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+                                  &err),
              QUIPU_EXISTS);
 }
 

@@ -39,7 +39,8 @@ static void say(quipu_store *store, const char *key, const char *text)
                              .call_count = 1};
     quipu_error err = {0};
 
-    T_OK(quipu_message_append(store, quipu_cstr(key), &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL,
+                              NULL, &err));
 }
 
 static void create(quipu_store *store, const char *key, const char *app, const char *user)

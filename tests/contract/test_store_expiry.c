@@ -131,7 +131,8 @@ static void expired_session_says_so_to_every_call(void **state)
     create_for(store, "k", 1);
     st_nap();
     T_STATUS(st_get_status(store, "k"), QUIPU_EXPIRED);
-    T_STATUS(quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, &err), QUIPU_EXPIRED);
+    T_STATUS(quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL, &err),
+             QUIPU_EXPIRED);
     assert_non_null(strstr(err.message, "expired at "));
     patch.set = QUIPU_SET_MODEL;
     T_STATUS(quipu_session_update(store, K, &patch, NULL, NULL, NULL), QUIPU_EXPIRED);

@@ -298,7 +298,8 @@ static void wrong_line_is_named_and_its_session_not_stored(void **state)
     st_create(store, "a");
     st_append(store, "a", "whole");
     st_create(store, "b");
-    T_OK(quipu_message_append(store, QUIPU_STR("b"), messages, 2, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("b"), (quipu_messages){messages, 2}, NULL, NULL,
+                              NULL, &err));
     st_create(store, "c");
     kt_stream good = kt_export(store, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -134,23 +134,26 @@ static void id_in_the_inherited_past_counts_as_existing(void **state)
 
     st_create(self->store, "p");
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+                              NULL, NULL, &err));
     ht_fork(self->store, "p", 1, "f");
     ht_fork(self->store, "f", 1, "g");
     message.event_id = QUIPU_STR("e2");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+                              NULL, NULL, &err));
 
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("g"), &message, 1, NULL, NULL, &appended,
-                              &err));
+    T_OK(quipu_message_append(self->store, QUIPU_STR("g"), (quipu_messages){&message, 1}, NULL,
+                              NULL, &appended, &err));
     assert_true(appended.repeated);
     assert_int_equal(appended.first_seq, 1);
     message.content = QUIPU_STR("another");
-    T_STATUS(quipu_message_append(self->store, QUIPU_STR("g"), &message, 1, NULL, NULL, NULL, &err),
+    T_STATUS(quipu_message_append(self->store, QUIPU_STR("g"), (quipu_messages){&message, 1}, NULL,
+                                  NULL, NULL, &err),
              QUIPU_EXISTS);
     message.event_id = QUIPU_STR("e2"); /* came to the parent after the fork */
-    T_OK(quipu_message_append(self->store, QUIPU_STR("g"), &message, 1, NULL, NULL, &appended,
-                              &err));
+    T_OK(quipu_message_append(self->store, QUIPU_STR("g"), (quipu_messages){&message, 1}, NULL,
+                              NULL, &appended, &err));
     assert_false(appended.repeated);
     assert_int_equal(appended.first_seq, 2);
 }
@@ -472,16 +475,17 @@ static void pruned_id_is_forgotten_with_the_last_fork_that_shares_it(void **stat
 
     st_create(self->store, "p");
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+                              NULL, NULL, &err));
     ht_fork(self->store, "p", 1, "f");
     assert_int_equal(ht_compact(self->store, "p", 1, "sum"), 2);
     T_OK(quipu_session_prune(self->store, QUIPU_STR("p"), NULL, NULL, &err));
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), &message, 1, NULL, NULL, &appended,
-                              &err));
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+                              NULL, &appended, &err));
     assert_true(appended.repeated);
     ht_delete(self->store, "f");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), &message, 1, NULL, NULL, &appended,
-                              &err));
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+                              NULL, &appended, &err));
     assert_false(appended.repeated);
     assert_int_equal(appended.first_seq, 3);
 }
@@ -501,8 +505,8 @@ static void fork_past_the_depth_limit_is_a_copy(void **state)
     st_create(self->store, "f0");
     for (int depth = 1; depth <= QUIPU_FORK_DEPTH_MAX; depth++) {
         message.event_id = quipu_cstr(parent); /* in "f3": the id "f3" */
-        T_OK(quipu_message_append(self->store, quipu_cstr(parent), &message, 1, NULL, NULL, NULL,
-                                  &err));
+        T_OK(quipu_message_append(self->store, quipu_cstr(parent), (quipu_messages){&message, 1},
+                                  NULL, NULL, NULL, &err));
         name(key, "f", depth);
         ht_fork(self->store, parent, depth, key);
         assert_true(ht_info(self->store, key).is_fork);
@@ -529,11 +533,11 @@ static void fork_past_the_depth_limit_is_a_copy(void **state)
     assert_int_equal(ht_count(self->path).messages, 2 * QUIPU_FORK_DEPTH_MAX);
 
     message.event_id = QUIPU_STR("f0"); /* through all 64 ancestors, and in the copy */
-    T_OK(quipu_message_append(self->store, quipu_cstr(parent), &message, 1, NULL, NULL, &appended,
-                              &err));
+    T_OK(quipu_message_append(self->store, quipu_cstr(parent), (quipu_messages){&message, 1}, NULL,
+                              NULL, &appended, &err));
     assert_true(appended.repeated);
-    T_OK(quipu_message_append(self->store, QUIPU_STR("flat"), &message, 1, NULL, NULL, &appended,
-                              &err));
+    T_OK(quipu_message_append(self->store, QUIPU_STR("flat"), (quipu_messages){&message, 1}, NULL,
+                              NULL, &appended, &err));
     assert_true(appended.repeated);
     T_OK(quipu_session_delete_tree(self->store, QUIPU_STR("f0"), NULL, NULL, &err));
     HT_ALL(self->store, "flat",

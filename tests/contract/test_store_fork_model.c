@@ -468,8 +468,8 @@ static void do_append(model *m, int at)
     if (capped) {
         hold_cap(m, s);
     }
-    T_OK(quipu_message_append(capped ? m->capped : m->plain, quipu_cstr(key_name(s->key)), messages,
-                              count, NULL, NULL, &appended, &err));
+    T_OK(quipu_message_append(capped ? m->capped : m->plain, quipu_cstr(key_name(s->key)),
+                              (quipu_messages){messages, count}, NULL, NULL, &appended, &err));
     assert_int_equal(appended.first_seq, first);
 }
 
@@ -490,8 +490,8 @@ static void do_repeat(model *m, int at)
         return;
     }
     quipu_message again = given(message, text, event);
-    T_OK(quipu_message_append(m->plain, quipu_cstr(key_name(s->key)), &again, 1, NULL, NULL,
-                              &appended, &err));
+    T_OK(quipu_message_append(m->plain, quipu_cstr(key_name(s->key)), (quipu_messages){&again, 1},
+                              NULL, NULL, &appended, &err));
     assert_true(appended.repeated);
     assert_int_equal(appended.first_seq, message->seq);
 }
@@ -809,8 +809,9 @@ static void check_expired(const model *m, quipu_str key)
     options.token_budget = 1;
     T_STATUS(quipu_session_get(m->plain, key, NULL, NULL, &history, NULL), QUIPU_EXPIRED);
     T_STATUS(quipu_window_get(m->plain, key, &options, NULL, &window, NULL), QUIPU_EXPIRED);
-    T_STATUS(quipu_message_append(m->plain, key, &message, 1, NULL, NULL, NULL, NULL),
-             QUIPU_EXPIRED);
+    T_STATUS(
+        quipu_message_append(m->plain, key, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL),
+        QUIPU_EXPIRED);
     T_STATUS(quipu_session_compact(m->plain, key, 1, QUIPU_STR("summary"), NULL, NULL, NULL),
              QUIPU_EXPIRED);
     T_STATUS(quipu_session_prune(m->plain, key, NULL, NULL, NULL), QUIPU_EXPIRED);

@@ -134,7 +134,7 @@ static quipu_status run_capped(quipu_store *store, quipu_error *err)
     quipu_message message = st_says(QUIPU_ROLE_USER, "last");
 
     message.event_id = QUIPU_STR("e");
-    return quipu_message_append(store, F, &message, 1, NULL, NULL, NULL, err);
+    return quipu_message_append(store, F, (quipu_messages){&message, 1}, NULL, NULL, NULL, err);
 }
 
 static void done_capped(quipu_store *store)

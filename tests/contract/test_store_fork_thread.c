@@ -86,8 +86,8 @@ static void *worker_fork(void *arg)
             return failed(self, &err, "");
         }
         values.key = quipu_cstr(second);
-        if (quipu_message_append(self->store, quipu_cstr(first), &message, 1, NULL, NULL, NULL,
-                                 &err) != QUIPU_OK ||
+        if (quipu_message_append(self->store, quipu_cstr(first), (quipu_messages){&message, 1},
+                                 NULL, NULL, NULL, &err) != QUIPU_OK ||
             quipu_session_fork(self->store, quipu_cstr(first), seq + 1, &values, NULL, &err) !=
                 QUIPU_OK ||
             !look(self, first) ||
@@ -111,8 +111,8 @@ static void *worker_grow(void *arg)
     for (int64_t i = 0; i < self->count; i++) {
         quipu_appended appended = {0};
 
-        if (quipu_message_append(self->store, QUIPU_STR("p"), turn, 2, NULL, NULL, &appended,
-                                 &err) != QUIPU_OK) {
+        if (quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){turn, 2}, NULL, NULL,
+                                 &appended, &err) != QUIPU_OK) {
             return failed(self, &err, "");
         }
         if (i % 40 == 39 &&

@@ -34,8 +34,8 @@ static void *worker_append(void *arg)
         quipu_error err = {0};
         snprintf(text, sizeof(text), "%d:%d", self->number, i);
         message = st_says(QUIPU_ROLE_USER, text);
-        if (quipu_message_append(self->store, quipu_cstr(self->key), &message, 1, NULL, NULL, NULL,
-                                 &err) != QUIPU_OK) {
+        if (quipu_message_append(self->store, quipu_cstr(self->key), (quipu_messages){&message, 1},
+                                 NULL, NULL, NULL, &err) != QUIPU_OK) {
             worker_failed(self, &err);
         }
     }
@@ -269,8 +269,9 @@ static void *worker_compete(void *arg)
             quipu_session_get(self->store, quipu_cstr(self->key), &header, NULL, &history, &err);
         if (status == QUIPU_OK) {
             options.expected_revision = history->session.revision;
-            status = quipu_message_append(self->store, quipu_cstr(self->key), &message, 1, &options,
-                                          NULL, NULL, &err);
+            status =
+                quipu_message_append(self->store, quipu_cstr(self->key),
+                                     (quipu_messages){&message, 1}, &options, NULL, NULL, &err);
         }
         quipu_history_free(history);
         done += status == QUIPU_OK;
@@ -311,8 +312,8 @@ static void *worker_same_ids(void *arg)
         quipu_error err = {0};
         snprintf(id, sizeof(id), "event-%d", i);
         message.event_id = quipu_cstr(id);
-        if (quipu_message_append(self->store, quipu_cstr(self->key), &message, 1, NULL, NULL, NULL,
-                                 &err) != QUIPU_OK) {
+        if (quipu_message_append(self->store, quipu_cstr(self->key), (quipu_messages){&message, 1},
+                                 NULL, NULL, NULL, &err) != QUIPU_OK) {
             worker_failed(self, &err);
         }
     }
@@ -349,8 +350,8 @@ static void *crowd_append(void *arg)
     quipu_message message = st_says(QUIPU_ROLE_USER, "0:0");
     quipu_error err = {0};
 
-    if (quipu_message_append(self->store, quipu_cstr(self->key), &message, 1, NULL, NULL, NULL,
-                             &err) != QUIPU_OK) {
+    if (quipu_message_append(self->store, quipu_cstr(self->key), (quipu_messages){&message, 1},
+                             NULL, NULL, NULL, &err) != QUIPU_OK) {
         worker_failed(self, &err);
     }
     return NULL;

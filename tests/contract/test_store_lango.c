@@ -27,8 +27,8 @@ static void check_lango_file(const char *name)
             assert_true(history->messages[k].event_id.n > 0);
             calls += history->messages[k].call_count;
         }
-        T_OK(quipu_message_append(store, page->sessions[i].key, &message, 1, NULL, NULL, &appended,
-                                  &err));
+        T_OK(quipu_message_append(store, page->sessions[i].key, (quipu_messages){&message, 1}, NULL,
+                                  NULL, &appended, &err));
         assert_int_equal(appended.first_seq, history->session.next_seq);
         quipu_history_free(history);
     }

@@ -7,7 +7,7 @@
 static quipu_status append(quipu_store *store, const quipu_message *messages, size_t count,
                            quipu_appended *ret, quipu_error *err)
 {
-    return quipu_message_append(store, K, messages, count, NULL, NULL, ret, err);
+    return quipu_message_append(store, K, (quipu_messages){messages, count}, NULL, NULL, ret, err);
 }
 
 static int message_setup(void **state)
@@ -49,7 +49,8 @@ static void append_to_an_unknown_key_is_not_found(void **state)
     quipu_message message = st_says(QUIPU_ROLE_USER, "x");
     quipu_error err = {0};
 
-    T_STATUS(quipu_message_append(*state, QUIPU_STR("ghost"), &message, 1, NULL, NULL, NULL, &err),
+    T_STATUS(quipu_message_append(*state, QUIPU_STR("ghost"), (quipu_messages){&message, 1}, NULL,
+                                  NULL, NULL, &err),
              QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "\"ghost\""));
 }
@@ -270,7 +271,8 @@ static void identical_repeat_returns_the_first_number(void **state)
         st_append_many(store, "k", 1);
         message.extra.text = QUIPU_STR("{ \"b\":2, \"\\u0061\":1.0 }");
         /* The revision has moved since; a repeat is settled all the same. */
-        T_OK(quipu_message_append(store, K, &message, 1, &stale, NULL, &again, &err));
+        T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, &stale, NULL, &again,
+                                  &err));
         assert_true(again.repeated);
         assert_int_equal(again.first_seq, first.first_seq);
     }
@@ -380,7 +382,8 @@ static void same_id_in_two_sessions_is_two_messages(void **state)
     st_create(store, "l");
     message.event_id = QUIPU_STR("e");
     T_OK(append(store, &message, 1, NULL, NULL));
-    T_OK(quipu_message_append(store, QUIPU_STR("l"), &message, 1, NULL, NULL, &appended, NULL));
+    T_OK(quipu_message_append(store, QUIPU_STR("l"), (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, NULL));
     assert_false(appended.repeated);
 }
 
@@ -392,12 +395,13 @@ static void stale_revision_conflicts(void **state)
     quipu_error err = {0};
 
     options.expected_revision = 0;
-    T_OK(quipu_message_append(store, K, &message, 1, &options, NULL, NULL, &err));
-    T_STATUS(quipu_message_append(store, K, &message, 1, &options, NULL, NULL, &err),
-             QUIPU_CONFLICT);
+    T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, &err));
+    T_STATUS(
+        quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, &err),
+        QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "revision is 1, not 0"));
     options.expected_revision = 1;
-    T_OK(quipu_message_append(store, K, &message, 1, &options, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, &err));
 }
 
 /* ---- limits -----------------------------------------------------------------------------------
@@ -484,10 +488,14 @@ static void senseless_appends_are_misuse(void **state)
     T_STATUS(append(store, &message, 0, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(append(store, NULL, 1, NULL, NULL), QUIPU_MISUSE);
     options.flags = 1;
-    T_STATUS(quipu_message_append(store, K, &message, 1, &options, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(
+        quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, NULL),
+        QUIPU_MISUSE);
     options = (quipu_append_options)QUIPU_APPEND_OPTIONS_INIT;
     options.struct_size = 1;
-    T_STATUS(quipu_message_append(store, K, &message, 1, &options, NULL, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(
+        quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, NULL),
+        QUIPU_MISUSE);
     message.call_count = 1;
     T_STATUS(append(store, &message, 1, NULL, NULL), QUIPU_MISUSE);
 }

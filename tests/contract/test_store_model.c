@@ -160,8 +160,9 @@ static void op_append(machine *m, int at)
     if (guess < 2) {
         options.expected_revision = session->revision + guess;
     }
-    quipu_status status = quipu_message_append(m->store, quipu_cstr(model_keys[at]), messages,
-                                               (size_t)count, &options, NULL, &appended, NULL);
+    quipu_status status = quipu_message_append(m->store, quipu_cstr(model_keys[at]),
+                                               (quipu_messages){messages, (size_t)count}, &options,
+                                               NULL, &appended, NULL);
     model_status(m, status,
                  !session->there ? QUIPU_NOT_FOUND
                  : guess == 1    ? QUIPU_CONFLICT
@@ -195,8 +196,9 @@ static void op_repeat(machine *m, int at)
     if (how == 1) {
         messages[0].content = QUIPU_STR("something else");
     }
-    quipu_status status = quipu_message_append(m->store, quipu_cstr(model_keys[at]), messages,
-                                               how == 2 ? 2 : 1, NULL, NULL, &appended, NULL);
+    quipu_status status = quipu_message_append(m->store, quipu_cstr(model_keys[at]),
+                                               (quipu_messages){messages, how == 2 ? 2 : 1}, NULL,
+                                               NULL, &appended, NULL);
     model_status(m, status, how == 0 ? QUIPU_OK : QUIPU_EXISTS, "repeat");
     if (how == 0) {
         assert_true(appended.repeated);

@@ -62,7 +62,7 @@ static void prepare_messages(quipu_store *store)
 
     st_create(store, "k");
     nomem_messages(messages);
-    T_OK(quipu_message_append(store, K, messages, 2, NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, NULL, NULL));
 }
 
 static quipu_status run_create(quipu_store *store, quipu_error *err)
@@ -105,7 +105,8 @@ static quipu_status run_append(quipu_store *store, quipu_error *err)
     quipu_appended appended = {0};
 
     nomem_messages(messages);
-    quipu_status status = quipu_message_append(store, K, messages, 2, NULL, NULL, &appended, err);
+    quipu_status status =
+        quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, &appended, err);
     assert_int_equal(appended.first_seq, status == QUIPU_OK ? 1 : 0);
     return status;
 }
@@ -122,7 +123,8 @@ static quipu_status run_repeat(quipu_store *store, quipu_error *err)
 
     nomem_messages(messages);
     messages[0].extra.text = QUIPU_STR("{ \"a\":[1,2] }");
-    quipu_status status = quipu_message_append(store, K, messages, 1, NULL, NULL, &appended, err);
+    quipu_status status =
+        quipu_message_append(store, K, (quipu_messages){messages, 1}, NULL, NULL, &appended, err);
     assert_int_equal(appended.repeated, status == QUIPU_OK);
     return status;
 }

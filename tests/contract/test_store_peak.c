@@ -44,8 +44,8 @@ static void whole_history_needs_at_most_twice_its_payload(void **state)
         messages[i] = st_says(QUIPU_ROLE_USER, text);
     }
     st_create(store, "k");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), messages, PEAK_MESSAGES, NULL, NULL, NULL,
-                              NULL));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){messages, PEAK_MESSAGES},
+                              NULL, NULL, NULL, NULL));
     free(messages);
     quipu_history_free(st_get(store, "k", NULL));
     size_t before = peak_now;

@@ -86,7 +86,8 @@ static void a_hit_tells_all_about_its_message(void **state)
     message.has_timestamp = true;
     message.timestamp = (quipu_time){1700000000, 5};
     st_create(store, "a");
-    T_OK(quipu_message_append(store, QUIPU_STR("a"), &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("a"), (quipu_messages){&message, 1}, NULL, NULL,
+                              NULL, &err));
     quipu_search_results *results = search_with(store, &options);
     assert_int_equal(results->count, 1);
     T_STR(results->hits[0].session_key, "a");
@@ -142,7 +143,8 @@ static void says(quipu_store *store, const char *key, quipu_role role, const cha
     message.author = quipu_cstr(author);
     message.has_timestamp = true;
     message.timestamp = (quipu_time){second, 0};
-    T_OK(quipu_message_append(store, quipu_cstr(key), &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL,
+                              NULL, &err));
 }
 
 static void belongs(quipu_store *store, const char *key, const char *app, const char *user)
@@ -386,8 +388,8 @@ static void messages_of_another_process_are_found(void **state)
             quipu_search_options options = ask("word");
             quipu_message message = st_says(QUIPU_ROLE_USER, "word of theirs");
             bool good = quipu_open(path, NULL, &own, NULL) == QUIPU_OK &&
-                        quipu_message_append(own, QUIPU_STR("a"), &message, 1, NULL, NULL, NULL,
-                                             NULL) == QUIPU_OK;
+                        quipu_message_append(own, QUIPU_STR("a"), (quipu_messages){&message, 1},
+                                             NULL, NULL, NULL, NULL) == QUIPU_OK;
             if (good && i == 1) { /* this one does the indexing, too */
                 good = quipu_search(own, &options, NULL, &results, NULL) == QUIPU_OK &&
                        results->count == 3;

@@ -99,7 +99,8 @@ static void append_batch(quipu_store *store, const char *key, size_t count, cons
     for (size_t i = 0; i < count; i++) {
         messages[i] = st_says(QUIPU_ROLE_USER, text);
     }
-    T_OK(quipu_message_append(store, quipu_cstr(key), messages, count, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){messages, count}, NULL, NULL,
+                              NULL, &err));
     free(messages);
 }
 
@@ -332,8 +333,8 @@ static void the_index_agrees_with_the_messages(void **state)
                 (void)!quipu_session_create(store, &values, NULL, NULL, NULL);
                 break;
             default:
-                (void)!quipu_message_append(store, quipu_cstr(key), &message, 1, NULL, NULL, NULL,
-                                            NULL);
+                (void)!quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1},
+                                            NULL, NULL, NULL, NULL);
                 break;
             }
             if (i % 50 == 49) {

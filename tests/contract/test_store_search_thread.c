@@ -38,8 +38,8 @@ static void *append_and_search(void *arg)
     snprintf(word, sizeof(word), "word%d", self->number);
     for (int i = 1; i <= ROUNDS && self->failure == NULL; i++) {
         quipu_message message = st_says(QUIPU_ROLE_USER, word);
-        if (quipu_message_append(self->store, QUIPU_STR("shared"), &message, 1, NULL, NULL, NULL,
-                                 NULL) != QUIPU_OK) {
+        if (quipu_message_append(self->store, QUIPU_STR("shared"), (quipu_messages){&message, 1},
+                                 NULL, NULL, NULL, NULL) != QUIPU_OK) {
             self->failure = "append";
         } else if (count_of(self->store, "shared", word) != i) {
             self->failure = "search";

@@ -36,7 +36,8 @@ static int fill(quipu_store *store, const char *key, size_t size)
     message = st_says(QUIPU_ROLE_USER, text);
     do {
         count++;
-        status = quipu_message_append(store, quipu_cstr(key), &message, 1, NULL, NULL, NULL, &err);
+        status = quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL,
+                                      NULL, NULL, &err);
     } while (status == QUIPU_OK && count < 1000);
     T_STATUS(status, QUIPU_FULL);
     free(text);
@@ -101,7 +102,8 @@ static void cap_is_exact_to_the_page(void **state)
     quipu_close(store); /* the log is in the file */
     store = st_open(path);
     int64_t before = stats_of(store).file_bytes;
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                              NULL, &err));
     quipu_close(store);
     store = st_open(path);
     int64_t needs = stats_of(store).file_bytes - before; /* pages for one such message */
@@ -110,15 +112,18 @@ static void cap_is_exact_to_the_page(void **state)
 
     /* One page less than the next one needs, then exactly enough; then there is no room. */
     store = capped(path, before + 2 * needs - 4096);
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, &err),
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                                  NULL, &err),
              QUIPU_FULL);
     quipu_history *history = st_get(store, "k", NULL);
     assert_int_equal(history->message_count, 1); /* nothing is left of it */
     quipu_history_free(history);
     quipu_close(store);
     store = capped(path, before + 2 * needs);
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, &err));
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, &err),
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                              NULL, &err));
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                                  NULL, &err),
              QUIPU_FULL);
     kt_clean(store);
     quipu_close(store);

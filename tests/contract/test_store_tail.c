@@ -94,10 +94,12 @@ static void batch_holds_so_many_and_the_next_one_the_rest(void **state)
     }
     st_create(store, "most");
     st_create(store, "more");
-    T_OK(quipu_message_append(store, QUIPU_STR("most"), messages, QUIPU_TAIL_BATCH, NULL, NULL,
-                              NULL, NULL));
-    T_OK(quipu_message_append(store, QUIPU_STR("more"), messages, QUIPU_TAIL_BATCH + 1, NULL, NULL,
-                              NULL, NULL));
+    T_OK(quipu_message_append(store, QUIPU_STR("most"),
+                              (quipu_messages){messages, QUIPU_TAIL_BATCH}, NULL, NULL, NULL,
+                              NULL));
+    T_OK(quipu_message_append(store, QUIPU_STR("more"),
+                              (quipu_messages){messages, QUIPU_TAIL_BATCH + 1}, NULL, NULL, NULL,
+                              NULL));
     free(messages);
     quipu_tail *tail = tail_open(store, "most", 0);
     assert_int_equal(tail_batch(tail, 1, 0), QUIPU_TAIL_BATCH);
@@ -228,8 +230,8 @@ static pid_t tail_writer(const char *path, int count)
         int failed = quipu_open(path, NULL, &store, NULL) != QUIPU_OK;
         for (int i = 0; i < count && !failed; i++) {
             quipu_message message = st_says(QUIPU_ROLE_USER, "from another process");
-            failed =
-                quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, NULL) != QUIPU_OK;
+            failed = quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+                                          NULL) != QUIPU_OK;
         }
         quipu_close(store);
         _exit(failed);
@@ -396,11 +398,13 @@ static void what_failed_is_not_in_the_feed(void **state)
     (void)state;
     st_create(store, "k");
     options.expected_revision = 9;
-    T_STATUS(quipu_message_append(store, K, &message, 1, &options, NULL, NULL, NULL),
-             QUIPU_CONFLICT);
+    T_STATUS(
+        quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, NULL),
+        QUIPU_CONFLICT);
     message.event_id = QUIPU_STR("once");
-    T_OK(quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, NULL));
-    T_OK(quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, NULL)); /* a repeat */
+    T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+                              NULL)); /* a repeat */
     quipu_feed_page *page = feed_next(store, cursor, 0);
     assert_int_equal(page->count, 2);
     quipu_feed_page_free(page);

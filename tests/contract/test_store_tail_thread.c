@@ -22,8 +22,8 @@ static void *follow_write(void *arg)
 
     for (int64_t i = 0; i < self->count && self->status == QUIPU_OK; i++) {
         quipu_message message = st_says(QUIPU_ROLE_USER, "x");
-        self->status =
-            quipu_message_append(self->store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, NULL);
+        self->status = quipu_message_append(self->store, QUIPU_STR("k"),
+                                            (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL);
     }
     return NULL;
 }

@@ -136,7 +136,8 @@ static void plain_answer_stays_with_the_message_before_it(void **state)
     quipu_error err = {0};
 
     st_create(store, "k");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), plain, 5, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){plain, 5}, NULL, NULL, NULL,
+                              &err));
     CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "4 5", false, true);
     CHECK_WINDOW(store, tokens_from(store, 5), QUIPU_WINDOW_CUT, "4 5", true, true);
     CHECK_WINDOW(store, tokens_from(store, 2), QUIPU_WINDOW_CUT, "2 3 4 5", false, true);
@@ -206,7 +207,8 @@ static void answer_in_a_users_message_begins_no_turn(void **state)
     ht_script(store, "k", "um");
     message.calls = &answer;
     message.call_count = 1;
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                              NULL, &err));
     ht_script(store, "k", "a");
     CHECK_WINDOW(store, tokens_from(store, 3), 0, "1 2 3 4", true, false);
     CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "4", false, true);
@@ -318,8 +320,8 @@ static void long_history(quipu_store *store, const char *key)
     }
     st_create(store, key);
     for (int i = 0; i < LONG_HISTORY / QUIPU_BATCH_MAX; i++) {
-        T_OK(quipu_message_append(store, quipu_cstr(key), batch, QUIPU_BATCH_MAX, NULL, NULL, NULL,
-                                  &err));
+        T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){batch, QUIPU_BATCH_MAX},
+                                  NULL, NULL, NULL, &err));
     }
     free(batch);
 }

@@ -58,7 +58,7 @@ static void prepare_messages(quipu_store *store)
 
     st_create(store, "k");
     fault_messages(messages);
-    T_OK(quipu_message_append(store, K, messages, 2, NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, NULL, NULL));
 }
 
 static quipu_status run_create(quipu_store *store, quipu_error *err)
@@ -101,7 +101,8 @@ static quipu_status run_append(quipu_store *store, quipu_error *err)
     quipu_appended appended = {0};
 
     fault_messages(messages);
-    quipu_status status = quipu_message_append(store, K, messages, 2, NULL, NULL, &appended, err);
+    quipu_status status =
+        quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, &appended, err);
     assert_int_equal(appended.first_seq, status == QUIPU_OK ? 1 : 0);
     return status;
 }
@@ -116,7 +117,8 @@ static quipu_status run_append_large(quipu_store *store, quipu_error *err)
 
     assert_non_null(text);
     memset(text, 'x', SIZE);
-    quipu_status status = quipu_message_append(store, K, &message, 1, NULL, NULL, NULL, err);
+    quipu_status status =
+        quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL, err);
     free(text);
     return status;
 }

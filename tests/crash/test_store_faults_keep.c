@@ -99,7 +99,7 @@ static quipu_status run_append(quipu_store *store, quipu_error *err)
 
     messages[0].event_id = QUIPU_STR("one");
     messages[1].event_id = QUIPU_STR("two");
-    return quipu_message_append(store, K, messages, 2, NULL, NULL, NULL, err);
+    return quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, NULL, err);
 }
 
 /* The cap was 6: two oldest turns go with the append of two. */

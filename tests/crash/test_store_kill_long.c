@@ -39,8 +39,8 @@ static void writer_run(const char *path, int fd, int writer, int cycle)
         snprintf(text, sizeof(text), "%d/%d/%lld", cycle, writer, (long long)i);
         batch[0] = batch[1] = st_says(QUIPU_ROLE_USER, text);
         batch[0].event_id = quipu_cstr(text);
-        if (quipu_message_append(store, quipu_cstr(kill_keys[told.key]), batch, 2, NULL, NULL,
-                                 &appended, &err) != QUIPU_OK) {
+        if (quipu_message_append(store, quipu_cstr(kill_keys[told.key]), (quipu_messages){batch, 2},
+                                 NULL, NULL, &appended, &err) != QUIPU_OK) {
             (void)fprintf(stderr, "writer: %s\n", err.message);
             _exit(2);
         }

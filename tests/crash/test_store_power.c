@@ -51,8 +51,8 @@ static void power_append(power_run *run)
     memset(text, 'x', sizeof(text));
     (void)snprintf(text, sizeof(text), "%lld", (long long)run->acks.messages + 1);
     text[strlen(text)] = ' ';
-    T_OK(
-        quipu_message_append(run->store, QUIPU_STR("k"), &message, 1, NULL, NULL, &appended, NULL));
+    T_OK(quipu_message_append(run->store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, NULL));
     run->acks.messages++;
     assert_int_equal(appended.first_seq, run->acks.messages);
 }
@@ -266,8 +266,8 @@ static void *power_writer_run(void *arg)
         (void)snprintf(text, sizeof(text), "%d:%lld", self->number,
                        (long long)atomic_load(&self->acked));
         quipu_message message = st_says(QUIPU_ROLE_USER, text);
-        if (quipu_message_append(self->store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL,
-                                 NULL) != QUIPU_OK) {
+        if (quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL,
+                                 NULL, NULL, NULL) != QUIPU_OK) {
             return self;
         }
         (void)atomic_fetch_add(&self->acked, 1);

@@ -26,8 +26,8 @@ static void *writer_run(void *arg)
         quipu_error err = {0};
         snprintf(text, sizeof(text), "%d:%d", self->number, i);
         message = st_says(QUIPU_ROLE_USER, text);
-        if (quipu_message_append(self->store, QUIPU_STR("shared"), &message, 1, NULL, NULL, NULL,
-                                 &err) != QUIPU_OK) {
+        if (quipu_message_append(self->store, QUIPU_STR("shared"), (quipu_messages){&message, 1},
+                                 NULL, NULL, NULL, &err) != QUIPU_OK) {
             (void)fprintf(stderr, "writer %d: %s\n", self->number, err.message);
             self->failed = true;
         }

@@ -37,8 +37,8 @@ static void *caller_run(void *arg)
     if (self->big.p != NULL) {
         message.content = self->big;
     }
-    self->status =
-        quipu_message_append(self->store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, NULL);
+    self->status = quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1},
+                                        NULL, NULL, NULL, NULL);
     return NULL;
 }
 
@@ -156,12 +156,14 @@ static void failed_sync_is_unknown_and_a_repeat_settles_it(void **state)
     st_create(store, "k");
     message.event_id = QUIPU_STR("e1");
     faultvfs_arm((faultvfs_plan){1u << FAULTVFS_SYNC, 1, false, FAULTVFS_EIO});
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, &appended, &err),
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                                  &appended, &err),
              QUIPU_UNKNOWN);
     assert_int_equal(faultvfs_fired(), 1);
     assert_int_equal(appended.first_seq, 0);
     faultvfs_arm((faultvfs_plan){0});
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, &appended, &err));
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, &err));
     assert_int_equal(appended.first_seq, 1);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
@@ -180,7 +182,8 @@ static void full_disk_is_full_and_leaves_nothing(void **state)
     st_create(store, "k");
     st_append_many(store, "k", 1);
     faultvfs_room(0);
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), &message, 1, NULL, NULL, NULL, &err),
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                                  NULL, &err),
              QUIPU_FULL);
     T_STATUS(st_get_status(store, "k"), QUIPU_OK);
     faultvfs_room(-1);

@@ -97,7 +97,7 @@ static void llm_turn(quipu_store *store, quipu_provider *provider, quipu_str sai
     quipu_model_request request;
     quipu_error error;
 
-    T_OK(quipu_message_append(store, key, &message, 1, NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL));
     T_OK(quipu_session_get(store, key, NULL, NULL, &history, NULL));
     contents = quipu_arena_alloc(&arena, history->message_count * sizeof(*contents));
     parts = quipu_arena_alloc(&arena, history->message_count * sizeof(*parts));
@@ -120,7 +120,7 @@ static void llm_turn(quipu_store *store, quipu_provider *provider, quipu_str sai
     assert_true(seen.usage.input > 0 && seen.usage.output > 0);
     assert_int_equal(seen.usage.total, seen.usage.input + seen.usage.output);
     message = (quipu_message){.role = QUIPU_ROLE_ASSISTANT, .content = response.text};
-    T_OK(quipu_message_append(store, key, &message, 1, NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL));
     printf("[%lld+%lld tokens] %.*s\n", (long long)seen.usage.input, (long long)seen.usage.output,
            (int)response.text.n, response.text.p);
     quipu_history_free(history);
