@@ -50,6 +50,22 @@ macro(quipu_add_rooms)
   endforeach()
 endmacro()
 
+# quipu_add_amalgamation(): qp_amalgamation, all rooms as one compiled quipu.c.
+function(quipu_add_amalgamation)
+  find_program(QUIPU_PYTHON NAMES python3 REQUIRED)
+  set(folder "${PROJECT_BINARY_DIR}/amalgamation")
+  set(tool "${PROJECT_SOURCE_DIR}/tools/amalgamate.py")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.[ch]"
+       "${PROJECT_SOURCE_DIR}/include/*.h")
+  add_custom_command(
+    OUTPUT "${folder}/quipu.c" "${folder}/quipu.h"
+    COMMAND "${QUIPU_PYTHON}" "${tool}" "${folder}"
+    DEPENDS ${sources} "${tool}" "${PROJECT_SOURCE_DIR}/layers.txt"
+    VERBATIM)
+  # No flags of ours: a user's compiler line has none either.
+  add_library(qp_amalgamation OBJECT "${folder}/quipu.c")
+endfunction()
+
 # quipu_write_version_script(path symbols): tools/<symbols> ("name since" a line) as a linker map.
 function(quipu_write_version_script path symbols)
   set(list_path "${PROJECT_SOURCE_DIR}/tools/${symbols}")

@@ -19,6 +19,8 @@ function(quipu_test_objects folder ret)
     endif()
   elseif(folder IN_LIST quipu_rooms)
     set(rooms ${folder} ${quipu_allow_${folder}})
+  elseif(QUIPU_AMALGAMATION)
+    set(rooms amalgamation)
   else()
     set(rooms ${quipu_rooms})
     list(REMOVE_ITEM rooms provider) # it needs libcurl, which no other test does
