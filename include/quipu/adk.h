@@ -433,6 +433,56 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_set(quipu_session *session, 
  */
 QUIPU_API void quipu_session_free(quipu_session *session);
 
+/* ---- sessions that the caller keeps -----------------------------------------------------------
+ */
+
+/* What tells one moment of a session from all others. */
+typedef struct quipu_session_head {
+    quipu_session_ref ref;
+    quipu_uuid uid; /* of this life of the session */
+    int64_t revision;
+    quipu_time last_update_time;
+} quipu_session_head;
+
+/* A session at one moment. */
+typedef struct quipu_snapshot {
+    quipu_session_head head;
+    quipu_json state;  /* an object: see quipu_session_state() */
+    quipu_json events; /* an array, oldest first, in the service's dialect */
+    size_t count;      /* of the events */
+} quipu_snapshot;
+
+/**
+ * All that a live session holds, for callers that have session objects of their own: take this,
+ * free the live session, and append with quipu_service_append().
+ *
+ * Ownership: everything reached from *ret_snapshot is the arena's.
+ * Threads:   any, same session; the arena one at a time.
+ * Errors:    QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_snapshot(quipu_session *session,
+                                                             quipu_arena *arena,
+                                                             quipu_snapshot *ret_snapshot,
+                                                             quipu_error *reterr);
+
+/**
+ * Append an event to the session that `head` tells, without a live session; else as
+ * quipu_session_append(). A session that is not at this moment any more is QUIPU_CONFLICT, or, with
+ * QUIPU_SERVICE_REBASE, gets the event all the same. On success `head` is the moment after it.
+ * Services with isolated agents need live sessions.
+ *
+ * Ownership: the texts of `head->ref` stay the caller's; `ret_result` may be NULL.
+ * Threads:   any, same service; the head one at a time.
+ * Errors:    as quipu_session_append().
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_append(quipu_service *service,
+                                                           quipu_session_head *head,
+                                                           quipu_json event, const quipu_call *call,
+                                                           quipu_event_result *ret_result,
+                                                           quipu_error *reterr);
+
 /* ---- messages as a model should see them -------------------------------------------------------
  */
 

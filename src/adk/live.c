@@ -262,14 +262,19 @@ quipu_status qp_session_catch_up(quipu_session *session, const quipu_call *call,
     return status;
 }
 
+void qp_session_release(quipu_session *session)
+{
+    quipu_session_free(session->active);
+    qp_state_map_free(&session->state);
+    qp_free(session->messages);
+    quipu_history_free(session->first);
+    quipu_arena_free(&session->arena);
+}
+
 void quipu_session_free(quipu_session *session)
 {
     if (session != NULL) {
-        quipu_session_free(session->active);
-        qp_state_map_free(&session->state);
-        qp_free(session->messages);
-        quipu_history_free(session->first);
-        quipu_arena_free(&session->arena);
+        qp_session_release(session);
         qp_mutex_done(&session->mutex);
         qp_free(session);
     }
@@ -374,27 +379,36 @@ quipu_status quipu_session_event(quipu_session *session, size_t index, quipu_are
     return status;
 }
 
-quipu_status quipu_session_state(quipu_session *session, quipu_arena *arena, quipu_json *ret_state,
-                                 quipu_error *reterr)
+quipu_status qp_session_state(const quipu_session *session, quipu_arena *arena,
+                              quipu_json *ret_state, quipu_error *reterr)
 {
     quipu_status status;
     qp_jsonw writer;
     qp_buf buf;
 
-    if (session == NULL || arena == NULL || ret_state == NULL) {
-        return live_misuse(reterr);
-    }
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     qp_jsonw_begin(&writer, &buf);
-    qp_mutex_lock(&session->mutex);
     qp_state_map_write(&session->state, &writer);
-    qp_mutex_unlock(&session->mutex);
     status = qp_jsonw_end(&writer);
     if (status == QUIPU_OK) {
         status = quipu_arena_copy(arena, qp_buf_str(&buf), &ret_state->text);
     }
     qp_buf_free(&buf);
     return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "no room for the state");
+}
+
+quipu_status quipu_session_state(quipu_session *session, quipu_arena *arena, quipu_json *ret_state,
+                                 quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (session == NULL || arena == NULL || ret_state == NULL) {
+        return live_misuse(reterr);
+    }
+    qp_mutex_lock(&session->mutex);
+    status = qp_session_state(session, arena, ret_state, reterr);
+    qp_mutex_unlock(&session->mutex);
+    return status;
 }
 
 quipu_status quipu_session_value(quipu_session *session, quipu_str name, quipu_arena *arena,

@@ -66,6 +66,13 @@ void qp_session_trim(quipu_session *session);
 QUIPU_MUST_USE quipu_status qp_session_prepare(quipu_session *session, const quipu_message *message,
                                                quipu_error *reterr);
 
+/* The state as an object, under the session's lock. */
+QUIPU_MUST_USE quipu_status qp_session_state(const quipu_session *session, quipu_arena *arena,
+                                             quipu_json *ret_state, quipu_error *reterr);
+
+/* Free what a session holds, not the session itself nor its lock. */
+void qp_session_release(quipu_session *session);
+
 /* Append under the session's lock, without a look at who isolated agents are. */
 QUIPU_MUST_USE quipu_status qp_session_append(quipu_session *session, quipu_json event,
                                               const quipu_call *call,

@@ -1,0 +1,156 @@
+/* Sessions that the caller keeps: one reading has all of it, an append needs no live session. */
+#include "contract/adk_t.h"
+
+static quipu_snapshot snapshot(adk_world *world, const char *id)
+{
+    quipu_session *session = adk_get(world, "u", id, NULL);
+    quipu_snapshot got = {.count = 0};
+    quipu_error err = {0};
+
+    assert_non_null(session);
+    T_OK(quipu_session_snapshot(session, &world->arena, &got, &err));
+    quipu_session_free(session);
+    return got;
+}
+
+static quipu_status append(adk_world *world, quipu_session_head *head, const char *event,
+                           quipu_event_result *ret)
+{
+    quipu_error err = {0};
+
+    return quipu_service_append(world->service, head, (quipu_json){quipu_cstr(event)}, NULL, ret,
+                                &err);
+}
+
+static void a_snapshot_has_names_state_and_all_events(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    quipu_session *session = adk_create(world, "u", "s", "{\"k\":1,\"temp:t\":2}");
+    quipu_snapshot got = {.count = 0};
+    quipu_time time;
+    quipu_error err = {0};
+
+    (void)state;
+    T_OK(quipu_session_snapshot(session, &world->arena, &got, &err));
+    T_STR(got.events.text, "[]");
+    adk_check_json(got.state.text, "{\"k\":1,\"temp:t\":2}");
+    (void)adk_append(session, adk_says(world, "e1", "user", "hello", 10.0));
+    (void)adk_append(session, adk_says(world, "e2", "bot", "hi", 11.0));
+    T_OK(quipu_session_snapshot(session, &world->arena, &got, &err));
+    T_OK(quipu_session_who(session, &world->arena, NULL, &time, &err));
+    T_STR(got.head.ref.app_name, "app");
+    T_STR(got.head.ref.user_id, "u");
+    T_STR(got.head.ref.session_id, "s");
+    assert_int_equal(got.head.revision, quipu_session_revision(session, NULL));
+    assert_int_equal(quipu_time_cmp(got.head.last_update_time, time), 0);
+    assert_int_equal(got.count, 2);
+    adk_check_json(got.events.text,
+                   "[{\"id\":\"e1\",\"author\":\"user\",\"timestamp\":10.0,\"content\":{\"role\":"
+                   "\"user\",\"parts\":[{\"text\":\"hello\"}]}},{\"id\":\"e2\",\"author\":\"bot\","
+                   "\"timestamp\":11.0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":"
+                   "\"hi\"}]}}]");
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+static void appends_without_a_live_session_follow_each_other(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    quipu_event_result result = {0};
+    quipu_session_head head;
+
+    (void)state;
+    quipu_session_free(adk_create(world, "u", "s", NULL));
+    head = snapshot(world, "s").head;
+    T_OK(append(world, &head, adk_says(world, "e1", "user", "a", 10.0), &result));
+    assert_int_equal(result.seq, 1);
+    assert_true(result.stored);
+    T_OK(append(world, &head,
+                "{\"id\":\"e2\",\"timestamp\":11.0,\"actions\":{\"stateDelta\":{\"k\":7,\"temp:t\":"
+                "1,\"user:n\":\"x\"}}}",
+                &result));
+    assert_int_equal(result.seq, 2);
+    assert_int_equal(head.revision, result.revision);
+    assert_int_equal(head.last_update_time.s, 11);
+    assert_int_equal(snapshot(world, "s").head.revision, head.revision);
+    assert_int_equal(snapshot(world, "s").count, 2);
+    adk_check_json(snapshot(world, "s").state.text, "{\"k\":7,\"user:n\":\"x\"}");
+    adk_close(world);
+}
+
+static void a_moment_that_has_passed_is_a_conflict(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    quipu_session_head first;
+    quipu_session_head second;
+    const quipu_session_ref ref = adk_ref("app", "u", "s");
+
+    (void)state;
+    quipu_session_free(adk_create(world, "u", "s", NULL));
+    first = second = snapshot(world, "s").head;
+    T_OK(append(world, &first, adk_says(world, "e1", "user", "a", 10.0), NULL));
+    T_STATUS(append(world, &second, adk_says(world, "e2", "user", "b", 11.0), NULL),
+             QUIPU_CONFLICT);
+    /* The same event again is no conflict: it is settled. */
+    T_OK(append(world, &second, adk_says(world, "e1", "user", "a", 10.0), NULL));
+    assert_int_equal(snapshot(world, "s").count, 1);
+    /* Another life of the same name, at the same revision. */
+    first = snapshot(world, "s").head;
+    T_OK(quipu_service_delete(world->service, &ref, NULL, NULL));
+    T_STATUS(append(world, &first, adk_says(world, "e3", "user", "c", 12.0), NULL),
+             QUIPU_NOT_FOUND);
+    quipu_session_free(adk_create(world, "u", "s", NULL));
+    second = snapshot(world, "s").head;
+    T_OK(append(world, &second, adk_says(world, "e4", "user", "d", 13.0), NULL));
+    T_STATUS(append(world, &first, adk_says(world, "e5", "user", "e", 14.0), NULL), QUIPU_CONFLICT);
+    adk_close(world);
+}
+
+static void a_rebasing_service_takes_events_of_passed_moments(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON | QUIPU_SERVICE_REBASE);
+    quipu_session_head first;
+    quipu_session_head second;
+
+    (void)state;
+    quipu_session_free(adk_create(world, "u", "s", NULL));
+    first = second = snapshot(world, "s").head;
+    T_OK(append(world, &first, adk_says(world, "e1", "user", "a", 10.0), NULL));
+    T_OK(append(world, &second, adk_says(world, "e2", "user", "b", 11.0), NULL));
+    assert_int_equal(second.revision, snapshot(world, "s").head.revision);
+    assert_int_equal(second.last_update_time.s, 11);
+    assert_int_equal(snapshot(world, "s").count, 2);
+    adk_close(world);
+}
+
+static void what_is_missing_is_misuse(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_snapshot got = {.count = 0};
+    quipu_session_head head;
+
+    (void)state;
+    T_STATUS(quipu_session_snapshot(NULL, &world->arena, &got, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_session_snapshot(session, NULL, &got, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_session_snapshot(session, &world->arena, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(append(world, NULL, "{}", NULL), QUIPU_MISUSE);
+    head = snapshot(world, "s").head;
+    T_STATUS(append(world, &head, "[]", NULL), QUIPU_INVALID);
+    T_OK(append(world, &head, "{\"id\":\"p\",\"partial\":true}", NULL));
+    assert_int_equal(snapshot(world, "s").head.revision, head.revision);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_snapshot_has_names_state_and_all_events),
+        cmocka_unit_test(appends_without_a_live_session_follow_each_other),
+        cmocka_unit_test(a_moment_that_has_passed_is_a_conflict),
+        cmocka_unit_test(a_rebasing_service_takes_events_of_passed_moments),
+        cmocka_unit_test(what_is_missing_is_misuse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
