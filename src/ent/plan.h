@@ -23,6 +23,7 @@ typedef enum qp_operation {
     QP_OP_GET,        /* index number + 1 */
     QP_OP_INSERT,     /* whether the engine gives out the key */
     QP_OP_UPSERT,     /* the same, index number + 1, then one byte a field: set on conflict? */
+    QP_OP_UPSERT_ONE, /* the same, returning the row */
     QP_OP_UPDATE,     /* one pair a changed field, QP_MARK_END, where */
     QP_OP_UPDATE_ONE, /* the same, returning the row */
     QP_OP_DELETE,     /* where */

@@ -441,6 +441,10 @@ static void sql_upsert(sql_writer *w)
         sql_puts(w, "=excluded.");
         qp_sql_name(w->sql, columns[0]);
     }
+}
+
+static void sql_returning(sql_writer *w)
+{
     sql_puts(w, " RETURNING ");
     sql_columns(w);
 }
@@ -575,16 +579,19 @@ quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, qui
         break;
     case QP_OP_UPSERT:
         sql_upsert(&w);
+        *ret_columns = 0;
+        break;
+    case QP_OP_UPSERT_ONE:
+        sql_upsert(&w);
+        sql_returning(&w);
         break;
     case QP_OP_UPDATE:
+        sql_update(&w);
+        *ret_columns = 0;
+        break;
     case QP_OP_UPDATE_ONE:
         sql_update(&w);
-        if (operation == QP_OP_UPDATE_ONE) {
-            sql_puts(&w, " RETURNING ");
-            sql_columns(&w);
-        } else {
-            *ret_columns = 0;
-        }
+        sql_returning(&w);
         break;
     case QP_OP_DELETE:
         sql_puts(&w, "DELETE");

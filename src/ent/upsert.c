@@ -1,5 +1,6 @@
-/* Insert or update in one statement. The row comes back from the engine, so that its key is the
- * true one whichever way it went. */
+/* Insert or update in one statement. A row that is wanted comes back from the engine, so that its
+ * key is the true one whichever way it went; to ask for one that nobody wants costs more than the
+ * write. */
 #include "ent/create.h"
 
 #include <string.h>
@@ -49,14 +50,14 @@ static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity 
         status =
             qp_explain(entity, qp_cached_step(db, cached, values, &is_row, reterr), false, reterr);
     }
-    if (status == QUIPU_OK && !is_row) {
+    if (status == QUIPU_OK && ret_row != NULL && !is_row) {
         status =
             qp_error_set(reterr, QUIPU_CORRUPT, "%s: the engine returned no row", entity->name);
     }
     if (status == QUIPU_OK && ret_row != NULL) {
         status = qp_row_return(arena, entity, values, ret_row, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && is_row) {
         /* The statement ends, and outside a transaction commits, with the step past its row. */
         status = qp_cached_step(db, cached, values, &is_row, reterr);
     }
@@ -69,12 +70,13 @@ static bool upsert_is_key(const ent_entity *entity, int on)
     return on == -1 || (on >= 0 && on < (int)entity->index_count && entity->indexes[on].unique);
 }
 
-static void upsert_plan(ent_db *db, const ent_entity *entity, int on, qp_new_row *row)
+static void upsert_plan(ent_db *db, const ent_entity *entity, int on, qp_new_row *row,
+                        qp_operation operation)
 {
     size_t n = 0;
     const qp_value *binds = qp_new_row_binds(db, entity, row, &n);
 
-    qp_new_row_plan(db, entity, row, QP_OP_UPSERT);
+    qp_new_row_plan(db, entity, row, operation);
     qp_plan_mark(&db->plan, (unsigned)(on + 1));
     for (size_t i = 0; i < n; i++) {
         qp_plan_bind(&db->plan, &binds[i]);
@@ -111,7 +113,7 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
     if (status != QUIPU_OK) {
         return status;
     }
-    upsert_plan(db, entity, on, &row);
+    upsert_plan(db, entity, on, &row, ret_row == NULL ? QP_OP_UPSERT : QP_OP_UPSERT_ONE);
     if (ret_row == NULL) {
         return upsert_run(db, NULL, entity, NULL, reterr);
     }
