@@ -77,6 +77,61 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_window_get(quipu_store *store, quipu
  */
 QUIPU_API void quipu_window_free(quipu_window *window);
 
+/* ---- tokens of a model ------------------------------------------------------------------------
+ */
+
+#define QUIPU_FACTOR_ONE 1000000   /* a factor of 1: the estimate as it is */
+#define QUIPU_FACTOR_MIN 250000    /* a quarter: no report makes it smaller */
+#define QUIPU_FACTOR_MAX 8000000   /* eight: nor larger */
+#define QUIPU_FACTOR_WEIGHT_MAX 32 /* a report counts at least one part in so many */
+#define QUIPU_FACTOR_TOKENS_MIN 64 /* an estimate below it teaches nothing */
+#define QUIPU_MODEL_NAME_MAX 512   /* bytes of a model's name */
+
+/* How many of a model's tokens one estimated token is, in millionths. */
+typedef struct quipu_model_factor {
+    int64_t ppm;
+    int64_t samples; /* reports that it was learned from; 0: none, and `ppm` is QUIPU_FACTOR_ONE */
+} quipu_model_factor;
+
+/* The size of one prompt, by our estimate and as its provider reported it. */
+typedef struct quipu_tokens_told {
+    int64_t estimated;
+    int64_t reported;
+} quipu_tokens_told;
+
+/**
+ * What was learned of a model's tokens. Divide a budget in its tokens by the factor to choose a
+ * window; stored counts are estimates, and stay so.
+ *
+ * Ownership: inputs are borrowed.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_LIMIT (the name is too long), QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
+                                                             const quipu_call *call,
+                                                             quipu_model_factor *ret_factor,
+                                                             quipu_error *reterr);
+
+/**
+ * Learn from one prompt, in one transaction: the mean of the first reports, then each counts one
+ * part in QUIPU_FACTOR_WEIGHT_MAX; within the bounds above. An estimate below
+ * QUIPU_FACTOR_TOKENS_MIN changes nothing.
+ *
+ * Ownership: inputs are borrowed; `ret_factor`, as it is now, may be NULL.
+ * Threads:   any, same store; processes too, no report is lost.
+ * Errors:    QUIPU_INVALID (the name is no text), QUIPU_LIMIT (it is too long), QUIPU_UNKNOWN,
+ *            QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model,
+                                                               const quipu_tokens_told *told,
+                                                               const quipu_call *call,
+                                                               quipu_model_factor *ret_factor,
+                                                               quipu_error *reterr);
+
 /* ---- compaction -------------------------------------------------------------------------------
  */
 

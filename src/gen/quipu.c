@@ -208,9 +208,25 @@ const ent_entity qp_feed_entity = {
     .key_count = 1, .where_match = ENT_ABSENT, ENT_SIZES(qp_feed)};
 ENT_SHAPE(qp_feed);
 
+static const ent_field qp_model_factor_fields[] = {
+    {ENT_FIXED(qp_model_factor, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
+     ENT_F_STRING, .default_text = ""},
+    {ENT_FIXED(qp_model_factor, model, "model", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_NOTEMPTY |
+     ENT_F_STRING},
+    {ENT_FIELD(qp_model_factor, ppm, "ppm", INT)},
+    {ENT_FIELD(qp_model_factor, samples, "samples", INT), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_model_factor, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW |
+     ENT_F_NOW | ENT_F_ON_UPDATE},
+};
+const ent_entity qp_model_factor_entity = {
+    .name = "ModelFactor", .table = "model_factors", .fields = qp_model_factor_fields,
+    .field_count = 5, .key = {0, 1}, .key_count = 2, .where_match = ENT_ABSENT,
+    ENT_SIZES(qp_model_factor)};
+ENT_SHAPE(qp_model_factor);
+
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
-    &qp_feed_entity};
+    &qp_feed_entity, &qp_model_factor_entity};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 7, .hash = "2b14c613b4112a1f", .application_id = 0x51495055, .version = 1,
+    .entity_count = 8, .hash = "329eb59e5dda3375", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1};

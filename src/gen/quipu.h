@@ -16,6 +16,7 @@ ENT_TYPES(qp_state_event)
 ENT_TYPES(qp_observation)
 ENT_TYPES(qp_reflection)
 ENT_TYPES(qp_feed)
+ENT_TYPES(qp_model_factor)
 
 /* ---- Session: table sessions ---- */
 /* One conversation. `key` is its public identity; `id` is its number in this file, never reused. */
@@ -637,6 +638,60 @@ ENT_CALL qp_feed_get(ent_db *db, quipu_arena *mem, int64_t id_, const qp_feed **
     return ent_get(db, mem, &qp_feed_entity, -1, keys, ret, err);
 }
 ENT_CALLS(qp_feed)
+
+/* ---- ModelFactor: table model_factors ---- */
+/* How many tokens of a model one token of our estimate is, learned from what its provider reported.
+ */
+struct qp_model_factor {
+    quipu_str tenant;
+    quipu_str model;
+    /* Millionths. */
+    int64_t ppm;
+    /* How many reports it was learned from. */
+    int64_t samples;
+    quipu_time updated_at;
+};
+typedef struct qp_model_factor_new {
+    quipu_str tenant; /* default "" */
+    quipu_str model; /* required */
+    int64_t ppm; /* required */
+    int64_t samples; /* default 0 */
+    ent_opt_time updated_at; /* default now */
+} qp_model_factor_new;
+typedef struct qp_model_factor_patch {
+    ent_patch_int ppm;
+    ent_patch_int samples;
+    ent_patch_time updated_at;
+} qp_model_factor_patch;
+struct qp_model_factor_where {
+    ent_where_text tenant;
+    ent_where_text model;
+    ent_where_int ppm;
+    ent_where_int samples;
+    ent_where_time updated_at;
+    const qp_model_factor_where *any_of, *all_of, *none_of;
+    size_t any_n, all_n, none_n;
+};
+#define QP_MODEL_FACTOR_BY_TENANT(dir) ((qp_model_factor_order){1, ENT_##dir})
+#define QP_MODEL_FACTOR_BY_MODEL(dir) ((qp_model_factor_order){2, ENT_##dir})
+#define QP_MODEL_FACTOR_BY_PPM(dir) ((qp_model_factor_order){3, ENT_##dir})
+#define QP_MODEL_FACTOR_BY_SAMPLES(dir) ((qp_model_factor_order){4, ENT_##dir})
+#define QP_MODEL_FACTOR_BY_UPDATED_AT(dir) ((qp_model_factor_order){5, ENT_##dir})
+struct qp_model_factor_query {
+    int64_t limit, offset; /* 0: no limit */
+    const qp_model_factor *after; /* the last row of the page before */
+    qp_model_factor_order order[ENT_ORDER_MAX];
+    qp_model_factor_where where;
+};
+#define QP_MODEL_FACTOR_ON_KEY ((qp_model_factor_on){-1})
+ENT_CALL qp_model_factor_get(ent_db *db, quipu_arena *mem, quipu_str tenant_, quipu_str model_,
+    const qp_model_factor **ret, quipu_error *err)
+{
+    const void *keys[] = {&tenant_, &model_};
+    return ent_get(db, mem, &qp_model_factor_entity, -1, keys, ret, err);
+}
+ENT_CALLS(qp_model_factor)
+ENT_UPDATES(qp_model_factor)
 
 ENT_END
 

@@ -1,0 +1,142 @@
+/* What a token of our estimate is worth in a model's own tokens: one row a model, learned from what
+ * providers report. Windows are chosen with it; what is stored stays as it was counted. */
+#include "base/error.h"
+#include "store/store.h"
+
+/* Learning, or with `estimated` 0 only reading. */
+typedef struct factor_call {
+    const quipu_store *store;
+    quipu_str model;
+    int64_t estimated;
+    int64_t reported;
+    quipu_model_factor factor; /* the outcome */
+} factor_call;
+
+static quipu_status factor_check(quipu_str model, quipu_error *reterr)
+{
+    if (model.n == 0 || model.p == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "say which model");
+    }
+    if (model.n > QUIPU_MODEL_NAME_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a model's name has at most %d bytes, not %zu",
+                            QUIPU_MODEL_NAME_MAX, model.n);
+    }
+    return QUIPU_OK;
+}
+
+static int64_t factor_clamp(int64_t ppm)
+{
+    ppm = ppm < QUIPU_FACTOR_MIN ? QUIPU_FACTOR_MIN : ppm;
+    return ppm > QUIPU_FACTOR_MAX ? QUIPU_FACTOR_MAX : ppm;
+}
+
+/* One report as a factor within the bounds. Both counts are positive; `estimated` is as large as a
+ * history may be, so the quotient is looked at before anything is multiplied. */
+static int64_t factor_sample(int64_t estimated, int64_t reported)
+{
+    int64_t whole = reported / estimated;
+
+    if (whole >= QUIPU_FACTOR_MAX / QUIPU_FACTOR_ONE) {
+        return QUIPU_FACTOR_MAX;
+    }
+    while (reported > INT64_MAX / QUIPU_FACTOR_ONE) {
+        reported /= 2;
+        estimated /= 2;
+    }
+    return factor_clamp(reported * QUIPU_FACTOR_ONE / estimated);
+}
+
+static quipu_status factor_read(factor_call *call, ent_db *db, quipu_arena *scratch,
+                                quipu_error *reterr)
+{
+    const qp_model_factor *row = NULL;
+    quipu_error error = {0};
+    quipu_status status =
+        qp_model_factor_get(db, scratch, call->store->tenant, call->model, &row, &error);
+
+    call->factor = (quipu_model_factor){QUIPU_FACTOR_ONE, 0};
+    if (status == QUIPU_NOT_FOUND) {
+        return QUIPU_OK;
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    }
+    call->factor = (quipu_model_factor){factor_clamp(row->ppm), row->samples};
+    return QUIPU_OK;
+}
+
+static quipu_status factor_read_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                     quipu_error *reterr)
+{
+    return factor_read(ctx, db, scratch, reterr);
+}
+
+/* The mean of the first reports, then one that forgets slowly: a provider may change a model. */
+static quipu_status factor_learn_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    factor_call *call = ctx;
+    quipu_model_factor *factor = &call->factor;
+    quipu_status status = factor_read(call, db, scratch, reterr);
+    int64_t sample = factor_sample(call->estimated, call->reported);
+    int64_t weight;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    factor->samples += factor->samples < INT64_MAX ? 1 : 0;
+    weight = factor->samples < QUIPU_FACTOR_WEIGHT_MAX ? factor->samples : QUIPU_FACTOR_WEIGHT_MAX;
+    factor->ppm += (sample - factor->ppm) / weight;
+    const qp_model_factor_new row = {.tenant = call->store->tenant,
+                                     .model = call->model,
+                                     .ppm = factor->ppm,
+                                     .samples = factor->samples};
+    return qp_model_factor_upsert(db, NULL, &row, QP_MODEL_FACTOR_ON_KEY, NULL, reterr);
+}
+
+static quipu_status factor_run(quipu_store *store, factor_call *factor, const quipu_call *call,
+                               quipu_model_factor *ret_factor, quipu_error *reterr)
+{
+    bool learns = factor->estimated >= QUIPU_FACTOR_TOKENS_MIN;
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = factor_check(factor->model, reterr);
+    }
+    if (status == QUIPU_OK) {
+        factor->store = store;
+        status = learns ? qp_store_write(store, &within, factor_learn_work, factor, reterr)
+                        : qp_store_read(store, &within, factor_read_work, factor, reterr);
+    }
+    if (status == QUIPU_OK && ret_factor != NULL) {
+        *ret_factor = factor->factor;
+    }
+    return status;
+}
+
+quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model, const quipu_call *call,
+                                    quipu_model_factor *ret_factor, quipu_error *reterr)
+{
+    factor_call factor = {.model = model};
+
+    if (ret_factor == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a factor needs a place");
+    }
+    return factor_run(store, &factor, call, ret_factor, reterr);
+}
+
+quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model,
+                                      const quipu_tokens_told *told, const quipu_call *call,
+                                      quipu_model_factor *ret_factor, quipu_error *reterr)
+{
+    factor_call factor = {.model = model};
+
+    if (told == NULL || told->estimated < 0 || told->reported < 1) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "learning needs an estimate and a reported count of tokens");
+    }
+    factor.estimated = told->estimated;
+    factor.reported = told->reported;
+    return factor_run(store, &factor, call, ret_factor, reterr);
+}
