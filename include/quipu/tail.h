@@ -41,10 +41,11 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_tail_open(quipu_store *store, quipu_
  * The next messages, at most QUIPU_TAIL_BATCH, in order; waits up to `timeout_ms` for them (0: do
  * not wait; -1: without end). NULL comes back in *ret_batch when none came in time.
  *
- * A commit of this process wakes the tail at once; one of another process is noticed within 250 ms,
- * within a millisecond while they keep coming. Messages that were capped or pruned before the tail
- * got to them are skipped: then the first number of the batch tells. The cancel flag of `call` ends
- * the waiting; its deadline bounds each look at the store, not the waiting.
+ * A commit of this process wakes the tail at once. One of another process is noticed when the
+ * system tells that the file is written (Linux), and at the latest within 250 ms. Messages that were
+ * capped or pruned before the tail got to them are skipped: then the first number of the batch
+ * tells. The cancel flag of `call` ends the waiting; its deadline bounds each look at the store, not
+ * the waiting.
  *
  * Ownership: free *ret_batch with quipu_history_free().
  * Threads:   one at a time.

@@ -111,7 +111,8 @@ typedef struct qp_engine {
     const struct qp_searcher *searcher; /* ent/search_engine.h; NULL: no full-text search */
     /* See ent_data_version(). */
     quipu_status (*data_version)(void *conn, int64_t *ret_version, quipu_error *reterr);
-    const struct qp_keeper *keeper; /* ent/keep.h; NULL: cannot keep a file in order */
+    const struct qp_keeper *keeper;    /* ent/keep.h; NULL: cannot keep a file in order */
+    const struct qp_news_source *news; /* ent/news.h; NULL: others' commits are asked for */
 } qp_engine;
 
 #endif

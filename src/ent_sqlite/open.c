@@ -119,6 +119,7 @@ const qp_engine qp_sqlite_engine = {
     .searcher = &qp_sqlite_searcher,
     .keeper = &qp_sqlite_keeper,
     .data_version = qp_sqlite_data_version,
+    .news = &qp_sqlite_news,
 };
 
 /* ---- opening ----------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ void qp_pulse_done(qp_pulse *pulse)
     if (pulse->connector == NULL) {
         return;
     }
+    qp_news_close(&pulse->news);
     ent_close(pulse->db);
     qp_cond_done(&pulse->beat);
     qp_mutex_done(&pulse->mutex);
@@ -59,6 +60,9 @@ void qp_pulse_beat(qp_pulse *pulse)
     qp_mutex_lock(&pulse->mutex);
     pulse->beats++;
     qp_cond_broadcast(&pulse->beat);
+    if (pulse->listening) {
+        qp_news_wake(&pulse->news);
+    }
     qp_mutex_unlock(&pulse->mutex);
 }
 
@@ -69,6 +73,9 @@ static quipu_status tail_pulse_ask(qp_pulse *pulse, int64_t *ret_version, quipu_
 
     if (pulse->db == NULL) {
         status = pulse->connector->open(pulse->connector->ctx, true, &pulse->db, reterr);
+        if (status == QUIPU_OK) {
+            (void)qp_news_open(pulse->db, &pulse->news);
+        }
     }
     return status == QUIPU_OK ? ent_data_version(pulse->db, ret_version, reterr) : status;
 }
@@ -80,6 +87,8 @@ static quipu_status tail_pulse_turn(qp_pulse *pulse, quipu_error *reterr)
     quipu_status status;
 
     pulse->asking = true;
+    pulse->told = false;
+    pulse->asked_ns = qp_clock_ns();
     qp_mutex_unlock(&pulse->mutex);
     status = tail_pulse_ask(pulse, &version, reterr);
     qp_mutex_lock(&pulse->mutex);
@@ -99,9 +108,33 @@ static quipu_status tail_pulse_turn(qp_pulse *pulse, quipu_error *reterr)
     return status;
 }
 
+/* Listen to the news until then; with the mutex held, which is given up meanwhile. A log is written
+ * before its commit counts, and an fsync may lie between: so news makes the questions frequent, and
+ * not more frequent than that. */
+static void tail_pulse_hear(qp_pulse *pulse, int64_t until_ns)
+{
+    bool told;
+
+    pulse->asking = true;
+    pulse->listening = true;
+    qp_mutex_unlock(&pulse->mutex);
+    told = qp_news_wait(&pulse->news, until_ns);
+    qp_mutex_lock(&pulse->mutex);
+    pulse->asking = false;
+    pulse->listening = false;
+    if (told) {
+        pulse->told = true;
+        pulse->interval_ns = QP_PULSE_NS_MIN;
+        if (pulse->next_ns > pulse->asked_ns + QP_PULSE_NS_MIN) {
+            pulse->next_ns = pulse->asked_ns + QP_PULSE_NS_MIN;
+        }
+    }
+}
+
 quipu_status qp_pulse_wait(qp_pulse *pulse, uint64_t seen, int64_t wake_ns, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
+    bool heard = false;
 
     qp_mutex_lock(&pulse->mutex);
     while (status == QUIPU_OK && pulse->beats == seen) {
@@ -118,12 +151,20 @@ quipu_status qp_pulse_wait(qp_pulse *pulse, uint64_t seen, int64_t wake_ns, quip
             }
             int64_t next_ns = pulse->asking ? now_ns + pulse->interval_ns : pulse->next_ns;
             until_ns = next_ns < wake_ns ? next_ns : wake_ns;
+            if (!pulse->asking && !pulse->told && pulse->news.source != NULL) {
+                tail_pulse_hear(pulse, until_ns);
+                heard = true;
+                continue;
+            }
         }
         if (until_ns == QP_NEVER) {
             qp_cond_wait(&pulse->beat, &pulse->mutex);
         } else {
             (void)qp_cond_wait_until(&pulse->beat, &pulse->mutex, until_ns);
         }
+    }
+    if (heard) {
+        qp_cond_signal(&pulse->beat); /* let another one listen */
     }
     qp_mutex_unlock(&pulse->mutex);
     return status;

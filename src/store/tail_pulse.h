@@ -1,6 +1,7 @@
 /* The pulse of a store: beats when something was committed, by this process or by another. Our own
  * commits beat at once; others' are noticed by asking the file for its data version, often after a
- * change and ever more rarely when nothing happens. */
+ * change and ever more rarely when nothing happens. Where the system tells that the file is
+ * written, that is the time to ask; the questions in between go on, because news may be lost. */
 #ifndef QP_STORE_TAIL_PULSE_H
 #define QP_STORE_TAIL_PULSE_H
 
@@ -9,6 +10,7 @@
 #include <ent/ent.h>
 
 #include "base/thread.h"
+#include "ent/news.h"
 #include "store/pool.h"
 
 #define QP_PULSE_NS_MIN (1 * QP_NS_PER_MS) /* between two questions to the file */
@@ -20,9 +22,13 @@ typedef struct qp_pulse {
     qp_cond beat;
     atomic_int listeners; /* nobody: a commit costs one look at this */
     uint64_t beats;
-    ent_db *db; /* the connection that asks; opened by the first wait */
-    bool asking;
+    ent_db *db;     /* the connection that asks; opened by the first wait */
+    qp_news news;   /* of the file; opened with the connection */
+    bool asking;    /* one of the waiting threads asks, or listens to the news */
+    bool listening; /* it listens: a beat must wake it */
+    bool told;      /* there was news since the last question */
     int64_t version;
+    int64_t asked_ns; /* when the last question was asked */
     int64_t interval_ns;
     int64_t next_ns; /* when to ask again */
 } qp_pulse;

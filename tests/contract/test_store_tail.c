@@ -267,6 +267,57 @@ static void tail_follows_writers_in_other_processes(void **state)
     }
 }
 
+/* One side of a game: odd numbers are the parent's, even ones the child's, and each side appends
+ * only after its tail gave it what the other side said. */
+static bool tail_play(quipu_store *store, int64_t side, int64_t rounds)
+{
+    quipu_tail *tail = NULL;
+    int64_t last = 0;
+    bool right = quipu_tail_open(store, K, 0, NULL, &tail, NULL) == QUIPU_OK;
+
+    while (right && last < rounds) {
+        quipu_history *batch = NULL;
+        if (last % 2 == side) {
+            quipu_message message = st_says(QUIPU_ROLE_USER, side == 0 ? "ping" : "pong");
+            right = quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+                                         NULL) == QUIPU_OK;
+        }
+        right = right && quipu_tail_next(tail, -1, NULL, &batch, NULL) == QUIPU_OK;
+        right = right && batch != NULL && batch->message_count == 1 &&
+                batch->messages[0].seq == ++last &&
+                strcmp(batch->messages[0].content.p, last % 2 == 1 ? "ping" : "pong") == 0;
+        quipu_history_free(batch);
+    }
+    quipu_tail_close(tail);
+    return right;
+}
+
+static void two_processes_answer_each_other_live(void **state)
+{
+    const int64_t rounds = t_count(100, 2000);
+    char path[T_PATH_MAX];
+    int how = 0;
+
+    (void)state;
+    quipu_store *store = st_open_new(NULL, path);
+    st_create(store, "k");
+    quipu_close(store);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        quipu_store *other = NULL;
+        bool right =
+            quipu_open(path, NULL, &other, NULL) == QUIPU_OK && tail_play(other, 1, rounds);
+        quipu_close(other);
+        _exit(right ? 0 : 1);
+    }
+    store = st_open(path);
+    assert_true(tail_play(store, 0, rounds));
+    quipu_close(store);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+}
+
 static void read_only_store_has_tails(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
@@ -589,6 +640,7 @@ int main(void)
         ST_TEST(cancelled_tail_says_so),
         cmocka_unit_test(store_in_memory_has_tails),
         cmocka_unit_test(tail_follows_writers_in_other_processes),
+        cmocka_unit_test(two_processes_answer_each_other_live),
         cmocka_unit_test(read_only_store_has_tails),
         cmocka_unit_test(feed_tells_of_every_kind_of_change),
         cmocka_unit_test(feed_tells_of_a_fork_and_its_tail_has_the_shared_past),
