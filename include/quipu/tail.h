@@ -42,10 +42,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_tail_open(quipu_store *store, quipu_
  * not wait; -1: without end). NULL comes back in *ret_batch when none came in time.
  *
  * A commit of this process wakes the tail at once. One of another process is noticed when the
- * system tells that the file is written (Linux), and at the latest within 250 ms. Messages that were
- * capped or pruned before the tail got to them are skipped: then the first number of the batch
- * tells. The cancel flag of `call` ends the waiting; its deadline bounds each look at the store, not
- * the waiting.
+ * system tells that the file is written (Linux), and at the latest within 250 ms. Messages that
+ * were capped or pruned before the tail got to them are skipped: then the first number of the batch
+ * tells. The cancel flag of `call` ends the waiting; its deadline bounds each look at the store,
+ * not the waiting.
  *
  * Ownership: free *ret_batch with quipu_history_free().
  * Threads:   one at a time.
