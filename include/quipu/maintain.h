@@ -1,5 +1,5 @@
-/* Keeping a store: export and import, backup, statistics, verify and repair, erasing, the size cap.
- * Part of <quipu/store.h>, which includes it.
+/* Keeping a store: export and import, copying, backup, statistics, verify and repair, erasing, the
+ * size cap. Part of <quipu/store.h>, which includes it.
  *
  * These calls work through the whole store. One that names no deadline has none, other than the
  * calls of <quipu/store.h>; only each wait for the write lock then ends at the store's deadline. A
@@ -98,6 +98,58 @@ typedef struct quipu_import_options {
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_import(
     quipu_store *store, const quipu_import_options *options, quipu_read_fn read, void *ctx,
     const quipu_call *call, quipu_transfer *ret_done, quipu_error *reterr);
+
+/* ---- copying ----------------------------------------------------------------------------------
+ */
+
+#define QUIPU_SHA256_SIZE 32
+
+/* How far a copy is, in lines of an export. */
+typedef struct quipu_copy_progress {
+    bool checking; /* the second half: what arrived is read again */
+    int64_t lines;
+    int64_t bytes;
+    int64_t lines_total; /* known in the second half; else 0 */
+} quipu_copy_progress;
+
+typedef void (*quipu_copy_progress_fn)(void *ctx, const quipu_copy_progress *progress);
+
+typedef struct quipu_copy_options {
+    uint32_t struct_size;
+    uint32_t flags;                  /* 0 */
+    quipu_copy_progress_fn progress; /* or NULL */
+    void *ctx;
+} quipu_copy_options;
+
+#define QUIPU_COPY_OPTIONS_INIT {(uint32_t)sizeof(quipu_copy_options), 0, NULL, NULL}
+
+typedef struct quipu_copied {
+    quipu_transfer brought;            /* by this call; `skipped` are sessions of a copy before */
+    quipu_transfer held;               /* by both stores now */
+    int64_t bytes;                     /* of the export */
+    uint8_t sha256[QUIPU_SHA256_SIZE]; /* of the export of either store */
+} quipu_copied;
+
+/**
+ * Copy the tenant's sessions, state, observations and reflections into another store, one
+ * transaction a session, from one snapshot and with bounded memory. When the call succeeds, the
+ * exports of both stores are equal byte for byte: what arrived was read again, counted and hashed.
+ *
+ * A copy that ended early is completed by repeating it: sessions that are there are skipped. The
+ * target must be new or the remains of such a copy, and nobody else may write to it. A source that
+ * went on in between may need a new target: a session that is older there is QUIPU_CONFLICT.
+ *
+ * Ownership: `options` and `ret_copied` may be NULL.
+ * Threads:   any, same stores; one more runs inside. `progress` runs on the caller's.
+ * Errors:    QUIPU_CONFLICT, QUIPU_EXISTS (the target has other things than the source),
+ *            QUIPU_LIMIT, QUIPU_UNKNOWN (repeat it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_copy(quipu_store *source, quipu_store *target,
+                                                 const quipu_copy_options *options,
+                                                 const quipu_call *call, quipu_copied *ret_copied,
+                                                 quipu_error *reterr);
 
 /* ---- backup -----------------------------------------------------------------------------------
  */

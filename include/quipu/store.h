@@ -537,6 +537,21 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_json(const quipu_message *me
                                                          quipu_arena *arena, quipu_str *ret_json,
                                                          quipu_error *reterr);
 
+/**
+ * Read a message out of JSON, as quipu_message_json() writes it: `role` must be there, a member
+ * that a message does not have is refused, null counts as absent. The texts of a tool call may be
+ * JSON objects, which are kept as they are written. An append does not look at seq, tokens and what
+ * a summary covers: these are the store's.
+ *
+ * Ownership: everything reached from the message is the arena's.
+ * Threads:   any; the arena one at a time.
+ * Errors:    QUIPU_INVALID (no JSON, or no message), QUIPU_LIMIT, QUIPU_NOMEM, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena,
+                                                          quipu_message *ret_message,
+                                                          quipu_error *reterr);
+
 /* ---- expiry ------ */
 
 /**

@@ -1,0 +1,386 @@
+/* Copying a store into another one, whatever engine is behind each: the export of the source runs in
+ * a thread of its own and is read by the import of the target, through a pipe of bounded size. What
+ * arrived is then exported again and compared, as a whole, by its SHA-256. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "store/maintain.h"
+
+#define COPY_PIPE_BYTES ((size_t)1 << 20) /* between the two ends */
+#define COPY_PAGE 1000                    /* sessions of the target looked at in one read */
+
+/* What passes, counted and hashed. */
+typedef struct copy_sum {
+    qp_sha256 sha;
+    int64_t lines;
+    int64_t bytes;
+} copy_sum;
+
+typedef struct copy_run {
+    quipu_store *source;
+    quipu_store *target;
+    quipu_copy_options options;
+    qp_call within;
+
+    /* The pipe. `mutex` guards what follows, up to `sum`. */
+    qp_mutex mutex;
+    qp_cond changed;
+    char *ring;
+    size_t at; /* of the first byte that was not taken */
+    size_t n;  /* bytes that were not taken */
+    bool put_all;
+    bool taken_all;
+    quipu_status put_status; /* once put_all */
+
+    copy_sum sum;        /* of the source: the writing thread's until it is joined */
+    quipu_transfer held; /* by the source */
+    quipu_error put_error;
+    quipu_call put_call;
+    bool source_failed; /* the reader was told so: then the import's error is only an echo */
+    quipu_copy_progress progress;
+} copy_run;
+
+/* ---- sums -------------------------------------------------------------------------------------
+ */
+
+static int64_t copy_lines(const char *bytes, size_t n)
+{
+    const char *const end = bytes + n;
+    int64_t lines = 0;
+
+    for (const char *at = memchr(bytes, '\n', n); at != NULL;
+         at = memchr(at + 1, '\n', (size_t)(end - at - 1))) {
+        lines++;
+    }
+    return lines;
+}
+
+static void copy_sum_add(copy_sum *sum, const void *bytes, size_t n)
+{
+    qp_sha256_add(&sum->sha, bytes, n);
+    sum->lines += copy_lines(bytes, n);
+    sum->bytes += (int64_t)n;
+}
+
+static void copy_tell(copy_run *run)
+{
+    if (run->options.progress != NULL) {
+        run->options.progress(run->options.ctx, &run->progress);
+    }
+}
+
+/* What is left of the call, for a call inside of it. */
+static quipu_status copy_call(const copy_run *run, quipu_call *ret, quipu_error *reterr)
+{
+    quipu_status status = qp_call_check(&run->within, reterr);
+
+    *ret = (quipu_call)QUIPU_CALL_INIT;
+    ret->cancel = run->within.cancel;
+    ret->deadline_ms = -1;
+    if (status == QUIPU_OK && run->within.deadline_ns != QP_NEVER) {
+        int64_t left_ms = (run->within.deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
+        ret->deadline_ms = left_ms < 1 ? 1 : left_ms > INT32_MAX ? INT32_MAX : (int32_t)left_ms;
+    }
+    return status;
+}
+
+/* ---- the pipe ---------------------------------------------------------------------------------
+ */
+
+static quipu_status copy_put(void *ctx, const void *bytes, size_t n)
+{
+    copy_run *run = ctx;
+    const char *from = bytes;
+    quipu_status status = QUIPU_OK;
+
+    copy_sum_add(&run->sum, bytes, n);
+    qp_mutex_lock(&run->mutex);
+    while (n > 0 && !run->taken_all) {
+        size_t to = (run->at + run->n) % COPY_PIPE_BYTES;
+        size_t room = COPY_PIPE_BYTES - run->n;
+        size_t part = COPY_PIPE_BYTES - to; /* up to the ring's end */
+
+        part = part < room ? part : room;
+        part = part < n ? part : n;
+        if (part == 0) {
+            qp_cond_wait(&run->changed, &run->mutex);
+            continue;
+        }
+        memcpy(run->ring + to, from, part);
+        run->n += part;
+        from += part;
+        n -= part;
+        qp_cond_signal(&run->changed);
+    }
+    if (n > 0) {
+        status = QUIPU_CANCELLED; /* the import has failed: nobody reads on */
+    }
+    qp_mutex_unlock(&run->mutex);
+    return status;
+}
+
+static quipu_status copy_take(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
+{
+    copy_run *run = ctx;
+    quipu_status status = QUIPU_OK;
+    size_t n;
+
+    qp_mutex_lock(&run->mutex);
+    while (run->n == 0 && !run->put_all) {
+        qp_cond_wait(&run->changed, &run->mutex);
+    }
+    n = COPY_PIPE_BYTES - run->at;
+    n = n < run->n ? n : run->n;
+    n = n < size ? n : size;
+    memcpy(ret_bytes, run->ring + run->at, n);
+    run->at = (run->at + n) % COPY_PIPE_BYTES;
+    run->n -= n;
+    if (n == 0) {
+        status = run->put_status;
+        run->source_failed = status != QUIPU_OK;
+    }
+    qp_cond_signal(&run->changed);
+    qp_mutex_unlock(&run->mutex);
+    if (status == QUIPU_OK) {
+        *ret_n = n;
+        run->progress.lines += copy_lines(ret_bytes, n);
+        run->progress.bytes += (int64_t)n;
+        copy_tell(run);
+    }
+    return status;
+}
+
+static void *copy_put_all(void *arg)
+{
+    copy_run *run = arg;
+    quipu_status status = quipu_store_export(run->source, NULL, copy_put, run, &run->put_call,
+                                             &run->held, &run->put_error);
+
+    qp_mutex_lock(&run->mutex);
+    run->put_all = true;
+    run->put_status = status;
+    qp_cond_signal(&run->changed);
+    qp_mutex_unlock(&run->mutex);
+    return NULL;
+}
+
+/* ---- the steps --------------------------------------------------------------------------------
+ */
+
+/* A session of the target that the source does not have would make another store of it. */
+static quipu_status copy_meet(const copy_run *run, const quipu_session_info *there,
+                              const quipu_call *call, quipu_error *reterr)
+{
+    quipu_range header = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+
+    header.flags = QUIPU_RANGE_HEADER;
+    status = quipu_session_get(run->source, there->key, &header, call, &history, &error);
+    if (status == QUIPU_EXPIRED) {
+        return QUIPU_OK; /* it is there, and nobody can see its uid: the import will */
+    }
+    bool same = status == QUIPU_OK &&
+                memcmp(history->session.uid.b, there->uid.b, sizeof(there->uid.b)) == 0;
+    quipu_history_free(history);
+    if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
+        return qp_error_pass(reterr, &error);
+    }
+    return same ? QUIPU_OK
+                : qp_error_set(reterr, QUIPU_CONFLICT,
+                               "the target has a session \"%.*s\" that is not the source's; copy "
+                               "into a new store, or bring both together by export and import",
+                               (int)qp_utf8_cut(there->key, 80), there->key.p);
+}
+
+/* The target must be new, or what a copy before has left. */
+static quipu_status copy_look(const copy_run *run, quipu_error *reterr)
+{
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+    quipu_arena cursor = QUIPU_ARENA_INIT;
+    quipu_status status = QUIPU_OK;
+    bool more = true;
+
+    options.flags = QUIPU_LIST_EXPIRED;
+    options.limit = COPY_PAGE;
+    while (status == QUIPU_OK && more) {
+        quipu_session_page *page = NULL;
+        quipu_call call;
+
+        status = copy_call(run, &call, reterr);
+        if (status == QUIPU_OK) {
+            status = quipu_session_list(run->target, &options, &call, &page, reterr);
+        }
+        for (size_t i = 0; status == QUIPU_OK && i < page->count; i++) {
+            status = copy_meet(run, &page->sessions[i], &call, reterr);
+        }
+        more = status == QUIPU_OK && page->next.p != NULL;
+        if (more) {
+            quipu_arena_reset(&cursor);
+            status = quipu_arena_copy(&cursor, page->next, &options.after);
+        }
+        quipu_session_page_free(page);
+    }
+    quipu_arena_free(&cursor);
+    return status;
+}
+
+/* Export there, import here, at the same time. */
+static quipu_status copy_transfer(copy_run *run, quipu_transfer *ret_brought, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    qp_thread thread;
+    quipu_call call;
+    quipu_status status = copy_call(run, &call, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    run->put_call = call;
+    if (qp_thread_start(&thread, copy_put_all, run) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "the system gives no thread for a copy");
+    }
+    status = quipu_store_import(run->target, NULL, copy_take, run, &call, ret_brought, &error);
+    qp_mutex_lock(&run->mutex);
+    run->taken_all = true;
+    qp_cond_signal(&run->changed);
+    qp_mutex_unlock(&run->mutex);
+    (void)qp_thread_join(thread);
+    if (status == QUIPU_OK) {
+        return QUIPU_OK;
+    }
+    return qp_error_pass(reterr, run->source_failed ? &run->put_error : &error);
+}
+
+typedef struct copy_check {
+    copy_run *run;
+    copy_sum sum;
+} copy_check;
+
+static quipu_status copy_check_add(void *ctx, const void *bytes, size_t n)
+{
+    copy_check *check = ctx;
+
+    copy_sum_add(&check->sum, bytes, n);
+    check->run->progress.lines = check->sum.lines;
+    check->run->progress.bytes = check->sum.bytes;
+    copy_tell(check->run);
+    return QUIPU_OK;
+}
+
+/* What the target holds now is what the source gave: by the counts first, which tell more. */
+static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZE],
+                                 quipu_error *reterr)
+{
+    copy_check check = {.run = run};
+    quipu_transfer held = {0};
+    uint8_t here[QP_SHA256_SIZE];
+    uint8_t there[QP_SHA256_SIZE];
+    quipu_call call;
+    quipu_status status = copy_call(run, &call, reterr);
+
+    run->progress = (quipu_copy_progress){true, 0, 0, run->sum.lines};
+    qp_sha256_begin(&check.sum.sha);
+    if (status == QUIPU_OK) {
+        status =
+            quipu_store_export(run->target, NULL, copy_check_add, &check, &call, &held, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (memcmp(&held, &run->held, sizeof(held)) != 0) {
+        return qp_error_set(
+            reterr, QUIPU_CONFLICT,
+            "the target holds other things than the source: %lld sessions for %lld, %lld messages "
+            "for %lld, %lld keys of state for %lld, %lld memories for %lld; it was not empty, or "
+            "is written to: copy into a new store",
+            (long long)held.sessions, (long long)run->held.sessions, (long long)held.messages,
+            (long long)run->held.messages, (long long)held.states, (long long)run->held.states,
+            (long long)held.memories, (long long)run->held.memories);
+    }
+    qp_sha256_end(&run->sum.sha, there);
+    qp_sha256_end(&check.sum.sha, here);
+    if (memcmp(here, there, sizeof(here)) != 0) {
+        return qp_error_set(reterr, QUIPU_CONFLICT,
+                            "the target has as much as the source, but its export has another "
+                            "SHA-256: it was not empty, or is written to; copy into a new store");
+    }
+    memcpy(ret_sha256, here, sizeof(here));
+    return QUIPU_OK;
+}
+
+/* ---- the call ---------------------------------------------------------------------------------
+ */
+
+static quipu_status copy_enter(copy_run *run, const quipu_copy_options *options,
+                               const quipu_call *call, quipu_error *reterr)
+{
+    qp_call unused;
+    quipu_status status = qp_maintain_enter(run->source, call, &run->within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_maintain_enter(run->target, call, &unused, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&run->options, sizeof(run->options), options, "quipu_copy_options",
+                                 reterr);
+    }
+    if (status == QUIPU_OK && (run->source == run->target || run->options.flags != 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a copy needs two stores that are not the same, and no flags");
+    }
+    return status;
+}
+
+static quipu_status copy_pipe(copy_run *run, quipu_error *reterr)
+{
+    run->ring = qp_malloc(COPY_PIPE_BYTES);
+    if (run->ring == NULL || qp_mutex_init(&run->mutex) != QUIPU_OK) {
+        qp_free(run->ring);
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for a copy");
+    }
+    if (qp_cond_init(&run->changed) != QUIPU_OK) {
+        qp_mutex_done(&run->mutex);
+        qp_free(run->ring);
+        return qp_error_set(reterr, QUIPU_NOMEM, "no memory for a copy");
+    }
+    return QUIPU_OK;
+}
+
+quipu_status quipu_copy(quipu_store *source, quipu_store *target, const quipu_copy_options *options,
+                        const quipu_call *call, quipu_copied *ret_copied, quipu_error *reterr)
+{
+    copy_run run = {.source = source, .target = target, .options = QUIPU_COPY_OPTIONS_INIT};
+    quipu_copied copied = {.brought = {0}};
+    quipu_status status = copy_enter(&run, options, call, reterr);
+
+    if (status == QUIPU_OK) {
+        status = copy_pipe(&run, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_sha256_begin(&run.sum.sha);
+    status = copy_look(&run, reterr);
+    if (status == QUIPU_OK) {
+        status = copy_transfer(&run, &copied.brought, reterr);
+    }
+    if (status == QUIPU_OK) {
+        copied.held = run.held;
+        copied.bytes = run.sum.bytes;
+        status = copy_compare(&run, copied.sha256, reterr);
+    }
+    if (status == QUIPU_OK && ret_copied != NULL) {
+        *ret_copied = copied;
+    }
+    qp_cond_done(&run.changed);
+    qp_mutex_done(&run.mutex);
+    qp_free(run.ring);
+    return status;
+}

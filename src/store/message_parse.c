@@ -1,0 +1,230 @@
+/* A message out of JSON, as message_json.c writes it. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "gen/quipu.h"
+#include "store/tool_calls.h"
+
+#define MESSAGE_PARSE_NAME_SHOWN 60 /* bytes of a strange member's name in an error */
+
+typedef enum message_parse_kind {
+    MESSAGE_PARSE_TEXT,
+    MESSAGE_PARSE_NUMBER,
+    MESSAGE_PARSE_ROLE,
+    MESSAGE_PARSE_MARK,
+    MESSAGE_PARSE_TIME,
+    MESSAGE_PARSE_CALLS,
+    MESSAGE_PARSE_EXTRA
+} message_parse_kind;
+
+typedef struct message_parse_member {
+    const char *name;
+    message_parse_kind kind;
+    size_t offset; /* of the text or the number in a quipu_message */
+} message_parse_member;
+
+static const message_parse_member members[] = {
+    {"role", MESSAGE_PARSE_ROLE, 0},
+    {"content", MESSAGE_PARSE_TEXT, offsetof(quipu_message, content)},
+    {"timestamp", MESSAGE_PARSE_TIME, 0},
+    {"toolCalls", MESSAGE_PARSE_CALLS, 0},
+    {"author", MESSAGE_PARSE_TEXT, offsetof(quipu_message, author)},
+    {"eventId", MESSAGE_PARSE_TEXT, offsetof(quipu_message, event_id)},
+    {"invocationId", MESSAGE_PARSE_TEXT, offsetof(quipu_message, invocation_id)},
+    {"branch", MESSAGE_PARSE_TEXT, offsetof(quipu_message, branch)},
+    {"seq", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, seq)},
+    {"tokens", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, tokens)},
+    {"mark", MESSAGE_PARSE_MARK, 0},
+    {"coversFrom", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, covers_from)},
+    {"coversTo", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, covers_to)},
+    {"replaces", MESSAGE_PARSE_NUMBER, offsetof(quipu_message, replaces)},
+    {"extra", MESSAGE_PARSE_EXTRA, 0},
+};
+
+static quipu_status message_parse_invalid(const char *name, const char *wanted, quipu_error *reterr)
+{
+    return qp_error_field(reterr, QUIPU_INVALID, "Message", name, NULL, "\"%s\" must be %s", name,
+                          wanted);
+}
+
+/* The number of the label that a text is, 0 for none. */
+static int message_parse_label(qp_json_node value, const char *const *labels)
+{
+    for (int i = 0; labels[i] != NULL; i++) {
+        if (qp_json_kind_of(value) == QP_JSON_STRING &&
+            qp_json_text_is(value, quipu_cstr(labels[i]))) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static quipu_status message_parse_role(qp_json_node value, quipu_message *ret, quipu_error *reterr)
+{
+    static const char *const labels[] = {"user",  "assistant", "tool", "function",
+                                         "model", "system",    NULL};
+
+    ret->role = (quipu_role)message_parse_label(value, labels);
+    return ret->role != 0 ? QUIPU_OK
+                          : message_parse_invalid(
+                                "role", "user, assistant, tool, function, model or system", reterr);
+}
+
+static quipu_status message_parse_mark(qp_json_node value, quipu_message *ret, quipu_error *reterr)
+{
+    static const char *const labels[] = {"compaction", "timeout", NULL};
+
+    ret->mark = (quipu_mark)message_parse_label(value, labels);
+    return ret->mark != QUIPU_MARK_NONE
+               ? QUIPU_OK
+               : message_parse_invalid("mark", "compaction or timeout", reterr);
+}
+
+static quipu_status message_parse_time(qp_json_node value, quipu_arena *arena, quipu_message *ret,
+                                       quipu_error *reterr)
+{
+    quipu_str text = QP_STR_ABSENT;
+    quipu_status status = qp_json_text(value, arena, &text, NULL);
+
+    if (status == QUIPU_OK) {
+        status = quipu_time_parse(text, &ret->timestamp);
+    }
+    ret->has_timestamp = status == QUIPU_OK;
+    return status == QUIPU_INVALID
+               ? message_parse_invalid("timestamp", "a time such as \"2026-01-31T12:00:00Z\"",
+                                       reterr)
+               : status;
+}
+
+static quipu_status message_parse_calls(qp_json_node value, quipu_arena *arena, quipu_message *ret,
+                                        quipu_error *reterr)
+{
+    qp_json_doc doc;
+    quipu_status status;
+
+    qp_json_init(&doc);
+    status = qp_tool_calls_read(qp_json_raw(value), &doc, arena, &ret->calls, &ret->call_count);
+    qp_json_free(&doc);
+    return status == QUIPU_CORRUPT
+               ? message_parse_invalid("toolCalls",
+                                       "an array of objects with id, name, input and output, whose "
+                                       "values are texts or objects",
+                                       reterr)
+               : status;
+}
+
+static quipu_status message_parse_number(const message_parse_member *member, qp_json_node value,
+                                         quipu_message *ret, quipu_error *reterr)
+{
+    int64_t number = 0;
+
+    if (qp_json_int64(value, &number) != QP_JSON_EXACT || number < 0) {
+        return message_parse_invalid(member->name, "a whole number, 0 or more", reterr);
+    }
+    memcpy((char *)ret + member->offset, &number, sizeof(number));
+    return QUIPU_OK;
+}
+
+static quipu_status message_parse_text(const message_parse_member *member, qp_json_node value,
+                                       quipu_arena *arena, quipu_message *ret, quipu_error *reterr)
+{
+    quipu_str text = QP_STR_ABSENT;
+    quipu_status status = qp_json_text_copy(value, arena, &text);
+
+    memcpy((char *)ret + member->offset, &text, sizeof(text));
+    return status == QUIPU_INVALID ? message_parse_invalid(member->name, "a text", reterr) : status;
+}
+
+static quipu_status message_parse_value(const message_parse_member *member, qp_json_node value,
+                                        quipu_arena *arena, quipu_message *ret, quipu_error *reterr)
+{
+    if (qp_json_kind_of(value) == QP_JSON_NULL) {
+        return QUIPU_OK; /* as if it were not there */
+    }
+    switch (member->kind) {
+    case MESSAGE_PARSE_TEXT:
+        return message_parse_text(member, value, arena, ret, reterr);
+    case MESSAGE_PARSE_NUMBER:
+        return message_parse_number(member, value, ret, reterr);
+    case MESSAGE_PARSE_ROLE:
+        return message_parse_role(value, ret, reterr);
+    case MESSAGE_PARSE_MARK:
+        return message_parse_mark(value, ret, reterr);
+    case MESSAGE_PARSE_TIME:
+        return message_parse_time(value, arena, ret, reterr);
+    case MESSAGE_PARSE_CALLS:
+        return message_parse_calls(value, arena, ret, reterr);
+    default:
+        return qp_json_kind_of(value) == QP_JSON_OBJECT
+                   ? quipu_arena_copy(arena, qp_json_raw(value), &ret->extra.text)
+                   : message_parse_invalid(member->name, "an object", reterr);
+    }
+}
+
+static const message_parse_member *message_parse_find(qp_json_node key)
+{
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        if (qp_json_text_is(key, quipu_cstr(members[i].name))) {
+            return &members[i];
+        }
+    }
+    return NULL;
+}
+
+static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, quipu_message *ret,
+                                         quipu_error *reterr)
+{
+    qp_json_iter iter = qp_json_each(root);
+    quipu_status status = QUIPU_OK;
+
+    if (qp_json_kind_of(root) != QP_JSON_OBJECT) {
+        return qp_error_set(reterr, QUIPU_INVALID, "a message must be a JSON object");
+    }
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        const message_parse_member *member = message_parse_find(iter.key);
+        quipu_str name = qp_json_raw(iter.key);
+
+        status = member != NULL
+                     ? message_parse_value(member, iter.value, arena, ret, reterr)
+                     : qp_error_set(reterr, QUIPU_INVALID,
+                                    "a message has no member %.*s; what is not quipu's own belongs "
+                                    "into \"extra\"",
+                                    (int)qp_utf8_cut(name, MESSAGE_PARSE_NAME_SHOWN), name.p);
+    }
+    if (status == QUIPU_OK && ret->role == 0) {
+        status = message_parse_invalid("role", "given", reterr);
+    }
+    return status;
+}
+
+quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena, quipu_message *ret_message,
+                                 quipu_error *reterr)
+{
+    const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP,
+                                   .depth_max = QP_JSON_DEPTH_MAX + 2};
+    quipu_message message = {.content = {"", 0}};
+    quipu_error error = {0};
+    qp_json_doc doc;
+    quipu_status status;
+
+    if (json.p == NULL || arena == NULL || ret_message == NULL) {
+        return qp_error_set(
+            reterr, QUIPU_MISUSE,
+            "quipu_message_parse needs a text, an arena and a place for the message");
+    }
+    qp_json_init(&doc);
+    status = qp_json_parse(&doc, json, &limits, &error);
+    if (status == QUIPU_OK) {
+        status = message_parse_object(qp_json_root(&doc), arena, &message, &error);
+    }
+    qp_json_free(&doc);
+    if (status != QUIPU_OK) {
+        return error.message[0] != '\0' ? qp_error_field(reterr, status, error.entity, error.field,
+                                                         NULL, "%s", error.message)
+                                        : qp_error_set(reterr, status, "no room for a message");
+    }
+    *ret_message = message;
+    return QUIPU_OK;
+}

@@ -1,0 +1,331 @@
+/* Copying a store: equal byte for byte, completed when it was cut, never mixed into another one. */
+#include "contract/keep_t.h"
+
+#define SESSIONS 40
+#define MESSAGE_BYTES 40000
+
+static void same_exports(quipu_store *a, quipu_store *b)
+{
+    kt_stream first = kt_export(a, NULL);
+    kt_stream second = kt_export(b, NULL);
+
+    assert_int_equal(first.n, second.n);
+    assert_memory_equal(first.p, second.p, first.n);
+    kt_free(&first);
+    kt_free(&second);
+}
+
+static quipu_copied copy(quipu_store *source, quipu_store *target)
+{
+    quipu_copied copied = {.bytes = 0};
+    quipu_error err = {0};
+    quipu_status status = quipu_copy(source, target, NULL, NULL, &copied, &err);
+
+    if (status != QUIPU_OK) {
+        fail_msg("copy: %s (%s)", quipu_status_name(status), err.message);
+    }
+    return copied;
+}
+
+/* Enough that it does not fit the pipe between the two ends. */
+static void fill_large(quipu_store *store)
+{
+    char *text = malloc(MESSAGE_BYTES + 1);
+
+    assert_non_null(text);
+    memset(text, 'x', MESSAGE_BYTES);
+    text[MESSAGE_BYTES] = '\0';
+    for (int i = 0; i < SESSIONS; i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "large-%02d", i);
+        st_create(store, key);
+        st_append(store, key, text);
+        st_append(store, key, "and on");
+    }
+    free(text);
+}
+
+/* ---- whole ------------------------------------------------------------------------------------
+ */
+
+static void copy_exports_byte_for_byte(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *target = st_open_new(NULL, NULL);
+
+    (void)state;
+    kt_fill(store, path);
+    quipu_copied copied = copy(store, target);
+    kt_stream stream = kt_export(store, NULL);
+    assert_int_equal(copied.bytes, stream.n);
+    assert_int_equal(copied.held.sessions, 10);
+    assert_int_equal(copied.brought.sessions, 10);
+    assert_int_equal(copied.brought.states, 4);
+    assert_int_equal(copied.brought.memories, 5);
+    same_exports(store, target);
+    kt_clean(target);
+
+    /* Once more: all of it is there. */
+    quipu_copied again = copy(store, target);
+    assert_int_equal(again.brought.sessions, 0);
+    assert_int_equal(again.brought.skipped, 10);
+    assert_memory_equal(again.sha256, copied.sha256, sizeof(copied.sha256));
+    same_exports(store, target);
+    kt_free(&stream);
+    quipu_close(store);
+    quipu_close(target);
+}
+
+static void copy_goes_through_stores_in_memory(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *memory = st_open(":memory:");
+    quipu_store *target = st_open_new(NULL, NULL);
+
+    fill_large(store);
+    (void)copy(store, memory);
+    (void)copy(memory, target);
+    same_exports(store, target);
+    quipu_close(memory);
+    quipu_close(target);
+}
+
+static void empty_store_is_copied(void **state)
+{
+    quipu_store *target = st_open_new(NULL, NULL);
+    quipu_copied copied = copy(*state, target);
+
+    assert_int_equal(copied.held.sessions, 0);
+    assert_int_equal(copied.held.lines, 2);
+    quipu_close(target);
+}
+
+/* ---- cut --------------------------------------------------------------------------------------
+ */
+
+typedef struct cut {
+    quipu_cancel *cancel;
+    int64_t at_lines;
+    int64_t lines;
+    int64_t checked;
+} cut;
+
+static void cut_hear(void *ctx, const quipu_copy_progress *progress)
+{
+    cut *heard = ctx;
+
+    if (progress->checking) {
+        assert_true(progress->lines <= progress->lines_total);
+        heard->checked = progress->lines;
+    } else {
+        assert_true(progress->lines >= heard->lines);
+        heard->lines = progress->lines;
+    }
+    if (heard->at_lines > 0 && progress->lines >= heard->at_lines) {
+        quipu_cancel_set(heard->cancel);
+    }
+}
+
+static void copy_that_was_cut_is_completed_by_the_next(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *target = st_open_new(NULL, NULL);
+    quipu_copy_options options = QUIPU_COPY_OPTIONS_INIT;
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_copied copied = {.bytes = 0};
+    cut heard = {.cancel = quipu_cancel_new(), .at_lines = SESSIONS};
+    quipu_stats stats;
+    quipu_error err = {0};
+
+    fill_large(store);
+    options.progress = cut_hear;
+    options.ctx = &heard;
+    call.cancel = heard.cancel;
+    T_STATUS(quipu_copy(store, target, &options, &call, &copied, &err), QUIPU_CANCELLED);
+    assert_int_equal(copied.bytes, 0);
+    kt_clean(target);
+    T_OK(quipu_store_stats(target, NULL, &stats, &err));
+    assert_in_range(stats.sessions, 1, SESSIONS - 1);
+
+    heard.at_lines = heard.lines = 0;
+    T_OK(quipu_copy(store, target, &options, NULL, &copied, &err));
+    assert_int_equal(copied.brought.skipped, stats.sessions);
+    assert_int_equal(copied.brought.sessions, SESSIONS - stats.sessions);
+    assert_int_equal(heard.lines, copied.held.lines);
+    assert_int_equal(heard.checked, copied.held.lines);
+    same_exports(store, target);
+    quipu_cancel_free(heard.cancel);
+    quipu_close(target);
+}
+
+static void deadline_ends_a_copy(void **state)
+{
+    quipu_store *target = st_open_new(NULL, NULL);
+    quipu_cancel *cancel = quipu_cancel_new();
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_error err = {0};
+
+    fill_large(*state);
+    quipu_cancel_set(cancel);
+    call.cancel = cancel;
+    T_STATUS(quipu_copy(*state, target, NULL, &call, NULL, &err), QUIPU_CANCELLED);
+    call = (quipu_call)QUIPU_CALL_INIT;
+    call.deadline_ms = 1;
+    T_STATUS(quipu_copy(*state, target, NULL, &call, NULL, &err), QUIPU_BUSY);
+    quipu_cancel_free(cancel);
+    quipu_close(target);
+}
+
+/* ---- refused ----------------------------------------------------------------------------------
+ */
+
+static void target_of_others_stays_as_it_was(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *target = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    st_create(store, "mine");
+    st_create(target, "theirs");
+    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    assert_non_null(strstr(err.message, "\"theirs\""));
+    assert_int_equal(st_get_status(target, "mine"), QUIPU_NOT_FOUND);
+    st_create(store, "theirs"); /* of the same name, but another one */
+    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    assert_int_equal(st_get_status(target, "mine"), QUIPU_NOT_FOUND);
+    quipu_close(target);
+}
+
+static void memory_of_others_in_the_target_is_noticed(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *target = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    st_create(store, "a");
+    kt_memory(target, QUIPU_OBSERVATION, "nobody", "strange");
+    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    assert_non_null(strstr(err.message, "1 memories for 0"));
+    kt_memory(store, QUIPU_OBSERVATION, "nobody", "STRANGE");
+    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    quipu_close(target);
+}
+
+static void source_that_went_on_is_a_conflict(void **state)
+{
+    quipu_store *store = *state;
+    quipu_store *target = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    st_create(store, "a");
+    (void)copy(store, target);
+    st_create(store, "b"); /* a new session is no harm */
+    (void)copy(store, target);
+    same_exports(store, target);
+    st_append(store, "a", "more");
+    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    assert_non_null(strstr(err.message, "\"a\""));
+    quipu_close(target);
+}
+
+static void copy_tells_the_failure_of_its_source(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *target = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    (void)state;
+    kt_fill(store, path);
+    kt_sql(path, "UPDATE messages SET event_id = x'07' WHERE seq = 3");
+    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CORRUPT);
+    assert_non_null(strstr(err.message, "event id of message 3"));
+    kt_clean(target);
+    quipu_close(store);
+    quipu_close(target);
+}
+
+static void copy_refuses_what_is_no_copy(void **state)
+{
+    quipu_store *store = *state;
+    quipu_open_options reading = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_copy_options options = QUIPU_COPY_OPTIONS_INIT;
+    quipu_store *target = NULL;
+    char path[T_PATH_MAX];
+    quipu_error err = {0};
+
+    quipu_close(st_open_new(NULL, path));
+    reading.flags = QUIPU_OPEN_READ_ONLY;
+    T_OK(quipu_open(path, &reading, &target, &err));
+    st_create(store, "a");
+    T_STATUS(quipu_copy(store, store, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_copy(store, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_copy(NULL, store, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    options.flags = 1;
+    T_STATUS(quipu_copy(store, target, &options, NULL, NULL, &err), QUIPU_MISUSE);
+    quipu_close(target);
+}
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+static void sweep_body(void *path)
+{
+    quipu_store *source = NULL;
+    quipu_store *target = NULL;
+    quipu_error err = {0};
+    quipu_status status;
+
+    t_fault_pause(true);
+    source = st_open(path);
+    target = st_open(":memory:");
+    t_fault_pause(false);
+    status = quipu_copy(source, target, NULL, NULL, NULL, &err);
+    t_fault_pause(true);
+    if (t_fault_fired() == 0) {
+        assert_int_equal(status, QUIPU_OK);
+    } else if (status != QUIPU_OK && status != QUIPU_NOMEM) {
+        fail_msg("%s: %s", quipu_status_name(status), err.message);
+    }
+    (void)copy(source, target);
+    quipu_close(target);
+    quipu_close(source);
+    t_fault_pause(false);
+}
+
+static void copy_without_memory_fails_and_is_completed(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *source = st_open_new(NULL, path);
+
+    (void)state;
+    st_create(source, "root");
+    st_append_many(source, "root", 3);
+    kt_fork(source, "root", 2, "fork");
+    kt_memory(source, QUIPU_OBSERVATION, "root", "saw");
+    quipu_close(source);
+    t_fault_install();
+    assert_in_range(t_fault_sweep(sweep_body, path), 10, 100000);
+    t_fault_remove();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copy_exports_byte_for_byte),
+        ST_TEST(copy_goes_through_stores_in_memory),
+        ST_TEST(empty_store_is_copied),
+        ST_TEST(copy_that_was_cut_is_completed_by_the_next),
+        ST_TEST(deadline_ends_a_copy),
+        ST_TEST(target_of_others_stays_as_it_was),
+        ST_TEST(memory_of_others_in_the_target_is_noticed),
+        ST_TEST(source_that_went_on_is_a_conflict),
+        cmocka_unit_test(copy_tells_the_failure_of_its_source),
+        ST_TEST(copy_refuses_what_is_no_copy),
+        cmocka_unit_test(copy_without_memory_fails_and_is_completed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
