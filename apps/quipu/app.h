@@ -1,10 +1,15 @@
-/* What the verbs of the program share. The program uses the public headers only: whatever it does,
- * anybody's program can do. */
+/* The frame of the program: what a verb is, and what all verbs share. The program uses the public
+ * headers only: whatever it does, anybody's program can do.
+ *
+ * A verb is a file, cmd_<verb>.c, that defines one `const app_verb app_verb_<verb>`; its name
+ * stands in APP_VERBS below. That table drives parsing, --help, completion and the synopsis of the
+ * manual pages. */
 #ifndef APPS_QUIPU_APP_H
 #define APPS_QUIPU_APP_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include <quipu/store.h>
@@ -17,78 +22,283 @@
 #define APP_CONFLICT 4
 #define APP_BUSY 5
 
-#define APP_OPTIONS_MAX 16 /* of one verb */
+#define APP_OPTIONS_MAX 16 /* of one verb, the common ones not counted */
 #define APP_PATH_MAX 4096
+#define APP_MESSAGE_MAX 2048 /* bytes of one line to a person; longer ones are cut */
+
+/* ---- verbs -----------------------------------------------------------------------------------
+ */
+
+/* Every verb, in the order in which --help tells them within their group. */
+#define APP_VERBS(X)                                                                               \
+    X(demo)                                                                                        \
+    X(import)                                                                                      \
+    X(version)                                                                                     \
+    X(completion)
 
 /* An option: --name, or --name VALUE when `value` says what the value is. */
 typedef struct app_option {
     const char *name;
-    const char *value;
-    const char *help;
+    const char *value;   /* for people: "N", "FILE" */
+    const char *choices; /* the values that there are, parted by spaces; NULL: any */
+    const char *help;    /* begins with a small letter, without a full stop */
+    char letter;         /* -x means the same; 0: none */
 } app_option;
+
+/* Options that many verbs have; a verb says which. --help is everybody's. */
+#define APP_STORE 1u     /* --store, --tenant: use app_open() */
+#define APP_JSON 2u      /* --json */
+#define APP_READ_ONLY 4u /* --read-only */
+#define APP_YES 8u       /* --yes: use app_confirm() */
+#define APP_COLOR 16u    /* --color WHEN: use app_style() */
+#define APP_QUIET 32u    /* --quiet: progress keeps still */
+#define APP_READS (APP_STORE | APP_JSON | APP_READ_ONLY | APP_COLOR)
+
+typedef enum app_group {
+    APP_GROUP_BEGIN,
+    APP_GROUP_READ,
+    APP_GROUP_WRITE,
+    APP_GROUP_KEEP,
+    APP_GROUP_COUNT
+} app_group;
 
 struct app_call;
 
 typedef struct app_verb {
     const char *name;
-    const char *arguments; /* for people: "FILE", "[FOLDER]" */
+    app_group group;
+    const char *arguments; /* for people and the manual: "KEY", "[FILE]"; "" for none */
     int arguments_min;
     int arguments_max;
-    const char *summary;
-    const app_option *options; /* ends with a NULL name */
+    const char *words;   /* the first argument is one of these, parted by spaces; NULL: anything */
+    const char *summary; /* one line, begins with a small letter */
+    uint32_t common;     /* APP_STORE... */
+    const app_option *options; /* ends with a NULL name; NULL: none of its own */
     int (*run)(const struct app_call *call);
 } app_verb;
+
+#define APP_VERB_DECLARE(name) extern const app_verb app_verb_##name;
+APP_VERBS(APP_VERB_DECLARE)
+#undef APP_VERB_DECLARE
+
+/* All verbs; ends with NULL. */
+extern const app_verb *const app_verbs[];
+
+#define APP_COMMON_COUNT 8
+
+/* The common options; `bit` is 0 for --help. Ends with a NULL name. */
+typedef struct app_common {
+    app_option option;
+    uint32_t bit;
+} app_common;
+
+extern const app_common app_commons[APP_COMMON_COUNT + 1];
 
 /* A verb with what the command line says. */
 typedef struct app_call {
     const app_verb *verb;
     const char *values[APP_OPTIONS_MAX]; /* by the option's number; NULL: not given */
+    const char *common[APP_COMMON_COUNT];
     const char *const *arguments;
     int argument_count;
 } app_call;
 
-/* ---- options.c --------------------------------------------------------------------------------
+/* ---- options.c: the command line --------------------------------------------------------------
  */
 
 /* Read the command line behind the verb's name; what is wrong is told. Options and arguments may be
- * mixed; behind "--" everything is an argument. */
+ * mixed; behind "--" everything is an argument. With --help nothing else is checked. */
 bool app_parse(const app_verb *verb, int argc, char **argv, app_call *ret_call);
 
-/* An option's value, "" for one without; NULL when it was not given. */
+/* An option's value, "" for one without; NULL when it was not given. Common ones too. */
 const char *app_value(const app_call *call, const char *name);
 
-/* The name among `names` (ends with NULL) that is nearest to a mistyped one, or NULL. */
+/* Whether an option was given. */
+bool app_given(const app_call *call, const char *name);
+
+/* An option's number; `*ret_value` stays as it is when the option was not given. False: it is no
+ * number from `least` to `most`, which was told; exit with APP_USAGE. */
+bool app_number(const app_call *call, const char *name, int64_t least, int64_t most,
+                int64_t *ret_value);
+
+/* An option's instant, in any form that quipu_time_parse() reads, or an age such as 30s, 15m, 2h,
+ * 7d. False: it is none, which was told. */
+bool app_instant(const app_call *call, const char *name, bool *ret_given, quipu_time *ret_time);
+
+/* An argument as text; absent when it is not there. */
+quipu_str app_argument(const app_call *call, int number);
+
+/* An option's value as text; absent when it was not given. */
+quipu_str app_text_value(const app_call *call, const char *name);
+
+/* ---- words.c: "did you mean" ------------------------------------------------------------------
+ */
+
+#define APP_WORDS_MAX 64
+
+/* The word among `names` (ends with NULL) that is nearest to a mistyped one, or NULL. */
 const char *app_nearest(const char *word, const char *const *names);
 
+/* Whether a word is one of `words`, which are parted by spaces; -1, or its number. */
+int app_word_number(const char *words, const char *word);
+
+/* The word of `words` nearest to a mistyped one, NUL-terminated; "" when none is near. */
+void app_word_nearest(const char *words, const char *word, char *ret_word, size_t size);
+
+/* ---- help.c ----------------------------------------------------------------------------------
+ */
+
+void app_print_verbs(FILE *out);
 void app_print_help(FILE *out, const app_verb *verb);
 
-/* ---- common.c ---------------------------------------------------------------------------------
+/* The generated parts of a manual page, SYNOPSIS and OPTIONS, in roff. A NULL verb: quipu.1's. */
+void app_print_roff(FILE *out, const app_verb *verb);
+
+/* ---- common.c: errors, the store, asking ------------------------------------------------------
  */
 
 /* The exit code that a status means. */
 int app_exit_code(quipu_status status);
 
-/* Say what failed on stderr; gives the exit code. */
-int app_fail(const char *what, quipu_status status, const quipu_error *error);
+/* Tell a person something on stderr, as "quipu VERB: ..."; nothing in it can harm a terminal. */
+void app_tell(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
 
-/* Where the store is: --store, QUIPU_STORE, or a file in the user's data folder, which is made. */
-bool app_store_path(const app_call *call, char ret_path[APP_PATH_MAX]);
+/* The same, and gives APP_USAGE. */
+int app_usage(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
 
-/* A text as a JSON string. */
-void app_print_json(FILE *out, const char *text);
+/* Say what failed (`what`: the key, the file) and what to do about it; gives the exit code. */
+int app_fail(const app_call *call, const char *what, quipu_status status, const quipu_error *error);
 
-/* Text at most `columns` wide behind a margin; control characters are shown harmlessly. */
-void app_print_wrapped(FILE *out, quipu_str text, int margin, int columns);
+/* Say that a system call about `what` failed, by errno; gives the exit code. */
+int app_fail_errno(const app_call *call, const char *what);
 
-/* ---- verbs ------------------------------------------------------------------------------------
+/* Where the store is: --store, QUIPU_STORE, or a file in the user's data folder, which is made when
+ * `make` says so. False: told. */
+bool app_store_path(const app_call *call, bool make, char ret_path[APP_PATH_MAX]);
+
+/* How a verb needs the store. */
+typedef enum app_need {
+    APP_NEED_READ,  /* it must exist and is not changed, not even migrated */
+    APP_NEED_WRITE, /* it must exist */
+    APP_NEED_NEW    /* it is made when it does not exist */
+} app_need;
+
+/* Open the store of the call; --read-only and --tenant are heard. An exit code; what failed was
+ * told, with the path and what to do. `options` may be NULL. */
+int app_open(const app_call *call, app_need need, const quipu_open_options *options,
+             quipu_store **ret_store);
+
+/* Ask a question that can be answered with yes ("delete 3 sessions"). APP_OK: go on. Without a
+ * terminal --yes is needed, which is told, and the code is APP_USAGE; a no is APP_FAILURE. */
+int app_confirm(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
+
+/* A file to read, "-" for stdin; NULL: told, and errno says why. Close with app_input_close(). */
+FILE *app_input_open(const app_call *call, const char *path);
+void app_input_close(FILE *file);
+
+/* ---- term.c: colours, width, progress, pager, signals -----------------------------------------
  */
 
-extern const app_option app_demo_options[];
-extern const app_option app_import_options[];
-extern const app_option app_version_options[];
+#define APP_COLUMNS_DEFAULT 80
+#define APP_COLUMNS_MIN 20
+#define APP_COLUMNS_MAX 1000
 
-int app_demo(const app_call *call);
-int app_import(const app_call *call);
-int app_version(const app_call *call);
+/* How wide the terminal on stdout is; COLUMNS or 80 without one. */
+int app_columns(void);
+
+typedef enum app_look {
+    APP_PLAIN, /* back to normal */
+    APP_BOLD,
+    APP_DIM,
+    APP_RED,
+    APP_GREEN,
+    APP_YELLOW,
+    APP_BLUE,
+    APP_MAGENTA,
+    APP_CYAN
+} app_look;
+
+/* Whether stdout gets colours: a terminal without NO_COLOR, or as --color says. */
+bool app_colours(const app_call *call);
+
+/* The escape sequence for a look, or "" where `colours` is false. */
+const char *app_style(bool colours, app_look look);
+
+/* A progress bar on stderr: only on a terminal, without --quiet, and after a second. */
+typedef struct app_progress {
+    const char *what; /* "reading" */
+    const char *unit; /* "messages" */
+    bool able;
+    bool shown;
+    int64_t begun_ms;
+    int64_t drawn_ms;
+} app_progress;
+
+void app_progress_begin(app_progress *progress, const app_call *call, const char *what,
+                        const char *unit);
+/* So many are done; a `total` of 0 is unknown. */
+void app_progress_to(app_progress *progress, int64_t done, int64_t total);
+/* Take the bar away. */
+void app_progress_end(app_progress *progress);
+
+/* Send stdout through $PAGER when it is a terminal; app_pager_end() waits until the person leaves
+ * it. Nothing happens without a terminal, without $PAGER, or with --no-pager. */
+typedef struct app_pager {
+    int pid;   /* 0: none */
+    int saved; /* the stdout of before */
+} app_pager;
+
+void app_pager_begin(app_pager *pager, const app_call *call);
+void app_pager_end(app_pager *pager);
+
+/* A flag that Ctrl-C (SIGINT) and SIGTERM set instead of ending the program; for the `call` of a
+ * library function. NULL when memory is used up. Call it before other threads begin. */
+quipu_cancel *app_signals_begin(void);
+/* Whether a signal came. */
+bool app_signals_came(void);
+
+/* ---- text.c: text that cannot harm a terminal -------------------------------------------------
+ */
+
+/* Text as people see it: control characters, bidi controls, invisible tags and bytes that are no
+ * UTF-8 are shown as what they are (␛, <U+202E>, <FF>); width is counted in columns (wide: 2,
+ * combining: 0). A newline is shown too, but for app_put_wrapped(). */
+
+/* The columns of a text as app_put() writes it. */
+int app_width(quipu_str text);
+
+/* Write a text on one line, whole. */
+void app_put(FILE *out, quipu_str text);
+
+/* Write a text in exactly `columns` columns: cut with "…" or padded with spaces. */
+void app_put_cell(FILE *out, quipu_str text, int columns);
+
+/* Write the beginning of a text in at most `columns` columns, cut with "…"; gives the columns. */
+int app_put_cut(FILE *out, quipu_str text, int columns);
+
+/* Write a text as lines at most `columns` wide, each behind `margin`. Gives the number of lines. */
+size_t app_put_wrapped(FILE *out, quipu_str text, const char *margin, int columns);
+
+/* ---- json.c: JSON for programs ----------------------------------------------------------------
+ */
+
+/* Writes JSON to a stream: app_json_open(&j, NULL, '{'), members, app_json_close(&j, '}'), and at
+ * depth 0 a newline. Text that is no UTF-8 is mended; nothing in it can harm a terminal. */
+typedef struct app_json {
+    FILE *out;
+    int depth;
+    bool comma; /* something stands before the next thing */
+} app_json;
+
+/* `name` is NULL in an array and at the top. Absent text is left out. */
+void app_json_open(app_json *json, const char *name, char bracket);
+void app_json_close(app_json *json, char bracket);
+void app_json_text(app_json *json, const char *name, quipu_str text);
+void app_json_cstr(app_json *json, const char *name, const char *text);
+void app_json_int(app_json *json, const char *name, int64_t value);
+void app_json_double(app_json *json, const char *name, double value);
+void app_json_bool(app_json *json, const char *name, bool value);
+void app_json_time(app_json *json, const char *name, quipu_time time); /* RFC 3339 */
+void app_json_raw(app_json *json, const char *name, quipu_str value);  /* JSON already */
 
 #endif

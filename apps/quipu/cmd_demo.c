@@ -11,15 +11,13 @@
 
 #include "app.h"
 
-#define DEMO_MARGIN 5
+#define DEMO_MARGIN "     "
 #define DEMO_COLUMNS 74
 #define DEMO_BUDGET 70    /* tokens of the prompt's window */
 #define DEMO_RESTART_AT 4 /* events before the store is closed and opened again */
 #define DEMO_FORK_AT 5
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
-const app_option app_demo_options[] = {{NULL, NULL, NULL}};
 
 /* ---- what goes in -----------------------------------------------------------------------------
  */
@@ -178,18 +176,15 @@ static const char *demo_role(quipu_role role)
 
 static void demo_print_message(const quipu_message *message)
 {
-    const bool colour = isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == NULL;
-
-    printf("%3" PRId64 "  %s%-11.*s%s %-9s %3" PRId64 " tokens\n", message->seq,
-           colour ? "\033[1m" : "", (int)message->author.n, message->author.p,
-           colour ? "\033[0m" : "", demo_role(message->role), message->tokens);
-    app_print_wrapped(stdout, message->content, DEMO_MARGIN, DEMO_COLUMNS);
+    printf("%3" PRId64 "  %-11.*s %-9s %3" PRId64 " tokens\n", message->seq, (int)message->author.n,
+           message->author.p, demo_role(message->role), message->tokens);
+    app_put_wrapped(stdout, message->content, DEMO_MARGIN, DEMO_COLUMNS);
     for (size_t i = 0; i < message->call_count; i++) {
         const quipu_tool_call *call = &message->calls[i];
         const bool answer = call->output.p != NULL;
         const quipu_str what = answer ? call->output : call->input;
 
-        printf("%*s%.*s %s %.*s\n", DEMO_MARGIN, "", (int)call->name.n, call->name.p,
+        printf("%s%.*s %s %.*s\n", DEMO_MARGIN, (int)call->name.n, call->name.p,
                answer ? "<-" : "->", (int)what.n, what.p);
     }
 }
@@ -360,7 +355,7 @@ static quipu_status demo_tell(demo_world *world)
     return status == QUIPU_OK ? demo_weight(world) : status;
 }
 
-static int demo_run(const char *folder, bool kept)
+static int demo_run_in(const app_call *call, const char *folder, bool kept)
 {
     char path[APP_PATH_MAX];
     demo_world world = {.path = path};
@@ -378,7 +373,7 @@ static int demo_run(const char *folder, bool kept)
     demo_close(&world);
     quipu_arena_free(&world.arena);
     if (status != QUIPU_OK) {
-        return app_fail("demo", status, &world.error);
+        return app_fail(call, path, status, &world.error);
     }
     if (!same) {
         return APP_FAILURE;
@@ -409,7 +404,7 @@ static void demo_remove(const char *folder)
     rmdir(folder);
 }
 
-int app_demo(const app_call *call)
+static int demo_run(const app_call *call)
 {
     char temporary[] = "/tmp/quipu-demo.XXXXXX";
     int code;
@@ -419,13 +414,23 @@ int app_demo(const app_call *call)
             perror(call->arguments[0]);
             return APP_FAILURE;
         }
-        return demo_run(call->arguments[0], true);
+        return demo_run_in(call, call->arguments[0], true);
     }
     if (mkdtemp(temporary) == NULL) {
         perror("quipu demo: a temporary folder");
         return APP_FAILURE;
     }
-    code = demo_run(temporary, false);
+    code = demo_run_in(call, temporary, false);
     demo_remove(temporary);
     return code;
 }
+
+const app_verb app_verb_demo = {
+    .name = "demo",
+    .group = APP_GROUP_BEGIN,
+    .arguments = "[FOLDER]",
+    .arguments_min = 0,
+    .arguments_max = 1,
+    .summary = "play a conversation of several agents and show what was kept",
+    .run = demo_run,
+};

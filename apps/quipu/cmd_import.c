@@ -1,10 +1,7 @@
 /* quipu import: sessions out of other programs' files, or out of an export of our own. The report
  * is data and goes to stdout; progress and orphans are for people. */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <quipu/import.h>
 
@@ -12,20 +9,18 @@
 
 #define IMPORT_HEAD_SIZE 16
 
-const app_option app_import_options[] = {
-    {"store", "URI", "the store; default: $QUIPU_STORE, or a file in your data folder"},
-    {"dry-run", NULL, "read and check everything, write nothing"},
-    {"kind", "KIND", "what FILE must be: adk-database, adk-v0, adk-sqlite, adk-go, lango, export"},
-    {"json", NULL, "the report as a JSON object"},
-    {"quiet", NULL, "no progress, no orphans"},
-    {NULL, NULL, NULL},
+static const app_option import_options[] = {
+    {.name = "dry-run", .help = "read and check everything, write nothing"},
+    {.name = "kind",
+     .value = "KIND",
+     .choices = "auto adk-database adk-v0 adk-sqlite adk-go lango export",
+     .help = "what FILE must be; auto looks and sees"},
+    {.name = NULL},
 };
 
 typedef struct import_view {
     bool quiet;
-    bool terminal;
-    bool shown; /* a progress line stands there */
-    time_t begun;
+    app_progress progress;
 } import_view;
 
 /* ---- while it runs ----------------------------------------------------------------------------
@@ -34,38 +29,31 @@ typedef struct import_view {
 static void import_hear_progress(void *ctx, const quipu_source_progress *progress)
 {
     import_view *view = ctx;
-    const double seconds = difftime(time(NULL), view->begun);
     /* Reading is half of the work. */
     const int64_t half = progress->writing ? progress->messages_total : 0;
-    const int64_t done = half + progress->messages;
-    const int64_t all = 2 * progress->messages_total;
 
-    if (view->quiet || !view->terminal || seconds < 1 || done == 0) {
-        return;
-    }
-    view->shown = true;
-    fprintf(stderr,
-            "\r%s %" PRId64 "/%" PRId64 " sessions, %3" PRId64 "%%, %.0f messages/s, %.0f s left ",
-            progress->writing ? "writing" : "reading", progress->sessions, progress->sessions_total,
-            done * 100 / all, (double)done / seconds,
-            seconds * (double)(all - done) / (double)done);
+    view->progress.what = progress->writing ? "writing" : "reading";
+    app_progress_to(&view->progress, half + progress->messages, 2 * progress->messages_total);
 }
 
 static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
 {
-    const import_view *view = ctx;
+    import_view *view = ctx;
 
-    if (!view->quiet) {
-        fprintf(stderr, "orphan: row %" PRId64 " belongs to a session that is gone", orphan->row);
-        if (orphan->session_id.n > 0) {
-            fprintf(stderr, ":\n");
-            app_print_wrapped(stderr, orphan->app_name, 8, 70);
-            app_print_wrapped(stderr, orphan->user_id, 8, 70);
-            app_print_wrapped(stderr, orphan->session_id, 8, 70);
-        } else {
-            fputc('\n', stderr);
-        }
+    if (view->quiet) {
+        return;
     }
+    app_progress_end(&view->progress);
+    fprintf(stderr, "orphan: row %" PRId64 " belongs to a session that is gone", orphan->row);
+    if (orphan->session_id.n > 0) {
+        fputs(": ", stderr);
+        app_put(stderr, orphan->app_name);
+        fputs(" / ", stderr);
+        app_put(stderr, orphan->user_id);
+        fputs(" / ", stderr);
+        app_put(stderr, orphan->session_id);
+    }
+    fputc('\n', stderr);
 }
 
 /* ---- what it did ------------------------------------------------------------------------------
@@ -73,16 +61,21 @@ static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
 
 static void import_print(const app_call *call, const char *kind, const quipu_source_report *report)
 {
-    const bool dry = app_value(call, "dry-run") != NULL;
+    const bool dry = app_given(call, "dry-run");
+    app_json json = {.out = stdout};
 
-    if (app_value(call, "json") != NULL) {
-        printf("{\"file\":");
-        app_print_json(stdout, call->arguments[0]);
-        printf(",\"kind\":\"%s\",\"dryRun\":%s,\"sessions\":%" PRId64 ",\"messages\":%" PRId64
-               ",\"states\":%" PRId64 ",\"memories\":%" PRId64 ",\"skipped\":%" PRId64
-               ",\"orphans\":%" PRId64 "}\n",
-               kind, dry ? "true" : "false", report->sessions, report->messages, report->states,
-               report->memories, report->skipped, report->orphans);
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_text(&json, "file", app_argument(call, 0));
+        app_json_cstr(&json, "kind", kind);
+        app_json_bool(&json, "dryRun", dry);
+        app_json_int(&json, "sessions", report->sessions);
+        app_json_int(&json, "messages", report->messages);
+        app_json_int(&json, "states", report->states);
+        app_json_int(&json, "memories", report->memories);
+        app_json_int(&json, "skipped", report->skipped);
+        app_json_int(&json, "orphans", report->orphans);
+        app_json_close(&json, '}');
         return;
     }
     printf("%s, %s: %" PRId64 " sessions, %" PRId64 " messages, %" PRId64 " keys of state, %" PRId64
@@ -101,45 +94,36 @@ static void import_print(const app_call *call, const char *kind, const quipu_sou
 /* ---- foreign files ----------------------------------------------------------------------------
  */
 
-static bool import_kind(const char *name, quipu_source_kind *ret_kind)
+/* The kind that --kind names, which the parser has checked. */
+static quipu_source_kind import_kind(const char *name)
 {
-    static const char *const names[] = {"auto",   "adk-database", "adk-v0", "adk-sqlite",
-                                        "adk-go", "lango",        NULL};
-    const char *nearest = app_nearest(name, names);
+    int kind = QUIPU_SOURCE_LANGO;
 
-    for (int kind = QUIPU_SOURCE_AUTO; kind <= QUIPU_SOURCE_LANGO; kind++) {
-        if (strcmp(quipu_source_name((quipu_source_kind)kind), name) == 0) {
-            *ret_kind = (quipu_source_kind)kind;
-            return true;
-        }
+    while (kind > QUIPU_SOURCE_AUTO &&
+           strcmp(quipu_source_name((quipu_source_kind)kind), name) != 0) {
+        kind--;
     }
-    fprintf(stderr, "quipu import: there is no kind \"%s\"%s%s%s\n", name,
-            nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "",
-            nearest != NULL ? "?" : "");
-    return false;
+    return (quipu_source_kind)kind;
 }
 
 static int import_foreign(const app_call *call, quipu_store *store, quipu_source_kind kind)
 {
-    import_view view = {.quiet = app_value(call, "quiet") != NULL,
-                        .terminal = isatty(STDERR_FILENO) == 1,
-                        .begun = time(NULL)};
+    import_view view = {.quiet = app_given(call, "quiet")};
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
     quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
     quipu_error error = {0};
     quipu_status status;
 
-    options.flags = app_value(call, "dry-run") != NULL ? QUIPU_SOURCE_DRY_RUN : 0;
+    app_progress_begin(&view.progress, call, "reading", "messages");
+    options.flags = app_given(call, "dry-run") ? QUIPU_SOURCE_DRY_RUN : 0;
     options.kind = kind;
     options.progress = import_hear_progress;
     options.orphan = import_hear_orphan;
     options.ctx = &view;
     status = quipu_import(store, call->arguments[0], &options, NULL, &report, &error);
-    if (view.shown) {
-        fprintf(stderr, "\r\033[K");
-    }
+    app_progress_end(&view.progress);
     if (status != QUIPU_OK) {
-        return app_fail("import", status, &error);
+        return app_fail(call, call->arguments[0], status, &error);
     }
     import_print(call, quipu_source_name(report.kind), &report);
     return APP_OK;
@@ -163,7 +147,7 @@ static int import_export(const app_call *call, quipu_store *store, FILE *file)
     quipu_status status = quipu_store_import(store, NULL, import_read, file, NULL, &done, &error);
 
     if (status != QUIPU_OK) {
-        return app_fail(call->arguments[0], status, &error);
+        return app_fail(call, call->arguments[0], status, &error);
     }
     const quipu_source_report report = {.sessions = done.sessions,
                                         .messages = done.messages,
@@ -201,7 +185,7 @@ static FILE *import_open(const char *path, bool *ret_database)
 static int import_into(const app_call *call, const char *path, FILE *file, bool database,
                        quipu_source_kind kind)
 {
-    const bool dry = app_value(call, "dry-run") != NULL;
+    const bool dry = app_given(call, "dry-run");
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_store *store = NULL;
     quipu_error error = {0};
@@ -210,20 +194,21 @@ static int import_into(const app_call *call, const char *path, FILE *file, bool 
 
     /* A dry run writes nothing: it compares with the store that is there, or with an empty one. An
      * export is tried on an empty store in memory. */
+    options.tenant = app_text_value(call, "tenant");
     options.flags = dry ? QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST : 0;
     status = dry && !database ? QUIPU_NOT_FOUND : quipu_open(path, &options, &store, &error);
     if (dry && status == QUIPU_NOT_FOUND) {
         status = quipu_open(":memory:", NULL, &store, &error);
     }
     if (status != QUIPU_OK) {
-        return app_fail(path, status, &error);
+        return app_fail(call, path, status, &error);
     }
     code = database ? import_foreign(call, store, kind) : import_export(call, store, file);
     quipu_close(store);
     return code;
 }
 
-int app_import(const app_call *call)
+static int import_run(const app_call *call)
 {
     const char *wanted = app_value(call, "kind");
     const bool export_wanted = wanted != NULL && strcmp(wanted, "export") == 0;
@@ -234,21 +219,19 @@ int app_import(const app_call *call)
     FILE *file;
     int code;
 
-    if (wanted != NULL && !export_wanted && !import_kind(wanted, &kind)) {
-        return APP_USAGE;
+    if (wanted != NULL && !export_wanted) {
+        kind = import_kind(wanted);
     }
-    if (!app_store_path(call, path)) {
+    if (!app_store_path(call, !app_given(call, "dry-run"), path)) {
         return APP_FAILURE;
     }
     file = piped ? stdin : import_open(call->arguments[0], &database);
     if (file == NULL) {
-        code = errno == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
-        perror(call->arguments[0]); /* which looks at errno itself */
-        return code;
+        return app_fail_errno(call, call->arguments[0]);
     }
-    if (wanted != NULL && database == export_wanted) {
-        fprintf(stderr, "quipu: %s is %s, not %s\n", call->arguments[0],
-                database ? "a database" : "no database", wanted);
+    if (wanted != NULL && strcmp(wanted, "auto") != 0 && database == export_wanted) {
+        app_tell(call, "%s is %s, not %s", call->arguments[0],
+                 database ? "a database" : "no database", wanted);
         code = APP_FAILURE;
     } else {
         code = import_into(call, path, file, database, kind);
@@ -258,3 +241,15 @@ int app_import(const app_call *call)
     }
     return code;
 }
+
+const app_verb app_verb_import = {
+    .name = "import",
+    .group = APP_GROUP_KEEP,
+    .arguments = "FILE",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .summary = "bring in sessions from Google ADK, Lango or an export",
+    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .options = import_options,
+    .run = import_run,
+};

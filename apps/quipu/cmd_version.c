@@ -1,17 +1,26 @@
 /* quipu version: of the program and of the library it runs with. */
 #include "app.h"
 
-const app_option app_version_options[] = {
-    {"json", NULL, "as a JSON object"},
-    {NULL, NULL, NULL},
-};
-
-int app_version(const app_call *call)
+static int version_run(const app_call *call)
 {
-    if (app_value(call, "json") != NULL) {
-        printf("{\"version\":\"%s\",\"library\":\"%s\"}\n", QUIPU_VERSION_TEXT, quipu_version());
+    app_json json = {.out = stdout};
+
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_cstr(&json, "version", QUIPU_VERSION_TEXT);
+        app_json_cstr(&json, "library", quipu_version());
+        app_json_close(&json, '}');
     } else {
         printf("quipu %s\n", quipu_version());
     }
     return APP_OK;
 }
+
+const app_verb app_verb_version = {
+    .name = "version",
+    .group = APP_GROUP_BEGIN,
+    .arguments = "",
+    .summary = "tell the version",
+    .common = APP_JSON,
+    .run = version_run,
+};

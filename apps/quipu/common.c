@@ -1,10 +1,54 @@
-/* What every verb needs: exit codes, where the store is, text for people and for programs. */
+/* What every verb needs: exit codes, errors that say what to do, where the store is, asking. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "app.h"
+
+#define COMMON_ANSWER_SIZE 16
+
+/* ---- telling ----------------------------------------------------------------------------------
+ */
+
+/* The lines of a message, each harmless, behind "quipu VERB: ". */
+static void common_vtell(const app_call *call, const char *format, va_list list)
+{
+    char text[APP_MESSAGE_MAX];
+    const char *line = text;
+
+    vsnprintf(text, sizeof(text), format, list);
+    fprintf(stderr, "quipu %s: ", call->verb->name);
+    for (const char *end = strchr(line, '\n'); end != NULL; end = strchr(line, '\n')) {
+        app_put(stderr, (quipu_str){line, (size_t)(end - line)});
+        fputc('\n', stderr);
+        line = end + 1;
+    }
+    app_put(stderr, quipu_cstr(line));
+    fputc('\n', stderr);
+}
+
+void app_tell(const app_call *call, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    common_vtell(call, format, list);
+    va_end(list);
+}
+
+int app_usage(const app_call *call, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    common_vtell(call, format, list);
+    va_end(list);
+    return APP_USAGE;
+}
 
 int app_exit_code(quipu_status status)
 {
@@ -24,24 +68,68 @@ int app_exit_code(quipu_status status)
     }
 }
 
-int app_fail(const char *what, quipu_status status, const quipu_error *error)
+/* What a person can do about a failure; NULL where the message itself must be enough. */
+static const char *common_advice(quipu_status status)
 {
-    fprintf(stderr, "quipu: %s: %s\n", what,
-            error->message[0] != '\0' ? error->message : quipu_status_text(status));
+    switch (status) {
+    case QUIPU_CONFLICT:
+        return "somebody else changed it meanwhile: look at it again and repeat";
+    case QUIPU_BUSY:
+        return "another process holds the store: try again, or see what it does";
+    case QUIPU_FULL:
+        return "make room on the disk, remove sessions, or raise the size cap";
+    case QUIPU_UNKNOWN:
+        return "it may have been done: look, and repeat it if not";
+    case QUIPU_CORRUPT:
+        return "\"quipu verify\" tells what is damaged, \"quipu repair\" mends what can be mended";
+    case QUIPU_NEWER:
+        return "a newer quipu wrote it: install that one";
+    case QUIPU_NOMEM:
+        return "there is not enough memory: close other programs";
+    default:
+        return NULL;
+    }
+}
+
+int app_fail(const app_call *call, const char *what, quipu_status status, const quipu_error *error)
+{
+    const char *advice = common_advice(status);
+    const char *message =
+        error != NULL && error->message[0] != '\0' ? error->message : quipu_status_text(status);
+
+    if (status == QUIPU_CANCELLED) {
+        app_tell(call, "%s: interrupted", what);
+    } else if (advice != NULL) {
+        app_tell(call, "%s: %s\n%s", what, message, advice);
+    } else {
+        app_tell(call, "%s: %s", what, message);
+    }
     return app_exit_code(status);
+}
+
+int app_fail_errno(const app_call *call, const char *what)
+{
+    const int number = errno;
+    char text[APP_MESSAGE_MAX / 4];
+
+    if (strerror_r(number, text, sizeof(text)) != 0) {
+        snprintf(text, sizeof(text), "error %d", number);
+    }
+    app_tell(call, "%s: %s", what, text);
+    return number == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
 }
 
 /* ---- the store --------------------------------------------------------------------------------
  */
 
 /* Make the folders of a path that are missing. */
-static bool common_make_folders(char *path)
+static bool common_make_folders(const app_call *call, char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
         if (!made) {
-            perror(path);
+            app_fail_errno(call, path);
         }
         *slash = '/';
         if (!made) {
@@ -51,11 +139,12 @@ static bool common_make_folders(char *path)
     return true;
 }
 
-bool app_store_path(const app_call *call, char ret_path[APP_PATH_MAX])
+bool app_store_path(const app_call *call, bool make, char ret_path[APP_PATH_MAX])
 {
     const char *given = app_value(call, "store");
     const char *data = getenv("XDG_DATA_HOME");
     const char *home = getenv("HOME");
+    bool ours = false;
     int n;
 
     given = given != NULL ? given : getenv("QUIPU_STORE");
@@ -63,75 +152,97 @@ bool app_store_path(const app_call *call, char ret_path[APP_PATH_MAX])
         n = snprintf(ret_path, APP_PATH_MAX, "%s", given);
     } else if (data != NULL && data[0] == '/') {
         n = snprintf(ret_path, APP_PATH_MAX, "%s/quipu/store.db", data);
+        ours = true;
     } else if (home != NULL && home[0] == '/') {
         n = snprintf(ret_path, APP_PATH_MAX, "%s/.local/share/quipu/store.db", home);
+        ours = true;
     } else {
-        fprintf(stderr, "quipu: no place for the store: give --store or set QUIPU_STORE\n");
+        app_tell(call, "no place for the store: give --store or set QUIPU_STORE");
         return false;
     }
     if (n < 0 || n >= APP_PATH_MAX) {
-        fprintf(stderr, "quipu: the store's path is too long\n");
+        app_tell(call, "the store's path is too long: more than %d bytes", APP_PATH_MAX - 1);
         return false;
     }
-    return (given != NULL && given[0] != '\0') || common_make_folders(ret_path);
+    return !make || !ours || common_make_folders(call, ret_path);
 }
 
-/* ---- text -------------------------------------------------------------------------------------
+int app_open(const app_call *call, app_need need, const quipu_open_options *options,
+             quipu_store **ret_store)
+{
+    quipu_open_options opt = QUIPU_OPEN_OPTIONS_INIT;
+    char path[APP_PATH_MAX];
+    quipu_error error = {0};
+    quipu_status status;
+
+    if (options != NULL) {
+        opt = *options;
+    }
+    if (need == APP_NEED_READ || app_given(call, "read-only")) {
+        opt.flags |= QUIPU_OPEN_READ_ONLY;
+    }
+    if (need != APP_NEED_NEW) {
+        opt.flags |= QUIPU_OPEN_MUST_EXIST;
+    }
+    if (app_given(call, "tenant")) {
+        opt.tenant = app_text_value(call, "tenant");
+    }
+    if (!app_store_path(call, need == APP_NEED_NEW, path)) {
+        return APP_FAILURE;
+    }
+    status = quipu_open(path, &opt, ret_store, &error);
+    if (status == QUIPU_NOT_FOUND) {
+        app_tell(call, "%s: there is no store\n\"quipu init\" makes one; --store names another",
+                 path);
+        return APP_NOT_FOUND;
+    }
+    return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
+}
+
+/* ---- asking, reading --------------------------------------------------------------------------
  */
 
-void app_print_json(FILE *out, const char *text)
+int app_confirm(const app_call *call, const char *format, ...)
 {
-    fputc('"', out);
-    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\') {
-            fprintf(out, "\\%c", *c);
-        } else if (*c < 0x20) {
-            fprintf(out, "\\u%04x", (unsigned)*c);
-        } else {
-            fputc(*c, out);
-        }
+    char question[APP_MESSAGE_MAX];
+    char answer[COMMON_ANSWER_SIZE] = "";
+    va_list list;
+
+    if (app_given(call, "yes")) {
+        return APP_OK;
     }
-    fputc('"', out);
+    va_start(list, format);
+    vsnprintf(question, sizeof(question), format, list);
+    va_end(list);
+    if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
+        return app_usage(call, "%s? Nobody can be asked: give --yes to go on", question);
+    }
+    fprintf(stderr, "quipu %s: ", call->verb->name);
+    app_put(stderr, quipu_cstr(question));
+    fputs("? [y/N] ", stderr);
+    fflush(stderr);
+    if (fgets(answer, sizeof(answer), stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y')) {
+        return APP_OK;
+    }
+    app_tell(call, "nothing was done");
+    return APP_FAILURE;
 }
 
-/* The bytes of the next line: at most `columns` characters, broken at a space or a line's end. */
-static size_t common_line_bytes(const char *text, size_t n, int columns)
+FILE *app_input_open(const app_call *call, const char *path)
 {
-    size_t bytes = 0;
-    size_t space = 0;
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
 
-    for (int column = 0; bytes < n && text[bytes] != '\n'; bytes++) {
-        /* Bytes that continue a UTF-8 character take no column. */
-        column += ((unsigned char)text[bytes] & 0xc0u) != 0x80u;
-        if (column > columns) {
-            return space > 0 ? space : bytes;
-        }
-        if (text[bytes] == ' ') {
-            space = bytes;
-        }
+    if (file == NULL) {
+        const int number = errno;
+        app_fail_errno(call, path);
+        errno = number;
     }
-    return bytes;
+    return file;
 }
 
-void app_print_wrapped(FILE *out, quipu_str text, int margin, int columns)
+void app_input_close(FILE *file)
 {
-    size_t at = 0;
-
-    while (at < text.n) {
-        size_t bytes = common_line_bytes(text.p + at, text.n - at, columns);
-
-        fprintf(out, "%*s", margin, "");
-        for (size_t i = at; i < at + bytes; i++) {
-            unsigned char c = (unsigned char)text.p[i];
-            /* U+0080 to U+009F are control characters too; their first byte is 0xc2. */
-            bool high = c == 0xc2 && i + 1 < text.n && (unsigned char)text.p[i + 1] < 0xa0;
-            fputc(c < 0x20 || c == 0x7f || high ? '?' : c, out);
-            i += high ? 1 : 0;
-        }
-        fputc('\n', out);
-        at += bytes;
-        while (at < text.n && (text.p[at] == ' ' || text.p[at] == '\n')) {
-            at++;
-        }
+    if (file != NULL && file != stdin) {
+        fclose(file);
     }
 }

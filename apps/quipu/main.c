@@ -1,38 +1,14 @@
-/* quipu: the program. One table of verbs drives what is run and what --help says; each verb is a
- * file of its own, cmd_<verb>.c. */
+/* quipu: the program. It finds the verb, reads the command line by the verb's table, and runs it.
+ * Each verb is a file of its own, cmd_<verb>.c. */
 #include <string.h>
 
 #include "app.h"
 
-#define MAIN_VERBS_MAX 64
-
-static const app_verb verbs[] = {
-    {"demo", "[FOLDER]", 0, 1, "play a conversation of several agents and show what was kept",
-     app_demo_options, app_demo},
-    {"import", "FILE", 1, 1, "bring in sessions from Google ADK, Lango or an export",
-     app_import_options, app_import},
-    {"version", "", 0, 0, "tell the version", app_version_options, app_version},
-};
-
-#define MAIN_VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
-
-static void main_print_help(FILE *out)
-{
-    fprintf(out, "usage: quipu VERB [OPTION]... [ARGUMENT]...\n\n"
-                 "Keeps conversations of AI agents: durable, searchable, in one file.\n\n");
-    for (size_t i = 0; i < MAIN_VERB_COUNT; i++) {
-        fprintf(out, "  %-8s %-9s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].summary);
-    }
-    fprintf(out,
-            "\n\"quipu VERB --help\" tells a verb's options; \"quipu demo\" is where to begin.\n"
-            "exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 busy\n");
-}
-
 static const app_verb *main_find(const char *name)
 {
-    for (size_t i = 0; i < MAIN_VERB_COUNT; i++) {
-        if (strcmp(verbs[i].name, name) == 0) {
-            return &verbs[i];
+    for (size_t i = 0; app_verbs[i] != NULL; i++) {
+        if (strcmp(app_verbs[i]->name, name) == 0) {
+            return app_verbs[i];
         }
     }
     return NULL;
@@ -40,50 +16,79 @@ static const app_verb *main_find(const char *name)
 
 static int main_unknown(const char *name)
 {
-    const char *names[MAIN_VERBS_MAX + 1] = {NULL};
+    const char *names[APP_WORDS_MAX + 1] = {NULL};
     const char *nearest;
 
-    for (size_t i = 0; i < MAIN_VERB_COUNT; i++) {
-        names[i] = verbs[i].name;
+    for (size_t i = 0; app_verbs[i] != NULL && i < APP_WORDS_MAX; i++) {
+        names[i] = app_verbs[i]->name;
     }
     nearest = app_nearest(name, names);
-    fprintf(stderr, "quipu: there is no verb \"%s\"%s%s%s; \"quipu --help\" lists them\n", name,
+    fputs("quipu: there is no verb \"", stderr);
+    app_put(stderr, quipu_cstr(name));
+    fprintf(stderr, "\"%s%s%s; \"quipu --help\" lists them\n",
             nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
             nearest != NULL ? "\"?" : "");
     return APP_USAGE;
 }
 
-int main(int argc, char **argv)
+/* Where the verb stands: behind common options, if any ("quipu --store chats.db ls"). */
+static int main_verb_at(int argc, char **argv)
 {
-    const app_verb *verb;
-    app_call call;
+    int at = 1;
 
-    if (argc < 2) {
-        main_print_help(stderr);
-        return APP_USAGE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
-        main_print_help(stdout);
-        return APP_OK;
-    }
-    verb = main_find(strcmp(argv[1], "--version") == 0 ? "version" : argv[1]);
-    if (verb == NULL) {
-        return main_unknown(argv[1]);
-    }
-    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            app_print_help(stdout, verb);
-            return APP_OK;
+    while (at < argc && argv[at][0] == '-' && argv[at][1] == '-') {
+        const char *name = argv[at] + 2;
+        const app_option *option = NULL;
+
+        for (size_t i = 0; app_commons[i].option.name != NULL; i++) {
+            if (strcmp(app_commons[i].option.name, name) == 0) {
+                option = &app_commons[i].option;
+            }
         }
+        at += option != NULL && option->value != NULL ? 2 : 1;
     }
-    if (!app_parse(verb, argc - 2, argv + 2, &call)) {
+    return at < argc ? at : 1;
+}
+
+static int main_run(const app_verb *verb, int argc, char **argv)
+{
+    app_call call;
+    int code;
+
+    if (!app_parse(verb, argc, argv, &call)) {
         return APP_USAGE;
     }
-    int code = verb->run(&call);
+    if (app_given(&call, "help")) {
+        app_print_help(stdout, verb);
+        code = APP_OK;
+    } else {
+        code = verb->run(&call);
+    }
     if (fflush(stdout) != 0 && code == APP_OK) {
-        perror("quipu: the output could not be written");
-        code = APP_FAILURE;
+        code = app_fail_errno(&call, "the output could not be written");
     }
     return code;
+}
+
+int main(int argc, char **argv)
+{
+    const int at = main_verb_at(argc, argv);
+    const char *word = argc > 1 ? argv[at] : "";
+    const app_verb *verb;
+
+    if (argc < 2) {
+        app_print_verbs(stderr);
+        return APP_USAGE;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        app_print_verbs(stdout);
+        return APP_OK;
+    }
+    verb = main_find(strcmp(word, "--version") == 0 ? "version" : word);
+    if (verb == NULL) {
+        return main_unknown(word);
+    }
+    /* What stood before the verb is read as if it stood behind it. */
+    memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(argv[0]));
+    return main_run(verb, argc - 2, argv + 2);
 }

@@ -1,106 +1,208 @@
-/* The command line of a verb, read by the verb's own table. */
+/* The command line of a verb, read by the verb's own table and the table of common options. */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app.h"
 
-#define OPTIONS_WORD_MAX 32 /* bytes of a word that is compared with others */
+#define OPTIONS_WORD_SIZE 64 /* a word that is proposed, with its NUL */
 
-/* ---- did you mean -----------------------------------------------------------------------------
+const app_common app_commons[APP_COMMON_COUNT + 1] = {
+    {{.name = "store",
+      .value = "URI",
+      .help = "the store; else $QUIPU_STORE, else a file in your data folder"},
+     APP_STORE},
+    {{.name = "tenant", .value = "NAME", .help = "whose sessions; default: the nameless tenant's"},
+     APP_STORE},
+    {{.name = "json", .help = "for programs: JSON instead of text"}, APP_JSON},
+    {{.name = "read-only", .help = "open the store so that nothing can be written"}, APP_READ_ONLY},
+    {{.name = "yes", .letter = 'y', .help = "do not ask"}, APP_YES},
+    {{.name = "color",
+      .value = "WHEN",
+      .choices = "auto always never",
+      .help = "colours; auto: on a terminal"},
+     APP_COLOR},
+    {{.name = "quiet", .letter = 'q', .help = "no progress"}, APP_QUIET},
+    {{.name = "help", .letter = 'h', .help = "tell this"}, 0},
+    {{.name = NULL}, 0},
+};
+
+/* ---- which option ----------------------------------------------------------------------------
  */
 
-/* How many letters must be changed, added or left out to make one word of the other; swapped
- * neighbours count once. */
-static size_t options_distance(const char *a, const char *b)
+/* An option with the place of its value. */
+typedef struct options_slot {
+    const app_option *option;
+    const char **value;
+} options_slot;
+
+/* The verb's number `i` among its own options and the common ones it has; false behind the last. */
+static bool options_at(app_call *call, size_t i, options_slot *ret_slot)
 {
-    size_t rows[3][OPTIONS_WORD_MAX + 1];
-    const size_t n = strlen(a);
-    const size_t m = strlen(b);
+    const app_verb *verb = call->verb;
+    size_t own = 0;
 
-    if (n > OPTIONS_WORD_MAX || m > OPTIONS_WORD_MAX) {
-        return OPTIONS_WORD_MAX;
-    }
-    for (size_t j = 0; j <= m; j++) {
-        rows[0][j] = j;
-    }
-    for (size_t i = 1; i <= n; i++) {
-        size_t *now = rows[i % 3];
-        const size_t *before = rows[(i + 2) % 3];
-        const size_t *two_before = rows[(i + 1) % 3];
-
-        now[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t least = before[j - 1] + (a[i - 1] != b[j - 1]);
-            least = before[j] + 1 < least ? before[j] + 1 : least;
-            least = now[j - 1] + 1 < least ? now[j - 1] + 1 : least;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                two_before[j - 2] + 1 < least) {
-                least = two_before[j - 2] + 1;
-            }
-            now[j] = least;
+    for (; verb->options != NULL && verb->options[own].name != NULL; own++) {
+        if (own == i) {
+            *ret_slot = (options_slot){&verb->options[own], &call->values[own]};
+            return true;
         }
     }
-    return rows[n % 3][m];
+    for (size_t c = 0; app_commons[c].option.name != NULL; c++) {
+        if (app_commons[c].bit != 0 && (verb->common & app_commons[c].bit) == 0) {
+            continue;
+        }
+        if (own++ == i) {
+            *ret_slot = (options_slot){&app_commons[c].option, &call->common[c]};
+            return true;
+        }
+    }
+    return false;
 }
 
-const char *app_nearest(const char *word, const char *const *names)
+/* Find "--name" with n bytes of a name, or "-x". */
+static bool options_find(app_call *call, const char *name, size_t n, options_slot *ret_slot)
 {
-    const char *nearest = NULL;
-    size_t least = strlen(word) / 3 + 2;
+    options_slot slot;
 
-    for (size_t i = 0; names[i] != NULL; i++) {
-        size_t distance = options_distance(word, names[i]);
-        if (distance < least) {
-            least = distance;
-            nearest = names[i];
+    for (size_t i = 0; options_at(call, i, &slot); i++) {
+        if (strlen(slot.option->name) == n && memcmp(slot.option->name, name, n) == 0) {
+            *ret_slot = slot;
+            return true;
         }
     }
-    return nearest;
+    return false;
+}
+
+static bool options_find_letter(app_call *call, char letter, options_slot *ret_slot)
+{
+    options_slot slot;
+
+    for (size_t i = 0; options_at(call, i, &slot); i++) {
+        if (slot.option->letter == letter) {
+            *ret_slot = slot;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool options_unknown(app_call *call, const char *given)
+{
+    const char *names[APP_OPTIONS_MAX + APP_COMMON_COUNT + 1] = {NULL};
+    char word[OPTIONS_WORD_SIZE];
+    const char *name = given + strspn(given, "-");
+    const char *nearest;
+    options_slot slot;
+
+    for (size_t i = 0; options_at(call, i, &slot); i++) {
+        names[i] = slot.option->name;
+    }
+    snprintf(word, sizeof(word), "%.*s", (int)strcspn(name, "="), name);
+    nearest = app_nearest(word, names);
+    app_usage(call, "there is no option %s%s%s%s; see \"quipu %s --help\"", given,
+              nearest != NULL ? "; did you mean --" : "", nearest != NULL ? nearest : "",
+              nearest != NULL ? "?" : "", call->verb->name);
+    return false;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-static bool options_unknown(const app_verb *verb, const char *given)
+/* Whether a word is one of those that there are; told when not. */
+static bool options_choose(const app_call *call, const char *what, const char *words,
+                           const char *given)
 {
-    const char *names[APP_OPTIONS_MAX + 1] = {NULL};
-    const char *nearest;
+    char nearest[OPTIONS_WORD_SIZE];
 
-    for (size_t i = 0; i < APP_OPTIONS_MAX && verb->options[i].name != NULL; i++) {
-        names[i] = verb->options[i].name;
+    if (words == NULL || app_word_number(words, given) >= 0) {
+        return true;
     }
-    nearest = app_nearest(given + strspn(given, "-"), names);
-    fprintf(stderr, "quipu %s: there is no option %s%s%s%s; see \"quipu %s --help\"\n", verb->name,
-            given, nearest != NULL ? "; did you mean --" : "", nearest != NULL ? nearest : "",
-            nearest != NULL ? "?" : "", verb->name);
+    app_word_nearest(words, given, nearest, sizeof(nearest));
+    app_usage(call, "%s cannot be \"%s\"%s%s%s; there are: %s", what, given,
+              nearest[0] != '\0' ? "; did you mean \"" : "", nearest,
+              nearest[0] != '\0' ? "\"?" : "", words);
     return false;
 }
 
-/* One option at argv[*at], with its value, which may follow behind "=" or as the next word. */
-static bool options_read(const app_verb *verb, int argc, char **argv, int *at, app_call *call)
+/* Put the value of an option where it belongs; `value` is NULL when it is the next word. */
+static bool options_take(app_call *call, const options_slot *slot, const char *value,
+                         const char *next)
 {
-    const char *given = argv[*at];
-    const char *name = given + 2;
-    const size_t n = strcspn(name, "=");
+    char what[OPTIONS_WORD_SIZE];
 
-    for (size_t i = 0; strncmp(given, "--", 2) == 0 && verb->options[i].name != NULL; i++) {
-        const app_option *option = &verb->options[i];
-
-        if (strlen(option->name) != n || strncmp(option->name, name, n) != 0) {
-            continue;
+    if (slot->option->value == NULL) {
+        if (value != NULL) {
+            app_usage(call, "--%s takes no value", slot->option->name);
+            return false;
         }
-        if (option->value == NULL && name[n] == '\0') {
-            call->values[i] = "";
-            return true;
-        }
-        if (option->value != NULL && (name[n] == '=' || *at + 1 < argc)) {
-            call->values[i] = name[n] == '=' ? name + n + 1 : argv[++*at];
-            return true;
-        }
-        fprintf(stderr, "quipu %s: --%s %s\n", verb->name, option->name,
-                option->value != NULL ? "needs a value" : "takes no value");
+        *slot->value = "";
+        return true;
+    }
+    value = value != NULL ? value : next;
+    if (value == NULL) {
+        app_usage(call, "--%s needs a value: %s", slot->option->name, slot->option->value);
         return false;
     }
-    return options_unknown(verb, given);
+    *slot->value = value;
+    snprintf(what, sizeof(what), "--%s", slot->option->name);
+    return options_choose(call, what, slot->option->choices, value);
+}
+
+/* --name, --name=VALUE or --name VALUE at argv[*at]. */
+static bool options_read_long(app_call *call, int argc, char **argv, int *at)
+{
+    const char *name = argv[*at] + 2;
+    const size_t n = strcspn(name, "=");
+    options_slot slot;
+
+    if (!options_find(call, name, n, &slot)) {
+        return options_unknown(call, argv[*at]);
+    }
+    const bool takes_next = slot.option->value != NULL && name[n] != '=' && *at + 1 < argc;
+    const char *next = takes_next ? argv[*at + 1] : NULL;
+
+    *at += takes_next ? 1 : 0;
+    return options_take(call, &slot, name[n] == '=' ? name + n + 1 : NULL, next);
+}
+
+/* -x, -xVALUE, -x VALUE, or several letters without values: -fq. */
+static bool options_read_short(app_call *call, int argc, char **argv, int *at)
+{
+    const char *given = argv[*at];
+    options_slot slot;
+
+    for (size_t i = 1; given[i] != '\0'; i++) {
+        if (!options_find_letter(call, given[i], &slot)) {
+            return options_unknown(call, given);
+        }
+        if (slot.option->value != NULL) {
+            const bool takes_next = given[i + 1] == '\0' && *at + 1 < argc;
+            const char *next = takes_next ? argv[*at + 1] : NULL;
+
+            *at += takes_next ? 1 : 0;
+            return options_take(call, &slot, given[i + 1] != '\0' ? given + i + 1 : NULL, next);
+        }
+        if (!options_take(call, &slot, NULL, NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool options_check_arguments(const app_call *call)
+{
+    const app_verb *verb = call->verb;
+
+    if (call->argument_count < verb->arguments_min || call->argument_count > verb->arguments_max) {
+        app_usage(call, "%s\nusage: quipu %s [OPTION]...%s%s",
+                  call->argument_count < verb->arguments_min ? "an argument is missing"
+                                                             : "there are too many arguments",
+                  verb->name, verb->arguments[0] != '\0' ? " " : "", verb->arguments);
+        return false;
+    }
+    return call->argument_count == 0 ||
+           options_choose(call, "the first word", verb->words, call->arguments[0]);
 }
 
 bool app_parse(const app_verb *verb, int argc, char **argv, app_call *ret_call)
@@ -112,7 +214,9 @@ bool app_parse(const app_verb *verb, int argc, char **argv, app_call *ret_call)
         if (!only_arguments && strcmp(argv[i], "--") == 0) {
             only_arguments = true;
         } else if (!only_arguments && argv[i][0] == '-' && argv[i][1] != '\0') {
-            if (!options_read(verb, argc, argv, &i, &call)) {
+            const bool read = argv[i][1] == '-' ? options_read_long(&call, argc, argv, &i)
+                                                : options_read_short(&call, argc, argv, &i);
+            if (!read) {
                 return false;
             }
         } else {
@@ -120,34 +224,100 @@ bool app_parse(const app_verb *verb, int argc, char **argv, app_call *ret_call)
             argv[call.argument_count++] = argv[i];
         }
     }
-    if (call.argument_count < verb->arguments_min || call.argument_count > verb->arguments_max) {
-        fprintf(stderr, "usage: quipu %s [OPTION]... %s\n", verb->name, verb->arguments);
+    if (!app_given(&call, "help") && !options_check_arguments(&call)) {
         return false;
     }
     *ret_call = call;
     return true;
 }
 
+/* ---- asking ----------------------------------------------------------------------------------
+ */
+
 const char *app_value(const app_call *call, const char *name)
 {
-    for (size_t i = 0; call->verb->options[i].name != NULL; i++) {
-        if (strcmp(call->verb->options[i].name, name) == 0) {
+    const app_option *own = call->verb->options;
+
+    for (size_t i = 0; own != NULL && own[i].name != NULL; i++) {
+        if (strcmp(own[i].name, name) == 0) {
             return call->values[i];
+        }
+    }
+    for (size_t i = 0; app_commons[i].option.name != NULL; i++) {
+        if (strcmp(app_commons[i].option.name, name) == 0) {
+            return call->common[i];
         }
     }
     return NULL;
 }
 
-void app_print_help(FILE *out, const app_verb *verb)
+bool app_given(const app_call *call, const char *name)
 {
-    fprintf(out, "usage: quipu %s%s%s%s\n\n%s\n", verb->name,
-            verb->options[0].name != NULL ? " [OPTION]..." : "",
-            verb->arguments[0] != '\0' ? " " : "", verb->arguments, verb->summary);
-    for (size_t i = 0; verb->options[i].name != NULL; i++) {
-        const app_option *option = &verb->options[i];
-        int n =
-            fprintf(out, "%s  --%s%s%s", i == 0 ? "\n" : "", option->name,
-                    option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
-        fprintf(out, "%*s%s\n", n < 22 ? 22 - n + (i == 0 ? 1 : 0) : 1, "", option->help);
+    return app_value(call, name) != NULL;
+}
+
+quipu_str app_text_value(const app_call *call, const char *name)
+{
+    return quipu_cstr(app_value(call, name));
+}
+
+quipu_str app_argument(const app_call *call, int number)
+{
+    return quipu_cstr(number < call->argument_count ? call->arguments[number] : NULL);
+}
+
+bool app_number(const app_call *call, const char *name, int64_t least, int64_t most,
+                int64_t *ret_value)
+{
+    const char *given = app_value(call, name);
+    char *end = NULL;
+    long long value;
+
+    if (given == NULL) {
+        return true;
     }
+    errno = 0;
+    value = strtoll(given, &end, 10);
+    if (end == given || *end != '\0' || errno != 0 || value < least || value > most) {
+        app_usage(call, "--%s must be a number from %lld to %lld, not \"%s\"", name,
+                  (long long)least, (long long)most, given);
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+/* An age such as 15m before now. */
+static bool options_age(const char *text, quipu_time *ret_time)
+{
+    static const char letters[] = "smhd";
+    static const int64_t seconds[] = {1, 60, 3600, 86400};
+    const int64_t most = 100 * INT64_C(366) * 86400; /* more is a mistake */
+    char *end = NULL;
+    long long count = strtoll(text, &end, 10);
+    const char *letter = *end != '\0' ? strchr(letters, *end) : NULL;
+
+    if (end == text || letter == NULL || end[1] != '\0' || count < 0 ||
+        count > most / seconds[letter - letters]) {
+        return false;
+    }
+    *ret_time = quipu_time_now();
+    ret_time->s -= count * seconds[letter - letters];
+    return true;
+}
+
+bool app_instant(const app_call *call, const char *name, bool *ret_given, quipu_time *ret_time)
+{
+    const char *given = app_value(call, name);
+
+    *ret_given = given != NULL;
+    if (given != NULL && !options_age(given, ret_time) &&
+        quipu_time_parse(quipu_cstr(given), ret_time) != QUIPU_OK) {
+        app_usage(call,
+                  "--%s must be a time such as 2026-03-21T10:00:00Z, or an age such as 2h, "
+                  "not \"%s\"",
+                  name, given);
+        return false;
+    }
+    return true;
 }

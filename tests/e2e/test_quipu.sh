@@ -63,7 +63,7 @@ run 2 "$quipu" import
 has err 'usage: quipu import'
 run 2 "$quipu" import a b
 run 2 "$quipu" import --kind adk-og x
-has err 'did you mean adk-go?'
+has err 'did you mean "adk-go"?'
 run 0 "$quipu" version
 has out 'quipu 0.'
 run 0 "$quipu" version --json

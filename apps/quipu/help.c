@@ -1,0 +1,169 @@
+/* What the table of verbs says, for people (--help) and for the manual pages. */
+#include <string.h>
+
+#include "app.h"
+
+#define HELP_MARGIN 24 /* columns before the text of an option */
+
+const app_verb *const app_verbs[] = {
+#define HELP_VERB(name) &app_verb_##name,
+    APP_VERBS(HELP_VERB)
+#undef HELP_VERB
+        NULL};
+
+static const char *const help_groups[APP_GROUP_COUNT] = {
+    [APP_GROUP_BEGIN] = "to begin with",
+    [APP_GROUP_READ] = "to read",
+    [APP_GROUP_WRITE] = "to write",
+    [APP_GROUP_KEEP] = "to keep a store",
+};
+
+/* ---- for people ------------------------------------------------------------------------------
+ */
+
+void app_print_verbs(FILE *out)
+{
+    fprintf(out, "usage: quipu VERB [OPTION]... [ARGUMENT]...\n\n"
+                 "Keeps conversations of AI agents: durable, searchable, in one file.\n");
+    for (int group = 0; group < APP_GROUP_COUNT; group++) {
+        bool any = false;
+
+        for (size_t i = 0; app_verbs[i] != NULL; i++) {
+            if ((int)app_verbs[i]->group == group) {
+                fprintf(out, "%s%s%s", any ? "" : "\n", any ? "" : help_groups[group],
+                        any ? "" : ":\n");
+                fprintf(out, "  %-11s %s\n", app_verbs[i]->name, app_verbs[i]->summary);
+                any = true;
+            }
+        }
+    }
+    fprintf(out,
+            "\n\"quipu VERB --help\" tells a verb's options; \"quipu demo\" is where to begin.\n"
+            "exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 busy\n");
+}
+
+static void help_option(FILE *out, const app_option *option)
+{
+    char head[APP_MESSAGE_MAX / 16];
+    const int n = snprintf(
+        head, sizeof(head), "  %c%c%s --%s%s%s", option->letter != 0 ? '-' : ' ',
+        option->letter != 0 ? option->letter : ' ', option->letter != 0 ? "," : " ", option->name,
+        option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
+
+    fputs(head, out);
+    fprintf(out, "%*s%s\n", n < HELP_MARGIN ? HELP_MARGIN - n : 1, "", option->help);
+    if (option->choices != NULL) {
+        fprintf(out, "%*s%s\n", HELP_MARGIN, "", option->choices);
+    }
+}
+
+void app_print_help(FILE *out, const app_verb *verb)
+{
+    fprintf(out, "usage: quipu %s [OPTION]...%s%s\n\n%s\n\n", verb->name,
+            verb->arguments[0] != '\0' ? " " : "", verb->arguments, verb->summary);
+    for (size_t i = 0; verb->options != NULL && verb->options[i].name != NULL; i++) {
+        help_option(out, &verb->options[i]);
+    }
+    for (size_t i = 0; app_commons[i].option.name != NULL; i++) {
+        if (app_commons[i].bit == 0 || (verb->common & app_commons[i].bit) != 0) {
+            help_option(out, &app_commons[i].option);
+        }
+    }
+}
+
+/* ---- for the manual --------------------------------------------------------------------------
+ */
+
+/* Text in roff: a hyphen is a minus, a backslash is one, and no line begins with a request. */
+static void help_roff_text(FILE *out, const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '-') {
+            fputs("\\-", out);
+        } else if (*c == '\\') {
+            fputs("\\e", out);
+        } else if ((*c == '.' || *c == '\'') && c == text) {
+            fprintf(out, "\\&%c", *c);
+        } else {
+            fputc(*c, out);
+        }
+    }
+}
+
+static void help_roff_option(FILE *out, const app_option *option)
+{
+    fputs(".TP\n", out);
+    if (option->letter != 0) {
+        fprintf(out, "\\fB\\-%c\\fR, ", option->letter);
+    }
+    fputs("\\fB\\-\\-", out);
+    help_roff_text(out, option->name);
+    fputs("\\fR", out);
+    if (option->value != NULL) {
+        fputs(" \\fI", out);
+        help_roff_text(out, option->value);
+        fputs("\\fR", out);
+    }
+    fputc('\n', out);
+    help_roff_text(out, option->help);
+    if (option->choices != NULL) {
+        fputs(" (", out);
+        help_roff_text(out, option->choices);
+        fputc(')', out);
+    }
+    fputs(".\n", out);
+}
+
+static void help_roff_synopsis(FILE *out, const app_verb *verb)
+{
+    fputs("\\fBquipu ", out);
+    help_roff_text(out, verb->name);
+    fputs("\\fR [\\fIOPTION\\fR]...", out);
+    if (verb->arguments[0] != '\0') {
+        fputs(" \\fI", out);
+        help_roff_text(out, verb->arguments);
+        fputs("\\fR", out);
+    }
+    fputc('\n', out);
+}
+
+/* quipu.1 lists the verbs. */
+static void help_roff_verbs(FILE *out)
+{
+    fputs(".SH VERBS\n", out);
+    for (int group = 0; group < APP_GROUP_COUNT; group++) {
+        fprintf(out, ".SS %s\n", help_groups[group]);
+        for (size_t i = 0; app_verbs[i] != NULL; i++) {
+            if ((int)app_verbs[i]->group == group) {
+                fputs(".TP\n.BR quipu\\-", out);
+                help_roff_text(out, app_verbs[i]->name);
+                fputs(" (1)\n", out);
+                help_roff_text(out, app_verbs[i]->summary);
+                fputs(".\n", out);
+            }
+        }
+    }
+}
+
+void app_print_roff(FILE *out, const app_verb *verb)
+{
+    if (verb == NULL) {
+        help_roff_verbs(out);
+        return;
+    }
+    fputs(".SH NAME\nquipu\\-", out);
+    help_roff_text(out, verb->name);
+    fputs(" \\- ", out);
+    help_roff_text(out, verb->summary);
+    fputs("\n.SH SYNOPSIS\n", out);
+    help_roff_synopsis(out, verb);
+    fputs(".SH OPTIONS\n", out);
+    for (size_t i = 0; verb->options != NULL && verb->options[i].name != NULL; i++) {
+        help_roff_option(out, &verb->options[i]);
+    }
+    for (size_t i = 0; app_commons[i].option.name != NULL; i++) {
+        if (app_commons[i].bit == 0 || (verb->common & app_commons[i].bit) != 0) {
+            help_roff_option(out, &app_commons[i].option);
+        }
+    }
+}

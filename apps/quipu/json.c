@@ -1,0 +1,135 @@
+/* JSON for programs that read our output: valid whatever the text, and harmless on a terminal. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "app.h"
+#include "text.h"
+
+/* A character of a string that stands there as an escape: as it is, it would harm. */
+static void json_escape(FILE *out, uint32_t c)
+{
+    if (c < 0x10000) {
+        fprintf(out, "\\u%04x", (unsigned)c);
+    } else {
+        fprintf(out, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (c >> 10)),
+                (unsigned)(0xdc00 + (c & 0x3ff)));
+    }
+}
+
+static void json_string(FILE *out, quipu_str text)
+{
+    fputc('"', out);
+    for (size_t at = 0; at < text.n;) {
+        uint32_t c;
+        const size_t bytes = app_char_next(text.p + at, text.n - at, &c);
+
+        if (c == APP_CHAR_BAD) {
+            fputs("\\ufffd", out);
+        } else if (c == '"' || c == '\\') {
+            fprintf(out, "\\%c", (char)c);
+        } else if (c == '\n') {
+            fputs("\\n", out);
+        } else if (app_char_harms(c)) {
+            json_escape(out, c);
+        } else {
+            fwrite(text.p + at, 1, bytes, out);
+        }
+        at += bytes;
+    }
+    fputc('"', out);
+}
+
+static void json_name(app_json *json, const char *name)
+{
+    if (json->comma) {
+        fputc(',', json->out);
+    }
+    json->comma = true;
+    if (name != NULL) {
+        json_string(json->out, quipu_cstr(name));
+        fputc(':', json->out);
+    }
+}
+
+void app_json_open(app_json *json, const char *name, char bracket)
+{
+    json_name(json, name);
+    fputc(bracket, json->out);
+    json->depth++;
+    json->comma = false;
+}
+
+void app_json_close(app_json *json, char bracket)
+{
+    fputc(bracket, json->out);
+    json->depth--;
+    json->comma = json->depth > 0;
+    if (json->depth == 0) {
+        fputc('\n', json->out);
+    }
+}
+
+void app_json_text(app_json *json, const char *name, quipu_str text)
+{
+    if (text.p != NULL) {
+        json_name(json, name);
+        json_string(json->out, text);
+    }
+}
+
+void app_json_cstr(app_json *json, const char *name, const char *text)
+{
+    app_json_text(json, name, quipu_cstr(text));
+}
+
+void app_json_int(app_json *json, const char *name, int64_t value)
+{
+    json_name(json, name);
+    fprintf(json->out, "%" PRId64, value);
+}
+
+void app_json_double(app_json *json, const char *name, double value)
+{
+    json_name(json, name);
+    /* Every double that we tell is finite. */
+    fprintf(json->out, "%.9g", value);
+}
+
+void app_json_bool(app_json *json, const char *name, bool value)
+{
+    json_name(json, name);
+    fputs(value ? "true" : "false", json->out);
+}
+
+void app_json_time(app_json *json, const char *name, quipu_time time)
+{
+    char text[QUIPU_TIME_TEXT_SIZE];
+
+    if (quipu_time_format(time, text) == QUIPU_OK) {
+        /* "YYYY-MM-DD HH:MM:SS.nnnnnnnnn+00:00": RFC 3339 wants a T, and Z is shorter. */
+        text[10] = 'T';
+        memcpy(text + 29, "Z", 2);
+        app_json_cstr(json, name, text);
+    }
+}
+
+void app_json_raw(app_json *json, const char *name, quipu_str value)
+{
+    if (value.p == NULL) {
+        return;
+    }
+    json_name(json, name);
+    for (size_t at = 0; at < value.n;) {
+        uint32_t c;
+        const size_t bytes = app_char_next(value.p + at, value.n - at, &c);
+
+        if (c < 0x20) {
+            fputc(' ', json->out); /* between tokens only; a line of JSON Lines is one line */
+        } else if (c != APP_CHAR_BAD && app_char_harms(c)) {
+            json_escape(json->out, c); /* it can stand in strings only */
+        } else {
+            fwrite(value.p + at, 1, bytes, json->out);
+        }
+        at += bytes;
+    }
+}

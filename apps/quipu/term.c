@@ -1,0 +1,237 @@
+/* The terminal: its width and colours, a progress bar, the pager, Ctrl-C. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app.h"
+
+#define TERM_PROGRESS_AFTER_MS 1000
+#define TERM_PROGRESS_EVERY_MS 100
+#define TERM_BAR_COLUMNS 20
+
+extern char **environ;
+
+/* ---- width and colours ------------------------------------------------------------------------
+ */
+
+int app_columns(void)
+{
+    const char *given = getenv("COLUMNS");
+    struct winsize size = {0};
+    long columns = 0;
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+        columns = size.ws_col;
+    } else if (given != NULL) {
+        char *end = NULL;
+        columns = strtol(given, &end, 10);
+        columns = *end == '\0' ? columns : 0;
+    }
+    if (columns <= 0) {
+        columns = APP_COLUMNS_DEFAULT;
+    }
+    columns = columns < APP_COLUMNS_MIN ? APP_COLUMNS_MIN : columns;
+    return (int)(columns > APP_COLUMNS_MAX ? APP_COLUMNS_MAX : columns);
+}
+
+bool app_colours(const app_call *call)
+{
+    const char *when = app_value(call, "color");
+    const char *no_color = getenv("NO_COLOR");
+    const char *kind = getenv("TERM");
+
+    if (when != NULL && strcmp(when, "auto") != 0) {
+        return strcmp(when, "always") == 0;
+    }
+    return isatty(STDOUT_FILENO) == 1 && (no_color == NULL || no_color[0] == '\0') &&
+           (kind == NULL || strcmp(kind, "dumb") != 0);
+}
+
+const char *app_style(bool colours, app_look look)
+{
+    static const char *const sequences[] = {
+        [APP_PLAIN] = "\033[0m", [APP_BOLD] = "\033[1m",     [APP_DIM] = "\033[2m",
+        [APP_RED] = "\033[31m",  [APP_GREEN] = "\033[32m",   [APP_YELLOW] = "\033[33m",
+        [APP_BLUE] = "\033[34m", [APP_MAGENTA] = "\033[35m", [APP_CYAN] = "\033[36m",
+    };
+
+    return colours ? sequences[look] : "";
+}
+
+/* ---- progress ---------------------------------------------------------------------------------
+ */
+
+static int64_t term_now_ms(void)
+{
+    struct timespec now = {0};
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void app_progress_begin(app_progress *progress, const app_call *call, const char *what,
+                        const char *unit)
+{
+    *progress = (app_progress){.what = what,
+                               .unit = unit,
+                               .able = isatty(STDERR_FILENO) == 1 && !app_given(call, "quiet"),
+                               .begun_ms = term_now_ms()};
+}
+
+static void term_bar(double share)
+{
+    fputs(" [", stderr);
+    for (int i = 0; i < TERM_BAR_COLUMNS; i++) {
+        fputc(i < (int)(share * TERM_BAR_COLUMNS) ? '#' : '.', stderr);
+    }
+    fprintf(stderr, "] %3d%%", (int)(share * 100));
+}
+
+void app_progress_to(app_progress *progress, int64_t done, int64_t total)
+{
+    const int64_t now = progress->able ? term_now_ms() : 0;
+    const double seconds = (double)(now - progress->begun_ms) / 1000;
+
+    if (!progress->able || now - progress->begun_ms < TERM_PROGRESS_AFTER_MS ||
+        now - progress->drawn_ms < TERM_PROGRESS_EVERY_MS || done <= 0) {
+        return;
+    }
+    progress->shown = true;
+    progress->drawn_ms = now;
+    fprintf(stderr, "\r%s", progress->what);
+    if (total > 0) {
+        const double share = done < total ? (double)done / (double)total : 1;
+        term_bar(share);
+        fprintf(stderr, ", %.0f s left", seconds / share - seconds);
+    }
+    fprintf(stderr, ", %" PRId64 " %s, %.0f/s\033[K", done, progress->unit, (double)done / seconds);
+    fflush(stderr);
+}
+
+void app_progress_end(app_progress *progress)
+{
+    if (progress->shown) {
+        fputs("\r\033[K", stderr);
+        progress->shown = false;
+    }
+}
+
+/* ---- the pager --------------------------------------------------------------------------------
+ */
+
+/* Start `sh -c $PAGER` that reads from the pipe. */
+static int term_pager_spawn(const char *command, int reading, int writing)
+{
+    char shell[] = "sh";
+    char flag[] = "-c";
+    char text[APP_PATH_MAX];
+    char *const arguments[] = {shell, flag, text, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t pid = 0;
+
+    if (snprintf(text, sizeof(text), "%s", command) >= (int)sizeof(text) ||
+        posix_spawn_file_actions_init(&actions) != 0) {
+        return 0;
+    }
+    if (posix_spawn_file_actions_adddup2(&actions, reading, STDIN_FILENO) != 0 ||
+        posix_spawn_file_actions_addclose(&actions, writing) != 0 ||
+        posix_spawnp(&pid, shell, &actions, NULL, arguments, environ) != 0) {
+        pid = 0;
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return (int)pid;
+}
+
+void app_pager_begin(app_pager *pager, const app_call *call)
+{
+    const char *command = getenv("PAGER");
+    int ends[2];
+
+    *pager = (app_pager){0, -1};
+    if (command == NULL || command[0] == '\0' || isatty(STDOUT_FILENO) != 1 ||
+        app_given(call, "no-pager") || pipe(ends) != 0) {
+        return;
+    }
+    /* less leaves at once when all fits on a screen, and lets colours through. */
+    setenv("LESS", "FRX", 0);
+    fflush(stdout);
+    pager->pid = term_pager_spawn(command, ends[0], ends[1]);
+    close(ends[0]);
+    if (pager->pid != 0) {
+        pager->saved = dup(STDOUT_FILENO);
+        dup2(ends[1], STDOUT_FILENO);
+    }
+    close(ends[1]);
+}
+
+void app_pager_end(app_pager *pager)
+{
+    if (pager->pid == 0) {
+        return;
+    }
+    fflush(stdout);
+    if (pager->saved >= 0) {
+        dup2(pager->saved, STDOUT_FILENO);
+        close(pager->saved);
+    } else {
+        close(STDOUT_FILENO);
+    }
+    while (waitpid(pager->pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    pager->pid = 0;
+}
+
+/* ---- signals ----------------------------------------------------------------------------------
+ */
+
+static atomic_bool term_signal_came;
+
+/* Waits for a signal in a thread of its own: setting the flag takes locks, which a handler must
+ * not. */
+static void *term_wait_signal(void *ctx)
+{
+    quipu_cancel *cancel = ctx;
+    sigset_t set;
+    int number = 0;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    while (sigwait(&set, &number) == 0) {
+        atomic_store(&term_signal_came, true);
+        quipu_cancel_set(cancel);
+    }
+    return NULL;
+}
+
+quipu_cancel *app_signals_begin(void)
+{
+    quipu_cancel *cancel = quipu_cancel_new();
+    pthread_t thread;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    if (cancel == NULL || pthread_sigmask(SIG_BLOCK, &set, NULL) != 0 ||
+        pthread_create(&thread, NULL, term_wait_signal, cancel) != 0) {
+        quipu_cancel_free(cancel);
+        return NULL;
+    }
+    pthread_detach(thread);
+    return cancel;
+}
+
+bool app_signals_came(void)
+{
+    return atomic_load(&term_signal_came);
+}

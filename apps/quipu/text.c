@@ -1,0 +1,263 @@
+/* Text for a terminal: whatever stands in a message, what is written is harmless, and its columns
+ * are known. A control character, a bidi control, an invisible tag or a byte that is no UTF-8 is
+ * shown as what it is. */
+#include <string.h>
+
+#include "app.h"
+#include "text.h"
+#include "width.h"
+
+#define TEXT_TAB 4         /* columns from one tab stop to the next */
+#define TEXT_SHOWN_SIZE 16 /* "<U+10FFFF>" and its NUL */
+
+/* ---- one character ----------------------------------------------------------------------------
+ */
+
+/* Bytes of a sequence that begins with this byte; 0: none does. */
+static size_t text_sequence(unsigned char first)
+{
+    if (first < 0x80) {
+        return 1;
+    }
+    if (first >= 0xc2 && first <= 0xdf) {
+        return 2;
+    }
+    if (first >= 0xe0 && first <= 0xef) {
+        return 3;
+    }
+    return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+}
+
+size_t app_char_next(const char *p, size_t n, uint32_t *ret_c)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t length = text_sequence((unsigned char)p[0]);
+    uint32_t c;
+
+    *ret_c = APP_CHAR_BAD;
+    if (length == 0 || length > n) {
+        return 1;
+    }
+    c = length == 1 ? (unsigned char)p[0] : (unsigned char)p[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if (((unsigned char)p[i] & 0xc0u) != 0x80u) {
+            return 1;
+        }
+        c = c << 6 | ((unsigned char)p[i] & 0x3fu);
+    }
+    if (c < least[length] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
+        return 1;
+    }
+    *ret_c = c;
+    return length;
+}
+
+bool app_char_harms(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x180e || c == 0x200e ||
+           c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2061 && c <= 0x206f) ||
+           (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+}
+
+/* What is shown instead of the character in `p`, and its columns; false: itself. */
+static bool text_shown(const char *p, uint32_t c, char shown[TEXT_SHOWN_SIZE], int *ret_columns)
+{
+    if (c == APP_CHAR_BAD) {
+        *ret_columns = snprintf(shown, TEXT_SHOWN_SIZE, "<%02X>", (unsigned)(unsigned char)*p);
+    } else if (c < 0x20 || c == 0x7f) {
+        /* Unicode has a picture of each: U+2400 and on; they are U+2421 for DEL. */
+        snprintf(shown, TEXT_SHOWN_SIZE, "\xe2\x90%c", (char)(0x80 + (c == 0x7f ? 0x21 : c)));
+        *ret_columns = 1;
+    } else if (app_char_harms(c)) {
+        *ret_columns = snprintf(shown, TEXT_SHOWN_SIZE, "<U+%04X>", (unsigned)c);
+    } else {
+        *ret_columns = app_char_width(c);
+        return false;
+    }
+    return true;
+}
+
+/* Columns of the character at p, which has *ret_bytes. */
+static int text_columns(const char *p, size_t n, size_t *ret_bytes)
+{
+    char shown[TEXT_SHOWN_SIZE];
+    uint32_t c;
+    int columns;
+
+    *ret_bytes = app_char_next(p, n, &c);
+    (void)text_shown(p, c, shown, &columns);
+    return columns;
+}
+
+/* Write the character at p; gives its bytes. */
+static size_t text_put(FILE *out, const char *p, size_t n)
+{
+    char shown[TEXT_SHOWN_SIZE];
+    uint32_t c;
+    int columns;
+    const size_t bytes = app_char_next(p, n, &c);
+
+    if (text_shown(p, c, shown, &columns)) {
+        fputs(shown, out);
+    } else {
+        fwrite(p, 1, bytes, out);
+    }
+    return bytes;
+}
+
+/* ---- one line ---------------------------------------------------------------------------------
+ */
+
+int app_width(quipu_str text)
+{
+    int columns = 0;
+    size_t bytes = 0;
+
+    for (size_t at = 0; at < text.n && columns < APP_COLUMNS_MAX * 2; at += bytes) {
+        columns += text_columns(text.p + at, text.n - at, &bytes);
+    }
+    return columns;
+}
+
+void app_put(FILE *out, quipu_str text)
+{
+    for (size_t at = 0; at < text.n;) {
+        at += text_put(out, text.p + at, text.n - at);
+    }
+}
+
+int app_put_cut(FILE *out, quipu_str text, int columns)
+{
+    const bool cut = app_width(text) > columns;
+    const int room = cut ? columns - 1 : columns;
+    int used = 0;
+
+    for (size_t at = 0; at < text.n;) {
+        size_t bytes = 0;
+        const int next = text_columns(text.p + at, text.n - at, &bytes);
+
+        if (used + next > room) {
+            break;
+        }
+        used += next;
+        at += text_put(out, text.p + at, text.n - at);
+    }
+    if (cut && columns > 0) {
+        fputs("…", out);
+        used++;
+    }
+    return used;
+}
+
+void app_put_cell(FILE *out, quipu_str text, int columns)
+{
+    const int used = app_put_cut(out, text, columns);
+
+    fprintf(out, "%*s", columns > used ? columns - used : 0, "");
+}
+
+/* ---- many lines -------------------------------------------------------------------------------
+ */
+
+/* Where a line may end behind a character: wide ones need no space between them. */
+static bool text_is_wide(const char *p, size_t n)
+{
+    uint32_t c;
+
+    (void)app_char_next(p, n, &c);
+    return c != APP_CHAR_BAD && c >= 0x80 && app_char_width(c) == 2;
+}
+
+/* Bytes of the line end at p: "\n" or "\r\n"; 0: none. */
+static size_t text_line_end(const char *p, size_t n)
+{
+    if (p[0] == '\n') {
+        return 1;
+    }
+    return n > 1 && p[0] == '\r' && p[1] == '\n' ? 2 : 0;
+}
+
+/* The columns of the character at p when `column` are used: a tab reaches to its stop. */
+static int text_step(const char *p, size_t n, int column, size_t *ret_bytes)
+{
+    if (p[0] == '\t') {
+        *ret_bytes = 1;
+        return TEXT_TAB - column % TEXT_TAB;
+    }
+    return text_columns(p, n, ret_bytes);
+}
+
+/* The bytes of the next line: at most `columns` wide (one character at least), broken at a space,
+ * beside a wide character, or where it must. */
+static size_t text_line_bytes(const char *p, size_t n, int columns)
+{
+    size_t at = 0;
+    size_t may_end = 0;
+
+    for (int column = 0; at < n && text_line_end(p + at, n - at) == 0;) {
+        size_t bytes = 0;
+        const int step = text_step(p + at, n - at, column, &bytes);
+        const bool space = p[at] == ' ' || p[at] == '\t';
+
+        if (at > 0 && (space || text_is_wide(p + at, n - at))) {
+            may_end = at;
+        }
+        if (column + step > columns && step > 0) {
+            if (may_end > 0) {
+                return may_end;
+            }
+            return at > 0 ? at : bytes;
+        }
+        column += step;
+        at += bytes;
+        if (!space && text_is_wide(p + at - bytes, bytes)) {
+            may_end = at;
+        }
+    }
+    return at;
+}
+
+static void text_put_line(FILE *out, const char *p, size_t n)
+{
+    int column = 0;
+
+    for (size_t at = 0; at < n;) {
+        size_t bytes = 0;
+        const int step = text_step(p + at, n - at, column, &bytes);
+
+        if (p[at] == '\t') {
+            fprintf(out, "%*s", step, "");
+            at++;
+        } else {
+            at += text_put(out, p + at, n - at);
+        }
+        column += step;
+    }
+    fputc('\n', out);
+}
+
+size_t app_put_wrapped(FILE *out, quipu_str text, const char *margin, int columns)
+{
+    size_t lines = 0;
+
+    for (size_t at = 0; at < text.n; lines++) {
+        size_t bytes = text_line_bytes(text.p + at, text.n - at, columns);
+        size_t kept = bytes;
+
+        while (kept > 0 && text.p[at + kept - 1] == ' ') {
+            kept--;
+        }
+        fputs(margin, out);
+        text_put_line(out, text.p + at, kept);
+        at += bytes;
+        if (at < text.n && text_line_end(text.p + at, text.n - at) > 0) {
+            at += text_line_end(text.p + at, text.n - at);
+        } else {
+            /* The space at which a line was broken is not the next one's. */
+            while (at < text.n && text.p[at] == ' ') {
+                at++;
+            }
+        }
+    }
+    return lines;
+}
