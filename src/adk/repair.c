@@ -3,25 +3,13 @@
 #include <string.h>
 
 #include "adk/event_parts.h"
+#include "adk/repair.h"
 #include "adk/service.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
 
 #define REPAIR_ANSWER "{\"error\":\"tool call was interrupted and did not complete\"}"
-
-/* A call that waits for its answer. */
-typedef struct repair_call {
-    const quipu_message *message;
-    const quipu_tool_call *call;
-    bool answered;
-} repair_call;
-
-typedef struct repair_list {
-    repair_call *calls;
-    size_t count;
-    size_t open;
-} repair_list;
 
 /* Whether a response is the answer to a call: by id, where a missing one is made of the name. */
 static bool repair_matches(const quipu_tool_call *call, const quipu_tool_call *response)
@@ -41,7 +29,7 @@ static bool repair_matches(const quipu_tool_call *call, const quipu_tool_call *r
 }
 
 /* Each response answers the oldest call of its id that waits. */
-static void repair_answer(repair_list *list, const quipu_tool_call *response)
+static void repair_answer(qp_open_calls *list, const quipu_tool_call *response)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (!list->calls[i].answered && repair_matches(list->calls[i].call, response)) {
@@ -52,15 +40,14 @@ static void repair_answer(repair_list *list, const quipu_tool_call *response)
     }
 }
 
-static quipu_status repair_find(const quipu_session *session, repair_list *ret)
+quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_open_calls *ret)
 {
-    const size_t count = session->count - session->overlay; /* without an active child's calls */
     size_t most = 0;
 
     for (size_t i = 0; i < count; i++) {
-        most += session->messages[i].call_count;
+        most += messages[i].call_count;
     }
-    *ret = (repair_list){NULL, 0, 0};
+    *ret = (qp_open_calls){NULL, 0, 0};
     if (most == 0) {
         return QUIPU_OK;
     }
@@ -69,13 +56,13 @@ static quipu_status repair_find(const quipu_session *session, repair_list *ret)
         return QUIPU_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        const quipu_message *message = &session->messages[i];
+        const quipu_message *message = &messages[i];
 
         for (size_t k = 0; k < message->call_count; k++) {
             if (message->calls[k].output.p != NULL) {
                 repair_answer(ret, &message->calls[k]);
             } else if (message->calls[k].input.n > 0) {
-                ret->calls[ret->count++] = (repair_call){message, &message->calls[k], false};
+                ret->calls[ret->count++] = (qp_open_call){message, &message->calls[k], false};
                 ret->open++;
             }
         }
@@ -83,35 +70,34 @@ static quipu_status repair_find(const quipu_session *session, repair_list *ret)
     return QUIPU_OK;
 }
 
-/* One message a call that still waits. */
-static void repair_make(const quipu_session *session, const repair_list *list,
-                        quipu_message *messages, quipu_tool_call *answers)
+void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_message *ret_messages,
+                         quipu_tool_call *ret_answers)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < list->count; i++) {
-        const repair_call *waiting = &list->calls[i];
+        const qp_open_call *waiting = &list->calls[i];
 
         if (waiting->answered) {
             continue;
         }
-        answers[n] = (quipu_tool_call){.id = waiting->call->id,
-                                       .name = waiting->call->name,
-                                       .input = {"", 0},
-                                       .output = QUIPU_STR(REPAIR_ANSWER)};
-        messages[n] = (quipu_message){.role = QUIPU_ROLE_TOOL,
-                                      .content = QUIPU_STR(REPAIR_ANSWER),
-                                      .author = waiting->message->author,
-                                      .calls = &answers[n],
-                                      .call_count = 1};
-        if (messages[n].author.n == 0) {
-            messages[n].author = qp_service_root(session->service);
+        ret_answers[n] = (quipu_tool_call){.id = waiting->call->id,
+                                           .name = waiting->call->name,
+                                           .input = {"", 0},
+                                           .output = QUIPU_STR(REPAIR_ANSWER)};
+        ret_messages[n] = (quipu_message){.role = QUIPU_ROLE_TOOL,
+                                          .content = QUIPU_STR(REPAIR_ANSWER),
+                                          .author = waiting->message->author,
+                                          .calls = &ret_answers[n],
+                                          .call_count = 1};
+        if (ret_messages[n].author.n == 0) {
+            ret_messages[n].author = root;
         }
         n++;
     }
 }
 
-static quipu_status repair_write(quipu_session *session, const repair_list *list,
+static quipu_status repair_write(quipu_session *session, const qp_open_calls *list,
                                  const quipu_call *call, quipu_error *reterr)
 {
     const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
@@ -126,7 +112,7 @@ static quipu_status repair_write(quipu_session *session, const repair_list *list
     if (status != QUIPU_OK) {
         (void)qp_error_set(reterr, status, "out of memory for answers");
     } else {
-        repair_make(session, list, messages, answers);
+        qp_open_calls_close(list, qp_service_root(session->service), messages, answers);
         status =
             qp_append_also_state(session->service->store, session->key,
                                  (quipu_messages){messages, list->open}, &also, call, NULL, reterr);
@@ -143,13 +129,16 @@ static quipu_status repair_write(quipu_session *session, const repair_list *list
 quipu_status qp_session_close_calls(quipu_session *session, const quipu_call *call,
                                     int64_t *ret_closed, quipu_error *reterr)
 {
-    repair_list list = {NULL, 0, 0};
+    qp_open_calls list = {NULL, 0, 0};
     quipu_status status = QUIPU_OK;
 
     if (session->behind) {
         status = qp_session_catch_up(session, call, reterr);
     }
-    if (status == QUIPU_OK && repair_find(session, &list) != QUIPU_OK) {
+    /* Without the calls of an active child, which are not this session's. */
+    if (status == QUIPU_OK &&
+        qp_open_calls_find(session->messages, session->count - session->overlay, &list) !=
+            QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for open calls");
     }
     if (status == QUIPU_OK && list.open > 0) {
