@@ -82,8 +82,8 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
                           "%s.%s is required", entity->name, field->name);
 }
 
-quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
-                             const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr)
+quipu_status qp_new_row_read(const ent_entity *entity, const void *values, const quipu_time *now,
+                             qp_new_row *ret_row, quipu_error *reterr)
 {
     const ent_field *field = entity->fields;
     quipu_status status = QUIPU_OK;
@@ -107,7 +107,8 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
             }
         }
     }
-    if (status == QUIPU_OK && (entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) {
+    if (status == QUIPU_OK && (entity->flags & ENT_E_CLUSTER) != 0) {
+        /* Also where it is not packed: the limits are the same in every engine. */
         ret_row->slots[0].kind = QP_INT;
         status = qp_cluster_pack(entity, qp_new_row_value(ret_row, entity->key[0])->as.i,
                                  qp_new_row_value(ret_row, entity->key[1])->as.i,
@@ -240,7 +241,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "create needs an entity, values, and an arena for the row it returns");
     }
-    status = qp_new_row_read(db, entity, values, NULL, &row, reterr);
+    status = qp_new_row_read(entity, values, NULL, &row, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -264,7 +265,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     size_t i;
 
     for (i = 0; i < n && status == QUIPU_OK; i++) {
-        status = qp_new_row_read(db, entity, values + i * entity->create_size, &now, &row, reterr);
+        status = qp_new_row_read(entity, values + i * entity->create_size, &now, &row, reterr);
         if (status == QUIPU_OK) {
             status = create_run(db, entity, &row, &cached[row.key_given_out], reterr);
         }

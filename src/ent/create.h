@@ -24,8 +24,8 @@ QP_INLINE qp_value *qp_new_row_value(qp_new_row *row, size_t field)
     return &row->slots[1 + field];
 }
 
-quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
-                             const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr);
+quipu_status qp_new_row_read(const ent_entity *entity, const void *values, const quipu_time *now,
+                             qp_new_row *ret_row, quipu_error *reterr);
 
 /* Start db->plan for an INSERT or an upsert of this row, up to what says which columns it has. */
 void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row,

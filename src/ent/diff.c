@@ -18,6 +18,7 @@ typedef struct diff_work {
     const qp_migrator *migrator;
     quipu_arena *arena;
     qp_diff_purpose purpose;
+    bool packs;
     quipu_time now;
     qp_ddl *changes;
     size_t n;
@@ -146,7 +147,7 @@ static const char *diff_not_addable(const ent_entity *entity, size_t number)
 /* The key's columns, in order, are those of the entity. */
 static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
 {
-    bool cluster = (entity->flags & ENT_E_CLUSTER) != 0;
+    bool cluster = work->packs && (entity->flags & ENT_E_CLUSTER) != 0;
     size_t count = cluster ? 1 : entity->key_count;
     size_t found = 0;
 
@@ -400,6 +401,25 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
     return QUIPU_OK;
 }
 
+/* Where a reference needs the other table: those of what was added come after all tables. */
+static void diff_late_references(diff_work *work)
+{
+    size_t n = work->n;
+
+    for (size_t i = 0; i < n && work->migrator->late_references; i++) {
+        const qp_ddl added = work->changes[i];
+        for (size_t j = 0; j < added.entity->edge_count; j++) {
+            const ent_edge *edge = &added.entity->edges[j];
+            const ent_field *field = &added.entity->fields[edge->field];
+            if (edge->kind == ENT_TO_ONE &&
+                (added.kind == QP_DDL_TABLE ||
+                 (added.kind == QP_DDL_COLUMN && added.field == field))) {
+                diff_add(work, QP_DDL_REFERENCE, added.entity)->field = field;
+            }
+        }
+    }
+}
+
 quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, qp_diff *ret_diff,
                           quipu_error *reterr)
 {
@@ -407,6 +427,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
     diff_work work = {.shape = question->shape,
                       .migrator = question->migrator,
                       .purpose = question->purpose,
+                      .packs = question->packs_clusters,
                       .now = question->now};
     size_t most = 1;
     size_t tables = 0;
@@ -415,7 +436,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
 
     for (size_t i = 0; i < schema->entity_count; i++) {
         const ent_entity *entity = schema->entities[i];
-        most += 2 + (size_t)entity->field_count + entity->index_count;
+        most += 2 + 2 * (size_t)entity->field_count + entity->index_count;
         tables += qp_shape_table(work.shape, entity->table) != NULL ? 1 : 0;
     }
     work.arena = arena;
@@ -428,6 +449,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
     for (size_t i = 0; i < schema->entity_count; i++) {
         fits[i] = diff_table(&work, schema->entities[i]);
     }
+    diff_late_references(&work);
     for (size_t i = 0; i < schema->entity_count && status == QUIPU_OK; i++) {
         if (fits[i]) {
             status = diff_indexes(&work, schema->entities[i], reterr);

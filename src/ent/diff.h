@@ -25,7 +25,8 @@ typedef struct qp_diff_question {
     const qp_file_shape *shape;
     const qp_migrator *migrator;
     qp_diff_purpose purpose;
-    quipu_time now; /* what a `now` default gives to rows that exist */
+    bool packs_clusters; /* as the engine says */
+    quipu_time now;      /* what a `now` default gives to rows that exist */
 } qp_diff_question;
 
 /* Compare by meaning: an index is its columns, their directions and its uniqueness, not its name;

@@ -95,6 +95,8 @@ typedef struct qp_engine {
     void (*put_in)(qp_buf *sql, const char *column, unsigned number, bool negated);
     void (*put_add)(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
     void (*put_match)(qp_buf *sql, const char *column, const char *table, unsigned number);
+    /* The function that gives the place of one text in another, from 1; 0: it is not there. */
+    const char *position;
 
     /* migration */
     bool (*is_read_only)(void *conn);
@@ -113,6 +115,13 @@ typedef struct qp_engine {
     quipu_status (*data_version)(void *conn, int64_t *ret_version, quipu_error *reterr);
     const struct qp_keeper *keeper;    /* ent/keep.h; NULL: cannot keep a file in order */
     const struct qp_news_source *news; /* ent/news.h; NULL: others' commits are asked for */
+
+    /* Where no column gives out integer keys by itself: append what stands before an INSERT and
+     * draws the next number of `table`, which the statement then calls `drawn`. With a `number` the
+     * key is given, as that parameter, and those drawn later lie above it. An INSERT that draws
+     * also returns the key, for last_key. NULL: columns give keys out. */
+    void (*put_draw)(qp_buf *sql, const char *table, unsigned number);
+    const char *drawn;
 } qp_engine;
 
 #endif

@@ -177,6 +177,7 @@ static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
                                        .shape = shape,
                                        .migrator = m->migrator,
                                        .purpose = purpose,
+                                       .packs_clusters = m->engine->packs_clusters,
                                        .now = m->now};
 
     return qp_diff_make(&question, &m->arena, ret_diff, reterr);

@@ -67,14 +67,15 @@ typedef struct qp_file_shape {
  */
 
 typedef enum qp_ddl_kind {
-    QP_DDL_TABLE = 1, /* create the table, as `name` unless NULL, with `extra` columns */
-    QP_DDL_COLUMN,    /* add `field`; rows that exist get its default */
-    QP_DDL_RENAME,    /* the column `name` becomes that of `field` */
-    QP_DDL_INDEX,     /* create `index` as `name` */
-    QP_DDL_SEARCH,    /* make what is missing of the full-text index and fill it */
-    QP_DDL_CARRY,     /* copy `extra` columns of row ?1 to row ?2 of the table `name` */
-    QP_DDL_REPLACE,   /* drop the table; `name` takes its place */
-    QP_DDL_DROP_INDEX /* drop the index `name`, if there is one */
+    QP_DDL_TABLE = 1,  /* create the table, as `name` unless NULL, with `extra` columns */
+    QP_DDL_COLUMN,     /* add `field`; rows that exist get its default */
+    QP_DDL_RENAME,     /* the column `name` becomes that of `field` */
+    QP_DDL_INDEX,      /* create `index` as `name` */
+    QP_DDL_SEARCH,     /* make what is missing of the full-text index and fill it */
+    QP_DDL_CARRY,      /* copy `extra` columns of row ?1 to row ?2 of the table `name` */
+    QP_DDL_REPLACE,    /* drop the table; `name` takes its place */
+    QP_DDL_DROP_INDEX, /* drop the index `name`, if there is one */
+    QP_DDL_REFERENCE   /* add the reference of `field`; only with late_references */
 } qp_ddl_kind;
 
 typedef struct qp_ddl {
@@ -124,6 +125,8 @@ typedef struct qp_migrator {
     quipu_status (*count_dangling)(void *conn, int64_t *ret, quipu_error *reterr);
     /* A quick check of the whole file. */
     quipu_status (*check)(void *conn, quipu_error *reterr);
+    /* References are changes of their own, made when all tables are there. */
+    bool late_references;
 } qp_migrator;
 
 #endif

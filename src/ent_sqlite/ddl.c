@@ -524,6 +524,8 @@ void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
         qp_buf_puts(out, "DROP INDEX IF EXISTS ");
         qp_sqlite_put_name(out, change->name);
         return;
+    case QP_DDL_REFERENCE:
+        break; /* stands with its column */
     }
     assert(false);
 }

@@ -111,6 +111,7 @@ const qp_engine qp_sqlite_engine = {
     .put_in = qp_sqlite_put_in,
     .put_add = qp_sqlite_put_add,
     .put_match = qp_sqlite_put_match,
+    .position = "instr",
     .is_read_only = open_is_read_only,
     .adopt = qp_sqlite_use_wal,
     .execute = qp_sqlite_execute,

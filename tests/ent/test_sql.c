@@ -63,7 +63,7 @@ static void put_in(qp_buf *sql, const char *column, unsigned number, bool negate
 }
 
 static const qp_engine elsewhere = {
-    .version = 1, .name = "elsewhere", .parameter = "$", .put_in = put_in};
+    .version = 1, .name = "elsewhere", .parameter = "$", .put_in = put_in, .position = "place"};
 static const qp_engine packing = {
     .version = 1, .name = "packing", .parameter = "?", .packs_clusters = true, .put_in = put_in};
 
@@ -103,7 +103,7 @@ static void another_engine_gets_its_own_spelling(void **state)
 
     (void)state;
     check_select(&elsewhere, &where, &query,
-                 COLUMNS " WHERE \"owner\"=$1 AND ((instr(\"name\",$2)>0) OR (\"se\"\"q\" = "
+                 COLUMNS " WHERE \"owner\"=$1 AND ((place(\"name\",$2)>0) OR (\"se\"\"q\" = "
                          "ANY($3))) ORDER BY \"se\"\"q\" DESC LIMIT $4",
                  4);
 }
