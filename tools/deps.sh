@@ -5,24 +5,28 @@
 set -eu
 
 usage() {
-    echo "usage: tools/deps.sh run|bench|test|check"
+    echo "usage: tools/deps.sh run|bench|test|check|cross"
     echo "  run    what 'make run' and 'make install' need"
     echo "  bench  run, and what 'make bench' needs"
     echo "  test   run, and what 'make test' needs"
     echo "  check  test, and what 'make check' needs"
+    echo "  cross  test, and what 'make test-cross' needs: a cross compiler, arm64 libraries, qemu"
 }
 
 run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev libcurl4-openssl-dev"
 bench="$run python3 valgrind"
 test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev"
-test="$test sqlite3 python3 openssl"
+test="$test sqlite3 python3 openssl zsh fish"
 check="$test clang-tidy-19 cppcheck"
+cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
+cross="$cross libsqlite3-dev:arm64 libcmocka-dev:arm64 libjansson-dev:arm64"
 
 case "${1:-}" in
     run) wanted=$run ;;
     bench) wanted=$bench ;;
     test) wanted=$test ;;
     check) wanted=$check ;;
+    cross) wanted=$cross ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
 esac
@@ -59,6 +63,9 @@ else
 fi
 
 echo "deps: installing$missing"
+case "$missing" in
+    *:arm64*) $as_root dpkg --add-architecture arm64 ;;
+esac
 # shellcheck disable=SC2086 # the words are meant to be split
 if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get update ||
     ! $as_root env DEBIAN_FRONTEND=noninteractive $install; then

@@ -1,5 +1,5 @@
 /* What the table of verbs says, for people (--help) and for the manual pages. */
-#include <string.h>
+#include <ctype.h>
 
 #include "app.h"
 
@@ -74,7 +74,7 @@ void app_print_help(FILE *out, const app_verb *verb)
 /* ---- for the manual --------------------------------------------------------------------------
  */
 
-/* Text in roff: a hyphen is a minus, a backslash is one, and no line begins with a request. */
+/* Text in roff: a hyphen is a minus, a backslash is one; no text of the table begins with a request. */
 static void help_roff_text(FILE *out, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
@@ -82,12 +82,17 @@ static void help_roff_text(FILE *out, const char *text)
             fputs("\\-", out);
         } else if (*c == '\\') {
             fputs("\\e", out);
-        } else if ((*c == '.' || *c == '\'') && c == text) {
-            fprintf(out, "\\&%c", *c);
         } else {
             fputc(*c, out);
         }
     }
+}
+
+/* A help text as a sentence. */
+static void help_roff_sentence(FILE *out, const char *text)
+{
+    fputc(toupper((unsigned char)text[0]), out);
+    help_roff_text(out, text + 1);
 }
 
 static void help_roff_option(FILE *out, const app_option *option)
@@ -105,7 +110,7 @@ static void help_roff_option(FILE *out, const app_option *option)
         fputs("\\fR", out);
     }
     fputc('\n', out);
-    help_roff_text(out, option->help);
+    help_roff_sentence(out, option->help);
     if (option->choices != NULL) {
         fputs(" (", out);
         help_roff_text(out, option->choices);
@@ -138,7 +143,7 @@ static void help_roff_verbs(FILE *out)
                 fputs(".TP\n.BR quipu\\-", out);
                 help_roff_text(out, app_verbs[i]->name);
                 fputs(" (1)\n", out);
-                help_roff_text(out, app_verbs[i]->summary);
+                help_roff_sentence(out, app_verbs[i]->summary);
                 fputs(".\n", out);
             }
         }

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""The frame of the program: words and options, help, exit codes, streams, completion in a real
+shell, manual pages that agree with the table of verbs."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import harness
+
+
+class Words(harness.Case):
+    def test_a_mistyped_verb_is_answered_with_the_one_that_was_meant(self):
+        result = self.run_quipu("verison", code=2)
+        self.assertIn('did you mean "version"?', result.err)
+        self.assertEqual(result.out, "")
+
+    def test_a_mistyped_option_is_answered_with_the_one_that_was_meant(self):
+        for given, meant in (("--dryrun", "--dry-run"), ("--stroe=x", "--store"), ("--jsn", "--json")):
+            result = self.run_quipu("import", given, "x", code=2)
+            self.assertIn(f"did you mean {meant}?", result.err)
+
+    def test_a_mistyped_value_is_answered_with_what_there_is(self):
+        result = self.run_quipu("import", "--kind", "lnago", "x", code=2)
+        self.assertIn('did you mean "lango"?', result.err)
+        result = self.run_quipu("completion", "bahs", code=2)
+        self.assertIn('did you mean "bash"?', result.err)
+
+    def test_wrong_words_are_usage_errors(self):
+        for args in (["import"], ["import", "a", "b"], ["import", "--store"], ["import", "--json=1", "x"],
+                     ["version", "x"], ["import", "-Z", "x"]):
+            result = self.run_quipu(*args, code=2)
+            self.assertEqual(result.out, "")
+            self.assertIn("quipu ", result.err)
+
+    def test_common_options_may_stand_before_the_verb(self):
+        self.assertIn("library", self.run_quipu("--json", "version").json())
+        missing = self.run_quipu("--store", self.folder / "a.db", "import", "missing", code=3)
+        self.assertIn("missing", missing.err)
+
+    def test_hostile_words_are_shown_harmlessly(self):
+        hostile = "\x1b]0;owned\x07\u202e\udcff\x9b"
+        for args in ((hostile,), ("import", f"--{hostile}"), ("import", hostile),
+                     ("import", "--kind", hostile, "x")):
+            result = self.run_quipu(*args, code=None)
+            self.assertNotEqual(result.code, 0)
+            self.assert_harmless(result.err)
+        self.assertIn("<U+202E>", result.err)
+        self.assertIn("<FF>", result.err)
+
+    def test_help_tells_every_option_of_every_verb(self):
+        for verb in verbs():
+            text = self.run_quipu(verb, "--help").out
+            self.assertRegex(text, rf"^usage: quipu {verb} ")
+            self.assertIn("--help", text)
+            self.assertLessEqual(max(map(len, text.splitlines())), 100, text)
+
+
+def verbs():
+    text = subprocess.run([harness.program(), "--help"], capture_output=True, text=True, check=True)
+    return re.findall(r"^  (\w+) +\S", text.stdout, re.M)
+
+
+class Completion(harness.Case):
+    def complete(self, *words):
+        """What bash offers behind these words."""
+        script = (
+            '. <("$0" completion bash)\nCOMP_WORDS=(quipu "$@")\nCOMP_CWORD=$#\n'
+            '_quipu\nprintf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(
+            ["bash", "--norc", "-c", script, harness.program(), *words],
+            capture_output=True, text=True, check=True, env=self.env, cwd=self.folder,
+        )
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_bash_completes_verbs(self):
+        self.assertLessEqual(set(verbs()), set(self.complete("")))
+        self.assertEqual(self.complete("versi"), ["version"])
+
+    def test_bash_completes_options_of_the_verb(self):
+        self.assertEqual(self.complete("import", "--dr"), ["--dry-run"])
+        self.assertIn("--store", self.complete("import", "--"))
+        self.assertNotIn("--dry-run", self.complete("version", "--"))
+
+    def test_bash_completes_values_and_words(self):
+        self.assertEqual(self.complete("import", "--kind", "la"), ["lango"])
+        self.assertEqual(self.complete("completion", "z"), ["zsh"])
+
+    def test_bash_completes_files(self):
+        (self.folder / "chats.jsonl").touch()
+        self.assertEqual(self.complete("import", "cha"), ["chats.jsonl"])
+
+    def check_syntax(self, shell, *flags):
+        text = self.run_quipu("completion", shell).out
+        for verb in verbs():
+            self.assertIn(verb, text)
+        if shutil.which(shell) is None:
+            self.skipTest(f"{shell} is not installed")
+        path = self.folder / "script"
+        path.write_text(text, encoding="utf-8")
+        subprocess.run([shell, *flags, str(path)], check=True, capture_output=True)
+
+    def test_bash_script_is_valid(self):
+        self.check_syntax("bash", "-n")
+
+    def test_zsh_script_is_valid(self):
+        self.check_syntax("zsh", "-n")
+
+    def test_fish_script_is_valid(self):
+        self.check_syntax("fish", "--no-execute")
+
+
+class Manual(unittest.TestCase):
+    def test_every_page_agrees_with_the_program(self):
+        build = pathlib.Path(harness.program()).parent.parent
+        done = subprocess.run(
+            [sys.executable, str(harness.ROOT / "tools" / "check_man.py"), "--build", str(build)],
+            capture_output=True, text=True, check=False,
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
