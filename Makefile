@@ -3,7 +3,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 PYTHON ?= python3
 
-.PHONY: help run test check check-fast test-long test-llm bench install clean format deps release
+.PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
+.PHONY: install clean format deps release
 
 help:
 	@echo "make run         build the release and run the main job in a fresh folder"
@@ -12,6 +13,9 @@ help:
 	@echo "make check-fast  format, layers, symbols, headers, style, generated code, requirements"
 	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, millions"
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
+	@echo "make test-cross  aarch64 under qemu, the static program in a chroot, the amalgamation"
+	@echo "make static      one self-contained program: build/static/bin/quipu"
+	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, for who embeds by copying"
 	@echo "make bench       measure against the bars; writes build/bench.json"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make format      clang-format-19 over our own files"
@@ -46,6 +50,20 @@ test-long:
 test-llm:
 	@tools/deps.sh test
 	@$(PYTHON) tools/test_llm.py
+
+test-cross:
+	@tools/deps.sh cross
+	@$(PYTHON) tools/test.py test-cross
+
+static:
+	@tools/deps.sh run
+	@mkdir -p build
+	@cmake --preset static >build/static.log 2>&1 || { cat build/static.log; exit 1; }
+	@cmake --build --preset static --target quipu_program
+	@ls -l build/static/bin/quipu
+
+amalgamation:
+	@$(PYTHON) tools/amalgamate.py build/amalgamation
 
 bench: release
 	@tools/deps.sh bench

@@ -92,6 +92,9 @@ function(quipu_add_test_folder folder)
     if(topic MATCHES "(^|_)long$" OR folder STREQUAL "crash")
       list(APPEND labels long)
     endif()
+    if(folder STREQUAL "contract")
+      add_dependencies(contract_tests ${target})
+    endif()
     quipu_test_register(${folder}.${topic} ${folder} "${labels}" ${target})
   endforeach()
 endfunction()
@@ -187,6 +190,7 @@ function(quipu_add_tests)
   file(GLOB lib CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/lib/*.c")
   add_library(t_lib OBJECT ${lib})
   add_custom_target(thread_tests) # what the TSan stage builds
+  add_custom_target(contract_tests) # what the cross stages build
   quipu_test_compile(t_lib)
   file(GLOB folders CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/tests"
        "${PROJECT_SOURCE_DIR}/tests/*")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The driver behind make test, check-fast, check and test-long: runs every stage, goes on after a
+"""The driver behind make test, check-fast, check, test-long and test-cross: runs every stage, goes on after a
 failed one, names what failed and what was skipped, and ends with "N passed, N failed".
 With QUIPU_REQUIRE_ALL=1 a skip counts as a failure."""
 
@@ -144,11 +144,11 @@ def suite(name, preset, ctest_args=(), targets=(), jobs=JOBS):
     return stage.end()
 
 
-def compile_only(name, preset):
-    """Everything compiles and links; nothing is run."""
+def compile_only(name, preset, targets=()):
+    """Everything, or the targets, compile and link; nothing is run."""
     stage = Stage(name)
     print(f"== {name}", flush=True)
-    if build(stage, preset):
+    if build(stage, preset, targets):
         stage.passed += 1
     return stage.end()
 
@@ -206,6 +206,24 @@ def stages(what):
         long_timeout = ["-L", "^long$", "--timeout", "7200"]
         yield suite("debug: long forms", "debug", long_timeout)
         yield suite("asan+ubsan: long forms of fuzz", "asan", ["-L", "^fuzz$", *long_timeout[2:]])
+    elif what == "test-cross":
+        yield from cross_stages()
+
+
+def cross_stages():
+    """The program and the library away from home: static, on another processor, as one file."""
+    contract = ["-L", "^contract$", "--timeout", "1800"]
+    chroot = "tests/cross/empty_chroot.sh"
+    emulator = "qemu-aarch64-static"
+    yield compile_only("static: one self-contained quipu", "static", ["quipu_program"])
+    yield scripts("static: an empty chroot", [("chroot", [chroot, "build/static/bin/quipu"])])
+    yield suite("aarch64 under qemu: contract", "aarch64", contract, ["contract_tests"])
+    yield compile_only("aarch64: static quipu", "aarch64-static", ["quipu_program"])
+    command = [chroot, "build/aarch64-static/bin/quipu", emulator]
+    yield scripts("aarch64: an empty chroot", [("chroot-aarch64", command)])
+    yield suite("amalgamation: contract", "amalgamation", contract, ["contract_tests"])
+    compiled = ["gcc", "-c", "build/amalgamation/amalgamation/quipu.c", "-o", os.devnull]
+    yield scripts("amalgamation: one compiler line", [("amalgamation", compiled)])
 
 
 def summary(done):
@@ -235,7 +253,7 @@ def summary(done):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("test", "check-fast", "check", "test-long"))
+    parser.add_argument("what", choices=("test", "check-fast", "check", "test-long", "test-cross"))
     args = parser.parse_args()
     # A build must not inherit the jobserver of the make that started us.
     for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):

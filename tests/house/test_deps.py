@@ -32,7 +32,8 @@ class Deps(unittest.TestCase):
     def debian(self, missing=(), uid=1000, sudo=None, apt="exit 0"):
         cases = "|".join(missing) or "none-missing"
         installed = 'echo "Status: install ok installed"'
-        self.fake("dpkg", f'case "$2" in {cases}) exit 1 ;; esac\n{installed}')
+        log = f'[ "$1" = -s ] || echo "dpkg $*" >>{self.log}'
+        self.fake("dpkg", f'{log}\ncase "$2" in {cases}) exit 1 ;; esac\n{installed}')
         self.fake("apt-get", f'echo "apt-get $*" >>{self.log}\n{apt}')
         self.fake("id", f"echo {uid}")
         if sudo is not None:
@@ -49,7 +50,7 @@ class Deps(unittest.TestCase):
 
     def test_nothing_missing_calls_nothing(self):
         self.debian()
-        for what in ("run", "bench", "test", "check"):
+        for what in ("run", "bench", "test", "check", "cross"):
             result, calls = self.deps(what)
             self.assertEqual((result.returncode, result.stdout, calls), (0, "", []))
 
@@ -91,6 +92,13 @@ class Deps(unittest.TestCase):
         for what in ("run", "test", "check"):
             self.assertEqual(self.deps(what)[0].returncode, 0)
         self.assertEqual(self.deps("bench")[0].stdout, f"{LINE} valgrind\n")
+
+    def test_cross_makes_the_other_architecture_known_first(self):
+        self.debian(missing=("libsqlite3-dev:arm64",), uid=0)
+        result, calls = self.deps("cross")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(calls, ["dpkg --add-architecture arm64", "apt-get update",
+                                 f"{LINE} libsqlite3-dev:arm64"])
 
     def test_failing_apt_prints_the_line_and_exits_2(self):
         self.debian(missing=("cmake",), uid=0, apt="exit 100")
