@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "store/tool_calls.h"
 
 typedef struct decode_event {
     const quipu_message *message;
@@ -424,6 +425,7 @@ static quipu_str decode_plain_author(const quipu_message *message, quipu_str roo
 static void decode_plain(decode_event *event, quipu_str root)
 {
     const quipu_message *message = event->message;
+    const bool answers = qp_tool_calls_are(message->content, message->calls, message->call_count);
     qp_jsonw *writer = &event->writer;
 
     qp_jsonw_object(writer);
@@ -446,7 +448,7 @@ static void decode_plain(decode_event *event, quipu_str root)
     qp_jsonw_str(writer, qp_event_role(message->role));
     qp_jsonw_key(writer, QUIPU_STR("parts"));
     qp_jsonw_array(writer);
-    if (message->content.n > 0 || message->call_count == 0) {
+    if ((message->content.n > 0 && !answers) || message->call_count == 0) {
         qp_jsonw_object(writer);
         qp_jsonw_key(writer, QUIPU_STR("text"));
         qp_jsonw_str(writer, message->content);

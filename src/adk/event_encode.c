@@ -57,11 +57,20 @@ static void encode_mark(encode_event *event, char mark)
     event->marks[event->mark_count++] = mark;
 }
 
+/* Asked twice for every member of every event: lengths first, and no call for most names. */
 static encode_member encode_which(qp_json_node key)
 {
+    const quipu_str raw = qp_json_raw(key); /* with its quotes */
+    const bool escaped = memchr(raw.p, '\\', raw.n) != NULL;
     encode_member member = ENCODE_ID;
 
-    while (member < ENCODE_MEMBERS && !qp_key_is(key, encode_names[member])) {
+    while (member < ENCODE_MEMBERS) {
+        const quipu_str name = encode_names[member];
+
+        if (escaped ? qp_key_is(key, name)
+                    : raw.n == name.n + 2 && memcmp(raw.p + 1, name.p, name.n) == 0) {
+            break;
+        }
         member++;
     }
     return member;

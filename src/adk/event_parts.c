@@ -493,6 +493,27 @@ static quipu_status parts_part(qp_parts *parts, qp_json_node part, bool snake, q
     return status;
 }
 
+/* Readers of messages look for a tool's answer in the content: without a text of its own it is what
+ * the responses say. The store keeps the two once. */
+static quipu_status parts_answers(qp_parts *parts, quipu_arena *arena)
+{
+    const quipu_tool_call *calls = parts->tool_calls;
+    const size_t count = parts->calls + parts->responses;
+
+    if (parts->responses == 1) {
+        for (size_t i = 0; i < count; i++) {
+            parts->text = calls[i].output.p != NULL ? calls[i].output : parts->text;
+        }
+        return QUIPU_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        qp_buf_put(&parts->text_buf, calls[i].output);
+    }
+    return qp_buf_status(&parts->text_buf) == QUIPU_OK
+               ? quipu_arena_copy(arena, qp_buf_str(&parts->text_buf), &parts->text)
+               : qp_buf_status(&parts->text_buf);
+}
+
 static quipu_status parts_list(qp_parts *parts, bool snake, quipu_arena *arena)
 {
     const size_t count = qp_json_count(parts->list);
@@ -509,6 +530,8 @@ static quipu_status parts_list(qp_parts *parts, bool snake, quipu_arena *arena)
     }
     if (status == QUIPU_OK && parts->texts > 1) {
         status = quipu_arena_copy(arena, qp_buf_str(&parts->text_buf), &parts->text);
+    } else if (status == QUIPU_OK && parts->texts == 0 && parts->responses > 0) {
+        status = parts_answers(parts, arena);
     }
     return status;
 }

@@ -120,6 +120,7 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
     quipu_session *session = append->session;
     const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
     qp_append_also also = {.changes = {append->delta.stored, append->delta.stored_count},
+                           .made = true,
                            .has_uid = !rebase,
                            .uid = session->uid,
                            .event_id = append->message.event_id,

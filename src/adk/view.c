@@ -11,7 +11,7 @@
 #include "base/option.h"
 #include "base/str.h"
 #include "base/time.h"
-#include "base/token.h"
+#include "store/tool_calls.h"
 
 static bool view_has_output(const quipu_message *message)
 {
@@ -65,15 +65,7 @@ int64_t quipu_model_budget(quipu_str model)
 
 static int64_t view_tokens(const quipu_message *message)
 {
-    int64_t tokens = qp_token_message(message->content, NULL, 0);
-
-    for (size_t i = 0; i < message->call_count; i++) {
-        const quipu_tool_call *call = &message->calls[i];
-
-        tokens += quipu_token_estimate(call->id) + quipu_token_estimate(call->name) +
-                  quipu_token_estimate(call->input) + quipu_token_estimate(call->output);
-    }
-    return tokens;
+    return qp_tool_calls_estimate(message->content, message->calls, message->call_count);
 }
 
 /* The first message of the view. */

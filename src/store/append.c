@@ -298,8 +298,8 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
                                 QUIPU_EVENT_ID_MAX);
     }
     if (status == QUIPU_OK) {
-        status = qp_batch_encode(&append.batch, messages.items, messages.count,
-                                 store->message_bytes_max, reterr);
+        status = (also->made ? qp_batch_encode_made : qp_batch_encode)(
+            &append.batch, messages.items, messages.count, store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, append_work, &append, reterr);

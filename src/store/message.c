@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/jsonw.h"
 #include "base/str.h"
-#include "base/token.h"
 #include "store/store.h"
 #include "store/tool_calls.h"
 
@@ -62,7 +61,14 @@ static quipu_status message_not_utf8(const char *field, quipu_str text, quipu_er
                           "%s is not UTF-8 at byte %zu", field, qp_utf8_prefix(text));
 }
 
-static int64_t message_bytes(const quipu_message *message)
+/* Whether the content is what tools put out; such texts count once wherever they are counted. */
+static bool message_shares(const quipu_message *message)
+{
+    return message->call_count > 0 &&
+           qp_tool_calls_are(message->content, message->calls, message->call_count);
+}
+
+static int64_t message_bytes(const quipu_message *message, bool shared)
 {
     size_t n = message->extra.text.n + message->event_id.n;
 
@@ -71,12 +77,13 @@ static int64_t message_bytes(const quipu_message *message)
     }
     for (size_t i = 0; i < message->call_count; i++) {
         const quipu_tool_call *call = &message->calls[i];
-        n += call->id.n + call->name.n + call->input.n + call->output.n + call->thought_signature.n;
+        n += call->id.n + call->name.n + call->input.n + (shared ? 0 : call->output.n) +
+             call->thought_signature.n;
     }
     return (int64_t)n;
 }
 
-static quipu_status message_check(const quipu_message *message, int64_t bytes_max,
+static quipu_status message_check(const quipu_message *message, int64_t bytes_max, bool shared,
                                   quipu_error *reterr)
 {
     int64_t bytes;
@@ -93,7 +100,7 @@ static quipu_status message_check(const quipu_message *message, int64_t bytes_ma
         return qp_error_set(reterr, QUIPU_MISUSE, "call_count is %zu but calls is NULL",
                             message->call_count);
     }
-    bytes = message_bytes(message);
+    bytes = message_bytes(message, shared);
     if (bytes > bytes_max) {
         return qp_error_field(reterr, QUIPU_LIMIT, "Message", "content", "len",
                               "the message has %lld bytes; at most %lld are allowed "
@@ -308,7 +315,7 @@ static quipu_status message_columns(qp_batch *batch, const quipu_message *messag
     *ret_odd = 0;
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         quipu_str text = message_get(message, message_texts[i].message);
-        qp_text_fault fault = qp_text_check(text, NULL);
+        qp_text_fault fault = batch->made ? QP_TEXT_OK : qp_text_check(text, NULL);
 
         if (fault != QP_TEXT_OK && !qp_utf8_valid(text)) {
             return message_not_utf8(message_texts[i].name, text, reterr);
@@ -333,28 +340,22 @@ static quipu_status message_columns(qp_batch *batch, const quipu_message *messag
 
 static int64_t message_tokens(const quipu_message *message)
 {
-    int64_t tokens = qp_token_message(message->content, NULL, 0);
-
-    if (message->mark == QUIPU_MARK_COMPACTION) {
-        return 0; /* so that a view has the tokens that lie between two running totals */
-    }
-    for (size_t i = 0; i < message->call_count; i++) {
-        const quipu_tool_call *call = &message->calls[i];
-        tokens += quipu_token_estimate(call->id) + quipu_token_estimate(call->name) +
-                  quipu_token_estimate(call->input) + quipu_token_estimate(call->output);
-    }
-    return tokens;
+    /* A summary counts nothing, so that a view has the tokens that lie between two totals. */
+    return message->mark == QUIPU_MARK_COMPACTION
+               ? 0
+               : qp_tool_calls_estimate(message->content, message->calls, message->call_count);
 }
 
-static quipu_status message_calls(qp_batch *batch, const quipu_message *message, quipu_str *ret,
-                                  quipu_error *reterr)
+static quipu_status message_calls(qp_batch *batch, const quipu_message *message, bool shared,
+                                  quipu_str *ret, quipu_error *reterr)
 {
+    const qp_tool_calls_form form = {.shared = shared, .made = batch->made};
     qp_jsonw writer;
     qp_buf buf;
 
     qp_buf_init(&buf, MESSAGE_JSON_MAX);
     qp_jsonw_begin(&writer, &buf);
-    qp_tool_calls_write_column(&writer, message->calls, message->call_count);
+    qp_tool_calls_write_column(&writer, message->calls, message->call_count, form);
     return message_keep(&batch->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
 }
 
@@ -362,7 +363,8 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
                                    int64_t bytes_max, quipu_error *reterr)
 {
     qp_message_new *row = &batch->rows[at];
-    quipu_status status = message_check(message, bytes_max, reterr);
+    const bool shared = message->calls != NULL && message_shares(message);
+    quipu_status status = message_check(message, bytes_max, shared, reterr);
     uint32_t odd = 0;
 
     *row = (qp_message_new){.role = (qp_message_role)message->role,
@@ -373,7 +375,7 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
     if (message->has_timestamp) {
         row->timestamp = ent_some(message->timestamp);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && !batch->made) {
         status = message_extra_check(message->extra, reterr);
     }
     if (status == QUIPU_OK) {
@@ -383,7 +385,7 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
         status = message_extra(batch, message, odd, &row->extra.text, reterr);
     }
     if (status == QUIPU_OK && message->call_count > 0) {
-        status = message_calls(batch, message, &row->tool_calls.text, reterr);
+        status = message_calls(batch, message, shared, &row->tool_calls.text, reterr);
     }
     if (status == QUIPU_OK) {
         status = message_event_id(batch, message->event_id, &row->event_id, reterr);
@@ -414,27 +416,13 @@ static quipu_status message_room(qp_batch *batch, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-quipu_status qp_batch_encode(qp_batch *batch, const quipu_message *messages, size_t count,
-                             int64_t bytes_max, quipu_error *reterr)
-{
-    for (size_t i = 0; messages != NULL && i < count; i++) {
-        if (messages[i].mark == QUIPU_MARK_COMPACTION) {
-            *batch = (qp_batch){.count = 0};
-            return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
-                                  "message %zu (counted from 0) is marked as a summary; make one "
-                                  "with quipu_session_compact",
-                                  i);
-        }
-    }
-    return qp_batch_encode_stored(batch, messages, count, bytes_max, reterr);
-}
-
-quipu_status qp_batch_encode_stored(qp_batch *batch, const quipu_message *messages, size_t count,
-                                    int64_t bytes_max, quipu_error *reterr)
+/* `batch` says already how to read them. */
+static quipu_status message_encode_all(qp_batch *batch, const quipu_message *messages, size_t count,
+                                       int64_t bytes_max, quipu_error *reterr)
 {
     quipu_status status;
 
-    *batch = (qp_batch){.count = count};
+    batch->count = count;
     if (count > 0 && messages == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "%zu messages are announced but none is given",
                             count);
@@ -454,6 +442,35 @@ quipu_status qp_batch_encode_stored(qp_batch *batch, const quipu_message *messag
         }
     }
     return status;
+}
+
+quipu_status qp_batch_encode(qp_batch *batch, const quipu_message *messages, size_t count,
+                             int64_t bytes_max, quipu_error *reterr)
+{
+    for (size_t i = 0; messages != NULL && i < count; i++) {
+        if (messages[i].mark == QUIPU_MARK_COMPACTION) {
+            *batch = (qp_batch){.count = 0};
+            return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
+                                  "message %zu (counted from 0) is marked as a summary; make one "
+                                  "with quipu_session_compact",
+                                  i);
+        }
+    }
+    return qp_batch_encode_stored(batch, messages, count, bytes_max, reterr);
+}
+
+quipu_status qp_batch_encode_stored(qp_batch *batch, const quipu_message *messages, size_t count,
+                                    int64_t bytes_max, quipu_error *reterr)
+{
+    *batch = (qp_batch){.made = false};
+    return message_encode_all(batch, messages, count, bytes_max, reterr);
+}
+
+quipu_status qp_batch_encode_made(qp_batch *batch, const quipu_message *messages, size_t count,
+                                  int64_t bytes_max, quipu_error *reterr)
+{
+    *batch = (qp_batch){.made = true};
+    return message_encode_all(batch, messages, count, bytes_max, reterr);
 }
 
 void qp_batch_free(qp_batch *batch)

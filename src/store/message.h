@@ -26,6 +26,7 @@ typedef struct qp_batch {
     size_t count;
     int64_t tokens; /* of all */
     bool summary;   /* the default view shall begin with the first one */
+    bool made;      /* see qp_batch_encode_made() */
     quipu_arena arena;
     qp_message_new near_row;
     bool near_named;
@@ -42,6 +43,13 @@ QUIPU_MUST_USE quipu_status qp_batch_encode(qp_batch *batch, const quipu_message
 QUIPU_MUST_USE quipu_status qp_batch_encode_stored(qp_batch *batch, const quipu_message *messages,
                                                    size_t count, int64_t bytes_max,
                                                    quipu_error *reterr);
+
+/* The same for messages that were made out of parsed JSON: texts are UTF-8 without NUL, `extra` is
+ * an object without a member of ours, and inputs and outputs that begin with a brace are objects.
+ * That much is not checked again here; the rules of the schema still are. */
+QUIPU_MUST_USE quipu_status qp_batch_encode_made(qp_batch *batch, const quipu_message *messages,
+                                                 size_t count, int64_t bytes_max,
+                                                 quipu_error *reterr);
 void qp_batch_free(qp_batch *batch);
 
 /* Under the lock: give the rows their session, numbers, totals and missing times. */

@@ -197,8 +197,8 @@ quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_ar
         status = qp_event_id_text(row->event_id, arena, &message.event_id);
     }
     if (status == QUIPU_OK) {
-        status = qp_tool_calls_read(row->tool_calls.text, doc, arena, &message.calls,
-                                    &message.call_count);
+        status = qp_tool_calls_read_column(row->tool_calls.text, message.content, doc, arena,
+                                           &message.calls, &message.call_count);
     }
     if (status == QUIPU_OK) {
         status = message_read_extra(row->extra.text, doc, arena, &message);

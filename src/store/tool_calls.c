@@ -2,10 +2,49 @@
 #include "store/tool_calls.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "base/base64.h"
+#include "base/str.h"
 #include "base/token.h"
+
+/* Whether a byte continues a character of UTF-8. */
+static bool tool_calls_is_tail(char byte)
+{
+    return ((unsigned char)byte & 0xc0u) == 0x80u;
+}
+
+bool qp_tool_calls_are(quipu_str content, const quipu_tool_call *calls, size_t count)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const quipu_str output = calls[i].output;
+
+        /* One that begins inside a character is no text of its own. */
+        if (output.n > content.n - at ||
+            (output.n > 0 && (tool_calls_is_tail(output.p[0]) ||
+                              memcmp(content.p + at, output.p, output.n) != 0))) {
+            return false;
+        }
+        at += output.n;
+    }
+    return content.n > 0 && at == content.n && memchr(content.p, '\0', content.n) == NULL;
+}
+
+int64_t qp_tool_calls_estimate(quipu_str content, const quipu_tool_call *calls, size_t count)
+{
+    const bool shared = count > 0 && qp_tool_calls_are(content, calls, count);
+    int64_t tokens = qp_token_message(content, NULL, 0);
+
+    for (size_t i = 0; i < count; i++) {
+        tokens += quipu_token_estimate(calls[i].id) + quipu_token_estimate(calls[i].name) +
+                  quipu_token_estimate(calls[i].input) +
+                  (shared ? 0 : quipu_token_estimate(calls[i].output));
+    }
+    return tokens;
+}
 
 static quipu_status tool_calls_piece(qp_json_node call, quipu_str name, quipu_arena *arena,
                                      int64_t *tokens)
@@ -55,52 +94,58 @@ quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json, int64_t *re
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
+/* Names come with their quotes: they are written again and again. */
 static void tool_calls_put(qp_jsonw *writer, quipu_str name, quipu_str text)
 {
-    qp_jsonw_key(writer, name);
+    qp_jsonw_raw_key(writer, name);
     qp_jsonw_str(writer, text);
 }
 
 /* Whether a text can stand in the column as it is; two levels are around it there. */
-static bool tool_calls_is_object(quipu_str text)
+static bool tool_calls_is_object(quipu_str text, bool made)
 {
     const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP,
                                    .depth_max = QP_JSON_DEPTH_MAX - 2};
 
     return text.n > 1 && text.p[0] == '{' && text.p[text.n - 1] == '}' &&
-           qp_json_check(text, &limits, NULL) == QUIPU_OK;
+           (made || qp_json_check(text, &limits, NULL) == QUIPU_OK);
 }
 
-static void tool_calls_put_json(qp_jsonw *writer, quipu_str name, quipu_str text, bool column)
+static void tool_calls_put_json(qp_jsonw *writer, quipu_str name, quipu_str text,
+                                const qp_tool_calls_form *column)
 {
-    if (!column || !tool_calls_is_object(text)) {
+    if (column == NULL || !tool_calls_is_object(text, column->made)) {
         tool_calls_put(writer, name, text);
         return;
     }
-    qp_jsonw_key(writer, name);
+    qp_jsonw_raw_key(writer, name);
     qp_jsonw_raw(writer, text);
 }
 
+/* `column` NULL: for a reader outside. */
 static void tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count,
-                             bool column)
+                             const qp_tool_calls_form *column)
 {
     qp_jsonw_array(writer);
     for (size_t i = 0; i < count; i++) {
         const quipu_tool_call *call = &calls[i];
 
         qp_jsonw_object(writer);
-        tool_calls_put(writer, QUIPU_STR("id"), call->id);
-        tool_calls_put(writer, QUIPU_STR("name"), call->name);
-        tool_calls_put_json(writer, QUIPU_STR("input"), call->input, column);
-        if (call->output.p != NULL) {
-            tool_calls_put_json(writer, QUIPU_STR("output"), call->output, column);
+        tool_calls_put(writer, QUIPU_STR("\"id\""), call->id);
+        tool_calls_put(writer, QUIPU_STR("\"name\""), call->name);
+        tool_calls_put_json(writer, QUIPU_STR("\"input\""), call->input, column);
+        if (call->output.p != NULL && column != NULL && column->shared) {
+            qp_jsonw_raw_key(writer, QUIPU_STR("\"output\""));
+            qp_jsonw_i64(writer, (int64_t)call->output.n);
+        } else if (call->output.p != NULL) {
+            tool_calls_put_json(writer, QUIPU_STR("\"output\""), call->output, column);
         }
         if (call->thought) {
-            qp_jsonw_key(writer, QUIPU_STR("thought"));
+            qp_jsonw_raw_key(writer, QUIPU_STR("\"thought\""));
             qp_jsonw_bool(writer, true);
         }
         if (call->thought_signature.p != NULL) {
-            qp_jsonw_key(writer, QUIPU_STR("thoughtSignature"));
+            qp_jsonw_raw_key(writer, QUIPU_STR("\"thoughtSignature\""));
             qp_base64_json(writer, call->thought_signature);
         }
         qp_jsonw_object_end(writer);
@@ -110,12 +155,13 @@ static void tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, siz
 
 void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count)
 {
-    tool_calls_write(writer, calls, count, false);
+    tool_calls_write(writer, calls, count, NULL);
 }
 
-void qp_tool_calls_write_column(qp_jsonw *writer, const quipu_tool_call *calls, size_t count)
+void qp_tool_calls_write_column(qp_jsonw *writer, const quipu_tool_call *calls, size_t count,
+                                qp_tool_calls_form form)
 {
-    tool_calls_write(writer, calls, count, true);
+    tool_calls_write(writer, calls, count, &form);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------
@@ -153,7 +199,28 @@ static quipu_status tool_calls_signature(qp_json_node call, quipu_arena *arena, 
     return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
 }
 
-static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_tool_call *ret)
+/* An output, which may be the next so many bytes of the content. */
+static quipu_status tool_calls_output(qp_json_node call, quipu_arena *arena, quipu_str *content,
+                                      quipu_str *ret)
+{
+    qp_json_node node = qp_json_get(call, QUIPU_STR("output"));
+    int64_t size = 0;
+
+    if (qp_json_kind_of(node) != QP_JSON_NUMBER) {
+        return tool_calls_text(call, QUIPU_STR("output"), arena, ret);
+    }
+    if (qp_json_int64(node, &size) != QP_JSON_EXACT || size < 0 || content->p == NULL ||
+        (uint64_t)size > content->n) {
+        return QUIPU_CORRUPT;
+    }
+    *ret = (quipu_str){content->p, (size_t)size};
+    *content = (quipu_str){content->p + size, content->n - (size_t)size};
+    /* A text that we give out ends with a NUL: only the last one has the content's. */
+    return content->n > 0 ? quipu_arena_copy(arena, *ret, ret) : QUIPU_OK;
+}
+
+static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_str *content,
+                                   quipu_tool_call *ret)
 {
     quipu_status status;
 
@@ -169,7 +236,7 @@ static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_
         status = tool_calls_text(node, QUIPU_STR("input"), arena, &ret->input);
     }
     if (status == QUIPU_OK) {
-        status = tool_calls_text(node, QUIPU_STR("output"), arena, &ret->output);
+        status = tool_calls_output(node, arena, content, &ret->output);
     }
     if (status == QUIPU_OK) {
         status = tool_calls_signature(node, arena, &ret->thought_signature);
@@ -178,40 +245,90 @@ static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_
     return status;
 }
 
-quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
-                                const quipu_tool_call **ret_calls, size_t *ret_count)
+/* The column's array, of *ret_count elements, and memory for one item of each, which is NULL when
+ * there is none. */
+static quipu_status tool_calls_open(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
+                                    size_t item_size, void **ret_items, size_t *ret_count)
 {
-    quipu_tool_call *calls = NULL;
-    size_t count = 0;
+    qp_json_node root;
     quipu_status status;
 
+    *ret_items = NULL;
+    *ret_count = 0;
     if (json.p == NULL) {
-        *ret_calls = NULL;
-        *ret_count = 0;
         return QUIPU_OK;
     }
     status = qp_json_parse(doc, json, &QP_COLUMN_LIMITS, NULL);
     if (status != QUIPU_OK) {
         return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
     }
-    qp_json_node root = qp_json_root(doc);
+    root = qp_json_root(doc);
     if (qp_json_kind_of(root) != QP_JSON_ARRAY && qp_json_kind_of(root) != QP_JSON_NULL) {
         return QUIPU_CORRUPT;
     }
-    size_t n = qp_json_count(root);
-    if (n > 0) {
-        calls = qp_arena_take(arena, n * sizeof(*calls));
-        if (calls == NULL) {
-            return qp_arena_why(arena, n * sizeof(*calls));
+    *ret_count = qp_json_count(root);
+    if (*ret_count > 0) {
+        *ret_items = qp_arena_take(arena, *ret_count * item_size);
+        if (*ret_items == NULL) {
+            return qp_arena_why(arena, *ret_count * item_size);
         }
     }
-    qp_json_iter iter = qp_json_each(root);
-    while (status == QUIPU_OK && qp_json_next(&iter)) {
-        assert(calls != NULL && count < n);
-        status = tool_calls_one(iter.value, arena, &calls[count++]);
+    return QUIPU_OK;
+}
+
+quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
+                                const quipu_tool_call **ret_calls, size_t *ret_count)
+{
+    return qp_tool_calls_read_column(json, QP_STR_ABSENT, doc, arena, ret_calls, ret_count);
+}
+
+quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content, qp_json_doc *doc,
+                                       quipu_arena *arena, const quipu_tool_call **ret_calls,
+                                       size_t *ret_count)
+{
+    void *items = NULL;
+    size_t n = 0;
+    size_t count = 0;
+    quipu_status status = tool_calls_open(json, doc, arena, sizeof(quipu_tool_call), &items, &n);
+    quipu_tool_call *calls = items;
+
+    if (status == QUIPU_OK && n > 0) {
+        qp_json_iter iter = qp_json_each(qp_json_root(doc));
+        while (status == QUIPU_OK && qp_json_next(&iter)) {
+            assert(calls != NULL && count < n);
+            status = tool_calls_one(iter.value, arena, &content, &calls[count++]);
+        }
     }
     if (status == QUIPU_OK) {
         *ret_calls = calls;
+        *ret_count = count;
+    }
+    return status;
+}
+
+quipu_status qp_tool_calls_ids(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
+                               const quipu_str **ret_ids, size_t *ret_count)
+{
+    void *items = NULL;
+    size_t n = 0;
+    size_t count = 0;
+    quipu_status status = tool_calls_open(json, doc, arena, sizeof(quipu_str), &items, &n);
+    quipu_str *ids = items;
+
+    if (status == QUIPU_OK && n > 0) {
+        qp_json_iter iter = qp_json_each(qp_json_root(doc));
+        while (status == QUIPU_OK && qp_json_next(&iter)) {
+            qp_json_node id = qp_json_get(iter.value, QUIPU_STR("id"));
+            assert(ids != NULL && count < n);
+            ids[count] = (quipu_str){"", 0};
+            if (qp_json_kind_of(id) == QP_JSON_STRING) {
+                status = qp_json_text_copy(id, arena, &ids[count]);
+            }
+            count++;
+        }
+    }
+    if (status == QUIPU_OK) {
+        *ret_ids = ids;
         *ret_count = count;
     }
     return status;

@@ -215,7 +215,11 @@ static void calls_and_responses_become_tool_calls(void **state)
     T_STR(message.calls[0].id, "call_exec");
     T_STR(message.calls[0].output, "{\"big\":9007199254740993}");
     T_STR(message.calls[0].input, "");
-    T_STR(message.content, "");
+    T_STR(message.content, "{\"big\":9007199254740993}");
+    message = encode(&arena, "{\"content\":{\"parts\":[{\"functionResponse\":{\"response\":{\"a\":"
+                             "1}}},{\"functionResponse\":{}},{\"functionResponse\":{\"response\":{"
+                             "\"b\":2}}}]}}");
+    T_STR(message.content, "{\"a\":1}{}{\"b\":2}");
     quipu_arena_free(&arena);
 }
 
