@@ -1,0 +1,113 @@
+/* One turn of an agent: what the user says goes into the history, the newest part of the history
+ * that fits a token budget goes to a model, and everything that comes back goes into the history
+ * before anything else happens. However a turn ends, the history can be sent to a model again. */
+#ifndef QUIPU_AGENT_H
+#define QUIPU_AGENT_H
+
+#include <quipu/adk.h>
+#include <quipu/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QUIPU_TURN_STEPS 16           /* questions to the model in a turn that names no limit */
+#define QUIPU_TURN_STEPS_MAX 1000     /* the most that the option may say */
+#define QUIPU_TURN_DEADLINE_MS 600000 /* of a turn whose call names none */
+#define QUIPU_TURN_CLEANUP_MS 10000   /* that an interrupted turn may take to put things in order */
+#define QUIPU_TURN_BUDGET_MAX 1000000000 /* tokens of a prompt */
+
+/* Run a tool for the model. `call` has its id, name and arguments (a JSON object); `within` what is
+ * left of the turn's time, and its cancel flag. The result is JSON: an object as it is, anything
+ * else is wrapped in one; absent is null. It may live in the arena, which lasts until the result is
+ * stored. To tell the model of a failure, give it as a result; any status but QUIPU_OK ends the
+ * turn with it. */
+typedef quipu_status (*quipu_tool_fn)(void *ctx, const quipu_part *call, const quipu_call *within,
+                                      quipu_arena *arena, quipu_json *ret_result);
+
+/* What a turn is about. Start from QUIPU_TURN_OPTIONS_INIT. */
+typedef struct quipu_turn_options {
+    uint32_t struct_size;
+    uint32_t flags;                     /* QUIPU_TURN_* */
+    quipu_str key;                      /* required: the session */
+    const quipu_content *input;         /* what is said; NULL: the history waits for an answer */
+    const quipu_model_request *request; /* system, tools, settings, without contents; or NULL */
+    quipu_str model;                    /* when the request names none */
+    quipu_str author;                   /* of the answers; absent: QUIPU_ROOT_AGENT */
+    int64_t token_budget;               /* of a prompt, in the model's own tokens, system and tools
+                                         * included; 0: quipu_model_budget() of the model */
+    int32_t steps_max;                  /* 0: QUIPU_TURN_STEPS */
+    quipu_model_event_fn on_event;      /* told the events of every answer; or NULL */
+    void *event_ctx;
+    quipu_tool_fn on_tool; /* or NULL: the model is told that no tool works */
+    void *tool_ctx;
+} quipu_turn_options;
+
+#define QUIPU_TURN_OPTIONS_INIT                                                                    \
+    {(uint32_t)sizeof(quipu_turn_options),                                                         \
+     0,                                                                                            \
+     {NULL, 0},                                                                                    \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     {NULL, 0},                                                                                    \
+     {NULL, 0},                                                                                    \
+     0,                                                                                            \
+     0,                                                                                            \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     NULL}
+
+#define QUIPU_TURN_WHOLE 1u /* ask for answers in one piece */
+
+/* How a turn went. */
+typedef struct quipu_turn_result {
+    quipu_str text; /* of the last answer */
+    quipu_finish finish;
+    int32_t steps;     /* questions to the model */
+    int64_t calls;     /* tools that were run */
+    int64_t closed;    /* calls of an earlier, interrupted turn that were closed first */
+    int64_t first_seq; /* of the messages that the turn appended; 0: none */
+    int64_t last_seq;
+    quipu_usage usage; /* of all steps together */
+    quipu_usage last;  /* of the last step: how full the context is */
+    int64_t estimated; /* tokens of the last prompt by our estimate */
+    bool more_before;  /* older messages did not fit the budget */
+} quipu_turn_result;
+
+/**
+ * Take one turn: append the input, ask the model, run its tools and ask again, until it answers
+ * without a tool.
+ *
+ * Every message is appended when it is there: the input (with answers to calls that an earlier turn
+ * left open), each answer, each tool's result. A turn that is cut short by its cancel flag, its
+ * deadline or any failure keeps what was said, byte for byte, as a message marked
+ * QUIPU_MARK_TIMEOUT, and answers the calls that wait; after a crash the next turn does that. The
+ * model may be asked `steps_max` times: tools that it wants after that are not run, and the turn
+ * ends with QUIPU_LIMIT. Messages of somebody else in the middle of a turn end it with
+ * QUIPU_CONFLICT: the later turn goes on alone.
+ *
+ * The window is chosen by the stored estimates and the factor of the model, which every turn
+ * teaches. When older turns must leave it, a good part of the budget is made free at once, so that
+ * the prompt begins with the same bytes for many turns.
+ *
+ * Ownership: all inputs are borrowed; *ret_result (NULL is fine) is the arena's.
+ * Threads:   any, same store; the arena one at a time. Callbacks run on this thread with no lock
+ *            held. Set the call's cancel flag from any thread.
+ * Errors:    QUIPU_NOT_FOUND and QUIPU_EXPIRED (the session), QUIPU_CONFLICT, QUIPU_LIMIT (the
+ *            steps too), QUIPU_INVALID (nothing to answer, too), QUIPU_CANCELLED, QUIPU_BUSY (the
+ *            deadline too), QUIPU_UNKNOWN, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_MISUSE, and whatever the provider, a tool or the event callback gives back.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
+                                                 const quipu_turn_options *options,
+                                                 const quipu_call *call, quipu_arena *arena,
+                                                 quipu_turn_result *ret_result,
+                                                 quipu_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,341 @@
+/* One turn: ask the model, keep what it says, run its tools, until it has no more to ask. */
+#include "agent/turn.h"
+
+#include <assert.h>
+
+#include "base/arena.h"
+#include "base/cancel.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "base/thread.h"
+#include "base/token.h"
+
+#define TURN_NS_PER_MS 1000000
+#define TURN_NEVER INT64_MAX
+#define TURN_NO_TOOL "{\"error\":\"there is no such tool\"}"
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+quipu_call qp_turn_cleanup_call(void)
+{
+    quipu_call call = QUIPU_CALL_INIT;
+
+    call.deadline_ms = QUIPU_TURN_CLEANUP_MS;
+    return call;
+}
+
+quipu_status qp_turn_left(const qp_turn *turn, quipu_call *ret_call, quipu_error *reterr)
+{
+    quipu_call call = QUIPU_CALL_INIT;
+    int64_t left_ms = -1;
+
+    if (qp_cancel_is_set(turn->cancel)) {
+        return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the turn");
+    }
+    if (turn->deadline_ns != TURN_NEVER) {
+        left_ms = (turn->deadline_ns - qp_clock_ns()) / TURN_NS_PER_MS;
+        if (left_ms <= 0) {
+            return qp_error_set(reterr, QUIPU_BUSY, "the turn's deadline came");
+        }
+    }
+    call.deadline_ms = (int32_t)left_ms; /* what is left of an int32_t */
+    call.cancel = turn->cancel;
+    *ret_call = call;
+    return QUIPU_OK;
+}
+
+/* ---- what is asked ------------------------------------------------------------------------- */
+
+static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
+{
+    const quipu_turn_options *options = &turn->options;
+
+    if (options->key.n == 0 || (options->flags & ~QUIPU_TURN_WHOLE) != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a turn needs a session's key and known flags");
+    }
+    if (options->steps_max < 0 || options->steps_max > QUIPU_TURN_STEPS_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a turn has 1 to %d steps, not %d",
+                            QUIPU_TURN_STEPS_MAX, (int)options->steps_max);
+    }
+    if (options->token_budget < 0 || options->token_budget > QUIPU_TURN_BUDGET_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "a prompt has at most %d tokens",
+                            QUIPU_TURN_BUDGET_MAX);
+    }
+    if (turn->request.content_count > 0 ||
+        (turn->request.system == NULL && turn->request.system_count > 0) ||
+        (turn->request.tools == NULL && turn->request.tool_count > 0)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the request of a turn has no contents of its own, and counts only "
+                            "what it has");
+    }
+    if (options->input != NULL &&
+        (options->input->part_count == 0 || options->input->parts == NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the input says nothing");
+    }
+    return QUIPU_OK;
+}
+
+/* Estimated tokens of what goes out with every prompt. */
+static int64_t turn_fixed(const quipu_model_request *request)
+{
+    int64_t tokens = 0;
+
+    for (size_t i = 0; i < request->system_count; i++) {
+        tokens += quipu_token_estimate(request->system[i].text);
+    }
+    for (size_t i = 0; i < request->tool_count; i++) {
+        const quipu_tool *tool = &request->tools[i];
+
+        tokens += QP_TOKEN_MESSAGE + quipu_token_estimate(tool->name) +
+                  quipu_token_estimate(tool->description) +
+                  quipu_token_estimate(tool->schema.text.n > 0 ? tool->schema.text
+                                                               : tool->parameters.text);
+    }
+    return tokens;
+}
+
+static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
+                              const quipu_call *call, quipu_error *reterr)
+{
+    quipu_call within = QUIPU_CALL_INIT;
+    quipu_uuid uuid;
+    quipu_status status = qp_options_read(&turn->options, sizeof(turn->options), options,
+                                          "quipu_turn_options", reterr);
+
+    if (status == QUIPU_OK && turn->options.request != NULL) {
+        status = qp_options_read(&turn->request, sizeof(turn->request), turn->options.request,
+                                 "quipu_model_request", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&within, sizeof(within), call, "quipu_call", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = turn_check(turn, reterr);
+    }
+    if (status == QUIPU_OK && quipu_uuid_v7(&uuid) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    quipu_uuid_format(uuid, turn->invocation);
+    turn->model = turn->request.model.n > 0 ? turn->request.model : turn->options.model;
+    if (turn->options.author.n == 0) {
+        turn->options.author = QUIPU_STR(QUIPU_ROOT_AGENT);
+    }
+    if (turn->options.steps_max == 0) {
+        turn->options.steps_max = QUIPU_TURN_STEPS;
+    }
+    if (turn->options.token_budget == 0) {
+        turn->options.token_budget = quipu_model_budget(turn->model);
+    }
+    turn->fixed = turn_fixed(&turn->request);
+    turn->cancel = within.cancel;
+    turn->deadline_ns = TURN_NEVER;
+    if (within.deadline_ms >= 0) {
+        int64_t ms = within.deadline_ms > 0 ? within.deadline_ms : QUIPU_TURN_DEADLINE_MS;
+
+        turn->deadline_ns = qp_clock_ns() + ms * TURN_NS_PER_MS;
+    }
+    return QUIPU_OK;
+}
+
+/* ---- the model ----------------------------------------------------------------------------- */
+
+/* Keep what is said, in case that nothing comes after it, and pass it on. */
+static quipu_status turn_event(void *ctx, const quipu_model_event *event)
+{
+    qp_turn *turn = ctx;
+
+    if (event->kind == QUIPU_MODEL_TEXT) {
+        qp_buf_put(&turn->partial, event->text);
+        if (qp_buf_status(&turn->partial) != QUIPU_OK) {
+            return qp_buf_status(&turn->partial);
+        }
+    }
+    return turn->options.on_event != NULL ? turn->options.on_event(turn->options.event_ctx, event)
+                                          : QUIPU_OK;
+}
+
+static void turn_count(int64_t *sum, int64_t told)
+{
+    if (told >= 0) {
+        *sum = (*sum >= 0 ? *sum : 0) + told;
+    }
+}
+
+static void turn_usage(quipu_turn_result *result, const quipu_usage *told)
+{
+    result->last = *told;
+    turn_count(&result->usage.input, told->input);
+    turn_count(&result->usage.output, told->output);
+    turn_count(&result->usage.total, told->total);
+    turn_count(&result->usage.cached, told->cached);
+    turn_count(&result->usage.cache_write, told->cache_write);
+    turn_count(&result->usage.thoughts, told->thoughts);
+}
+
+/* Ask the model once and append its answer. From here on the answer is the history's. */
+static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, quipu_error *reterr)
+{
+    quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
+    const quipu_call safe = qp_turn_cleanup_call();
+    quipu_message message;
+    quipu_call call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    options.whole = (turn->options.flags & QUIPU_TURN_WHOLE) != 0;
+    options.model = turn->model;
+    options.on_event = turn_event;
+    options.event_ctx = turn;
+    turn->request.contents = turn->contents;
+    turn->request.content_count = turn->count;
+    turn->result.estimated = turn->fixed + turn->tokens;
+    turn->result.steps++;
+    qp_buf_reset(&turn->partial);
+    status = quipu_model_generate(turn->provider, &turn->request, &options, &call, &turn->memory,
+                                  ret_response, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    turn_usage(&turn->result, &ret_response->usage);
+    turn->result.finish = ret_response->finish;
+    turn->result.text = ret_response->text;
+    if (ret_response->content.part_count == 0) {
+        return QUIPU_OK; /* it had nothing to say: no message */
+    }
+    status = qp_turn_message(turn, &ret_response->content, turn->options.author, ret_response,
+                             &message, reterr);
+    if (status == QUIPU_OK) {
+        /* It was paid for: written also when the turn's time is up. */
+        status = qp_turn_append(turn, &message, 1, &safe, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_buf_reset(&turn->partial);
+    }
+    return status;
+}
+
+/* ---- tools --------------------------------------------------------------------------------- */
+
+static bool turn_offers(const qp_turn *turn, quipu_str name)
+{
+    for (size_t i = 0; i < turn->request.tool_count; i++) {
+        if (quipu_str_eq(turn->request.tools[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Run one tool and append its result: what it did is done, so it is told whatever comes next. */
+static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error *reterr)
+{
+    const quipu_call safe = qp_turn_cleanup_call();
+    quipu_json result = {QUIPU_STR(TURN_NO_TOOL)};
+    quipu_part part = {.kind = QUIPU_PART_RESPONSE, .id = call->id, .name = call->name};
+    const quipu_content content = {QUIPU_ROLE_TOOL, &part, 1};
+    quipu_message message;
+    quipu_call within;
+    quipu_status status = qp_turn_left(turn, &within, reterr);
+
+    if (status == QUIPU_OK && turn->options.on_tool != NULL && turn_offers(turn, call->name)) {
+        result = (quipu_json){{NULL, 0}};
+        status =
+            turn->options.on_tool(turn->options.tool_ctx, call, &within, &turn->memory, &result);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "the tool \"%.64s\" ended the turn",
+                               call->name.n > 0 ? call->name.p : "");
+        }
+        turn->result.calls++;
+    }
+    part.json = result;
+    if (status == QUIPU_OK) {
+        status = qp_turn_message(turn, &content, turn->options.author, NULL, &message, reterr);
+    }
+    return status == QUIPU_OK ? qp_turn_append(turn, &message, 1, &safe, reterr) : status;
+}
+
+static quipu_status turn_tools(qp_turn *turn, const quipu_content *content, bool *ret_any,
+                               quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    *ret_any = false;
+    for (size_t i = 0; i < content->part_count && status == QUIPU_OK; i++) {
+        if (content->parts[i].kind != QUIPU_PART_CALL) {
+            continue;
+        }
+        *ret_any = true;
+        if (turn->result.steps == turn->options.steps_max) {
+            return qp_error_set(reterr, QUIPU_LIMIT,
+                                "the model still wants tools after %d steps of one turn",
+                                (int)turn->options.steps_max);
+        }
+        status = turn_tool(turn, &content->parts[i], reterr);
+    }
+    return status;
+}
+
+static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
+{
+    quipu_model_response response;
+    quipu_status status = qp_turn_begin(turn, reterr);
+    bool more = status == QUIPU_OK;
+
+    if (status != QUIPU_OK) {
+        return status; /* nothing of this turn is in the history */
+    }
+    while (more && status == QUIPU_OK) {
+        status = turn_ask(turn, &response, reterr);
+        if (status == QUIPU_OK) {
+            status = turn_tools(turn, &response.content, &more, reterr);
+        }
+    }
+    if (status != QUIPU_OK && status != QUIPU_CONFLICT) {
+        qp_turn_interrupt(turn);
+    }
+    return status;
+}
+
+quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
+                        const quipu_turn_options *options, const quipu_call *call,
+                        quipu_arena *arena, quipu_turn_result *ret_result, quipu_error *reterr)
+{
+    qp_turn turn = {.store = store,
+                    .provider = provider,
+                    .options = QUIPU_TURN_OPTIONS_INIT,
+                    .request = QUIPU_MODEL_REQUEST_INIT,
+                    .result = {.usage = QUIPU_USAGE_INIT, .last = QUIPU_USAGE_INIT}};
+    quipu_status status;
+
+    if (store == NULL || provider == NULL || options == NULL ||
+        (arena == NULL && ret_result != NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a turn needs a store, a provider, options, an arena for its result");
+    }
+    status = turn_init(&turn, options, call, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_buf_init(&turn.partial, QUIPU_RESPONSE_BYTES_MAX);
+    status = turn_run(&turn, reterr);
+    if (status == QUIPU_OK) {
+        qp_turn_learn(&turn);
+    }
+    if (status == QUIPU_OK && ret_result != NULL) {
+        status = quipu_arena_copy(arena, turn.result.text, &turn.result.text);
+        if (status == QUIPU_OK) {
+            *ret_result = turn.result;
+        } else {
+            (void)qp_error_set(reterr, status, "no room for the answer");
+        }
+    }
+    qp_buf_free(&turn.partial);
+    quipu_window_free(turn.window);
+    quipu_arena_free(&turn.memory);
+    return status;
+}

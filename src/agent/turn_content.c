@@ -1,0 +1,414 @@
+/* Between what a model says and what the store keeps: a content becomes an ADK event and with it a
+ * message that holds all of it; a message becomes a content again. What this turn appends takes
+ * the same way back as what a later turn will read, so that both send the same bytes. */
+#include <assert.h>
+
+#include "adk/event.h"
+#include "agent/turn.h"
+#include "base/arena.h"
+#include "base/base64.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/jsonw.h"
+#include "base/token.h"
+
+#define TURN_CONTENT_REDACTED "quipuRedacted" /* in customMetadata: indexes of redacted thoughts */
+
+/* ---- content to message -------------------------------------------------------------------- */
+
+static void turn_content_key(qp_jsonw *writer, const char *key)
+{
+    qp_jsonw_key(writer, quipu_cstr(key));
+}
+
+static void turn_content_member(qp_jsonw *writer, const char *key, quipu_str text)
+{
+    if (text.n > 0) {
+        turn_content_key(writer, key);
+        qp_jsonw_str(writer, text);
+    }
+}
+
+/* A result must be an object; anything else is wrapped in one. */
+static void turn_content_result(qp_jsonw *writer, quipu_str json)
+{
+    qp_json_doc doc;
+
+    qp_json_init(&doc);
+    if (json.n > 0 && qp_json_parse(&doc, json, NULL, NULL) == QUIPU_OK &&
+        qp_json_kind_of(qp_json_root(&doc)) == QP_JSON_OBJECT) {
+        qp_jsonw_raw(writer, json);
+    } else {
+        qp_jsonw_object(writer);
+        turn_content_key(writer, "result");
+        if (json.n == 0) {
+            qp_jsonw_null(writer);
+        } else if (qp_json_check(json, NULL, NULL) == QUIPU_OK) {
+            qp_jsonw_raw(writer, json);
+        } else {
+            qp_jsonw_str(writer, json); /* a tool's plain words */
+        }
+        qp_jsonw_object_end(writer);
+    }
+    qp_json_free(&doc);
+}
+
+static void turn_content_function(qp_jsonw *writer, const quipu_part *part)
+{
+    bool call = part->kind == QUIPU_PART_CALL;
+
+    turn_content_key(writer, call ? "functionCall" : "functionResponse");
+    qp_jsonw_object(writer);
+    turn_content_member(writer, "id", part->id);
+    turn_content_member(writer, "name", part->name);
+    turn_content_key(writer, call ? "args" : "response");
+    if (call) {
+        qp_jsonw_raw(writer, part->json.text.n > 0 ? part->json.text : QUIPU_STR("{}"));
+    } else {
+        turn_content_result(writer, part->json.text);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
+{
+    qp_jsonw_object(writer);
+    switch (part->kind) {
+    case QUIPU_PART_TEXT:
+    case QUIPU_PART_THOUGHT:
+        turn_content_key(writer, "text");
+        qp_jsonw_str(writer, part->text);
+        break;
+    case QUIPU_PART_CALL:
+    case QUIPU_PART_RESPONSE:
+        turn_content_function(writer, part);
+        break;
+    case QUIPU_PART_DATA:
+        turn_content_key(writer, "inlineData");
+        qp_jsonw_object(writer);
+        turn_content_member(writer, "mimeType", part->mime);
+        turn_content_key(writer, "data");
+        qp_base64_json(writer, part->data);
+        qp_jsonw_object_end(writer);
+        break;
+    }
+    if (part->kind == QUIPU_PART_THOUGHT || (part->kind == QUIPU_PART_CALL && part->thought)) {
+        turn_content_key(writer, "thought");
+        qp_jsonw_bool(writer, true);
+    }
+    if (part->signature.n > 0) {
+        turn_content_key(writer, "thoughtSignature");
+        qp_base64_json(writer, part->signature);
+    }
+    qp_jsonw_object_end(writer);
+}
+
+static const char *turn_content_role(quipu_role role)
+{
+    switch (role) {
+    case QUIPU_ROLE_ASSISTANT:
+    case QUIPU_ROLE_MODEL:
+        return "model";
+    case QUIPU_ROLE_TOOL:
+    case QUIPU_ROLE_FUNCTION:
+        return "function";
+    case QUIPU_ROLE_SYSTEM:
+        return "system";
+    case QUIPU_ROLE_USER:
+        break;
+    }
+    return "user";
+}
+
+static void turn_content_count(qp_jsonw *writer, const char *key, int64_t count)
+{
+    if (count >= 0) {
+        turn_content_key(writer, key);
+        qp_jsonw_i64(writer, count);
+    }
+}
+
+/* What the provider told of an answer, by ADK's names. */
+static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *response)
+{
+    static const char *const finishes[] = {NULL, "STOP", "MAX_TOKENS", "STOP", "SAFETY", "OTHER"};
+    const quipu_usage *usage = &response->usage;
+
+    turn_content_member(writer, "modelVersion", response->model);
+    if (response->finish > QUIPU_FINISH_NONE && response->finish <= QUIPU_FINISH_OTHER) {
+        turn_content_member(writer, "finishReason", quipu_cstr(finishes[response->finish]));
+    }
+    if (usage->input < 0 && usage->output < 0) {
+        return;
+    }
+    turn_content_key(writer, "usageMetadata");
+    qp_jsonw_object(writer);
+    turn_content_count(writer, "promptTokenCount", usage->input);
+    turn_content_count(writer, "candidatesTokenCount", usage->output);
+    turn_content_count(writer, "totalTokenCount", usage->total);
+    turn_content_count(writer, "cachedContentTokenCount", usage->cached);
+    turn_content_count(writer, "thoughtsTokenCount", usage->thoughts);
+    qp_jsonw_object_end(writer);
+}
+
+static void turn_content_redacted(qp_jsonw *writer, const quipu_content *content)
+{
+    bool begun = false;
+
+    for (size_t i = 0; i < content->part_count; i++) {
+        if (content->parts[i].kind != QUIPU_PART_THOUGHT || !content->parts[i].redacted) {
+            continue;
+        }
+        if (!begun) {
+            turn_content_key(writer, "customMetadata");
+            qp_jsonw_object(writer);
+            turn_content_key(writer, TURN_CONTENT_REDACTED);
+            qp_jsonw_array(writer);
+            begun = true;
+        }
+        qp_jsonw_i64(writer, (int64_t)i);
+    }
+    if (begun) {
+        qp_jsonw_array_end(writer);
+        qp_jsonw_object_end(writer);
+    }
+}
+
+static void turn_content_event(const qp_turn *turn, const quipu_content *content, quipu_str author,
+                               const quipu_model_response *response, qp_jsonw *writer)
+{
+    qp_jsonw_object(writer);
+    turn_content_member(writer, "invocationId", quipu_cstr(turn->invocation));
+    turn_content_member(writer, "author", author);
+    turn_content_key(writer, "content");
+    qp_jsonw_object(writer);
+    turn_content_member(writer, "role", quipu_cstr(turn_content_role(content->role)));
+    turn_content_key(writer, "parts");
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < content->part_count; i++) {
+        turn_content_part(writer, &content->parts[i]);
+    }
+    qp_jsonw_array_end(writer);
+    qp_jsonw_object_end(writer);
+    if (response != NULL) {
+        turn_content_facts(writer, response);
+    }
+    turn_content_redacted(writer, content);
+    qp_jsonw_object_end(writer);
+}
+
+/* The event's text stays in the turn's memory: the message points into it. */
+static quipu_status turn_content_encode(qp_turn *turn, quipu_str json, quipu_message *ret_message,
+                                        quipu_error *reterr)
+{
+    char id[QUIPU_UUID_TEXT_SIZE];
+    quipu_str kept = {NULL, 0};
+    quipu_message message;
+    quipu_uuid uuid;
+    qp_json_doc doc;
+    quipu_status status = quipu_uuid_v7(&uuid);
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "the system has no randomness for an id");
+    }
+    quipu_uuid_format(uuid, id);
+    status = quipu_arena_copy(&turn->memory, json, &json);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&turn->memory, quipu_cstr(id), &kept);
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for an event");
+    }
+    qp_json_init(&doc);
+    status = qp_event_parse(&doc, json, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_event_encode(&doc, kept, &turn->memory, &message, NULL, reterr);
+    }
+    qp_json_free(&doc);
+    if (status == QUIPU_OK) {
+        *ret_message = message;
+    }
+    return status;
+}
+
+quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content, quipu_str author,
+                             const quipu_model_response *response, quipu_message *ret_message,
+                             quipu_error *reterr)
+{
+    quipu_status status;
+    qp_jsonw writer;
+    qp_buf json;
+
+    qp_buf_init(&json, QUIPU_MESSAGE_BYTES_LIMIT);
+    qp_jsonw_begin(&writer, &json);
+    turn_content_event(turn, content, author, response, &writer);
+    status = qp_jsonw_end(&writer);
+    if (status == QUIPU_OK) {
+        status = turn_content_encode(turn, qp_buf_str(&json), ret_message, reterr);
+    } else {
+        (void)qp_error_set(reterr, status,
+                           status == QUIPU_INVALID ? "a text is not UTF-8"
+                                                   : "what was said is too large for a message");
+    }
+    qp_buf_free(&json);
+    return status;
+}
+
+/* ---- message to content -------------------------------------------------------------------- */
+
+static qp_json_node turn_content_get(qp_json_node object, const char *key)
+{
+    return qp_json_get(object, quipu_cstr(key));
+}
+
+/* A string member's text; empty when there is none. */
+static quipu_status turn_content_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_text)
+{
+    if (qp_json_kind_of(node) != QP_JSON_STRING) {
+        *ret_text = (quipu_str){"", 0};
+        return QUIPU_OK;
+    }
+    return qp_json_text_copy(node, arena, ret_text);
+}
+
+/* Bytes in base64; what is none counts as absent, as it did for whoever wrote it. */
+static quipu_status turn_content_bytes(qp_json_node node, quipu_arena *arena, quipu_bytes *ret)
+{
+    quipu_str text = {"", 0};
+    quipu_status status = turn_content_text(node, arena, &text);
+
+    if (status == QUIPU_OK && text.n > 0) {
+        status = qp_base64_read(text, arena, ret);
+    }
+    return status == QUIPU_INVALID ? QUIPU_OK : status;
+}
+
+static quipu_status turn_content_read_function(qp_json_node function, const char *body,
+                                               quipu_arena *arena, quipu_part *part)
+{
+    qp_json_node json = turn_content_get(function, body);
+    quipu_status status = turn_content_text(turn_content_get(function, "id"), arena, &part->id);
+
+    if (status == QUIPU_OK) {
+        status = turn_content_text(turn_content_get(function, "name"), arena, &part->name);
+    }
+    part->json.text = QUIPU_STR("{}");
+    if (qp_json_kind_of(json) != QP_JSON_NONE) {
+        part->json.text = qp_json_raw(json); /* of the event's text, which is the arena's */
+    }
+    return status;
+}
+
+/* One part of an event; a kind of 0: nothing that a model takes. */
+static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena,
+                                           quipu_part *ret_part)
+{
+    qp_json_node call = turn_content_get(node, "functionCall");
+    qp_json_node response = turn_content_get(node, "functionResponse");
+    qp_json_node data = turn_content_get(node, "inlineData");
+    qp_json_node text = turn_content_get(node, "text");
+    bool thought = qp_json_kind_of(turn_content_get(node, "thought")) == QP_JSON_TRUE;
+    quipu_part part = {.kind = (quipu_part_kind)0};
+    quipu_status status =
+        turn_content_bytes(turn_content_get(node, "thoughtSignature"), arena, &part.signature);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (qp_json_kind_of(call) == QP_JSON_OBJECT) {
+        part.kind = QUIPU_PART_CALL;
+        part.thought = thought;
+        status = turn_content_read_function(call, "args", arena, &part);
+    } else if (qp_json_kind_of(response) == QP_JSON_OBJECT) {
+        part.kind = QUIPU_PART_RESPONSE;
+        status = turn_content_read_function(response, "response", arena, &part);
+    } else if (qp_json_kind_of(data) == QP_JSON_OBJECT) {
+        part.kind = QUIPU_PART_DATA;
+        status = turn_content_text(turn_content_get(data, "mimeType"), arena, &part.mime);
+        if (status == QUIPU_OK) {
+            status = turn_content_bytes(turn_content_get(data, "data"), arena, &part.data);
+        }
+    } else if (qp_json_kind_of(text) == QP_JSON_STRING || part.signature.n > 0) {
+        part.kind = thought ? QUIPU_PART_THOUGHT : QUIPU_PART_TEXT;
+        status = turn_content_text(text, arena, &part.text);
+    }
+    *ret_part = part;
+    return status;
+}
+
+/* Whether the event says that this part is a thought that may not be seen. */
+static bool turn_content_is_redacted(qp_json_node event, size_t index)
+{
+    qp_json_iter iter = qp_json_each(
+        turn_content_get(turn_content_get(event, "customMetadata"), TURN_CONTENT_REDACTED));
+    int64_t value = -1;
+
+    while (qp_json_next(&iter)) {
+        if (qp_json_int64(iter.value, &value) == QP_JSON_EXACT && value == (int64_t)index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
+                                      quipu_content *content)
+{
+    qp_json_node list = turn_content_get(turn_content_get(event, "content"), "parts");
+    qp_json_iter iter = qp_json_each(list);
+    size_t size = (qp_json_count(list) + 1) * sizeof(quipu_part);
+    quipu_part *parts = qp_arena_take(arena, size);
+    quipu_status status = parts != NULL ? QUIPU_OK : qp_arena_why(arena, size);
+
+    content->parts = parts;
+    for (size_t i = 0; status == QUIPU_OK && qp_json_next(&iter); i++) {
+        quipu_part *part = &parts[content->part_count];
+
+        status = turn_content_read_part(iter.value, arena, part);
+        part->redacted = part->kind == QUIPU_PART_THOUGHT && turn_content_is_redacted(event, i);
+        content->part_count += part->kind != (quipu_part_kind)0 ? 1 : 0;
+    }
+    return status;
+}
+
+quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
+                             quipu_content *ret_content, quipu_error *reterr)
+{
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+    quipu_content content = {.role = message->role};
+    quipu_json event = {{NULL, 0}};
+    quipu_status status;
+    qp_json_doc doc;
+
+    dialect.key_case = QUIPU_KEYS_CAMEL;
+    dialect.bytes = QUIPU_BYTES_STD;
+    qp_json_init(&doc);
+    status = quipu_message_to_event(message, &dialect, arena, &event, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_event_parse(&doc, event.text, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = turn_content_read(qp_json_root(&doc), arena, &content);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "no room for a message");
+        }
+    }
+    qp_json_free(&doc);
+    if (status == QUIPU_OK) {
+        *ret_content = content;
+    }
+    return status;
+}
+
+int64_t qp_turn_tokens(const quipu_message *message)
+{
+    int64_t tokens = qp_token_message(message->content, NULL, 0);
+
+    for (size_t i = 0; i < message->call_count; i++) {
+        const quipu_tool_call *call = &message->calls[i];
+
+        tokens += quipu_token_estimate(call->id) + quipu_token_estimate(call->name) +
+                  quipu_token_estimate(call->input) + quipu_token_estimate(call->output);
+    }
+    return tokens;
+}

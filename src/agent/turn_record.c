@@ -1,0 +1,223 @@
+/* What a turn writes: each message when it is there, and at the end whatever makes the history one
+ * that a model takes. */
+#include <assert.h>
+
+#include "adk/repair.h"
+#include "agent/turn.h"
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+
+/* Somebody else changed the session. Settings and summaries are no trouble: go on behind them. */
+static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call *call, quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+    bool foreign = false;
+
+    range.after_seq = turn->next_seq - 1;
+    status = quipu_session_get(turn->store, turn->options.key, &range, call, &history, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < history->message_count; i++) {
+        foreign = foreign || history->messages[i].mark != QUIPU_MARK_COMPACTION;
+    }
+    if (foreign || history->session.next_seq < turn->next_seq) {
+        status = qp_error_set(reterr, QUIPU_CONFLICT,
+                              "somebody else wrote to the session in the middle of the turn");
+    } else {
+        turn->revision = history->session.revision;
+        turn->next_seq = history->session.next_seq;
+    }
+    quipu_history_free(history);
+    return status;
+}
+
+/* The ids of the messages make a repeated try harmless. */
+static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messages, size_t count,
+                                      const quipu_call *call, quipu_error *reterr)
+{
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_appended appended = {0, 0, false};
+    quipu_status status = QUIPU_CONFLICT;
+
+    for (int tries = 0; tries < QP_TURN_TRIES; tries++) {
+        options.expected_revision = turn->revision;
+        status =
+            quipu_message_append(turn->store, turn->options.key, (quipu_messages){messages, count},
+                                 &options, call, &appended, reterr);
+        if (status == QUIPU_CONFLICT) {
+            quipu_status rebased = turn_record_rebase(turn, call, reterr);
+
+            if (rebased != QUIPU_OK) {
+                return rebased;
+            }
+        } else if (status != QUIPU_UNKNOWN) {
+            break;
+        }
+    }
+    if (status == QUIPU_OK) {
+        turn->revision = appended.revision;
+        turn->next_seq = appended.first_seq + (int64_t)count;
+        turn->result.last_seq = turn->next_seq - 1;
+        if (turn->result.first_seq == 0) {
+            turn->result.first_seq = appended.first_seq;
+        }
+    }
+    return status;
+}
+
+quipu_status qp_turn_append(qp_turn *turn, quipu_message *messages, size_t count,
+                            const quipu_call *call, quipu_error *reterr)
+{
+    quipu_status status = turn_record_write(turn, messages, count, call, reterr);
+
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        status = qp_turn_add(turn, &messages[i], reterr);
+    }
+    return status;
+}
+
+/* An id for a message that was not made of an event. */
+static quipu_status turn_record_id(qp_turn *turn, quipu_message *message)
+{
+    char text[QUIPU_UUID_TEXT_SIZE];
+    quipu_uuid uuid;
+    quipu_status status = quipu_uuid_v7(&uuid);
+
+    if (status == QUIPU_OK) {
+        quipu_uuid_format(uuid, text);
+        status = quipu_arena_copy(&turn->memory, quipu_cstr(text), &message->event_id);
+    }
+    message->invocation_id = quipu_cstr(turn->invocation);
+    return status;
+}
+
+/* Answers to the open calls among the prompt's messages and `last` (NULL is fine), with room for
+ * one message more behind them. */
+static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *last,
+                                         quipu_message **ret_messages, size_t *ret_count,
+                                         quipu_error *reterr)
+{
+    quipu_message *all = qp_calloc(turn->count + 1, sizeof(*all));
+    quipu_message *messages = NULL;
+    quipu_tool_call *answers;
+    qp_open_calls open = {NULL, 0, 0};
+    quipu_status status = all != NULL ? QUIPU_OK : QUIPU_NOMEM;
+    size_t count = turn->count;
+
+    for (size_t i = 0; i < turn->count && all != NULL; i++) {
+        all[i] = turn->messages[i];
+    }
+    if (last != NULL && all != NULL) {
+        all[count++] = *last;
+    }
+    if (status == QUIPU_OK) {
+        status = qp_open_calls_find(all, count, &open);
+    }
+    if (status == QUIPU_OK) {
+        messages = qp_arena_take(&turn->memory, (open.open + 1) * sizeof(*messages));
+        answers = qp_arena_take(&turn->memory, (open.open + 1) * sizeof(*answers));
+        status = messages != NULL && answers != NULL ? QUIPU_OK : QUIPU_NOMEM;
+        if (status == QUIPU_OK) {
+            qp_open_calls_close(&open, turn->options.author, messages, answers);
+        }
+    }
+    for (size_t i = 0; i < open.open && status == QUIPU_OK; i++) {
+        status = turn_record_id(turn, &messages[i]);
+    }
+    if (status == QUIPU_OK) {
+        *ret_messages = messages;
+        *ret_count = open.open;
+    } else {
+        (void)qp_error_set(reterr, status, "no room for the answers to open calls");
+    }
+    qp_free(open.calls);
+    qp_free(all);
+    return status;
+}
+
+/* One try: what must be written depends on what is there. */
+static quipu_status turn_record_begin(qp_turn *turn, const quipu_message *input,
+                                      quipu_error *reterr)
+{
+    quipu_message *messages = NULL;
+    size_t count = 0;
+    quipu_call call;
+    quipu_status status = qp_turn_load(turn, input != NULL ? qp_turn_tokens(input) : 0, reterr);
+
+    if (status == QUIPU_OK) {
+        status = turn_record_closures(turn, input, &messages, &count, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    turn->result.closed = (int64_t)count;
+    if (input != NULL) {
+        messages[count++] = *input;
+    }
+    if (count == 0) {
+        bool waits =
+            turn->count > 0 && turn->messages[turn->count - 1].role != QUIPU_ROLE_ASSISTANT;
+
+        return waits ? QUIPU_OK
+                     : qp_error_set(reterr, QUIPU_INVALID,
+                                    "there is nothing to answer: give an "
+                                    "input");
+    }
+    status = qp_turn_left(turn, &call, reterr);
+    return status == QUIPU_OK ? qp_turn_append(turn, messages, count, &call, reterr) : status;
+}
+
+quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr)
+{
+    const quipu_content *given = turn->options.input;
+    quipu_message input;
+    quipu_status status = QUIPU_OK;
+
+    if (given != NULL) {
+        quipu_str author =
+            given->role == QUIPU_ROLE_USER ? QUIPU_STR("user") : turn->options.author;
+
+        status = qp_turn_message(turn, given, author, NULL, &input, reterr);
+    }
+    for (int tries = 0; status == QUIPU_OK && tries < QP_TURN_TRIES; tries++) {
+        status = turn_record_begin(turn, given != NULL ? &input : NULL, reterr);
+        if (status != QUIPU_CONFLICT) {
+            return status;
+        }
+        status = tries + 1 < QP_TURN_TRIES ? QUIPU_OK : status;
+    }
+    return status;
+}
+
+void qp_turn_interrupt(qp_turn *turn)
+{
+    const quipu_call call = qp_turn_cleanup_call();
+    quipu_str said = qp_buf_str(&turn->partial);
+    quipu_message *messages = NULL;
+    size_t count = 0;
+
+    if (turn_record_closures(turn, NULL, &messages, &count, NULL) != QUIPU_OK) {
+        return;
+    }
+    said.n = qp_utf8_prefix(said); /* a provider may have stopped inside a character */
+    if (said.n > 0) {
+        messages[count] = (quipu_message){.role = QUIPU_ROLE_ASSISTANT,
+                                          .content = said,
+                                          .author = turn->options.author,
+                                          .mark = QUIPU_MARK_TIMEOUT};
+        if (turn_record_id(turn, &messages[count]) != QUIPU_OK) {
+            return;
+        }
+        count++;
+    }
+    if (count > 0) {
+        quipu_status written = turn_record_write(turn, messages, count, &call, NULL);
+
+        (void)written; /* the caller is told why the turn failed; the next one closes the calls */
+    }
+}

@@ -1,0 +1,149 @@
+/* What the model gets to see of a history: the newest whole turns within a budget of its tokens. */
+#include <string.h>
+
+#include "agent/turn.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/token.h"
+
+/* The window moves by this part of the budget at once: between two moves a prompt only grows at its
+ * end, and providers find its beginning in their caches. */
+#define TURN_WINDOW_PART 4
+
+/* Factors are rounded up to steps of this size, so that a report more does not move the window. */
+#define TURN_WINDOW_FACTOR_STEP 62500
+
+#define TURN_WINDOW_FIRST 16 /* messages that there is room for at first */
+
+/* The budget in estimated tokens, without what is sent with every prompt. */
+static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call *call,
+                                       int64_t *ret_budget, quipu_error *reterr)
+{
+    quipu_model_factor factor = {QUIPU_FACTOR_ONE, 0};
+    int64_t budget = turn->options.token_budget;
+    quipu_status status = QUIPU_OK;
+    int64_t ppm;
+
+    if (turn->model.n > 0 && turn->model.n <= QUIPU_MODEL_NAME_MAX) {
+        status = quipu_model_factor_get(turn->store, turn->model, call, &factor, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    ppm = (factor.ppm + TURN_WINDOW_FACTOR_STEP - 1) / TURN_WINDOW_FACTOR_STEP *
+          TURN_WINDOW_FACTOR_STEP;
+    budget = budget * QUIPU_FACTOR_ONE / ppm - turn->fixed;
+    *ret_budget = budget > 0 ? budget : 1;
+    return QUIPU_OK;
+}
+
+/* The budget of a window over a session of `total` tokens to which `coming` are added. The place
+ * where it begins, counted from the session's first token, is a multiple of a part of the budget:
+ * it does not depend on how far the session is past it. */
+static int64_t turn_window_size(int64_t budget, int64_t total, int64_t coming)
+{
+    int64_t part = budget / TURN_WINDOW_PART > 0 ? budget / TURN_WINDOW_PART : 1;
+    int64_t over = total + coming - budget;
+
+    if (over <= 0) {
+        return budget;
+    }
+    over = (over + part - 1) / part * part;
+    return total - over > 0 ? total - over : 1;
+}
+
+static quipu_status turn_window_read(qp_turn *turn, int64_t coming, quipu_window **ret_window,
+                                     quipu_error *reterr)
+{
+    quipu_range header = QUIPU_RANGE_INIT;
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_history *history = NULL;
+    int64_t budget = 0;
+    quipu_call call;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    header.flags = QUIPU_RANGE_HEADER;
+    if (status == QUIPU_OK) {
+        status = turn_window_budget(turn, &call, &budget, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status =
+            quipu_session_get(turn->store, turn->options.key, &header, &call, &history, reterr);
+    }
+    if (status == QUIPU_OK) {
+        options.token_budget = turn_window_size(budget, history->session.token_count, coming);
+        /* With an input the newest turn is the one that begins now: those before it may be cut. */
+        options.flags = turn->options.input != NULL ? QUIPU_WINDOW_CUT : 0;
+        status =
+            quipu_window_get(turn->store, turn->options.key, &options, &call, ret_window, reterr);
+    }
+    quipu_history_free(history);
+    return status;
+}
+
+static quipu_status turn_window_grow(qp_turn *turn, quipu_error *reterr)
+{
+    size_t cap = turn->cap > 0 ? turn->cap * 2 : TURN_WINDOW_FIRST;
+    quipu_message *messages = qp_arena_take(&turn->memory, cap * sizeof(*messages));
+    quipu_content *contents = qp_arena_take(&turn->memory, cap * sizeof(*contents));
+
+    if (messages == NULL || contents == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a prompt");
+    }
+    if (turn->count > 0) {
+        memcpy(messages, turn->messages, turn->count * sizeof(*messages));
+        memcpy(contents, turn->contents, turn->count * sizeof(*contents));
+    }
+    turn->messages = messages;
+    turn->contents = contents;
+    turn->cap = cap;
+    return QUIPU_OK;
+}
+
+quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message, quipu_error *reterr)
+{
+    quipu_status status = turn->count == turn->cap ? turn_window_grow(turn, reterr) : QUIPU_OK;
+
+    if (status == QUIPU_OK) {
+        status = qp_turn_content(message, &turn->memory, &turn->contents[turn->count], reterr);
+    }
+    if (status == QUIPU_OK) {
+        turn->messages[turn->count++] = *message;
+        turn->tokens += message->tokens > 0 ? message->tokens : qp_turn_tokens(message);
+    }
+    return status;
+}
+
+quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
+{
+    quipu_window *window = NULL;
+    quipu_status status = turn_window_read(turn, coming, &window, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    quipu_window_free(turn->window);
+    turn->window = window;
+    turn->count = 0;
+    turn->tokens = 0;
+    turn->revision = window->history.session.revision;
+    turn->next_seq = window->history.session.next_seq;
+    turn->result.more_before = window->history.more_before;
+    for (size_t i = 0; status == QUIPU_OK && i < window->history.message_count; i++) {
+        status = qp_turn_add(turn, &window->history.messages[i], reterr);
+    }
+    return status;
+}
+
+void qp_turn_learn(const qp_turn *turn)
+{
+    const quipu_tokens_told told = {turn->result.estimated, turn->result.last.input};
+    const quipu_call call = qp_turn_cleanup_call();
+
+    if (told.reported > 0 && turn->model.n > 0 && turn->model.n <= QUIPU_MODEL_NAME_MAX) {
+        quipu_status learned =
+            quipu_model_factor_learn(turn->store, turn->model, &told, &call, NULL, NULL);
+
+        (void)learned; /* the turn is done and kept; the next one will teach the same */
+    }
+}
