@@ -44,6 +44,7 @@ typedef struct encode_event {
     qp_json_node members[ENCODE_MEMBERS]; /* the last one of its name */
     bool kept[ENCODE_MEMBERS];            /* it also stands in extra as it is */
     size_t others;                        /* members that are none of them */
+    size_t doubles;                       /* of a name that was there */
     bool snake;
     size_t mark_count;
     char marks[ENCODE_MARKS_MAX];
@@ -57,20 +58,23 @@ static void encode_mark(encode_event *event, char mark)
     event->marks[event->mark_count++] = mark;
 }
 
-/* Asked twice for every member of every event: lengths first, and no call for most names. */
+/* Asked for every member of every event: lengths and first letters tell most names apart. */
 static encode_member encode_which(qp_json_node key)
 {
-    const quipu_str raw = qp_json_raw(key); /* with its quotes */
-    const bool escaped = memchr(raw.p, '\\', raw.n) != NULL;
+    const qp_json_token *token = &key.doc->tokens[key.at];
+    const char *p = key.doc->text.p + token->start + 1;
+    const size_t n = (size_t)(token->end - token->start - 2);
     encode_member member = ENCODE_ID;
 
-    while (member < ENCODE_MEMBERS) {
-        const quipu_str name = encode_names[member];
-
-        if (escaped ? qp_key_is(key, name)
-                    : raw.n == name.n + 2 && memcmp(raw.p + 1, name.p, name.n) == 0) {
-            break;
+    if (token->escaped != 0) {
+        while (member < ENCODE_MEMBERS && !qp_key_is(key, encode_names[member])) {
+            member++;
         }
+        return member;
+    }
+    while (member < ENCODE_MEMBERS &&
+           (encode_names[member].n != n || encode_names[member].p[0] != p[0] ||
+            memcmp(encode_names[member].p, p, n) != 0)) {
         member++;
     }
     return member;
@@ -381,18 +385,32 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
 /* ---- extra ------------------------------------------------------------------------------------
  */
 
+/* Whether a member stands in extra as it is. Of a name that is there twice only the last counts. */
+static bool encode_keeps(const encode_event *event, const qp_json_iter *iter)
+{
+    if (event->doubles > 0) {
+        encode_member member = encode_which(iter->key);
+
+        return member == ENCODE_MEMBERS ||
+               (event->kept[member] && event->members[member].at == iter->value.at);
+    }
+    for (size_t i = 0; i < ENCODE_MEMBERS; i++) {
+        if (event->members[i].at == iter->value.at && event->members[i].doc != NULL) {
+            return event->kept[i];
+        }
+    }
+    return true;
+}
+
 /* The event's members that no column and no mark tells. */
 static void encode_rest(const encode_event *event, qp_jsonw *writer)
 {
     qp_json_iter iter = qp_json_each(qp_json_root(event->doc));
 
-    qp_jsonw_key(writer, QUIPU_STR("e"));
+    qp_jsonw_raw_key(writer, QUIPU_STR("\"e\""));
     qp_jsonw_object(writer);
     while (qp_json_next(&iter)) {
-        encode_member member = encode_which(iter.key);
-
-        if (member == ENCODE_MEMBERS ||
-            (event->kept[member] && event->members[member].at == iter.value.at)) {
+        if (encode_keeps(event, &iter)) {
             qp_jsonw_raw_key(writer, qp_json_raw(iter.key));
             qp_jsonw_raw(writer, qp_json_raw(iter.value));
         }
@@ -419,21 +437,24 @@ static quipu_status encode_extra(encode_event *event)
     qp_buf buf;
 
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
+    if (rest) {
+        (void)qp_buf_room(&buf, event->doc->text.n / 2); /* grown once, not piece by piece */
+    }
     qp_jsonw_begin(&writer, &buf);
     qp_jsonw_object(&writer);
-    qp_jsonw_key(&writer, QUIPU_STR(QP_EVENT_MEMBER));
+    qp_jsonw_raw_key(&writer, QUIPU_STR("\"" QP_EVENT_MEMBER "\""));
     if (!rest && !qp_parts_has_rest(&event->parts) && event->odd.n == 0) {
         qp_jsonw_str(&writer, marks);
     } else {
         qp_jsonw_object(&writer);
-        qp_jsonw_key(&writer, QUIPU_STR("f"));
+        qp_jsonw_raw_key(&writer, QUIPU_STR("\"f\""));
         qp_jsonw_str(&writer, marks);
         if (rest) {
             encode_rest(event, &writer);
         }
         qp_parts_write(&event->parts, &writer);
         if (event->odd.n > 0) {
-            qp_jsonw_key(&writer, QUIPU_STR("o"));
+            qp_jsonw_raw_key(&writer, QUIPU_STR("\"o\""));
             qp_jsonw_object(&writer);
             qp_buf_put(&buf, qp_buf_str(&event->odd));
             qp_jsonw_object_end(&writer);
@@ -484,6 +505,7 @@ static void encode_scan(encode_event *event, qp_event_facts *facts)
         encode_member member = encode_which(iter.key);
 
         if (member < ENCODE_MEMBERS) {
+            event->doubles += event->members[member].doc != NULL;
             event->members[member] = iter.value;
             continue;
         }

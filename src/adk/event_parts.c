@@ -3,8 +3,6 @@
 #include "adk/event_parts.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -59,27 +57,44 @@ quipu_str qp_event_role(quipu_role role)
     }
 }
 
+/* A number in decimal, with zeros in front up to `width`; the end of it. */
+static char *parts_digits(char *text, uint64_t value, size_t width)
+{
+    char digits[20];
+    size_t n = 0;
+
+    for (; value > 0 || n < width; value /= 10) {
+        digits[n++] = (char)('0' + value % 10);
+    }
+    while (n > 0) {
+        *text++ = digits[--n];
+    }
+    return text;
+}
+
 quipu_str qp_event_seconds(quipu_time time, bool whole, char text[QP_EVENT_TIME_SIZE])
 {
-    int n;
+    uint64_t s = time.s < 0 ? 0 - (uint64_t)time.s : (uint64_t)time.s;
+    uint32_t ns = time.ns;
+    char *end = text;
 
-    if (whole) {
-        n = snprintf(text, QP_EVENT_TIME_SIZE, "%" PRId64, time.s);
-        return (quipu_str){text, (size_t)n};
+    if (time.s < 0) {
+        *end++ = '-';
     }
-    if (time.s < 0 && time.ns > 0) {
-        const bool zero = time.s == -1; /* -0.5 is second -1 and a half */
-        n = snprintf(text, QP_EVENT_TIME_SIZE, "%s%" PRId64 ".%09" PRIu32, zero ? "-" : "",
-                     time.s + 1, UINT32_C(1000000000) - time.ns);
-    } else {
-        n = snprintf(text, QP_EVENT_TIME_SIZE, "%" PRId64 ".%09" PRIu32, time.s, time.ns);
+    if (time.s < 0 && ns > 0 && !whole) { /* -0.5 is second -1 and a half */
+        s--;
+        ns = UINT32_C(1000000000) - ns;
     }
-    assert(n > 10);
-    while (text[n - 1] == '0' && text[n - 2] != '.') {
-        n--;
+    end = parts_digits(end, s, 1);
+    if (!whole) {
+        *end++ = '.';
+        end = parts_digits(end, ns, 9);
+        while (end[-1] == '0' && end[-2] != '.') {
+            end--;
+        }
     }
-    text[n] = '\0';
-    return (quipu_str){text, (size_t)n};
+    *end = '\0';
+    return (quipu_str){text, (size_t)(end - text)};
 }
 
 void qp_signature_write(quipu_bytes bytes, bool url, bool bare, qp_buf *buf)
@@ -594,7 +609,7 @@ void qp_parts_write(const qp_parts *parts, qp_jsonw *writer)
     qp_json_iter iter = qp_json_each(parts->content);
 
     if (parts_content_rest(parts)) {
-        qp_jsonw_key(writer, QUIPU_STR("c"));
+        qp_jsonw_raw_key(writer, QUIPU_STR("\"c\""));
         qp_jsonw_object(writer);
         while (qp_json_next(&iter)) {
             if (parts_content_kept(parts, &iter)) {
@@ -605,7 +620,7 @@ void qp_parts_write(const qp_parts *parts, qp_jsonw *writer)
         qp_jsonw_object_end(writer);
     }
     if (parts->has_parts && !parts->plain) {
-        qp_jsonw_key(writer, QUIPU_STR("p"));
+        qp_jsonw_raw_key(writer, QUIPU_STR("\"p\""));
         qp_jsonw_array(writer);
         qp_buf_put(writer->buf, qp_buf_str(&parts->entries));
         qp_jsonw_array_end(writer);

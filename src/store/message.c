@@ -14,6 +14,7 @@
 
 #define MESSAGE_JSON_MAX ((size_t)1 << 30) /* above what a message within its limit can need */
 #define MESSAGE_OURS "quipu"
+#define MESSAGE_CALLS_ROOM 1000 /* bytes for calls to begin with */
 
 static_assert((int)QUIPU_ROLE_USER == (int)QP_MESSAGE_ROLE_USER &&
                   (int)QUIPU_ROLE_SYSTEM == (int)QP_MESSAGE_ROLE_SYSTEM,
@@ -354,6 +355,7 @@ static quipu_status message_calls(qp_batch *batch, const quipu_message *message,
     qp_buf buf;
 
     qp_buf_init(&buf, MESSAGE_JSON_MAX);
+    (void)qp_buf_room(&buf, MESSAGE_CALLS_ROOM); /* most are no larger: no growing in steps */
     qp_jsonw_begin(&writer, &buf);
     qp_tool_calls_write_column(&writer, message->calls, message->call_count, form);
     return message_keep(&batch->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
