@@ -3,9 +3,10 @@
  *
  * A turn begins at a user's message and lasts until the next one; what stands before the first
  * user's message is a turn of its own. A message of role tool or function, and a user's message
- * with tool calls, answers a call that stands before it in the turn and is never parted from it: an
- * answer with tool calls the last message before it that calls tools, a plain one the message right
- * before it.
+ * with tool calls, answers a call that stands before it in the turn and is never parted from it. A
+ * call and its answer have the same id, and of several such calls the nearest is meant; an id that
+ * is missing agrees with any. A call more than QUIPU_PAIR_REACH messages away is not looked for. An
+ * answer without tool calls belongs to the message right before it.
  *
  * The default view is what a model should see: all messages, or, after a compaction, the summary
  * first and then the messages behind those that it covers. Summaries that are not the newest are no
@@ -24,6 +25,10 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+#define QUIPU_PAIR_REACH 1000 /* messages from a tool call to its answer */
 
 /* ---- the next prompt -------------------------------------------------------------------------
  */
@@ -53,7 +58,7 @@ typedef struct quipu_window {
  * The summary of a compaction comes first as long as the newest turn fits beside it. A newest turn
  * that is over the budget by itself comes whole, flagged, or cut between messages with
  * QUIPU_WINDOW_CUT, where a call and its answers stay together. The window never begins with an
- * answer to a tool call; messages at the beginning of a view that answer nothing are left out.
+ * answer to a tool call; answers at the beginning of a view whose calls are not there are left out.
  *
  * Ownership: free *ret_window with quipu_window_free().
  * Threads:   any, same store.

@@ -10,6 +10,7 @@
 #include "store/read.h"
 #include "store/session.h"
 #include "store/size.h"
+#include "store/tool_pairs.h"
 
 typedef struct compact_call {
     const quipu_store *store;
@@ -20,26 +21,40 @@ typedef struct compact_call {
     int64_t removed;
 } compact_call;
 
-/* What stands behind the border. */
-typedef struct compact_border {
-    bool passed; /* a message was seen that is no answer */
-    bool parted;
-} compact_border;
-
-/* An answer before the next call or turn belongs to a call before the border, unless it names none
- * and something else stands between. */
+/* Whether the first message behind the border is an answer without tool calls, which belongs to the
+ * one before it. Summaries may stand between. */
 static bool compact_look(void *ctx, const qp_message *row)
 {
-    compact_border *border = ctx;
+    bool *parted = ctx;
 
-    if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
-        return true; /* may stand between a call and its answer */
+    *parted = qp_message_answers(row) && row->tool_calls.text.p == NULL;
+    return row->mark == QP_MESSAGE_MARK_COMPACTION;
+}
+
+/* Whether a border behind message `covers_to` parts a call from its answer. */
+static quipu_status compact_parts(const compact_call *call, ent_db *db, const qp_session *row,
+                                  const qp_summary *before, bool *ret_parted, quipu_error *reterr)
+{
+    const int64_t next = call->covers_to + 1;
+    const int64_t last = row->next_seq - 1;
+    const int64_t reach = call->covers_to + QUIPU_PAIR_REACH;
+    const qp_scan scan = {before->view_from, reach < last ? reach : last, false};
+    const qp_scan behind = {next, last, false};
+    qp_pairs pairs;
+    qp_chain chain;
+    quipu_status status = qp_chain_resolve(db, row, scan.from, last, &chain, reterr);
+
+    *ret_parted = false;
+    qp_pairs_init(&pairs);
+    if (status == QUIPU_OK) {
+        status = qp_chain_each(db, &chain, &behind, compact_look, ret_parted, reterr);
     }
-    if (qp_message_answers(row)) {
-        border->parted = !border->passed || qp_message_names_call(row);
+    if (status == QUIPU_OK && !*ret_parted) {
+        status = qp_pairs_read(&pairs, db, &chain, &scan, next, reterr);
+        *ret_parted = qp_pairs_parts(&pairs, next);
     }
-    border->passed = true;
-    return !border->parted && !qp_message_calls(row) && !qp_message_opens(row);
+    qp_pairs_free(&pairs);
+    return status;
 }
 
 /* Whether the view's messages up to covers_to can be covered. */
@@ -47,8 +62,7 @@ static quipu_status compact_check(const compact_call *call, ent_db *db, const qp
                                   const qp_summary *before, quipu_error *reterr)
 {
     const int64_t last = row->next_seq - 1;
-    compact_border border = {.passed = false};
-    qp_chain chain;
+    bool parted = false;
     quipu_status status;
 
     if (call->covers_to < before->view_from || call->covers_to > last) {
@@ -58,12 +72,8 @@ static quipu_status compact_check(const compact_call *call, ent_db *db, const qp
                             (long long)call->covers_to, (long long)before->view_from,
                             (long long)last);
     }
-    status = qp_chain_resolve(db, row, call->covers_to + 1, last, &chain, reterr);
-    if (status == QUIPU_OK) {
-        const qp_scan behind = {call->covers_to + 1, last, false};
-        status = qp_chain_each(db, &chain, &behind, compact_look, &border, reterr);
-    }
-    if (status == QUIPU_OK && border.parted) {
+    status = compact_parts(call, db, row, before, &parted, reterr);
+    if (status == QUIPU_OK && parted) {
         return qp_error_set(reterr, QUIPU_INVALID,
                             "tool calls up to message %lld are answered behind it; end the "
                             "compaction before the call or after the last answer",

@@ -23,16 +23,6 @@ bool qp_message_answers(const qp_message *row)
            (row->role == QP_MESSAGE_ROLE_USER && row->tool_calls.text.p != NULL);
 }
 
-bool qp_message_calls(const qp_message *row)
-{
-    return row->tool_calls.text.p != NULL && !qp_message_answers(row);
-}
-
-bool qp_message_names_call(const qp_message *row)
-{
-    return row->tool_calls.text.p != NULL && qp_message_answers(row);
-}
-
 static quipu_status fork_chain_broken(int64_t session, quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_CORRUPT,

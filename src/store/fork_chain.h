@@ -63,11 +63,4 @@ bool qp_message_opens(const qp_message *row);
 /* Whether a message answers a tool call that stands before it, and must not be parted from it. */
 bool qp_message_answers(const qp_message *row);
 
-/* Whether a message calls tools: the answers behind it are its own. */
-bool qp_message_calls(const qp_message *row);
-
-/* Whether an answer names its call, which then has tool calls of its own; one that does not belongs
- * to the message right before it. */
-bool qp_message_names_call(const qp_message *row);
-
 #endif

@@ -7,6 +7,7 @@
 #include "base/token.h"
 #include "store/fork_chain.h"
 #include "store/read.h"
+#include "store/tool_pairs.h"
 
 /* The result that callers get: the public struct first, its memory behind it. */
 typedef struct window_result {
@@ -33,10 +34,9 @@ typedef struct window_view {
 
 /* A message at which a window can begin. */
 typedef struct window_start {
-    bool any_message; /* it need not begin a turn */
+    const qp_pairs *pairs; /* any message that parts no pair; NULL: only one that begins a turn */
     bool found;
-    bool opens;   /* it begins a turn */
-    bool answers; /* behind it stands an answer whose call is still to be found */
+    bool opens; /* it begins a turn */
     int64_t seq;
     int64_t before; /* tokens of all messages before it */
 } window_start;
@@ -51,85 +51,92 @@ void quipu_window_free(quipu_window *window)
     }
 }
 
-static void window_take(window_start *start, const qp_message *row)
-{
-    start->found = true;
-    start->opens = qp_message_opens(row);
-    start->seq = row->seq;
-    start->before = row->tokens_total - row->tokens;
-}
-
-/* Forwards: the first place such that no answer behind it lacks its call. What stands between a
- * call and its answer is none, which shows only at the answer. */
+/* Whether the window can begin here. */
 static bool window_look(void *ctx, const qp_message *row)
 {
     window_start *start = ctx;
-    const bool sure = qp_message_opens(row) || (start->any_message && qp_message_calls(row));
+    const bool opens = qp_message_opens(row);
 
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
         return true; /* no part of the view */
     }
-    if (qp_message_names_call(row)) {
-        start->found = false;
-        start->answers = true;
-    } else if (!start->found && !qp_message_answers(row) && (sure || start->any_message)) {
-        window_take(start, row);
-    }
-    return !sure;
-}
-
-/* Backwards: the last such place. */
-static bool window_look_back(void *ctx, const qp_message *row)
-{
-    window_start *start = ctx;
-
-    if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
-        return true;
-    }
-    if (qp_message_answers(row)) {
-        start->answers = start->answers || qp_message_names_call(row);
-    } else if (qp_message_opens(row) ||
-               (start->any_message && (qp_message_calls(row) || !start->answers))) {
-        window_take(start, row);
+    if (opens || (start->pairs != NULL && !qp_message_answers(row) &&
+                  !qp_pairs_parts(start->pairs, row->seq))) {
+        start->found = true;
+        start->opens = opens;
+        start->seq = row->seq;
+        start->before = row->tokens_total - row->tokens;
     }
     return !start->found;
 }
 
-/* The first place from `seq` on. */
-static quipu_status window_after(const window_view *view, int64_t seq, bool any_message,
-                                 window_start *ret, quipu_error *reterr)
+/* The first or the last place among these messages. */
+static quipu_status window_place(const window_view *view, const qp_scan *scan,
+                                 const qp_pairs *pairs, window_start *ret, quipu_error *reterr)
 {
-    const qp_scan scan = {seq, view->to, false};
-
-    *ret = (window_start){.any_message = any_message};
-    return qp_chain_each(view->db, &view->chain, &scan, window_look, ret, reterr);
+    *ret = (window_start){.pairs = pairs};
+    return qp_chain_each(view->db, &view->chain, scan, window_look, ret, reterr);
 }
 
-/* The last place before `seq`, behind which *ret was looked for in vain. */
-static quipu_status window_before(const window_view *view, int64_t seq, bool any_message,
+/* The first place from `seq` on, whoever's message it is. */
+static quipu_status window_after(const window_view *view, int64_t seq, qp_pairs *pairs,
+                                 window_start *ret, quipu_error *reterr)
+{
+    const qp_scan all = {view->from, view->to, false};
+    const qp_scan after = {seq, view->to, false};
+    quipu_status status = qp_pairs_read(pairs, view->db, &view->chain, &all, seq, reterr);
+
+    return status == QUIPU_OK ? window_place(view, &after, pairs, ret, reterr) : status;
+}
+
+/* The last such place before `seq`. */
+static quipu_status window_before(const window_view *view, int64_t seq, qp_pairs *pairs,
                                   window_start *ret, quipu_error *reterr)
 {
-    const qp_scan scan = {view->from, seq - 1, true};
+    const qp_scan before = {view->from, seq - 1, true};
+    quipu_status status = qp_pairs_read_back(pairs, view->db, &view->chain, &before, reterr);
 
-    ret->any_message = any_message;
-    return qp_chain_each(view->db, &view->chain, &scan, window_look_back, ret, reterr);
+    return status == QUIPU_OK ? window_place(view, &before, pairs, ret, reterr) : status;
+}
+
+/* The newest turn is cut: `seq` is the first number that fits. */
+static quipu_status window_cut(const window_view *view, int64_t seq, window_start *ret,
+                               quipu_error *reterr)
+{
+    qp_pairs pairs;
+    quipu_status status;
+
+    qp_pairs_init(&pairs);
+    status = window_after(view, seq, &pairs, ret, reterr);
+    if (status == QUIPU_OK && !ret->found) {
+        status = window_before(view, seq, &pairs, ret, reterr);
+    }
+    qp_pairs_free(&pairs);
+    return status;
+}
+
+/* The view's first message may begin the window, whoever's it is. */
+static quipu_status window_all(const window_view *view, window_start *ret, quipu_error *reterr)
+{
+    qp_pairs pairs;
+    quipu_status status;
+
+    qp_pairs_init(&pairs);
+    status = window_after(view, view->from, &pairs, ret, reterr);
+    qp_pairs_free(&pairs);
+    return status;
 }
 
 /* The newest turn has more tokens than the budget: `seq` is the first number that fits. */
 static quipu_status window_over(const window_view *view, int64_t seq, bool cut, window_start *ret,
                                 quipu_error *reterr)
 {
-    quipu_status status = QUIPU_OK;
+    const qp_scan before = {view->from, seq - 1, true};
+    quipu_status status =
+        cut ? window_cut(view, seq, ret, reterr) : window_place(view, &before, NULL, ret, reterr);
 
-    *ret = (window_start){.found = false};
-    if (cut) {
-        status = window_after(view, seq, true, ret, reterr);
-    }
     if (status == QUIPU_OK && !ret->found) {
-        status = window_before(view, seq, cut, ret, reterr);
-    }
-    if (status == QUIPU_OK && !ret->found) {
-        status = window_after(view, view->from, true, ret, reterr); /* a view without any user */
+        status = window_all(view, ret, reterr); /* a view without any user */
     }
     return status;
 }
@@ -143,8 +150,9 @@ static quipu_status window_find(const window_view *view, bool cut, bool must, wi
         qp_chain_budget(view->db, &view->chain, view->from, view->to, view->budget, &seq, reterr);
 
     if (status == QUIPU_OK) {
-        /* When all fits, the view's first message may begin it, whoever's it is. */
-        status = window_after(view, seq, seq == view->from, ret, reterr);
+        const qp_scan after = {seq, view->to, false};
+        status = seq == view->from ? window_all(view, ret, reterr)
+                                   : window_place(view, &after, NULL, ret, reterr);
     }
     *ret_fits = ret->found || seq == view->from;
     if (status == QUIPU_OK && !*ret_fits && must) {

@@ -49,6 +49,52 @@ static inline void ht_script(quipu_store *store, const char *key, const char *le
     }
 }
 
+/* Append a model's message that calls tools, or an answer, with these ids: "a,b". */
+static inline int64_t ht_tools(quipu_store *store, const char *key, quipu_role role,
+                               const char *ids)
+{
+    quipu_tool_call calls[4];
+    quipu_message message = st_says(role, "word");
+    quipu_appended appended = {0};
+    const char *at = ids;
+
+    message.calls = calls;
+    for (;;) {
+        size_t n = strcspn(at, ",");
+        assert_true(message.call_count < sizeof(calls) / sizeof(calls[0]));
+        calls[message.call_count++] = (quipu_tool_call){
+            .id = {at, n},
+            .name = QUIPU_STR("look"),
+            .input = QUIPU_STR("{}"),
+            .output = role == QUIPU_ROLE_TOOL ? QUIPU_STR("[]") : (quipu_str){NULL, 0}};
+        if (at[n] == '\0') {
+            break;
+        }
+        at += n + 1;
+    }
+    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL,
+                              &appended, NULL));
+    return appended.first_seq;
+}
+
+/* A user's message, a call, so much talk that the answer is `distance` behind it, the answer. */
+static inline void ht_far_pair(quipu_store *store, const char *key, int distance)
+{
+    quipu_message *talk = calloc((size_t)distance, sizeof(*talk));
+
+    assert_non_null(talk);
+    for (int i = 0; i < distance; i++) {
+        talk[i] = st_says(QUIPU_ROLE_ASSISTANT, "word");
+    }
+    st_create(store, key);
+    ht_script(store, key, "u");
+    assert_int_equal(ht_tools(store, key, QUIPU_ROLE_MODEL, "far"), 2);
+    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){talk, (size_t)distance - 1},
+                              NULL, NULL, NULL, NULL));
+    assert_int_equal(ht_tools(store, key, QUIPU_ROLE_TOOL, "far"), 2 + distance);
+    free(talk);
+}
+
 static inline void ht_fork(quipu_store *store, const char *key, int64_t seq, const char *new_key)
 {
     quipu_session_new values = st_values(new_key);

@@ -143,6 +143,45 @@ static void call_is_not_parted_from_an_answer_that_came_later(void **state)
     assert_int_equal(ht_compact(self->store, "k", 4, "after the answer"), 9);
 }
 
+static void border_does_not_part_what_ids_join(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    ht_script(self->store, "k", "u");
+    ht_tools(self->store, "k", QUIPU_ROLE_MODEL, "a");
+    ht_tools(self->store, "k", QUIPU_ROLE_MODEL, "b");
+    ht_tools(self->store, "k", QUIPU_ROLE_TOOL, "a");
+    ht_tools(self->store, "k", QUIPU_ROLE_TOOL, "b");
+    ht_script(self->store, "k", "a");                    /* 6 */
+    ht_tools(self->store, "k", QUIPU_ROLE_TOOL, "lost"); /* of no call: it is tied to nothing */
+    for (int64_t to = 2; to <= 4; to++) {
+        T_STATUS(compact(self->store, to, &err), QUIPU_INVALID);
+    }
+    T_OK(compact(self->store, 1, &err)); /* 8 */
+    T_OK(compact(self->store, 5, &err)); /* 9 */
+    T_OK(compact(self->store, 6, &err)); /* 10 */
+    HT_VIEW(self->store, "k", "10 7");
+}
+
+static void border_looks_so_far_for_an_answer_and_no_farther(void **state)
+{
+    ht_store *self = *state;
+    quipu_error err = {0};
+
+    ht_far_pair(self->store, "near", QUIPU_PAIR_REACH);
+    ht_far_pair(self->store, "far", QUIPU_PAIR_REACH + 1);
+    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("near"), 2, QUIPU_STR("sum"), NULL, NULL,
+                                   &err),
+             QUIPU_INVALID);
+    T_STATUS(quipu_session_compact(self->store, QUIPU_STR("near"), QUIPU_PAIR_REACH + 1,
+                                   QUIPU_STR("sum"), NULL, NULL, &err),
+             QUIPU_INVALID);
+    assert_true(ht_compact(self->store, "far", QUIPU_PAIR_REACH + 2, "sum") > 0);
+    assert_true(ht_compact(self->store, "near", QUIPU_PAIR_REACH + 2, "sum") > 0);
+}
+
 static void summary_must_be_text(void **state)
 {
     ht_store *self = *state;
@@ -428,6 +467,8 @@ int main(void)
         HT_TEST(range_that_is_not_in_the_view_is_refused),
         HT_TEST(call_is_not_parted_from_its_answers),
         HT_TEST(call_is_not_parted_from_an_answer_that_came_later),
+        HT_TEST(border_does_not_part_what_ids_join),
+        HT_TEST(border_looks_so_far_for_an_answer_and_no_farther),
         HT_TEST(summary_must_be_text),
         HT_TEST(only_compact_makes_summaries),
         HT_TEST(view_can_be_read_in_ranges),

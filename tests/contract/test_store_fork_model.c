@@ -74,21 +74,24 @@ static int64_t first_seq(const model_session *s)
     return s->next_seq - (int64_t)s->count;
 }
 
-static bool answers(char letter)
-{
-    return letter == 't';
-}
-
 static void text_of(const model_message *message, char ret[TEXT_MAX])
 {
     (void)snprintf(ret, TEXT_MAX, "m%lld %.*s", (long long)message->id, (int)(message->id * 7 % 40),
                    "once upon a time there was a long long text");
 }
 
-static const quipu_tool_call the_call = {
-    .id = {"c", 1}, .name = {"look", 4}, .input = {"{}", 2}, .output = {NULL, 0}};
-static const quipu_tool_call the_answer = {
-    .id = {"c", 1}, .name = {"look", 4}, .input = {NULL, 0}, .output = {"[]", 2}};
+#define LOOK(text, ...) {.id = {text, sizeof(text) - 1}, .name = {"look", 4}, __VA_ARGS__}
+
+/* Ids of calls come again and again, and may be missing. */
+static const quipu_tool_call *call_of(const model_message *message)
+{
+#define IN .input = {"{}", 2}
+#define OUT .output = {"[]", 2}
+    static const quipu_tool_call calls[] = {LOOK("", IN), LOOK("a", IN), LOOK("b", IN)};
+    static const quipu_tool_call back[] = {LOOK("", OUT), LOOK("a", OUT), LOOK("b", OUT)};
+    const size_t which = message->id % 7 == 0 ? 0 : 1 + (size_t)message->id % 2;
+    return message->letter == 'm' ? &calls[which] : &back[which];
+}
 
 /* The message as it is given to the store; `text` and `event` are filled. */
 static quipu_message given(const model_message *message, char text[TEXT_MAX], char event[TEXT_MAX])
@@ -104,7 +107,7 @@ static quipu_message given(const model_message *message, char text[TEXT_MAX], ch
     out.content = quipu_cstr(text);
     out.event_id = quipu_cstr(event);
     if (message->letter == 'm' || message->letter == 't') {
-        out.calls = message->letter == 'm' ? &the_call : &the_answer;
+        out.calls = call_of(message);
         out.call_count = 1;
     }
     return out;
@@ -277,18 +280,35 @@ static int64_t sum_from(const model_message **view, size_t n, size_t from)
     return sum;
 }
 
+/* Where the call of an answer stands; `n`: nowhere in the turn. */
+static size_t call_place(const model_message **view, size_t n, size_t answer)
+{
+    const quipu_str id = call_of(view[answer])->id;
+
+    for (size_t i = answer; i > 0 && view[i - 1]->letter != 'u'; i--) {
+        const quipu_str other = call_of(view[i - 1])->id;
+        if (view[i - 1]->letter == 'm' && (id.n == 0 || other.n == 0 || quipu_str_eq(id, other))) {
+            return i - 1;
+        }
+    }
+    return n;
+}
+
+/* Whether a border before `at` parts an answer from its call. */
+static bool parts(const model_message **view, size_t n, size_t at)
+{
+    for (size_t i = at; i < n && view[i]->letter != 'u'; i++) {
+        if (view[i]->letter == 't' && call_place(view, n, i) < at) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether a window can begin here: at a turn, or with `any` where no answer lacks its call. */
 static bool can_begin(const model_message **view, size_t n, size_t at, bool any)
 {
-    if (view[at]->letter == 'u' || !any || answers(view[at]->letter)) {
-        return view[at]->letter == 'u';
-    }
-    for (size_t i = at; i < n && view[i]->letter != 'u' && view[i]->letter != 'm'; i++) {
-        if (answers(view[i]->letter)) {
-            return false;
-        }
-    }
-    return true;
+    return view[at]->letter == 'u' || (any && view[at]->letter != 't' && !parts(view, n, at));
 }
 
 /* The first place within the budget where a window can begin; n: none. */
@@ -585,15 +605,15 @@ static void do_compact(model *m, int at)
     int64_t to = first_seq(s) - 1 + (int64_t)below(m, (uint64_t)s->count + 2);
     int64_t seq = 0;
     quipu_error err = {0};
-    bool good = to >= view_from(s) && to < s->next_seq;
+    const model_message **view = calloc(s->count + 1, sizeof(const model_message *));
+    const size_t n = view != NULL ? view_of(s, view) : 0;
+    size_t border = 0;
 
-    for (int64_t next = to + 1; good && next < s->next_seq; next++) {
-        const char letter = at_seq(s, next)->letter;
-        if (letter == 'u' || letter == 'm') {
-            break; /* an answer behind it is not to a call before */
-        }
-        good = !answers(letter);
+    while (border < n && view[border]->seq <= to) {
+        border++;
     }
+    bool good = to >= view_from(s) && to < s->next_seq && !parts(view, n, border);
+    free(view);
     T_STATUS(quipu_session_compact(m->plain, quipu_cstr(key_name(s->key)), to, QUIPU_STR("summary"),
                                    NULL, &seq, &err),
              good ? QUIPU_OK : QUIPU_INVALID);

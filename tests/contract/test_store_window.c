@@ -153,6 +153,95 @@ static void last_pair_over_the_budget_is_kept_together(void **state)
     CHECK_WINDOW(store, 1, 0, "1 2 3 4 5", true, false);
 }
 
+/* ---- pairs by id ------------------------------------------------------------------------------
+ */
+
+static void answers_are_paired_by_the_ids_of_their_calls(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    ht_script(store, "k", "u");
+    ht_tools(store, "k", QUIPU_ROLE_MODEL, "a");
+    ht_tools(store, "k", QUIPU_ROLE_MODEL, "b");
+    ht_tools(store, "k", QUIPU_ROLE_TOOL, "a"); /* 4, of 2 */
+    ht_tools(store, "k", QUIPU_ROLE_TOOL, "b");
+    ht_script(store, "k", "a");
+    CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "6", false, true);
+    CHECK_WINDOW(store, tokens_from(store, 2), QUIPU_WINDOW_CUT, "2 3 4 5 6", false, true);
+    /* One message answers calls of two others. */
+    ht_tools(store, "k", QUIPU_ROLE_MODEL, "c"); /* 7 */
+    ht_tools(store, "k", QUIPU_ROLE_MODEL, "d,e");
+    ht_tools(store, "k", QUIPU_ROLE_TOOL, "e,d,c");
+    CHECK_WINDOW(store, tokens_from(store, 8), QUIPU_WINDOW_CUT, "7 8 9", true, true);
+}
+
+static void id_that_is_used_again_means_the_nearest_call(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    ht_script(store, "k", "umtamt");
+    CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "4 5 6", false, true);
+    CHECK_WINDOW(store, tokens_from(store, 5), QUIPU_WINDOW_CUT, "5 6", false, true);
+}
+
+static void answer_whose_call_is_nowhere_takes_no_text_with_it(void **state)
+{
+    quipu_store *store = *state;
+
+    st_create(store, "k");
+    ht_script(store, "k", "a");
+    ht_tools(store, "k", QUIPU_ROLE_TOOL, "lost");
+    ht_script(store, "k", "a");
+    CHECK_WINDOW(store, 1000, 0, "1 2 3", false, false);
+    ht_script(store, "k", "ua"); /* 4 5 */
+    ht_tools(store, "k", QUIPU_ROLE_TOOL, "lost");
+    ht_script(store, "k", "a");
+    CHECK_WINDOW(store, tokens_from(store, 5), QUIPU_WINDOW_CUT, "5 6 7", false, true);
+    /* A call in an earlier turn is not looked for either. */
+    ht_tools(store, "k", QUIPU_ROLE_MODEL, "early"); /* 8 */
+    ht_script(store, "k", "ua");                     /* 9 10 */
+    ht_tools(store, "k", QUIPU_ROLE_TOOL, "early");
+    CHECK_WINDOW(store, tokens_from(store, 10), QUIPU_WINDOW_CUT, "10 11", false, true);
+}
+
+static void missing_id_agrees_with_the_nearest_call(void **state)
+{
+    quipu_store *store = *state;
+    const char *const pairs[][2] = {{"a", ""}, {"", "a"}, {"", ""}};
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        st_create(store, "k");
+        ht_script(store, "k", "u");
+        ht_tools(store, "k", QUIPU_ROLE_MODEL, pairs[i][0]);
+        ht_script(store, "k", "a");
+        ht_tools(store, "k", QUIPU_ROLE_TOOL, pairs[i][1]);
+        CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "2 3 4", true, true);
+        ht_delete(store, "k");
+    }
+}
+
+/* The window must begin with the call, or right before the answer. */
+static int64_t far_window_begins(quipu_store *store, const char *key, int64_t budget)
+{
+    quipu_window *got = window(store, key, budget, QUIPU_WINDOW_CUT);
+    int64_t seq = got->history.messages[0].seq;
+
+    quipu_window_free(got);
+    return seq;
+}
+
+static void call_is_looked_for_so_far_away_and_no_farther(void **state)
+{
+    quipu_store *store = *state;
+
+    ht_far_pair(store, "near", QUIPU_PAIR_REACH);
+    ht_far_pair(store, "far", QUIPU_PAIR_REACH + 1);
+    assert_int_equal(far_window_begins(store, "near", 30), 2);
+    assert_true(far_window_begins(store, "far", 30) > QUIPU_PAIR_REACH - 10);
+}
+
 static void budget_is_one_or_more(void **state)
 {
     quipu_store *store = *state;
@@ -366,6 +455,11 @@ int main(void)
         ST_TEST(cut_does_not_fall_between_a_call_and_a_later_answer),
         ST_TEST(plain_answer_stays_with_the_message_before_it),
         ST_TEST(last_pair_over_the_budget_is_kept_together),
+        ST_TEST(answers_are_paired_by_the_ids_of_their_calls),
+        ST_TEST(id_that_is_used_again_means_the_nearest_call),
+        ST_TEST(answer_whose_call_is_nowhere_takes_no_text_with_it),
+        ST_TEST(missing_id_agrees_with_the_nearest_call),
+        ST_TEST(call_is_looked_for_so_far_away_and_no_farther),
         ST_TEST(budget_is_one_or_more),
         ST_TEST(empty_session_has_an_empty_window),
         ST_TEST(history_without_a_user_is_one_turn),
