@@ -1,0 +1,406 @@
+/* quipu append: messages as JSON Lines, or one message by options. The input is one batch, stored
+ * whole or not at all; with --keep-going it may be of any length, and lines that are wrong are told
+ * and left out. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "app.h"
+
+#define APPEND_BATCH 500 /* messages of one transaction with --keep-going */
+
+static const app_option append_options[] = {
+    {.name = "create", .help = "make the session when it does not exist"},
+    {.name = "keep-going", .help = "leave out lines that are wrong, and tell them"},
+    {.name = "text", .value = "TEXT", .help = "one message of this text, instead of JSON Lines"},
+    {.name = "role",
+     .value = "ROLE",
+     .choices = "user assistant tool function model system",
+     .help = "with --text: who says it; default: user"},
+    {.name = "author", .value = "NAME", .help = "with --text: the agent that says it"},
+    {.name = "event-id", .value = "ID", .help = "with --text: a repeat with the same id is one"},
+    {.name = NULL},
+};
+
+typedef struct append_run {
+    const app_call *call;
+    quipu_store *store;
+    quipu_str key;
+    const char *source; /* for people */
+    bool going;         /* --keep-going */
+    FILE *file;
+    char *line; /* getline()'s */
+    size_t line_size;
+    int64_t line_number;
+
+    quipu_arena arena; /* of the messages gathered */
+    quipu_message *messages;
+    int64_t *numbers; /* their lines */
+    size_t count;
+    size_t cap; /* the most that are gathered */
+
+    app_progress progress;
+    bool created;
+    bool repeated; /* all of them */
+    int64_t stored;
+    int64_t bad;
+    int64_t first_seq;
+    int64_t last_seq;
+    int64_t revision;
+} append_run;
+
+/* ---- reading ----------------------------------------------------------------------------------
+ */
+
+/* Tell what is wrong with a line; gives APP_OK when it is to be left out. */
+static int append_bad(append_run *run, int64_t line, quipu_status status, const quipu_error *error)
+{
+    const char *message = error->message[0] != '\0' ? error->message : quipu_status_text(status);
+
+    if (line > 0) {
+        app_tell(run->call, "%s, line %" PRId64 ": %s", run->source, line, message);
+    } else {
+        app_tell(run->call, "%s", message);
+    }
+    run->bad++;
+    if (run->going) {
+        return APP_OK;
+    }
+    app_tell(run->call, "nothing was stored%s",
+             line > 0 ? "; --keep-going leaves such lines out" : "");
+    return app_exit_code(status);
+}
+
+static int append_parse(append_run *run, quipu_str text)
+{
+    quipu_message message;
+    quipu_error error = {0};
+    quipu_status status = quipu_message_parse(text, &run->arena, &message, &error);
+
+    if (status == QUIPU_NOMEM) {
+        return app_fail(run->call, run->source, status, &error);
+    }
+    if (status != QUIPU_OK) {
+        return append_bad(run, run->line_number, status, &error);
+    }
+    if (run->count == run->cap) {
+        app_tell(run->call,
+                 "%s has more than %d messages, the most of one batch: nothing was stored; "
+                 "--keep-going stores them batch by batch",
+                 run->source, QUIPU_BATCH_MAX);
+        return APP_FAILURE;
+    }
+    run->messages[run->count] = message;
+    run->numbers[run->count++] = run->line_number;
+    return APP_OK;
+}
+
+/* Gather messages: all of them, or as many as a batch has. False in *ret_more at the end. */
+static int append_gather(append_run *run, bool *ret_more)
+{
+    int code = APP_OK;
+
+    *ret_more = true;
+    while (code == APP_OK && !(run->going && run->count == run->cap)) {
+        const ssize_t n = getline(&run->line, &run->line_size, run->file);
+
+        if (n < 0) {
+            *ret_more = false;
+            return ferror(run->file) ? app_fail_errno(run->call, run->source) : APP_OK;
+        }
+        run->line_number++;
+        if (strspn(run->line, " \t\r\n") < (size_t)n) {
+            code = append_parse(run, (quipu_str){run->line, (size_t)n});
+        }
+    }
+    return code;
+}
+
+/* ---- storing ----------------------------------------------------------------------------------
+ */
+
+static quipu_status append_create(append_run *run, quipu_messages messages, quipu_error *reterr)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    values.key = run->key;
+    values.messages = messages.items;
+    values.message_count = messages.count;
+    status = quipu_session_create(run->store, &values, NULL, &history, reterr);
+    if (status == QUIPU_OK) {
+        run->created = true;
+        run->repeated = false;
+        run->first_seq = 1;
+        run->last_seq = (int64_t)messages.count;
+        run->revision = history->session.revision;
+        quipu_history_free(history);
+    }
+    return status;
+}
+
+/* Store some of the messages gathered; a session that is not there is made with them, in the same
+ * transaction. */
+static quipu_status append_store(append_run *run, size_t from, size_t n, quipu_error *reterr)
+{
+    const quipu_messages messages = {run->messages + from, n};
+    quipu_appended appended = {0};
+    quipu_status status =
+        quipu_message_append(run->store, run->key, messages, NULL, NULL, &appended, reterr);
+
+    if ((status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) && app_given(run->call, "create")) {
+        status = append_create(run, messages, reterr);
+        if (status == QUIPU_EXISTS) { /* somebody made it meanwhile */
+            status =
+                quipu_message_append(run->store, run->key, messages, NULL, NULL, &appended, reterr);
+        }
+    }
+    if (status == QUIPU_OK && appended.first_seq > 0) {
+        run->first_seq = run->first_seq == 0 ? appended.first_seq : run->first_seq;
+        run->last_seq = appended.first_seq + (int64_t)n - 1;
+        run->revision = appended.revision;
+        run->repeated = run->repeated && appended.repeated;
+    }
+    run->stored += status == QUIPU_OK ? (int64_t)n : 0;
+    return status;
+}
+
+/* Whether a failure is about the messages, not about the store. */
+static bool append_is_about_messages(quipu_status status)
+{
+    return status == QUIPU_INVALID || status == QUIPU_LIMIT || status == QUIPU_EXISTS;
+}
+
+/* The line of the first message that no session would take, and why; 0 when it cannot be told. Each
+ * is tried in a store in memory. */
+static int64_t append_culprit(const append_run *run, quipu_error *error)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_store *trial = NULL;
+    int64_t line = 0;
+
+    values.key = run->key;
+    if (quipu_open(":memory:", NULL, &trial, NULL) != QUIPU_OK ||
+        quipu_session_create(trial, &values, NULL, NULL, NULL) != QUIPU_OK) {
+        quipu_close(trial);
+        return 0;
+    }
+    for (size_t i = 0; i < run->count && line == 0; i++) {
+        const quipu_messages one = {run->messages + i, 1};
+        quipu_error why = {0};
+        if (append_is_about_messages(
+                quipu_message_append(trial, run->key, one, NULL, NULL, NULL, &why))) {
+            line = run->numbers[i];
+            *error = why;
+        }
+    }
+    quipu_close(trial);
+    return line;
+}
+
+/* A batch that was refused, message by message. */
+static int append_one_by_one(append_run *run)
+{
+    int code = APP_OK;
+
+    for (size_t i = 0; i < run->count && code == APP_OK; i++) {
+        quipu_error error = {0};
+        quipu_status status = append_store(run, i, 1, &error);
+        if (append_is_about_messages(status)) {
+            code = append_bad(run, run->numbers[i], status, &error);
+        } else if (status != QUIPU_OK) {
+            code = app_fail(run->call, run->key.p, status, &error);
+        }
+    }
+    return code;
+}
+
+static int append_batch(append_run *run)
+{
+    quipu_error error = {0};
+    quipu_status status = run->count > 0 ? append_store(run, 0, run->count, &error) : QUIPU_OK;
+    int code = APP_OK;
+
+    if (append_is_about_messages(status) && run->going) {
+        code = append_one_by_one(run);
+    } else if (append_is_about_messages(status)) {
+        const int64_t line = run->file != NULL ? append_culprit(run, &error) : 0;
+        code = append_bad(run, line, status, &error);
+    } else if (status == QUIPU_NOT_FOUND) {
+        app_tell(run->call, "%s: there is no such session; --create makes it", run->key.p);
+        code = APP_NOT_FOUND;
+    } else if (status != QUIPU_OK) {
+        code = app_fail(run->call, run->key.p, status, &error);
+    }
+    run->count = 0;
+    quipu_arena_reset(&run->arena);
+    app_progress_to(&run->progress, run->stored, 0);
+    return code;
+}
+
+/* ---- the verb ---------------------------------------------------------------------------------
+ */
+
+/* Without any message: the session must be there, or is made. */
+static int append_nothing(append_run *run)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_range header = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+
+    values.key = run->key;
+    header.flags = QUIPU_RANGE_HEADER;
+    status = quipu_session_get(run->store, run->key, &header, NULL, &history, &error);
+    if ((status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) && app_given(run->call, "create")) {
+        status =
+            quipu_session_get_or_create(run->store, &values, NULL, &history, &run->created, &error);
+    }
+    if (status != QUIPU_OK) {
+        return app_fail(run->call, run->key.p, status, &error);
+    }
+    run->revision = history->session.revision;
+    run->repeated = false;
+    quipu_history_free(history);
+    return APP_OK;
+}
+
+static int append_lines(append_run *run)
+{
+    bool more = true;
+    int code = APP_OK;
+
+    if (run->file == stdin && isatty(STDIN_FILENO) == 1) {
+        app_tell(run->call, "reading JSON Lines from the terminal; Ctrl-D ends them");
+    }
+    while (code == APP_OK && more) {
+        code = append_gather(run, &more);
+        if (code == APP_OK) {
+            code = append_batch(run);
+        }
+    }
+    return code;
+}
+
+static int append_text(append_run *run)
+{
+    static const char roles[] = "user assistant tool function model system";
+    const char *role = app_value(run->call, "role");
+
+    run->messages[0] = (quipu_message){
+        .role = role == NULL ? QUIPU_ROLE_USER : (quipu_role)(app_word_number(roles, role) + 1),
+        .content = app_text_value(run->call, "text"),
+        .author = app_text_value(run->call, "author"),
+        .event_id = app_text_value(run->call, "event-id")};
+    run->numbers[0] = 0;
+    run->count = 1;
+    return append_batch(run);
+}
+
+static void append_print(const append_run *run)
+{
+    app_json json = {.out = stdout};
+
+    if (app_given(run->call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_text(&json, "key", run->key);
+        app_json_int(&json, "messages", run->stored);
+        app_json_int(&json, "firstSeq", run->first_seq);
+        app_json_int(&json, "lastSeq", run->last_seq);
+        app_json_int(&json, "revision", run->revision);
+        app_json_bool(&json, "created", run->created);
+        app_json_bool(&json, "repeated", run->repeated);
+        app_json_int(&json, "bad", run->bad);
+        app_json_close(&json, '}');
+        return;
+    }
+    app_put(stdout, run->key);
+    printf(": %" PRId64 " message%s", run->stored, run->stored == 1 ? "" : "s");
+    if (run->stored > 0) {
+        printf(", %s %" PRId64 " to %" PRId64, run->repeated ? "there already as" : "now",
+               run->first_seq, run->last_seq);
+    }
+    printf("%s\n", run->created ? ", in a new session" : "");
+}
+
+static int append_work(append_run *run)
+{
+    int code = app_open(run->call, app_given(run->call, "create") ? APP_NEED_NEW : APP_NEED_WRITE,
+                        NULL, &run->store);
+
+    if (code != APP_OK) {
+        return code;
+    }
+    app_progress_begin(&run->progress, run->call, "appending", "messages");
+    code = run->file == NULL ? append_text(run) : append_lines(run);
+    if (code == APP_OK && run->stored == 0 && run->bad == 0) {
+        code = append_nothing(run);
+    }
+    app_progress_end(&run->progress);
+    quipu_close(run->store);
+    if (code == APP_OK) {
+        append_print(run);
+    }
+    return code == APP_OK && run->bad > 0 ? APP_FAILURE : code;
+}
+
+static int append_check(const app_call *call)
+{
+    const bool text = app_given(call, "text");
+
+    if (text && (call->argument_count > 1 || app_given(call, "keep-going"))) {
+        return app_usage(call, "give either --text or a FILE of JSON Lines");
+    }
+    if (!text &&
+        (app_given(call, "role") || app_given(call, "author") || app_given(call, "event-id"))) {
+        return app_usage(call, "--role, --author and --event-id go with --text");
+    }
+    return APP_OK;
+}
+
+static int append_verb(const app_call *call)
+{
+    append_run run = {.call = call, .key = app_argument(call, 0), .repeated = true};
+    int code = append_check(call);
+
+    if (code != APP_OK) {
+        return code;
+    }
+    run.going = app_given(call, "keep-going");
+    run.source = call->argument_count > 1 ? call->arguments[1] : "-";
+    run.cap = run.going ? APPEND_BATCH : app_given(call, "text") ? 1 : QUIPU_BATCH_MAX;
+    run.messages = calloc(run.cap, sizeof(*run.messages));
+    run.numbers = calloc(run.cap, sizeof(*run.numbers));
+    if (run.messages == NULL || run.numbers == NULL) {
+        code = app_fail(call, "append", QUIPU_NOMEM, NULL);
+    } else if (!app_given(call, "text")) {
+        run.file = app_input_open(call, run.source);
+        code = run.file != NULL ? APP_OK : APP_NOT_FOUND;
+    }
+    if (code == APP_OK) {
+        run.source = strcmp(run.source, "-") == 0 ? "stdin" : run.source;
+        code = append_work(&run);
+    }
+    app_input_close(run.file);
+    free(run.line);
+    free(run.messages);
+    free(run.numbers);
+    quipu_arena_free(&run.arena);
+    return code;
+}
+
+const app_verb app_verb_append = {
+    .name = "append",
+    .group = APP_GROUP_WRITE,
+    .arguments = "KEY [FILE]",
+    .arguments_min = 1,
+    .arguments_max = 2,
+    .summary = "append messages: JSON Lines from a file or stdin, or one by --text",
+    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .options = append_options,
+    .run = append_verb,
+};

@@ -1,0 +1,133 @@
+/* quipu backup: the store as a file of its own, while others write to it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "output.h"
+
+#define BACKUP_LOOK_NS 200000000L /* between two looks at the growing file */
+
+/* The engine copies pages and tells nobody: the bar looks at the file. */
+typedef struct backup_watch {
+    const char *part;
+    app_progress progress;
+    int64_t total;
+    atomic_bool over;
+} backup_watch;
+
+static void *backup_look(void *ctx)
+{
+    const struct timespec pause = {0, BACKUP_LOOK_NS};
+    backup_watch *watch = ctx;
+    struct stat info;
+
+    while (!atomic_load(&watch->over)) {
+        if (stat(watch->part, &info) == 0) {
+            app_progress_to(&watch->progress, (int64_t)info.st_size, watch->total);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+static int backup_do(const app_call *call, quipu_store *store, const char *part)
+{
+    backup_watch watch = {.part = part};
+    quipu_call within = QUIPU_CALL_INIT;
+    quipu_error error = {0};
+    quipu_stats stats;
+    quipu_status status;
+    pthread_t thread;
+    bool watched = false;
+
+    within.cancel = app_signals_begin();
+    app_progress_begin(&watch.progress, call, "writing", "bytes");
+    if (watch.progress.able && quipu_store_stats(store, NULL, &stats, NULL) == QUIPU_OK) {
+        watch.total = stats.file_bytes;
+        watched = pthread_create(&thread, NULL, backup_look, &watch) == 0;
+    }
+    status = quipu_store_backup(store, part, &within, &error);
+    if (watched) {
+        atomic_store(&watch.over, true);
+        (void)pthread_join(thread, NULL);
+    }
+    app_progress_end(&watch.progress);
+    return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
+}
+
+/* A log that stands beside the name would be played into the new file by whoever opens it. */
+static int backup_check_log(const app_call *call, const char *path)
+{
+    static const char *const tails[] = {"-wal", "-journal", NULL};
+    char name[APP_PATH_MAX + 16];
+    struct stat info;
+
+    for (size_t i = 0; tails[i] != NULL; i++) {
+        snprintf(name, sizeof(name), "%s%s", path, tails[i]);
+        if (lstat(name, &info) == 0) {
+            app_tell(call, "%s is left there from another file: give another name", name);
+            return APP_CONFLICT;
+        }
+    }
+    return APP_OK;
+}
+
+static int backup_print(const app_call *call)
+{
+    app_json json = {.out = stdout};
+    struct stat info;
+
+    if (stat(call->arguments[0], &info) != 0) {
+        return app_fail_errno(call, call->arguments[0]);
+    }
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_cstr(&json, "file", call->arguments[0]);
+        app_json_int(&json, "bytes", (int64_t)info.st_size);
+        app_json_close(&json, '}');
+        return APP_OK;
+    }
+    app_put(stdout, app_argument(call, 0));
+    printf(": %" PRId64 " bytes, checked\n", (int64_t)info.st_size);
+    return APP_OK;
+}
+
+static int backup_run(const app_call *call)
+{
+    const char *path = call->arguments[0];
+    app_output output;
+    quipu_store *store = NULL;
+    int code = app_output_begin(call, path, false, &output);
+
+    if (code == APP_OK) {
+        code = backup_check_log(call, path);
+    }
+    if (code == APP_OK) {
+        code = app_open(call, APP_NEED_READ, NULL, &store);
+    }
+    if (code == APP_OK) {
+        code = backup_do(call, store, output.part);
+        if (code == APP_OK) {
+            code = app_output_keep(call, &output);
+        } else {
+            app_output_drop(&output);
+        }
+    }
+    quipu_close(store);
+    return code == APP_OK ? backup_print(call) : code;
+}
+
+const app_verb app_verb_backup = {
+    .name = "backup",
+    .group = APP_GROUP_KEEP,
+    .arguments = "FILE",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .summary = "copy the live store to a new file, checked",
+    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .run = backup_run,
+};

@@ -1,0 +1,133 @@
+/* quipu copy: all of a store into another one, checked. Run again it completes what was cut. */
+#include <inttypes.h>
+
+#include "app.h"
+
+static const app_option copy_options[] = {
+    {.name = "tenant", .value = "NAME", .help = "whose sessions, in both stores"},
+    {.name = NULL},
+};
+
+typedef struct copy_view {
+    const app_call *call;
+    app_progress progress;
+    bool checking;
+    int64_t total; /* about so many lines */
+} copy_view;
+
+static void copy_hear(void *ctx, const quipu_copy_progress *progress)
+{
+    copy_view *view = ctx;
+
+    if (progress->checking && !view->checking) {
+        app_progress_end(&view->progress);
+        app_progress_begin(&view->progress, view->call, "checking", "lines");
+        view->checking = true;
+    }
+    app_progress_to(&view->progress, progress->lines,
+                    progress->checking ? progress->lines_total : view->total);
+}
+
+static int copy_open(const app_call *call, int number, uint32_t flags, quipu_store **ret_store)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_error error = {0};
+    quipu_status status;
+
+    options.flags = flags;
+    options.tenant = app_text_value(call, "tenant");
+    status = quipu_open(call->arguments[number], &options, ret_store, &error);
+    return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[number], status, &error);
+}
+
+static void copy_print(const app_call *call, const quipu_copied *copied)
+{
+    char sha256[2 * QUIPU_SHA256_SIZE + 1];
+    app_json json = {.out = stdout};
+
+    for (size_t i = 0; i < QUIPU_SHA256_SIZE; i++) {
+        snprintf(sha256 + 2 * i, 3, "%02x", (unsigned)copied->sha256[i]);
+    }
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_cstr(&json, "from", call->arguments[0]);
+        app_json_cstr(&json, "to", call->arguments[1]);
+        app_json_int(&json, "sessions", copied->held.sessions);
+        app_json_int(&json, "messages", copied->held.messages);
+        app_json_int(&json, "states", copied->held.states);
+        app_json_int(&json, "memories", copied->held.memories);
+        app_json_int(&json, "brought", copied->brought.sessions);
+        app_json_int(&json, "skipped", copied->brought.skipped);
+        app_json_int(&json, "bytes", copied->bytes);
+        app_json_cstr(&json, "sha256", sha256);
+        app_json_close(&json, '}');
+        return;
+    }
+    printf("%" PRId64 " sessions, %" PRId64 " messages, %" PRId64 " keys of state, %" PRId64
+           " memories",
+           copied->held.sessions, copied->held.messages, copied->held.states,
+           copied->held.memories);
+    if (copied->brought.skipped > 0) {
+        printf("; %" PRId64 " of the sessions were there from a copy before",
+               copied->brought.skipped);
+    }
+    printf("\nboth export the same: sha256 %s\n", sha256);
+}
+
+static int copy_do(const app_call *call, quipu_store *source, quipu_store *target)
+{
+    copy_view view = {.call = call};
+    quipu_copy_options options = QUIPU_COPY_OPTIONS_INIT;
+    quipu_call within = QUIPU_CALL_INIT;
+    quipu_copied copied = {.bytes = 0};
+    quipu_error error = {0};
+    quipu_stats stats;
+    quipu_status status;
+
+    app_progress_begin(&view.progress, call, "copying", "lines");
+    if (view.progress.able && quipu_store_stats(source, NULL, &stats, NULL) == QUIPU_OK) {
+        view.total = stats.sessions + stats.messages;
+    }
+    options.progress = copy_hear;
+    options.ctx = &view;
+    within.cancel = app_signals_begin();
+    status = quipu_copy(source, target, &options, &within, &copied, &error);
+    app_progress_end(&view.progress);
+    if (status == QUIPU_OK) {
+        copy_print(call, &copied);
+        return APP_OK;
+    }
+    if (status == QUIPU_CANCELLED || status == QUIPU_BUSY) {
+        app_tell(call, "what was copied so far is kept: the same command goes on");
+    }
+    return app_fail(call, call->arguments[1], status, &error);
+}
+
+static int copy_run(const app_call *call)
+{
+    quipu_store *source = NULL;
+    quipu_store *target = NULL;
+    int code = copy_open(call, 0, QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST, &source);
+
+    if (code == APP_OK) {
+        code = copy_open(call, 1, 0, &target);
+    }
+    if (code == APP_OK) {
+        code = copy_do(call, source, target);
+    }
+    quipu_close(target);
+    quipu_close(source);
+    return code;
+}
+
+const app_verb app_verb_copy = {
+    .name = "copy",
+    .group = APP_GROUP_KEEP,
+    .arguments = "FROM TO",
+    .arguments_min = 2,
+    .arguments_max = 2,
+    .summary = "copy a store into another one, checked; run again it goes on",
+    .common = APP_JSON | APP_QUIET,
+    .options = copy_options,
+    .run = copy_run,
+};

@@ -1,0 +1,125 @@
+/* quipu erase: delete a session or all of a user's, and leave no byte of them in the file. Prints a
+ * receipt, which names what is out of reach. */
+#include <inttypes.h>
+
+#include "app.h"
+
+static const app_option erase_options[] = {
+    {.name = "user", .value = "ID", .help = "all sessions and the state of this user"},
+    {.name = "app", .value = "NAME", .help = "with --user: of this app only"},
+    {.name = "quick", .help = "do not write the file anew: enough when only quipu has written it"},
+    {.name = NULL},
+};
+
+/* ---- the receipt ------------------------------------------------------------------------------
+ */
+
+static void erase_json_texts(app_json *json, const char *name, const quipu_str *texts, size_t n)
+{
+    app_json_open(json, name, '[');
+    for (size_t i = 0; i < n; i++) {
+        app_json_text(json, NULL, texts[i]);
+    }
+    app_json_close(json, ']');
+}
+
+static void erase_print_json(const quipu_erasure *receipt)
+{
+    app_json json = {.out = stdout};
+
+    app_json_open(&json, NULL, '{');
+    erase_json_texts(&json, "sessions", receipt->sessions, receipt->session_count);
+    erase_json_texts(&json, "forks", receipt->forks, receipt->fork_count);
+    app_json_int(&json, "hidden", receipt->hidden);
+    app_json_int(&json, "messages", receipt->messages);
+    app_json_int(&json, "states", receipt->states);
+    app_json_int(&json, "memories", receipt->memories);
+    erase_json_texts(&json, "backups", receipt->backups, receipt->backup_count);
+    app_json_close(&json, '}');
+}
+
+static void erase_print_texts(const char *what, const quipu_str *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        printf("%-8s ", what);
+        app_put(stdout, texts[i]);
+        fputc('\n', stdout);
+    }
+}
+
+static void erase_print(const quipu_erasure *receipt)
+{
+    erase_print_texts("session", receipt->sessions, receipt->session_count);
+    erase_print_texts("fork", receipt->forks, receipt->fork_count);
+    printf("erased: %zu sessions, %zu forks, %" PRId64 " hidden sessions, %" PRId64
+           " messages, %" PRId64 " keys of state, %" PRId64 " memories\n",
+           receipt->session_count, receipt->fork_count, receipt->hidden, receipt->messages,
+           receipt->states, receipt->memories);
+    if (receipt->session_count == 0) {
+        printf("there was no such session; the file was cleaned all the same\n");
+    }
+    erase_print_texts("backup", receipt->backups, receipt->backup_count);
+    printf("%s\n", receipt->backup_count > 0
+                       ? "these backups, and whatever was exported, may still hold the text"
+                       : "exports and backups elsewhere are out of reach");
+}
+
+/* ---- the verb ---------------------------------------------------------------------------------
+ */
+
+static quipu_status erase_do(const app_call *call, quipu_store *store, quipu_cancel *cancel,
+                             quipu_erasure **ret_receipt, quipu_error *reterr)
+{
+    const uint32_t flags = app_given(call, "quick") ? QUIPU_ERASE_QUICK : 0;
+    quipu_call within = QUIPU_CALL_INIT;
+
+    within.cancel = cancel;
+    return app_given(call, "user")
+               ? quipu_user_erase(store, app_text_value(call, "app"), app_text_value(call, "user"),
+                                  flags, &within, ret_receipt, reterr)
+               : quipu_session_erase(store, app_argument(call, 0), flags, &within, ret_receipt,
+                                     reterr);
+}
+
+static int erase_run(const app_call *call)
+{
+    const bool user = app_given(call, "user");
+    const char *what = user ? app_value(call, "user") : call->arguments[0];
+    quipu_erasure *receipt = NULL;
+    quipu_store *store = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+    int code;
+
+    if (user == (call->argument_count > 0) || (app_given(call, "app") && !user)) {
+        return app_usage(call, "give either a session's KEY or --user ID (with --app NAME)");
+    }
+    code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    if (code == APP_OK) {
+        code = user ? app_confirm(call, "erase all sessions of the user \"%s\" for good", what)
+                    : app_confirm(call, "erase the session \"%s\" and its forks for good", what);
+    }
+    if (code == APP_OK) {
+        status = erase_do(call, store, app_signals_begin(), &receipt, &error);
+        code = status == QUIPU_OK ? APP_OK : app_fail(call, what, status, &error);
+    }
+    quipu_close(store);
+    if (code == APP_OK && app_given(call, "json")) {
+        erase_print_json(receipt);
+    } else if (code == APP_OK) {
+        erase_print(receipt);
+    }
+    quipu_erasure_free(receipt);
+    return code;
+}
+
+const app_verb app_verb_erase = {
+    .name = "erase",
+    .group = APP_GROUP_WRITE,
+    .arguments = "[KEY]",
+    .arguments_max = 1,
+    .summary = "delete a session or a user's, and leave no byte of the text in the file",
+    .common = APP_STORE | APP_JSON | APP_YES,
+    .options = erase_options,
+    .run = erase_run,
+};

@@ -1,0 +1,148 @@
+/* quipu export: a store or a session as JSON Lines, to stdout or into a file that appears when it
+ * is whole. */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "output.h"
+
+static const app_option export_options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .value = "FILE",
+     .help = "write there, not to stdout; it appears when it is whole"},
+    {.name = "force", .help = "replace FILE when it is there"},
+    {.name = "flat", .help = "a fork comes with all its messages, as a session of its own"},
+    {.name = NULL},
+};
+
+typedef struct export_run {
+    FILE *out;
+    app_progress progress;
+    int64_t lines;
+    int64_t total; /* about so many; 0: not known */
+    int error;     /* errno of a write that failed */
+} export_run;
+
+static quipu_status export_write(void *ctx, const void *bytes, size_t n)
+{
+    export_run *run = ctx;
+    const char *const end = (const char *)bytes + n;
+
+    if (fwrite(bytes, 1, n, run->out) != n) {
+        run->error = errno;
+        return run->error == ENOSPC ? QUIPU_FULL : QUIPU_IO;
+    }
+    for (const char *at = memchr(bytes, '\n', n); at != NULL;
+         at = memchr(at + 1, '\n', (size_t)(end - at - 1))) {
+        run->lines++;
+    }
+    app_progress_to(&run->progress, run->lines, run->total);
+    return QUIPU_OK;
+}
+
+/* About how many lines there will be; counting is not worth a failure. */
+static int64_t export_total(const app_call *call, quipu_store *store)
+{
+    quipu_stats stats;
+
+    if (call->argument_count > 0 || quipu_store_stats(store, NULL, &stats, NULL) != QUIPU_OK) {
+        return 0;
+    }
+    return stats.sessions + stats.messages;
+}
+
+static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_transfer *ret_done)
+{
+    quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
+    export_run run = {.out = out};
+    quipu_call within = QUIPU_CALL_INIT;
+    quipu_error error = {0};
+    quipu_status status;
+
+    options.key = app_argument(call, 0);
+    options.flags = app_given(call, "flat") ? QUIPU_EXPORT_FLAT : 0;
+    within.cancel = app_signals_begin();
+    app_progress_begin(&run.progress, call, "exporting", "lines");
+    if (run.progress.able) {
+        run.total = export_total(call, store);
+    }
+    status = quipu_store_export(store, &options, export_write, &run, &within, ret_done, &error);
+    app_progress_end(&run.progress);
+    if (status == QUIPU_OK) {
+        return APP_OK;
+    }
+    if (run.error != 0) {
+        errno = run.error;
+        return app_fail_errno(call, out == stdout ? "stdout" : app_value(call, "output"));
+    }
+    return app_fail(call, call->argument_count > 0 ? call->arguments[0] : "export", status, &error);
+}
+
+static void export_print(const app_call *call, const quipu_transfer *done)
+{
+    app_json json = {.out = stdout};
+
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_cstr(&json, "file", app_value(call, "output"));
+        app_json_int(&json, "lines", done->lines);
+        app_json_int(&json, "sessions", done->sessions);
+        app_json_int(&json, "messages", done->messages);
+        app_json_int(&json, "states", done->states);
+        app_json_int(&json, "memories", done->memories);
+        app_json_close(&json, '}');
+        return;
+    }
+    app_put(stdout, app_text_value(call, "output"));
+    printf(": %" PRId64 " sessions, %" PRId64 " messages, %" PRId64 " keys of state, %" PRId64
+           " memories\n",
+           done->sessions, done->messages, done->states, done->memories);
+}
+
+static int export_verb(const app_call *call)
+{
+    const char *path = app_value(call, "output");
+    const bool file = path != NULL && strcmp(path, "-") != 0;
+    quipu_transfer done = {0};
+    app_output output;
+    quipu_store *store = NULL;
+    int code;
+
+    if (!file && (app_given(call, "json") || app_given(call, "force"))) {
+        return app_usage(call, "--json and --force go with --output FILE");
+    }
+    code = app_open(call, APP_NEED_READ, NULL, &store);
+    if (code == APP_OK && !file) {
+        code = export_do(call, store, stdout, &done);
+    } else if (code == APP_OK) {
+        code = app_output_begin(call, path, app_given(call, "force"), &output);
+        if (code == APP_OK) {
+            code = app_output_open(call, &output);
+        }
+        if (code == APP_OK) {
+            code = export_do(call, store, output.file, &done);
+            if (code == APP_OK) {
+                code = app_output_keep(call, &output);
+            } else {
+                app_output_drop(&output);
+            }
+        }
+        if (code == APP_OK) {
+            export_print(call, &done);
+        }
+    }
+    quipu_close(store);
+    return code;
+}
+
+const app_verb app_verb_export = {
+    .name = "export",
+    .group = APP_GROUP_KEEP,
+    .arguments = "[KEY]",
+    .arguments_max = 1,
+    .summary = "write the store, or a session, as JSON Lines",
+    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .options = export_options,
+    .run = export_verb,
+};

@@ -1,0 +1,48 @@
+/* quipu init: make a store. Settings such as durability belong to who opens it, not to the file. */
+#include "app.h"
+
+static int init_run(const app_call *call)
+{
+    quipu_open_options looking = QUIPU_OPEN_OPTIONS_INIT;
+    app_json json = {.out = stdout};
+    char path[APP_PATH_MAX];
+    quipu_store *store = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+    bool made;
+
+    if (!app_store_path(call, true, path)) {
+        return APP_FAILURE;
+    }
+    /* What is there is only looked at: another program's file must not be changed by this. */
+    looking.flags = QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST;
+    status = quipu_open(path, &looking, &store, &error);
+    made = status == QUIPU_NOT_FOUND;
+    if (made) {
+        status = quipu_open(path, NULL, &store, &error);
+    }
+    if (status != QUIPU_OK) {
+        return app_fail(call, path, status, &error);
+    }
+    quipu_close(store);
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_cstr(&json, "store", path);
+        app_json_bool(&json, "created", made);
+        app_json_close(&json, '}');
+    } else {
+        fputs(made ? "made " : "there already: ", stdout);
+        app_put(stdout, quipu_cstr(path));
+        fputc('\n', stdout);
+    }
+    return APP_OK;
+}
+
+const app_verb app_verb_init = {
+    .name = "init",
+    .group = APP_GROUP_BEGIN,
+    .arguments = "",
+    .summary = "make a store",
+    .common = APP_STORE | APP_JSON,
+    .run = init_run,
+};

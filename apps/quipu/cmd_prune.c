@@ -1,0 +1,44 @@
+/* quipu prune: remove for good what the newest compaction covers. */
+#include <inttypes.h>
+
+#include "app.h"
+
+static int prune_run(const app_call *call)
+{
+    app_json json = {.out = stdout};
+    quipu_store *store = NULL;
+    quipu_error error = {0};
+    int64_t removed = 0;
+    int code = app_open(call, APP_NEED_WRITE, NULL, &store);
+
+    if (code == APP_OK) {
+        code = app_confirm(call, "remove the messages of \"%s\" that its summary covers, for good",
+                           call->arguments[0]);
+    }
+    if (code == APP_OK) {
+        quipu_status status =
+            quipu_session_prune(store, app_argument(call, 0), NULL, &removed, &error);
+        code = status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
+    }
+    quipu_close(store);
+    if (code == APP_OK && app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_cstr(&json, "key", call->arguments[0]);
+        app_json_int(&json, "messages", removed);
+        app_json_close(&json, '}');
+    } else if (code == APP_OK) {
+        printf("removed %" PRId64 " message%s\n", removed, removed == 1 ? "" : "s");
+    }
+    return code;
+}
+
+const app_verb app_verb_prune = {
+    .name = "prune",
+    .group = APP_GROUP_WRITE,
+    .arguments = "KEY",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .summary = "remove the messages that a compaction covers, for good",
+    .common = APP_STORE | APP_JSON | APP_YES,
+    .run = prune_run,
+};

@@ -1,0 +1,47 @@
+/* quipu rewind: go back to a message without losing what came after it. */
+#include <inttypes.h>
+
+#include "fork.h"
+
+static int rewind_run(const app_call *call)
+{
+    char made[QUIPU_KEY_MAX + 32];
+    quipu_str new_key = app_argument(call, 2);
+    quipu_store *store = NULL;
+    quipu_error error = {0};
+    int64_t seq = 0;
+    int code;
+
+    if (!app_seq_argument(call, 1, &seq)) {
+        return APP_USAGE;
+    }
+    if (new_key.p == NULL) {
+        snprintf(made, sizeof(made), "%s@%" PRId64, call->arguments[0], seq);
+        new_key = quipu_cstr(made);
+    }
+    code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    if (code == APP_OK) {
+        quipu_status status =
+            quipu_session_rewind(store, app_argument(call, 0), seq, new_key, NULL, &error);
+        code = status == QUIPU_OK
+                   ? APP_OK
+                   : app_fail(call, status == QUIPU_EXISTS ? new_key.p : call->arguments[0], status,
+                              &error);
+    }
+    quipu_close(store);
+    if (code == APP_OK) {
+        app_fork_print(call, new_key, seq);
+    }
+    return code;
+}
+
+const app_verb app_verb_rewind = {
+    .name = "rewind",
+    .group = APP_GROUP_WRITE,
+    .arguments = "KEY SEQ [NEW_KEY]",
+    .arguments_min = 2,
+    .arguments_max = 3,
+    .summary = "go back to a message, under a new key; the session itself stays",
+    .common = APP_STORE | APP_JSON,
+    .run = rewind_run,
+};

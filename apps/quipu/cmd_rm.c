@@ -1,0 +1,103 @@
+/* quipu rm: delete sessions. All of them must be there before any goes. */
+#include <inttypes.h>
+
+#include "app.h"
+
+#define RM_KEYS_MAX 1000 /* of one call */
+
+static const app_option rm_options[] = {
+    {.name = "with-forks", .help = "delete the forks of the sessions too, and theirs"},
+    {.name = NULL},
+};
+
+/* The messages of a session; one that has expired can be deleted, and shows none. */
+static quipu_status rm_look(quipu_store *store, quipu_str key, int64_t *ret_messages,
+                            quipu_error *reterr)
+{
+    quipu_range header = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    header.flags = QUIPU_RANGE_HEADER;
+    status = quipu_session_get(store, key, &header, NULL, &history, reterr);
+    *ret_messages = status == QUIPU_OK ? history->session.message_count : 0;
+    quipu_history_free(history);
+    return status == QUIPU_EXPIRED ? QUIPU_OK : status;
+}
+
+static int rm_ask(const app_call *call, quipu_store *store)
+{
+    const char *forks = app_given(call, "with-forks") ? ", and all forks" : "";
+    int64_t messages = 0;
+
+    for (int i = 0; i < call->argument_count; i++) {
+        quipu_error error = {0};
+        int64_t n = 0;
+        quipu_status status = rm_look(store, app_argument(call, i), &n, &error);
+        if (status != QUIPU_OK) {
+            return app_fail(call, call->arguments[i], status, &error);
+        }
+        messages += n;
+    }
+    return call->argument_count == 1
+               ? app_confirm(call, "delete the session \"%s\" with %" PRId64 " messages%s",
+                             call->arguments[0], messages, forks)
+               : app_confirm(call, "delete %d sessions with %" PRId64 " messages%s",
+                             call->argument_count, messages, forks);
+}
+
+static int rm_delete(const app_call *call, quipu_store *store, int64_t *removed)
+{
+    for (int i = 0; i < call->argument_count; i++) {
+        const quipu_str key = app_argument(call, i);
+        quipu_error error = {0};
+        int64_t n = 1;
+        quipu_status status = app_given(call, "with-forks")
+                                  ? quipu_session_delete_tree(store, key, NULL, &n, &error)
+                                  : quipu_session_delete(store, key, NULL, &error);
+        if (status != QUIPU_OK) {
+            return app_fail(call, call->arguments[i], status, &error);
+        }
+        *removed += n;
+    }
+    return APP_OK;
+}
+
+static int rm_run(const app_call *call)
+{
+    app_json json = {.out = stdout};
+    quipu_store *store = NULL;
+    int64_t removed = 0;
+    int code = app_open(call, APP_NEED_WRITE, NULL, &store);
+
+    if (code == APP_OK) {
+        code = rm_ask(call, store);
+    }
+    if (code == APP_OK) {
+        code = rm_delete(call, store, &removed);
+    }
+    quipu_close(store);
+    if (code != APP_OK) {
+        return code;
+    }
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_int(&json, "sessions", removed);
+        app_json_close(&json, '}');
+    } else {
+        printf("deleted %" PRId64 " session%s\n", removed, removed == 1 ? "" : "s");
+    }
+    return APP_OK;
+}
+
+const app_verb app_verb_rm = {
+    .name = "rm",
+    .group = APP_GROUP_WRITE,
+    .arguments = "KEY...",
+    .arguments_min = 1,
+    .arguments_max = RM_KEYS_MAX,
+    .summary = "delete sessions",
+    .common = APP_STORE | APP_JSON | APP_YES,
+    .options = rm_options,
+    .run = rm_run,
+};

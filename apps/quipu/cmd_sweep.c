@@ -1,0 +1,42 @@
+/* quipu sweep: delete the sessions whose time to live has passed. */
+#include <inttypes.h>
+
+#include "app.h"
+
+static int sweep_run(const app_call *call)
+{
+    app_json json = {.out = stdout};
+    quipu_call within = QUIPU_CALL_INIT;
+    quipu_store *store = NULL;
+    quipu_error error = {0};
+    int64_t removed = 0;
+    int code = app_open(call, APP_NEED_WRITE, NULL, &store);
+
+    if (code != APP_OK) {
+        return code;
+    }
+    within.deadline_ms = -1;
+    within.cancel = app_signals_begin();
+    quipu_status status = quipu_store_sweep(store, &within, &removed, &error);
+    quipu_close(store);
+    if (status != QUIPU_OK) {
+        return app_fail(call, "sweep", status, &error);
+    }
+    if (app_given(call, "json")) {
+        app_json_open(&json, NULL, '{');
+        app_json_int(&json, "sessions", removed);
+        app_json_close(&json, '}');
+    } else {
+        printf("deleted %" PRId64 " expired session%s\n", removed, removed == 1 ? "" : "s");
+    }
+    return APP_OK;
+}
+
+const app_verb app_verb_sweep = {
+    .name = "sweep",
+    .group = APP_GROUP_KEEP,
+    .arguments = "",
+    .summary = "delete the sessions whose time to live has passed",
+    .common = APP_STORE | APP_JSON,
+    .run = sweep_run,
+};

@@ -1,0 +1,105 @@
+/* Telling what verify and repair find. */
+#include "problems.h"
+
+#include <inttypes.h>
+
+typedef struct problems_view {
+    bool json;
+    bool colours;
+    app_json out;
+} problems_view;
+
+static const char *problems_kind(quipu_problem_kind kind)
+{
+    static const char *const names[] = {
+        [QUIPU_PROBLEM_FILE] = "file",         [QUIPU_PROBLEM_SEQ] = "seq",
+        [QUIPU_PROBLEM_NEXT_SEQ] = "next-seq", [QUIPU_PROBLEM_COUNT] = "count",
+        [QUIPU_PROBLEM_TOTALS] = "totals",     [QUIPU_PROBLEM_MESSAGE] = "message",
+        [QUIPU_PROBLEM_VIEW] = "view",         [QUIPU_PROBLEM_FORK] = "fork",
+        [QUIPU_PROBLEM_STATE] = "state",       [QUIPU_PROBLEM_SEARCH] = "search"};
+    const size_t number = (size_t)kind;
+
+    return number > 0 && number < sizeof(names) / sizeof(names[0]) ? names[number] : "other";
+}
+
+static void problems_hear(void *ctx, const quipu_problem *problem)
+{
+    problems_view *view = ctx;
+
+    if (view->json) {
+        app_json_open(&view->out, NULL, '{');
+        app_json_cstr(&view->out, "kind", problems_kind(problem->kind));
+        app_json_text(&view->out, "tenant", problem->tenant);
+        app_json_text(&view->out, "session", problem->session_key);
+        app_json_int(&view->out, "seq", problem->seq);
+        app_json_text(&view->out, "text", problem->text);
+        app_json_bool(&view->out, "repaired", problem->repaired);
+        app_json_close(&view->out, '}');
+        return;
+    }
+    printf("%s%-8s%s ", app_style(view->colours, problem->repaired ? APP_GREEN : APP_RED),
+           problem->repaired ? "mended" : "damaged", app_style(view->colours, APP_PLAIN));
+    printf("%-8s ", problems_kind(problem->kind));
+    if (problem->session_key.p != NULL) {
+        app_put(stdout, problem->session_key);
+        fputs(problem->seq > 0 ? " " : ": ", stdout);
+    }
+    if (problem->seq > 0) {
+        printf("message %" PRId64 ": ", problem->seq);
+    }
+    app_put(stdout, problem->text);
+    fputc('\n', stdout);
+}
+
+static void problems_print(problems_view *view, const quipu_verified *verified)
+{
+    const int64_t left = verified->problems - verified->repaired;
+
+    if (view->json) {
+        app_json_int(&view->out, "sessions", verified->sessions);
+        app_json_int(&view->out, "messages", verified->messages);
+        app_json_int(&view->out, "found", verified->problems);
+        app_json_int(&view->out, "repaired", verified->repaired);
+        return;
+    }
+    printf("%" PRId64 " sessions, %" PRId64 " messages: ", verified->sessions, verified->messages);
+    if (verified->problems == 0) {
+        printf("all is well\n");
+    } else {
+        printf("%" PRId64 " found, %" PRId64 " mended, %" PRId64 " left\n", verified->problems,
+               verified->repaired, left);
+    }
+}
+
+int app_problems(const app_call *call, quipu_store *store, bool repair)
+{
+    problems_view view = {
+        .json = app_given(call, "json"), .colours = app_colours(call), .out = {.out = stdout}};
+    quipu_verified verified = {0};
+    quipu_call within = QUIPU_CALL_INIT;
+    quipu_error error = {0};
+    quipu_status status;
+
+    within.cancel = app_signals_begin();
+    if (view.json) {
+        app_json_open(&view.out, NULL, '{');
+        app_json_open(&view.out, "problems", '[');
+    }
+    status = (repair ? quipu_store_repair : quipu_store_verify)(store, problems_hear, &view,
+                                                                &within, &verified, &error);
+    if (view.json) {
+        app_json_close(&view.out, ']');
+    }
+    if (status == QUIPU_OK) {
+        problems_print(&view, &verified);
+    } else if (view.json) {
+        app_json_cstr(&view.out, "failed", error.message);
+    }
+    if (view.json) {
+        app_json_close(&view.out, '}');
+    }
+    if (status != QUIPU_OK) {
+        return app_fail(call, call->verb->name, status, &error);
+    }
+    return verified.problems > verified.repaired ? APP_FAILURE : APP_OK;
+}
