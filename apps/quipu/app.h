@@ -34,7 +34,22 @@
     X(demo)                                                                                        \
     X(import)                                                                                      \
     X(version)                                                                                     \
-    X(completion)
+    X(completion)                                                                                  \
+    X(init)                                                                                        \
+    X(append)                                                                                      \
+    X(rm)                                                                                          \
+    X(erase)                                                                                       \
+    X(fork)                                                                                        \
+    X(rewind)                                                                                      \
+    X(compact)                                                                                     \
+    X(prune)                                                                                       \
+    X(export)                                                                                      \
+    X(copy)                                                                                        \
+    X(backup)                                                                                      \
+    X(verify)                                                                                      \
+    X(repair)                                                                                      \
+    X(sweep)                                                                                       \
+    X(bench)
 
 /* An option: --name, or --name VALUE when `value` says what the value is. */
 typedef struct app_option {
