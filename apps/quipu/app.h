@@ -32,7 +32,14 @@
 /* Every verb, in the order in which --help tells them within their group. */
 #define APP_VERBS(X)                                                                               \
     X(demo)                                                                                        \
+    X(ls)                                                                                          \
+    X(show)                                                                                        \
+    X(tail)                                                                                        \
+    X(search)                                                                                      \
+    X(stats)                                                                                       \
+    X(memory)                                                                                      \
     X(import)                                                                                      \
+    X(doctor)                                                                                      \
     X(version)                                                                                     \
     X(completion)                                                                                  \
     X(init)                                                                                        \
@@ -184,6 +191,10 @@ int app_usage(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
 /* Say what failed (`what`: the key, the file) and what to do about it; gives the exit code. */
 int app_fail(const app_call *call, const char *what, quipu_status status, const quipu_error *error);
 
+/* The same about a session: one that is not there is told with what to do. */
+int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
+                     const quipu_error *error);
+
 /* Say that a system call about `what` failed, by errno; gives the exit code. */
 int app_fail_errno(const app_call *call, const char *what);
 
@@ -285,14 +296,53 @@ int app_width(quipu_str text);
 /* Write a text on one line, whole. */
 void app_put(FILE *out, quipu_str text);
 
+/* Write a text on one line, whole, its runs of space and line ends as one space each. */
+void app_put_flat(FILE *out, quipu_str text);
+
 /* Write a text in exactly `columns` columns: cut with "…" or padded with spaces. */
 void app_put_cell(FILE *out, quipu_str text, int columns);
 
-/* Write the beginning of a text in at most `columns` columns, cut with "…"; gives the columns. */
+/* Write the beginning of a text in at most `columns` columns, cut with "…"; gives the columns. Runs
+ * of space and line ends count as one space, here and in a cell. */
 int app_put_cut(FILE *out, quipu_str text, int columns);
 
 /* Write a text as lines at most `columns` wide, each behind `margin`. Gives the number of lines. */
 size_t app_put_wrapped(FILE *out, quipu_str text, const char *margin, int columns);
+
+/* ---- table.c: tables that fit the terminal ----------------------------------------------------
+ */
+
+#define APP_TABLE_COLUMNS_MAX 8
+#define APP_TABLE_GAP 2
+#define APP_NUMBER_SIZE 32 /* a number or a size as text */
+
+typedef struct app_column {
+    const char *title;
+    bool right; /* numbers */
+    bool fits;  /* gives way, down to APP_TABLE_LEAST columns, when the line is too long */
+} app_column;
+
+#define APP_TABLE_LEAST 8
+
+/* Set out, colours, columns (the terminal's; 0: no limit), kinds and count; leave the rest zero. */
+typedef struct app_table {
+    FILE *out;
+    bool colours;
+    int columns;
+    const app_column *kinds;
+    size_t count;
+    bool headed;
+    int widths[APP_TABLE_COLUMNS_MAX];
+} app_table;
+
+/* Print rows of `count` cells each; the first call prints the titles and settles the widths. */
+void app_table_print(app_table *table, const quipu_str *cells, size_t rows);
+
+/* The width of tables: the terminal's, or 0 for a pipe, where nothing is cut. */
+int app_table_width(void);
+
+/* A size in bytes for people: "1.2 MiB". */
+void app_size_text(int64_t bytes, char ret_text[APP_NUMBER_SIZE]);
 
 /* ---- json.c: JSON for programs ----------------------------------------------------------------
  */
@@ -314,6 +364,7 @@ void app_json_int(app_json *json, const char *name, int64_t value);
 void app_json_double(app_json *json, const char *name, double value);
 void app_json_bool(app_json *json, const char *name, bool value);
 void app_json_time(app_json *json, const char *name, quipu_time time); /* RFC 3339 */
-void app_json_raw(app_json *json, const char *name, quipu_str value);  /* JSON already */
+/* What is JSON already; at the top it is a line of its own. */
+void app_json_raw(app_json *json, const char *name, quipu_str value);
 
 #endif

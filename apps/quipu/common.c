@@ -107,6 +107,16 @@ int app_fail(const app_call *call, const char *what, quipu_status status, const 
     return app_exit_code(status);
 }
 
+int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
+                     const quipu_error *error)
+{
+    if (status == QUIPU_NOT_FOUND) {
+        app_tell(call, "there is no session \"%s\"; \"quipu ls\" lists them", key.p);
+        return APP_NOT_FOUND;
+    }
+    return app_fail(call, key.p, status, error);
+}
+
 int app_fail_errno(const app_call *call, const char *what)
 {
     const int number = errno;

@@ -74,7 +74,7 @@ void app_print_help(FILE *out, const app_verb *verb)
 /* ---- for the manual --------------------------------------------------------------------------
  */
 
-/* Text in roff: a hyphen is a minus, a backslash is one; no text of the table begins with a request. */
+/* Text in roff: a hyphen is a minus, a backslash is one; no text of the table begins a request. */
 static void help_roff_text(FILE *out, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {

@@ -106,9 +106,14 @@ void app_json_time(app_json *json, const char *name, quipu_time time)
     char text[QUIPU_TIME_TEXT_SIZE];
 
     if (quipu_time_format(time, text) == QUIPU_OK) {
-        /* "YYYY-MM-DD HH:MM:SS.nnnnnnnnn+00:00": RFC 3339 wants a T, and Z is shorter. */
+        size_t end = 29; /* "YYYY-MM-DD HH:MM:SS.nnnnnnnnn", and the offset, which is Z */
+
+        while (end > 20 && text[end - 1] == '0') {
+            end--;
+        }
+        end -= text[end - 1] == '.' ? 1 : 0;
         text[10] = 'T';
-        memcpy(text + 29, "Z", 2);
+        memcpy(text + end, "Z", 2);
         app_json_cstr(json, name, text);
     }
 }
@@ -131,5 +136,9 @@ void app_json_raw(app_json *json, const char *name, quipu_str value)
             fwrite(value.p + at, 1, bytes, json->out);
         }
         at += bytes;
+    }
+    if (json->depth == 0) {
+        json->comma = false;
+        fputc('\n', json->out);
     }
 }

@@ -1,7 +1,7 @@
 /* Text for a terminal: whatever stands in a message, what is written is harmless, and its columns
  * are known. A control character, a bidi control, an invisible tag or a byte that is no UTF-8 is
  * shown as what it is. */
-#include <string.h>
+#include <limits.h>
 
 #include "app.h"
 #include "text.h"
@@ -126,27 +126,59 @@ void app_put(FILE *out, quipu_str text)
     }
 }
 
-int app_put_cut(FILE *out, quipu_str text, int columns)
+static bool text_is_space(char c)
 {
-    const bool cut = app_width(text) > columns;
-    const int room = cut ? columns - 1 : columns;
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/* Write what fits of a text whose runs of space count as one space each; gives its columns, and
+ * whether it was all. Without `out` it only measures. */
+static int text_put_flat(FILE *out, quipu_str text, int room, bool *ret_all)
+{
     int used = 0;
+    size_t at = 0;
 
-    for (size_t at = 0; at < text.n;) {
-        size_t bytes = 0;
-        const int next = text_columns(text.p + at, text.n - at, &bytes);
+    while (at < text.n) {
+        const bool space = text_is_space(text.p[at]);
+        size_t bytes = 1;
+        const int next = space ? 1 : text_columns(text.p + at, text.n - at, &bytes);
 
-        if (used + next > room) {
+        if (next > room - used) {
             break;
         }
         used += next;
-        at += text_put(out, text.p + at, text.n - at);
+        if (out != NULL && space) {
+            fputc(' ', out);
+        } else if (out != NULL) {
+            text_put(out, text.p + at, text.n - at);
+        }
+        at += bytes;
+        while (space && at < text.n && text_is_space(text.p[at])) {
+            at++;
+        }
     }
-    if (cut && columns > 0) {
-        fputs("…", out);
-        used++;
-    }
+    *ret_all = at == text.n;
     return used;
+}
+
+void app_put_flat(FILE *out, quipu_str text)
+{
+    bool all = false;
+
+    (void)text_put_flat(out, text, INT_MAX, &all);
+}
+
+int app_put_cut(FILE *out, quipu_str text, int columns)
+{
+    bool all = false;
+    int used = text_put_flat(NULL, text, columns, &all);
+
+    if (all || columns <= 0) {
+        return text_put_flat(out, text, columns, &all);
+    }
+    used = text_put_flat(out, text, columns - 1, &all);
+    fputs("…", out);
+    return used + 1;
 }
 
 void app_put_cell(FILE *out, quipu_str text, int columns)

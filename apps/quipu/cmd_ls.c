@@ -1,0 +1,231 @@
+/* quipu ls: the sessions of a store, by their last change, in pages that cost the same wherever
+ * they lie. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "app.h"
+#include "render.h"
+
+#define LS_LIMIT_DEFAULT 50
+#define LS_PAGE 1000    /* sessions read at a time when there is no limit */
+#define LS_TIME_SIZE 17 /* "YYYY-MM-DD HH:MM" and its NUL */
+
+static const app_option ls_options[] = {
+    {.name = "limit",
+     .letter = 'n',
+     .value = "N",
+     .help = "at most N sessions; 0: all; default 50"},
+    {.name = "oldest", .help = "the oldest first"},
+    {.name = "app", .value = "NAME", .help = "only sessions of this app"},
+    {.name = "user", .value = "ID", .help = "only sessions of this user"},
+    {.name = "agent", .value = "ID", .help = "only sessions of this agent"},
+    {.name = "meta", .value = "NAME[=TEXT]", .help = "only sessions with this in their metadata"},
+    {.name = "expired", .help = "expired sessions too"},
+    {.name = "after", .value = "CURSOR", .help = "go on where a list ended"},
+    {.name = NULL},
+};
+
+enum { LS_KEY, LS_MESSAGES, LS_TOKENS, LS_CHANGED, LS_WHO, LS_COLUMNS };
+
+static const app_column ls_columns[LS_COLUMNS] = {
+    [LS_KEY] = {.title = "KEY", .fits = true},
+    [LS_MESSAGES] = {.title = "MESSAGES", .right = true},
+    [LS_TOKENS] = {.title = "TOKENS", .right = true},
+    [LS_CHANGED] = {.title = "CHANGED"},
+    [LS_WHO] = {.title = "AGENT", .fits = true},
+};
+
+typedef struct ls_job {
+    quipu_store *store;
+    quipu_list_options options;
+    int64_t left; /* sessions still to be shown; -1: all */
+    bool json;
+    app_table table;
+    quipu_arena arena;
+} ls_job;
+
+static void ls_json(const quipu_session_info *session)
+{
+    app_json json = {.out = stdout};
+    char uid[QUIPU_UUID_TEXT_SIZE];
+
+    quipu_uuid_format(session->uid, uid);
+    app_json_open(&json, NULL, '{');
+    app_json_text(&json, "key", session->key);
+    app_json_cstr(&json, "uid", uid);
+    app_json_text(&json, "app", session->app_name);
+    app_json_text(&json, "user", session->user_id);
+    app_json_text(&json, "session", session->session_id);
+    app_json_text(&json, "agent", session->agent_id);
+    app_json_text(&json, "model", session->model);
+    app_json_text(&json, "channelType", session->channel_type);
+    app_json_text(&json, "channelId", session->channel_id);
+    app_json_raw(&json, "metadata", session->metadata.text);
+    app_json_int(&json, "messages", session->message_count);
+    app_json_int(&json, "tokens", session->token_count);
+    app_json_int(&json, "firstSeq", session->first_seq);
+    app_json_int(&json, "nextSeq", session->next_seq);
+    app_json_int(&json, "revision", session->revision);
+    app_json_time(&json, "created", session->created_at);
+    app_json_time(&json, "changed", session->updated_at);
+    if (session->has_expiry) {
+        app_json_time(&json, "expires", session->expires_at);
+    }
+    if (session->compacted_seq > 0) {
+        app_json_int(&json, "compactedSeq", session->compacted_seq);
+    }
+    if (session->is_fork) {
+        app_json_int(&json, "forkSeq", session->fork_seq);
+    }
+    app_json_close(&json, '}');
+}
+
+/* A number as a cell. */
+static quipu_status ls_number(quipu_arena *arena, int64_t value, quipu_str *ret_cell)
+{
+    char text[APP_NUMBER_SIZE];
+
+    snprintf(text, sizeof(text), "%" PRId64, value);
+    return quipu_arena_copy(arena, quipu_cstr(text), ret_cell);
+}
+
+static quipu_status ls_cells(quipu_arena *arena, const quipu_session_info *session,
+                             quipu_str cells[LS_COLUMNS])
+{
+    char changed[LS_TIME_SIZE];
+    quipu_status status = ls_number(arena, session->message_count, &cells[LS_MESSAGES]);
+
+    app_time_text(session->updated_at, changed, sizeof(changed));
+    cells[LS_KEY] = session->key;
+    cells[LS_WHO] = session->agent_id.n > 0 ? session->agent_id : session->app_name;
+    if (status == QUIPU_OK) {
+        status = ls_number(arena, session->token_count, &cells[LS_TOKENS]);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, quipu_cstr(changed), &cells[LS_CHANGED]);
+    }
+    return status;
+}
+
+static quipu_status ls_table(ls_job *job, const quipu_session_page *page)
+{
+    quipu_str *cells;
+    quipu_status status = QUIPU_OK;
+
+    quipu_arena_reset(&job->arena);
+    cells = quipu_arena_alloc(&job->arena, (page->count * LS_COLUMNS + 1) * sizeof(*cells));
+    if (cells == NULL) {
+        return QUIPU_NOMEM;
+    }
+    for (size_t i = 0; i < page->count && status == QUIPU_OK; i++) {
+        status = ls_cells(&job->arena, &page->sessions[i], cells + i * LS_COLUMNS);
+    }
+    if (status == QUIPU_OK && page->count > 0) {
+        app_table_print(&job->table, cells, page->count);
+    }
+    return status;
+}
+
+/* One page; gives the cursor of the next one, in `cursor`, "" at the end. */
+static quipu_status ls_page(ls_job *job, char *cursor, size_t size, quipu_error *error)
+{
+    quipu_session_page *page = NULL;
+    quipu_status status;
+
+    job->options.limit = job->left < 0 || job->left > LS_PAGE ? LS_PAGE : job->left;
+    job->options.after = cursor[0] != '\0' ? quipu_cstr(cursor) : job->options.after;
+    status = quipu_session_list(job->store, &job->options, NULL, &page, error);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < page->count && job->json; i++) {
+        ls_json(&page->sessions[i]);
+    }
+    if (!job->json) {
+        status = ls_table(job, page);
+    }
+    if (job->left > 0) {
+        job->left -= (int64_t)page->count;
+    }
+    if (snprintf(cursor, size, "%s", page->next.p != NULL ? page->next.p : "") >= (int)size) {
+        status = QUIPU_LIMIT;
+    }
+    quipu_session_page_free(page);
+    return status;
+}
+
+static int ls_all(const app_call *call, ls_job *job)
+{
+    char cursor[APP_MESSAGE_MAX] = "";
+    quipu_error error = {0};
+    quipu_status status;
+
+    do {
+        status = ls_page(job, cursor, sizeof(cursor), &error);
+    } while (status == QUIPU_OK && cursor[0] != '\0' && job->left != 0);
+    if (status != QUIPU_OK) {
+        return app_fail(call, "the list", status, &error);
+    }
+    if (!job->json && !job->table.headed) {
+        app_tell(call, "there is no such session");
+    }
+    if (cursor[0] != '\0') {
+        app_tell(call, "there are more; go on with --after %s", cursor);
+    }
+    return APP_OK;
+}
+
+/* Split NAME=TEXT at its first "=". */
+static void ls_meta(const app_call *call, quipu_list_options *options)
+{
+    const quipu_str given = app_text_value(call, "meta");
+    const char *equals = given.p != NULL ? strchr(given.p, '=') : NULL;
+
+    options->metadata_name = given;
+    if (equals != NULL) {
+        options->metadata_name.n = (size_t)(equals - given.p);
+        options->metadata_text = quipu_cstr(equals + 1);
+    }
+}
+
+static int ls_run(const app_call *call)
+{
+    ls_job job = {.options = QUIPU_LIST_OPTIONS_INIT,
+                  .left = LS_LIMIT_DEFAULT,
+                  .json = app_given(call, "json"),
+                  .table = {.out = stdout,
+                            .colours = app_colours(call),
+                            .columns = app_table_width(),
+                            .kinds = ls_columns,
+                            .count = LS_COLUMNS}};
+    int code;
+
+    if (!app_number(call, "limit", 0, INT64_MAX, &job.left)) {
+        return APP_USAGE;
+    }
+    job.left = job.left == 0 ? -1 : job.left;
+    job.options.flags = (app_given(call, "oldest") ? QUIPU_LIST_OLDEST_FIRST : 0) |
+                        (app_given(call, "expired") ? QUIPU_LIST_EXPIRED : 0);
+    job.options.app_name = app_text_value(call, "app");
+    job.options.user_id = app_text_value(call, "user");
+    job.options.agent_id = app_text_value(call, "agent");
+    job.options.after = app_text_value(call, "after");
+    ls_meta(call, &job.options);
+    code = app_open(call, APP_NEED_READ, NULL, &job.store);
+    if (code == APP_OK) {
+        code = ls_all(call, &job);
+        quipu_close(job.store);
+    }
+    quipu_arena_free(&job.arena);
+    return code;
+}
+
+const app_verb app_verb_ls = {
+    .name = "ls",
+    .group = APP_GROUP_READ,
+    .arguments = "",
+    .summary = "list the sessions",
+    .common = APP_READS,
+    .options = ls_options,
+    .run = ls_run,
+};

@@ -1,0 +1,185 @@
+/* quipu search: messages by their words, best first, with the place where the words stand. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "app.h"
+#include "render.h"
+
+/* Stand around a matching word until it is written; from Unicode's private area. */
+#define SEARCH_MARK_BEFORE "\xee\x80\x81"
+#define SEARCH_MARK_AFTER "\xee\x80\x82"
+#define SEARCH_MARK_BYTES 3
+
+static const app_option search_options[] = {
+    {.name = "limit", .letter = 'n', .value = "N", .help = "at most N hits; default 20"},
+    {.name = "offset", .value = "N", .help = "leave out the first N hits"},
+    {.name = "session", .value = "KEY", .help = "only in this session"},
+    {.name = "app", .value = "NAME", .help = "only in sessions of this app"},
+    {.name = "user", .value = "ID", .help = "only in sessions of this user"},
+    {.name = "author", .value = "NAME", .help = "only messages of this author"},
+    {.name = "role", .value = "ROLE", .choices = APP_ROLES, .help = "only messages of this role"},
+    {.name = "after", .value = "TIME", .help = "only messages of this time or later, or age: 2h"},
+    {.name = "before", .value = "TIME", .help = "only earlier messages"},
+    {.name = NULL},
+};
+
+/* All arguments are words of one query. */
+static bool search_join(const app_call *call, char ret_query[QUIPU_SEARCH_QUERY_MAX + 1])
+{
+    size_t used = 0;
+
+    for (int i = 0; i < call->argument_count; i++) {
+        const size_t n = strlen(call->arguments[i]);
+
+        if (used + n + 1 > QUIPU_SEARCH_QUERY_MAX) {
+            return false;
+        }
+        if (i > 0) {
+            ret_query[used++] = ' ';
+        }
+        memcpy(ret_query + used, call->arguments[i], n);
+        used += n;
+    }
+    ret_query[used] = '\0';
+    return true;
+}
+
+static void search_json(const quipu_search_hit *hit)
+{
+    app_json json = {.out = stdout};
+
+    app_json_open(&json, NULL, '{');
+    app_json_text(&json, "key", hit->session_key);
+    app_json_int(&json, "seq", hit->seq);
+    app_json_cstr(&json, "role", app_role_name(hit->role));
+    app_json_text(&json, "author", hit->author);
+    app_json_time(&json, "timestamp", hit->timestamp);
+    app_json_text(&json, "snippet", hit->snippet);
+    app_json_double(&json, "rank", hit->rank);
+    app_json_close(&json, '}');
+}
+
+/* A snippet on one line, its matching words highlighted. */
+static void search_snippet(quipu_str text, bool colours)
+{
+    const char *at = text.p;
+    const char *end = text.p + text.n;
+
+    while (at < end) {
+        const char *mark = at;
+        bool before = false;
+        bool after = false;
+
+        for (; mark < end; mark++) {
+            before = end - mark >= SEARCH_MARK_BYTES &&
+                     memcmp(mark, SEARCH_MARK_BEFORE, SEARCH_MARK_BYTES) == 0;
+            after = end - mark >= SEARCH_MARK_BYTES &&
+                    memcmp(mark, SEARCH_MARK_AFTER, SEARCH_MARK_BYTES) == 0;
+            if (before || after) {
+                break;
+            }
+        }
+        app_put_flat(stdout, (quipu_str){at, (size_t)(mark - at)});
+        if (before) {
+            printf("%s%s", colours ? "" : "[", app_style(colours, APP_BOLD));
+        } else if (after) {
+            printf("%s%s", colours ? "" : "]", app_style(colours, APP_PLAIN));
+        }
+        at = mark + (mark < end ? SEARCH_MARK_BYTES : 0);
+    }
+}
+
+static void search_print(const quipu_search_hit *hit, bool colours)
+{
+    char time[QUIPU_TIME_TEXT_SIZE];
+
+    app_time_text(hit->timestamp, time, sizeof(time));
+    fputs(app_style(colours, APP_GREEN), stdout);
+    app_put(stdout, hit->session_key);
+    printf("%s  %" PRId64 "  ", app_style(colours, APP_PLAIN), hit->seq);
+    app_put(stdout, hit->author.n > 0 ? hit->author : quipu_cstr(app_role_name(hit->role)));
+    printf("  %s%s%s\n    ", app_style(colours, APP_DIM), time, app_style(colours, APP_PLAIN));
+    search_snippet(hit->snippet, colours);
+    fputc('\n', stdout);
+}
+
+static int search_find(const app_call *call, quipu_store *store, quipu_search_options *options)
+{
+    const bool json = app_given(call, "json");
+    const bool colours = app_colours(call);
+    quipu_search_results *results = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+
+    if (!json) {
+        options->mark_before = QUIPU_STR(SEARCH_MARK_BEFORE);
+        options->mark_after = QUIPU_STR(SEARCH_MARK_AFTER);
+    }
+    status = quipu_search(store, options, NULL, &results, &error);
+    if (status != QUIPU_OK && options->session_key.p != NULL) {
+        return app_fail_session(call, options->session_key, status, &error);
+    }
+    if (status != QUIPU_OK) {
+        return app_fail(call, "the search", status, &error);
+    }
+    for (size_t i = 0; i < results->count; i++) {
+        if (json) {
+            search_json(&results->hits[i]);
+        } else {
+            search_print(&results->hits[i], colours);
+        }
+    }
+    if (results->count == 0 && !json) {
+        app_tell(call, "nothing was found");
+    }
+    if (results->more) {
+        app_tell(call, "there are more; go on with --offset %lld",
+                 (long long)options->offset + (long long)results->count);
+    }
+    quipu_search_results_free(results);
+    return APP_OK;
+}
+
+static int search_run(const app_call *call)
+{
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    const char *role = app_value(call, "role");
+    char query[QUIPU_SEARCH_QUERY_MAX + 1];
+    quipu_store *store = NULL;
+    int code;
+
+    if (!search_join(call, query)) {
+        return app_usage(call, "the words are longer than %d bytes", QUIPU_SEARCH_QUERY_MAX);
+    }
+    if (!app_number(call, "limit", 1, QUIPU_SEARCH_LIMIT_MAX, &options.limit) ||
+        !app_number(call, "offset", 0, QUIPU_SEARCH_OFFSET_MAX, &options.offset) ||
+        !app_instant(call, "after", &options.has_after, &options.after) ||
+        !app_instant(call, "before", &options.has_before, &options.before)) {
+        return APP_USAGE;
+    }
+    options.query = quipu_cstr(query);
+    options.session_key = app_text_value(call, "session");
+    options.app_name = app_text_value(call, "app");
+    options.user_id = app_text_value(call, "user");
+    options.author = app_text_value(call, "author");
+    options.role = (quipu_role)(role != NULL ? app_word_number(APP_ROLES, role) + 1 : 0);
+    /* Messages that are not indexed yet are, which writes. */
+    code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    if (code == APP_OK) {
+        code = search_find(call, store, &options);
+        quipu_close(store);
+    }
+    return code;
+}
+
+const app_verb app_verb_search = {
+    .name = "search",
+    .group = APP_GROUP_READ,
+    .arguments = "WORD...",
+    .arguments_min = 1,
+    .arguments_max = APP_WORDS_MAX,
+    .summary = "find messages by their words",
+    .common = APP_READS,
+    .options = search_options,
+    .run = search_run,
+};

@@ -1,0 +1,197 @@
+/* quipu show: a conversation, for people; or its messages as JSON Lines; or the events that went
+ * in. It is read in pages, so that the first line is there at once, however long the history. */
+#include <inttypes.h>
+
+#include <quipu/adk.h>
+
+#include "app.h"
+#include "render.h"
+
+#define SHOW_PAGE_FIRST 100 /* messages read before the first line is out... */
+#define SHOW_PAGE 1000      /* ...and at a time after it */
+
+static const app_option show_options[] = {
+    {.name = "last", .letter = 'n', .value = "N", .help = "the newest N messages only"},
+    {.name = "after", .value = "SEQ", .help = "only messages after this number"},
+    {.name = "before", .value = "SEQ", .help = "only messages before this number"},
+    {.name = "view", .help = "what a model sees: from the newest summary on"},
+    {.name = "unfold", .help = "tool calls and their answers in full"},
+    {.name = "raw", .help = "the events that went in, one JSON object a line"},
+    {.name = "width", .value = "COLUMNS", .help = "how wide; default: the terminal, at most 120"},
+    {.name = "no-pager", .help = "do not page through $PAGER"},
+    {.name = NULL},
+};
+
+/* What is to be shown. */
+typedef struct show_job {
+    const app_call *call;
+    quipu_store *store;
+    quipu_str key;
+    quipu_range range;
+    int64_t last; /* 0: all */
+    bool json;
+    bool raw;
+    app_render render;
+    quipu_arena arena;
+} show_job;
+
+/* ---- for programs ----------------------------------------------------------------------------
+ */
+
+/* One message, as JSON or as the event that it was. */
+static quipu_status show_json_line(show_job *job, const quipu_message *message, quipu_error *error)
+{
+    app_json json = {.out = stdout};
+    quipu_json event = {{NULL, 0}};
+    quipu_str text = {NULL, 0};
+    quipu_status status;
+
+    quipu_arena_reset(&job->arena);
+    if (job->raw) {
+        status = quipu_message_to_event(message, NULL, &job->arena, &event, error);
+        text = event.text;
+    } else {
+        status = quipu_message_json(message, &job->arena, &text, error);
+    }
+    if (status == QUIPU_OK) {
+        app_json_raw(&json, NULL, text);
+    }
+    return status;
+}
+
+/* ---- pages -----------------------------------------------------------------------------------
+ */
+
+/* Show a page; gives how many messages of it are done. */
+static quipu_status show_page(show_job *job, const quipu_history *page, size_t *ret_done,
+                              quipu_error *error)
+{
+    quipu_status status = QUIPU_OK;
+    size_t i = 0;
+
+    if (!job->json && !job->raw) {
+        i = app_render_messages(&job->render, page->messages, page->message_count,
+                                page->more_after);
+    }
+    for (; (job->json || job->raw) && i < page->message_count && status == QUIPU_OK; i++) {
+        status = show_json_line(job, &page->messages[i], error);
+    }
+    *ret_done = i;
+    return status;
+}
+
+/* Show all pages, from the first that was read already on. */
+static quipu_status show_pages(show_job *job, quipu_history *page, quipu_error *error)
+{
+    quipu_status status = QUIPU_OK;
+
+    job->range.limit = SHOW_PAGE;
+    while (status == QUIPU_OK && page->message_count > 0) {
+        const quipu_message *messages = page->messages;
+        size_t done = 0;
+
+        status = show_page(job, page, &done, error);
+        if (status != QUIPU_OK || (!page->more_after && done == page->message_count)) {
+            break;
+        }
+        job->range.after_seq = messages[done - 1].seq;
+        quipu_history_free(page);
+        page = NULL;
+        status = quipu_session_get(job->store, job->key, &job->range, NULL, &page, error);
+        if (status != QUIPU_OK) {
+            break;
+        }
+    }
+    quipu_history_free(page);
+    return status;
+}
+
+/* Find where to begin: the newest N begin so many before the end. */
+static quipu_status show_begin(show_job *job, quipu_history **ret_page, quipu_error *error)
+{
+    quipu_range head = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    head.flags = QUIPU_RANGE_HEADER;
+    status = quipu_session_get(job->store, job->key, &head, NULL, &history, error);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    const int64_t next = history->session.next_seq;
+    /* What is appended meanwhile is not shown, so that there is an end. */
+    if (job->range.before_seq == 0 || job->range.before_seq > next) {
+        job->range.before_seq = next;
+    }
+    if (job->last > 0 && job->range.before_seq - 1 - job->last > job->range.after_seq) {
+        job->range.after_seq = job->range.before_seq - 1 - job->last;
+    }
+    quipu_history_free(history);
+    job->range.limit = SHOW_PAGE_FIRST;
+    return quipu_session_get(job->store, job->key, &job->range, NULL, ret_page, error);
+}
+
+static int show_all(show_job *job)
+{
+    quipu_history *page = NULL;
+    quipu_error error = {0};
+    app_pager pager;
+    quipu_status status = show_begin(job, &page, &error);
+
+    if (status != QUIPU_OK) {
+        return app_fail_session(job->call, job->key, status, &error);
+    }
+    app_pager_begin(&pager, job->call);
+    if (!job->json && !job->raw) {
+        app_render_head(&job->render, &page->session);
+    }
+    status = show_pages(job, page, &error);
+    app_pager_end(&pager);
+    return status == QUIPU_OK ? APP_OK : app_fail_session(job->call, job->key, status, &error);
+}
+
+/* ---- the verb --------------------------------------------------------------------------------
+ */
+
+static int show_run(const app_call *call)
+{
+    const int columns = app_columns();
+    int64_t width = columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX;
+    show_job job = {.call = call,
+                    .key = app_argument(call, 0),
+                    .range = QUIPU_RANGE_INIT,
+                    .json = app_given(call, "json"),
+                    .raw = app_given(call, "raw")};
+    int code;
+
+    if (!app_number(call, "last", 1, UINT32_MAX, &job.last) ||
+        !app_number(call, "after", 0, UINT32_MAX, &job.range.after_seq) ||
+        !app_number(call, "before", 1, UINT32_MAX, &job.range.before_seq) ||
+        !app_number(call, "width", APP_COLUMNS_MIN, APP_COLUMNS_MAX, &width)) {
+        return APP_USAGE;
+    }
+    job.range.flags = app_given(call, "view") ? QUIPU_RANGE_VIEW : 0;
+    job.render = (app_render){.out = stdout,
+                              .colours = app_colours(call),
+                              .columns = (int)width,
+                              .unfold = app_given(call, "unfold")};
+    code = app_open(call, APP_NEED_READ, NULL, &job.store);
+    if (code == APP_OK) {
+        code = show_all(&job);
+        quipu_close(job.store);
+    }
+    quipu_arena_free(&job.arena);
+    return code;
+}
+
+const app_verb app_verb_show = {
+    .name = "show",
+    .group = APP_GROUP_READ,
+    .arguments = "KEY",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .summary = "show a conversation",
+    .common = APP_READS,
+    .options = show_options,
+    .run = show_run,
+};

@@ -1,0 +1,78 @@
+/* quipu stats: what is in a store and what it weighs. */
+#include <inttypes.h>
+
+#include "app.h"
+
+static void stats_json(const quipu_stats *stats)
+{
+    app_json json = {.out = stdout};
+
+    app_json_open(&json, NULL, '{');
+    app_json_int(&json, "sessions", stats->sessions);
+    app_json_int(&json, "forks", stats->forks);
+    app_json_int(&json, "messages", stats->messages);
+    app_json_int(&json, "tokens", stats->tokens);
+    app_json_int(&json, "bytes", stats->file_bytes + stats->log_bytes);
+    app_json_int(&json, "fileBytes", stats->file_bytes);
+    app_json_int(&json, "logBytes", stats->log_bytes);
+    app_json_int(&json, "freeBytes", stats->free_bytes);
+    if (stats->sessions > 0) {
+        app_json_cstr(&json, "largestKey", stats->largest_key);
+        app_json_int(&json, "largestMessages", stats->largest_messages);
+    }
+    app_json_close(&json, '}');
+}
+
+static void stats_print(const app_call *call, const quipu_stats *stats)
+{
+    const bool colours = app_colours(call);
+    char file[APP_NUMBER_SIZE];
+    char log[APP_NUMBER_SIZE];
+    char spare[APP_NUMBER_SIZE];
+
+    app_size_text(stats->file_bytes, file);
+    app_size_text(stats->log_bytes, log);
+    app_size_text(stats->free_bytes, spare);
+    printf("sessions  %" PRId64 ", %" PRId64 " of them forks\n", stats->sessions, stats->forks);
+    printf("messages  %" PRId64 "\n", stats->messages);
+    printf("tokens    about %" PRId64 "\n", stats->tokens);
+    printf("file      %s, %s of it free, and a log of %s\n", file, spare, log);
+    if (stats->sessions > 0) {
+        printf("largest   %s", app_style(colours, APP_BOLD));
+        app_put(stdout, quipu_cstr(stats->largest_key));
+        printf("%s, %" PRId64 " messages\n", app_style(colours, APP_PLAIN),
+               stats->largest_messages);
+    }
+}
+
+static int stats_run(const app_call *call)
+{
+    quipu_store *store = NULL;
+    quipu_stats stats = {0};
+    quipu_error error = {0};
+    quipu_status status;
+    int code = app_open(call, APP_NEED_READ, NULL, &store);
+
+    if (code != APP_OK) {
+        return code;
+    }
+    status = quipu_store_stats(store, NULL, &stats, &error);
+    if (status != QUIPU_OK) {
+        code = app_fail(call, "the statistics", status, &error);
+    } else if (app_given(call, "json")) {
+        stats_json(&stats);
+    } else {
+        stats_print(call, &stats);
+    }
+    quipu_close(store);
+    return code;
+}
+
+const app_verb app_verb_stats = {
+    .name = "stats",
+    .group = APP_GROUP_READ,
+    .arguments = "",
+    .summary = "tell what is in the store and what it weighs",
+    .common = APP_READS,
+    .run = stats_run,
+};

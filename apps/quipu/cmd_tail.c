@@ -1,0 +1,133 @@
+/* quipu tail: the newest messages of a session, and with -f those that come, from whichever
+ * process. */
+#include "app.h"
+#include "render.h"
+
+#define TAIL_LAST_DEFAULT 10
+
+static const app_option tail_options[] = {
+    {.name = "follow", .letter = 'f', .help = "go on with what comes, until Ctrl-C"},
+    {.name = "last", .letter = 'n', .value = "N", .help = "begin with the newest N; default 10"},
+    {.name = NULL},
+};
+
+typedef struct tail_job {
+    const app_call *call;
+    quipu_store *store;
+    quipu_str key;
+    quipu_call limits;
+    int64_t last;
+    bool json;
+    app_render render;
+    quipu_arena arena;
+} tail_job;
+
+static quipu_status tail_print(tail_job *job, const quipu_history *batch, quipu_error *error)
+{
+    app_json json = {.out = stdout};
+    quipu_status status = QUIPU_OK;
+
+    if (!job->json) {
+        app_render_messages(&job->render, batch->messages, batch->message_count, false);
+    }
+    for (size_t i = 0; job->json && i < batch->message_count && status == QUIPU_OK; i++) {
+        quipu_str text = {NULL, 0};
+
+        quipu_arena_reset(&job->arena);
+        status = quipu_message_json(&batch->messages[i], &job->arena, &text, error);
+        app_json_raw(&json, NULL, text);
+    }
+    /* Whoever reads it should see it now. */
+    fflush(stdout);
+    return status;
+}
+
+/* Give out batches: what is there, and what comes when we follow. */
+static quipu_status tail_follow(tail_job *job, quipu_tail *tail, quipu_error *error)
+{
+    const bool follow = app_given(job->call, "follow");
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK) {
+        quipu_history *batch = NULL;
+
+        status = quipu_tail_next(tail, follow ? -1 : 0, &job->limits, &batch, error);
+        if (status == QUIPU_OK && batch == NULL) {
+            break;
+        }
+        if (status == QUIPU_OK) {
+            status = tail_print(job, batch, error);
+        }
+        quipu_history_free(batch);
+    }
+    /* The person ended what has no other end. */
+    return status == QUIPU_CANCELLED && app_signals_came() ? QUIPU_OK : status;
+}
+
+static int tail_session(tail_job *job)
+{
+    quipu_range head = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_tail *tail = NULL;
+    quipu_error error = {0};
+    int64_t after = 0;
+    quipu_status status;
+
+    head.flags = QUIPU_RANGE_HEADER;
+    status = quipu_session_get(job->store, job->key, &head, &job->limits, &history, &error);
+    if (status == QUIPU_OK) {
+        after = history->session.next_seq - 1 - job->last;
+        app_render_set(&job->render, &history->session);
+    }
+    quipu_history_free(history);
+    if (status == QUIPU_OK) {
+        status = quipu_tail_open(job->store, job->key, after > 0 ? after : 0, &job->limits, &tail,
+                                 &error);
+    }
+    if (status == QUIPU_OK) {
+        status = tail_follow(job, tail, &error);
+    }
+    quipu_tail_close(tail);
+    return status == QUIPU_OK ? APP_OK : app_fail_session(job->call, job->key, status, &error);
+}
+
+static int tail_run(const app_call *call)
+{
+    const int columns = app_columns();
+    tail_job job = {
+        .call = call,
+        .key = app_argument(call, 0),
+        .limits = QUIPU_CALL_INIT,
+        .last = TAIL_LAST_DEFAULT,
+        .json = app_given(call, "json"),
+        .render = {.out = stdout,
+                   .colours = app_colours(call),
+                   .columns = columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX}};
+    int code;
+
+    if (!app_number(call, "last", 0, UINT32_MAX, &job.last)) {
+        return APP_USAGE;
+    }
+    if (app_given(call, "follow")) {
+        job.limits.cancel = app_signals_begin();
+    }
+    code = app_open(call, APP_NEED_READ, NULL, &job.store);
+    if (code == APP_OK) {
+        code = tail_session(&job);
+        quipu_close(job.store);
+    }
+    quipu_arena_free(&job.arena);
+    return code;
+}
+
+const app_verb app_verb_tail = {
+    .name = "tail",
+    .group = APP_GROUP_READ,
+    .arguments = "KEY",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .summary = "show the newest messages, and follow those that come",
+    .common = APP_READS,
+    .options = tail_options,
+    .run = tail_run,
+};

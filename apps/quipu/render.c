@@ -1,0 +1,430 @@
+/* A conversation on a screen. A message is a line that says who and when, and its text behind a
+ * margin; a tool call is one line with its answer beside it, wherever among the next messages the
+ * answer stands. What happened to the history (removed, compacted, forked, cut off) is marked. */
+#include "render.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define RENDER_MARGIN_MAX 16
+#define RENDER_BESIDE_MIN 60 /* columns from which on an answer stands beside its call */
+#define RENDER_DAY_S 86400
+#define RENDER_NOTE_SIZE 160
+
+const char *app_role_name(quipu_role role)
+{
+    static const char *const names[] = {"?",        "user",  "assistant", "tool",
+                                        "function", "model", "system"};
+
+    return role >= QUIPU_ROLE_USER && role <= QUIPU_ROLE_SYSTEM ? names[role] : names[0];
+}
+
+void app_time_text(quipu_time time, char *ret_text, size_t size)
+{
+    char text[QUIPU_TIME_TEXT_SIZE] = "";
+
+    if (quipu_time_format(time, text) != QUIPU_OK) {
+        memcpy(text, "?", 2);
+    }
+    text[19] = '\0'; /* without decimals and the offset, which is always UTC */
+    snprintf(ret_text, size, "%s", text);
+}
+
+static app_look render_look(quipu_role role)
+{
+    switch (role) {
+    case QUIPU_ROLE_USER:
+        return APP_GREEN;
+    case QUIPU_ROLE_TOOL:
+    case QUIPU_ROLE_FUNCTION:
+        return APP_YELLOW;
+    case QUIPU_ROLE_SYSTEM:
+        return APP_MAGENTA;
+    default:
+        return APP_CYAN;
+    }
+}
+
+static const char *render_style(const app_render *render, app_look look)
+{
+    return app_style(render->colours, look);
+}
+
+/* The margin of a message's text: under its name. */
+static const char *render_margin(const app_render *render)
+{
+    static const char spaces[RENDER_MARGIN_MAX + 1] = "                ";
+    const int width = render->number_columns + 2;
+
+    return spaces + (RENDER_MARGIN_MAX - (width < RENDER_MARGIN_MAX ? width : RENDER_MARGIN_MAX));
+}
+
+/* ---- marks -----------------------------------------------------------------------------------
+ */
+
+/* A line across with a text in it, or the text alone where there is no room for a line. */
+static void render_rule(app_render *render, const char *text)
+{
+    int used = app_width(quipu_cstr(text)) + 4;
+
+    fprintf(render->out, "\n%s", render_style(render, APP_DIM));
+    if (used > render->columns) {
+        app_put_wrapped(render->out, quipu_cstr(text), "", render->columns);
+    } else {
+        fputs("── ", render->out);
+        app_put(render->out, quipu_cstr(text));
+        fputc(' ', render->out);
+        for (; used < render->columns; used++) {
+            fputs("─", render->out);
+        }
+        fputc('\n', render->out);
+    }
+    fputs(render_style(render, APP_PLAIN), render->out);
+}
+
+static void render_day(app_render *render, const quipu_message *message)
+{
+    const int64_t s = message->timestamp.s;
+    const int64_t day = s / RENDER_DAY_S - (s % RENDER_DAY_S < 0);
+    char text[QUIPU_TIME_TEXT_SIZE];
+
+    if (!render->begun || day != render->day) {
+        app_time_text(message->timestamp, text, 11); /* the date only */
+        render_rule(render, text);
+    }
+    render->begun = true;
+    render->day = day;
+}
+
+static void render_fork(app_render *render, const quipu_message *message)
+{
+    char text[RENDER_NOTE_SIZE];
+
+    if (render->fork_seq > 0 && message->seq > render->fork_seq) {
+        snprintf(text, sizeof(text), "forked here, 1 to %" PRId64 " are shared", render->fork_seq);
+        render_rule(render, text);
+        render->fork_seq = 0;
+    }
+}
+
+/* ---- tool calls ------------------------------------------------------------------------------
+ */
+
+/* Whether the message makes calls, rather than answering some. */
+static bool render_calls(const quipu_message *message)
+{
+    return message->call_count > 0 &&
+           (message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL);
+}
+
+static bool render_answers(const quipu_message *message)
+{
+    if (message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION) {
+        return true;
+    }
+    return message->role == QUIPU_ROLE_USER && message->call_count > 0 &&
+           message->calls[0].output.p != NULL;
+}
+
+/* Note that an answer of a message stands beside its call. */
+static void render_fold(app_render *render, int64_t seq)
+{
+    for (size_t i = 0; i < APP_RENDER_FOLDED_MAX; i++) {
+        if (render->folded[i].seq == seq) {
+            render->folded[i].count++;
+            return;
+        }
+    }
+    render->folded[render->folded_next] = (app_folded){seq, 1};
+    render->folded_next = (render->folded_next + 1) % APP_RENDER_FOLDED_MAX;
+}
+
+static size_t render_folded(const app_render *render, int64_t seq)
+{
+    for (size_t i = 0; i < APP_RENDER_FOLDED_MAX; i++) {
+        if (render->folded[i].seq == seq) {
+            return render->folded[i].count;
+        }
+    }
+    return 0;
+}
+
+/* An answer: what it says, and in which message it stands. */
+typedef struct render_answer {
+    quipu_str text;
+    const quipu_message *message; /* NULL: in the call itself, or nowhere */
+} render_answer;
+
+/* The answer of the message `list[0]`'s call `number` among the messages that follow it. By the
+ * call's id; a plain message of a tool, or one without ids, answers in turn. */
+static render_answer render_find(const quipu_message *list, size_t count, size_t number)
+{
+    const quipu_tool_call *call = &list[0].calls[number];
+    size_t turn = 0;
+
+    if (call->output.p != NULL) {
+        return (render_answer){call->output, NULL};
+    }
+    for (size_t i = 1; i < count; i++) {
+        const quipu_message *message = &list[i];
+        const bool answers = render_answers(message);
+
+        if (answers && message->call_count == 0 && turn++ == number) {
+            return (render_answer){message->content, message};
+        }
+        for (size_t c = 0; answers && c < message->call_count; c++) {
+            const quipu_tool_call *answer = &message->calls[c];
+            const bool named = answer->id.n > 0 && call->id.n > 0;
+
+            if (answer->output.p == NULL) {
+                continue;
+            }
+            if (named ? quipu_str_eq(answer->id, call->id) : turn++ == number) {
+                return (render_answer){answer->output, message};
+            }
+        }
+        if (!answers && call->id.n == 0) {
+            break; /* without an id only what follows at once can be its answer */
+        }
+    }
+    return (render_answer){{NULL, 0}, NULL};
+}
+
+/* Whether all calls of the first message have their answers among those that follow. */
+static bool render_is_whole(const quipu_message *list, size_t count)
+{
+    bool whole = true;
+
+    for (size_t i = 0; render_calls(&list[0]) && i < list[0].call_count && whole; i++) {
+        whole = render_find(list, count, i).text.p != NULL;
+    }
+    return whole;
+}
+
+static void render_unfolded(const app_render *render, const quipu_tool_call *call, quipu_str answer)
+{
+    const char *margin = render_margin(render);
+    const int room = render->columns - (int)strlen(margin);
+
+    fprintf(render->out, "%s%s▸ ", margin, render_style(render, APP_YELLOW));
+    app_put(render->out, call->name);
+    fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
+    app_put_wrapped(render->out, call->input, margin, room);
+    fprintf(render->out, "%s%s←%s\n", margin, render_style(render, APP_YELLOW),
+            render_style(render, APP_PLAIN));
+    app_put_wrapped(render->out, answer.p != NULL ? answer : QUIPU_STR("(no answer)"), margin,
+                    room);
+}
+
+/* A call on a line with its answer, or on two lines where there is little room. */
+static void render_call(app_render *render, const quipu_tool_call *call, quipu_str answer)
+{
+    const char *margin = render_margin(render);
+    const bool beside = render->columns >= RENDER_BESIDE_MIN;
+    const int room = render->columns - (int)strlen(margin) - 2;
+    int used;
+
+    if (render->unfold) {
+        render_unfolded(render, call, answer);
+        return;
+    }
+    fprintf(render->out, "%s%s▸ ", margin, render_style(render, APP_YELLOW));
+    used = app_put_cut(render->out, call->name, room / 2);
+    fprintf(render->out, "%s%s ", render_style(render, APP_PLAIN), render_style(render, APP_DIM));
+    used++;
+    used += app_put_cut(render->out, call->input, beside ? room / 2 - used : room - used);
+    if (beside) {
+        fputs(" ← ", render->out);
+        used += 3;
+    } else {
+        fprintf(render->out, "\n%s  ← ", margin);
+        used = 2;
+    }
+    app_put_cut(render->out, answer.p != NULL ? answer : QUIPU_STR("(no answer)"), room - used);
+    fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
+}
+
+static void render_all_calls(app_render *render, const quipu_message *list, size_t count)
+{
+    for (size_t i = 0; i < list[0].call_count; i++) {
+        const render_answer answer = render_find(list, count, i);
+
+        render_call(render, &list[0].calls[i], answer.text);
+        if (answer.message != NULL) {
+            render_fold(render, answer.message->seq);
+        }
+    }
+}
+
+/* Answers whose calls are not there: on lines of their own. */
+static void render_lone_answers(app_render *render, const quipu_message *message)
+{
+    const char *margin = render_margin(render);
+
+    for (size_t i = 0; i < message->call_count; i++) {
+        const quipu_tool_call *call = &message->calls[i];
+
+        fprintf(render->out, "%s%s← ", margin, render_style(render, APP_YELLOW));
+        int used = app_put_cut(render->out, call->name, render->columns / 3);
+        fprintf(render->out, "%s%s ", render_style(render, APP_PLAIN),
+                render_style(render, APP_DIM));
+        app_put_cut(render->out, call->output.p != NULL ? call->output : call->input,
+                    render->columns - (int)strlen(margin) - used - 3);
+        fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
+    }
+}
+
+/* ---- messages --------------------------------------------------------------------------------
+ */
+
+/* What stands at the right end of a message's first line. */
+static void render_note(const app_render *render, const quipu_message *message,
+                        char ret_note[RENDER_NOTE_SIZE])
+{
+    char time[QUIPU_TIME_TEXT_SIZE];
+
+    app_time_text(message->timestamp, time, sizeof(time));
+    if (render->columns < RENDER_BESIDE_MIN) {
+        snprintf(ret_note, RENDER_NOTE_SIZE, "%.5s", strlen(time) > 11 ? time + 11 : time);
+    } else {
+        snprintf(ret_note, RENDER_NOTE_SIZE, "%" PRId64 " token%s  %s", message->tokens,
+                 message->tokens == 1 ? "" : "s", strlen(time) > 11 ? time + 11 : time);
+    }
+}
+
+/* The first line: number, who, and what stands at the right. */
+static void render_line(app_render *render, const quipu_message *message)
+{
+    const char *role = app_role_name(message->role);
+    const bool named = message->author.n > 0 && !quipu_str_eq(message->author, quipu_cstr(role));
+    char note[RENDER_NOTE_SIZE];
+    int room;
+
+    render_note(render, message, note);
+    room = render->columns - render->number_columns - 2 - (int)strlen(note) - 2;
+    fprintf(render->out, "\n%s%*" PRId64 "%s  %s%s", render_style(render, APP_DIM),
+            render->number_columns, message->seq, render_style(render, APP_PLAIN),
+            render_style(render, APP_BOLD), render_style(render, render_look(message->role)));
+    room -= app_put_cut(render->out, named ? message->author : quipu_cstr(role), room);
+    fputs(render_style(render, APP_PLAIN), render->out);
+    if (named && room > (int)strlen(role) + 3) {
+        room -= fprintf(render->out, " (%s)", role);
+    }
+    if (message->mark == QUIPU_MARK_TIMEOUT && room > 10) {
+        room -= fprintf(render->out, " cut off");
+    }
+    fprintf(render->out, "%*s  %s%s%s\n", room > 0 ? room : 0, "", render_style(render, APP_DIM),
+            note, render_style(render, APP_PLAIN));
+}
+
+static void render_summary(app_render *render, const quipu_message *message)
+{
+    const char *margin = render_margin(render);
+    char text[RENDER_NOTE_SIZE];
+
+    if (message->replaces > 0) {
+        snprintf(text, sizeof(text),
+                 "%" PRId64 "  summary of %" PRId64 " to %" PRId64 ", in place of %" PRId64,
+                 message->seq, message->covers_from, message->covers_to, message->replaces);
+    } else {
+        snprintf(text, sizeof(text), "%" PRId64 "  summary of %" PRId64 " to %" PRId64,
+                 message->seq, message->covers_from, message->covers_to);
+    }
+    render_rule(render, text);
+    app_put_wrapped(render->out, message->content, margin, render->columns - (int)strlen(margin));
+}
+
+static void render_one(app_render *render, const quipu_message *list, size_t count)
+{
+    const char *margin = render_margin(render);
+    const quipu_message *message = &list[0];
+    const bool answers = render_answers(message);
+    const size_t parts = message->call_count > 0 ? message->call_count : 1;
+
+    if (answers && render_folded(render, message->seq) >= parts) {
+        return;
+    }
+    render_fork(render, message);
+    if (message->mark == QUIPU_MARK_COMPACTION) {
+        render_summary(render, message);
+        return;
+    }
+    render_day(render, message);
+    render_line(render, message);
+    if (answers && message->call_count > 0) {
+        render_lone_answers(render, message);
+        return;
+    }
+    app_put_wrapped(render->out, message->content, margin, render->columns - (int)strlen(margin));
+    if (render_calls(message)) {
+        render_all_calls(render, list, count);
+    } else if (message->call_count > 0) {
+        render_lone_answers(render, message);
+    }
+}
+
+size_t app_render_messages(app_render *render, const quipu_message *messages, size_t count,
+                           bool more)
+{
+    size_t done = 0;
+
+    while (done < count && (done == 0 || !more || render_is_whole(messages + done, count - done))) {
+        render_one(render, messages + done, count - done);
+        done++;
+    }
+    return done;
+}
+
+/* ---- the head --------------------------------------------------------------------------------
+ */
+
+static void render_fact(app_render *render, const char *name, quipu_str value)
+{
+    if (value.n > 0) {
+        fprintf(render->out, "%s%-10s%s", render_style(render, APP_DIM), name,
+                render_style(render, APP_PLAIN));
+        app_put_cut(render->out, value, render->columns - 10);
+        fputc('\n', render->out);
+    }
+}
+
+void app_render_set(app_render *render, const quipu_session_info *session)
+{
+    char text[APP_NUMBER_SIZE];
+
+    render->number_columns =
+        snprintf(text, sizeof(text), "%" PRId64, session->next_seq > 1 ? session->next_seq - 1 : 1);
+    render->number_columns = render->number_columns < 3 ? 3 : render->number_columns;
+    render->fork_seq = session->is_fork ? session->fork_seq : 0;
+}
+
+void app_render_head(app_render *render, const quipu_session_info *session)
+{
+    char text[RENDER_NOTE_SIZE];
+    char begun[QUIPU_TIME_TEXT_SIZE];
+    char changed[QUIPU_TIME_TEXT_SIZE];
+
+    app_render_set(render, session);
+    fputs(render_style(render, APP_BOLD), render->out);
+    app_put_cut(render->out, session->key, render->columns);
+    fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
+    snprintf(text, sizeof(text), "%" PRId64 " message%s, about %" PRId64 " tokens",
+             session->message_count, session->message_count == 1 ? "" : "s", session->token_count);
+    render_fact(render, "holds", quipu_cstr(text));
+    render_fact(render, "app", session->app_name);
+    render_fact(render, "user", session->user_id);
+    render_fact(render, "agent", session->agent_id);
+    render_fact(render, "model", session->model);
+    app_time_text(session->created_at, begun, sizeof(begun));
+    app_time_text(session->updated_at, changed, sizeof(changed));
+    snprintf(text, sizeof(text), "%s to %s UTC", begun, changed);
+    render_fact(render, "from", quipu_cstr(text));
+    if (session->is_fork) {
+        snprintf(text, sizeof(text), "of another session, at number %" PRId64, session->fork_seq);
+        render_fact(render, "fork", quipu_cstr(text));
+    }
+    if (session->first_seq > 1) {
+        snprintf(text, sizeof(text), "messages 1 to %" PRId64, session->first_seq - 1);
+        render_fact(render, "removed", quipu_cstr(text));
+    }
+}
