@@ -135,7 +135,12 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
         *ret_response = response;
     }
     if (status != QUIPU_OK) {
-        error.status = (int32_t)status; /* a provider of somebody else's may have left it out */
+        if (error.message[0] == '\0') { /* a provider of somebody else's may have left it out */
+            (void)qp_error_set(&error, status, "%s: %s",
+                               provider->id != NULL ? provider->id : "the provider",
+                               quipu_status_text(status));
+        }
+        error.status = (int32_t)status;
         generate_tell_error(&answer, status, &error);
         qp_arena_rewind(into, mark);
         if (reterr != NULL) {
