@@ -1,0 +1,53 @@
+"""The build backend: scikit-build-core, and in a source distribution the C sources beside it."""
+
+import pathlib
+import shutil
+
+from scikit_build_core import build as _build
+from scikit_build_core.build import (
+    build_editable,
+    build_wheel,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+HERE = pathlib.Path(__file__).resolve().parent
+COPY = HERE / "libquipu"
+ROOT = HERE.parent.parent
+# What CMake needs of the repository to build the library, and the licence.
+FOLDERS = ("cmake", "include", "src")
+FILES = ("CMakeLists.txt", "LICENSE", "NOTICE", "layers.txt")
+SYMBOLS = ("symbols.txt", "symbols_provider.txt")
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """Copy the C sources in for as long as the archive is made; one made from an archive has them."""
+    copied = not COPY.exists()
+    if copied:
+        COPY.mkdir()
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, COPY / name)
+        for name in FILES:
+            shutil.copy(ROOT / name, COPY / name)
+        (COPY / "tools").mkdir()
+        for name in SYMBOLS:
+            shutil.copy(ROOT / "tools" / name, COPY / "tools" / name)
+    try:
+        return _build.build_sdist(sdist_directory, config_settings)
+    finally:
+        if copied:
+            shutil.rmtree(COPY)

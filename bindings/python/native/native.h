@@ -1,0 +1,82 @@
+/* What Python sees of the library: calls as jobs. A job is filled with texts and numbers, run here
+ * or on a thread that never needs the interpreter, and read. generate.py hands this file to cffi
+ * without its preprocessor lines. */
+#ifndef QPY_NATIVE_H
+#define QPY_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    QPY_OPEN,
+    QPY_CREATE,
+    QPY_GET,
+    QPY_UPDATE,
+    QPY_DELETE,
+    QPY_LIST,
+    QPY_APPEND,
+    QPY_WINDOW,
+    QPY_SEARCH,
+    QPY_FORK,
+    QPY_COMPACT,
+    QPY_SWEEP,
+    QPY_BACKUP,
+    QPY_ITEMS_ADD,
+    QPY_ITEMS_GET,
+    QPY_ADK_CREATE,
+    QPY_ADK_GET,
+    QPY_ADK_LIST,
+    QPY_ADK_DELETE,
+    QPY_ADK_APPEND,
+    QPY_ADK_USER_STATE,
+    QPY_ADK_EVENT,
+    QPY_OP_COUNT
+};
+
+enum { QPY_TEXTS_MAX = 12, QPY_NUMBERS_MAX = 12 };
+
+/* A store with the ADK service over it, and how many jobs use it. */
+typedef struct qpy_store qpy_store;
+
+/* Threads that run jobs, and the jobs that are done. */
+typedef struct qpy_port qpy_port;
+
+/* A text; p is NULL for none. */
+typedef struct qpy_text {
+    const char *p;
+    size_t n;
+} qpy_text;
+
+typedef struct qpy_job {
+    int64_t id;      /* the caller's */
+    int32_t status;  /* a quipu_status */
+    const char *why; /* a sentence when it failed */
+    qpy_text *texts; /* what came back... */
+    size_t text_count;
+    int64_t *numbers;
+    size_t number_count;
+    qpy_store *store; /* ...or the store that was opened */
+} qpy_job;
+
+/* Make a job of texts, laid end to end in `blob` (length -1: none), and numbers. NULL: no memory.
+ * The store must outlive the job's run. */
+qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *lengths,
+                     size_t text_count, const int64_t *numbers, size_t number_count);
+void qpy_job_run(qpy_job *job);
+void qpy_job_free(qpy_job *job);
+
+/* Close a store: later jobs fail, those on their way are waited for. Free closes too; no job may use
+ * the store then. */
+void qpy_store_close(qpy_store *store);
+void qpy_store_free(qpy_store *store);
+
+qpy_port *qpy_port_new(void);
+int qpy_port_fd(qpy_port *port);                   /* readable when jobs are done */
+int qpy_port_submit(qpy_port *port, qpy_job *job); /* 0, or -1 without a thread: run it yourself */
+qpy_job *qpy_port_take(qpy_port *port);            /* the next job that is done, or NULL */
+void qpy_port_free(qpy_port *port);                /* waits for nothing: what runs, runs on */
+
+const char *qpy_version(void);
+const char *qpy_sqlite_version(void);
+
+#endif

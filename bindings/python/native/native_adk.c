@@ -1,0 +1,143 @@
+/* The ADK service: sessions come and go whole, as JSON. */
+#include "native_job.h"
+
+static quipu_session_ref adk_ref(const qpy_task *task)
+{
+    return (quipu_session_ref){task->in[0], task->in[1], task->in[2]};
+}
+
+static void adk_put_head(qpy_task *task, const quipu_session_head *head)
+{
+    char uid[QUIPU_UUID_TEXT_SIZE];
+
+    quipu_uuid_format(head->uid, uid);
+    qpy_put_text(task, quipu_cstr(uid));
+    qpy_put_number(task, head->revision);
+    qpy_put_time(task, head->last_update_time);
+}
+
+/* A snapshot as texts uid, session id, state, events and numbers; the live session is freed. */
+static quipu_status adk_put_session(qpy_task *task, quipu_session *session)
+{
+    quipu_snapshot snapshot = {.count = 0};
+    const quipu_status status =
+        quipu_session_snapshot(session, &task->arena, &snapshot, &task->error);
+
+    if (status == QUIPU_OK) {
+        adk_put_head(task, &snapshot.head);
+        qpy_put_number(task, (int64_t)snapshot.count);
+        qpy_put_own(task, snapshot.head.ref.session_id);
+        qpy_put_own(task, snapshot.state.text);
+        qpy_put_own(task, snapshot.events.text);
+    }
+    quipu_session_free(session);
+    return status;
+}
+
+quipu_status qpy_adk_create(qpy_task *task)
+{
+    const quipu_session_ref ref = adk_ref(task);
+    quipu_session *session = NULL;
+    const quipu_status status = quipu_service_create(
+        task->on->service, &ref, (quipu_json){task->in[3]}, NULL, &session, &task->error);
+
+    return status == QUIPU_OK ? adk_put_session(task, session) : status;
+}
+
+/* Numbers: how many of the newest (-1: all), whether there is a time, its seconds, nanoseconds. A
+ * missing session is no answer at all. */
+quipu_status qpy_adk_get(qpy_task *task)
+{
+    const quipu_session_ref ref = adk_ref(task);
+    quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
+    quipu_session *session = NULL;
+    quipu_status status;
+
+    options.num_recent = task->given[0];
+    if (task->given[1] != 0) {
+        options.flags = QUIPU_GET_AFTER;
+        options.after = (quipu_time){task->given[2], (uint32_t)task->given[3]};
+    }
+    status = quipu_service_get(task->on->service, &ref, &options, NULL, &session, &task->error);
+    return status == QUIPU_OK && session != NULL ? adk_put_session(task, session) : status;
+}
+
+/* A session: texts user, id, state; numbers of its last update. */
+quipu_status qpy_adk_list(qpy_task *task)
+{
+    quipu_service_list *list = NULL;
+    const quipu_status status = quipu_service_list_get(task->on->service, task->in[0], task->in[1],
+                                                       NULL, &list, &task->error);
+
+    for (size_t i = 0; status == QUIPU_OK && i < list->count; i++) {
+        qpy_put_text(task, list->items[i].ref.user_id);
+        qpy_put_text(task, list->items[i].ref.session_id);
+        qpy_put_text(task, list->items[i].state.text);
+        qpy_put_time(task, list->items[i].last_update_time);
+    }
+    quipu_service_list_free(list);
+    return status;
+}
+
+quipu_status qpy_adk_delete(qpy_task *task)
+{
+    const quipu_session_ref ref = adk_ref(task);
+
+    return quipu_service_delete(task->on->service, &ref, NULL, &task->error);
+}
+
+/* Texts: the triple, the uid, the event; the number is the revision. Back come the head after it
+ * and whether the event had been there already. */
+quipu_status qpy_adk_append(qpy_task *task)
+{
+    quipu_session_head head = {.ref = adk_ref(task), .revision = task->given[0]};
+    quipu_event_result result = {0};
+    quipu_status status = quipu_uuid_parse(task->in[3], &head.uid);
+
+    if (status == QUIPU_OK) {
+        status = quipu_service_append(task->on->service, &head, (quipu_json){task->in[4]}, NULL,
+                                      &result, &task->error);
+    }
+    if (status == QUIPU_OK) {
+        adk_put_head(task, &head);
+        qpy_put_number(task, result.repeated);
+    }
+    return status;
+}
+
+quipu_status qpy_adk_user_state(qpy_task *task)
+{
+    quipu_json state = {{NULL, 0}};
+    const quipu_status status = quipu_service_user_state(
+        task->on->service, task->in[0], task->in[1], NULL, &task->arena, &state, &task->error);
+
+    if (status == QUIPU_OK) {
+        qpy_put_own(task, state.text);
+    }
+    return status;
+}
+
+/* The text is a key, the number a message's: its event, and the session's id. */
+quipu_status qpy_adk_event(qpy_task *task)
+{
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_json event = {{NULL, 0}};
+    quipu_status status;
+
+    dialect.time = QUIPU_TIMES_SECONDS;
+    range.after_seq = task->given[0] - 1;
+    range.limit = 1;
+    status = quipu_session_get(task->on->store, task->in[0], &range, NULL, &history, &task->error);
+    if (status == QUIPU_OK && history->message_count == 1) {
+        status = quipu_message_to_event(&history->messages[0], &dialect, &task->arena, &event,
+                                        &task->error);
+        if (status == QUIPU_OK) {
+            qpy_put_own(task, event.text);
+            qpy_put_text(task, history->session.session_id);
+        }
+    }
+    quipu_history_free(history);
+    return status;
+}

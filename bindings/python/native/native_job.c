@@ -1,0 +1,270 @@
+/* Jobs: made of texts and numbers, run, read, freed. */
+#include "native_job.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#define JOB_CLOSE_WAIT_NS 200000 /* between two looks at whether calls are still on their way */
+
+typedef quipu_status (*job_fn)(qpy_task *task);
+
+static const job_fn job_runs[QPY_OP_COUNT] = {
+    [QPY_OPEN] = qpy_open,
+    [QPY_CREATE] = qpy_create,
+    [QPY_GET] = qpy_get,
+    [QPY_UPDATE] = qpy_update,
+    [QPY_DELETE] = qpy_delete,
+    [QPY_LIST] = qpy_list,
+    [QPY_APPEND] = qpy_append,
+    [QPY_WINDOW] = qpy_window,
+    [QPY_SEARCH] = qpy_search,
+    [QPY_FORK] = qpy_fork,
+    [QPY_COMPACT] = qpy_compact,
+    [QPY_SWEEP] = qpy_sweep,
+    [QPY_BACKUP] = qpy_backup,
+    [QPY_ITEMS_ADD] = qpy_items_add,
+    [QPY_ITEMS_GET] = qpy_items_get,
+    [QPY_ADK_CREATE] = qpy_adk_create,
+    [QPY_ADK_GET] = qpy_adk_get,
+    [QPY_ADK_LIST] = qpy_adk_list,
+    [QPY_ADK_DELETE] = qpy_adk_delete,
+    [QPY_ADK_APPEND] = qpy_adk_append,
+    [QPY_ADK_USER_STATE] = qpy_adk_user_state,
+    [QPY_ADK_EVENT] = qpy_adk_event,
+};
+
+static void *job_memory(void *p, size_t size)
+{
+    const quipu_allocator memory = quipu_get_allocator();
+
+    return memory.realloc(memory.ctx, p, size);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------
+ */
+
+quipu_status qpy_no_memory(qpy_task *task)
+{
+    static const char text[] = "out of memory for an answer";
+
+    memcpy(task->error.message, text, sizeof(text));
+    task->error.status = QUIPU_NOMEM;
+    return QUIPU_NOMEM;
+}
+
+/* Room for one more of `size` bytes each; the old ones stay in the arena. */
+static void *job_grow(qpy_task *task, void *items, size_t count, size_t *room, size_t size)
+{
+    void *more;
+
+    if (count < *room) {
+        return items;
+    }
+    more = quipu_arena_alloc(&task->arena, (*room == 0 ? 16 : 2 * *room) * size);
+    if (more == NULL) {
+        (void)qpy_no_memory(task);
+        return NULL;
+    }
+    if (count > 0) {
+        memcpy(more, items, count * size);
+    }
+    *room = *room == 0 ? 16 : 2 * *room;
+    return more;
+}
+
+void qpy_put_own(qpy_task *task, quipu_str text)
+{
+    qpy_job *job = &task->job;
+    qpy_text *texts =
+        job_grow(task, job->texts, job->text_count, &task->text_room, sizeof(*job->texts));
+
+    if (texts != NULL) {
+        job->texts = texts;
+        job->texts[job->text_count++] = (qpy_text){text.p, text.n};
+    }
+}
+
+void qpy_put_text(qpy_task *task, quipu_str text)
+{
+    quipu_str copy = {NULL, 0};
+
+    if (quipu_arena_copy(&task->arena, text, &copy) == QUIPU_OK) {
+        qpy_put_own(task, copy);
+    } else {
+        (void)qpy_no_memory(task);
+    }
+}
+
+void qpy_put_number(qpy_task *task, int64_t number)
+{
+    qpy_job *job = &task->job;
+    int64_t *numbers =
+        job_grow(task, job->numbers, job->number_count, &task->number_room, sizeof(*job->numbers));
+
+    if (numbers != NULL) {
+        job->numbers = numbers;
+        job->numbers[job->number_count++] = number;
+    }
+}
+
+void qpy_put_time(qpy_task *task, quipu_time time)
+{
+    qpy_put_number(task, time.s);
+    qpy_put_number(task, time.ns);
+}
+
+void qpy_buf_add(qpy_buf *buf, const char *p, size_t n)
+{
+    if (buf->room - buf->n < n && !buf->failed) {
+        size_t room = buf->room == 0 ? 4096 : buf->room;
+        char *more;
+
+        while (room - buf->n < n) {
+            room *= 2;
+        }
+        more = job_memory(buf->p, room);
+        buf->failed = more == NULL;
+        if (more != NULL) {
+            buf->p = more;
+            buf->room = room;
+        }
+    }
+    if (!buf->failed && n > 0) {
+        memcpy(buf->p + buf->n, p, n);
+        buf->n += n;
+    }
+}
+
+void qpy_buf_free(qpy_buf *buf)
+{
+    if (buf->p != NULL) {
+        (void)job_memory(buf->p, 0);
+    }
+}
+
+/* ---- a job's life -----------------------------------------------------------------------------
+ */
+
+static quipu_status job_take_texts(qpy_task *task, const char *blob, const int64_t *lengths,
+                                   size_t count)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        if (lengths[i] >= 0) {
+            const quipu_str text = {blob, (size_t)lengths[i]};
+
+            status = quipu_arena_copy(&task->arena, text, &task->in[i]);
+            blob += lengths[i];
+        }
+    }
+    return status;
+}
+
+qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *lengths,
+                     size_t text_count, const int64_t *numbers, size_t number_count)
+{
+    qpy_task *task;
+
+    if (op < 0 || op >= QPY_OP_COUNT || text_count > QPY_TEXTS_MAX ||
+        number_count > QPY_NUMBERS_MAX) {
+        return NULL;
+    }
+    task = job_memory(NULL, sizeof(*task));
+    if (task == NULL) {
+        return NULL;
+    }
+    *task = (qpy_task){.op = op, .on = store};
+    if (job_take_texts(task, blob, lengths, text_count) != QUIPU_OK) {
+        quipu_arena_free(&task->arena);
+        (void)job_memory(task, 0);
+        return NULL;
+    }
+    if (number_count > 0) {
+        memcpy(task->given, numbers, number_count * sizeof(*numbers));
+    }
+    return &task->job;
+}
+
+/* Whether the store is open; then it stays so until job_leave(). */
+static bool job_enter(qpy_store *store)
+{
+    if (store == NULL) {
+        return true;
+    }
+    (void)atomic_fetch_add(&store->users, 1);
+    if (!atomic_load(&store->closed)) {
+        return true;
+    }
+    (void)atomic_fetch_sub(&store->users, 1);
+    return false;
+}
+
+static void job_leave(qpy_store *store)
+{
+    if (store != NULL) {
+        (void)atomic_fetch_sub(&store->users, 1);
+    }
+}
+
+void qpy_job_run(qpy_job *job)
+{
+    qpy_task *task = (qpy_task *)job;
+    quipu_status status;
+
+    job->why = task->error.message;
+    if (!job_enter(task->on)) {
+        job->status = QUIPU_MISUSE;
+        job->why = "the store is closed";
+        return;
+    }
+    status = job_runs[task->op](task);
+    job_leave(task->on);
+    /* An answer that found no memory has set the error by itself. */
+    job->status = status != QUIPU_OK ? (int32_t)status : task->error.status;
+}
+
+void qpy_job_free(qpy_job *job)
+{
+    qpy_task *task = (qpy_task *)job;
+
+    if (task != NULL) {
+        quipu_arena_free(&task->arena);
+        (void)job_memory(task, 0);
+    }
+}
+
+void qpy_store_close(qpy_store *store)
+{
+    const struct timespec moment = {0, JOB_CLOSE_WAIT_NS};
+
+    if (store == NULL || atomic_exchange(&store->closed, true)) {
+        return;
+    }
+    while (getpid() == store->process && atomic_load(&store->users) > 0) {
+        (void)nanosleep(&moment, NULL);
+    }
+    quipu_service_free(store->service);
+    quipu_close(store->store);
+}
+
+void qpy_store_free(qpy_store *store)
+{
+    if (store != NULL) {
+        qpy_store_close(store);
+        (void)job_memory(store, 0);
+    }
+}
+
+const char *qpy_version(void)
+{
+    return quipu_version();
+}
+
+const char *qpy_sqlite_version(void)
+{
+    return sqlite3_libversion();
+}

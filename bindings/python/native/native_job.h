@@ -1,0 +1,81 @@
+/* The inside of a job, for the files of this folder. */
+#ifndef QPY_NATIVE_JOB_H
+#define QPY_NATIVE_JOB_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include <quipu/adk.h>
+
+#include "native.h"
+
+/* A job and what Python does not see of it; the job comes first, so that one is the other. */
+typedef struct qpy_task {
+    qpy_job job;
+    int op;
+    struct qpy_task *next; /* in a list of a port */
+    qpy_store *on;         /* the store that it uses, or NULL */
+    quipu_str in[QPY_TEXTS_MAX];
+    int64_t given[QPY_NUMBERS_MAX];
+    quipu_arena arena; /* texts, in and out */
+    quipu_error error;
+    size_t text_room;
+    size_t number_room;
+} qpy_task;
+
+struct qpy_store {
+    quipu_store *store;
+    quipu_service *service;
+    pid_t
+        process; /* that opened it: after fork(2) nobody in the child ends a call of the parent's */
+    atomic_int users; /* calls on their way */
+    atomic_bool closed;
+};
+
+/* Answers; what finds no memory makes the job fail. */
+void qpy_put_text(qpy_task *task, quipu_str text);
+void qpy_put_own(qpy_task *task, quipu_str text); /* one that lies in the task's arena already */
+void qpy_put_number(qpy_task *task, int64_t number);
+void qpy_put_time(qpy_task *task, quipu_time time);
+quipu_status qpy_no_memory(qpy_task *task);
+
+/* Text that grows; `failed` sticks. */
+typedef struct qpy_buf {
+    char *p;
+    size_t n;
+    size_t room;
+    bool failed;
+} qpy_buf;
+
+void qpy_buf_add(qpy_buf *buf, const char *p, size_t n);
+void qpy_buf_free(qpy_buf *buf);
+
+/* The calls of the ADK service: native_adk.c. */
+quipu_status qpy_adk_create(qpy_task *task);
+quipu_status qpy_adk_get(qpy_task *task);
+quipu_status qpy_adk_list(qpy_task *task);
+quipu_status qpy_adk_delete(qpy_task *task);
+quipu_status qpy_adk_append(qpy_task *task);
+quipu_status qpy_adk_user_state(qpy_task *task);
+quipu_status qpy_adk_event(qpy_task *task);
+
+/* Items of the OpenAI Agents SDK: native_items.c. */
+quipu_status qpy_items_add(qpy_task *task);
+quipu_status qpy_items_get(qpy_task *task);
+
+/* The calls of the store: native_store.c. */
+quipu_status qpy_open(qpy_task *task);
+quipu_status qpy_create(qpy_task *task);
+quipu_status qpy_get(qpy_task *task);
+quipu_status qpy_update(qpy_task *task);
+quipu_status qpy_delete(qpy_task *task);
+quipu_status qpy_list(qpy_task *task);
+quipu_status qpy_append(qpy_task *task);
+quipu_status qpy_window(qpy_task *task);
+quipu_status qpy_search(qpy_task *task);
+quipu_status qpy_fork(qpy_task *task);
+quipu_status qpy_compact(qpy_task *task);
+quipu_status qpy_sweep(qpy_task *task);
+quipu_status qpy_backup(qpy_task *task);
+
+#endif

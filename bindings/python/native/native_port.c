@@ -1,0 +1,205 @@
+/* Threads that run jobs for an event loop. They never touch the interpreter: a finished job goes to
+ * a list, and one byte in a pipe wakes the loop when that list was empty. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <quipu/base.h>
+
+#include "native_job.h"
+
+#define PORT_THREADS_MAX 16 /* callers that share one commit; more only wait in line */
+
+typedef struct port_list {
+    qpy_task *first;
+    qpy_task *last;
+} port_list;
+
+struct qpy_port {
+    pthread_mutex_t mutex; /* guards all below */
+    pthread_cond_t work;
+    port_list waiting;
+    port_list done;
+    int idle;
+    int threads;
+    bool closed;
+    int fds[2];
+};
+
+static void port_put(port_list *list, qpy_task *task)
+{
+    task->next = NULL;
+    if (list->last != NULL) {
+        list->last->next = task;
+    } else {
+        list->first = task;
+    }
+    list->last = task;
+}
+
+static qpy_task *port_pop(port_list *list)
+{
+    qpy_task *task = list->first;
+
+    if (task != NULL) {
+        list->first = task->next;
+        if (list->first == NULL) {
+            list->last = NULL;
+        }
+    }
+    return task;
+}
+
+static void port_destroy(qpy_port *port)
+{
+    const quipu_allocator memory = quipu_get_allocator();
+    qpy_task *task;
+
+    while ((task = port_pop(&port->done)) != NULL) {
+        qpy_job_free(&task->job);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (port->fds[i] >= 0) {
+            (void)close(port->fds[i]);
+        }
+    }
+    (void)pthread_cond_destroy(&port->work);
+    (void)pthread_mutex_destroy(&port->mutex);
+    (void)memory.realloc(memory.ctx, port, 0);
+}
+
+static void port_wake(qpy_port *port)
+{
+    const char byte = 0;
+    /* A full pipe is as good as a byte in it. */
+    const ssize_t written = write(port->fds[1], &byte, 1);
+
+    (void)written;
+}
+
+static void *port_main(void *context)
+{
+    qpy_port *port = context;
+    bool last;
+
+    (void)pthread_mutex_lock(&port->mutex);
+    for (;;) {
+        qpy_task *task = port_pop(&port->waiting);
+
+        if (task != NULL) {
+            (void)pthread_mutex_unlock(&port->mutex);
+            qpy_job_run(&task->job);
+            (void)pthread_mutex_lock(&port->mutex);
+            if (port->done.first == NULL) {
+                port_wake(port);
+            }
+            port_put(&port->done, task);
+        } else if (port->closed) {
+            break;
+        } else {
+            port->idle++;
+            (void)pthread_cond_wait(&port->work, &port->mutex);
+            port->idle--;
+        }
+    }
+    last = --port->threads == 0;
+    (void)pthread_mutex_unlock(&port->mutex);
+    if (last) {
+        port_destroy(port);
+    }
+    return NULL;
+}
+
+qpy_port *qpy_port_new(void)
+{
+    const quipu_allocator memory = quipu_get_allocator();
+    qpy_port *port = memory.realloc(memory.ctx, NULL, sizeof(*port));
+
+    if (port == NULL) {
+        return NULL;
+    }
+    *port = (qpy_port){.fds = {-1, -1}};
+    (void)pthread_mutex_init(&port->mutex, NULL);
+    (void)pthread_cond_init(&port->work, NULL);
+    if (pipe(port->fds) != 0) {
+        port->fds[0] = port->fds[1] = -1;
+        port_destroy(port);
+        return NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)fcntl(port->fds[i], F_SETFL, O_NONBLOCK);
+        (void)fcntl(port->fds[i], F_SETFD, FD_CLOEXEC);
+    }
+    return port;
+}
+
+int qpy_port_fd(qpy_port *port)
+{
+    return port->fds[0];
+}
+
+/* One more thread, under the lock; signals are the interpreter's business. */
+static bool port_grow(qpy_port *port)
+{
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    bool grown;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    grown = pthread_create(&thread, NULL, port_main, port) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (grown) {
+        port->threads++;
+        (void)pthread_detach(thread);
+    }
+    return grown;
+}
+
+int qpy_port_submit(qpy_port *port, qpy_job *job)
+{
+    qpy_task *task = (qpy_task *)job;
+    bool taken = true;
+
+    (void)pthread_mutex_lock(&port->mutex);
+    if (port->idle == 0 && port->threads < PORT_THREADS_MAX) {
+        taken = port_grow(port) || port->threads > 0;
+    }
+    if (taken) {
+        port_put(&port->waiting, task);
+        (void)pthread_cond_signal(&port->work);
+    }
+    (void)pthread_mutex_unlock(&port->mutex);
+    return taken ? 0 : -1;
+}
+
+qpy_job *qpy_port_take(qpy_port *port)
+{
+    qpy_task *task;
+
+    (void)pthread_mutex_lock(&port->mutex);
+    task = port_pop(&port->done);
+    (void)pthread_mutex_unlock(&port->mutex);
+    return task != NULL ? &task->job : NULL;
+}
+
+void qpy_port_free(qpy_port *port)
+{
+    bool last;
+
+    if (port == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&port->mutex);
+    port->closed = true;
+    last = port->threads == 0;
+    (void)pthread_cond_broadcast(&port->work);
+    (void)pthread_mutex_unlock(&port->mutex);
+    if (last) {
+        port_destroy(port);
+    }
+}

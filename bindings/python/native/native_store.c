@@ -1,0 +1,355 @@
+/* The calls of the store. Texts and numbers come in the order in which src/quipu/_store.py gives them;
+ * sessions go back as rows of texts and numbers, messages as one array
+ * of JSON. */
+#include <string.h>
+#include <unistd.h>
+
+#include "native_job.h"
+
+static void store_put_session(qpy_task *task, const quipu_session_info *info)
+{
+    const quipu_str texts[] = {info->key,        info->agent_id, info->channel_type,
+                               info->channel_id, info->model,    info->metadata.text,
+                               info->app_name,   info->user_id,  info->session_id};
+    char uid[QUIPU_UUID_TEXT_SIZE];
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        qpy_put_text(task, texts[i]);
+    }
+    quipu_uuid_format(info->uid, uid);
+    qpy_put_text(task, quipu_cstr(uid));
+    qpy_put_time(task, info->created_at);
+    qpy_put_time(task, info->updated_at);
+    qpy_put_number(task, info->has_expiry);
+    qpy_put_time(task, info->expires_at);
+    qpy_put_number(task, info->revision);
+    qpy_put_number(task, info->first_seq);
+    qpy_put_number(task, info->next_seq);
+    qpy_put_number(task, info->message_count);
+    qpy_put_number(task, info->token_count);
+    qpy_put_number(task, info->compacted_seq);
+    qpy_put_number(task, info->is_fork);
+    qpy_put_number(task, info->fork_seq);
+}
+
+/* The session, then its messages as one array. */
+static quipu_status store_put_history(qpy_task *task, const quipu_history *history)
+{
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    qpy_buf buf = {NULL, 0, 0, false};
+    quipu_status status = QUIPU_OK;
+
+    store_put_session(task, &history->session);
+    qpy_buf_add(&buf, "[", 1);
+    for (size_t i = 0; i < history->message_count && status == QUIPU_OK; i++) {
+        quipu_str json = {NULL, 0};
+
+        status = quipu_message_json(&history->messages[i], &scratch, &json, &task->error);
+        if (status == QUIPU_OK) {
+            qpy_buf_add(&buf, ",", i > 0 ? 1 : 0);
+            qpy_buf_add(&buf, json.p, json.n);
+        }
+        quipu_arena_reset(&scratch);
+    }
+    qpy_buf_add(&buf, "]", 1);
+    if (buf.failed) {
+        status = qpy_no_memory(task);
+    } else {
+        qpy_put_text(task, (quipu_str){buf.p, buf.n});
+    }
+    qpy_put_number(task, history->more_before);
+    qpy_put_number(task, history->more_after);
+    qpy_buf_free(&buf);
+    quipu_arena_free(&scratch);
+    return status;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------
+ */
+
+static quipu_status store_add_service(qpy_task *task, qpy_store *store)
+{
+    quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
+
+    options.flags = QUIPU_SERVICE_PYTHON;
+    if (task->given[9] != 0) {
+        options.flags |= QUIPU_SERVICE_REBASE;
+    }
+    if (task->given[10] != 0) {
+        options.flags |= QUIPU_SERVICE_BY_TIME;
+    }
+    options.time = QUIPU_TIMES_SECONDS;
+    return quipu_service_new(store->store, &options, &store->service, &task->error);
+}
+
+quipu_status qpy_open(qpy_task *task)
+{
+    const quipu_allocator memory = quipu_get_allocator();
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    qpy_store *store = memory.realloc(memory.ctx, NULL, sizeof(*store));
+    quipu_status status;
+
+    if (store == NULL) {
+        return qpy_no_memory(task);
+    }
+    *store = (qpy_store){.process = getpid()};
+    options.tenant = task->in[1];
+    options.flags = (uint32_t)task->given[0];
+    options.durability = (quipu_durability)task->given[1];
+    options.deadline_ms = (int32_t)task->given[2];
+    options.readers_max = (int32_t)task->given[3];
+    options.ttl_ms = task->given[4];
+    options.cap_messages = task->given[5];
+    options.cap_tokens = task->given[6];
+    options.search = (quipu_search_mode)task->given[7];
+    options.max_bytes = task->given[8];
+    status = quipu_open(task->in[0].p, &options, &store->store, &task->error);
+    if (status == QUIPU_OK) {
+        status = store_add_service(task, store);
+    }
+    if (status != QUIPU_OK) {
+        qpy_store_free(store);
+        return status;
+    }
+    task->job.store = store;
+    return QUIPU_OK;
+}
+
+/* ---- sessions ---------------------------------------------------------------------------------
+ */
+
+/* Numbers: ttl_ms, whether a session that is there will do. Back comes whether it was made. */
+quipu_status qpy_create(qpy_task *task)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_history *history = NULL;
+    bool created = true;
+    quipu_status status;
+
+    values.key = task->in[0];
+    values.agent_id = task->in[1];
+    values.channel_type = task->in[2];
+    values.channel_id = task->in[3];
+    values.model = task->in[4];
+    values.metadata.text = task->in[5];
+    values.ttl_ms = task->given[0];
+    status = task->given[1] != 0
+                 ? quipu_session_get_or_create(task->on->store, &values, NULL, &history, &created,
+                                               &task->error)
+                 : quipu_session_create(task->on->store, &values, NULL, &history, &task->error);
+    if (status == QUIPU_OK) {
+        store_put_session(task, &history->session);
+        qpy_put_number(task, created);
+    }
+    quipu_history_free(history);
+    return status;
+}
+
+/* Numbers: flags, after, before, limit. */
+quipu_status qpy_get(qpy_task *task)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    range.flags = (uint32_t)task->given[0];
+    range.after_seq = task->given[1];
+    range.before_seq = task->given[2];
+    range.limit = task->given[3];
+    status = quipu_session_get(task->on->store, task->in[0], &range, NULL, &history, &task->error);
+    if (status == QUIPU_OK) {
+        status = store_put_history(task, history);
+    }
+    quipu_history_free(history);
+    return status;
+}
+
+/* Numbers: what is set, ttl_ms, the expected revision. */
+quipu_status qpy_update(qpy_task *task)
+{
+    quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
+    int64_t revision = 0;
+    quipu_status status;
+
+    patch.set = (uint32_t)task->given[0];
+    patch.agent_id = task->in[1];
+    patch.channel_type = task->in[2];
+    patch.channel_id = task->in[3];
+    patch.model = task->in[4];
+    patch.metadata.text = task->in[5];
+    patch.ttl_ms = task->given[1];
+    patch.expected_revision = task->given[2];
+    status =
+        quipu_session_update(task->on->store, task->in[0], &patch, NULL, &revision, &task->error);
+    qpy_put_number(task, revision);
+    return status;
+}
+
+/* The number: with its forks. */
+quipu_status qpy_delete(qpy_task *task)
+{
+    quipu_store *store = task->on->store;
+
+    return task->given[0] != 0
+               ? quipu_session_delete_tree(store, task->in[0], NULL, NULL, &task->error)
+               : quipu_session_delete(store, task->in[0], NULL, &task->error);
+}
+
+/* Texts: app, user, agent, a metadata's name and text, the cursor; numbers: flags, limit. The last
+ * text is the next cursor. */
+quipu_status qpy_list(qpy_task *task)
+{
+    quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
+    quipu_session_page *page = NULL;
+    quipu_status status;
+
+    options.app_name = task->in[0];
+    options.user_id = task->in[1];
+    options.agent_id = task->in[2];
+    options.metadata_name = task->in[3];
+    options.metadata_text = task->in[4];
+    options.after = task->in[5];
+    options.flags = (uint32_t)task->given[0];
+    options.limit = task->given[1];
+    status = quipu_session_list(task->on->store, &options, NULL, &page, &task->error);
+    for (size_t i = 0; status == QUIPU_OK && i < page->count; i++) {
+        store_put_session(task, &page->sessions[i]);
+    }
+    if (status == QUIPU_OK) {
+        qpy_put_text(task, page->next);
+    }
+    quipu_session_page_free(page);
+    return status;
+}
+
+/* Texts: the key, the new key; the number is the last message of the shared past. */
+quipu_status qpy_fork(qpy_task *task)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+
+    values.key = task->in[1];
+    return quipu_session_fork(task->on->store, task->in[0], task->given[0], &values, NULL,
+                              &task->error);
+}
+
+/* Texts: the key, the summary; the number is the last message that it covers. */
+quipu_status qpy_compact(qpy_task *task)
+{
+    int64_t seq = 0;
+    const quipu_status status = quipu_session_compact(task->on->store, task->in[0], task->given[0],
+                                                      task->in[1], NULL, &seq, &task->error);
+
+    qpy_put_number(task, seq);
+    return status;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------
+ */
+
+/* Texts: the key, the messages' lengths as int64_t, the messages end to end; the number is the
+ * expected revision or -1. */
+quipu_status qpy_append(qpy_task *task)
+{
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    const size_t count = task->in[1].n / sizeof(int64_t);
+    const char *at = task->in[2].p;
+    quipu_message *messages = quipu_arena_alloc(&task->arena, (count + 1) * sizeof(*messages));
+    quipu_appended appended = {0};
+    quipu_status status = messages != NULL ? QUIPU_OK : qpy_no_memory(task);
+
+    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        int64_t length;
+
+        memcpy(&length, task->in[1].p + i * sizeof(length), sizeof(length));
+        status = quipu_message_parse((quipu_str){at, (size_t)length}, &task->arena, &messages[i],
+                                     &task->error);
+        at += length;
+    }
+    if (status == QUIPU_OK) {
+        options.expected_revision = task->given[0];
+        status =
+            quipu_message_append(task->on->store, task->in[0], (quipu_messages){messages, count},
+                                 &options, NULL, &appended, &task->error);
+    }
+    qpy_put_number(task, appended.first_seq);
+    qpy_put_number(task, appended.revision);
+    qpy_put_number(task, appended.repeated);
+    return status;
+}
+
+/* Numbers: the budget, flags. Back come tokens, over budget, cut, and the history. */
+quipu_status qpy_window(qpy_task *task)
+{
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_window *window = NULL;
+    quipu_status status;
+
+    options.token_budget = task->given[0];
+    options.flags = (uint32_t)task->given[1];
+    status = quipu_window_get(task->on->store, task->in[0], &options, NULL, &window, &task->error);
+    if (status == QUIPU_OK) {
+        qpy_put_number(task, window->tokens);
+        qpy_put_number(task, window->over_budget);
+        qpy_put_number(task, window->cut);
+        status = store_put_history(task, &window->history);
+    }
+    quipu_window_free(window);
+    return status;
+}
+
+static void store_put_hit(qpy_task *task, const quipu_search_hit *hit)
+{
+    int64_t rank; /* its bits: numbers are whole */
+
+    memcpy(&rank, &hit->rank, sizeof(rank));
+    qpy_put_text(task, hit->session_key);
+    qpy_put_text(task, hit->author);
+    qpy_put_text(task, hit->snippet);
+    qpy_put_number(task, hit->seq);
+    qpy_put_number(task, hit->role);
+    qpy_put_time(task, hit->timestamp);
+    qpy_put_number(task, rank);
+}
+
+/* Texts: the query, app, user, key, author; numbers: role, limit, offset. */
+quipu_status qpy_search(qpy_task *task)
+{
+    quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *results = NULL;
+    quipu_status status;
+
+    options.query = task->in[0];
+    options.app_name = task->in[1];
+    options.user_id = task->in[2];
+    options.session_key = task->in[3];
+    options.author = task->in[4];
+    options.role = (quipu_role)task->given[0];
+    options.limit = task->given[1];
+    options.offset = task->given[2];
+    status = quipu_search(task->on->store, &options, NULL, &results, &task->error);
+    for (size_t i = 0; status == QUIPU_OK && i < results->count; i++) {
+        store_put_hit(task, &results->hits[i]);
+    }
+    if (status == QUIPU_OK) {
+        qpy_put_number(task, results->more);
+    }
+    quipu_search_results_free(results);
+    return status;
+}
+
+/* ---- upkeep -----------------------------------------------------------------------------------
+ */
+
+quipu_status qpy_sweep(qpy_task *task)
+{
+    int64_t removed = 0;
+    const quipu_status status = quipu_store_sweep(task->on->store, NULL, &removed, &task->error);
+
+    qpy_put_number(task, removed);
+    return status;
+}
+
+quipu_status qpy_backup(qpy_task *task)
+{
+    return quipu_store_backup(task->on->store, task->in[0].p, NULL, &task->error);
+}

@@ -1,0 +1,61 @@
+"""Conversations of AI agents, kept: sessions that never get slower, dearer or lost.
+
+`Store` waits for its calls, `AsyncStore` is awaited. `quipu.adk` has services for Google's ADK,
+`quipu.agents` a session for the OpenAI Agents SDK; each needs its package to be installed.
+"""
+
+from ._errors import (
+    Busy,
+    Cancelled,
+    Conflict,
+    Corrupt,
+    Exists,
+    Expired,
+    Full,
+    InputOutput,
+    Invalid,
+    Limit,
+    Misuse,
+    Newer,
+    NoMemory,
+    NotFound,
+    QuipuError,
+    Unknown,
+    Unsupported,
+)
+from ._store import AsyncStore, Store
+from ._types import Appended, History, Hit, Hits, Message, Page, Role, Session, ToolCall, Window
+from ._version import __version__
+
+__all__ = [
+    "Appended",
+    "AsyncStore",
+    "Busy",
+    "Cancelled",
+    "Conflict",
+    "Corrupt",
+    "Exists",
+    "Expired",
+    "Full",
+    "History",
+    "Hit",
+    "Hits",
+    "InputOutput",
+    "Invalid",
+    "Limit",
+    "Message",
+    "Misuse",
+    "Newer",
+    "NoMemory",
+    "NotFound",
+    "Page",
+    "QuipuError",
+    "Role",
+    "Session",
+    "Store",
+    "ToolCall",
+    "Unknown",
+    "Unsupported",
+    "Window",
+    "__version__",
+]

@@ -1,0 +1,176 @@
+"""Calls of the library as jobs: run here, or on threads that never need the interpreter.
+
+An awaited call costs two thread switches and no lock of Python's: the job goes to a C thread, and a
+byte in a pipe tells the event loop when it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ._errors import Misuse, NoMemory, QuipuError, error_of
+from ._native import ffi, lib
+
+_WAKE_BYTES = 4096
+_FORKED = (
+    "this store was opened before os.fork(): its locks and threads are the parent's. "
+    "Open the file anew in the child."
+)
+
+
+class Answer(NamedTuple):
+    """What came back from a call."""
+
+    texts: list[bytes | None]
+    numbers: list[int]
+
+    def text(self, index: int) -> str | None:
+        """A text, decoded."""
+        found = self.texts[index]
+        return None if found is None else found.decode()
+
+
+class Handle:
+    """An open store of the C library."""
+
+    __slots__ = ("pointer", "process", "__weakref__")
+
+    def __init__(self, pointer: Any) -> None:
+        self.pointer = ffi.gc(pointer, lib.qpy_store_free)
+        self.process = os.getpid()
+
+    def close(self) -> None:
+        """Close it after the calls that are on their way; a second time does nothing."""
+        lib.qpy_store_close(self.pointer)
+
+
+def _make(op: int, handle: Handle | None, texts: Sequence[bytes | None], numbers: list[int]) -> Any:
+    lengths = [-1 if text is None else len(text) for text in texts]
+    job = lib.qpy_job_new(
+        op,
+        ffi.NULL if handle is None else handle.pointer,
+        b"".join([text for text in texts if text]),
+        lengths,
+        len(lengths),
+        numbers,
+        len(numbers),
+    )
+    if job == ffi.NULL:
+        raise NoMemory("out of memory for a call")
+    return job
+
+
+def _failure(job: Any, handle: Handle | None) -> QuipuError:
+    message: str = ffi.string(job.why).decode(errors="replace")
+    if handle is not None and handle.process != os.getpid() and job.status == Misuse.status:
+        message = _FORKED
+    return error_of(job.status, message)
+
+
+def _read(job: Any) -> Answer:
+    texts = job.texts
+    found: list[bytes | None] = []
+    for index in range(job.text_count):
+        text = texts[index]
+        found.append(None if text.p == ffi.NULL else ffi.unpack(text.p, text.n))
+    return Answer(found, ffi.unpack(job.numbers, job.number_count) if job.number_count else [])
+
+
+def open_store(texts: Sequence[bytes | None], numbers: list[int]) -> Handle:
+    """Open a store, on this thread."""
+    job = _make(lib.QPY_OPEN, None, texts, numbers)
+    try:
+        lib.qpy_job_run(job)
+        if job.status != 0:
+            raise _failure(job, None)
+        return Handle(job.store)
+    finally:
+        lib.qpy_job_free(job)
+
+
+def run(
+    op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
+) -> Answer:
+    """Run a call on this thread; other threads of Python go on meanwhile."""
+    job = _make(op, handle, texts, numbers or [])
+    try:
+        lib.qpy_job_run(job)
+        if job.status != 0:
+            raise _failure(job, handle)
+        return _read(job)
+    finally:
+        lib.qpy_job_free(job)
+
+
+class _Port:
+    """The threads that work for one event loop, and who waits for what."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        pointer = lib.qpy_port_new()
+        if pointer == ffi.NULL:
+            raise NoMemory("no memory or no file descriptor for the calls of an event loop")
+        self._pointer = ffi.gc(pointer, lib.qpy_port_free)
+        self._fd: int = lib.qpy_port_fd(pointer)
+        self._waiting: dict[int, tuple[asyncio.Future[Answer], Handle]] = {}
+        self._ids = itertools.count(1)
+        loop.add_reader(self._fd, self._drain)
+
+    def submit(self, job: Any, handle: Handle, future: asyncio.Future[Answer]) -> None:
+        job.id = number = next(self._ids)
+        self._waiting[number] = (future, handle)
+        if lib.qpy_port_submit(self._pointer, job) != 0:
+            lib.qpy_job_run(job)  # the system has no thread to give
+            self._finish(job)
+
+    def _drain(self) -> None:
+        try:
+            os.read(self._fd, _WAKE_BYTES)
+        except BlockingIOError:
+            pass
+        while True:
+            job = lib.qpy_port_take(self._pointer)
+            if job == ffi.NULL:
+                return
+            self._finish(job)
+
+    def _finish(self, job: Any) -> None:
+        future, handle = self._waiting.pop(job.id)
+        try:
+            if not future.done():
+                if job.status == 0:
+                    future.set_result(_read(job))
+                else:
+                    future.set_exception(_failure(job, handle))
+        finally:
+            lib.qpy_job_free(job)
+
+
+_ports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Port] = weakref.WeakKeyDictionary()
+_lost: list[_Port] = []
+
+
+def _after_fork() -> None:
+    """A child has none of its parent's threads; the old ports are never touched again."""
+    _lost.extend(_ports.values())
+    _ports.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def start(
+    op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
+) -> asyncio.Future[Answer]:
+    """Run a call beside the event loop. When the caller is cancelled, the call still ends by itself."""
+    loop = asyncio.get_running_loop()
+    port = _ports.get(loop)
+    if port is None:
+        port = _ports[loop] = _Port(loop)
+    future: asyncio.Future[Answer] = loop.create_future()
+    port.submit(_make(op, handle, texts, numbers or []), handle, future)
+    return future

@@ -1,0 +1,390 @@
+"""The store: sessions, their messages, windows, forks and search, now or awaited."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import inspect
+import json
+import os
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
+
+from . import _call, _types
+from ._call import Answer
+from ._native import lib
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Durability = Literal["full", "relaxed"]
+SearchMode = Literal["lazy", "inline", "off"]
+
+_DURABILITY = {"full": 0, "relaxed": 1}
+_SEARCH = {"lazy": 0, "inline": 1, "off": 2}
+_READ_ONLY, _MUST_EXIST, _FEED = 1, 2, 4
+_HEADER, _LAST, _VIEW = 1, 2, 4
+_OLDEST_FIRST, _EXPIRED = 1, 2
+_SET_METADATA, _SET_TTL, _SET_IF_REVISION = 16, 32, 64
+_NEVER = -1
+
+
+@dataclass(slots=True)
+class _Request(Generic[T]):
+    """A call that was not made yet, and how to read its answer."""
+
+    op: int
+    texts: list[bytes | None]
+    numbers: list[int]
+    read: Callable[[Answer], T]
+
+
+def _text(value: str | None) -> bytes | None:
+    return None if value is None else value.encode()
+
+
+def _milliseconds(ttl: float | None, default: int) -> int:
+    """Seconds as the library wants them; None: `default`."""
+    return default if ttl is None else max(1, round(ttl * 1000))
+
+
+def _nothing(answer: Answer) -> None:
+    return None
+
+
+def _create(
+    key: str,
+    *,
+    agent_id: str | None = None,
+    channel_type: str | None = None,
+    channel_id: str | None = None,
+    model: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    ttl: float | None = None,
+    exist_ok: bool = False,
+) -> _Request[_types.Session]:
+    """Create a session. With `exist_ok` one that is there will do: of callers that race, one creates
+    it and all get the same. `ttl` is in seconds; None means the store's."""
+    return _Request(
+        lib.QPY_CREATE,
+        [
+            key.encode(),
+            _text(agent_id),
+            _text(channel_type),
+            _text(channel_id),
+            _text(model),
+            None if metadata is None else json.dumps(metadata).encode(),
+        ],
+        [_milliseconds(ttl, 0), exist_ok],
+        lambda answer: _types.session_of(answer.texts, answer.numbers),
+    )
+
+
+def _get(
+    key: str,
+    *,
+    last: int | None = None,
+    after: int = 0,
+    before: int = 0,
+    limit: int = 0,
+    view: bool = False,
+) -> _Request[_types.History]:
+    """A session and its messages: all, the `last` so many (0: none), or a page by numbers. `view`
+    reads what a model should see: after a compaction the summary and what follows it."""
+    flags = _VIEW if view else 0
+    if last is not None:
+        flags |= _LAST if last > 0 else _HEADER
+        limit = last
+    return _Request(
+        lib.QPY_GET,
+        [key.encode()],
+        [flags, after, before, limit],
+        lambda answer: _types.history_of(answer.texts, answer.numbers),
+    )
+
+
+def _update(
+    key: str,
+    *,
+    agent_id: str | None = None,
+    channel_type: str | None = None,
+    channel_id: str | None = None,
+    model: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    ttl: float | None = None,
+    if_revision: int | None = None,
+) -> _Request[int]:
+    """Change settings of a session; what is None stays. Gives the new revision."""
+    texts = [_text(agent_id), _text(channel_type), _text(channel_id), _text(model)]
+    bits = sum(1 << bit for bit, text in enumerate(texts) if text is not None)
+    bits |= 0 if metadata is None else _SET_METADATA
+    bits |= 0 if ttl is None else _SET_TTL
+    bits |= 0 if if_revision is None else _SET_IF_REVISION
+    texts.append(None if metadata is None else json.dumps(metadata).encode())
+    return _Request(
+        lib.QPY_UPDATE,
+        [key.encode(), *texts],
+        [bits, _milliseconds(ttl, 0), if_revision or 0],
+        lambda answer: answer.numbers[0],
+    )
+
+
+def _delete(key: str, *, forks: bool = False) -> _Request[None]:
+    """Delete a session with all that belongs to it, and with `forks` its forks too. A missing one is
+    fine."""
+    return _Request(lib.QPY_DELETE, [key.encode()], [forks], _nothing)
+
+
+def _list(
+    *,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    metadata: tuple[str, str | None] | None = None,
+    after: str | None = None,
+    limit: int = 0,
+    oldest_first: bool = False,
+    expired: bool = False,
+) -> _Request[_types.Page]:
+    """A page of sessions by their last change, newest first. `metadata` is a member's name and its
+    text, or None for any."""
+    name, text = metadata if metadata is not None else (None, None)
+    words = (app_name, user_id, agent_id, name, text, after)
+    return _Request(
+        lib.QPY_LIST,
+        [_text(word) for word in words],
+        [(_OLDEST_FIRST if oldest_first else 0) | (_EXPIRED if expired else 0), limit],
+        lambda answer: _types.page_of(answer.texts, answer.numbers),
+    )
+
+
+def _append(
+    key: str,
+    messages: _types.Message | Iterable[_types.Message],
+    *,
+    if_revision: int | None = None,
+) -> _Request[_types.Appended]:
+    """Append messages, all or none, durable when the call returns. Messages whose event ids are there
+    already, with the same content, are written once."""
+    batch = [messages] if isinstance(messages, _types.Message) else messages
+    texts = [message._json() for message in batch]
+    return _Request(
+        lib.QPY_APPEND,
+        [key.encode(), array.array("q", map(len, texts)).tobytes(), b"".join(texts)],
+        [-1 if if_revision is None else if_revision],
+        lambda answer: _types.Appended(
+            answer.numbers[0], answer.numbers[1], bool(answer.numbers[2])
+        ),
+    )
+
+
+def _window(key: str, token_budget: int, *, cut: bool = False) -> _Request[_types.Window]:
+    """The newest whole turns within a token budget, for the next prompt."""
+    return _Request(
+        lib.QPY_WINDOW,
+        [key.encode()],
+        [token_budget, cut],
+        lambda answer: _types.window_of(answer.texts, answer.numbers),
+    )
+
+
+def _search(
+    query: str,
+    *,
+    app_name: str | None = None,
+    user_id: str | None = None,
+    key: str | None = None,
+    author: str | None = None,
+    role: _types.Role | None = None,
+    limit: int = 0,
+    offset: int = 0,
+) -> _Request[_types.Hits]:
+    """Messages that have all words of a query, best first. Every message that was committed before
+    is seen."""
+    return _Request(
+        lib.QPY_SEARCH,
+        [query.encode(), _text(app_name), _text(user_id), _text(key), _text(author)],
+        [0 if role is None else _types.ROLES.index(role) + 1, limit, offset],
+        lambda answer: _types.hits_of(answer.texts, answer.numbers),
+    )
+
+
+def _fork(key: str, new_key: str, *, at: int) -> _Request[None]:
+    """A new session that shares the past of another up to message `at`; nothing is copied."""
+    return _Request(lib.QPY_FORK, [key.encode(), new_key.encode()], [at], _nothing)
+
+
+def _compact(key: str, summary: str, *, up_to: int) -> _Request[int]:
+    """Let a summary stand for the messages up to number `up_to`; gives the summary's number."""
+    return _Request(
+        lib.QPY_COMPACT,
+        [key.encode(), summary.encode()],
+        [up_to],
+        lambda answer: answer.numbers[0],
+    )
+
+
+def _sweep() -> _Request[int]:
+    """Delete expired sessions; gives how many."""
+    return _Request(lib.QPY_SWEEP, [], [], lambda answer: answer.numbers[0])
+
+
+def _backup(path: str | os.PathLike[str]) -> _Request[None]:
+    """Write a copy of the store beside its use."""
+    return _Request(lib.QPY_BACKUP, [os.fsencode(path)], [], _nothing)
+
+
+def _dress(method: Any, make: Callable[..., Any]) -> None:
+    """Name, words and signature of a method are those of its request, and `self`."""
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    signature = inspect.signature(make)
+    method.__name__ = method.__qualname__ = make.__name__.lstrip("_")
+    method.__doc__ = make.__doc__
+    method.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])
+
+
+def _now(make: Callable[P, _Request[T]]) -> Callable[Concatenate[_Base, P], T]:
+    """A method that makes the call and waits for it."""
+
+    def method(self: _Base, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        request = make(*args, **kwargs)
+        return request.read(_call.run(request.op, self._handle, request.texts, request.numbers))
+
+    _dress(method, make)
+    return method
+
+
+def _later(
+    make: Callable[P, _Request[T]],
+) -> Callable[Concatenate[_Base, P], Coroutine[Any, Any, T]]:
+    """A method that makes the call beside the event loop."""
+
+    async def method(self: _Base, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        request = make(*args, **kwargs)
+        return request.read(
+            await _call.start(request.op, self._handle, request.texts, request.numbers)
+        )
+
+    _dress(method, make)
+    return method
+
+
+class _Base:
+    """Opening, which is the same for both kinds of store."""
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        *,
+        durability: Durability = "full",
+        read_only: bool = False,
+        must_exist: bool = False,
+        feed: bool = False,
+        tenant: str = "",
+        deadline: float | None = None,
+        ttl: float | None = None,
+        cap_messages: int = 0,
+        cap_tokens: int = 0,
+        search: SearchMode = "lazy",
+        max_bytes: int = 0,
+        adk_rebase: bool = False,
+        adk_by_time: bool = False,
+    ) -> None:
+        """Open a store by its path, "file:path" or ":memory:"; a new file is created.
+
+        durability    "full": an acknowledged write survives a power cut; "relaxed": a crash of the
+                      process (WAL and NORMAL).
+        deadline      seconds that a call waits for other writers; None: 30
+        ttl           seconds until a session that names none expires; None: never
+        feed          tell the store's feed of changes
+        adk_rebase    ADK: a stale session appends behind the others' events instead of failing
+        adk_by_time   ADK: events by their time stamps, not in the order of their appends
+        """
+        flags = _READ_ONLY * read_only | _MUST_EXIST * must_exist | _FEED * feed
+        path = os.fspath(uri)
+        if "\0" in path:
+            raise ValueError("a path has no NUL")
+        self._handle = _call.open_store(
+            [os.fsencode(path), tenant.encode()],
+            [
+                flags,
+                _DURABILITY[durability],
+                0 if deadline is None else max(1, round(deadline * 1000)),
+                0,
+                _milliseconds(ttl, 0),
+                cap_messages,
+                cap_tokens,
+                _SEARCH[search],
+                max_bytes,
+                adk_rebase,
+                adk_by_time,
+            ],
+        )
+
+
+class Store(_Base):
+    """A store whose calls wait. Threads may share it, and processes may open the same file. The
+    interpreter runs other threads during a call."""
+
+    def close(self) -> None:
+        """Close the store when the calls on their way have ended. A second time does nothing."""
+        self._handle.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    create = _now(_create)
+    get = _now(_get)
+    update = _now(_update)
+    delete = _now(_delete)
+    list = _now(_list)
+    append = _now(_append)
+    window = _now(_window)
+    search = _now(_search)
+    fork = _now(_fork)
+    compact = _now(_compact)
+    sweep = _now(_sweep)
+    backup = _now(_backup)
+
+
+class AsyncStore(_Base):
+    """A store whose calls are awaited and run on threads of the library: no call blocks the event
+    loop. Opening is short and done at once."""
+
+    async def close(self) -> None:
+        """Close the store when the calls on their way have ended."""
+        await asyncio.to_thread(self._handle.close)
+
+    async def __aenter__(self) -> AsyncStore:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    create = _later(_create)
+    get = _later(_get)
+    update = _later(_update)
+    delete = _later(_delete)
+    list = _later(_list)
+    append = _later(_append)
+    window = _later(_window)
+    search = _later(_search)
+    fork = _later(_fork)
+    compact = _later(_compact)
+    sweep = _later(_sweep)
+    backup = _later(_backup)

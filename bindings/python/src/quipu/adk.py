@@ -1,0 +1,477 @@
+"""Services for Google's Agent Development Kit, on a quipu store.
+
+`QuipuSessionService` keeps every event as it was appended and detects stale sessions by a revision
+counter, not by clocks. `QuipuMemoryService` finds what was said, by the store's full text search.
+For `adk web --session_service_uri quipu:///agents.db` a services.yaml in the agents' folder names
+them; see docs/python.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import unicodedata
+from collections.abc import AsyncIterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events.event import Event
+from google.adk.memory import _utils as memory_utils
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import _session_util
+from google.adk.sessions.base_session_service import (
+    BaseSessionService,
+    GetSessionConfig,
+    ListSessionsResponse,
+)
+from google.adk.sessions.session import Session
+from google.adk.sessions.state import State
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+from typing_extensions import override
+
+from . import _call, _errors
+from ._native import lib
+from ._store import AsyncStore
+
+__all__ = ["QuipuMemoryService", "QuipuSessionService"]
+
+_EVENTS = TypeAdapter(list[Event])
+_EVENT = TypeAdapter(Event)
+_FORBIDDEN = "extra_forbidden"
+_MEMORY_APP = "quipu-memory:"  # what other session services hand over stands under such an app
+_MEMORY_UNKNOWN = "unknown-session"
+_MEMORY_WORDS_MAX = 32  # words of a query that are looked for
+_MEMORY_HITS = 50  # of each word
+_MEMORY_RESULTS = 10  # as many as ADK's own service gives
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+# ---- where a store is ----------------------------------------------------------------------------
+
+
+def _open(where: str | os.PathLike[str] | AsyncStore | None, options: dict[str, Any]) -> AsyncStore:
+    """A store by its path, by a URI such as quipu:///agents.db?durability=relaxed, or one that is
+    open. Like SQLAlchemy's, a URI with three slashes is relative, with four absolute."""
+    if isinstance(where, AsyncStore):
+        return where
+    if where is None:
+        raise ValueError("a service needs a path, a quipu:// URI or an open AsyncStore")
+    path = os.fspath(where)
+    if path.startswith("quipu:"):
+        parts = urlsplit(path)
+        if parts.netloc:
+            raise ValueError(
+                f"{path}: a file has three slashes (relative) or four (absolute) before its name"
+            )
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            options[name] = _BOOLEANS.get(value.lower(), value)
+        path = unquote(parts.path)[1:]
+    for name in ("max_bytes", "cap_messages", "cap_tokens"):
+        if name in options:
+            options[name] = int(options[name])
+    for name in ("ttl", "deadline"):
+        if name in options:
+            options[name] = float(options[name])
+    return AsyncStore(path, **options)
+
+
+# ---- events and times ----------------------------------------------------------------------------
+
+
+def _seconds(seconds: int, nanoseconds: int) -> float:
+    """The float that a time stamp was: the nearest to its decimal digits."""
+    if seconds < 0:
+        return seconds + nanoseconds / 1e9
+    return float(f"{seconds}.{nanoseconds:09d}")
+
+
+def _instant(timestamp: float) -> tuple[int, int]:
+    exact = Decimal(repr(timestamp))
+    seconds = int(exact.to_integral_value(rounding="ROUND_FLOOR"))
+    return seconds, int((exact - seconds) * 1_000_000_000)
+
+
+def _read_one(event: Any) -> Event:
+    """An event that has members which this version of ADK refuses: they stay in the store, and out
+    of the object."""
+    while True:
+        try:
+            return _EVENT.validate_json(json.dumps(event))
+        except ValidationError as error:
+            refused = [found["loc"] for found in error.errors() if found["type"] == _FORBIDDEN]
+            if not refused:
+                raise
+            for place in refused:
+                holder = event
+                for step in place[:-1]:
+                    holder = holder[step]
+                del holder[place[-1]]
+
+
+def _read_events(text: bytes) -> list[Event]:
+    try:
+        return _EVENTS.validate_json(text)
+    except ValidationError:
+        return [_read_one(event) for event in json.loads(text)]
+
+
+def _write_event(event: Event) -> bytes:
+    return event.model_dump_json(exclude_none=True).encode()
+
+
+# ---- sessions ------------------------------------------------------------------------------------
+
+
+class QuipuSessionService(BaseSessionService):
+    """ADK's sessions in a quipu store."""
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str] | AsyncStore | None = None,
+        *,
+        agents_dir: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Open the store at `uri`, or take one that is open. Options are those of quipu.AsyncStore;
+        `agents_dir` is what ADK's command line hands over, and of no use here."""
+        self._owned = not isinstance(uri, AsyncStore)
+        self.store = _open(uri, options)
+        self._handle = self.store._handle
+        self._turns: dict[int, tuple[asyncio.Lock, int]] = {}
+
+    async def close(self) -> None:
+        """Close the store, if this service opened it."""
+        if self._owned:
+            await self.store.close()
+
+    async def __aenter__(self) -> QuipuSessionService:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def _start(
+        self, op: int, texts: list[bytes | None], numbers: list[int] | None = None
+    ) -> asyncio.Future[_call.Answer]:
+        return _call.start(op, self._handle, texts, numbers)
+
+    @staticmethod
+    def _session(app_name: str, user_id: str, answer: _call.Answer) -> Session:
+        """A session out of a snapshot: texts uid, id, state, events; numbers revision and time."""
+        uid, session_id, state, events = answer.texts
+        session = Session(
+            id=(session_id or b"").decode(),
+            app_name=app_name,
+            user_id=user_id,
+            state=json.loads(state or b"{}"),
+            last_update_time=_seconds(answer.numbers[1], answer.numbers[2]),
+        )
+        if answer.numbers[3] > 0:
+            session.events = _read_events(events or b"[]")
+        session._storage_update_marker = f"{(uid or b'').decode()}:{answer.numbers[0]}"
+        return session
+
+    @override
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        kept = {
+            name: value
+            for name, value in (state or {}).items()
+            if not name.startswith(State.TEMP_PREFIX)
+        }
+        session_id = (session_id or "").strip() or platform_uuid.new_uuid()
+        texts = [app_name.encode(), user_id.encode(), session_id.encode()]
+        first = to_json(_session_util.make_json_safe_state(kept)) if kept else None
+        try:
+            answer = await self._start(lib.QPY_ADK_CREATE, [*texts, first])
+        except _errors.Exists as error:
+            raise AlreadyExistsError(f"Session with id {session_id} already exists.") from error
+        return self._session(app_name, user_id, answer)
+
+    @override
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        if not session_id.strip():
+            return None
+        recent, after = None, None
+        if config is not None:
+            recent, after = config.num_recent_events, config.after_timestamp
+        answer = await self._start(
+            lib.QPY_ADK_GET,
+            [app_name.encode(), user_id.encode(), session_id.encode()],
+            [-1 if recent is None else recent, bool(after), *(_instant(after) if after else ())],
+        )
+        return self._session(app_name, user_id, answer) if answer.texts else None
+
+    @override
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        user = None if user_id is None else user_id.encode()
+        answer = await self._start(lib.QPY_ADK_LIST, [app_name.encode(), user])
+        sessions = []
+        for row in range(len(answer.texts) // 3):
+            owner, session_id, state = answer.texts[3 * row : 3 * row + 3]
+            seconds, nanoseconds = answer.numbers[2 * row : 2 * row + 2]
+            sessions.append(
+                Session(
+                    id=(session_id or b"").decode(),
+                    app_name=app_name,
+                    user_id=(owner or b"").decode(),
+                    state=json.loads(state or b"{}"),
+                    last_update_time=_seconds(seconds, nanoseconds),
+                )
+            )
+        return ListSessionsResponse(sessions=sessions)
+
+    @override
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        if session_id.strip():
+            await self._start(
+                lib.QPY_ADK_DELETE, [app_name.encode(), user_id.encode(), session_id.encode()]
+            )
+
+    @override
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        answer = await self._start(lib.QPY_ADK_USER_STATE, [app_name.encode(), user_id.encode()])
+        state: dict[str, Any] = json.loads(answer.texts[0] or b"{}")
+        return state
+
+    @override
+    async def append_event(self, session: Session, event: Event) -> Event:
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        text = _write_event(event)
+        async with self._turn(session):
+            await self._append(session, event, text)
+        return event
+
+    async def _append(self, session: Session, event: Event, text: bytes) -> None:
+        """Append for a session that has its turn; it changes only when the store did."""
+        names: list[bytes | None] = [
+            session.app_name.encode(),
+            session.user_id.encode(),
+            session.id.encode(),
+        ]
+        uid, revision = await self._moment(session, names)
+        try:
+            answer = await self._start(
+                lib.QPY_ADK_APPEND, [*names, uid.encode(), text], [revision]
+            )
+        except (_errors.NotFound, _errors.Expired) as error:
+            raise SessionNotFoundError(f"Session {session.id} not found.") from error
+        except _errors.Conflict as error:
+            raise _stale(session) from error
+        except _errors.Exists as error:
+            raise AlreadyExistsError(
+                f"Session {session.id} has an event {event.id} that says something else."
+            ) from error
+        now, seconds, nanoseconds, repeated = answer.numbers
+        if not repeated or now == revision + 1:
+            session._storage_update_marker = f"{(answer.texts[0] or b'').decode()}:{now}"
+        if repeated and any(known.id == event.id for known in session.events):
+            return
+        session.last_update_time = _seconds(seconds, nanoseconds)
+        self._commit_event_to_session(session, event)
+
+    async def _moment(self, session: Session, names: list[bytes | None]) -> tuple[str, int]:
+        """The life and the revision that a session object stands for. One that was made by hand has
+        the store's if nothing tells that it is older."""
+        marker = session._storage_update_marker
+        if marker is not None:
+            uid, _, revision = marker.rpartition(":")
+            return uid, int(revision)
+        answer = await self._start(lib.QPY_ADK_GET, names, [1, 0])
+        if not answer.texts:
+            raise SessionNotFoundError(f"Session {session.id} not found.")
+        stored = self._session(session.app_name, session.user_id, answer)
+        newest = stored.events[-1].id if stored.events else None
+        known = session.events[-1].id if session.events else None
+        if stored.last_update_time > session.last_update_time and newest != known:
+            raise _stale(session)
+        uid, _, revision = (stored._storage_update_marker or "").rpartition(":")
+        return uid, int(revision)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, session: Session) -> AsyncIterator[None]:
+        """Tasks that share one session object append one after the other."""
+        key = id(session)
+        lock, waiting = self._turns.get(key) or (asyncio.Lock(), 0)
+        self._turns[key] = (lock, waiting + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._turns[key]
+            if waiting == 1:
+                del self._turns[key]
+            else:
+                self._turns[key] = (lock, waiting - 1)
+
+
+def _stale(session: Session) -> StaleSessionError:
+    return StaleSessionError(
+        f"The session {session.id} has been modified in storage since it was loaded. "
+        "Please reload the session before appending more events."
+    )
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def _words(query: str) -> list[str]:
+    """The words of a query, each once."""
+    text = unicodedata.normalize("NFC", query)
+    found = dict.fromkeys(word.lower() for word in re.findall(r"\w+", text))
+    return list(found)[:_MEMORY_WORDS_MAX]
+
+
+class QuipuMemoryService(BaseMemoryService):
+    """ADK's memory: what was said in the sessions of a user, found by words.
+
+    Sessions of a QuipuSessionService on the same store are found as they are, at once; nothing is
+    copied. Sessions of other services are copied in when they are added.
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str] | AsyncStore | None = None,
+        *,
+        agents_dir: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Open the store at `uri`, or take one that is open, as QuipuSessionService does."""
+        self._sessions = QuipuSessionService(uri, agents_dir=agents_dir, **options)
+        self.store = self._sessions.store
+
+    async def close(self) -> None:
+        """Close the store, if this service opened it."""
+        await self._sessions.close()
+
+    @override
+    async def add_session_to_memory(self, session: Session) -> None:
+        stored = await self._sessions.get_session(
+            app_name=session.app_name,
+            user_id=session.user_id,
+            session_id=session.id,
+            config=GetSessionConfig(num_recent_events=0),
+        )
+        life = ((session._storage_update_marker or "").rpartition(":"))[0]
+        if stored is not None and (stored._storage_update_marker or "").startswith(life + ":"):
+            return
+        await self.add_events_to_memory(
+            app_name=session.app_name,
+            user_id=session.user_id,
+            events=session.events,
+            session_id=session.id,
+        )
+
+    @override
+    async def add_events_to_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        events: Sequence[Event],
+        session_id: str | None = None,
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        app_name = _MEMORY_APP + app_name
+        session_id = session_id or _MEMORY_UNKNOWN
+        kept = [event for event in events if event.content and event.content.parts]
+        session = None
+        while kept:
+            if session is None:
+                session = await self._shelf(app_name, user_id, session_id)
+            try:
+                # A copy: appending takes temp: names out of an event's delta.
+                await self._sessions.append_event(session, kept[0].model_copy(deep=True))
+            except StaleSessionError:
+                session = None  # somebody else adds too: read again and go on
+                continue
+            except AlreadyExistsError:
+                pass  # the first word stands
+            kept.pop(0)
+
+    async def _shelf(self, app_name: str, user_id: str, session_id: str) -> Session:
+        """Where the events of a session are kept, made when it is missing."""
+        service = self._sessions
+        none = GetSessionConfig(num_recent_events=0)
+        while True:
+            session = await service.get_session(
+                app_name=app_name, user_id=user_id, session_id=session_id, config=none
+            )
+            if session is not None:
+                return session
+            with contextlib.suppress(AlreadyExistsError):
+                return await service.create_session(
+                    app_name=app_name, user_id=user_id, session_id=session_id
+                )
+
+    @override
+    async def search_memory(
+        self, *, app_name: str, user_id: str, query: str
+    ) -> SearchMemoryResponse:
+        found: dict[tuple[str, int], tuple[int, float]] = {}
+        for word in _words(query):
+            for app in (app_name, _MEMORY_APP + app_name):
+                hits = await self.store.search(
+                    word, app_name=app, user_id=user_id, limit=_MEMORY_HITS
+                )
+                for hit in hits.hits:
+                    count, rank = found.get((hit.session_key, hit.seq), (0, 0.0))
+                    found[hit.session_key, hit.seq] = (count + 1, rank + hit.rank)
+        best = sorted(found, key=lambda place: found[place], reverse=True)
+        memories: dict[str, MemoryEntry] = {}
+        for key, seq in best:
+            if len(memories) == _MEMORY_RESULTS:
+                break
+            entry = await self._entry(key, seq)
+            if entry is not None:
+                memories.setdefault(entry.id or "", entry)
+        return SearchMemoryResponse(memories=list(memories.values()))
+
+    async def _entry(self, key: str, seq: int) -> MemoryEntry | None:
+        """What was said there; None when it is gone, or was never an event."""
+        try:
+            answer = await _call.start(
+                lib.QPY_ADK_EVENT, self.store._handle, [key.encode()], [seq]
+            )
+        except (_errors.NotFound, _errors.Expired):
+            return None
+        if not answer.texts:
+            return None
+        event = _read_one(json.loads(answer.texts[0] or b"{}"))
+        if not event.content or not event.content.parts:
+            return None
+        return MemoryEntry(
+            id=event.id,
+            content=event.content,
+            author=event.author,
+            timestamp=memory_utils.format_timestamp(event.timestamp),
+            custom_metadata={"session_id": answer.text(1)},
+        )
