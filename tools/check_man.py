@@ -66,25 +66,29 @@ def main():
     parser = qptools.parser(__doc__)
     parser.add_argument("--build", default="build/debug", help="where the program was built")
     parser.add_argument("--fix", action="store_true", help="write the generated parts")
+    parser.add_argument("verbs", nargs="*", help="only these; default: all, and quipu(1)")
     args = parser.parse_args()
     build = args.root / args.build
-    program = next((p for p in (build / "bin/quipu", build.parent / "quipu") if p.exists()), None)
-    if program is None:
+    # The release puts its programs beside its folder.
+    program = build.parent / "quipu" if build.name == "release" else build / "bin/quipu"
+    if not program.exists():
         qptools.skip("man", f"build {args.build} first")
     report = qptools.Report("man")
     folder = args.root / "docs" / "man"
     version = ask(program, "version").split()[1].rsplit(".", 1)[0]
     names = verbs(program)
-    for verb in names:
+    for verb in args.verbs or names:
         page = folder / f"quipu-{verb}.1"
         if args.fix and not page.exists():
             skeleton(page, verb, version)
         check_page(report, page, f"docs/man/{page.name}", parts(program, verb), args.fix)
-    check_page(report, folder / "quipu.1", "docs/man/quipu.1", parts(program, "quipu"), args.fix)
+    if not args.verbs:
+        main_page = folder / "quipu.1"
+        check_page(report, main_page, "docs/man/quipu.1", parts(program, "quipu"), args.fix)
     for page in folder.glob("quipu-*.1"):
         if page.stem.removeprefix("quipu-") not in names:
             report.bad(f"docs/man/{page.name}", 1, "there is no such verb")
-    report.finish(f"{len(names)} verbs")
+    report.finish(f"{len(args.verbs or names)} verbs")
 
 
 if __name__ == "__main__":

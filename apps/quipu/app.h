@@ -32,31 +32,31 @@
 /* Every verb, in the order in which --help tells them within their group. */
 #define APP_VERBS(X)                                                                               \
     X(demo)                                                                                        \
+    X(init)                                                                                        \
+    X(doctor)                                                                                      \
+    X(bench)                                                                                       \
+    X(version)                                                                                     \
+    X(completion)                                                                                  \
     X(ls)                                                                                          \
     X(show)                                                                                        \
     X(tail)                                                                                        \
     X(search)                                                                                      \
     X(stats)                                                                                       \
     X(memory)                                                                                      \
-    X(import)                                                                                      \
-    X(doctor)                                                                                      \
-    X(version)                                                                                     \
-    X(completion)                                                                                  \
-    X(init)                                                                                        \
     X(append)                                                                                      \
-    X(rm)                                                                                          \
-    X(erase)                                                                                       \
     X(fork)                                                                                        \
     X(rewind)                                                                                      \
     X(compact)                                                                                     \
     X(prune)                                                                                       \
+    X(rm)                                                                                          \
+    X(erase)                                                                                       \
     X(export)                                                                                      \
+    X(import)                                                                                      \
     X(copy)                                                                                        \
     X(backup)                                                                                      \
     X(verify)                                                                                      \
     X(repair)                                                                                      \
-    X(sweep)                                                                                       \
-    X(bench)
+    X(sweep)
 
 /* An option: --name, or --name VALUE when `value` says what the value is. */
 typedef struct app_option {

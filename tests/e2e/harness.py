@@ -26,10 +26,11 @@ WAIT_S = 60  # a test that waits longer has failed
 def program():
     """The built quipu: $QUIPU_BINARY_DIR says which build."""
     build = pathlib.Path(os.environ.get("QUIPU_BINARY_DIR", ROOT / "build" / "debug"))
-    for path in (build / "bin" / "quipu", build.parent / "quipu"):
-        if path.exists():
-            return str(path)
-    sys.exit(f"no quipu in {build}: build it, or set QUIPU_BINARY_DIR")
+    # The release puts its programs beside its folder.
+    path = build.parent / "quipu" if build.name == "release" else build / "bin" / "quipu"
+    if not path.exists():
+        sys.exit(f"no {path}: build it, or set QUIPU_BINARY_DIR")
+    return str(path)
 
 
 class Result:
