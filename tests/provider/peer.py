@@ -38,6 +38,86 @@ def stream(text="Hello there"):
     return events + ["data: [DONE]\n\n"]
 
 
+def talk_openai(body):
+    """An answer to a talk: a call when a tool is asked for, else words."""
+    last = body["messages"][-1]
+    usage = {"prompt_tokens": len(json.dumps(body)) // 4, "completion_tokens": 9}
+    usage["prompt_tokens_details"] = {"cached_tokens": 3}
+    if last["role"] == "user" and "tool" in last["content"] and body.get("tools"):
+        name = body["tools"][0]["function"]["name"]
+        calls = [{"index": 0, "id": f"t{len(body['messages'])}", "type": "function"}]
+        calls[0]["function"] = {"name": name, "arguments": ""}
+        pieces = [[{"index": 0, "function": {"arguments": a}}] for a in ('{"ci', 'ty":"Oslo"}')]
+        deltas = [{"tool_calls": piece} for piece in [calls] + pieces]
+        finish = "tool_calls"
+    else:
+        deltas = [{"content": text} for text in ("You said: ", str(last["content"])[:200], ".")]
+        finish = "stop"
+    head = {"id": "c1", "model": "peer"}
+    events = [{**head, "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    events.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    events.append({**head, "choices": [], "usage": usage})
+    return [f"data: {json.dumps(event)}\n\n" for event in events] + ["data: [DONE]\n\n"]
+
+
+def talk_anthropic(body):
+    """The same in Anthropic's events, with a thought that is signed."""
+    blocks = body["messages"][-1]["content"]
+    texts = [b["text"] for b in blocks if b["type"] == "text"]
+    usage = {"input_tokens": 40, "cache_read_input_tokens": 3, "output_tokens": 1}
+    message = {"id": "m1", "type": "message", "role": "assistant", "model": "peer", "usage": usage}
+    events = [{"type": "message_start", "message": message}]
+
+    def block(index, start, *deltas):
+        events.append({"type": "content_block_start", "index": index, "content_block": start})
+        for delta in deltas:
+            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        events.append({"type": "content_block_stop", "index": index})
+
+    thinking = {"type": "thinking", "thinking": "", "signature": ""}
+    signed = {"type": "signature_delta", "signature": "c2lnbmVk"}
+    block(0, thinking, {"type": "thinking_delta", "thinking": "hm"}, signed)
+    reason = "end_turn"
+    if texts and "tool" in texts[-1] and body.get("tools"):
+        use = {"type": "tool_use", "id": f"t{len(body['messages'])}", "input": {}}
+        use["name"] = body["tools"][0]["name"]
+        pieces = [{"type": "input_json_delta", "partial_json": a} for a in ('{"city":', '"Oslo"}')]
+        block(1, use, *pieces)
+        reason = "tool_use"
+    else:
+        said = texts[-1] if texts else "a result"
+        block(1, {"type": "text", "text": ""}, {"type": "text_delta", "text": f"You said: {said}."})
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 9}})
+    events.append({"type": "message_stop"})
+    return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
+
+
+def talk_gemini(body):
+    """The same in Gemini's events."""
+    last = body["contents"][-1]["parts"][-1]
+    usage = {"promptTokenCount": 40, "candidatesTokenCount": 9, "totalTokenCount": 49}
+    usage["cachedContentTokenCount"] = 3
+    if "tool" in last.get("text", "") and body.get("tools"):
+        name = body["tools"][0]["functionDeclarations"][0]["name"]
+        call = {"id": f"t{len(body['contents'])}", "name": name, "args": {"city": "Oslo"}}
+        lists = [[{"functionCall": call, "thoughtSignature": "c2ln"}]]
+    else:
+        lists = [[{"text": "You said: "}], [{"text": f"{last.get('text', 'a result')}."}]]
+    events = [{"candidates": [{"content": {"role": "model", "parts": p}}]} for p in lists]
+    events[-1]["candidates"][0]["finishReason"] = "STOP"
+    events[-1]["usageMetadata"] = usage
+    return [f"data: {json.dumps(event)}\n\n" for event in events]
+
+
+def talk(path, body):
+    """What a well-behaved model answers, in the format of the path."""
+    body = json.loads(body)
+    if "/v1/messages" in path:
+        return talk_anthropic(body)
+    return talk_gemini(body) if "streamGenerateContent" in path else talk_openai(body)
+
+
 def answer(status, body, *headers):
     """A response with a length."""
     data = body.encode()
@@ -95,6 +175,13 @@ class Peer(socketserver.StreamRequestHandler):
 
     def do_ok(self, _):
         return self.put_stream()
+
+    def do_talk(self, _):
+        self.put(CHUNKED)
+        for event in talk(self.path, self.body):
+            self.put_chunk(event)
+        self.put("0\r\n\r\n")
+        return True
 
     def do_slow(self, _):
         self.put(CLOSED)
