@@ -95,6 +95,18 @@ static void pickle_json_bytes(pickle_writer *writer, quipu_str bytes)
 
 static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value *value, int depth);
 
+/* What sticks in the buffer, with a reason. */
+static quipu_status pickle_json_told(const pickle_writer *writer)
+{
+    const quipu_status status = qp_buf_status(writer->buf);
+
+    return status == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_set(writer->reterr, status, "%s",
+                              status == QUIPU_INVALID ? "a text of the pickle is no UTF-8"
+                                                      : "no room for what the pickle holds");
+}
+
 static quipu_status pickle_json_key(pickle_writer *writer, const pickle_value *key)
 {
     char number[24];
@@ -231,10 +243,7 @@ static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value 
         return qp_error_set(writer->reterr, QUIPU_INVALID,
                             "the pickle holds a class where data should be");
     }
-    return qp_buf_status(writer->buf) == QUIPU_OK
-               ? QUIPU_OK
-               : qp_error_set(writer->reterr, qp_buf_status(writer->buf),
-                              "what the pickle holds cannot be written as JSON");
+    return pickle_json_told(writer);
 }
 
 quipu_status qp_pickle_write(const pickle_value *value, qp_buf *json, quipu_error *reterr)
@@ -244,5 +253,5 @@ quipu_status qp_pickle_write(const pickle_value *value, qp_buf *json, quipu_erro
 
     qp_jsonw_begin(&writer.out, json);
     status = pickle_json_value(&writer, value, 0);
-    return status == QUIPU_OK ? qp_jsonw_end(&writer.out) : status;
+    return status == QUIPU_OK ? pickle_json_told(&writer) : status;
 }

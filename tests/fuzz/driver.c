@@ -3,6 +3,7 @@
  *
  *   fuzz_x            runs the short form (QUIPU_LONG=1: the long one)
  *   fuzz_x FILE...    replays inputs, such as a crash file of libFuzzer's
+ *   fuzz_x --seeds FOLDER    writes the seeds there, for libFuzzer to begin with
  *   QUIPU_FUZZ_RUN=N  runs only input N, the number that a crash printed */
 #include "lib/t.h"
 
@@ -39,10 +40,10 @@ static void driver_crashed(int number)
 
 static size_t driver_seed(uint8_t *data, size_t index)
 {
-    size_t n = strlen(fuzz_seeds[index]);
+    const fuzz_seed *seed = &fuzz_seeds[index];
+    size_t n = seed->n < DRIVER_SIZE_MAX ? seed->n : DRIVER_SIZE_MAX;
 
-    n = n < DRIVER_SIZE_MAX ? n : DRIVER_SIZE_MAX;
-    memcpy(data, fuzz_seeds[index], n);
+    memcpy(data, seed->p, n);
     return n;
 }
 
@@ -122,6 +123,20 @@ static void driver_one(const uint8_t *data, size_t size)
     free(exact);
 }
 
+/* One file a seed. */
+static int driver_write_seeds(const char *folder)
+{
+    for (size_t i = 0; fuzz_seeds[i].p != NULL; i++) {
+        char name[32];
+        char path[T_PATH_MAX];
+
+        (void)snprintf(name, sizeof(name), "seed-%zu", i);
+        t_path(folder, name, path);
+        t_file_write(path, fuzz_seeds[i].p, fuzz_seeds[i].n);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t data[DRIVER_SIZE_MAX];
@@ -130,6 +145,9 @@ int main(int argc, char **argv)
     int64_t runs = t_count(DRIVER_RUNS_SHORT, DRIVER_RUNS_LONG);
     uint64_t seed;
 
+    if (argc == 3 && strcmp(argv[1], "--seeds") == 0) {
+        return driver_write_seeds(argv[2]);
+    }
     for (int i = 1; i < argc; i++) {
         size_t size = 0;
         char *text = t_file_read(argv[i], &size);
@@ -139,7 +157,7 @@ int main(int argc, char **argv)
     if (argc > 1) {
         return 0;
     }
-    while (fuzz_seeds[seed_count] != NULL) {
+    while (fuzz_seeds[seed_count].p != NULL) {
         seed_count++;
     }
     seed = t_seed();

@@ -10,8 +10,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* NUL-terminated texts to start from; ends with NULL. */
-extern const char *const fuzz_seeds[];
+/* An input to start from; it may hold any byte. */
+typedef struct fuzz_seed {
+    const char *p;
+    size_t n;
+} fuzz_seed;
+
+#define FUZZ_SEED(literal) {literal, sizeof(literal) - 1}
+
+/* All of them; ends with one whose `p` is NULL. */
+extern const fuzz_seed fuzz_seeds[];
 
 /* A claim about the code under test; breaking it ends the process, as libFuzzer wants. */
 #define FUZZ_CHECK(claim)                                                                          \

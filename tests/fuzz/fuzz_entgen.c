@@ -10,23 +10,26 @@
 #include "entgen/run.h"
 #include "entgen/schema.h"
 
-const char *const fuzz_seeds[] = {
-    "entity Session table \"sessions\" {\n  key string unique notempty len(1..64)\n  n int = 5 "
-    "range(0..9)\n  f float? = 0.5\n  at time = now on_update\n  uid uuid = random immutable\n"
-    "  meta json = \"{}\"\n  edge messages -> Message[] cascade\n  index (at desc, key) name "
-    "\"i\"\n}\nentity Message {\n  role enum(user, tool) = tool\n  seq int\n  body text\n"
-    "  edge session <- Session.messages ? immutable column \"s\"\n  search (body) manual\n}\n",
-    "schema s {\n  prefix p_\n  application_id 0x51495055\n  version 2\n  min_reader 1\n}\n"
-    "## A comment.\nentity Node {\n  edge children -> Node[] set_null\n  edge parent <- "
-    "Node.children ?\n  edge lines -> Line[] restrict\n}\nentity Line {\n  edge node <- "
-    "Node.lines\n"
-    "  seq int\n  cluster (node, seq)\n}\n",
-    "entity A { id bytes x bool = true y string? was \"z\" key (x, y) unique index (x, y desc) }",
-    "entity A { edge b -> B cascade }\nentity B { edge a <- A.b key (a) s string = "
-    "\"\\n\\t\\\"\\\\\" }",
-    "entity",
-    "\"",
-    NULL};
+const fuzz_seed fuzz_seeds[] = {
+    FUZZ_SEED(
+        "entity Session table \"sessions\" {\n  key string unique notempty len(1..64)\n  n int = 5 "
+        "range(0..9)\n  f float? = 0.5\n  at time = now on_update\n  uid uuid = random immutable\n"
+        "  meta json = \"{}\"\n  edge messages -> Message[] cascade\n  index (at desc, key) name "
+        "\"i\"\n}\nentity Message {\n  role enum(user, tool) = tool\n  seq int\n  body text\n"
+        "  edge session <- Session.messages ? immutable column \"s\"\n  search (body) manual\n}\n"),
+    FUZZ_SEED(
+        "schema s {\n  prefix p_\n  application_id 0x51495055\n  version 2\n  min_reader 1\n}\n"
+        "## A comment.\nentity Node {\n  edge children -> Node[] set_null\n  edge parent <- "
+        "Node.children ?\n  edge lines -> Line[] restrict\n}\nentity Line {\n  edge node <- "
+        "Node.lines\n"
+        "  seq int\n  cluster (node, seq)\n}\n"),
+    FUZZ_SEED("entity A { id bytes x bool = true y string? was \"z\" key (x, y) unique index (x, y "
+              "desc) }"),
+    FUZZ_SEED("entity A { edge b -> B cascade }\nentity B { edge a <- A.b key (a) s string = "
+              "\"\\n\\t\\\"\\\\\" }"),
+    FUZZ_SEED("entity"),
+    FUZZ_SEED("\""),
+    {NULL, 0}};
 
 typedef void (*entgen_fuzz_emit_fn)(eg_run *run, const eg_schema *schema, qp_buf *out);
 

@@ -6,15 +6,19 @@
 
 #include "base/json.h"
 
-const char *const fuzz_seeds[] = {
-    "{\"id\":\"0198c0de\",\"author\":\"agent\",\"timestamp\":1767225601.25,\"content\":{\"role\":"
-    "\"model\",\"parts\":[{\"text\":\"a\\u0000b\"},{\"functionCall\":{\"id\":\"c\",\"name\":\"f\","
-    "\"args\":{\"n\":25}},\"thought\":true,\"thoughtSignature\":\"__77\"}]},\"actions\":{}}",
-    "{\"invocation_id\":\"i\",\"node_info\":{\"path\":\"\"},\"content\":{\"parts\":["
-    "{\"function_response\":{\"response\":{}}},1,{\"text\":\"\\ud800\"}]}}",
-    "{\"adk\":{\"f\":\"s\",\"e\":{\"x\":1},\"c\":{},\"p\":[2,\"c\",[{},1,\"r\",{}]],\"o\":{"
-    "\"t\":\"AAA\"}}}",
-    NULL};
+const fuzz_seed fuzz_seeds[] = {
+    FUZZ_SEED(
+        "{\"id\":\"0198c0de\",\"author\":\"agent\",\"timestamp\":1767225601.25,\"content\":{"
+        "\"role\":"
+        "\"model\",\"parts\":[{\"text\":\"a\\u0000b\"},{\"functionCall\":{\"id\":\"c\",\"name\":"
+        "\"f\","
+        "\"args\":{\"n\":25}},\"thought\":true,\"thoughtSignature\":\"__77\"}]},\"actions\":{}}"),
+    FUZZ_SEED("{\"invocation_id\":\"i\",\"node_info\":{\"path\":\"\"},\"content\":{\"parts\":["
+              "{\"function_response\":{\"response\":{}}},1,{\"text\":\"\\ud800\"}]}}"),
+    FUZZ_SEED(
+        "{\"adk\":{\"f\":\"s\",\"e\":{\"x\":1},\"c\":{},\"p\":[2,\"c\",[{},1,\"r\",{}]],\"o\":{"
+        "\"t\":\"AAA\"}}}"),
+    {NULL, 0}};
 
 static void event_fuzz_same(quipu_str a, quipu_str b)
 {

@@ -9,21 +9,23 @@
 #include "base/jsonw.h"
 #include "base/str.h"
 
-const char *const fuzz_seeds[] = {
-    "{\"id\":\"0198c0de\",\"author\":\"agent\",\"partial\":false,\"content\":{\"role\":\"model\","
-    "\"parts\":[{\"text\":\"caf\xc3\xa9 "
-    "\\\"no\\\"\\n\"},{\"functionCall\":{\"args\":{\"n\":25}}}]},"
-    "\"actions\":{\"stateDelta\":{\"app:q\":9007199254740993}},\"x\":null}",
-    "{\"z\":1,\"a\":1.0,\"dup\":\"\\u00e9 "
-    "\\ud83d\\ude00\",\"dup\":\"a\\u0000b\",\"\\u0064up\":-0.0}",
-    "[1e3,-0.0,0.1,18446744073709551615,123456789012345678901234567890,1E-400,1e400]",
-    "[\"\",\"\\\\\",\"\\/"
-    "\\b\\f\\n\\r\\t\",\"\\ud800\",\"\\udc00\\ud800\",\"\xed\x95\x9c\xea\xb5\xad\"]",
-    "[[[[[[{\"a\":[{}]},[]]]]]],true,false,null]",
-    "{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5,\"f\":6,\"g\":7,\"h\":8,\"i\":9,\"j\":10,\"a\":11}",
-    " \t\r\n{ \"k\" : [ 1 , 2 ] , \"m\" : { } }\n",
-    "\"\xf0\x9f\x98\x80\"",
-    NULL};
+const fuzz_seed fuzz_seeds[] = {
+    FUZZ_SEED("{\"id\":\"0198c0de\",\"author\":\"agent\",\"partial\":false,\"content\":{\"role\":"
+              "\"model\","
+              "\"parts\":[{\"text\":\"caf\xc3\xa9 "
+              "\\\"no\\\"\\n\"},{\"functionCall\":{\"args\":{\"n\":25}}}]},"
+              "\"actions\":{\"stateDelta\":{\"app:q\":9007199254740993}},\"x\":null}"),
+    FUZZ_SEED("{\"z\":1,\"a\":1.0,\"dup\":\"\\u00e9 "
+              "\\ud83d\\ude00\",\"dup\":\"a\\u0000b\",\"\\u0064up\":-0.0}"),
+    FUZZ_SEED("[1e3,-0.0,0.1,18446744073709551615,123456789012345678901234567890,1E-400,1e400]"),
+    FUZZ_SEED("[\"\",\"\\\\\",\"\\/"
+              "\\b\\f\\n\\r\\t\",\"\\ud800\",\"\\udc00\\ud800\",\"\xed\x95\x9c\xea\xb5\xad\"]"),
+    FUZZ_SEED("[[[[[[{\"a\":[{}]},[]]]]]],true,false,null]"),
+    FUZZ_SEED("{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5,\"f\":6,\"g\":7,\"h\":8,\"i\":9,\"j\":10,"
+              "\"a\":11}"),
+    FUZZ_SEED(" \t\r\n{ \"k\" : [ 1 , 2 ] , \"m\" : { } }\n"),
+    FUZZ_SEED("\"\xf0\x9f\x98\x80\""),
+    {NULL, 0}};
 
 typedef struct json_fuzz {
     qp_jsonw raw;     /* slices as they are */

@@ -11,11 +11,12 @@
 #define SSE_FUZZ_LINE_MAX 64
 #define SSE_FUZZ_EVENT_MAX 128
 
-const char *const fuzz_seeds[] = {
-    "data: {\"a\":1}\n\ndata: [DONE]\n\n",
-    "\xef\xbb\xbf: hello\r\nevent: message_start\r\ndata: {}\r\n\r\n",
-    "id: 7\rretry: 100\rdata: a\rdata: b\r\r",
-    "event: ping\ndata: {\"type\": \"ping\"}\n\n:\n\nnonsense\ndata\n\n", NULL};
+const fuzz_seed fuzz_seeds[] = {
+    FUZZ_SEED("data: {\"a\":1}\n\ndata: [DONE]\n\n"),
+    FUZZ_SEED("\xef\xbb\xbf: hello\r\nevent: message_start\r\ndata: {}\r\n\r\n"),
+    FUZZ_SEED("id: 7\rretry: 100\rdata: a\rdata: b\r\r"),
+    FUZZ_SEED("event: ping\ndata: {\"type\": \"ping\"}\n\n:\n\nnonsense\ndata\n\n"),
+    {NULL, 0}};
 
 static quipu_status sse_fuzz_note(void *ctx, const qp_sse_event *event, quipu_error *reterr)
 {
