@@ -388,6 +388,16 @@ static void render_fact(app_render *render, const char *name, quipu_str value)
     }
 }
 
+static void render_instant(app_render *render, const char *name, quipu_time time)
+{
+    char text[QUIPU_TIME_TEXT_SIZE];
+    char line[RENDER_NOTE_SIZE];
+
+    app_time_text(time, text, sizeof(text));
+    snprintf(line, sizeof(line), "%s UTC", text);
+    render_fact(render, name, quipu_cstr(line));
+}
+
 void app_render_set(app_render *render, const quipu_session_info *session)
 {
     char text[APP_NUMBER_SIZE];
@@ -401,8 +411,6 @@ void app_render_set(app_render *render, const quipu_session_info *session)
 void app_render_head(app_render *render, const quipu_session_info *session)
 {
     char text[RENDER_NOTE_SIZE];
-    char begun[QUIPU_TIME_TEXT_SIZE];
-    char changed[QUIPU_TIME_TEXT_SIZE];
 
     app_render_set(render, session);
     fputs(render_style(render, APP_BOLD), render->out);
@@ -415,10 +423,8 @@ void app_render_head(app_render *render, const quipu_session_info *session)
     render_fact(render, "user", session->user_id);
     render_fact(render, "agent", session->agent_id);
     render_fact(render, "model", session->model);
-    app_time_text(session->created_at, begun, sizeof(begun));
-    app_time_text(session->updated_at, changed, sizeof(changed));
-    snprintf(text, sizeof(text), "%s to %s UTC", begun, changed);
-    render_fact(render, "from", quipu_cstr(text));
+    render_instant(render, "begun", session->created_at);
+    render_instant(render, "changed", session->updated_at);
     if (session->is_fork) {
         snprintf(text, sizeof(text), "of another session, at number %" PRId64, session->fork_seq);
         render_fact(render, "fork", quipu_cstr(text));

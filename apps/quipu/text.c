@@ -279,7 +279,7 @@ size_t app_put_wrapped(FILE *out, quipu_str text, const char *margin, int column
         while (kept > 0 && text.p[at + kept - 1] == ' ') {
             kept--;
         }
-        fputs(margin, out);
+        fputs(kept > 0 ? margin : "", out);
         text_put_line(out, text.p + at, kept);
         at += bytes;
         if (at < text.n && text_line_end(text.p + at, text.n - at) > 0) {
