@@ -89,13 +89,14 @@ typedef struct quipu_open_options {
 
 /**
  * Open a store by URI: a path, "file:path" or ":memory:". A new file is created, an older one
- * migrated, one of Lango's adopted after a backup beside it.
+ * migrated, one of Lango's adopted after a backup beside it. Opened read-only, a file of Lango's
+ * stays as it is: a private copy of it, made and adopted now, is what the calls read.
  *
  * Ownership: close with quipu_close(); options are copied.
  * Threads:   any.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, one of
- *            Lango's that is opened read-only, an unknown scheme), QUIPU_CORRUPT, QUIPU_INVALID
- *            (the tenant is no text), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, an unknown
+ *            scheme), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is no text), QUIPU_BUSY, QUIPU_FULL,
+ *            QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_open(const char *uri, const quipu_open_options *options,

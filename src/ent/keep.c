@@ -69,6 +69,14 @@ quipu_status qp_keep_copy(ent_db *db, const char *path, quipu_error *reterr)
     return keeper != NULL ? keeper->copy(db->conn, path, reterr) : status;
 }
 
+quipu_status qp_keep_image(ent_db *db, ent_db **ret_db, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_keeper *keeper = keep_enter_apart(db, false, &status, reterr);
+
+    return keeper != NULL ? keeper->image(db->conn, ret_db, reterr) : status;
+}
+
 quipu_status qp_keep_check(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

@@ -27,6 +27,7 @@ typedef struct qp_keeper {
     quipu_status (*copy)(void *conn, const char *path, quipu_error *reterr);
     quipu_status (*check)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
     quipu_status (*backups)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
+    quipu_status (*image)(void *conn, ent_db **ret_db, quipu_error *reterr);
 } qp_keeper;
 
 /* How large the file is now. */
@@ -46,6 +47,10 @@ QUIPU_MUST_USE quipu_status qp_keep_rewrite(ent_db *db, quipu_error *reterr);
 /* Copy the committed state to a new file of mode 0600, on the disk and checked when the call
  * returns; writers go on meanwhile. QUIPU_EXISTS when the path is taken. */
 QUIPU_MUST_USE quipu_status qp_keep_copy(ent_db *db, const char *path, quipu_error *reterr);
+
+/* A private copy of the committed state, that nobody else sees, can be written, and is gone when it
+ * is closed. Past what memory is given to a connection it lies in the system's temporary folder. */
+QUIPU_MUST_USE quipu_status qp_keep_image(ent_db *db, ent_db **ret_db, quipu_error *reterr);
 
 /* Tell what is wrong with the file's structure and its references, at most QP_KEEP_FINDINGS_MAX
  * findings of each. */

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "ent/db.h"
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/open_file.h"
 
@@ -328,6 +329,25 @@ quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
         return qp_error_set(reterr, QUIPU_MISUSE, "a backup needs the path of a file");
     }
     return backup_write(conn, path, reterr);
+}
+
+quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr)
+{
+    qp_sqlite *self = conn;
+    ent_db *image = NULL;
+    quipu_status status = qp_sqlite_open_private(&image, reterr);
+    int rc;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    rc = backup_copy(self, self->db, ((qp_sqlite *)image->conn)->db);
+    if (rc != SQLITE_OK) {
+        ent_close(image);
+        return qp_sqlite_fail(self, rc, "cannot copy", reterr);
+    }
+    *ret_db = image;
+    return QUIPU_OK;
 }
 
 /* ---- old backups --------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep);
 /* Members of qp_keeper. */
 quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr);
 quipu_status qp_sqlite_backups(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
+quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr);
 
 /* SQLite's quick check; `path` is for the message. */
 quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *reterr);

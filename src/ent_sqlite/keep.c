@@ -172,4 +172,5 @@ const struct qp_keeper qp_sqlite_keeper = {
     .copy = qp_sqlite_copy,
     .check = keep_check,
     .backups = qp_sqlite_backups,
+    .image = qp_sqlite_image,
 };

@@ -167,7 +167,7 @@ quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr)
     int64_t wal = 0;
     int rc;
 
-    if (self->read_only || strcmp(self->path, OPEN_MEMORY) == 0) {
+    if (self->read_only || strcmp(self->path, OPEN_MEMORY) == 0 || self->path[0] == '\0') {
         return QUIPU_OK;
     }
     rc = open_ask_patiently(self, "PRAGMA journal_mode=WAL", "wal", &wal);
@@ -280,7 +280,7 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     qp_buf_init(&uri, (size_t)3 * QP_SQLITE_PATH_MAX + 64);
     if (memory) {
         qp_buf_puts(&uri, "file::memory:?mode=memory");
-    } else {
+    } else if (conn->path[0] != '\0') { /* an empty name is SQLite's own temporary file */
         qp_sqlite_uri(conn->path, options->flags, file, &uri);
     }
     status = qp_buf_status(&uri);
@@ -288,7 +288,7 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
         qp_buf_free(&uri);
         return qp_error_set(reterr, status, "cannot open %s: out of memory", conn->path);
     }
-    rc = sqlite3_open_v2(uri.p, &conn->db, flags, options->vfs);
+    rc = sqlite3_open_v2(qp_buf_str(&uri).p, &conn->db, flags, options->vfs);
     qp_buf_free(&uri);
     if (conn->db == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "cannot open %s: out of memory", conn->path);
@@ -319,12 +319,41 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     return QUIPU_OK;
 }
 
+/* Connect and hand the connection over. */
+static quipu_status open_path(const char *path, const ent_sqlite_options *options,
+                              const qp_sqlite_file *file, ent_db **ret_db, quipu_error *reterr)
+{
+    qp_sqlite *conn = NULL;
+    quipu_status status = open_new(path, options, &conn, reterr);
+
+    if (status == QUIPU_OK) {
+        assert(conn != NULL);
+        status = open_connect(conn, options, file, reterr);
+    }
+    if (status == QUIPU_OK) {
+        assert(conn != NULL);
+        status = qp_db_new(&qp_sqlite_engine, conn, conn->read_only, ret_db, reterr);
+    }
+    if (status != QUIPU_OK) {
+        open_close(conn);
+    }
+    return status;
+}
+
+quipu_status qp_sqlite_open_private(ent_db **ret_db, quipu_error *reterr)
+{
+    const qp_sqlite_file file = {.empty = true, .immutable = false};
+    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
+
+    options.secure_delete = false; /* the file has no name, and goes as a whole */
+    return open_path("", &options, &file, ret_db, reterr);
+}
+
 quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options, ent_db **ret_db,
                              quipu_error *reterr)
 {
     ent_sqlite_options opt;
     qp_sqlite_file file = {.empty = true, .immutable = false};
-    qp_sqlite *conn = NULL;
     quipu_status status;
 
     if (path == NULL || ret_db == NULL || path[0] == '\0' || strlen(path) >= QP_SQLITE_PATH_MAX) {
@@ -337,19 +366,5 @@ quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options
     if (status == QUIPU_OK && strcmp(path, OPEN_MEMORY) != 0) {
         status = qp_sqlite_look(path, opt.flags, &file, reterr);
     }
-    if (status == QUIPU_OK) {
-        status = open_new(path, &opt, &conn, reterr);
-    }
-    if (status == QUIPU_OK) {
-        assert(conn != NULL);
-        status = open_connect(conn, &opt, &file, reterr);
-    }
-    if (status == QUIPU_OK) {
-        assert(conn != NULL);
-        status = qp_db_new(&qp_sqlite_engine, conn, conn->read_only, ret_db, reterr);
-    }
-    if (status != QUIPU_OK) {
-        open_close(conn);
-    }
-    return status;
+    return status == QUIPU_OK ? open_path(path, &opt, &file, ret_db, reterr) : status;
 }

@@ -59,6 +59,10 @@ int64_t qp_sqlite_patience(const qp_sqlite *conn);
  * does it for an existing one once that is known to be ours. A no-op on what is read-only. */
 quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr);
 
+/* A new, empty database that is gone when it is closed, in the system's temporary folder as far as
+ * the page cache does not hold it. */
+QUIPU_MUST_USE quipu_status qp_sqlite_open_private(ent_db **ret_db, quipu_error *reterr);
+
 /* Run SQL without values, several statements allowed; rows are ignored. */
 quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr);
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "ent/keep.h"
 #include "store/lango.h"
 #include "store/size.h"
 #include "store/store.h"
@@ -161,22 +162,44 @@ static quipu_status open_store_migrate(ent_db *db, quipu_error *reterr)
     return ent_migrate(db, &qp_quipu_schema, &options, NULL, reterr);
 }
 
-/* A file of Lango's has no message numbers, which every call of a store needs: without leave to
- * write, say what can be done. */
-static quipu_status open_store_refused(ent_db *db, const char *path, quipu_status status,
-                                       quipu_error *reterr)
+/* A file of Lango's has no message numbers, which every call of a store needs. Without leave to
+ * write, a private copy is adopted and read in its place, so that the file stays as it is. Any
+ * other file is refused with what `error` says. */
+static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool *ret_single,
+                                     quipu_error *reterr)
 {
+    ent_db *image = NULL;
     bool lango = false;
+    quipu_status status = qp_lango_adopt.needed(*db, NULL, &lango, NULL);
 
-    if (status == QUIPU_UNSUPPORTED && qp_lango_adopt.needed(db, NULL, &lango, NULL) == QUIPU_OK &&
-        lango) {
-        return qp_error_set(reterr, status,
-                            "%s is Lango's, and a store cannot read it as it is: open it for "
-                            "writing, which adopts it after a backup beside it, or do so with a "
-                            "copy of it",
-                            path);
+    if (status != QUIPU_OK || !lango) {
+        return qp_error_pass(reterr, error);
     }
-    return status;
+    status = qp_keep_image(*db, &image, reterr);
+    if (status == QUIPU_OK) {
+        status = open_store_migrate(image, reterr);
+    }
+    if (status != QUIPU_OK) {
+        ent_close(image);
+        return status;
+    }
+    ent_close(*db);
+    *db = image;
+    *ret_single = true;
+    return QUIPU_OK;
+}
+
+/* Bring the file into the form that a store reads, or a copy of it. */
+static quipu_status open_store_prepare(ent_db **db, const quipu_open_options *options,
+                                       bool *ret_single, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = open_store_migrate(*db, &error);
+
+    if (status == QUIPU_UNSUPPORTED && (options->flags & QUIPU_OPEN_READ_ONLY) != 0) {
+        return open_store_image(db, &error, ret_single, reterr);
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
 quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
@@ -213,10 +236,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         status = open_store_connection(self, false, &db, reterr);
     }
     if (status == QUIPU_OK) {
-        status = open_store_migrate(db, reterr);
-        if (status != QUIPU_OK && (opt.flags & QUIPU_OPEN_READ_ONLY) != 0) {
-            status = open_store_refused(db, path, status, reterr);
-        }
+        status = open_store_prepare(&db, &opt, &connector.single, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(db);

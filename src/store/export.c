@@ -483,7 +483,7 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
         return status;
     }
     qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
-    status = qp_maintain_read(store, &within, export_work, &run, reterr);
+    status = qp_store_read_apart(store, &within, export_work, &run, reterr);
     qp_buf_free(&run.buf);
     if (status == QUIPU_OK && ret_done != NULL) {
         *ret_done = run.done;

@@ -33,31 +33,6 @@ void qp_maintain_watch(ent_db *db, const qp_call *call)
     ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
 }
 
-quipu_status qp_maintain_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
-                              quipu_error *reterr)
-{
-    quipu_arena scratch = QUIPU_ARENA_INIT;
-    ent_db *db = NULL;
-    quipu_status status;
-
-    if (store->connector.single) {
-        return qp_group_alone(&store->group, call, work, ctx, reterr);
-    }
-    status = qp_pool_take(&store->pool, call, &db, reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    qp_maintain_watch(db, call);
-    status = work(ctx, db, &scratch, reterr);
-    while (ent_depth(db) > 0) {
-        ent_rollback(db);
-    }
-    ent_watch(db, 0, NULL, NULL);
-    qp_pool_give(&store->pool, db);
-    quipu_arena_free(&scratch);
-    return status;
-}
-
 quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                                quipu_error *reterr)
 {

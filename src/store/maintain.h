@@ -12,15 +12,11 @@ QUIPU_MUST_USE quipu_status qp_maintain_enter(quipu_store *store, const quipu_ca
 /* The patience of one transaction of a long call: the store's, or what is left of the call's. */
 qp_call qp_maintain_step(const quipu_store *store, const qp_call *call);
 
-/* Bound what follows on a connection by a call: inside of the work of the two functions below. */
+/* Bound what follows on a connection by a call: inside of the work of a function that runs it. */
 void qp_maintain_watch(ent_db *db, const qp_call *call);
 
-/* Run `work` once with a reading connection, outside of a transaction: it begins its own. */
-QUIPU_MUST_USE quipu_status qp_maintain_read(quipu_store *store, const qp_call *call,
-                                             qp_work_fn work, void *ctx, quipu_error *reterr);
-
-/* The same with the writing connection, while no other caller writes. QUIPU_MISUSE in a store that
- * was opened read-only. */
+/* As qp_store_read_apart() with the writing connection, while no other caller writes. QUIPU_MISUSE
+ * in a store that was opened read-only. */
 QUIPU_MUST_USE quipu_status qp_maintain_write(quipu_store *store, const qp_call *call,
                                               qp_work_fn work, void *ctx, quipu_error *reterr);
 

@@ -67,12 +67,12 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu
     if (ret_stats == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "stats needs a place for its figures");
     }
-    status = qp_maintain_read(store, &within, stats_work, &stats, reterr);
+    status = qp_store_read_apart(store, &within, stats_work, &stats, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
     *ret_stats = stats.stats;
-    if (!store->connector.single) {
+    if (qp_store_pools(store)) {
         ret_stats->readers = (int64_t)qp_pool_open(&store->pool);
     }
     if (!store->read_only) {

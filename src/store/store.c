@@ -27,14 +27,21 @@ static void store_free(quipu_store *store)
     qp_free(store);
 }
 
+bool qp_store_pools(const quipu_store *store)
+{
+    return !store->connector.single || store->read_only;
+}
+
 /* Hand the first connection to where it belongs. */
 static quipu_status store_start(quipu_store *store, ent_db *db, size_t readers_max,
                                 quipu_error *reterr)
 {
     quipu_status status = qp_pulse_init(&store->pulse, &store->connector, reterr);
 
-    if (status == QUIPU_OK && !store->connector.single) {
-        status = qp_pool_init(&store->pool, &store->connector, readers_max, reterr);
+    if (status == QUIPU_OK && qp_store_pools(store)) {
+        /* A private copy, which is read-only, has one connection, and readers take turns. */
+        status = qp_pool_init(&store->pool, &store->connector,
+                              store->connector.single ? 1 : readers_max, reterr);
     }
     if (status == QUIPU_OK && store->max_bytes > 0) {
         status = qp_keep_limit(db, store->max_bytes, reterr);
@@ -46,7 +53,6 @@ static quipu_status store_start(quipu_store *store, ent_db *db, size_t readers_m
     if (status != QUIPU_OK) {
         ent_close(db);
     } else if (store->read_only) {
-        assert(!store->connector.single);
         store->pool.idle[store->pool.idle_count++] = db;
         store->pool.open_count++;
     }
@@ -112,32 +118,45 @@ quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call 
     return qp_call_begin(call, store->deadline_ms, ret, reterr);
 }
 
-quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
-                           quipu_error *reterr)
+/* Run `work` with a connection of the pool, in a snapshot or without a transaction. */
+static quipu_status store_pooled(quipu_store *store, const qp_call *call, bool snapshot,
+                                 qp_work_fn work, void *ctx, quipu_error *reterr)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
     ent_db *db = NULL;
-    quipu_status status;
+    quipu_status status = qp_pool_take(&store->pool, call, &db, reterr);
 
-    if (store->connector.single) {
-        return qp_group_read(&store->group, call, work, ctx, reterr);
-    }
-    status = qp_pool_take(&store->pool, call, &db, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
     ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
-    status = ent_begin(db, ENT_READ, reterr);
+    if (snapshot) {
+        status = ent_begin(db, ENT_READ, reterr);
+    }
     if (status == QUIPU_OK) {
         status = work(ctx, db, &scratch, reterr);
-        while (ent_depth(db) > 0) {
-            ent_rollback(db);
-        }
+    }
+    while (ent_depth(db) > 0) {
+        ent_rollback(db);
     }
     ent_watch(db, 0, NULL, NULL);
     qp_pool_give(&store->pool, db);
     quipu_arena_free(&scratch);
     return status;
+}
+
+quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
+                           quipu_error *reterr)
+{
+    return qp_store_pools(store) ? store_pooled(store, call, true, work, ctx, reterr)
+                                 : qp_group_read(&store->group, call, work, ctx, reterr);
+}
+
+quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_work_fn work,
+                                 void *ctx, quipu_error *reterr)
+{
+    return qp_store_pools(store) ? store_pooled(store, call, false, work, ctx, reterr)
+                                 : qp_group_alone(&store->group, call, work, ctx, reterr);
 }
 
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,

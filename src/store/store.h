@@ -23,7 +23,7 @@ struct quipu_store {
     int64_t cap_tokens;   /* 0: none */
     quipu_str tenant;
     qp_group group; /* unused in a read-only store */
-    qp_pool pool;   /* unused when the connector has one connection */
+    qp_pool pool;   /* see qp_store_pools() */
     qp_pulse pulse; /* for tails and the feed */
     bool feed;      /* what is committed is also told to the feed */
     quipu_arena arena;
@@ -39,11 +39,19 @@ QUIPU_MUST_USE quipu_status qp_store_new(const qp_connector *connector, ent_db *
 QUIPU_MUST_USE quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
                                            quipu_error *reterr);
 
+/* Whether readers have connections of their own: not in a store that is made in memory, where there
+ * is only the writer's. */
+bool qp_store_pools(const quipu_store *store);
+
 /* Run `work` from one snapshot, or in a transaction of the commit group. */
 QUIPU_MUST_USE quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work,
                                           void *ctx, quipu_error *reterr);
 QUIPU_MUST_USE quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work,
                                            void *ctx, quipu_error *reterr);
+
+/* Run `work` once with a reading connection, outside of a transaction: it begins its own. */
+QUIPU_MUST_USE quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call,
+                                                qp_work_fn work, void *ctx, quipu_error *reterr);
 
 /* A key of 1 to QUIPU_KEY_MAX bytes of text. QUIPU_INVALID, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_key_check(quipu_str key, quipu_error *reterr);

@@ -402,7 +402,7 @@ static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, qui
     quipu_status status;
 
     for (;;) {
-        status = qp_maintain_read(run->store, call, verify_next_work, &next, reterr);
+        status = qp_store_read_apart(run->store, call, verify_next_work, &next, reterr);
         if (status != QUIPU_OK || !next.found) {
             return status;
         }
@@ -465,7 +465,7 @@ static quipu_status verify_states(qp_verify_run *run, const qp_call *call, quipu
     quipu_status status = QUIPU_OK;
 
     do {
-        status = qp_maintain_read(run->store, call, verify_state_work, &state, reterr);
+        status = qp_store_read_apart(run->store, call, verify_state_work, &state, reterr);
         if (status == QUIPU_OK && state.row != NULL) {
             (void)snprintf(text, sizeof(text),
                            "there is state \"%.*s\" of session number %lld, which is not there",
@@ -495,7 +495,7 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call *call,
                               "the store was opened read-only; open it for writing");
     }
     if (status == QUIPU_OK) {
-        status = qp_maintain_read(run->store, &within, verify_file_work, run, reterr);
+        status = qp_store_read_apart(run->store, &within, verify_file_work, run, reterr);
     }
     if (status == QUIPU_OK) {
         status = verify_sessions(run, &within, reterr);

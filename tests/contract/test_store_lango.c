@@ -1,5 +1,8 @@
-/* A file that Lango wrote, opened as a store: adopted, and then a session like any other. */
-#include "contract/store_t.h"
+/* A file that Lango wrote, opened as a store: adopted, and then a session like any other; or read
+ * as it is. */
+#include "contract/keep_t.h"
+
+#include <pthread.h>
 
 static void check_lango_file(const char *name)
 {
@@ -51,30 +54,246 @@ static void file_of_the_modernc_driver_is_adopted_and_goes_on(void **state)
     check_lango_file("lango-modernc.db");
 }
 
-/* A store's calls need message numbers, which only the adoption gives. */
-static void read_only_open_names_the_two_ways_out_and_changes_nothing(void **state)
+/* ---- read-only --------------------------------------------------------------------------------
+ */
+
+static quipu_store *open_read_only(const char *path)
 {
-    static const char *const names[] = {"lango-mattn.db", "lango-modernc.db"};
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *store = NULL;
+    quipu_error err = {0};
+    quipu_status status = 0;
+
+    options.flags = QUIPU_OPEN_READ_ONLY;
+    status = quipu_open(path, &options, &store, &err);
+    if (status != QUIPU_OK) {
+        fail_msg("open %s read-only: %s", path, err.message);
+    }
+    return store;
+}
+
+static void check_same_messages(const quipu_history *a, const quipu_history *b)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+
+    assert_int_equal(a->message_count, b->message_count);
+    for (size_t i = 0; i < a->message_count; i++) {
+        quipu_str left = {NULL, 0};
+        quipu_str right = {NULL, 0};
+        T_OK(quipu_message_json(&a->messages[i], &arena, &left, NULL));
+        T_OK(quipu_message_json(&b->messages[i], &arena, &right, NULL));
+        assert_string_equal(left.p, right.p);
+    }
+    quipu_arena_free(&arena);
+}
+
+/* What a session shows through every way of reading it. */
+static void check_same_session(quipu_store *a, quipu_store *b, const char *key)
+{
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_window *windows[2] = {NULL, NULL};
+    quipu_memory_list *lists[2] = {NULL, NULL};
+    quipu_history *left = st_get(a, key, NULL);
+    quipu_history *right = st_get(b, key, NULL);
+
+    st_check_whole(left);
+    check_same_messages(left, right);
+    quipu_history_free(left);
+    quipu_history_free(right);
+    options.token_budget = 20;
+    T_OK(quipu_window_get(a, quipu_cstr(key), &options, NULL, &windows[0], NULL));
+    T_OK(quipu_window_get(b, quipu_cstr(key), &options, NULL, &windows[1], NULL));
+    check_same_messages(&windows[0]->history, &windows[1]->history);
+    quipu_window_free(windows[0]);
+    quipu_window_free(windows[1]);
+    T_OK(quipu_memory_list_get(a, QUIPU_OBSERVATION, quipu_cstr(key), 0, NULL, &lists[0], NULL));
+    T_OK(quipu_memory_list_get(b, QUIPU_OBSERVATION, quipu_cstr(key), 0, NULL, &lists[1], NULL));
+    assert_int_equal(lists[0]->count, lists[1]->count);
+    quipu_memory_list_free(lists[0]);
+    quipu_memory_list_free(lists[1]);
+}
+
+static size_t count_lines(quipu_store *store)
+{
+    kt_stream stream = kt_export(store, NULL);
+    size_t lines = 0;
+
+    for (size_t i = 0; i < stream.n; i++) {
+        lines += stream.p[i] == '\n';
+    }
+    kt_free(&stream);
+    return lines;
+}
+
+static void check_same_store(quipu_store *a, quipu_store *b)
+{
+    quipu_session_page *page = NULL;
+    quipu_stats stats[2] = {{0}, {0}};
+
+    T_OK(quipu_session_list(a, NULL, NULL, &page, NULL));
+    assert_true(page->count > 0);
+    for (size_t i = 0; i < page->count; i++) {
+        check_same_session(a, b, page->sessions[i].key.p);
+    }
+    quipu_session_page_free(page);
+    T_OK(quipu_store_stats(a, NULL, &stats[0], NULL));
+    T_OK(quipu_store_stats(b, NULL, &stats[1], NULL));
+    assert_int_equal(stats[0].sessions, stats[1].sessions);
+    assert_int_equal(stats[0].messages, stats[1].messages);
+    assert_int_equal(stats[0].tokens, stats[1].tokens);
+    assert_int_equal(count_lines(a), count_lines(b));
+    kt_clean(a);
+}
+
+/* A fixture to read, what it was, and one to adopt. */
+static void read_only_copies(const char *name, char ret_path[T_PATH_MAX],
+                             char ret_before[T_PATH_MAX], char ret_adopted[T_PATH_MAX])
+{
+    char fixture[T_PATH_MAX];
+
+    if (!t_fixture(name, fixture)) {
+        skip();
+    }
+    t_path(t_tmpdir(), "before.db", ret_before);
+    t_file_copy(fixture, ret_before);
+    t_path(t_tmpdir(), "adopted.db", ret_adopted);
+    t_file_copy(fixture, ret_adopted);
+    t_path(t_tmpdir(), "lango.db", ret_path);
+    t_file_copy(fixture, ret_path);
+}
+
+static void check_read_only(const char *name)
+{
     char path[T_PATH_MAX];
-    char copy[T_PATH_MAX];
+    char before[T_PATH_MAX];
+    char adopted[T_PATH_MAX];
+    quipu_history *none = NULL;
+    quipu_message message = st_says(QUIPU_ROLE_USER, "no");
+
+    read_only_copies(name, path, before, adopted);
+    quipu_store *store = open_read_only(path);
+    quipu_store *ours = st_open(adopted);
+    check_same_store(store, ours);
+    T_STATUS(quipu_session_get(store, QUIPU_STR("no such"), NULL, NULL, &none, NULL),
+             QUIPU_NOT_FOUND);
+    T_STATUS(quipu_message_append(store, QUIPU_STR("no such"), (quipu_messages){&message, 1}, NULL,
+                                  NULL, NULL, NULL),
+             QUIPU_MISUSE);
+    assert_true(t_file_equal(path, before));
+    quipu_close(ours);
+    quipu_close(store);
+    assert_true(t_file_equal(path, before));
+}
+
+static void file_of_the_mattn_driver_is_read_and_stays_as_it_is(void **state)
+{
+    (void)state;
+    check_read_only("lango-mattn.db");
+}
+
+static void file_of_the_modernc_driver_is_read_and_stays_as_it_is(void **state)
+{
+    (void)state;
+    check_read_only("lango-modernc.db");
+}
+
+typedef struct lango_reader {
+    quipu_store *store;
+    const char *key;
+    size_t count;
+    bool same;
+} lango_reader;
+
+static void *lango_read(void *arg)
+{
+    lango_reader *self = arg;
+
+    self->same = true;
+    for (int i = 0; i < 20 && self->same; i++) {
+        quipu_history *history = NULL;
+        self->same = quipu_session_get(self->store, quipu_cstr(self->key), NULL, NULL, &history,
+                                       NULL) == QUIPU_OK &&
+                     history->message_count == self->count;
+        quipu_history_free(history);
+    }
+    return NULL;
+}
+
+/* The copy has one connection: readers take turns, and a tail waits for nobody. */
+static void threads_share_a_file_that_is_read_as_a_copy(void **state)
+{
+    char path[T_PATH_MAX];
+    char before[T_PATH_MAX];
+    char adopted[T_PATH_MAX];
+    quipu_session_page *page = NULL;
+    quipu_history *batch = NULL;
+    quipu_tail *tail = NULL;
+    pthread_t threads[4];
+    lango_reader readers[4];
 
     (void)state;
-    options.flags = QUIPU_OPEN_READ_ONLY;
-    for (size_t i = 0; i < 2; i++) {
-        quipu_store *store = NULL;
-        quipu_error err = {0};
-        if (!t_fixture(names[i], path)) {
-            skip();
-        }
-        t_path(t_tmpdir(), names[i], copy);
-        t_file_copy(path, copy);
-        T_STATUS(quipu_open(path, &options, &store, &err), QUIPU_UNSUPPORTED);
-        assert_non_null(strstr(err.message, "Lango"));
-        assert_non_null(strstr(err.message, "for writing"));
-        assert_non_null(strstr(err.message, "copy"));
-        assert_true(t_file_equal(path, copy));
+    read_only_copies("lango-mattn.db", path, before, adopted);
+    quipu_store *store = open_read_only(path);
+    T_OK(quipu_session_list(store, NULL, NULL, &page, NULL));
+    for (size_t i = 0; i < 4; i++) {
+        const quipu_session_info *session = &page->sessions[i % page->count];
+        readers[i] = (lango_reader){store, session->key.p, (size_t)session->message_count, false};
+        assert_int_equal(pthread_create(&threads[i], NULL, lango_read, &readers[i]), 0);
     }
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(readers[i].same);
+    }
+    T_OK(quipu_tail_open(store, page->sessions[0].key, page->sessions[0].next_seq - 1, NULL, &tail,
+                         NULL));
+    T_OK(quipu_tail_next(tail, 5, NULL, &batch, NULL));
+    assert_null(batch);
+    quipu_tail_close(tail);
+    quipu_session_page_free(page);
+    quipu_close(store);
+}
+
+/* A file that Lango holds open has its newest rows in the log only. */
+static void rows_in_the_log_are_read_too(void **state)
+{
+    char path[T_PATH_MAX];
+    char before[T_PATH_MAX];
+    char adopted[T_PATH_MAX];
+    quipu_session_page *page = NULL;
+    sqlite3 *lango = NULL;
+
+    (void)state;
+    read_only_copies("lango-mattn.db", path, before, adopted);
+    assert_int_equal(sqlite3_open(path, &lango), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(lango,
+                                  "PRAGMA journal_mode=WAL; INSERT INTO sessions "
+                                  "(key, created_at, updated_at) VALUES ('in-the-log', "
+                                  "'2026-01-02 03:04:05+00:00', '2036-01-02 03:04:05+00:00')",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    quipu_store *store = open_read_only(path);
+    T_OK(quipu_session_list(store, NULL, NULL, &page, NULL));
+    assert_string_equal(page->sessions[0].key.p, "in-the-log");
+    quipu_session_page_free(page);
+    quipu_close(store);
+    assert_int_equal(sqlite3_close(lango), SQLITE_OK);
+}
+
+/* A file of no program that we know is still refused, with what it lacks. */
+static void strangers_file_is_refused(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *store = NULL;
+    quipu_error err = {0};
+    char path[T_PATH_MAX];
+
+    (void)state;
+    t_path(t_tmpdir(), "stranger.db", path);
+    kt_sql(path, "CREATE TABLE messages (id INTEGER PRIMARY KEY, text TEXT)");
+    options.flags = QUIPU_OPEN_READ_ONLY;
+    T_STATUS(quipu_open(path, &options, &store, &err), QUIPU_UNSUPPORTED);
+    assert_true(err.message[0] != '\0');
+    assert_null(store);
 }
 
 int main(void)
@@ -82,7 +301,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(file_of_the_mattn_driver_is_adopted_and_goes_on),
         cmocka_unit_test(file_of_the_modernc_driver_is_adopted_and_goes_on),
-        cmocka_unit_test(read_only_open_names_the_two_ways_out_and_changes_nothing),
+        cmocka_unit_test(file_of_the_mattn_driver_is_read_and_stays_as_it_is),
+        cmocka_unit_test(file_of_the_modernc_driver_is_read_and_stays_as_it_is),
+        cmocka_unit_test(threads_share_a_file_that_is_read_as_a_copy),
+        cmocka_unit_test(rows_in_the_log_are_read_too),
+        cmocka_unit_test(strangers_file_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
