@@ -74,7 +74,8 @@ static void copy_print(const app_call *call, const quipu_copied *copied)
     printf("\nboth export the same: sha256 %s\n", sha256);
 }
 
-static int copy_do(const app_call *call, quipu_store *source, quipu_store *target)
+static int copy_do(const app_call *call, quipu_store *source, quipu_store *target,
+                   quipu_cancel *cancel)
 {
     copy_view view = {.call = call};
     quipu_copy_options options = QUIPU_COPY_OPTIONS_INIT;
@@ -90,7 +91,7 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
     }
     options.progress = copy_hear;
     options.ctx = &view;
-    within.cancel = app_signals_begin();
+    within.cancel = cancel;
     status = quipu_copy(source, target, &options, &within, &copied, &error);
     app_progress_end(&view.progress);
     if (status == QUIPU_OK) {
@@ -107,13 +108,14 @@ static int copy_run(const app_call *call)
 {
     quipu_store *source = NULL;
     quipu_store *target = NULL;
+    quipu_cancel *cancel = app_signals_begin();
     int code = copy_open(call, 0, QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST, &source);
 
     if (code == APP_OK) {
         code = copy_open(call, 1, 0, &target);
     }
     if (code == APP_OK) {
-        code = copy_do(call, source, target);
+        code = copy_do(call, source, target, cancel);
     }
     quipu_close(target);
     quipu_close(source);

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Killed in the middle of import, export, backup and copy: what was written is absent or can be gone
+on with, and the store is unharmed. Signals that a person sends end a verb cleanly."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import harness
+
+SESSIONS = 120
+MESSAGES = 20
+TRIES = 50
+TEXT = "Some words that are said again and again. " * 20
+
+
+def sessions():
+    """Enough that every verb has something to be interrupted in."""
+    return {f"s{i:03}": [{"role": "user", "content": f"{i}.{j} {TEXT}"} for j in range(MESSAGES)]
+            for i in range(SESSIONS)}
+
+
+def wait_until(condition, process):
+    """Look, without a pause, until something is so; False: the process has ended before."""
+    end = time.monotonic() + harness.WAIT_S
+    while not condition():
+        if process.poll() is not None:
+            return False
+        if time.monotonic() > end:
+            raise AssertionError("it never came to that")
+    return process.poll() is None
+
+
+def size(path):
+    """Bytes of a file, 0 when there is none."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+class Killed(harness.Case):
+    """A store of many sessions, and processes that are killed."""
+
+    def setUp(self):
+        super().setUp()
+        self.lines = [json.dumps(line) + "\n" for line in harness.export_lines(sessions())]
+
+    def fill(self):
+        """The whole store."""
+        self.run_quipu("import", "-", "--quiet", stdin="".join(self.lines))
+
+    def verified(self, *args):
+        """verify is happy; gives how many sessions there are."""
+        done = self.run_quipu("verify", "--json", *args).json()
+        self.assertEqual(done["problems"], [])
+        return done["sessions"]
+
+    def kill(self, process, number=signal.SIGKILL):
+        """Send a signal and wait; True when it did not end before."""
+        process.send_signal(number)
+        self.err = process.communicate(timeout=harness.WAIT_S)[1]
+        return process.returncode == (-number if number == signal.SIGKILL else 1)
+
+    def kill_when(self, condition, *args, number=signal.SIGKILL, clean=lambda: None):
+        """Run a verb and end it when something is so. It may be faster than we look: then what it
+        has done is cleaned away, and it is tried again."""
+        for _ in range(TRIES):
+            process = self.start_quipu(*args)
+            if wait_until(condition, process) and self.kill(process, number):
+                return
+            self.assertEqual(process.wait(harness.WAIT_S), 0)
+            clean()
+        self.fail(f"{args} was always done before it could be interrupted")
+
+    def parts(self, name):
+        """What a killed process has left beside a file."""
+        return [entry for entry in os.listdir(self.folder) if entry.startswith(name + ".part-")]
+
+    def test_import_goes_on_where_it_was_killed(self):
+        for share in (0.1, 0.5, 0.9):
+            store = self.folder / f"at-{share}.db"
+            process = self.start_quipu("import", "-", "--quiet", "--store", store)
+            process.stdin.write("".join(self.lines[:int(len(self.lines) * share)]).encode())
+            process.stdin.flush()
+            self.assertTrue(wait_until(lambda p=store: size(f"{p}-wal") > 100000, process))
+            self.assertTrue(self.kill(process))
+            there = self.verified("--store", store)
+            self.assertTrue(0 < there < SESSIONS, there)
+            done = self.run_quipu("import", "-", "--quiet", "--json", "--store", store,
+                                  stdin="".join(self.lines)).json()
+            self.assertEqual((done["skipped"], done["sessions"]), (there, SESSIONS - there))
+            self.assertEqual(self.verified("--store", store), SESSIONS)
+            self.assertEqual(self.run_quipu("export", "--store", store).out.count("\n"),
+                             len(self.lines))
+
+    def test_export_to_a_pipe_can_be_killed(self):
+        self.fill()
+        process = self.start_quipu("export")
+        self.assertTrue(process.stdout.read(100000))
+        self.assertTrue(self.kill(process))
+        self.assertEqual(self.verified(), SESSIONS)
+
+    def test_export_to_a_file_is_whole_or_absent(self):
+        self.fill()
+        whole = self.run_quipu("export").raw_out
+        path = self.folder / "e.jsonl"
+        for force in ([], ["--force"]):
+            self.kill_when(lambda: self.parts("e.jsonl"), "export", "-o", path, *force,
+                           clean=lambda f=force: f or path.unlink())
+            self.assertEqual(len(self.parts("e.jsonl")), 1)
+            self.assertEqual(path.exists(), bool(force))
+            self.assertEqual(self.verified(), SESSIONS)
+            self.run_quipu("export", "-o", path, *force)
+            self.assertEqual(path.read_bytes(), whole)
+            self.assertEqual(self.parts("e.jsonl"), [])
+
+    def test_backup_is_whole_or_absent(self):
+        self.fill()
+        path = self.folder / "b.db"
+        for at in (0, 1, 500000):
+            self.kill_when(
+                lambda n=at: any(size(self.folder / p) >= n for p in self.parts("b.db")),
+                "backup", path, clean=path.unlink)
+            self.assertFalse(path.exists())
+            self.assertEqual(self.verified(), SESSIONS)
+        self.run_quipu("backup", path)
+        self.assertEqual(self.parts("b.db"), [])
+        self.assertEqual(self.verified("--store", path), SESSIONS)
+        self.assertEqual(self.run_quipu("export", "--store", path).raw_out,
+                         self.run_quipu("export").raw_out)
+
+    def test_copy_goes_on_where_it_was_killed(self):
+        self.fill()
+        target = self.folder / "copy.db"
+        self.kill_when(lambda: size(f"{target}-wal") > 0, "copy", self.store, target,
+                       clean=target.unlink)  # perhaps before there are tables
+        self.kill_when(lambda: size(f"{target}-wal") > 300000, "copy", self.store, target,
+                       clean=target.unlink)
+        first = self.verified("--store", target)
+        self.kill_when(lambda: size(f"{target}-wal") > 600000, "copy", self.store, target,
+                       clean=target.unlink)
+        there = self.verified("--store", target)
+        self.assertTrue(0 < first < SESSIONS and 0 < there < SESSIONS, (first, there))
+        done = self.run_quipu("copy", self.store, target, "--json").json()
+        self.assertEqual((done["skipped"], done["sessions"]), (there, SESSIONS))
+        self.assertEqual(self.run_quipu("export", "--store", target).raw_out,
+                         self.run_quipu("export").raw_out)
+        self.assertEqual(self.verified(), SESSIONS)
+
+    def test_append_is_whole_or_absent(self):
+        self.run_quipu("append", "k", "--create", "--text", "before")
+        batch = (json.dumps({"role": "user", "content": TEXT}) + "\n") * 3000
+        process = self.start_quipu("append", "k")
+        process.stdin.write(batch.encode())
+        process.stdin.flush()
+        self.assertTrue(self.kill(process))
+        self.assertEqual(self.run_quipu("verify", "--json").json()["messages"], 1)
+        process = self.start_quipu("append", "k", "--keep-going")
+        process.stdin.write(batch.encode())
+        process.stdin.flush()
+        self.assertTrue(wait_until(lambda: size(f"{self.store}-wal") > 100000, process))
+        self.assertTrue(self.kill(process))
+        self.verified()
+        count = self.run_quipu("verify", "--json").json()["messages"]
+        self.assertEqual((count - 1) % 500, 0)  # whole batches
+
+    def test_signals_end_a_verb_cleanly(self):
+        self.fill()
+        big = json.dumps({"role": "user", "content": TEXT * 600}) + "\n"  # a backup has long steps
+        self.run_quipu("append", "big", "--create", stdin=big * 60)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for verb, name in (("export", "e.jsonl"), ("backup", "b.db")):
+                path = self.folder / name
+                args = [verb, "-o", path] if verb == "export" else [verb, path]
+                self.kill_when(lambda n=name: self.parts(n), *args, number=number,
+                               clean=path.unlink)
+                self.assertIn(b"interrupted", self.err)
+                self.assertFalse(path.exists())
+                self.assertEqual(self.parts(name), [])
+        self.assertEqual(self.verified(), SESSIONS + 1)
+
+    def test_interrupted_copy_says_that_it_can_go_on(self):
+        self.fill()
+        target = self.folder / "copy.db"
+        self.kill_when(lambda: size(f"{target}-wal") > 300000, "copy", self.store, target,
+                       number=signal.SIGINT, clean=target.unlink)
+        self.assertIn(b"the same command goes on", self.err)
+        self.verified("--store", target)
+        self.run_quipu("copy", self.store, target)
+
+    def test_reader_that_leaves_ends_an_export(self):
+        self.fill()
+        done = subprocess.run(["sh", "-c", f'"{harness.program()}" export | head -n 1'],
+                              capture_output=True, env=self.env, timeout=harness.WAIT_S,
+                              check=False)
+        self.assertIn(b'"quipu":"export"', done.stdout)
+        self.assertEqual(self.verified(), SESSIONS)
+
+
+if __name__ == "__main__":
+    harness.main()
