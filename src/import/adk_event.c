@@ -2,9 +2,9 @@
  * keeps JSON, put together from columns where it does not. */
 #include "import/source.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "adk/event_parts.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/jsonw.h"
@@ -166,25 +166,9 @@ static void adk_event_bool_member(qp_jsonw *writer, const char *name, ent_opt_bo
     }
 }
 
-/* Seconds with at least one digit behind the point, as Python writes them. */
-static void adk_event_seconds(qp_jsonw *writer, quipu_time time)
-{
-    char text[40];
-    const bool before = time.s < 0 && time.ns > 0; /* -1.25 is -2 s and 0.75 */
-    const int64_t s = before ? time.s + 1 : time.s;
-    const uint32_t ns = before ? 1000000000u - time.ns : time.ns;
-    int n = snprintf(text, sizeof(text), "%s%lld.%09u", before && s == 0 ? "-" : "", (long long)s,
-                     (unsigned)ns);
-
-    while (n > 2 && text[n - 1] == '0' && text[n - 2] != '.') {
-        n--;
-    }
-    qp_jsonw_key(writer, QUIPU_STR("timestamp"));
-    qp_jsonw_raw(writer, (quipu_str){text, (size_t)n});
-}
-
 static quipu_status adk_event_v0(qp_source *source, const qp_adk0_event *row, quipu_error *reterr)
 {
+    char seconds[QP_EVENT_TIME_SIZE];
     quipu_time time = {0, 0};
     qp_jsonw writer;
     quipu_status status = QUIPU_OK;
@@ -222,7 +206,8 @@ static quipu_status adk_event_v0(qp_source *source, const qp_adk0_event *row, qu
     adk_event_json_member(&writer, "long_running_tool_ids", row->long_running_tool_ids);
     adk_event_text_member(&writer, "branch", row->branch);
     adk_event_text_member(&writer, "id", row->event_id);
-    adk_event_seconds(&writer, time);
+    qp_jsonw_key(&writer, QUIPU_STR("timestamp"));
+    qp_jsonw_raw(&writer, qp_event_seconds(time, false, seconds));
     qp_jsonw_object_end(&writer);
     return qp_jsonw_end(&writer);
 }
