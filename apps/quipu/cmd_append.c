@@ -1,6 +1,7 @@
 /* quipu append: messages as JSON Lines, or one message by options. The input is one batch, stored
  * whole or not at all; with --keep-going it may be of any length, and lines that are wrong are told
  * and left out. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,16 @@ static int64_t append_culprit(const append_run *run, quipu_error *error)
     return line;
 }
 
+/* The store refused, whatever the messages are. */
+static int append_failed(const append_run *run, quipu_status status, const quipu_error *error)
+{
+    if (status == QUIPU_NOT_FOUND) {
+        app_tell(run->call, "there is no session \"%s\"; --create makes it", run->key.p);
+        return APP_NOT_FOUND;
+    }
+    return app_fail(run->call, run->key.p, status, error);
+}
+
 /* A batch that was refused, message by message. */
 static int append_one_by_one(append_run *run)
 {
@@ -212,7 +223,7 @@ static int append_one_by_one(append_run *run)
         if (append_is_about_messages(status)) {
             code = append_bad(run, run->numbers[i], status, &error);
         } else if (status != QUIPU_OK) {
-            code = app_fail(run->call, run->key.p, status, &error);
+            code = append_failed(run, status, &error);
         }
     }
     return code;
@@ -229,11 +240,8 @@ static int append_batch(append_run *run)
     } else if (append_is_about_messages(status)) {
         const int64_t line = run->file != NULL ? append_culprit(run, &error) : 0;
         code = append_bad(run, line, status, &error);
-    } else if (status == QUIPU_NOT_FOUND) {
-        app_tell(run->call, "%s: there is no such session; --create makes it", run->key.p);
-        code = APP_NOT_FOUND;
     } else if (status != QUIPU_OK) {
-        code = app_fail(run->call, run->key.p, status, &error);
+        code = append_failed(run, status, &error);
     }
     run->count = 0;
     quipu_arena_reset(&run->arena);
@@ -261,7 +269,7 @@ static int append_nothing(append_run *run)
             quipu_session_get_or_create(run->store, &values, NULL, &history, &run->created, &error);
     }
     if (status != QUIPU_OK) {
-        return app_fail(run->call, run->key.p, status, &error);
+        return append_failed(run, status, &error);
     }
     run->revision = history->session.revision;
     run->repeated = false;
@@ -379,7 +387,7 @@ static int append_verb(const app_call *call)
         code = app_fail(call, "append", QUIPU_NOMEM, NULL);
     } else if (!app_given(call, "text")) {
         run.file = app_input_open(call, run.source);
-        code = run.file != NULL ? APP_OK : APP_NOT_FOUND;
+        code = run.file != NULL ? APP_OK : errno == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
     }
     if (code == APP_OK) {
         run.source = strcmp(run.source, "-") == 0 ? "stdin" : run.source;

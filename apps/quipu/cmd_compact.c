@@ -58,7 +58,8 @@ static int compact_do(const app_call *call, quipu_store *store, quipu_str summar
         return code;
     }
     status = quipu_session_compact(store, key, *through, summary, NULL, ret_seq, &error);
-    return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
+    return status == QUIPU_OK ? APP_OK
+                              : app_fail_session(call, app_argument(call, 0), status, &error);
 }
 
 static int compact_undo(const app_call *call, quipu_store *store)
@@ -66,6 +67,7 @@ static int compact_undo(const app_call *call, quipu_store *store)
     quipu_error error = {0};
     quipu_status status = quipu_session_uncompact(store, app_argument(call, 0), NULL, &error);
 
+    /* "Not found" may also be about the compaction: the library's own words tell which. */
     return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
 }
 

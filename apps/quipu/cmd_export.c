@@ -76,7 +76,8 @@ static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_
         errno = run.error;
         return app_fail_errno(call, out == stdout ? "stdout" : app_value(call, "output"));
     }
-    return app_fail(call, call->argument_count > 0 ? call->arguments[0] : "export", status, &error);
+    return call->argument_count > 0 ? app_fail_session(call, options.key, status, &error)
+                                    : app_fail(call, "export", status, &error);
 }
 
 static void export_print(const app_call *call, const quipu_transfer *done)

@@ -29,9 +29,8 @@ static int fork_run(const app_call *call)
     }
     if (code == APP_OK) {
         quipu_status status = quipu_session_fork(store, key, seq, &values, NULL, &error);
-        code = status == QUIPU_OK ? APP_OK
-                                  : app_fail(call, call->arguments[status == QUIPU_EXISTS ? 1 : 0],
-                                             status, &error);
+        const quipu_str about = status == QUIPU_EXISTS ? values.key : key;
+        code = status == QUIPU_OK ? APP_OK : app_fail_session(call, about, status, &error);
     }
     quipu_close(store);
     if (code == APP_OK) {

@@ -18,7 +18,8 @@ static int prune_run(const app_call *call)
     if (code == APP_OK) {
         quipu_status status =
             quipu_session_prune(store, app_argument(call, 0), NULL, &removed, &error);
-        code = status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
+        code = status == QUIPU_OK ? APP_OK
+                                  : app_fail_session(call, app_argument(call, 0), status, &error);
     }
     quipu_close(store);
     if (code == APP_OK && app_given(call, "json")) {

@@ -23,10 +23,8 @@ static int rewind_run(const app_call *call)
     if (code == APP_OK) {
         quipu_status status =
             quipu_session_rewind(store, app_argument(call, 0), seq, new_key, NULL, &error);
-        code = status == QUIPU_OK
-                   ? APP_OK
-                   : app_fail(call, status == QUIPU_EXISTS ? new_key.p : call->arguments[0], status,
-                              &error);
+        const quipu_str about = status == QUIPU_EXISTS ? new_key : app_argument(call, 0);
+        code = status == QUIPU_OK ? APP_OK : app_fail_session(call, about, status, &error);
     }
     quipu_close(store);
     if (code == APP_OK) {

@@ -35,7 +35,7 @@ static int rm_ask(const app_call *call, quipu_store *store)
         int64_t n = 0;
         quipu_status status = rm_look(store, app_argument(call, i), &n, &error);
         if (status != QUIPU_OK) {
-            return app_fail(call, call->arguments[i], status, &error);
+            return app_fail_session(call, app_argument(call, i), status, &error);
         }
         messages += n;
     }
@@ -56,7 +56,7 @@ static int rm_delete(const app_call *call, quipu_store *store, int64_t *removed)
                                   ? quipu_session_delete_tree(store, key, NULL, &n, &error)
                                   : quipu_session_delete(store, key, NULL, &error);
         if (status != QUIPU_OK) {
-            return app_fail(call, call->arguments[i], status, &error);
+            return app_fail_session(call, app_argument(call, i), status, &error);
         }
         *removed += n;
     }

@@ -31,7 +31,7 @@ int app_seq_newest(const app_call *call, quipu_store *store, quipu_str key, int6
     header.flags = QUIPU_RANGE_HEADER;
     status = quipu_session_get(store, key, &header, NULL, &history, &error);
     if (status != QUIPU_OK) {
-        return app_fail(call, call->arguments[0], status, &error);
+        return app_fail_session(call, key, status, &error);
     }
     *ret_seq = history->session.next_seq - 1;
     quipu_history_free(history);
