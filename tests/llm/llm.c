@@ -3,6 +3,7 @@
  * depends on what the model says, only on how it comes. */
 #include "lib/t.h"
 
+#include <quipu/agent.h>
 #include <quipu/provider.h>
 #include <quipu/store.h>
 
@@ -82,80 +83,6 @@ static quipu_model_request llm_request(const quipu_content *contents, size_t cou
     return request;
 }
 
-/* One turn of a talk that lives in the store alone: load, ask, append. */
-static void llm_turn(quipu_store *store, quipu_provider *provider, quipu_str said)
-{
-    const quipu_str key = QUIPU_STR("talk");
-    quipu_message message = {.role = QUIPU_ROLE_USER, .content = said};
-    quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
-    quipu_arena arena = QUIPU_ARENA_INIT;
-    llm_seen seen = {.texts = 0};
-    quipu_model_response response;
-    quipu_history *history = NULL;
-    quipu_content *contents;
-    quipu_part *parts;
-    quipu_model_request request;
-    quipu_error error;
-
-    T_OK(quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL));
-    T_OK(quipu_session_get(store, key, NULL, NULL, &history, NULL));
-    contents = quipu_arena_alloc(&arena, history->message_count * sizeof(*contents));
-    parts = quipu_arena_alloc(&arena, history->message_count * sizeof(*parts));
-    assert_true(contents != NULL && parts != NULL);
-    for (size_t i = 0; i < history->message_count; i++) {
-        parts[i] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = history->messages[i].content};
-        contents[i] = (quipu_content){history->messages[i].role, &parts[i], 1};
-    }
-    request = llm_request(contents, history->message_count);
-    options.on_event = llm_event;
-    options.event_ctx = &seen;
-    if (quipu_model_generate(provider, &request, &options, NULL, &arena, &response, &error) !=
-        QUIPU_OK) {
-        fail_msg("%s", error.message);
-    }
-    assert_true(seen.texts > 1); /* it came in pieces */
-    assert_int_equal(seen.text_bytes, response.text.n);
-    assert_int_equal(seen.dones, 1);
-    assert_int_equal(seen.usages, 1);
-    assert_true(seen.usage.input > 0 && seen.usage.output > 0);
-    assert_int_equal(seen.usage.total, seen.usage.input + seen.usage.output);
-    message = (quipu_message){.role = QUIPU_ROLE_ASSISTANT, .content = response.text};
-    T_OK(quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL));
-    printf("[%lld+%lld tokens] %.*s\n", (long long)seen.usage.input, (long long)seen.usage.output,
-           (int)response.text.n, response.text.p);
-    quipu_history_free(history);
-    quipu_arena_free(&arena);
-}
-
-static void talk_of_three_turns_is_kept_by_the_store(void **state)
-{
-    char path[T_PATH_MAX];
-    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
-    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
-    quipu_history *history = NULL;
-    quipu_store *store = NULL;
-
-    (void)state;
-    t_path(t_tmpdir(), "talk.db", path);
-    values.key = QUIPU_STR("talk");
-    T_OK(quipu_open(path, NULL, &store, NULL));
-    T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
-    llm_turn(store, provider, QUIPU_STR("Name a fruit."));
-    llm_turn(store, provider, QUIPU_STR("What colour is it?"));
-    quipu_close(store);
-    store = NULL;
-    T_OK(quipu_open(path, NULL, &store, NULL)); /* the talk goes on after a restart */
-    llm_turn(store, provider, QUIPU_STR("Thank you. Say goodbye."));
-    T_OK(quipu_session_get(store, QUIPU_STR("talk"), NULL, NULL, &history, NULL));
-    assert_int_equal(history->message_count, 6);
-    T_STR(history->messages[0].content, "Name a fruit.");
-    assert_int_equal(history->messages[5].role, QUIPU_ROLE_ASSISTANT);
-    assert_true(history->messages[5].content.n > 0);
-    quipu_history_free(history);
-    quipu_close(store);
-    quipu_provider_close(provider);
-}
-
 static quipu_tool llm_tool(void)
 {
     return (quipu_tool){
@@ -163,6 +90,202 @@ static quipu_tool llm_tool(void)
         .description = QUIPU_STR("Weather of a city"),
         .schema = {QUIPU_STR("{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},"
                              "\"required\":[\"city\"]}")}};
+}
+
+static quipu_status llm_run_tool(void *ctx, const quipu_part *call, const quipu_call *within,
+                                 quipu_arena *arena, quipu_json *ret_result)
+{
+    (void)ctx;
+    (void)within;
+    (void)arena;
+    printf("run %.*s %.*s\n", (int)call->name.n, call->name.p, (int)call->json.text.n,
+           call->json.text.p);
+    *ret_result = (quipu_json){QUIPU_STR("{\"sky\":\"rain\"}")};
+    return QUIPU_OK;
+}
+
+/* One turn of a talk that lives in the store alone. */
+static quipu_status llm_turn(quipu_store *store, quipu_provider *provider, const char *says,
+                             const quipu_model_request *more, llm_seen *seen)
+{
+    const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = quipu_cstr(says)};
+    const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
+    quipu_model_request request = llm_request(NULL, 0);
+    quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_turn_result result = {.steps = 0};
+    quipu_error error = {0};
+    quipu_status status;
+
+    options.key = QUIPU_STR("talk");
+    options.input = &input;
+    options.request = more != NULL ? more : &request;
+    options.on_event = llm_event;
+    options.event_ctx = seen;
+    options.on_tool = llm_run_tool;
+    options.steps_max = 2;
+    call.cancel = seen->cancel;
+    status = quipu_turn(store, provider, &options, &call, &arena, &result, &error);
+    if (status == QUIPU_OK) {
+        printf("[%lld+%lld tokens, %lld cached, estimated %lld] %.*s\n",
+               (long long)result.usage.input, (long long)result.usage.output,
+               (long long)result.usage.cached, (long long)result.estimated, (int)result.text.n,
+               result.text.p);
+        assert_true(result.usage.input > 0 && result.usage.output > 0);
+        assert_int_equal(seen->errors, 0);
+    } else {
+        printf("%s: %s\n", quipu_status_name(status), error.message);
+    }
+    quipu_arena_free(&arena);
+    return status;
+}
+
+static quipu_store *llm_store(char path[T_PATH_MAX])
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_store *store = NULL;
+
+    t_path(t_tmpdir(), "talk.db", path);
+    values.key = QUIPU_STR("talk");
+    T_OK(quipu_open(path, NULL, &store, NULL));
+    T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
+    return store;
+}
+
+/* Every call has an answer, and the numbers are whole. */
+static quipu_history *llm_history(quipu_store *store)
+{
+    quipu_history *history = NULL;
+    int64_t open = 0;
+
+    T_OK(quipu_session_get(store, QUIPU_STR("talk"), NULL, NULL, &history, NULL));
+    for (size_t i = 0; i < history->message_count; i++) {
+        assert_int_equal(history->messages[i].seq, (int64_t)i + 1);
+        for (size_t k = 0; k < history->messages[i].call_count; k++) {
+            open += history->messages[i].calls[k].output.p == NULL ? 1 : -1;
+        }
+    }
+    assert_int_equal(open, 0);
+    return history;
+}
+
+static void talk_of_three_turns_is_kept_by_the_store(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_store *store = llm_store(path);
+    llm_seen seen = {.texts = 0};
+    quipu_model_factor factor;
+    quipu_history *history;
+
+    (void)state;
+    T_OK(llm_turn(
+        store, provider,
+        "Name a fruit, and tell me at some length why you like it: how it looks, how it "
+        "smells, how it tastes, where it grows, in which month it is ripe, what can be made "
+        "of it, and with whom you would share it. If you cannot decide between two of "
+        "them, name the one that keeps longer in winter.",
+        NULL, &seen));
+    assert_true(seen.texts > 1); /* it came in pieces */
+    T_OK(llm_turn(store, provider, "What colour is it?", NULL, &seen));
+    quipu_close(store);
+    store = NULL;
+    T_OK(quipu_open(path, NULL, &store, NULL)); /* the talk goes on after a restart */
+    T_OK(llm_turn(store, provider, "Thank you. Say goodbye.", NULL, &seen));
+    assert_int_equal(seen.dones, 3);
+    assert_int_equal(seen.usages, 3);
+    history = llm_history(store);
+    assert_int_equal(history->message_count, 6);
+    T_STR(history->messages[2].content, "What colour is it?");
+    assert_int_equal(history->messages[5].role, QUIPU_ROLE_ASSISTANT);
+    assert_true(history->messages[5].content.n > 0);
+    T_OK(quipu_model_factor_get(store, QUIPU_STR("local"), NULL, &factor, NULL));
+    printf("one estimated token is %.3f of the model's, by %lld reports\n",
+           (double)factor.ppm / QUIPU_FACTOR_ONE, (long long)factor.samples);
+    assert_true(factor.samples > 0);
+    quipu_history_free(history);
+    quipu_close(store);
+    quipu_provider_close(provider);
+}
+
+/* The model must call a tool; it may want another one after the result, which is one too many. */
+static void turn_runs_the_tool_that_the_model_calls(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_store *store = llm_store(path);
+    quipu_model_request request = llm_request(NULL, 0);
+    const quipu_tool tool = llm_tool();
+    llm_seen seen = {.texts = 0};
+    quipu_history *history;
+    quipu_status status;
+
+    (void)state;
+    request.tools = &tool;
+    request.tool_count = 1;
+    request.choice = QUIPU_CHOICE_ANY;
+    request.max_tokens = 200;
+    status = llm_turn(store, provider, "What is the weather in Oslo? Use the get_weather tool.",
+                      &request, &seen);
+    assert_true(status == QUIPU_OK || status == QUIPU_LIMIT || status == QUIPU_INVALID);
+    assert_true(seen.calls >= 1);
+    history = llm_history(store);
+    assert_true(history->message_count >= 3);
+    assert_true(history->messages[1].call_count >= 1);
+    T_STR(history->messages[1].calls[0].name, "get_weather");
+    T_STR(history->messages[2].calls[0].output, "{\"sky\":\"rain\"}");
+    quipu_history_free(history);
+    seen = (llm_seen){.texts = 0};
+    T_OK(llm_turn(store, provider, "Thank you.", NULL, &seen)); /* the server takes it all */
+    quipu_close(store);
+    quipu_provider_close(provider);
+}
+
+static void turn_that_is_cancelled_keeps_what_was_said(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_store *store = llm_store(path);
+    llm_seen seen = {.cancel = quipu_cancel_new()};
+    quipu_history *history;
+
+    (void)state;
+    T_STATUS(llm_turn(store, provider, "Count from one to a hundred.", NULL, &seen),
+             QUIPU_CANCELLED);
+    assert_int_equal(seen.texts, 3);
+    history = llm_history(store);
+    assert_int_equal(history->message_count, 2);
+    assert_int_equal(history->messages[1].mark, QUIPU_MARK_TIMEOUT);
+    assert_int_equal(history->messages[1].content.n, seen.text_bytes);
+    quipu_history_free(history);
+    quipu_cancel_free(seen.cancel);
+    seen = (llm_seen){.texts = 0};
+    T_OK(llm_turn(store, provider, "Go on.", NULL, &seen));
+    quipu_close(store);
+    quipu_provider_close(provider);
+}
+
+/* A talk that two formats share: begun through one, gone on with through the other. */
+static void talk_goes_on_through_anthropics_format(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_provider *first = llm_open(QUIPU_PROVIDER_OPENAI);
+    quipu_provider *second = llm_open(QUIPU_PROVIDER_ANTHROPIC);
+    quipu_store *store = llm_store(path);
+    llm_seen seen = {.texts = 0};
+    quipu_history *history;
+
+    (void)state;
+    T_OK(llm_turn(store, first, "Name an animal.", NULL, &seen));
+    T_OK(llm_turn(store, second, "How many legs has it?", NULL, &seen));
+    assert_int_equal(seen.dones, 2);
+    history = llm_history(store);
+    assert_int_equal(history->message_count, 4);
+    quipu_history_free(history);
+    quipu_close(store);
+    quipu_provider_close(second);
+    quipu_provider_close(first);
 }
 
 /* The call streams, is told complete once, and its result goes back to the model. */
@@ -315,6 +438,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(talk_of_three_turns_is_kept_by_the_store),
+        cmocka_unit_test(turn_runs_the_tool_that_the_model_calls),
+        cmocka_unit_test(turn_that_is_cancelled_keeps_what_was_said),
+        cmocka_unit_test(talk_goes_on_through_anthropics_format),
         cmocka_unit_test(tool_call_streams_and_its_result_goes_back),
         cmocka_unit_test(call_is_cancelled_in_the_middle_and_the_next_one_answers),
         cmocka_unit_test(same_server_answers_anthropics_format),
