@@ -295,7 +295,9 @@ class QuipuSessionService(BaseSessionService):
             session._storage_update_marker = f"{(answer.texts[0] or b'').decode()}:{now}"
         if repeated and any(known.id == event.id for known in session.events):
             return
-        session.last_update_time = _seconds(seconds, nanoseconds)
+        session.last_update_time = (
+            event.timestamp if repeated else _seconds(seconds, nanoseconds)
+        )
         self._commit_event_to_session(session, event)
 
     async def _moment(self, session: Session, names: list[bytes | None]) -> tuple[str, int]:

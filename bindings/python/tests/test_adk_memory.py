@@ -1,0 +1,136 @@
+"""The memory service: what ADK's in-memory one promises, over the store's search."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.sessions.session import Session
+from google.genai import types
+
+from quipu.adk import QuipuMemoryService, QuipuSessionService
+from test_adk_contract import says
+
+
+@pytest.fixture
+async def memory(path: pathlib.Path) -> AsyncIterator[QuipuMemoryService]:
+    opened = QuipuMemoryService(path)
+    yield opened
+    await opened.close()
+
+
+def foreign(*events: Event, user: str = "u", name: str = "s") -> Session:
+    """A session of another service."""
+    return Session(id=name, app_name="app", user_id=user, events=list(events))
+
+
+async def texts(memory: QuipuMemoryService, query: str, user: str = "u", app: str = "app") -> Any:
+    found = await memory.search_memory(app_name=app, user_id=user, query=query)
+    return [entry.content.parts[0].text for entry in found.memories if entry.content.parts]
+
+
+async def test_added_sessions_are_found_by_any_word(memory: QuipuMemoryService) -> None:
+    await memory.add_session_to_memory(
+        foreign(says("The ADK is a great toolkit"), says("Bananas are yellow"))
+    )
+    assert await texts(memory, "which toolkit?") == ["The ADK is a great toolkit"]
+    assert await texts(memory, "yellow TOOLKIT") != []
+    assert await texts(memory, "nothing here fits") == []
+    assert await texts(memory, "") == []
+    assert await texts(memory, '"*?!') == []
+
+
+async def test_more_words_come_first(memory: QuipuMemoryService) -> None:
+    await memory.add_session_to_memory(
+        foreign(says("red car"), says("red fast car of mine"), says("a blue bike"))
+    )
+    assert (await texts(memory, "fast red car"))[0] == "red fast car of mine"
+
+
+async def test_users_and_apps_are_apart(memory: QuipuMemoryService) -> None:
+    await memory.add_session_to_memory(foreign(says("secret of one"), user="one"))
+    assert await texts(memory, "secret", "two") == []
+    assert await texts(memory, "secret", "one", "other") == []
+    assert await texts(memory, "secret", "one") == ["secret of one"]
+
+
+async def test_a_session_may_be_added_again(memory: QuipuMemoryService) -> None:
+    first, second = says("first apple"), says("second apple")
+    await memory.add_session_to_memory(foreign(first))
+    await memory.add_session_to_memory(foreign(first, second))
+    assert sorted(await texts(memory, "apple")) == ["first apple", "second apple"]
+
+
+async def test_events_are_added_once_each(memory: QuipuMemoryService) -> None:
+    events = [says("pear one"), says("pear two"), Event(author="a")]
+    for _ in range(2):
+        await memory.add_events_to_memory(app_name="app", user_id="u", events=events)
+    assert sorted(await texts(memory, "pear")) == ["pear one", "pear two"]
+
+
+async def test_adders_that_race_lose_nothing(path: pathlib.Path) -> None:
+    services = [QuipuMemoryService(path) for _ in range(4)]
+    await asyncio.gather(
+        *(
+            memory.add_events_to_memory(
+                app_name="app", user_id="u", session_id="s", events=[says(f"plum {n} {k}")]
+            )
+            for k, memory in enumerate(services)
+            for n in range(2)
+        )
+    )
+    assert len(await texts(services[0], "plum")) == 8
+    for memory in services:
+        await memory.close()
+
+
+async def test_at_most_ten_come_back(memory: QuipuMemoryService) -> None:
+    await memory.add_session_to_memory(foreign(*(says(f"grape {n}") for n in range(25))))
+    assert len(await texts(memory, "grape")) == 10
+
+
+async def test_sessions_of_the_same_store_need_no_adding(path: pathlib.Path) -> None:
+    async with QuipuSessionService(path) as service:
+        memory = QuipuMemoryService(service.store)
+        session = await service.create_session(app_name="app", user_id="u", session_id="s")
+        event = says("cherries in june")
+        await service.append_event(session, event)
+        await memory.add_session_to_memory(session)
+        found = await memory.search_memory(app_name="app", user_id="u", query="cherries")
+        (entry,) = found.memories
+        assert (entry.id, entry.author) == (event.id, "user")
+        assert entry.content == event.content
+        assert entry.timestamp and entry.custom_metadata == {"session_id": "s"}
+        listed = await service.list_sessions(app_name="app", user_id="u")
+        assert [session.id for session in listed.sessions] == ["s"]
+        assert len((await service.store.list()).sessions) == 1  # nothing was copied
+
+
+async def test_sessions_of_other_services_are_copied(memory: QuipuMemoryService) -> None:
+    other = InMemorySessionService()
+    session = await other.create_session(app_name="app", user_id="u")
+    await other.append_event(session, says("figs and dates"))
+    await memory.add_session_to_memory(session)
+    assert await texts(memory, "figs") == ["figs and dates"]
+    assert session.events[0].content is not None
+
+
+async def test_scripts_without_spaces_are_found(memory: QuipuMemoryService) -> None:
+    await memory.add_session_to_memory(foreign(says("私はPythonを使う"), says("Größe und Maß")))
+    assert await texts(memory, "Python") == ["私はPythonを使う"]
+    assert await texts(memory, "使う") == ["私はPythonを使う"]
+    assert await texts(memory, "GRÖSSE größe") == ["Größe und Maß"]
+
+
+async def test_the_content_is_whole(memory: QuipuMemoryService) -> None:
+    parts = [types.Part(text="melon"), types.Part(inline_data=types.Blob(data=b"\xff", mime_type="x"))]
+    await memory.add_session_to_memory(
+        foreign(Event(author="a", content=types.Content(role="model", parts=parts)))
+    )
+    found = await memory.search_memory(app_name="app", user_id="u", query="melon")
+    assert found.memories[0].content.parts == parts

@@ -1,0 +1,165 @@
+"""The session for the OpenAI Agents SDK, and the SDK's own Runner over it."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from agents import Agent, ModelResponse, Runner, Usage
+from agents.memory import Session, SessionSettings
+from agents.models.interface import Model
+from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+
+import quipu
+from quipu.agents import QuipuSession
+
+Item = dict[str, Any]
+
+
+@pytest.fixture
+async def session(path: pathlib.Path) -> AsyncIterator[QuipuSession]:
+    opened = QuipuSession("s", path)
+    yield opened
+    await opened.close()
+
+
+def user(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+ITEMS: list[Any] = [
+    {"role": "user", "content": "hello \"you\"\n\x01 \U0001f600 \u0000"},
+    {"role": "assistant", "content": "hi"},
+    {"role": "system", "content": ""},
+    {"content": "the other way round", "role": "user"},
+    {"role": "developer", "content": "be brief"},
+    {"role": "user", "content": [{"type": "input_text", "text": "look"}, {"type": "input_image"}]},
+    {"type": "message", "role": "assistant", "id": "m1", "status": "completed", "content": []},
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": '{"a": 1.50}'},
+    {"type": "function_call_output", "call_id": "c", "output": '{"r": 9007199254740993}'},
+    {"type": "reasoning", "id": "r", "summary": [], "n": [2**60, 1e300, None, True]},
+    {"role": "user", "content": None},
+    {"role": "user", "content": "half \ud83d"},
+    {"role": "nobody", "content": "x", "pop": True},
+]
+
+
+async def test_it_is_a_session_of_the_sdk(session: QuipuSession) -> None:
+    assert isinstance(session, Session)
+    assert await session.get_items() == []
+    assert await session.pop_item() is None
+    await session.add_items([])
+    assert (await session.store.list()).sessions == []
+
+
+async def test_items_come_back_as_they_were(session: QuipuSession) -> None:
+    await session.add_items(ITEMS)
+    assert await session.get_items() == ITEMS
+    assert [list(item) for item in await session.get_items()][:2] == [["role", "content"]] * 2
+
+
+async def test_a_limit_takes_the_newest(session: QuipuSession) -> None:
+    await session.add_items([user(str(number)) for number in range(20)])
+    assert await session.get_items(3) == [user("17"), user("18"), user("19")]
+    assert await session.get_items(0) == []
+    assert len(await session.get_items(-1)) == 20
+    assert len(await session.get_items(100)) == 20
+    limited = QuipuSession("s", session.store, session_settings=SessionSettings(limit=2))
+    assert await limited.get_items() == [user("18"), user("19")]
+
+
+async def test_popped_items_are_gone(session: QuipuSession) -> None:
+    await session.add_items([user(str(number)) for number in range(5)])
+    assert await session.pop_item() == user("4")
+    assert await session.pop_item() == user("3")
+    assert await session.get_items() == [user("0"), user("1"), user("2")]
+    assert await session.get_items(2) == [user("1"), user("2")]
+    await session.add_items([user("5")])
+    assert await session.get_items(2) == [user("2"), user("5")]
+    for wanted in ("5", "2", "1", "0"):
+        assert await session.pop_item() == user(wanted)
+    assert await session.pop_item() is None
+    assert await session.get_items() == []
+
+
+async def test_poppers_that_race_get_different_items(session: QuipuSession) -> None:
+    await session.add_items([user(str(number)) for number in range(16)])
+    popped = await asyncio.gather(*(session.pop_item() for _ in range(20)))
+    found = sorted(int(item["content"]) for item in popped if item is not None)  # type: ignore
+    assert found == list(range(16))
+
+
+async def test_a_cleared_session_begins_anew(session: QuipuSession) -> None:
+    await session.clear_session()
+    await session.add_items([user("a")])
+    await session.clear_session()
+    assert await session.get_items() == []
+    await session.add_items([user("b")])
+    assert await session.get_items() == [user("b")]
+
+
+async def test_sessions_share_a_store(path: pathlib.Path) -> None:
+    async with quipu.AsyncStore(path) as store:
+        one, two = QuipuSession("one", store), QuipuSession("two", store)
+        await one.add_items([user("1")])
+        await two.add_items([user("2")])
+        await one.close()  # not its to close
+        assert await two.get_items() == [user("2")]
+        assert [hit.session_key for hit in (await store.search("1")).hits] == ["agents:one"]
+
+
+async def test_ids_never_meet_other_sessions(path: pathlib.Path) -> None:
+    async with quipu.AsyncStore(path) as store:
+        await store.create("adk:app/u/s")
+        session = QuipuSession("adk:app/u/s", store)
+        await session.add_items([user("x")])
+        assert (await store.get("adk:app/u/s")).messages == []
+
+
+async def test_adders_that_race_lose_nothing(session: QuipuSession) -> None:
+    await asyncio.gather(*(session.add_items([user(f"{n}"), user(f"{n}")]) for n in range(32)))
+    items = [int(item["content"]) for item in await session.get_items()]  # type: ignore
+    assert len(items) == 64
+    assert all(items[at] == items[at + 1] for at in range(0, 64, 2))  # each pair is together
+
+
+class ScriptedModel(Model):
+    """Answers with how many items it was given."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []
+
+    async def get_response(self, system_instructions: Any, input: Any, *a: Any, **k: Any) -> Any:
+        self.inputs.append(input)
+        text = ResponseOutputText(
+            type="output_text", text=f"answer {len(self.inputs)}", annotations=[]
+        )
+        message = ResponseOutputMessage(
+            id=f"m{len(self.inputs)}",
+            type="message",
+            role="assistant",
+            status="completed",
+            content=[text],
+        )
+        return ModelResponse(output=[message], usage=Usage(), response_id=None)
+
+    def stream_response(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("no streams here")
+
+
+async def test_the_sdk_s_runner_remembers_across_a_restart(path: pathlib.Path) -> None:
+    model = ScriptedModel()
+    agent = Agent(name="bot", model=model)
+    for words in ("first", "second"):
+        session = QuipuSession("talk", path)
+        result = await Runner.run(agent, words, session=session)
+        assert result.final_output.startswith("answer")
+        await session.close()
+    assert [item.get("content") for item in model.inputs[1]][0] == "first"
+    assert len(model.inputs[1]) == 3
+    session = QuipuSession("talk", path)
+    assert len(await session.get_items()) == 4
+    await session.close()

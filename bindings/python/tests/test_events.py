@@ -1,0 +1,95 @@
+"""Events keep everything: what is read is the tree that was appended, number spellings included."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import random
+import sqlite3
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+
+import quipu
+from conftest import FIXTURES, LONG
+from event_gen import Generator, Number
+from quipu import _call
+from quipu.adk import QuipuSessionService
+from quipu._native import lib
+from test_adk_contract import create, read
+
+EVENTS = 1_000_000 if LONG else 2_000
+BATCH = 500
+
+
+class _Encoder(json.JSONEncoder):
+    """Numbers of event_gen as they are spelled."""
+
+    def encode(self, o: Any) -> str:
+        if isinstance(o, Number):
+            return o.text
+        if isinstance(o, dict):
+            return "{" + ",".join(f"{json.dumps(k)}:{self.encode(v)}" for k, v in o.items()) + "}"
+        if isinstance(o, list):
+            return "[" + ",".join(map(self.encode, o)) + "]"
+        return super().encode(o)
+
+
+def tree(text: bytes | str) -> Any:
+    """A JSON tree in which numbers are their texts."""
+    return json.loads(text, parse_int=lambda n: ("n", n), parse_float=lambda n: ("n", n))
+
+
+def round_trip(store: quipu.Store, name: bytes, events: list[bytes]) -> list[Any]:
+    """Append events to a new session and read it."""
+    names: list[bytes | None] = [b"app", b"u", name]
+    made = _call.run(lib.QPY_ADK_CREATE, store._handle, names)
+    uid, revision = made.texts[0], made.numbers[0]
+    for event in events:
+        done = _call.run(lib.QPY_ADK_APPEND, store._handle, [*names, uid, event], [revision])
+        revision = done.numbers[0]
+    text = _call.run(lib.QPY_ADK_GET, store._handle, names, [-1, 0]).texts[3]
+    _call.run(lib.QPY_ADK_DELETE, store._handle, names)
+    found: list[Any] = tree(text or b"")
+    return found
+
+
+def test_random_events_come_back_as_they_were() -> None:
+    seed = int(os.environ.get("QUIPU_SEED", random.randrange(2**32)))
+    print(f"QUIPU_SEED={seed}")
+    generator, encoder = Generator(seed), _Encoder()
+    with quipu.Store(":memory:", durability="relaxed", search="off") as store:
+        for batch in range(EVENTS // BATCH):
+            events = [encoder.encode(generator.event()).encode() for _ in range(BATCH)]
+            found = round_trip(store, b"s%d" % batch, events)
+            for number, (event, got) in enumerate(zip(events, found, strict=True)):
+                assert got == tree(event), f"seed {seed}, event {batch * BATCH + number}"
+
+
+def fixture_events(name: str) -> list[str]:
+    if not (FIXTURES / name).exists():
+        pytest.skip(f"{name} is not among the fixtures")
+    with sqlite3.connect(f"file:{FIXTURES / name}?mode=ro&immutable=1", uri=True) as database:
+        rows = database.execute("SELECT event_data FROM events ORDER BY rowid").fetchall()
+    return [row[0] for row in rows]
+
+
+@pytest.mark.parametrize("name", ["adk-python-sqlite.db", "adk-python-database.db"])
+def test_events_of_adk_s_own_files_come_back(name: str) -> None:
+    events = fixture_events(name)
+    assert len(events) == 12
+    with quipu.Store(":memory:") as store:
+        found = round_trip(store, b"s", [event.encode() for event in events])
+    assert found == [tree(event) for event in events]
+
+
+@pytest.mark.parametrize("name", ["adk-python-sqlite.db", "adk-python-database.db"])
+async def test_events_of_adk_s_own_files_are_equal_objects(name: str, path: pathlib.Path) -> None:
+    events = [Event.model_validate_json(event) for event in fixture_events(name)]
+    async with QuipuSessionService(path) as service:
+        session = await create(service, session_id="s")
+        for event in events:
+            await service.append_event(session, event.model_copy(deep=True))
+        assert (await read(service, "s")).events == events

@@ -1,0 +1,197 @@
+"""Many tasks, many processes, fork, and memory that stays flat."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import quipu
+from conftest import LONG
+from quipu import AsyncStore, Message, Store
+from quipu.adk import QuipuSessionService
+from quipu.agents import QuipuSession
+from test_adk_contract import create, read, says
+
+TASKS = 32
+PROCESSES = 8
+EACH = 200 if LONG else 20
+CALLS = 1_000_000 if LONG else 6_000
+GROWTH_MAX = 8 * 1024 * 1024  # bytes; a leak of a call's answer would be larger
+
+WORKER = """
+    import asyncio, sys
+    from google.adk.events.event import Event
+    from google.genai import types
+    from quipu.adk import QuipuSessionService
+
+    async def main(path, name, each):
+        async with QuipuSessionService(path, adk_rebase=True) as service:
+            own = await service.create_session(app_name="app", user_id="u", session_id=name)
+            shared = await service.get_session(app_name="app", user_id="u", session_id="shared")
+            for number in range(each):
+                for session in (own, shared):
+                    await service.append_event(session, Event(
+                        author=name, content=types.Content(
+                            role="user", parts=[types.Part(text=f"{name} {number}")])))
+
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+async def test_tasks_lose_no_event(path: pathlib.Path) -> None:
+    async with QuipuSessionService(path, adk_rebase=True) as service:
+        await create(service, session_id="shared")
+
+        async def work(name: str) -> None:
+            session = await read(service, "shared")
+            own = await create(service, session_id=name)
+            for number in range(EACH):
+                await service.append_event(session, says(f"{name} {number}"))
+                await service.append_event(own, says(f"{name} {number}"))
+
+        await asyncio.gather(*(work(f"t{number}") for number in range(TASKS)))
+        assert len((await read(service, "shared")).events) == TASKS * EACH
+        for number in range(TASKS):
+            assert len((await read(service, f"t{number}")).events) == EACH
+
+
+async def test_processes_lose_no_event(path: pathlib.Path) -> None:
+    async with QuipuSessionService(path) as service:
+        await create(service, session_id="shared")
+        workers = [
+            subprocess.Popen(
+                [sys.executable, "-c", textwrap.dedent(WORKER), path, f"p{number}", str(EACH)],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for number in range(PROCESSES)
+        ]
+        errors = [(await asyncio.to_thread(worker.communicate))[1] for worker in workers]
+        assert [worker.returncode for worker in workers] == [0] * PROCESSES, "\n".join(errors)
+        events = (await read(service, "shared")).events
+        texts = [event.content.parts[0].text for event in events]  # type: ignore
+        for number in range(PROCESSES):
+            name = f"p{number}"
+            wanted = [f"{name} {turn}" for turn in range(EACH)]
+            assert [text for text in texts if text.split()[0] == name] == wanted
+            assert len((await read(service, name)).events) == EACH
+        assert len(texts) == PROCESSES * EACH
+
+
+def child(work: object) -> int:
+    """Run something in a forked child; its exit code."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            work()  # type: ignore[operator]
+            code = 0
+        except BaseException as error:
+            print(f"child: {type(error).__name__}: {error}", file=sys.stderr)
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_child_is_told_to_open_anew(path: pathlib.Path) -> None:
+    store = Store(path)
+    store.create("k")
+    twin = AsyncStore(path)
+    asyncio.run(twin.get("k"))
+
+    def work() -> None:
+        with pytest.raises(quipu.Misuse, match="before os.fork"):
+            store.append("k", Message("user", "from the child"))
+        with pytest.raises(quipu.Misuse, match="before os.fork"):
+            asyncio.run(twin.append("k", Message("user", "from the child")))
+        store.close()
+        with Store(path) as anew:
+            anew.append("k", Message("user", "from the child, properly"))
+
+    assert child(work) == 0
+    assert [message.content for message in store.get("k").messages] == ["from the child, properly"]
+    store.append("k", Message("user", "from the parent"))
+    store.close()
+    asyncio.run(twin.close())
+
+
+def resident() -> int:
+    pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_memory_stays_flat(path: pathlib.Path) -> None:
+    if not pathlib.Path("/proc/self/statm").exists():
+        pytest.skip("no /proc to read the resident size from")
+    async with AsyncStore(path, durability="relaxed") as store:
+        service = QuipuSessionService(store)
+        items = QuipuSession("s", store)
+        await store.create("k")
+        await store.append("k", [Message("user", "x" * 300) for _ in range(20)])
+        await items.add_items([{"role": "user", "content": "y" * 300}] * 20)  # type: ignore
+        session = await create(service, session_id="s")
+        for _ in range(20):
+            await service.append_event(session, says("z" * 300))
+        repeated = Message("user", "once", event_id="e")
+
+        async def calls(count: int) -> None:
+            for _ in range(count // 6):
+                await store.get("k", last=10)
+                await store.append("k", repeated)
+                await service.append_event(session, session.events[-1])
+                await read(service, "s", num_recent_events=5)
+                await items.get_items(10)
+                with pytest.raises(quipu.NotFound):
+                    await store.get("missing")
+
+        await calls(CALLS // 4)
+        before = resident()
+        await calls(CALLS)
+        assert resident() - before < GROWTH_MAX
+
+
+async def test_stores_that_are_dropped_are_closed(path: pathlib.Path) -> None:
+    def count() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    if not pathlib.Path("/proc/self/fd").exists():
+        pytest.skip("no /proc to count descriptors in")
+    Store(path).create("k")
+    before = count()
+    for _ in range(50):
+        Store(path).get("k")
+        async with AsyncStore(path) as store:
+            await store.get("k")
+    assert count() <= before + 4  # the port of this loop
+
+
+def test_event_loops_that_are_dropped_leave_no_threads(path: pathlib.Path) -> None:
+    if not pathlib.Path("/proc/self/task").exists():
+        pytest.skip("no /proc to count threads in")
+    store = AsyncStore(path)
+    asyncio.run(store.create("k"))
+
+    async def many() -> None:
+        await asyncio.gather(*(store.get("k") for _ in range(8)))
+
+    def settled(most: int) -> bool:
+        for _ in range(500):
+            if len(os.listdir("/proc/self/task")) <= most:
+                return True
+            os.sched_yield()
+            import time
+
+            time.sleep(0.005)
+        return False
+
+    before = len(os.listdir("/proc/self/task"))
+    for _ in range(10):
+        asyncio.run(many())
+    assert settled(before + 2)
+    store._handle.close()
