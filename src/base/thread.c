@@ -5,7 +5,10 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/attr.h"
 
@@ -86,6 +89,40 @@ void qp_cond_broadcast(qp_cond *cond)
 {
     int rc QP_UNUSED = pthread_cond_broadcast(cond);
     assert(rc == 0);
+}
+
+#define THREAD_ASLEEP (QP_EVENT_NEWS_MAX + 1) /* the word while somebody sleeps on it */
+
+void qp_event_tell(qp_event *event, unsigned news)
+{
+    assert(news >= 1 && news <= QP_EVENT_NEWS_MAX);
+    if (atomic_exchange(&event->word, news) == THREAD_ASLEEP) {
+        /* The event may be gone already: then this wakes nobody, or somebody who looks again. */
+        (void)syscall(SYS_futex, &event->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
+}
+
+unsigned qp_event_wait(qp_event *event, int64_t deadline_ns)
+{
+    struct timespec at = {(time_t)(deadline_ns / QP_NS_PER_S), (long)(deadline_ns % QP_NS_PER_S)};
+    const struct timespec *until = deadline_ns == INT64_MAX ? NULL : &at;
+    unsigned word = 0;
+
+    assert(deadline_ns >= 0);
+    (void)atomic_compare_exchange_strong(&event->word, &word, THREAD_ASLEEP);
+    for (;;) {
+        word = atomic_load(&event->word);
+        if (word != THREAD_ASLEEP) {
+            return word;
+        }
+        /* A timeout of this form is absolute, on the monotonic clock. */
+        if (syscall(SYS_futex, &event->word, FUTEX_WAIT_BITSET_PRIVATE, THREAD_ASLEEP, until, NULL,
+                    FUTEX_BITSET_MATCH_ANY) != 0 &&
+            errno == ETIMEDOUT) {
+            word = atomic_load(&event->word);
+            return word == THREAD_ASLEEP ? 0 : word;
+        }
+    }
 }
 
 quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *arg)

@@ -1,7 +1,6 @@
 /* The commit group. The group's mutex guards the queue and the states; the connection and the
- * scratch arena belong to whoever leads, without the mutex. Each caller waits on a mutex and a
- * condition of its own, so that those who are woken together do not queue up again for a shared
- * one. */
+ * scratch arena belong to whoever leads, without the mutex. Each caller waits for an event of its
+ * own, so that those who are woken together do not queue up again for a shared mutex. */
 #include "store/group.h"
 
 #include <assert.h>
@@ -12,9 +11,8 @@
 
 /* What a waiting caller is told. */
 typedef enum group_news {
-    GROUP_NONE = 0,
-    GROUP_LEAD, /* it is the leader now */
-    GROUP_DONE  /* its work is done */
+    GROUP_LEAD = 1, /* it is the leader now */
+    GROUP_DONE      /* its work is done */
 } group_news;
 
 #define GROUP_DEAR_NS 50000 /* a commit that costs less is not worth waiting for company */
@@ -30,9 +28,8 @@ typedef struct qp_write {
     quipu_status status;
     bool queued;           /* under the group's mutex: it may still leave */
     struct qp_write *next; /* in the queue, then in the batch */
-    qp_mutex mutex;        /* guards the news */
-    qp_cond told;
-    group_news news;
+    qp_event told;         /* of the group_news */
+    size_t wakes;          /* so many who follow it in the batch are woken by it */
 } qp_write;
 
 quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr)
@@ -320,13 +317,19 @@ static void group_exit(qp_group *group, size_t callers)
     }
 }
 
-/* The caller may be gone as soon as its mutex is free. */
-static void group_post(qp_write *write, group_news news)
+/* Wake a part of a batch. One thread alone would take longer to wake many than their work takes, so
+ * each who wakes goes on with half of those who are left. */
+static void group_wake(qp_write *write, size_t count)
 {
-    qp_mutex_lock(&write->mutex);
-    write->news = news;
-    qp_cond_signal(&write->told);
-    qp_mutex_unlock(&write->mutex);
+    while (count > 0) {
+        qp_write *first = write;
+        first->wakes = (count - 1) / 2;
+        count -= first->wakes + 1;
+        for (size_t i = 0; i <= first->wakes; i++) {
+            write = write->next;
+        }
+        qp_event_tell(&first->told, GROUP_DONE); /* it may be gone now */
+    }
 }
 
 /* Give the lead away, first, so that the next batch begins; then wake this one. */
@@ -352,13 +355,9 @@ static void group_finish(qp_group *group, qp_write *own)
     group_exit(group, callers);
     qp_mutex_unlock(&group->mutex);
     if (leader != NULL) {
-        group_post(leader, GROUP_LEAD);
+        qp_event_tell(&leader->told, GROUP_LEAD);
     }
-    for (qp_write *write = own->next; write != NULL;) {
-        qp_write *next = write->next;
-        group_post(write, GROUP_DONE);
-        write = next;
-    }
+    group_wake(own->next, callers - 1);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------
@@ -405,25 +404,6 @@ static bool group_leave(qp_group *group, qp_write *gone)
     return queued;
 }
 
-/* Wait for news until `wake_ns`. */
-static group_news group_listen(qp_write *write, int64_t wake_ns)
-{
-    group_news news;
-    bool patient = true;
-
-    qp_mutex_lock(&write->mutex);
-    while (write->news == GROUP_NONE && patient) {
-        if (wake_ns == QP_NEVER) {
-            qp_cond_wait(&write->told, &write->mutex);
-        } else {
-            patient = qp_cond_wait_until(&write->told, &write->mutex, wake_ns);
-        }
-    }
-    news = write->news;
-    qp_mutex_unlock(&write->mutex);
-    return news;
-}
-
 /* Wait in the queue; true: we lead. A caller whose patience ends leaves, unless it is taken. */
 static bool group_wait(qp_group *group, qp_write *write)
 {
@@ -436,24 +416,15 @@ static bool group_wait(qp_group *group, qp_write *write)
             return false;
         }
         int64_t wake_ns = status == QUIPU_OK ? qp_call_wake_ns(write->call) : QP_NEVER;
-        group_news news = group_listen(write, wake_ns);
-        if (news != GROUP_NONE) {
+        unsigned news = qp_event_wait(&write->told, wake_ns);
+        if (news == GROUP_DONE) {
+            group_wake(write->next, write->wakes);
+        }
+        if (news != 0) {
             return news == GROUP_LEAD;
         }
         status = qp_call_check(write->call, &error);
     }
-}
-
-static bool group_ears(qp_write *write)
-{
-    if (qp_mutex_init(&write->mutex) != QUIPU_OK) {
-        return false;
-    }
-    if (qp_cond_init(&write->told) != QUIPU_OK) {
-        qp_mutex_done(&write->mutex);
-        return false;
-    }
-    return true;
 }
 
 static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
@@ -468,11 +439,6 @@ static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn
     qp_mutex_lock(&group->mutex);
     group->inside++;
     wait = group->leading;
-    if (wait && !group_ears(&write)) {
-        group_exit(group, 1);
-        qp_mutex_unlock(&group->mutex);
-        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
-    }
     if (wait) {
         group_join(group, &write);
     }
@@ -480,8 +446,6 @@ static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn
     qp_mutex_unlock(&group->mutex);
     if (wait) {
         lead = group_wait(group, &write);
-        qp_cond_done(&write.told);
-        qp_mutex_done(&write.mutex);
     }
     if (lead) {
         group_lead(group, &write);
