@@ -279,6 +279,49 @@ static void rows_in_the_log_are_read_too(void **state)
     assert_int_equal(sqlite3_close(lango), SQLITE_OK);
 }
 
+/* Lango orders by the text of a time: "09:31+00:00" stands before "18:30+09:00", which is a minute
+ * earlier. Written in that order, and the other way round, the instants decide; equal ones are in
+ * the order of their ids. */
+static void check_zones(quipu_store *store)
+{
+    quipu_history *history = st_get(store, "zones", NULL);
+
+    st_check_whole(history);
+    assert_int_equal(history->message_count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        const char number[] = {(char)('1' + i), '\0'};
+        T_STR(history->messages[i].content, number);
+        assert_true(i == 0 || quipu_time_cmp(history->messages[i - 1].timestamp,
+                                             history->messages[i].timestamp) <= 0);
+    }
+    quipu_history_free(history);
+}
+
+static void messages_of_several_zones_come_in_the_order_of_their_instants(void **state)
+{
+    char path[T_PATH_MAX];
+    char before[T_PATH_MAX];
+    char adopted[T_PATH_MAX];
+
+    (void)state;
+    read_only_copies("lango-mattn.db", path, before, adopted);
+    kt_sql(path, "INSERT INTO sessions (id, key, created_at, updated_at) VALUES (999, 'zones', "
+                 "'2026-04-13 18:00:00+09:00', '2026-04-13 09:40:00+00:00');"
+                 "INSERT INTO messages (role, content, timestamp, session_messages) VALUES "
+                 "('user', '2', '2026-04-13 09:31:00+00:00', 999),"
+                 "('assistant', '1', '2026-04-13 18:30:00+09:00', 999),"
+                 "('user', '5', '2026-04-13 04:35:00-05:00', 999),"
+                 "('assistant', '3', '2026-04-13 18:34:00.5+09:00', 999),"
+                 "('user', '4', '2026-04-13 09:34:00.5+00:00', 999)");
+    quipu_store *store = open_read_only(path);
+    check_zones(store);
+    quipu_close(store);
+    store = st_open(path);
+    check_zones(store);
+    assert_int_equal(st_append(store, "zones", "next"), 6);
+    quipu_close(store);
+}
+
 /* A file of no program that we know is still refused, with what it lacks. */
 static void strangers_file_is_refused(void **state)
 {
@@ -305,6 +348,7 @@ int main(void)
         cmocka_unit_test(file_of_the_modernc_driver_is_read_and_stays_as_it_is),
         cmocka_unit_test(threads_share_a_file_that_is_read_as_a_copy),
         cmocka_unit_test(rows_in_the_log_are_read_too),
+        cmocka_unit_test(messages_of_several_zones_come_in_the_order_of_their_instants),
         cmocka_unit_test(strangers_file_is_refused),
     };
 

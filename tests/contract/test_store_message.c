@@ -429,6 +429,50 @@ static void message_of_the_greatest_size_is_kept_and_one_byte_more_is_refused(vo
     free(text);
 }
 
+/* Bytes of the column `extra` of the first message. */
+static size_t extra_bytes(ht_store *self)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_message *row = NULL;
+    ent_db *db = NULL;
+    size_t n;
+
+    T_OK(ent_sqlite_open(self->path, NULL, &db, NULL));
+    T_OK(qp_message_get(db, &arena, 1, 1, &row, NULL));
+    n = row->extra.text.n;
+    quipu_arena_free(&arena);
+    ent_close(db);
+    return n;
+}
+
+/* A text with U+0000 is kept as JSON, where each takes six bytes: the column is full before the
+ * message is too large. */
+static void text_of_nuls_is_kept_up_to_what_its_column_holds(void **state)
+{
+    ht_store *self = *state;
+    quipu_message message = {.role = QUIPU_ROLE_USER, .content = {"\0", 1}};
+    quipu_error err = {0};
+
+    st_create(self->store, "k");
+    T_OK(append(self->store, &message, 1, NULL, &err));
+    size_t most = (ENT_VALUE_MAX - (extra_bytes(self) - 6)) / 6;
+    char *nuls = calloc(most + 1, 1);
+    assert_non_null(nuls);
+    assert_true(most < QUIPU_MESSAGE_BYTES_MAX);
+    message.content = (quipu_str){nuls, most + 1};
+    T_STATUS(append(self->store, &message, 1, NULL, &err), QUIPU_LIMIT);
+    assert_string_equal(err.entity, "Message");
+    assert_non_null(strstr(err.message, "134217728"));
+    message.content.n = most;
+    T_OK(append(self->store, &message, 1, NULL, &err));
+    quipu_history *history = st_get(self->store, "k", NULL);
+    st_check_whole(history);
+    assert_int_equal(history->message_count, 2);
+    assert_true(quipu_str_eq(history->messages[1].content, message.content));
+    quipu_history_free(history);
+    free(nuls);
+}
+
 static void batch_and_id_limits_hold_at_their_edge(void **state)
 {
     quipu_store *store = *state;
@@ -556,6 +600,7 @@ int main(void)
         MESSAGE_TEST(same_id_in_two_sessions_is_two_messages),
         MESSAGE_TEST(stale_revision_conflicts),
         MESSAGE_TEST(message_of_the_greatest_size_is_kept_and_one_byte_more_is_refused),
+        HT_TEST(text_of_nuls_is_kept_up_to_what_its_column_holds),
         MESSAGE_TEST(batch_and_id_limits_hold_at_their_edge),
         HT_TEST(last_number_of_a_session_is_given_out_and_no_further_one),
         MESSAGE_TEST(senseless_appends_are_misuse),

@@ -10,8 +10,9 @@
 #include "crash/model.h"
 
 #define FAULT_AT_ONCE_MS 2000 /* far below the default deadline: nobody may hold a lock */
-#define FAULT_ALL_SHORT 30    /* points from the first that are all tried; behind them samples: */
-#define FAULT_ALL_LONG 500    /* only the equal writes of a message of megabytes are so many */
+#define FAULT_ALL_SHORT 30    /* points from the first that are all tried; behind them samples */
+#define FAULT_ALL_LONG 500    /* more than any call has that is not bulky */
+#define FAULT_ALL_BULKY 40
 
 typedef struct fault_op {
     const char *name;
@@ -22,6 +23,7 @@ typedef struct fault_op {
     quipu_search_mode search;
     bool stepwise; /* several transactions: a failure leaves those that are done */
     bool damaged;  /* what is prepared is unsound until the call is done */
+    bool bulky;    /* writes megabytes of equal pages: each kind of operation has its own points */
 } fault_op;
 
 static char fault_path[T_PATH_MAX]; /* of the store that is prepared or under test */
@@ -137,22 +139,30 @@ static inline bool fault_once(const fault_op *op, const char *original, const kt
 static inline int64_t fault_sweep(const fault_op *op, const char *original, const kt_stream *before,
                                   faultvfs_plan plan)
 {
+    const int64_t all = t_count(FAULT_ALL_SHORT, op->bulky ? FAULT_ALL_BULKY : FAULT_ALL_LONG);
+    const int64_t thinner = t_count(2, op->bulky ? 8 : 50);
     int64_t points = 0;
     int64_t step = 1;
 
     for (plan.countdown = 1; fault_once(op, original, before, plan); plan.countdown += step) {
         points++;
-        step = plan.countdown < t_count(FAULT_ALL_SHORT, FAULT_ALL_LONG)
-                   ? 1
-                   : plan.countdown / t_count(2, 50) + 1;
+        step = plan.countdown < all ? 1 : plan.countdown / thinner + 1;
     }
     return points;
+}
+
+/* The points of these kinds, failing once and from then on. */
+static inline int64_t fault_kinds(const fault_op *op, const char *original, const kt_stream *before,
+                                  unsigned kinds, faultvfs_effect effect)
+{
+    return fault_sweep(op, original, before, (faultvfs_plan){kinds, 1, false, effect}) +
+           fault_sweep(op, original, before, (faultvfs_plan){kinds, 1, true, effect});
 }
 
 /* Every point of one call, with every effect. */
 static inline void fault_every_point(const fault_op *op)
 {
-    static const faultvfs_effect effects[] = {FAULTVFS_EIO, FAULTVFS_ENOSPC, FAULTVFS_TORN};
+    const unsigned writes = 1u << FAULTVFS_WRITE;
     char original[T_PATH_MAX];
     int64_t points = 0;
 
@@ -163,11 +173,14 @@ static inline void fault_every_point(const fault_op *op)
     op->prepare(store);
     kt_stream before = kt_export(store, NULL);
     quipu_close(store);
-    for (size_t e = 0; e < sizeof(effects) / sizeof(effects[0]); e++) {
-        const unsigned kinds = effects[e] == FAULTVFS_EIO ? FAULTVFS_ANY : 1u << FAULTVFS_WRITE;
-        points += fault_sweep(op, original, &before, (faultvfs_plan){kinds, 1, false, effects[e]});
-        points += fault_sweep(op, original, &before, (faultvfs_plan){kinds, 1, true, effects[e]});
+    for (unsigned kind = 0; op->bulky && kind < FAULTVFS_KINDS; kind++) {
+        points += fault_kinds(op, original, &before, 1u << kind, FAULTVFS_EIO);
     }
+    if (!op->bulky) {
+        points += fault_kinds(op, original, &before, FAULTVFS_ANY, FAULTVFS_EIO);
+    }
+    points += fault_kinds(op, original, &before, writes, FAULTVFS_ENOSPC);
+    points += fault_kinds(op, original, &before, writes, FAULTVFS_TORN);
     kt_free(&before);
     print_message("%s: %lld points fired, %lld calls failed, %lld of them unknown\n", op->name,
                   (long long)points, (long long)fault_refused, (long long)fault_unknown);
