@@ -32,8 +32,6 @@ typedef struct append_run {
     const char *source; /* for people */
     bool going;         /* --keep-going */
     FILE *file;
-    char *line; /* getline()'s */
-    size_t line_size;
     int64_t line_number;
 
     quipu_arena arena; /* of the messages gathered */
@@ -101,21 +99,25 @@ static int append_parse(append_run *run, quipu_str text)
 /* Gather messages: all of them, or as many as a batch has. False in *ret_more at the end. */
 static int append_gather(append_run *run, bool *ret_more)
 {
+    char *line = NULL;
+    size_t size = 0;
     int code = APP_OK;
 
     *ret_more = true;
-    while (code == APP_OK && !(run->going && run->count == run->cap)) {
-        const ssize_t n = getline(&run->line, &run->line_size, run->file);
+    while (code == APP_OK && *ret_more && !(run->going && run->count == run->cap)) {
+        const ssize_t n = getline(&line, &size, run->file);
 
         if (n < 0) {
             *ret_more = false;
-            return ferror(run->file) ? app_fail_errno(run->call, run->source) : APP_OK;
+            code = ferror(run->file) ? app_fail_errno(run->call, run->source) : APP_OK;
+            continue;
         }
         run->line_number++;
-        if (strspn(run->line, " \t\r\n") < (size_t)n) {
-            code = append_parse(run, (quipu_str){run->line, (size_t)n});
+        if (strspn(line, " \t\r\n") < (size_t)n) {
+            code = append_parse(run, (quipu_str){line, (size_t)n});
         }
     }
+    free(line);
     return code;
 }
 
@@ -394,7 +396,6 @@ static int append_verb(const app_call *call)
         code = append_work(&run);
     }
     app_input_close(run.file);
-    free(run.line);
     free(run.messages);
     free(run.numbers);
     quipu_arena_free(&run.arena);

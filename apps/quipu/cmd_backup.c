@@ -1,9 +1,7 @@
 /* quipu backup: the store as a file of its own, while others write to it. */
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 

@@ -177,9 +177,11 @@ static quipu_status bench_measure(bench_run *run, bench_kind kind, quipu_error *
         return QUIPU_CANCELLED;
     }
     qsort(run->taken_ns, n, sizeof(run->taken_ns[0]), bench_compare);
+    const int64_t half = run->taken_ns[n / 2];
+    const int64_t slow = run->taken_ns[n - 1 - n / 100];
     run->figures[kind] = (bench_figure){.samples = n,
-                                        .p50_us = (double)run->taken_ns[n / 2] / 1000,
-                                        .p99_us = (double)run->taken_ns[n - 1 - n / 100] / 1000,
+                                        .p50_us = (double)half / 1000,
+                                        .p99_us = (double)slow / 1000,
                                         .per_s = (double)n / ((double)(before - begun) / 1e9)};
     return QUIPU_OK;
 }

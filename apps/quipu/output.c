@@ -49,15 +49,17 @@ void app_output_sweep(const char *path, const char *mark, const char *tail)
 {
     char folder[APP_PATH_MAX];
     DIR *dir;
+    int fd;
 
     output_folder(path, folder);
     dir = opendir(folder);
     if (dir == NULL) {
         return;
     }
-    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+    fd = dirfd(dir);
+    for (struct dirent *entry = readdir(dir); entry != NULL && fd >= 0; entry = readdir(dir)) {
         if (output_is_stale(entry->d_name, output_base(path), mark, tail)) {
-            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+            (void)unlinkat(fd, entry->d_name, 0);
         }
     }
     closedir(dir);

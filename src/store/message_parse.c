@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "gen/quipu.h"
 #include "store/tool_calls.h"
 
 #define MESSAGE_PARSE_NAME_SHOWN 60 /* bytes of a strange member's name in an error */
