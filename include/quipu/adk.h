@@ -311,7 +311,8 @@ typedef struct quipu_event_result {
  * Events of an isolated agent go to a child session, begun with its first event, and show in this
  * live session until the child ends; the session's own stored history does not get them. An event
  * by anybody else ends the child first, as quipu_session_end_child() does. An isolated agent that
- * hands over without a text or a call has its child discarded.
+ * hands over without a text or a call has its child discarded. Names of the session's state that it
+ * sets are the child's: they show until the child ends; "app:" and "user:" names are kept.
  *
  * Ownership: the event is borrowed; `ret_result` may be NULL.
  * Threads:   any, same session.

@@ -41,6 +41,13 @@ bool qp_state_is_temp(quipu_str name)
     return delta_scope(name, &rest) == 0;
 }
 
+bool qp_state_is_own(quipu_str name)
+{
+    quipu_str rest;
+
+    return delta_scope(name, &rest) == QP_SCOPE_SESSION;
+}
+
 /* ---- the map ----------------------------------------------------------------------------------
  */
 
@@ -208,12 +215,32 @@ static void delta_write_key(quipu_str name, qp_jsonw *writer)
     qp_buf_free(&key);
 }
 
-void qp_state_map_write(const qp_state_map *map, qp_jsonw *writer)
+static void delta_write_entry(const qp_state_entry *entry, qp_jsonw *writer)
 {
+    delta_write_key(entry->name, writer);
+    qp_jsonw_raw(writer, entry->value);
+}
+
+void qp_state_map_write(const qp_state_map *map, const qp_state_map *over, qp_jsonw *writer)
+{
+    size_t at = 0;
+
     qp_jsonw_object(writer);
-    for (size_t i = 0; i < map->count; i++) {
-        delta_write_key(map->entries[i]->name, writer);
-        qp_jsonw_raw(writer, map->entries[i]->value);
+    for (size_t i = 0; over != NULL && i < over->count; i++) {
+        const qp_state_entry *entry = over->entries[i];
+        int order = -1;
+
+        if (!qp_state_is_own(entry->name)) {
+            continue;
+        }
+        while (at < map->count && (order = qp_str_cmp(map->entries[at]->name, entry->name)) < 0) {
+            delta_write_entry(map->entries[at++], writer);
+        }
+        at += at < map->count && order == 0;
+        delta_write_entry(entry, writer);
+    }
+    while (at < map->count) {
+        delta_write_entry(map->entries[at++], writer);
     }
     qp_jsonw_object_end(writer);
 }

@@ -32,8 +32,9 @@ QUIPU_MUST_USE quipu_status qp_state_map_put(qp_state_map *map, quipu_str name, 
 /* All that stored state says, names with their prefixes, besides what is there. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_state_map_fill(qp_state_map *map, qp_state_items state);
 
-/* Write it as an object. */
-void qp_state_map_write(const qp_state_map *map, qp_jsonw *writer);
+/* Write it as an object. `over`, which may be NULL, is the map of a child at work: names of its own
+ * hide those of the same name. */
+void qp_state_map_write(const qp_state_map *map, const qp_state_map *over, qp_jsonw *writer);
 
 /* A delta, sorted into what the store gets and what stays in the live session. */
 typedef struct qp_delta {
@@ -63,6 +64,9 @@ void qp_state_map_commit_one(qp_state_map *map, qp_state_entry *block);
 
 /* Whether a name never reaches the store. */
 bool qp_state_is_temp(quipu_str name);
+
+/* Whether a name is the session's own, of no other scope. */
+bool qp_state_is_own(quipu_str name);
 
 /* Or give them back. */
 void qp_state_blocks_free(qp_state_entry **blocks, size_t count);

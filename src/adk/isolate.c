@@ -1,5 +1,7 @@
 /* Isolated agents. One of them works in a child session; what it does shows at the end of its
- * parent's live history, as an overlay, and one message takes its place when the child ends. */
+ * parent's live history, as an overlay, and one message takes its place when the child ends. Names
+ * of the session's state that it sets are the child's and go with it; "app:" and "user:" names are
+ * everybody's at once, and "temp:" ones the live session's. */
 #include <assert.h>
 #include <string.h>
 
@@ -17,6 +19,9 @@ typedef struct isolate_event {
     quipu_str agent; /* of the service's list; absent: it is nobody isolated */
     bool partial;
     bool hands_over; /* to the root, with neither a text nor a call */
+    qp_delta delta;
+    quipu_arena arena; /* of the delta */
+    qp_json_doc doc;
 } isolate_event;
 
 void qp_notices_tell(const quipu_service *service, const qp_notices *notices)
@@ -47,31 +52,27 @@ static quipu_str isolate_find(const quipu_service *service, quipu_str name)
 static quipu_status isolate_read(const quipu_service *service, quipu_json event, isolate_event *ret,
                                  quipu_error *reterr)
 {
-    quipu_arena arena = QUIPU_ARENA_INIT;
     qp_event_facts facts = {.partial = false};
     quipu_message message;
-    qp_json_doc doc;
-    quipu_status status;
+    quipu_status status = qp_event_parse(&ret->doc, event.text, reterr);
 
-    qp_json_init(&doc);
-    status = qp_event_parse(&doc, event.text, reterr);
     if (status == QUIPU_OK) {
-        status = qp_event_encode(&doc, QP_STR_ABSENT, &arena, &message, &facts, reterr);
+        status = qp_event_encode(&ret->doc, QP_STR_ABSENT, &ret->arena, &message, &facts, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_json_node actions = qp_json_get(qp_json_root(&doc), QUIPU_STR("actions"));
+        status = qp_delta_read(facts.delta, &ret->arena, &ret->delta, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_json_node actions = qp_json_get(qp_json_root(&ret->doc), QUIPU_STR("actions"));
         const quipu_str root = qp_service_root(service);
 
-        *ret = (isolate_event){
-            .agent = isolate_find(service, message.author),
-            .partial = facts.partial,
-            .hands_over =
-                qp_text_is_blank(message.content) && message.call_count == 0 &&
-                (qp_json_text_is(qp_json_get(actions, QUIPU_STR("transferToAgent")), root) ||
-                 qp_json_text_is(qp_json_get(actions, QUIPU_STR("transfer_to_agent")), root))};
+        ret->agent = isolate_find(service, message.author);
+        ret->partial = facts.partial;
+        ret->hands_over =
+            qp_text_is_blank(message.content) && message.call_count == 0 &&
+            (qp_json_text_is(qp_json_get(actions, QUIPU_STR("transferToAgent")), root) ||
+             qp_json_text_is(qp_json_get(actions, QUIPU_STR("transfer_to_agent")), root));
     }
-    qp_json_free(&doc);
-    quipu_arena_free(&arena);
     return status;
 }
 
@@ -92,6 +93,21 @@ static void isolate_show(quipu_session *session, const quipu_message *message)
     if (qp_session_prepare(session, message, NULL) == QUIPU_OK) {
         session->count++;
         session->overlay++;
+    }
+}
+
+/* Names that are not the child's own are the parent's too. They are stored: without memory for one
+ * the parent shows what it had. */
+static void isolate_share(quipu_session *session, const qp_delta *delta)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (size_t i = 0; i < delta->all_count && status == QUIPU_OK; i++) {
+        const qp_state_entry *entry = &delta->all[i];
+
+        if (!qp_state_is_own(entry->name)) {
+            status = qp_state_map_put(&session->state, entry->name, entry->value);
+        }
     }
 }
 
@@ -208,38 +224,54 @@ static quipu_status isolate_work(quipu_session *session, const isolate_event *re
         if (status == QUIPU_OK && session->active->count > before) {
             isolate_show(session, &session->active->messages[session->active->count - 1]);
         }
+        if (status == QUIPU_OK && !ret_result->repeated) {
+            isolate_share(session, &read->delta);
+        }
     }
     return status;
+}
+
+static quipu_status isolate_run(quipu_session *session, const isolate_event *read, quipu_json event,
+                                const quipu_call *call, quipu_event_result *ret_result,
+                                qp_notices *notices, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    if (read->partial) {
+        ret_result->revision = session->revision;
+        return QUIPU_OK;
+    }
+    if (read->agent.p == NULL ||
+        (session->active != NULL && !quipu_str_eq(session->active->agent, read->agent))) {
+        status = isolate_merge(session, call, notices, reterr);
+    }
+    if (status != QUIPU_OK || read->agent.p == NULL) {
+        return status == QUIPU_OK ? qp_session_append(session, event, call, ret_result, reterr)
+                                  : status;
+    }
+    if (read->hands_over && session->active != NULL) {
+        status = isolate_discard(session, QUIPU_STR(ISOLATE_ESCALATED), call, notices, reterr);
+        ret_result->revision = session->revision;
+        return status;
+    }
+    return isolate_work(session, read, event, call, ret_result, notices, reterr);
 }
 
 quipu_status qp_isolate_append(quipu_session *session, quipu_json event, const quipu_call *call,
                                quipu_event_result *ret_result, qp_notices *notices,
                                quipu_error *reterr)
 {
-    isolate_event read = {.partial = false};
-    quipu_status status = isolate_read(session->service, event, &read, reterr);
+    isolate_event read = {.arena = QUIPU_ARENA_INIT};
+    quipu_status status;
 
-    if (status != QUIPU_OK) {
-        return status;
+    qp_json_init(&read.doc);
+    status = isolate_read(session->service, event, &read, reterr);
+    if (status == QUIPU_OK) {
+        status = isolate_run(session, &read, event, call, ret_result, notices, reterr);
     }
-    if (read.partial) {
-        ret_result->revision = session->revision;
-        return QUIPU_OK;
-    }
-    if (read.agent.p == NULL ||
-        (session->active != NULL && !quipu_str_eq(session->active->agent, read.agent))) {
-        status = isolate_merge(session, call, notices, reterr);
-    }
-    if (status != QUIPU_OK || read.agent.p == NULL) {
-        return status == QUIPU_OK ? qp_session_append(session, event, call, ret_result, reterr)
-                                  : status;
-    }
-    if (read.hands_over && session->active != NULL) {
-        status = isolate_discard(session, QUIPU_STR(ISOLATE_ESCALATED), call, notices, reterr);
-        ret_result->revision = session->revision;
-        return status;
-    }
-    return isolate_work(session, &read, event, call, ret_result, notices, reterr);
+    qp_json_free(&read.doc);
+    quipu_arena_free(&read.arena);
+    return status;
 }
 
 /* ---- on request -------------------------------------------------------------------------------

@@ -388,7 +388,8 @@ quipu_status qp_session_state(const quipu_session *session, quipu_arena *arena,
 
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     qp_jsonw_begin(&writer, &buf);
-    qp_state_map_write(&session->state, &writer);
+    qp_state_map_write(&session->state, session->active != NULL ? &session->active->state : NULL,
+                       &writer);
     status = qp_jsonw_end(&writer);
     if (status == QUIPU_OK) {
         status = quipu_arena_copy(arena, qp_buf_str(&buf), &ret_state->text);
@@ -411,6 +412,17 @@ quipu_status quipu_session_state(quipu_session *session, quipu_arena *arena, qui
     return status;
 }
 
+/* A name of the state: while a child works, its own names come first. */
+static const qp_state_entry *live_entry(const quipu_session *session, quipu_str name)
+{
+    const qp_state_entry *entry = NULL;
+
+    if (session->active != NULL && qp_state_is_own(name)) {
+        entry = qp_state_map_get(&session->active->state, name);
+    }
+    return entry != NULL ? entry : qp_state_map_get(&session->state, name);
+}
+
 quipu_status quipu_session_value(quipu_session *session, quipu_str name, quipu_arena *arena,
                                  quipu_json *ret_value, quipu_error *reterr)
 {
@@ -425,7 +437,7 @@ quipu_status quipu_session_value(quipu_session *session, quipu_str name, quipu_a
     status = qp_delta_one(name, QP_STR_ABSENT, &scratch, &delta, reterr);
     if (status == QUIPU_OK) {
         qp_mutex_lock(&session->mutex);
-        entry = qp_state_map_get(&session->state, delta.all[0].name);
+        entry = live_entry(session, delta.all[0].name);
         status = entry != NULL
                      ? quipu_arena_copy(arena, entry->value, &ret_value->text)
                      : qp_error_set(reterr, QUIPU_NOT_FOUND, "the state has no such name");

@@ -495,7 +495,7 @@ quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name
 
         qp_buf_init(&buf, QP_EVENT_JSON_MAX);
         qp_jsonw_begin(&writer, &buf);
-        qp_state_map_write(&map, &writer);
+        qp_state_map_write(&map, NULL, &writer);
         status = qp_jsonw_end(&writer);
         if (status == QUIPU_OK) {
             status = quipu_arena_copy(arena, qp_buf_str(&buf), &ret_state->text);

@@ -35,7 +35,7 @@ static quipu_status service_list_state(qp_state_items state, qp_buf *buf, quipu_
     if (status == QUIPU_OK) {
         qp_buf_reset(buf);
         qp_jsonw_begin(&writer, buf);
-        qp_state_map_write(&map, &writer);
+        qp_state_map_write(&map, NULL, &writer);
         status = qp_jsonw_end(&writer);
     }
     if (status == QUIPU_OK) {

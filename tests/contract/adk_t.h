@@ -140,4 +140,12 @@ static inline quipu_str adk_event(adk_world *world, quipu_session *session, size
     return event.text;
 }
 
+/* The rules of ADK for Python, turn 0, and of ADK for Go, turn 1: each with a world of its own. */
+static const uint32_t adk_both[] = {QUIPU_SERVICE_PYTHON, QUIPU_SERVICE_GO};
+
+#define ADK_BOTH(world)                                                                            \
+    for (size_t turn_ = 0; turn_ < 2; turn_++)                                                     \
+        for (adk_world *world = adk_open(adk_both[turn_]); world != NULL;                          \
+             adk_close(world), world = NULL)
+
 #endif

@@ -349,6 +349,40 @@ static void anybody_else_ends_the_child_with_a_summary_by_the_root(void **state)
     adk_close(world);
 }
 
+static void names_that_an_isolated_agent_sets_go_with_its_child(void **state)
+{
+    adk_world *world = NULL;
+    quipu_session *session = isolated(&world, NULL);
+    quipu_session *stored;
+    quipu_json value = {{NULL, 0}};
+    quipu_error err = {0};
+
+    (void)state;
+    T_OK(quipu_session_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("0")}, NULL, &err));
+    T_OK(quipu_session_set(session, QUIPU_STR("z"), (quipu_json){QUIPU_STR("9")}, NULL, &err));
+    adk_append(session, "{\"id\":\"a1\",\"author\":\"alpha\",\"content\":{\"parts\":[{\"text\":"
+                        "\"x\"}]},\"actions\":{\"stateDelta\":{\"k\":1,\"own\":2,\"app:a\":3,"
+                        "\"user:u\":4,\"temp:t\":5}}}");
+    /* While it works, the agent reads what it wrote. */
+    adk_check_state(world, session,
+                    "{\"app:a\":3,\"k\":1,\"own\":2,\"temp:t\":5,\"user:u\":4,\"z\":9}");
+    T_OK(quipu_session_value(session, QUIPU_STR("k"), &world->arena, &value, &err));
+    T_STR(value.text, "1");
+    T_OK(quipu_session_value(session, QUIPU_STR("z"), &world->arena, &value, &err));
+    T_STR(value.text, "9");
+    stored = adk_get(world, "u", "p", NULL);
+    adk_check_state(world, stored, "{\"app:a\":3,\"k\":0,\"user:u\":4,\"z\":9}");
+    quipu_session_free(stored);
+    T_OK(quipu_session_end_child(session, NULL, &err));
+    adk_check_state(world, session, "{\"app:a\":3,\"k\":0,\"temp:t\":5,\"user:u\":4,\"z\":9}");
+    adk_append(session, adk_says(world, "r1", "root", "on", 5)); /* and nothing was stale */
+    stored = adk_get(world, "u", "p", NULL);
+    adk_check_state(world, stored, "{\"app:a\":3,\"k\":0,\"user:u\":4,\"z\":9}");
+    quipu_session_free(stored);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
 static void other_agents_write_to_the_parent(void **state)
 {
     adk_world *world = NULL;
@@ -482,6 +516,7 @@ int main(void)
         cmocka_unit_test(a_discarded_child_is_gone_and_leaves_a_note),
         cmocka_unit_test(an_isolated_agent_shows_but_is_not_stored_with_its_parent),
         cmocka_unit_test(anybody_else_ends_the_child_with_a_summary_by_the_root),
+        cmocka_unit_test(names_that_an_isolated_agent_sets_go_with_its_child),
         cmocka_unit_test(other_agents_write_to_the_parent),
         cmocka_unit_test(one_isolated_agent_ends_another),
         cmocka_unit_test(a_child_that_said_nothing_leaves_a_note),

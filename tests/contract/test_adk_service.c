@@ -2,17 +2,10 @@
  * and Go. Each test opens a service of its own. */
 #include "contract/adk_t.h"
 
-static const uint32_t both[] = {QUIPU_SERVICE_PYTHON, QUIPU_SERVICE_GO};
-
-#define BOTH(world)                                                                                \
-    for (size_t turn_ = 0; turn_ < 2; turn_++)                                                     \
-        for (adk_world *world = adk_open(both[turn_]); world != NULL;                              \
-             adk_close(world), world = NULL)
-
 static void created_and_fetched_session_are_equal(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *made = adk_create(world, "u", "s1", "{\"k\":[1,2.50],\"app:a\":true}");
         quipu_session *got = adk_get(world, "u", "s1", NULL);
@@ -38,7 +31,7 @@ static void created_and_fetched_session_are_equal(void **state)
 static void an_empty_session_id_gets_a_random_one(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *a = adk_create(world, "u", "", NULL);
         quipu_session *b = adk_create(world, "u", "", NULL);
@@ -57,7 +50,7 @@ static void an_empty_session_id_gets_a_random_one(void **state)
 static void creating_twice_is_exists(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         const quipu_session_ref ref = adk_ref("app", "u", "s");
         quipu_session *session = NULL;
@@ -78,7 +71,7 @@ static void a_missing_session_is_null_for_python_and_an_error_for_go(void **stat
     quipu_error err = {0};
 
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session = NULL;
 
@@ -175,7 +168,7 @@ static void every_triple_is_a_session_of_its_own(void **state)
 static void scopes_are_shared_as_their_names_say(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *one = adk_create(
             world, "u1", "s1",
@@ -201,7 +194,7 @@ static void scopes_are_shared_as_their_names_say(void **state)
 static void a_delta_replaces_whole_values_and_keeps_types(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session =
             adk_create(world, "u", "s",
@@ -226,7 +219,7 @@ static void a_delta_replaces_whole_values_and_keeps_types(void **state)
 static void temp_names_live_in_the_session_only(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session = adk_create(world, "u", "s", NULL);
 
@@ -273,7 +266,7 @@ static void names_of_state_may_be_odd(void **state)
 static void a_name_can_be_set_read_and_removed(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session = adk_create(world, "u", "s", NULL);
         quipu_session *again;
@@ -321,7 +314,7 @@ static quipu_str user_state(adk_world *world, const char *app, const char *user)
 static void state_of_a_user_has_bare_names(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         const quipu_session_ref ref = adk_ref("app", "u", "s");
         quipu_session *session = adk_create(world, "u", "s", "{\"user:a\":1,\"k\":1,\"app:b\":1}");
@@ -344,7 +337,7 @@ static void state_of_a_user_has_bare_names(void **state)
 static void lists_are_sorted_and_carry_merged_state(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *b2 = adk_create(world, "b", "s2", "{\"app:a\":1}");
         quipu_session *b1 = adk_create(world, "b", "s1", "{\"k\":1,\"user:u\":2}");
@@ -386,7 +379,7 @@ static void lists_are_sorted_and_carry_merged_state(void **state)
 static void delete_takes_the_session_and_nothing_else(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         const quipu_session_ref theirs = adk_ref("app", "v", "s");
         const quipu_session_ref ours = adk_ref("app", "u", "s");
@@ -437,7 +430,7 @@ static void a_complete_event_is_the_same_after_a_reload(void **state)
         "1767225603.000001,\"someFutureField\":[{\"x\":1.0}]}";
 
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session = adk_create(world, "u", "s", NULL);
         quipu_time at;
@@ -458,7 +451,7 @@ static void a_complete_event_is_the_same_after_a_reload(void **state)
 static void events_of_any_time_are_taken(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session = adk_create(world, "u", "s", NULL);
         quipu_time at;
@@ -481,7 +474,7 @@ static void events_of_any_time_are_taken(void **state)
 static void an_event_without_id_and_time_gets_both(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session = adk_create(world, "u", "s", NULL);
         quipu_session *again;
@@ -500,7 +493,7 @@ static void an_event_without_id_and_time_gets_both(void **state)
 static void recent_and_after_select_events(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
         quipu_session *session = adk_create(world, "u", "s", "{\"k\":1}");
@@ -570,7 +563,7 @@ static void events_can_come_by_time(void **state)
 static void partial_events_have_no_effect(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session = adk_create(world, "u", "s", NULL);
         quipu_event_result result =
@@ -589,7 +582,7 @@ static void partial_events_have_no_effect(void **state)
 static void what_is_no_event_is_refused_and_changes_nothing(void **state)
 {
     (void)state;
-    BOTH(world)
+    ADK_BOTH(world)
     {
         quipu_session *session = adk_create(world, "u", "s", NULL);
         quipu_error err = {0};
