@@ -24,14 +24,14 @@ typedef struct worker {
 
 static quipu_status say(quipu_session *session, int writer, int i)
 {
-    char event[256];
+    char event[320];
     quipu_error err = {0};
 
     (void)snprintf(event, sizeof(event),
                    "{\"id\":\"w%d-%d\",\"author\":\"user\",\"timestamp\":1.0,\"content\":{\"role\":"
                    "\"user\",\"parts\":[{\"text\":\"w%d\"}]},\"actions\":{\"stateDelta\":{"
-                   "\"w%d\":%d}}}",
-                   writer, i, writer, writer, i);
+                   "\"w%d\":%d,\"app:n\":%d,\"user:n\":%d}},\"customMetadata\":{\"seen\":%zu}}",
+                   writer, i, writer, writer, i, i, i, quipu_session_event_count(session));
     return quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err);
 }
 
@@ -111,8 +111,9 @@ static void *append_many(void *arg)
     return NULL;
 }
 
-/* All events are there once, each writer's in order; memory and store agree. */
-static void check_all(adk_world *world, int writers)
+/* All events are there once, each writer's in order. `blind`: some were written without a look at
+ * those before them; else each writer had seen all of them. */
+static void check_all(adk_world *world, int writers, bool blind)
 {
     quipu_session *session = adk_get(world, "u", "s", NULL);
     int next[WRITERS] = {0};
@@ -129,7 +130,14 @@ static void check_all(adk_world *world, int writers)
         assert_in_range(writer, 0, writers - 1);
         assert_int_equal(number, next[writer]);
         next[writer]++;
+        if (!blind) {
+            const char *seen = strstr(event.p, "\"seen\":");
+
+            assert_non_null(seen);
+            assert_int_equal(strtoull(seen + 7, NULL, 10), i);
+        }
     }
+    assert_int_equal(quipu_session_revision(session, NULL), writers * EVENTS);
     quipu_session_free(session);
 }
 
@@ -164,7 +172,7 @@ static void many_writers(uint32_t flags, bool shared)
         }
         quipu_session_free(stored);
     }
-    check_all(world, WRITERS);
+    check_all(world, WRITERS, shared || (flags & QUIPU_SERVICE_REBASE) != 0);
     quipu_session_free(session);
     adk_close(world);
 }
@@ -185,6 +193,76 @@ static void a_shared_session_takes_turns(void **state)
 {
     (void)state;
     many_writers(QUIPU_SERVICE_GO, true);
+}
+
+/* ---- no false stale ---------------------------------------------------------------------------
+ */
+
+/* Sessions of one user share names of state; nobody's append makes another's session stale. */
+static void writers_of_their_own_sessions_are_never_stale(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    worker workers[WRITERS];
+
+    (void)state;
+    for (int i = 0; i < WRITERS; i++) {
+        char id[16];
+
+        (void)snprintf(id, sizeof(id), "s%d", i);
+        workers[i] =
+            (worker){.world = world, .number = i, .session = adk_create(world, "u", id, NULL)};
+    }
+    run_workers(workers, WRITERS, append_many);
+    for (int i = 0; i < WRITERS; i++) {
+        assert_int_equal(workers[i].failures, 0);
+        assert_int_equal(workers[i].conflicts, 0);
+        assert_int_equal(quipu_session_revision(workers[i].session, NULL), EVENTS);
+        quipu_session_free(workers[i].session);
+    }
+    adk_close(world);
+}
+
+/* ---- create -----------------------------------------------------------------------------------
+ */
+
+static void *create_new(void *arg)
+{
+    worker *self = arg;
+    const quipu_session_ref ref = adk_ref("app", "u", "new");
+    quipu_status status;
+
+    (void)pthread_barrier_wait(self->barrier);
+    status = quipu_service_create(self->world->service, &ref,
+                                  (quipu_json){QUIPU_STR("{\"app:a\":1,\"user:u\":1}")}, NULL,
+                                  &self->session, NULL);
+    self->appended = status == QUIPU_OK;
+    self->conflicts = status == QUIPU_EXISTS;
+    return NULL;
+}
+
+static void of_many_creates_of_one_session_exactly_one_succeeds(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    pthread_barrier_t barrier;
+    worker workers[GETTERS];
+    int made = 0;
+    int refused = 0;
+
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, GETTERS), 0);
+    for (int i = 0; i < GETTERS; i++) {
+        workers[i] = (worker){.world = world, .barrier = &barrier};
+    }
+    run_workers(workers, GETTERS, create_new);
+    for (int i = 0; i < GETTERS; i++) {
+        made += workers[i].appended;
+        refused += workers[i].conflicts;
+        quipu_session_free(workers[i].session);
+    }
+    assert_int_equal(made, 1);
+    assert_int_equal(refused, GETTERS - 1);
+    assert_int_equal(pthread_barrier_destroy(&barrier), 0);
+    adk_close(world);
 }
 
 /* ---- get-or-create ----------------------------------------------------------------------------
@@ -235,11 +313,12 @@ static void ten_gets_of_one_new_session_all_get_it(void **state)
 /* ---- processes --------------------------------------------------------------------------------
  */
 
-/* A writer in a process of its own; its exit code tells how it went. */
-static int child(const char *path, uint32_t flags, int number)
+/* A writer in a process of its own; its exit code tells how it went. `alone`: it may not meet a
+ * conflict. */
+static int child(const char *path, uint32_t flags, const char *id, int number, bool alone)
 {
     quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
-    const quipu_session_ref ref = adk_ref("app", "u", "s");
+    const quipu_session_ref ref = adk_ref("app", "u", id);
     worker self = {.number = number};
     quipu_store *store = NULL;
 
@@ -253,21 +332,19 @@ static int child(const char *path, uint32_t flags, int number)
     quipu_session_free(self.session);
     quipu_service_free(self.service);
     quipu_close(store);
-    return self.failures == 0 && ((flags & QUIPU_SERVICE_REBASE) == 0 || self.conflicts == 0) ? 0
-                                                                                              : 3;
+    return self.failures == 0 && (!alone || self.conflicts == 0) ? 0 : 3;
 }
 
-static void two_processes(uint32_t flags)
+/* Two of them, over these sessions. */
+static void run_processes(const char *path, uint32_t flags, const char *const ids[2], bool alone)
 {
-    adk_world *world = adk_open(flags);
     pid_t pids[2];
 
-    quipu_session_free(adk_create(world, "u", "s", NULL));
     for (int i = 0; i < 2; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0) {
-            _exit(child(world->path, flags, i));
+            _exit(child(path, flags, ids[i], i, alone));
         }
     }
     for (int i = 0; i < 2; i++) {
@@ -276,7 +353,36 @@ static void two_processes(uint32_t flags)
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), 0);
     }
-    check_all(world, 2);
+}
+
+static void two_processes(uint32_t flags)
+{
+    static const char *const same[] = {"s", "s"};
+    const bool rebase = (flags & QUIPU_SERVICE_REBASE) != 0;
+    adk_world *world = adk_open(flags);
+
+    quipu_session_free(adk_create(world, "u", "s", NULL));
+    run_processes(world->path, flags, same, rebase);
+    check_all(world, 2, rebase);
+    adk_close(world);
+}
+
+static void processes_with_their_own_sessions_are_never_stale(void **state)
+{
+    static const char *const own[] = {"a", "b"};
+    adk_world *world = adk_open(QUIPU_SERVICE_GO);
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        quipu_session_free(adk_create(world, "u", own[i], NULL));
+    }
+    run_processes(world->path, QUIPU_SERVICE_GO, own, true);
+    for (int i = 0; i < 2; i++) {
+        quipu_session *session = adk_get(world, "u", own[i], NULL);
+
+        assert_int_equal(quipu_session_event_count(session), EVENTS);
+        quipu_session_free(session);
+    }
     adk_close(world);
 }
 
@@ -294,8 +400,11 @@ int main(void)
         cmocka_unit_test(stale_writers_lose_nothing),
         cmocka_unit_test(rebasing_writers_never_conflict),
         cmocka_unit_test(a_shared_session_takes_turns),
+        cmocka_unit_test(writers_of_their_own_sessions_are_never_stale),
+        cmocka_unit_test(of_many_creates_of_one_session_exactly_one_succeeds),
         cmocka_unit_test(ten_gets_of_one_new_session_all_get_it),
         cmocka_unit_test(two_processes_lose_nothing_and_interleave_only_when_told),
+        cmocka_unit_test(processes_with_their_own_sessions_are_never_stale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
