@@ -140,44 +140,6 @@ quipu_status qp_view_place(ent_db *db, const qp_chain *chain, const qp_scan *sca
     return status;
 }
 
-/* The same as read_bounds() for a view, whose summaries have numbers but do not count: a page holds
- * as many messages as it can, and `more` is said of messages. */
-static quipu_status read_view_bounds(ent_db *db, const qp_session *row, int64_t first,
-                                     const quipu_range *range, qp_extent *extent,
-                                     quipu_history *pub, quipu_error *reterr)
-{
-    const bool newest = (range->flags & QUIPU_RANGE_LAST) != 0;
-    const int64_t last = row->next_seq - 1;
-    quipu_range all = *range;
-    int64_t before = 0;
-    int64_t after = 0;
-    qp_chain chain;
-    quipu_status status = qp_chain_resolve(db, row, first, last, &chain, reterr);
-
-    all.limit = 0;
-    read_bounds(row, first, &all, &extent->from, &extent->to);
-    if (status == QUIPU_OK && range->limit > 0) {
-        const qp_scan within = {extent->from, extent->to, newest};
-        int64_t seq = 0;
-
-        status = qp_view_place(db, &chain, &within, range->limit, &seq, reterr);
-        if (seq != 0) {
-            *(newest ? &extent->from : &extent->to) = seq;
-        }
-    }
-    if (status == QUIPU_OK) {
-        const qp_scan older = {first, extent->from - 1, true};
-        status = qp_view_place(db, &chain, &older, 1, &before, reterr);
-    }
-    if (status == QUIPU_OK) {
-        const qp_scan newer = {extent->to + 1, last, false};
-        status = qp_view_place(db, &chain, &newer, 1, &after, reterr);
-    }
-    pub->more_before = before != 0;
-    pub->more_after = after != 0;
-    return status;
-}
-
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
@@ -255,13 +217,87 @@ quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent
     return status;
 }
 
+/* ---- a session --------------------------------------------------------------------------------
+ */
+
+/* What a read of the view needs to know. */
+typedef struct read_view {
+    const qp_session *row;
+    const quipu_range *range;
+    qp_summary summary;
+    qp_chain chain;   /* of the whole view */
+    qp_extent extent; /* what is read of it */
+} read_view;
+
+/* Read the extent. Summaries have numbers but are not there: `more` is said of messages. */
+static quipu_status read_view_extent(ent_db *db, read_view *view, qp_history *history,
+                                     quipu_error *reterr)
+{
+    const int64_t first = view->summary.view_from;
+    const qp_scan older = {first, view->extent.from - 1, true};
+    const qp_scan newer = {view->extent.to + 1, view->row->next_seq - 1, false};
+    quipu_history *pub = &history->pub;
+    int64_t before = 0;
+    int64_t after = 0;
+    quipu_status status = qp_view_place(db, &view->chain, &older, 1, &before, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_view_place(db, &view->chain, &newer, 1, &after, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    pub->more_before = before != 0;
+    pub->more_after = after != 0;
+    view->extent.head =
+        view->summary.message.seq != 0 && before == 0 && view->range->after_seq < first
+            ? &view->summary.message
+            : NULL;
+    return qp_messages_read(db, view->row, &view->extent, &history->arena, &pub->messages,
+                            &pub->message_count, reterr);
+}
+
+/* As many messages of the view as the range asks for. Most pages hold no summary: then the numbers
+ * tell which ones they are, and they are read once. */
+static quipu_status read_view_range(ent_db *db, const qp_session *row, const quipu_range *range,
+                                    qp_history *history, quipu_error *reterr)
+{
+    const bool newest = (range->flags & QUIPU_RANGE_LAST) != 0;
+    read_view view = {.row = row, .range = range, .extent = {.view = true}};
+    quipu_range all = *range;
+    qp_scan within = {.newest = newest};
+    int64_t seq = 0;
+    quipu_status status = qp_summary_read(db, row, &history->arena, &view.summary, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_chain_resolve(db, row, view.summary.view_from, row->next_seq - 1, &view.chain,
+                                  reterr);
+    }
+    if (status == QUIPU_OK) {
+        read_bounds(row, view.summary.view_from, range, &view.extent.from, &view.extent.to);
+        status = read_view_extent(db, &view, history, reterr);
+    }
+    all.limit = 0;
+    read_bounds(row, view.summary.view_from, &all, &within.from, &within.to);
+    const int64_t got = (int64_t)history->pub.message_count - (view.extent.head != NULL);
+    if (status != QUIPU_OK || got >= range->limit ||
+        within.to - within.from == view.extent.to - view.extent.from) {
+        return status;
+    }
+    status = qp_view_place(db, &view.chain, &within, range->limit, &seq, reterr);
+    if (seq != 0) {
+        *(newest ? &view.extent.from : &view.extent.to) = seq;
+    }
+    return status == QUIPU_OK ? read_view_extent(db, &view, history, reterr) : status;
+}
+
 quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key,
                              const quipu_range *range, quipu_time now, qp_history *history,
                              quipu_error *reterr)
 {
-    const bool view = (range->flags & QUIPU_RANGE_VIEW) != 0;
     quipu_history *pub = &history->pub;
     const qp_session *row = NULL;
+    qp_extent extent = {.view = false};
     quipu_status status;
 
     quipu_arena_free(&history->arena);
@@ -276,24 +312,12 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
         pub->more_before = pub->more_after = row->next_seq > row->first_seq;
         return QUIPU_OK;
     }
-    qp_summary summary = {.view_from = row->first_seq};
-    qp_extent extent = {.view = view};
-    if (view) {
-        status = qp_summary_read(db, row, &history->arena, &summary, reterr);
-        if (status == QUIPU_OK) {
-            status = read_view_bounds(db, row, summary.view_from, range, &extent, pub, reterr);
-        }
-        if (status != QUIPU_OK) {
-            return status;
-        }
-        if (summary.message.seq != 0 && !pub->more_before && range->after_seq < summary.view_from) {
-            extent.head = &summary.message;
-        }
-    } else {
-        read_bounds(row, row->first_seq, range, &extent.from, &extent.to);
-        pub->more_before = extent.from > row->first_seq;
-        pub->more_after = extent.to < row->next_seq - 1;
+    if ((range->flags & QUIPU_RANGE_VIEW) != 0) {
+        return read_view_range(db, row, range, history, reterr);
     }
+    read_bounds(row, row->first_seq, range, &extent.from, &extent.to);
+    pub->more_before = extent.from > row->first_seq;
+    pub->more_after = extent.to < row->next_seq - 1;
     return qp_messages_read(db, row, &extent, &history->arena, &pub->messages, &pub->message_count,
                             reterr);
 }
@@ -338,8 +362,8 @@ quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_ra
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
-    if (ret_history == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "get needs a place for the history");
+    if (status == QUIPU_OK && ret_history == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "get needs a place for the history");
     }
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);

@@ -445,6 +445,37 @@ static void window_reads_no_more_rows_than_it_holds_and_a_few(void **state)
     }
 }
 
+/* Rows that one page of the view costs. */
+static uint64_t page_rows(quipu_store *store, uint32_t flags, int64_t limit, size_t expected)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    uint64_t rows = 0;
+
+    range.flags = QUIPU_RANGE_VIEW | flags;
+    range.limit = limit;
+    for (int i = 0; i < 2; i++) { /* the first warms up */
+        uint64_t before = rows_read(store);
+        quipu_history *page = st_get(store, "k", &range);
+        rows = rows_read(store) - before;
+        assert_int_equal(page->message_count, expected);
+        quipu_history_free(page);
+    }
+    return rows;
+}
+
+static void page_of_the_view_is_read_once(void **state)
+{
+    quipu_store *store = *state;
+
+    long_history(store, "k");
+    assert_true(page_rows(store, 0, 500, 500) <= 510);
+    assert_true(page_rows(store, QUIPU_RANGE_LAST, 500, 500) <= 510);
+    assert_int_equal(ht_compact(store, "k", 1000, "a summary"), LONG_HISTORY + 1);
+    assert_true(page_rows(store, 0, 500, 501) <= 510);
+    /* Only a page in which a summary stands is looked at before it is read. */
+    assert_true(page_rows(store, QUIPU_RANGE_LAST, 500, 500) <= 1520);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +501,7 @@ int main(void)
         ST_TEST(summary_that_covers_everything_is_the_window),
         ST_TEST(window_of_the_whole_view_says_that_nothing_is_before_it),
         ST_TEST(window_reads_no_more_rows_than_it_holds_and_a_few),
+        ST_TEST(page_of_the_view_is_read_once),
     };
 
     return cmocka_run_group_tests_name("store_window", tests, NULL, NULL);
