@@ -1,0 +1,239 @@
+// Package lib calls libquipu without cgo. It knows the C functions and structs of <quipu/store.h>
+// and <quipu/adk.h>, and nothing else; layout_test.go compares the structs with the headers.
+package lib
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// Env names the environment variable that tells where libquipu is.
+const Env = "QUIPU_LIBRARY"
+
+// Names under which the library is looked for, as the system's loader finds it.
+var names = []string{"libquipu.so.0", "libquipu.so", "libquipu.dylib"}
+
+// functions of libquipu that the bindings call.
+type functions struct {
+	Version, Open, Close            uintptr
+	CancelNew, CancelSet, CancelDel uintptr
+	ServiceNew, ServiceDel          uintptr
+	Create, Get, Delete             uintptr
+	List, ListDel                   uintptr
+	SessionDel, Append              uintptr
+	Who, Count, Event, State        uintptr
+	ArenaDel                        uintptr
+}
+
+// Call holds the addresses after Load.
+var Call functions
+
+var load = sync.OnceValue(func() error {
+	handle, err := find()
+	if err != nil {
+		return err
+	}
+	for name, into := range map[string]*uintptr{
+		"quipu_version": &Call.Version, "quipu_open": &Call.Open, "quipu_close": &Call.Close,
+		"quipu_cancel_new": &Call.CancelNew, "quipu_cancel_set": &Call.CancelSet,
+		"quipu_cancel_free": &Call.CancelDel, "quipu_service_new": &Call.ServiceNew,
+		"quipu_service_free": &Call.ServiceDel, "quipu_service_create": &Call.Create,
+		"quipu_service_get": &Call.Get, "quipu_service_delete": &Call.Delete,
+		"quipu_service_list_get": &Call.List, "quipu_service_list_free": &Call.ListDel,
+		"quipu_session_free": &Call.SessionDel, "quipu_session_append": &Call.Append,
+		"quipu_session_who": &Call.Who, "quipu_session_event_count": &Call.Count,
+		"quipu_session_event": &Call.Event, "quipu_session_state": &Call.State,
+		"quipu_arena_free": &Call.ArenaDel,
+	} {
+		if *into, err = purego.Dlsym(handle, name); err != nil {
+			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
+		}
+	}
+	return nil
+})
+
+// Load finds libquipu once; every later call tells the same.
+func Load() error {
+	return load()
+}
+
+func find() (uintptr, error) {
+	flags := purego.RTLD_NOW | purego.RTLD_LOCAL
+	if path := os.Getenv(Env); path != "" {
+		handle, err := purego.Dlopen(path, flags)
+		if err != nil {
+			return 0, fmt.Errorf("quipu: %s=%s cannot be loaded: %w", Env, path, err)
+		}
+		return handle, nil
+	}
+	var tried error
+	for _, name := range names {
+		handle, err := purego.Dlopen(name, flags)
+		if err == nil {
+			return handle, nil
+		}
+		tried = errors.Join(tried, err)
+	}
+	return 0, fmt.Errorf("quipu: libquipu was not found; install it or say where it is in %s: %w", Env, tried)
+}
+
+// Str is quipu_str, and quipu_json.
+type Str struct {
+	P unsafe.Pointer
+	N uintptr
+}
+
+// Time is quipu_time.
+type Time struct {
+	S  int64
+	NS uint32
+	_  uint32
+}
+
+// Error is quipu_error.
+type Error struct {
+	Status, EngineCode int32
+	Entity, Field      [40]byte
+	Rule               [24]byte
+	Message            [400]byte
+}
+
+// Arena is quipu_arena.
+type Arena struct {
+	head         unsafe.Pointer
+	bytes, limit uintptr
+}
+
+// CallOptions is quipu_call.
+type CallOptions struct {
+	StructSize uint32
+	DeadlineMS int32
+	Cancel     uintptr
+}
+
+// OpenOptions is quipu_open_options.
+type OpenOptions struct {
+	StructSize, Flags      uint32
+	Durability             int32
+	DeadlineMS, ReadersMax int32
+	_                      int32
+	TTLMS, MessageBytesMax int64
+	Tenant                 Str
+	CapMessages, CapTokens int64
+	Search                 int32
+	_                      int32
+	MaxBytes               int64
+	Key, KeyCtx            uintptr
+}
+
+// ServiceOptions is quipu_service_options.
+type ServiceOptions struct {
+	StructSize, Flags    uint32
+	TTLMS                int64
+	RootAgent            Str
+	KeyCase, Bytes, Time int32
+	_                    int32
+	Isolated             unsafe.Pointer
+	IsolatedCount        uintptr
+	OnChild, OnChildCtx  uintptr
+}
+
+// Ref is quipu_session_ref.
+type Ref struct {
+	AppName, UserID, SessionID Str
+}
+
+// GetOptions is quipu_get_options.
+type GetOptions struct {
+	StructSize, Flags uint32
+	NumRecent         int64
+	After             Time
+}
+
+// Entry is quipu_service_entry.
+type Entry struct {
+	Ref                       Ref
+	State                     Str
+	LastUpdateTime, CreatedAt Time
+	Revision, EventCount      int64
+}
+
+// List is quipu_service_list.
+type List struct {
+	Items unsafe.Pointer
+	Count uintptr
+}
+
+// EventResult is quipu_event_result.
+type EventResult struct {
+	Seq, Revision    int64
+	Stored, Repeated bool
+}
+
+// Numbers of the headers.
+const (
+	OpenReadOnly    = 1
+	OpenMustExist   = 2
+	ServiceGo       = 1 | 2 | 8 | 32
+	ServiceRebase   = 64
+	KeysCamel       = 1
+	BytesStd        = 1
+	TimesRFC3339    = 2
+	GetAfter        = 1
+	StatusNotFound  = -1
+	StatusExists    = -2
+	StatusConflict  = -4
+	StatusCancelled = -14
+)
+
+// Bytes copies a text of C's.
+func (s Str) Bytes() []byte {
+	if s.N == 0 {
+		return nil
+	}
+	return append([]byte(nil), unsafe.Slice((*byte)(s.P), s.N)...)
+}
+
+// String copies a text of C's.
+func (s Str) String() string {
+	if s.N == 0 {
+		return ""
+	}
+	return string(unsafe.Slice((*byte)(s.P), s.N))
+}
+
+// Of is the text without a copy; the caller pins it while C has it. An empty text is there, not
+// absent.
+func Of(text string) Str {
+	if text == "" {
+		return Str{P: unsafe.Pointer(&empty), N: 0}
+	}
+	return Str{P: unsafe.Pointer(unsafe.StringData(text)), N: uintptr(len(text))}
+}
+
+var empty byte
+
+// CString is the text up to the first NUL.
+func CString(text []byte) string {
+	for i, c := range text {
+		if c == 0 {
+			return string(text[:i])
+		}
+	}
+	return string(text)
+}
+
+// Text copies a NUL-terminated text of C's.
+func Text(address uintptr) string {
+	p := *(*unsafe.Pointer)(unsafe.Pointer(&address))
+	n := 0
+	for *(*byte)(unsafe.Add(p, n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice((*byte)(p), n))
+}

@@ -1,0 +1,197 @@
+// Package quipu opens quipu's stores: files that keep the conversations of AI agents. It calls
+// libquipu without cgo; the library is found by the system's loader, or where QUIPU_LIBRARY says.
+// NewSessionService makes Google ADK's session service of a store.
+package quipu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+
+	"quipu/bindings/go/internal/lib"
+)
+
+// Code tells what a caller would do about an error. The numbers are those of quipu_status.
+type Code int32
+
+// The codes of libquipu.
+const (
+	NotFound    Code = -1
+	Exists      Code = -2
+	Expired     Code = -3
+	Conflict    Code = -4
+	Busy        Code = -5
+	Full        Code = -6
+	Unknown     Code = -7
+	Invalid     Code = -8
+	Misuse      Code = -9
+	Limit       Code = -10
+	NoMemory    Code = -11
+	IO          Code = -12
+	Corrupt     Code = -13
+	Cancelled   Code = -14
+	Unsupported Code = -15
+	Newer       Code = -16
+)
+
+var codeNames = [...]string{
+	"ok", "not found", "exists", "expired", "conflict", "busy", "full", "unknown outcome", "invalid",
+	"misuse", "limit", "no memory", "i/o", "corrupt", "cancelled", "unsupported", "newer",
+}
+
+// Error makes a code an error that errors.Is finds: errors.Is(err, quipu.Busy).
+func (c Code) Error() string {
+	if c > 0 || int(-c) >= len(codeNames) {
+		return fmt.Sprintf("quipu: status %d", int32(c))
+	}
+	return "quipu: " + codeNames[-c]
+}
+
+// Error is what libquipu tells: the code, the sentence for people, and the rule that was broken.
+type Error struct {
+	Code    Code
+	Message string
+	Entity  string
+	Field   string
+	Rule    string
+}
+
+func (e *Error) Error() string {
+	if e.Message == "" {
+		return e.Code.Error()
+	}
+	return "quipu: " + e.Message
+}
+
+// Unwrap gives the code.
+func (e *Error) Unwrap() error {
+	return e.Code
+}
+
+// Options of a store. The zero value is the default of the library.
+type Options struct {
+	// Relaxed trades the survival of the last writes at a power cut for speed; a crash of the
+	// process loses nothing either way.
+	Relaxed bool
+	// ReadOnly writes nothing, not even by migration.
+	ReadOnly bool
+	// MustExist makes a missing file an error.
+	MustExist bool
+	// Deadline of calls whose context has none; 0 means 30 seconds.
+	Deadline time.Duration
+	// TTL of sessions; 0 means that they never expire.
+	TTL time.Duration
+	// MaxBytes caps the file; 0 means no cap.
+	MaxBytes int64
+	// Tenant whose sessions the calls are about.
+	Tenant string
+}
+
+// Store is an open store. All goroutines may share it.
+type Store struct {
+	handle uintptr
+	mu     sync.Mutex
+	users  int // services that stand on it
+	closed bool
+}
+
+// Version of libquipu.
+func Version() (string, error) {
+	if err := lib.Load(); err != nil {
+		return "", err
+	}
+	text, _, _ := purego.SyscallN(lib.Call.Version)
+	return lib.Text(text), nil
+}
+
+// Open opens a store by its path, or creates it.
+func Open(path string, options Options) (*Store, error) {
+	if err := lib.Load(); err != nil {
+		return nil, err
+	}
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	uri := append([]byte(path), 0)
+	settings := &lib.OpenOptions{
+		DeadlineMS: int32(min(options.Deadline.Milliseconds(), 1<<31-1)),
+		TTLMS:      options.TTL.Milliseconds(),
+		MaxBytes:   options.MaxBytes,
+		Tenant:     lib.Of(options.Tenant),
+	}
+	settings.StructSize = uint32(unsafe.Sizeof(*settings))
+	if options.Relaxed {
+		settings.Durability = 1
+	}
+	if options.ReadOnly {
+		settings.Flags |= lib.OpenReadOnly
+	}
+	if options.MustExist {
+		settings.Flags |= lib.OpenMustExist
+	}
+	pins.Pin(&uri[0])
+	pins.Pin(settings)
+	pins.Pin(settings.Tenant.P)
+	store := &Store{}
+	failure := &lib.Error{}
+	status, _, _ := purego.SyscallN(lib.Call.Open, uintptr(unsafe.Pointer(&uri[0])),
+		uintptr(unsafe.Pointer(settings)), uintptr(unsafe.Pointer(&store.handle)),
+		uintptr(unsafe.Pointer(failure)))
+	if err := check(status, failure); err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// Close closes the store, at once or with the last service that stands on it. Closing twice is fine.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.closeUnused()
+	return nil
+}
+
+func (s *Store) closeUnused() {
+	if s.closed && s.users == 0 && s.handle != 0 {
+		purego.SyscallN(lib.Call.Close, s.handle)
+		s.handle = 0
+	}
+}
+
+// hold keeps the store open for a service and gives its handle; release ends that.
+func (s *Store) hold() (uintptr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, errors.New("quipu: the store is closed")
+	}
+	s.users++
+	return s.handle, nil
+}
+
+// release ends a hold.
+func (s *Store) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	s.closeUnused()
+}
+
+// check makes an error of what a C function answered; nil when it is success.
+func check(status uintptr, failure *lib.Error) error {
+	if int32(status) == 0 {
+		return nil
+	}
+	return &Error{
+		Code:    Code(int32(status)),
+		Message: lib.CString(failure.Message[:]),
+		Entity:  lib.CString(failure.Entity[:]),
+		Field:   lib.CString(failure.Field[:]),
+		Rule:    lib.CString(failure.Rule[:]),
+	}
+}

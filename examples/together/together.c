@@ -1,0 +1,96 @@
+/* One of three programs, in C, Go and Python, that talk to each other in one session of one store,
+ * all at once: each waits for its turn, says a line, and ends when it sees what all said.
+ *
+ *     together STORE NAME TURN TURNS
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <quipu/adk.h>
+
+#define WAITS_MAX 12000 /* of 5 ms: a minute */
+
+static void check(quipu_status status, const quipu_error *error)
+{
+    if (status != QUIPU_OK) {
+        fprintf(stderr, "together: %s\n", error->message);
+        exit(1);
+    }
+}
+
+/* Read the session until it has so many events; the first to come makes it. */
+static quipu_session *wait_for(quipu_service *service, size_t events)
+{
+    const quipu_session_ref ref = {QUIPU_STR("together"), QUIPU_STR("all"), QUIPU_STR("one")};
+    const struct timespec pause = {.tv_nsec = 5000000};
+    quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
+
+    options.flags = events == 0 ? QUIPU_GET_CREATE : 0;
+    for (int i = 0; i < WAITS_MAX; i++) {
+        quipu_session *session = NULL;
+        quipu_error error = {0};
+
+        check(quipu_service_get(service, &ref, &options, NULL, &session, &error), &error);
+        if (session != NULL && quipu_session_event_count(session) >= events) {
+            return session;
+        }
+        quipu_session_free(session);
+        (void)nanosleep(&pause, NULL);
+    }
+    fprintf(stderr, "together: the others did not come\n");
+    exit(1);
+}
+
+static void say(quipu_service *service, const char *name, size_t turn)
+{
+    char event[256];
+    quipu_error error = {0};
+    quipu_session *session = wait_for(service, turn);
+
+    (void)snprintf(event, sizeof(event),
+                   "{\"author\":\"%s\",\"invocationId\":\"together\",\"content\":"
+                   "{\"role\":\"model\",\"parts\":[{\"text\":\"%s was here\"}]}}",
+                   name, name);
+    check(quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &error),
+          &error);
+    quipu_session_free(session);
+}
+
+static void show(quipu_service *service, size_t turns)
+{
+    quipu_session *session = wait_for(service, turns);
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_error error = {0};
+
+    for (size_t i = 0; i < quipu_session_event_count(session); i++) {
+        quipu_message message;
+        quipu_json event;
+
+        check(quipu_session_event(session, i, &arena, &event, &error), &error);
+        check(quipu_event_to_message(event, &arena, &message, &error), &error);
+        printf("%.*s\n", (int)message.content.n, message.content.p);
+    }
+    quipu_arena_free(&arena);
+    quipu_session_free(session);
+}
+
+int main(int argc, char **argv)
+{
+    quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
+    quipu_store *store = NULL;
+    quipu_service *service = NULL;
+    quipu_error error = {0};
+
+    if (argc != 5) {
+        fprintf(stderr, "usage: together STORE NAME TURN TURNS\n");
+        return 2;
+    }
+    check(quipu_open(argv[1], NULL, &store, &error), &error);
+    check(quipu_service_new(store, &options, &service, &error), &error);
+    say(service, argv[2], strtoul(argv[3], NULL, 10));
+    show(service, strtoul(argv[4], NULL, 10));
+    quipu_service_free(service);
+    quipu_close(store);
+    return 0;
+}

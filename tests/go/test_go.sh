@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The Go bindings on this build's libquipu, without cgo: our tests, ADK's own suite, the examples.
+# The toolchain and the modules come from registries; where there are none it is a skip.
+set -eu
+source_dir=${QUIPU_SOURCE_DIR:?}
+build=${QUIPU_BINARY_DIR:?}
+export QUIPU_LIBRARY="$build/libquipu.so"
+export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-mod=readonly
+if ! go=$("$source_dir/tools/go.sh" "$build/go"); then
+    echo "SKIP: no Go toolchain that is new enough"
+    exit 77
+fi
+cd "$source_dir/bindings/go"
+if ! "$go" mod download >"$build/go-modules.log" 2>&1; then
+    echo "SKIP: the modules of bindings/go/go.sum cannot be had: no registry"
+    exit 77
+fi
+gofmt="$("$go" env GOROOT)/bin/gofmt"
+if [ -x "$gofmt" ]; then
+    test -z "$("$gofmt" -l .)"
+fi
+"$go" vet ./...
+status=0
+"$go" test -v ./... >"$build/go-test.log" 2>&1 || status=$?
+# The driver counts these lines; a skip is told by name.
+sed -n -E -e 's/^ *--- PASS: ([^ ]+) .*/[       OK ] \1/p' -e 's/^ *--- SKIP: ([^ ]+) .*/[  SKIPPED ] \1/p' \
+    -e 's/^ *--- FAIL: ([^ ]+) .*/[  FAILED  ] \1/p' "$build/go-test.log"
+if [ "$status" != 0 ]; then
+    cat "$build/go-test.log"
+    exit 1
+fi
