@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "ent_sqlite/open_file.h"
 
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 {
@@ -56,6 +57,9 @@ static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status stat
 {
     if (rc == SQLITE_ABORT_ROLLBACK) {
         return "the transaction was rolled back while its rows were being read";
+    }
+    if (rc == SQLITE_NOTADB) {
+        return QP_SQLITE_NO_DATABASE;
     }
     switch (status) {
     case QUIPU_BUSY:

@@ -114,7 +114,9 @@ static quipu_status open_file_create(const char *path, quipu_error *reterr)
     return status;
 }
 
-static quipu_status open_file_check_header(const char *path, int64_t size, quipu_error *reterr)
+/* What a file is that is too short to be a database. A longer one is left to SQLite: whoever closes
+ * a file loses all locks that the process has on it, and other connections may have some. */
+static quipu_status open_file_short(const char *path, int64_t size, quipu_error *reterr)
 {
     char head[sizeof(open_file_magic)];
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -126,17 +128,12 @@ static quipu_status open_file_check_header(const char *path, int64_t size, quipu
     n = read(fd, head, sizeof(head));
     (void)close(fd);
     if (n != (ssize_t)sizeof(head) || memcmp(head, open_file_magic, sizeof(head)) != 0) {
-        return qp_error_set(reterr, QUIPU_CORRUPT,
-                            "%s is no SQLite database: it is another program's file, or it is "
-                            "encrypted; give another path",
-                            path);
+        return qp_error_set(reterr, QUIPU_CORRUPT, "cannot open %s: %s", path,
+                            QP_SQLITE_NO_DATABASE);
     }
-    if (size < OPEN_FILE_HEADER) {
-        return qp_error_set(reterr, QUIPU_CORRUPT,
-                            "%s is truncated: %lld bytes are left; restore a backup", path,
-                            (long long)size);
-    }
-    return QUIPU_OK;
+    return qp_error_set(reterr, QUIPU_CORRUPT,
+                        "%s is truncated: %lld bytes are left; restore a backup", path,
+                        (long long)size);
 }
 
 /* Without a lock SQLite may read only what nobody can change. A side file, or a folder in which one
@@ -185,8 +182,8 @@ quipu_status qp_sqlite_look(const char *path, uint32_t flags, qp_sqlite_file *re
         status = qp_error_set(reterr, QUIPU_CORRUPT,
                               "%s is an empty file; open it for writing to make it a store", path);
     }
-    if (status == QUIPU_OK && info.st_size != 0) {
-        status = open_file_check_header(path, (int64_t)info.st_size, reterr);
+    if (status == QUIPU_OK && info.st_size != 0 && info.st_size < OPEN_FILE_HEADER) {
+        status = open_file_short(path, (int64_t)info.st_size, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_file = (qp_sqlite_file){.empty = info.st_size == 0,

@@ -6,6 +6,10 @@
 
 #include "base/buf.h"
 
+/* What is said of a file that is none of SQLite's. */
+#define QP_SQLITE_NO_DATABASE                                                                      \
+    "it is no SQLite database but another program's file, or it is encrypted; give another path"
+
 /* How a file is to be opened. */
 typedef struct qp_sqlite_file {
     bool empty; /* new, or without a byte */

@@ -2,7 +2,9 @@
  * byte changed that need not be. */
 #include "lib/t.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -286,6 +288,51 @@ static void a_truncated_store_is_refused(void **state)
     free(bytes);
 }
 
+/* Whether some process holds SQLite's shared lock on the file, as another process sees it: one that
+ * asks for its own locks is told that there are none. */
+static bool is_locked(const char *path)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct flock lock = {.l_type = F_WRLCK,
+                             .l_whence = SEEK_SET,
+                             .l_start = 0x40000000 + 2, /* SQLite's lock bytes */
+                             .l_len = 510};
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        bool asked = fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0;
+        _exit(asked && lock.l_type != F_UNLCK ? 1 : 0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status) == 1;
+}
+
+/* A process loses all its locks on a file when it closes any descriptor of it. Then another process
+ * would take the log away from under us. */
+static void another_connection_keeps_the_locks_of_the_first(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_db *first;
+    ent_db *second;
+
+    (void)state;
+    t_path(t_tmpdir(), "locks.db", path);
+    first = must_open(path, 0);
+    run_sql(first, "CREATE TABLE t(x)");
+    assert_true(is_locked(path));
+    second = must_open(path, ENT_SQLITE_READ_ONLY);
+    assert_true(is_locked(path));
+    ent_close(second);
+    assert_true(is_locked(path));
+    ent_close(must_open(path, 0));
+    assert_true(is_locked(path));
+    ent_close(first);
+    assert_false(is_locked(path));
+}
+
 static void an_empty_file_becomes_a_store_only_when_writing(void **state)
 {
     char path[T_PATH_MAX];
@@ -452,6 +499,7 @@ int main(void)
         cmocka_unit_test(missing_things_are_named),
         cmocka_unit_test(files_that_are_no_store_are_refused_unchanged),
         cmocka_unit_test(a_truncated_store_is_refused),
+        cmocka_unit_test(another_connection_keeps_the_locks_of_the_first),
         cmocka_unit_test(an_empty_file_becomes_a_store_only_when_writing),
         cmocka_unit_test(opening_changes_no_byte_of_an_existing_file),
         cmocka_unit_test(adopting_an_existing_file_turns_the_wal_on),
