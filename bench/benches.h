@@ -55,4 +55,10 @@ void bench_event_recent(const bench_arguments *arguments);
 void bench_event_recent_texts(const bench_arguments *arguments);
 void bench_event_flat(const bench_arguments *arguments);
 
+/* model_bench.c: answers of models as they stream in. */
+void bench_model_sse(const bench_arguments *arguments);
+void bench_model_openai(const bench_arguments *arguments);
+void bench_model_anthropic(const bench_arguments *arguments);
+void bench_model_gemini(const bench_arguments *arguments);
+
 #endif

@@ -47,6 +47,12 @@ static const bench_entry main_benches[] = {
     {"adk.last_50_events", bench_event_recent},
     {"adk.last_50_events_as_texts", bench_event_recent_texts},
     {"adk.append_flat", bench_event_flat},
+#ifdef BENCH_PROVIDER /* built with libcurl */
+    {"model.sse_accumulate", bench_model_sse},
+    {"model.stream_openai", bench_model_openai},
+    {"model.stream_anthropic", bench_model_anthropic},
+    {"model.stream_gemini", bench_model_gemini},
+#endif
 };
 
 #define MAIN_BENCHES (sizeof(main_benches) / sizeof(main_benches[0]))

@@ -142,8 +142,18 @@ def count_side(program, name, side):
     return int(match.group(1)) / lines[0]["operations"]
 
 
+def absolute(result, count, bar):
+    """A result for the instructions of one operation, where they have a bar; a list of it."""
+    if bar is None:
+        return []
+    line = {"name": bar.name, "measure": "values", "values": [count], "unit": bar.unit}
+    line |= {"against": bar.against, "options": result["options"]}
+    return [judge(line, bar)]
+
+
 def count_instructions(program, results, bars):
-    """Add instructions per operation to the results of one bench."""
+    """Add instructions per operation to the results of one bench; gives those with own bars."""
+    added = []
     for result in results:
         if "yardstick_ns" not in result or result.get("clock", "cpu") != "cpu":
             continue  # counted, or about the kernel or waiting, which callgrind does not see
@@ -158,8 +168,10 @@ def count_instructions(program, results, bars):
         if bar:
             counted["holds"] = stats.verdict(ratio, ratio, bar.kind, bar.value)
         result["instructions"] = counted
+        added += absolute(result, counted["ours"], bars.get(f"{result['name']}_instructions"))
         for other in results:  # a rate made from the same blocks
             other.setdefault("instructions", {"ours": counted["ours"]})
+    return added
 
 
 def is_there(needs):
@@ -252,7 +264,7 @@ def measure(args, bars):
         if name.startswith(wanted):
             found = measure_bench(args.program, name, bars, args.blocks)
             if counting:
-                count_instructions(args.program, found, bars)
+                found += count_instructions(args.program, found, bars)
             results += found
     if any(name.startswith("entgen.") and name.startswith(wanted) for name in bars):
         results += measure_entgen(args, bars, counting)

@@ -17,7 +17,8 @@
 
 void qp_answer_init(qp_answer *answer)
 {
-    *answer = (qp_answer){.usage = QUIPU_USAGE_INIT, .finish = QUIPU_FINISH_NONE};
+    *answer = (qp_answer){
+        .usage = QUIPU_USAGE_INIT, .finish = QUIPU_FINISH_NONE, .said = {.partial = true}};
     qp_acc_init(&answer->acc);
     qp_buf_init(&answer->id, ANSWER_NAME_MAX);
     qp_buf_init(&answer->model, ANSWER_NAME_MAX);
@@ -92,9 +93,6 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
     bool thought = delta->kind == QUIPU_DELTA_THOUGHT;
     quipu_part_kind kind = thought ? QUIPU_PART_THOUGHT : QUIPU_PART_TEXT;
     qp_answer_piece *piece = NULL;
-    quipu_model_event event = {.kind = thought ? QUIPU_MODEL_THOUGHT : QUIPU_MODEL_TEXT,
-                               .partial = true,
-                               .text = delta->text};
     quipu_status status;
 
     if (delta->text.n == 0 && delta->signature.n == 0) {
@@ -107,14 +105,18 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
     assert(piece != NULL);
     piece->redacted = delta->redacted;
     qp_buf_put(&piece->text, delta->text);
-    qp_buf_put(&piece->signature, (quipu_str){delta->signature.p, delta->signature.n});
+    if (delta->signature.n > 0) {
+        qp_buf_put(&piece->signature, (quipu_str){delta->signature.p, delta->signature.n});
+    }
     if (qp_buf_status(&piece->text) != QUIPU_OK || qp_buf_status(&piece->signature) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory");
     }
     if (answer->whole || delta->text.n == 0) {
         return QUIPU_OK;
     }
-    return answer_tell(answer, &event, reterr);
+    answer->said.kind = thought ? QUIPU_MODEL_THOUGHT : QUIPU_MODEL_TEXT;
+    answer->said.text = delta->text;
+    return answer_tell(answer, &answer->said, reterr);
 }
 
 static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)

@@ -19,6 +19,7 @@ typedef struct qp_answer_piece {
 typedef struct qp_answer {
     quipu_model_event_fn on_event; /* or NULL */
     void *event_ctx;
+    quipu_model_event said; /* the event of a text or a thought, all else zero */
     quipu_cancel *cancel;
     bool whole;   /* tell no partial events */
     bool refused; /* the callback ended it */

@@ -14,8 +14,9 @@ void qp_sse_init(qp_sse *sse, size_t line_max, size_t event_max, qp_sse_fn on_ev
     *sse = (qp_sse){.on_event = on_event, .ctx = ctx, .retry_ms = -1, .status = QUIPU_OK};
     sse->line_max = line_max != 0 ? line_max : QUIPU_SSE_LINE_MAX;
     qp_buf_init(&sse->line, sse->line_max);
+    sse->event_max = event_max != 0 ? event_max : QUIPU_SSE_EVENT_MAX;
     /* Each line has a LF after it, the last one too: it does not count. */
-    qp_buf_init(&sse->data, (event_max != 0 ? event_max : QUIPU_SSE_EVENT_MAX) + 1);
+    qp_buf_init(&sse->data, sse->event_max + 1);
     qp_buf_init(&sse->type, SSE_FIELD_MAX);
     qp_buf_init(&sse->id, SSE_FIELD_MAX);
 }
@@ -41,22 +42,59 @@ static quipu_status sse_full(const qp_buf *buf, const char *what, quipu_error *r
     return status == QUIPU_OK ? status : qp_error_set(reterr, status, "out of memory");
 }
 
+/* Most events have one data line, which is handed on where it lies. This is for the others: put
+ * the line where more can follow it. */
+static quipu_status sse_settle(qp_sse *sse, quipu_error *reterr)
+{
+    if (sse->only.p != NULL) {
+        qp_buf_put(&sse->data, sse->only);
+        qp_buf_putc(&sse->data, '\n');
+        sse->only = (quipu_str){NULL, 0};
+    }
+    return sse_full(&sse->data, "an event", reterr);
+}
+
 static quipu_status sse_dispatch(qp_sse *sse, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
     if (sse->has_data) {
-        quipu_str data = qp_buf_str(&sse->data);
-        qp_sse_event event = {.data = {data.p, data.n - 1}, .id = qp_buf_str(&sse->id)};
+        qp_sse_event event = {.data = sse->only, .id = qp_buf_str(&sse->id)};
 
-        assert(data.n > 0);
+        if (event.data.p == NULL) {
+            event.data = qp_buf_str(&sse->data);
+            assert(event.data.n > 0);
+            event.data.n--;
+        }
         event.type = sse->type.n > 0 ? qp_buf_str(&sse->type) : QUIPU_STR("message");
         status = sse->on_event(sse->ctx, &event, reterr);
+        if (sse->only.p == NULL) {
+            qp_buf_reset(&sse->data);
+        }
+        sse->only = (quipu_str){NULL, 0};
+        sse->has_data = false;
     }
-    qp_buf_reset(&sse->data);
-    qp_buf_reset(&sse->type);
-    sse->has_data = false;
+    if (sse->type.n > 0) {
+        qp_buf_reset(&sse->type);
+    }
     return status;
+}
+
+static quipu_status sse_data(qp_sse *sse, quipu_str value, quipu_error *reterr)
+{
+    bool first = !sse->has_data;
+
+    sse->has_data = true;
+    if (first && sse->in_bytes && value.n <= sse->event_max) {
+        sse->only = value;
+        return QUIPU_OK;
+    }
+    if (sse_settle(sse, reterr) != QUIPU_OK) {
+        return qp_buf_status(&sse->data);
+    }
+    qp_buf_put(&sse->data, value);
+    qp_buf_putc(&sse->data, '\n');
+    return sse_full(&sse->data, "an event", reterr);
 }
 
 static void sse_retry(qp_sse *sse, quipu_str value)
@@ -77,11 +115,8 @@ static void sse_retry(qp_sse *sse, quipu_str value)
 
 static quipu_status sse_field(qp_sse *sse, quipu_str name, quipu_str value, quipu_error *reterr)
 {
-    if (quipu_str_eq(name, QUIPU_STR("data"))) {
-        qp_buf_put(&sse->data, value);
-        qp_buf_putc(&sse->data, '\n');
-        sse->has_data = true;
-        return sse_full(&sse->data, "an event", reterr);
+    if (name.n == 4 && memcmp(name.p, "data", 4) == 0) {
+        return sse_data(sse, value, reterr);
     }
     if (quipu_str_eq(name, QUIPU_STR("event"))) {
         qp_buf_reset(&sse->type);
@@ -115,6 +150,9 @@ static quipu_status sse_line(qp_sse *sse, quipu_str line, quipu_error *reterr)
     if (line.n == 0) {
         return sse_dispatch(sse, reterr);
     }
+    if (line.n >= 6 && memcmp(line.p, "data: ", 6) == 0) { /* nearly all of them */
+        return sse_data(sse, (quipu_str){line.p + 6, line.n - 6}, reterr);
+    }
     colon = memchr(line.p, ':', line.n);
     if (colon == line.p) {
         return QUIPU_OK; /* a comment */
@@ -135,8 +173,10 @@ static quipu_status sse_line_end(qp_sse *sse, quipu_str piece, quipu_error *rete
     quipu_status status;
 
     if (sse->line.n == 0 && piece.n <= sse->line_max) {
+        sse->in_bytes = true;
         return sse_line(sse, piece, reterr);
     }
+    sse->in_bytes = false;
     qp_buf_put(&sse->line, piece);
     status = sse_full(&sse->line, "a line", reterr);
     if (status == QUIPU_OK) {
@@ -180,7 +220,7 @@ quipu_status qp_sse_feed(qp_sse *sse, quipu_str bytes, quipu_error *reterr)
         if (stop == end) {
             qp_buf_put(&sse->line, (quipu_str){at, (size_t)(end - at)});
             sse->status = sse_full(&sse->line, "a line", reterr);
-            return sse->status;
+            break;
         }
         sse->after_cr = *stop == '\r';
         sse->status = sse_line_end(sse, (quipu_str){at, (size_t)(stop - at)}, reterr);
@@ -189,5 +229,8 @@ quipu_status qp_sse_feed(qp_sse *sse, quipu_str bytes, quipu_error *reterr)
         }
         at = stop + 1;
     }
-    return QUIPU_OK;
+    if (sse->status == QUIPU_OK) {
+        sse->status = sse_settle(sse, reterr); /* the caller's bytes end here */
+    }
+    return sse->status;
 }

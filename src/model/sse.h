@@ -24,13 +24,16 @@ typedef struct qp_sse {
     qp_sse_fn on_event;
     void *ctx;
     size_t line_max;
-    qp_buf line; /* a line whose end has not come yet */
-    qp_buf data; /* data lines of the event so far, each with a LF after it */
+    size_t event_max;
+    qp_buf line;    /* a line whose end has not come yet */
+    quipu_str only; /* the event's one data line so far, in the bytes being fed; absent: none */
+    qp_buf data;    /* else its data lines, each with a LF after it */
     qp_buf type;
     qp_buf id;
     int64_t retry_ms; /* what the stream asked for; -1: nothing */
     bool begun;       /* the first line is behind us, and a byte order mark with it */
     bool after_cr;    /* a LF that comes next belongs to the CR before it */
+    bool in_bytes;    /* the line at hand lies in the bytes being fed, not in `line` */
     bool has_data;
     quipu_status status; /* sticks */
 } qp_sse;

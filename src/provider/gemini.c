@@ -296,13 +296,30 @@ static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, qui
     return qp_wire_put_usage(reader, reterr);
 }
 
+static quipu_status gemini_read_call(qp_wire_reader *reader, qp_json_node call, quipu_delta *delta,
+                                     quipu_error *reterr)
+{
+    delta->kind = QUIPU_DELTA_CALL;
+    delta->id = qp_wire_text(reader, call, "id");
+    delta->name = qp_wire_text(reader, call, "name");
+    delta->text = qp_json_raw(qp_wire_get(call, "args"));
+    return delta->name.n > 0 ? qp_wire_put(reader, delta, reterr) : QUIPU_OK;
+}
+
 static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, quipu_error *reterr)
 {
-    qp_json_node call = qp_wire_get(part, "functionCall");
-    bool thought = qp_json_kind_of(qp_wire_get(part, "thought")) == QP_JSON_TRUE;
-    quipu_str signature = qp_wire_text(reader, part, "thoughtSignature");
-    quipu_delta delta = {.kind = thought ? QUIPU_DELTA_THOUGHT : QUIPU_DELTA_TEXT};
+    enum { TEXT, THOUGHT, SIGNATURE, CALL, FIELDS };
+    static const quipu_str keys[FIELDS] = {
+        {"text", 4}, {"thought", 7}, {"thoughtSignature", 16}, {"functionCall", 12}};
+    static const qp_wire_keys wanted = {keys, FIELDS,
+                                        QP_WIRE_LENGTH(4) | QP_WIRE_LENGTH(7) | QP_WIRE_LENGTH(12) |
+                                            QP_WIRE_LENGTH(16)};
+    qp_json_node fields[FIELDS];
+    quipu_delta delta = {.kind = QUIPU_DELTA_TEXT};
+    quipu_str signature;
 
+    qp_wire_fields(part, &wanted, fields);
+    signature = qp_wire_text_of(reader, fields[SIGNATURE]);
     if (signature.n > 0) {
         quipu_status status = qp_base64_read(signature, &reader->scratch, &delta.signature);
 
@@ -311,15 +328,13 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
                                 "gemini sent a thought signature that cannot be read");
         }
     }
-    if (qp_json_kind_of(call) == QP_JSON_OBJECT) {
-        delta.kind = QUIPU_DELTA_CALL;
-        delta.thought = thought;
-        delta.id = qp_wire_text(reader, call, "id");
-        delta.name = qp_wire_text(reader, call, "name");
-        delta.text = qp_json_raw(qp_wire_get(call, "args"));
-        return delta.name.n > 0 ? qp_wire_put(reader, &delta, reterr) : QUIPU_OK;
+    delta.thought = qp_json_kind_of(fields[THOUGHT]) == QP_JSON_TRUE;
+    if (qp_json_kind_of(fields[CALL]) == QP_JSON_OBJECT) {
+        return gemini_read_call(reader, fields[CALL], &delta, reterr);
     }
-    delta.text = qp_wire_text(reader, part, "text");
+    delta.kind = delta.thought ? QUIPU_DELTA_THOUGHT : QUIPU_DELTA_TEXT;
+    delta.thought = false; /* of calls alone */
+    delta.text = qp_wire_text_of(reader, fields[TEXT]);
     return delta.text.n > 0 || delta.signature.n > 0 ? qp_wire_put(reader, &delta, reterr)
                                                      : QUIPU_OK;
 }
@@ -327,43 +342,70 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
 static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candidate,
                                      quipu_error *reterr)
 {
-    qp_json_iter iter = qp_json_each(qp_wire_get(qp_wire_get(candidate, "content"), "parts"));
-    qp_json_node reason = qp_wire_get(candidate, "finishReason");
+    enum { CONTENT, REASON, INDEX, FIELDS };
+    static const quipu_str keys[FIELDS] = {{"content", 7}, {"finishReason", 12}, {"index", 5}};
+    static const qp_wire_keys wanted = {keys, FIELDS,
+                                        QP_WIRE_LENGTH(5) | QP_WIRE_LENGTH(7) | QP_WIRE_LENGTH(12)};
+    qp_json_node fields[FIELDS];
     quipu_status status = QUIPU_OK;
+    qp_json_iter iter;
 
-    if (qp_wire_count(candidate, "index") > 0) {
+    qp_wire_fields(candidate, &wanted, fields);
+    if (qp_json_kind_of(fields[INDEX]) == QP_JSON_NUMBER &&
+        !quipu_str_eq(qp_json_raw(fields[INDEX]), QUIPU_STR("0"))) {
         return QUIPU_OK; /* one answer was asked for */
     }
+    iter = qp_json_each(qp_json_get(fields[CONTENT], QUIPU_STR("parts")));
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         status = gemini_read_part(reader, iter.value, reterr);
     }
-    if (status != QUIPU_OK || qp_json_kind_of(reason) != QP_JSON_STRING) {
+    if (status != QUIPU_OK || qp_json_kind_of(fields[REASON]) != QP_JSON_STRING) {
         return status;
     }
-    if (qp_json_text_is(reason, QUIPU_STR("MALFORMED_FUNCTION_CALL"))) {
+    if (qp_json_text_is(fields[REASON], QUIPU_STR("MALFORMED_FUNCTION_CALL"))) {
         quipu_str why = qp_wire_text(reader, candidate, "finishMessage");
 
         return qp_error_set(reterr, QUIPU_INVALID, "the model made a tool call that is none: %.*s",
                             (int)(why.n < 200 ? why.n : 200), why.p);
     }
-    return qp_wire_put_finish(reader, qp_wire_finish(gemini_reasons, reason), reterr);
+    return qp_wire_put_finish(reader, qp_wire_finish(gemini_reasons, fields[REASON]), reterr);
 }
 
 static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
-    qp_json_iter iter = qp_json_each(qp_wire_get(root, "candidates"));
-    qp_json_node blocked = qp_wire_get(qp_wire_get(root, "promptFeedback"), "blockReason");
-    quipu_status status = qp_wire_put_start(reader, qp_wire_text(reader, root, "responseId"),
-                                            qp_wire_text(reader, root, "modelVersion"), reterr);
+    enum { CANDIDATES, USAGE, FEEDBACK, ERROR, ID, MODEL, FIELDS };
+    static const quipu_str keys[FIELDS] = {{"candidates", 10},     {"usageMetadata", 13},
+                                           {"promptFeedback", 14}, {"error", 5},
+                                           {"responseId", 10},     {"modelVersion", 12}};
+    /* Every event repeats the id and the model; the first one is enough. */
+    static const qp_wire_keys later = {
+        keys, ID, QP_WIRE_LENGTH(5) | QP_WIRE_LENGTH(10) | QP_WIRE_LENGTH(13) | QP_WIRE_LENGTH(14)};
+    static const qp_wire_keys first = {keys, FIELDS,
+                                       QP_WIRE_LENGTH(5) | QP_WIRE_LENGTH(10) | QP_WIRE_LENGTH(12) |
+                                           QP_WIRE_LENGTH(13) | QP_WIRE_LENGTH(14)};
+    qp_json_node fields[FIELDS];
+    quipu_status status = QUIPU_OK;
+    qp_json_iter iter;
 
+    qp_wire_fields(root, reader->started ? &later : &first, fields);
+    if (fields[ERROR].doc != NULL && qp_wire_is_error(root)) {
+        return qp_wire_error(qp_json_raw(root), 0, reterr);
+    }
+    if (!reader->started) {
+        status = qp_wire_put_start(reader, qp_wire_text_of(reader, fields[ID]),
+                                   qp_wire_text_of(reader, fields[MODEL]), reterr);
+    }
+    iter = qp_json_each(fields[CANDIDATES]);
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         status = gemini_candidate(reader, iter.value, reterr);
     }
-    if (status == QUIPU_OK && qp_json_kind_of(blocked) == QP_JSON_STRING) {
+    if (status == QUIPU_OK && fields[FEEDBACK].doc != NULL &&
+        qp_json_kind_of(qp_wire_get(fields[FEEDBACK], "blockReason")) == QP_JSON_STRING) {
         status = qp_wire_put_finish(reader, QUIPU_FINISH_FILTER, reterr);
     }
-    return status == QUIPU_OK ? gemini_usage(reader, qp_wire_get(root, "usageMetadata"), reterr)
-                              : status;
+    /* Every event counts the tokens so far; those at the end are the ones. */
+    return status == QUIPU_OK && reader->stopped ? gemini_usage(reader, fields[USAGE], reterr)
+                                                 : status;
 }
 
 static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *event,
@@ -372,9 +414,6 @@ static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *eve
     qp_json_node root = {NULL, 0};
     quipu_status status = qp_wire_parse(reader, event->data, &root, reterr);
 
-    if (status == QUIPU_OK && qp_wire_is_error(root)) {
-        return qp_wire_error(event->data, 0, reterr);
-    }
     return status == QUIPU_OK ? gemini_answer(reader, root, reterr) : status;
 }
 

@@ -329,19 +329,26 @@ static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, qui
     static const quipu_str keys[FIELDS] = {{"content", 7},     {"refusal", 7},
                                            {"reasoning", 9},   {"reasoning_content", 17},
                                            {"tool_calls", 10}, {"function_call", 13}};
+    static const qp_wire_keys wanted = {keys, FIELDS,
+                                        QP_WIRE_LENGTH(7) | QP_WIRE_LENGTH(9) | QP_WIRE_LENGTH(10) |
+                                            QP_WIRE_LENGTH(13) | QP_WIRE_LENGTH(17)};
     qp_json_node fields[FIELDS];
+    quipu_status status = QUIPU_OK;
     quipu_str thought;
-    quipu_status status;
     qp_json_iter iter;
 
-    qp_wire_fields(delta, keys, FIELDS, fields);
-    /* Servers that give both names of a thought give the same twice. */
-    thought = qp_wire_text_of(reader, fields[THINKING]);
-    thought = thought.n > 0 ? thought : qp_wire_text_of(reader, fields[REASONING]);
-    status = qp_wire_put_text(reader, QUIPU_DELTA_THOUGHT, thought, reterr);
+    qp_wire_fields(delta, &wanted, fields);
+    if (fields[THINKING].doc != NULL || fields[REASONING].doc != NULL) {
+        /* Servers that give both names of a thought give the same twice. */
+        thought = qp_wire_text_of(reader, fields[THINKING]);
+        thought = thought.n > 0 ? thought : qp_wire_text_of(reader, fields[REASONING]);
+        status = qp_wire_put_text(reader, QUIPU_DELTA_THOUGHT, thought, reterr);
+    }
     for (size_t i = CONTENT; i <= REFUSAL && status == QUIPU_OK; i++) {
-        status =
-            qp_wire_put_text(reader, QUIPU_DELTA_TEXT, qp_wire_text_of(reader, fields[i]), reterr);
+        if (fields[i].doc != NULL) {
+            status = qp_wire_put_text(reader, QUIPU_DELTA_TEXT, qp_wire_text_of(reader, fields[i]),
+                                      reterr);
+        }
     }
     iter = qp_json_each(fields[CALLS]);
     while (status == QUIPU_OK && qp_json_next(&iter)) {
@@ -353,39 +360,45 @@ static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, qui
     return status;
 }
 
-/* `member` is where a choice holds its words: "delta" or "message". */
+/* A choice holds its words in "delta" when it streams, else in "message". */
 static quipu_status openai_choice_read(qp_wire_reader *reader, qp_json_node choice,
-                                       quipu_str member, quipu_error *reterr)
+                                       quipu_error *reterr)
 {
-    enum { WORDS, INDEX, REASON, FIELDS };
-    const quipu_str keys[FIELDS] = {member, {"index", 5}, {"finish_reason", 13}};
+    enum { DELTA, INDEX, REASON, MESSAGE, FIELDS };
+    static const quipu_str keys[FIELDS] = {
+        {"delta", 5}, {"index", 5}, {"finish_reason", 13}, {"message", 7}};
+    static const qp_wire_keys wanted = {keys, FIELDS,
+                                        QP_WIRE_LENGTH(5) | QP_WIRE_LENGTH(7) | QP_WIRE_LENGTH(13)};
     qp_json_node fields[FIELDS];
     quipu_status status;
 
-    qp_wire_fields(choice, keys, FIELDS, fields);
+    qp_wire_fields(choice, &wanted, fields);
     if (qp_json_kind_of(fields[INDEX]) == QP_JSON_NUMBER &&
         !quipu_str_eq(qp_json_raw(fields[INDEX]), QUIPU_STR("0"))) {
         return QUIPU_OK; /* one answer was asked for */
     }
-    status = openai_delta(reader, fields[WORDS], reterr);
+    status = openai_delta(reader, fields[fields[DELTA].doc != NULL ? DELTA : MESSAGE], reterr);
     if (status == QUIPU_OK && qp_json_kind_of(fields[REASON]) == QP_JSON_STRING) {
         status = qp_wire_put_finish(reader, qp_wire_finish(openai_reasons, fields[REASON]), reterr);
     }
     return status;
 }
 
-static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, quipu_str member,
-                                 quipu_error *reterr)
+/* An event of a stream, or a whole answer. */
+static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
     enum { CHOICES, USAGE, ERROR, ID, MODEL, FIELDS };
     static const quipu_str keys[FIELDS] = {
         {"choices", 7}, {"usage", 5}, {"error", 5}, {"id", 2}, {"model", 5}};
+    /* Every chunk repeats the id and the model; the first one is enough. */
+    static const qp_wire_keys later = {keys, ID, QP_WIRE_LENGTH(5) | QP_WIRE_LENGTH(7)};
+    static const qp_wire_keys first = {keys, FIELDS,
+                                       QP_WIRE_LENGTH(2) | QP_WIRE_LENGTH(5) | QP_WIRE_LENGTH(7)};
     qp_json_node fields[FIELDS];
     quipu_status status = QUIPU_OK;
     qp_json_iter iter;
 
-    /* Every chunk repeats the id and the model; the first one is enough. */
-    qp_wire_fields(root, keys, reader->started ? ID : FIELDS, fields);
+    qp_wire_fields(root, reader->started ? &later : &first, fields);
     if (fields[ERROR].doc != NULL && qp_wire_is_error(root)) {
         return qp_wire_error(qp_json_raw(root), 0, reterr);
     }
@@ -395,7 +408,7 @@ static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, quip
     }
     iter = qp_json_each(fields[CHOICES]);
     while (status == QUIPU_OK && qp_json_next(&iter)) {
-        status = openai_choice_read(reader, iter.value, member, reterr);
+        status = openai_choice_read(reader, iter.value, reterr);
     }
     return status == QUIPU_OK ? openai_usage(reader, fields[USAGE], reterr) : status;
 }
@@ -406,7 +419,7 @@ static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *eve
     qp_json_node root = {NULL, 0};
     quipu_status status;
 
-    if (quipu_str_eq(event->data, QUIPU_STR("[DONE]"))) {
+    if (event->data.n == 6 && memcmp(event->data.p, "[DONE]", 6) == 0) {
         reader->ended = true;
         return QUIPU_OK;
     }
@@ -414,15 +427,15 @@ static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *eve
     if (status != QUIPU_OK) {
         return status;
     }
-    if (quipu_str_eq(event->type, QUIPU_STR("error"))) {
+    if (event->type.n == 5 && memcmp(event->type.p, "error", 5) == 0) {
         return qp_wire_error(event->data, 0, reterr);
     }
-    return openai_chunk(reader, root, QUIPU_STR("delta"), reterr);
+    return openai_chunk(reader, root, reterr);
 }
 
 static quipu_status openai_whole(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
-    return openai_chunk(reader, root, QUIPU_STR("message"), reterr);
+    return openai_chunk(reader, root, reterr);
 }
 
 /* ---- models and embeddings ----------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/attr.h"
 #include "base/base64.h"
 #include "base/error.h"
 
@@ -91,30 +92,48 @@ qp_json_node qp_wire_get(qp_json_node object, const char *key)
     return qp_json_get(object, quipu_cstr(key));
 }
 
-void qp_wire_fields(qp_json_node object, const quipu_str *keys, size_t count, qp_json_node *ret)
+/* Which key a member has that is spelled with escapes; `count`: none of them. */
+static size_t wire_escaped(qp_json_node key, const qp_wire_keys *keys)
+{
+    size_t i = 0;
+
+    while (i < keys->count && !qp_json_text_is(key, keys->names[i])) {
+        i++;
+    }
+    return i;
+}
+
+void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node *ret)
 {
     const qp_json_doc *doc = object.doc;
+    const quipu_str *names = keys->names;
+    const size_t count = keys->count;
+    const qp_json_token *tokens;
     uint32_t stop;
 
-    for (size_t i = 0; i < count; i++) {
-        ret[i] = (qp_json_node){NULL, 0};
-    }
+    memset(ret, 0, count * sizeof(*ret));
     if (qp_json_kind_of(object) != QP_JSON_OBJECT) {
         return;
     }
-    stop = doc->tokens[object.at].next;
-    for (uint32_t at = object.at + 1; at < stop; at = doc->tokens[at + 1].next) {
-        const qp_json_token *key = &doc->tokens[at];
-        const char *text = doc->text.p + key->start + 1;
-        size_t n = key->end - key->start - 2; /* without the quotes */
+    tokens = doc->tokens;
+    stop = tokens[object.at].next;
+    for (uint32_t at = object.at + 1; at < stop; at = tokens[at + 1].next) {
+        const char *text = doc->text.p + tokens[at].start + 1;
+        size_t n = tokens[at].end - tokens[at].start - 2; /* without the quotes */
+        size_t i = 0;
 
-        for (size_t i = 0; i < count; i++) {
-            if (key->escaped ? qp_json_text_is((qp_json_node){doc, at}, keys[i])
-                             : n == keys[i].n && text[0] == keys[i].p[0] &&
-                                   memcmp(text, keys[i].p, n) == 0) {
-                ret[i] = (qp_json_node){doc, at + 1};
-                break;
+        if (QP_UNLIKELY(tokens[at].escaped)) {
+            i = wire_escaped((qp_json_node){doc, at}, keys);
+        } else if (n >= 64 || (keys->lengths >> n & 1) == 0) {
+            continue; /* most members are none of ours */
+        } else {
+            while (i < count && (names[i].n != n || names[i].p[0] != text[0] ||
+                                 memcmp(names[i].p, text, n) != 0)) {
+                i++;
             }
+        }
+        if (i < count) {
+            ret[i] = (qp_json_node){doc, at + 1};
         }
     }
 }
@@ -158,9 +177,10 @@ quipu_status qp_wire_put(qp_wire_reader *reader, const quipu_delta *delta, quipu
 quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, quipu_str text,
                               quipu_error *reterr)
 {
-    quipu_delta delta = {.kind = kind, .text = text};
-
-    return text.n > 0 ? qp_wire_put(reader, &delta, reterr) : QUIPU_OK;
+    if (text.n == 0) {
+        return QUIPU_OK;
+    }
+    return qp_wire_put(reader, &(quipu_delta){.kind = kind, .text = text}, reterr);
 }
 
 quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str model,

@@ -101,9 +101,18 @@ quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *
 /* A member, by a literal key. */
 qp_json_node qp_wire_get(qp_json_node object, const char *key);
 
+/* Names of members, shorter than 64 bytes, with a bit for each length that one of them has. */
+typedef struct qp_wire_keys {
+    const quipu_str *names;
+    size_t count;
+    uint64_t lengths;
+} qp_wire_keys;
+
+#define QP_WIRE_LENGTH(n) (UINT64_C(1) << (n))
+
 /* Several members in one walk, for what every event of a stream is asked; the last one wins, as in
  * qp_json_get(). Nodes of members that are not there are none. */
-void qp_wire_fields(qp_json_node object, const quipu_str *keys, size_t count, qp_json_node *ret);
+void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node *ret);
 
 /* A string's text as above; `node` may be anything. */
 quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node);
