@@ -4,7 +4,7 @@ DESTDIR ?=
 PYTHON ?= python3
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
-.PHONY: install clean format deps release
+.PHONY: install clean format deps release test-adk-upstream bench-python
 
 help:
 	@echo "make run         build the release and run the main job in a fresh folder"
@@ -13,6 +13,8 @@ help:
 	@echo "make check-fast  format, layers, symbols, headers, style, generated code, requirements"
 	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, millions"
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"
+	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
+	@echo "make bench-python  the Python package against ADK's services and SQLiteSession"
 	@echo "make test-cross  aarch64 under qemu, the static program in a chroot, the amalgamation"
 	@echo "make static      one self-contained program: build/static/bin/quipu"
 	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, for who embeds by copying"
@@ -46,6 +48,14 @@ check:
 test-long:
 	@tools/deps.sh test
 	@QUIPU_LONG=1 $(PYTHON) tools/test.py test-long
+
+test-adk-upstream:
+	@tools/deps.sh test
+	@$(PYTHON) tests/python/run.py --upstream "$(ADK_SOURCE)"
+
+bench-python:
+	@tools/deps.sh test
+	@$(PYTHON) tests/python/run.py --exec bench/python/bench.py
 
 test-llm:
 	@tools/deps.sh test

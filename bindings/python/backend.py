@@ -35,7 +35,7 @@ SYMBOLS = ("symbols.txt", "symbols_provider.txt")
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """Copy the C sources in for as long as the archive is made; one made from an archive has them."""
+    """Copy the C sources in for as long as the archive is made; an unpacked one has them."""
     copied = not COPY.exists()
     if copied:
         COPY.mkdir()

@@ -7,7 +7,7 @@ import random
 import uuid
 from typing import Any
 
-ALPHABET = "aZ09 _-:/\"\\\n\t\u0000\u007fäß漢字\U0001f600\u2028"
+ALPHABET = 'aZ09 _-:/"\\\n\t\u0000\u007fäß漢字\U0001f600\u2028'
 
 
 class Number:
@@ -90,7 +90,9 @@ class Generator:
         if kind == 0:
             return self.random.randint(0, 4_000_000_000)
         if kind == 1:
-            return Number(f"{self.random.randint(0, 4_000_000_000)}.{self.random.randint(0, 999999):06d}")
+            return Number(
+                f"{self.random.randint(0, 4_000_000_000)}.{self.random.randint(0, 999999):06d}"
+            )
         return round(self.random.uniform(0, 4e9), self.random.randint(0, 6))
 
     def event(self) -> dict[str, Any]:

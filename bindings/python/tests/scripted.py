@@ -17,6 +17,10 @@ class ScriptedLlm(BaseLlm):
     script: list[types.Part] = []
     prompts: list[list[str]] = []
 
+    @classmethod
+    def of(cls, *script: types.Part) -> ScriptedLlm:
+        return cls(script=list(script), prompts=[])
+
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:

@@ -1,5 +1,5 @@
-"""The behaviours that ADK owes the callers of its session services, one claim a test. They are named
-in our notes on ADK's own suite; `make test-adk-upstream` runs that suite itself."""
+"""The behaviours that ADK owes the callers of its session services, one claim a test, in our own
+words; `make test-adk-upstream` runs ADK's own suite."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ async def get(
     )
 
 
-async def read(service: QuipuSessionService, session: str, user: str = "u", **config: Any) -> Session:
+async def read(
+    service: QuipuSessionService, session: str, user: str = "u", **config: Any
+) -> Session:
     found = await get(service, session, user, **config)
     assert found is not None
     return found

@@ -128,7 +128,10 @@ async def test_scripts_without_spaces_are_found(memory: QuipuMemoryService) -> N
 
 
 async def test_the_content_is_whole(memory: QuipuMemoryService) -> None:
-    parts = [types.Part(text="melon"), types.Part(inline_data=types.Blob(data=b"\xff", mime_type="x"))]
+    parts = [
+        types.Part(text="melon"),
+        types.Part(inline_data=types.Blob(data=b"\xff", mime_type="x")),
+    ]
     await memory.add_session_to_memory(
         foreign(Event(author="a", content=types.Content(role="model", parts=parts)))
     )

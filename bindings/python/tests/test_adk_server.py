@@ -1,4 +1,4 @@
-"""`adk api_server` for real, with a services.yaml of a few lines: its HTTP routes over our store."""
+"""`adk api_server` for real, with a services.yaml of a few lines: its routes over our store."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def test_the_server_keeps_sessions_in_our_store(server: Server) -> None:
     assert (status, patched["state"]) == (200, {"k": 1, "user:lang": "de"})
     status, found = server.call("GET", f"{SESSIONS}/s1")
     assert (status, len(found["events"])) == (200, 3)
-    assert server.call("PATCH", "/apps/scripted_agent/users/u/memory", {"sessionId": "s1"})[0] == 200
+    assert (
+        server.call("PATCH", "/apps/scripted_agent/users/u/memory", {"sessionId": "s1"})[0] == 200
+    )
     assert (server.folder / "agents.db").exists()
 
 

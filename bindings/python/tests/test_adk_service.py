@@ -7,7 +7,6 @@ import copy
 import datetime
 import json
 import pathlib
-from typing import Any
 
 import pytest
 from google.adk.errors import StaleSessionError
@@ -18,6 +17,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 import quipu
+from quipu._native import lib
 from quipu.adk import QuipuSessionService
 from test_adk_contract import APP, create, delta, get, read, says
 
@@ -138,7 +138,8 @@ async def test_a_rebasing_service_appends_behind_the_others(path: pathlib.Path) 
         await service.append_event(first, says("a"))
         await service.append_event(second, says("b"))
         await service.append_event(second, says("c"))
-        texts = [event.content.parts[0].text for event in (await read(service, "s")).events]  # type: ignore
+        events = (await read(service, "s")).events
+        texts = [event.content.parts[0].text for event in events]  # type: ignore
         assert texts == ["a", "b", "c"]
 
 
@@ -178,13 +179,16 @@ async def test_members_that_this_adk_refuses_are_left_out(service: QuipuSessionS
         "actions": {"stateDelta": {"k": 1}, "brandNew": {"x": 1}},
         "content": {
             "role": "model",
-            "parts": [{"text": "hi", "novel": 1}, {"inlineData": {"data": "+/8=", "mimeType": "x"}}],
+            "parts": [
+                {"text": "hi", "novel": 1},
+                {"inlineData": {"data": "+/8=", "mimeType": "x"}},
+            ],
         },
         "unknown": True,
     }
     uid, _, revision = (session._storage_update_marker or "").rpartition(":")
-    names = [b"app", b"u", b"s", uid.encode(), json.dumps(foreign).encode()]
-    await service._start(quipu.adk.lib.QPY_ADK_APPEND, names, [int(revision)])
+    texts: list[bytes | None] = [b"app", b"u", b"s", uid.encode(), json.dumps(foreign).encode()]
+    await service._start(lib.QPY_ADK_APPEND, texts, [int(revision)])
     first, second = (await read(service, "s")).events
     assert first.content is not None
     assert (second.id, second.timestamp, second.author) == ("e2", 1767225601.5, "go")
@@ -199,7 +203,10 @@ async def test_events_of_any_shape_are_taken(service: QuipuSessionService) -> No
     events = [
         Event(author="", invocation_id=""),
         Event(author="a", content=types.Content(parts=[])),
-        Event(author="a", content=types.Content(role="model", parts=[types.Part(text="\x00\U0001f600")])),
+        Event(
+            author="a",
+            content=types.Content(role="model", parts=[types.Part(text="\x00\U0001f600")]),
+        ),
         Event(author="a", timestamp=-62135596800.0),
         Event(author="a", timestamp=0.0),
         Event(author="a", timestamp=253402300799.0),
@@ -279,5 +286,4 @@ async def test_every_method_of_the_base_class_is_there() -> None:
     from google.adk.sessions.base_session_service import BaseSessionService
 
     names = {name for name in vars(BaseSessionService) if not name.startswith("_")}
-    own: dict[str, Any] = vars(QuipuSessionService)
-    assert names - {"flush"} <= set(own)
+    assert names - {"flush"} <= set(vars(QuipuSessionService))

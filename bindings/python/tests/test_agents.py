@@ -31,7 +31,7 @@ def user(text: str) -> Any:
 
 
 ITEMS: list[Any] = [
-    {"role": "user", "content": "hello \"you\"\n\x01 \U0001f600 \u0000"},
+    {"role": "user", "content": 'hello "you"\n\x01 \U0001f600 \u0000'},
     {"role": "assistant", "content": "hi"},
     {"role": "system", "content": ""},
     {"content": "the other way round", "role": "user"},

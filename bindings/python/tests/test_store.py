@@ -29,7 +29,7 @@ def test_messages_come_back_with_every_member(store: Store) -> None:
     time = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.timezone.utc)
     call = ToolCall(name="f", id="c1", input='{"a":1}', thought=True, thought_signature="//79")
     sent = [
-        Message("user", "hello\n\"you\" \x00 \U0001f600", author="u", timestamp=time, event_id="e1"),
+        Message("user", 'hello\n"you" \x00 \U0001f600', author="u", timestamp=time, event_id="e1"),
         Message("assistant", tool_calls=[call], invocation_id="i", branch="a.b", extra={"x": [1]}),
         Message("tool", tool_calls=[ToolCall(name="f", id="c1", output='{"ok":true}')]),
     ]
@@ -69,7 +69,9 @@ def test_reads_take_what_is_asked_for(store: Store) -> None:
 def test_a_window_holds_the_newest_turns(store: Store) -> None:
     store.create("k")
     for number in range(20):
-        store.append("k", [Message("user", f"question {number} " * 20), Message("assistant", "yes")])
+        store.append(
+            "k", [Message("user", f"question {number} " * 20), Message("assistant", "yes")]
+        )
     window = store.window("k", 300)
     assert 0 < window.tokens <= 300
     assert window.messages[0].role == "user"

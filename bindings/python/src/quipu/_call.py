@@ -166,7 +166,7 @@ os.register_at_fork(after_in_child=_after_fork)
 def start(
     op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
 ) -> asyncio.Future[Answer]:
-    """Run a call beside the event loop. When the caller is cancelled, the call still ends by itself."""
+    """Run a call beside the event loop. A caller that is cancelled does not stop it."""
     loop = asyncio.get_running_loop()
     port = _ports.get(loop)
     if port is None:

@@ -65,8 +65,8 @@ def _create(
     ttl: float | None = None,
     exist_ok: bool = False,
 ) -> _Request[_types.Session]:
-    """Create a session. With `exist_ok` one that is there will do: of callers that race, one creates
-    it and all get the same. `ttl` is in seconds; None means the store's."""
+    """Create a session. With `exist_ok` one that is there will do: of callers that race, one
+    creates it and all get the same. `ttl` is in seconds; None means the store's."""
     return _Request(
         lib.QPY_CREATE,
         [
@@ -132,8 +132,8 @@ def _update(
 
 
 def _delete(key: str, *, forks: bool = False) -> _Request[None]:
-    """Delete a session with all that belongs to it, and with `forks` its forks too. A missing one is
-    fine."""
+    """Delete a session with all that belongs to it, and with `forks` its forks too. A missing one
+    is fine."""
     return _Request(lib.QPY_DELETE, [key.encode()], [forks], _nothing)
 
 
@@ -166,8 +166,8 @@ def _append(
     *,
     if_revision: int | None = None,
 ) -> _Request[_types.Appended]:
-    """Append messages, all or none, durable when the call returns. Messages whose event ids are there
-    already, with the same content, are written once."""
+    """Append messages, all or none, durable when the call returns. Messages whose event ids are
+    there already, with the same content, are written once."""
     batch = [messages] if isinstance(messages, _types.Message) else messages
     texts = [message._json() for message in batch]
     return _Request(

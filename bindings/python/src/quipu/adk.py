@@ -279,9 +279,7 @@ class QuipuSessionService(BaseSessionService):
         ]
         uid, revision = await self._moment(session, names)
         try:
-            answer = await self._start(
-                lib.QPY_ADK_APPEND, [*names, uid.encode(), text], [revision]
-            )
+            answer = await self._start(lib.QPY_ADK_APPEND, [*names, uid.encode(), text], [revision])
         except (_errors.NotFound, _errors.Expired) as error:
             raise SessionNotFoundError(f"Session {session.id} not found.") from error
         except _errors.Conflict as error:
@@ -295,9 +293,7 @@ class QuipuSessionService(BaseSessionService):
             session._storage_update_marker = f"{(answer.texts[0] or b'').decode()}:{now}"
         if repeated and any(known.id == event.id for known in session.events):
             return
-        session.last_update_time = (
-            event.timestamp if repeated else _seconds(seconds, nanoseconds)
-        )
+        session.last_update_time = event.timestamp if repeated else _seconds(seconds, nanoseconds)
         self._commit_event_to_session(session, event)
 
     async def _moment(self, session: Session, names: list[bytes | None]) -> tuple[str, int]:
@@ -460,9 +456,7 @@ class QuipuMemoryService(BaseMemoryService):
     async def _entry(self, key: str, seq: int) -> MemoryEntry | None:
         """What was said there; None when it is gone, or was never an event."""
         try:
-            answer = await _call.start(
-                lib.QPY_ADK_EVENT, self.store._handle, [key.encode()], [seq]
-            )
+            answer = await _call.start(lib.QPY_ADK_EVENT, self.store._handle, [key.encode()], [seq])
         except (_errors.NotFound, _errors.Expired):
             return None
         if not answer.texts:

@@ -1,0 +1,27 @@
+"""Types are complete: mypy, strict, over the package, its tests and its examples."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import quipu
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+
+
+def test_mypy_is_content(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "src", "tests", "examples/adk_agent.py", "examples/adk_web"],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (pathlib.Path(quipu.__file__).parent / "py.typed").exists()
