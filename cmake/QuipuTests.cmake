@@ -169,6 +169,13 @@ function(quipu_add_scripts)
                         $<TARGET_FILE:first_store>)
   endif()
 
+  # The Python package in an environment of its own, which is made once and may take its time.
+  if(NOT QUIPU_SANITIZE)
+    quipu_test_register(python.package python "script;long" "${QUIPU_PYTHON}"
+                        "${root}/python/run.py")
+    set_tests_properties(python.package PROPERTIES TIMEOUT 1800)
+  endif()
+
   # Must-not-compile: one entry a compiler; a compiler that is absent is a skip (exit 77).
   foreach(runner run.sh run.py)
     if(EXISTS "${root}/mustfail/${runner}")
