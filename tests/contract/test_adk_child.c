@@ -49,6 +49,28 @@ static void a_new_child_has_a_key_of_its_own_and_no_history(void **state)
     adk_close(world);
 }
 
+static void children_are_listed_with_their_own_parent_only(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *other = adk_create(world, "u", "other", NULL);
+    quipu_session *children[2] = {spawn(parent, "a", 0, 0), spawn(parent, "b", 0, 0)};
+    quipu_child_list list = {NULL, 0};
+
+    (void)state;
+    T_OK(quipu_session_children(parent, NULL, &world->arena, &list, NULL));
+    assert_int_equal(list.count, 2);
+    T_STR(list.items[0].agent, "a");
+    T_STR(list.items[1].agent, "b");
+    T_OK(quipu_session_children(other, NULL, &world->arena, &list, NULL));
+    assert_int_equal(list.count, 0);
+    quipu_session_free(children[0]);
+    quipu_session_free(children[1]);
+    quipu_session_free(other);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
 static void a_child_inherits_none_the_last_or_all(void **state)
 {
     static const struct {
@@ -505,6 +527,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_child_has_a_key_of_its_own_and_no_history),
+        cmocka_unit_test(children_are_listed_with_their_own_parent_only),
         cmocka_unit_test(a_child_inherits_none_the_last_or_all),
         cmocka_unit_test(a_limit_keeps_the_last_of_its_own),
         cmocka_unit_test(a_child_works_apart),

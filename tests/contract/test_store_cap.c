@@ -42,6 +42,25 @@ static void cap_keeps_at_most_so_many_messages(void **state)
     quipu_close(store);
 }
 
+/* A message with an old time is still the newest: it stays, and the oldest number goes. */
+static void cap_goes_by_numbers_and_not_by_times(void **state)
+{
+    quipu_store *store = capped(3, 0, NULL);
+    quipu_message late = st_says(QUIPU_ROLE_USER, "late, with an early time");
+
+    (void)state;
+    st_create(store, "k");
+    ht_script(store, "k", "uuu");
+    late.has_timestamp = true;
+    late.timestamp = (quipu_time){.s = 86400};
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&late, 1}, NULL, NULL, NULL,
+                              NULL));
+    HT_ALL(store, "k", "2 3 4");
+    ht_script(store, "k", "u");
+    HT_ALL(store, "k", "3 4 5");
+    quipu_close(store);
+}
+
 static void cap_moves_first_seq_and_totals_go_on(void **state)
 {
     quipu_store *store = capped(2, 0, NULL);
@@ -276,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cap_keeps_at_most_so_many_messages),
+        cmocka_unit_test(cap_goes_by_numbers_and_not_by_times),
         cmocka_unit_test(cap_moves_first_seq_and_totals_go_on),
         cmocka_unit_test(tool_call_never_loses_its_answer),
         cmocka_unit_test(newest_turn_stays_whole_however_long),

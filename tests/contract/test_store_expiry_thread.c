@@ -128,10 +128,60 @@ static void renewed_session_is_not_swept(void **state)
     }
 }
 
+/* Of many that renew one session, one does, and nobody deletes what another wrote. */
+static void *race_one(void *arg)
+{
+    race *self = arg;
+    quipu_message message = st_says(QUIPU_ROLE_USER, "mine");
+    quipu_session_new values = st_values("k0");
+    bool created = false;
+
+    values.ttl_ms = -1;
+    self->status = quipu_session_get_or_create(self->store, &values, NULL, NULL, &created, NULL);
+    self->created = created;
+    if (self->status == QUIPU_OK) {
+        self->status = quipu_message_append(self->store, values.key, (quipu_messages){&message, 1},
+                                            NULL, NULL, NULL, NULL);
+    }
+    return NULL;
+}
+
+static void session_that_many_renew_at_once_is_renewed_once(void **state)
+{
+    enum { CALLERS = 8 };
+    const int rounds = (int)t_count(5, 200);
+
+    (void)state;
+    for (int round = 0; round < rounds; round++) {
+        quipu_store *store = st_open_new(NULL, NULL);
+        race parts[CALLERS];
+        pthread_t threads[CALLERS];
+        int created = 0;
+
+        race_prepare(store);
+        for (int i = 0; i < CALLERS; i++) {
+            parts[i] = (race){.store = store};
+            assert_int_equal(pthread_create(&threads[i], NULL, race_one, &parts[i]), 0);
+        }
+        for (int i = 0; i < CALLERS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+            T_OK(parts[i].status);
+            created += parts[i].created;
+        }
+        assert_int_equal(created, 1);
+        quipu_history *history = st_get(store, "k0", NULL);
+        st_check_whole(history);
+        assert_int_equal(history->message_count, CALLERS);
+        quipu_history_free(history);
+        quipu_close(store);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(renewed_session_is_not_swept),
+        cmocka_unit_test(session_that_many_renew_at_once_is_renewed_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
