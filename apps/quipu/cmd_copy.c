@@ -100,6 +100,10 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
     }
     if (status == QUIPU_CANCELLED || status == QUIPU_BUSY) {
         app_tell(call, "what was copied so far is kept: the same command goes on");
+    } else if (status == QUIPU_CONFLICT || status == QUIPU_EXISTS) {
+        app_tell(call, "%s: %s\nboth stores are unharmed; give a new one to copy into",
+                 call->arguments[1], error.message);
+        return app_exit_code(status);
     }
     return app_fail(call, call->arguments[1], status, &error);
 }

@@ -482,10 +482,21 @@ class Transfer(Verbs):
         self.run_quipu("append", "theirs", "--create", "--text", "x", "--store", target)
         done = self.run_quipu("copy", self.store, target, code=4)
         self.assertIn("theirs", done.err)
+        self.assertIn("a new one", done.err)
         self.assertEqual(self.keys("--store", target), ["theirs"])
         self.run_quipu("copy", self.folder / "missing", target, code=3)
         self.run_quipu("copy", self.store, "nosuch://x", code=1)
         self.run_quipu("copy", self.store, code=2)
+
+    def test_copy_of_a_source_that_went_on(self):
+        self.session("k", "a")
+        target = self.folder / "copy.db"
+        self.run_quipu("copy", self.store, target)
+        self.session("new", "b")
+        self.run_quipu("copy", self.store, target)
+        self.run_quipu("append", "k", "--text", "more")
+        self.assertIn("older", self.run_quipu("copy", self.store, target, code=4).err)
+        self.sound("--store", target)
 
     def test_copy_of_one_tenant(self):
         self.session("k", "a")
