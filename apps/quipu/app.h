@@ -299,11 +299,8 @@ void app_put(FILE *out, quipu_str text);
 /* Write a text on one line, whole, its runs of space and line ends as one space each. */
 void app_put_flat(FILE *out, quipu_str text);
 
-/* Write a text in exactly `columns` columns: cut with "…" or padded with spaces. */
-void app_put_cell(FILE *out, quipu_str text, int columns);
-
 /* Write the beginning of a text in at most `columns` columns, cut with "…"; gives the columns. Runs
- * of space and line ends count as one space, here and in a cell. */
+ * of space and line ends count as one space. */
 int app_put_cut(FILE *out, quipu_str text, int columns);
 
 /* Write a text as lines at most `columns` wide, each behind `margin`. Gives the number of lines. */
@@ -320,6 +317,7 @@ typedef struct app_column {
     const char *title;
     bool right; /* numbers */
     bool fits;  /* gives way, down to APP_TABLE_LEAST columns, when the line is too long */
+    bool spare; /* is left out, the last one first, where there is no room */
 } app_column;
 
 #define APP_TABLE_LEAST 8
@@ -332,7 +330,7 @@ typedef struct app_table {
     const app_column *kinds;
     size_t count;
     bool headed;
-    int widths[APP_TABLE_COLUMNS_MAX];
+    int widths[APP_TABLE_COLUMNS_MAX]; /* 0: left out */
 } app_table;
 
 /* Print rows of `count` cells each; the first call prints the titles and settles the widths. */

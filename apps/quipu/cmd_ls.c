@@ -30,9 +30,9 @@ enum { LS_KEY, LS_MESSAGES, LS_TOKENS, LS_CHANGED, LS_WHO, LS_COLUMNS };
 static const app_column ls_columns[LS_COLUMNS] = {
     [LS_KEY] = {.title = "KEY", .fits = true},
     [LS_MESSAGES] = {.title = "MESSAGES", .right = true},
-    [LS_TOKENS] = {.title = "TOKENS", .right = true},
-    [LS_CHANGED] = {.title = "CHANGED"},
-    [LS_WHO] = {.title = "AGENT", .fits = true},
+    [LS_TOKENS] = {.title = "TOKENS", .right = true, .spare = true},
+    [LS_CHANGED] = {.title = "CHANGED", .spare = true},
+    [LS_WHO] = {.title = "AGENT", .fits = true, .spare = true},
 };
 
 typedef struct ls_job {

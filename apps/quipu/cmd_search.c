@@ -31,7 +31,7 @@ static bool search_join(const app_call *call, char ret_query[QUIPU_SEARCH_QUERY_
     for (int i = 0; i < call->argument_count; i++) {
         const size_t n = strlen(call->arguments[i]);
 
-        if (used + n + 1 > QUIPU_SEARCH_QUERY_MAX) {
+        if (used + (i > 0) + n > QUIPU_SEARCH_QUERY_MAX) {
             return false;
         }
         if (i > 0) {

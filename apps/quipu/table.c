@@ -1,5 +1,5 @@
 /* Tables that fit the terminal: columns that may give way are cut, the widest first. */
-#include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,15 +23,41 @@ void app_size_text(int64_t bytes, char ret_text[APP_NUMBER_SIZE])
     snprintf(ret_text, APP_NUMBER_SIZE, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
-/* Take columns from those that give way until the line fits. */
-static void table_fit(app_table *table)
+/* The columns that a line takes when those that give way are as narrow as `least` says. */
+static int table_line(const app_table *table, int least)
 {
-    int over = -APP_TABLE_GAP - table->columns;
+    int columns = -APP_TABLE_GAP;
 
     for (size_t c = 0; c < table->count; c++) {
-        over += table->widths[c] + APP_TABLE_GAP;
+        const bool narrow = table->kinds[c].fits && table->widths[c] > least;
+
+        if (table->widths[c] > 0) {
+            columns += (narrow ? least : table->widths[c]) + APP_TABLE_GAP;
+        }
     }
-    while (table->columns > 0 && over > 0) {
+    return columns;
+}
+
+/* The last column that can be left out, or `count`. */
+static size_t table_spare(const app_table *table)
+{
+    for (size_t c = table->count; c > 0; c--) {
+        if (table->kinds[c - 1].spare && table->widths[c - 1] > 0) {
+            return c - 1;
+        }
+    }
+    return table->count;
+}
+
+/* Leave out columns that can be, and take from those that give way, until the line fits; when that
+ * is not enough the terminal wraps it. */
+static void table_fit(app_table *table)
+{
+    while (table_line(table, APP_TABLE_LEAST) > table->columns &&
+           table_spare(table) < table->count) {
+        table->widths[table_spare(table)] = 0;
+    }
+    for (int over = table_line(table, INT_MAX) - table->columns; over > 0; over--) {
         size_t widest = table->count;
 
         for (size_t c = 0; c < table->count; c++) {
@@ -41,29 +67,31 @@ static void table_fit(app_table *table)
             }
         }
         if (widest == table->count) {
-            return; /* nothing gives way any more: the terminal wraps the line */
+            return;
         }
         table->widths[widest]--;
-        over--;
     }
 }
 
 static void table_row(const app_table *table, const quipu_str *cells)
 {
+    int gap = 0; /* that stands before the next cell: what the last one left, and the usual one */
+
     for (size_t c = 0; c < table->count; c++) {
-        const bool last = c + 1 == table->count;
         const int width = table->widths[c];
         const int used = app_width(cells[c]);
 
-        if (table->kinds[c].right) {
-            fprintf(table->out, "%*s", used < width ? width - used : 0, "");
-            app_put(table->out, cells[c]);
-        } else if (last) {
-            app_put_cut(table->out, cells[c], width);
-        } else {
-            app_put_cell(table->out, cells[c], width);
+        if (width == 0) {
+            continue;
         }
-        fprintf(table->out, "%*s", last ? 0 : APP_TABLE_GAP, "");
+        if (table->kinds[c].right) {
+            fprintf(table->out, "%*s", gap + (used < width ? width - used : 0), "");
+            app_put(table->out, cells[c]);
+            gap = APP_TABLE_GAP;
+        } else {
+            fprintf(table->out, "%*s", gap, "");
+            gap = APP_TABLE_GAP + width - app_put_cut(table->out, cells[c], width);
+        }
     }
     fputc('\n', table->out);
 }
@@ -81,7 +109,9 @@ void app_table_print(app_table *table, const quipu_str *cells, size_t rows)
                 table->widths[c] = width > table->widths[c] ? width : table->widths[c];
             }
         }
-        table_fit(table);
+        if (table->columns > 0) {
+            table_fit(table);
+        }
         fputs(app_style(table->colours, APP_BOLD), table->out);
         table_row(table, titles);
         fputs(app_style(table->colours, APP_PLAIN), table->out);

@@ -181,13 +181,6 @@ int app_put_cut(FILE *out, quipu_str text, int columns)
     return used + 1;
 }
 
-void app_put_cell(FILE *out, quipu_str text, int columns)
-{
-    const int used = app_put_cut(out, text, columns);
-
-    fprintf(out, "%*s", columns > used ? columns - used : 0, "");
-}
-
 /* ---- many lines -------------------------------------------------------------------------------
  */
 

@@ -152,6 +152,17 @@ class Case(unittest.TestCase):
         self.addCleanup(self._end, process)
         return process
 
+    def read_line(self, process):
+        """The next line of a process that was started, which must come."""
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([process.stdout], [], [], WAIT_S)
+            self.assertTrue(ready, f"no line came: {line!r}")
+            byte = os.read(process.stdout.fileno(), 1)
+            self.assertTrue(byte, f"it ended: {line!r}")
+            line += byte
+        return line.decode()
+
     @staticmethod
     def _end(process):
         if process.poll() is None:

@@ -19,7 +19,8 @@ class Words(harness.Case):
         self.assertEqual(result.out, "")
 
     def test_a_mistyped_option_is_answered_with_the_one_that_was_meant(self):
-        for given, meant in (("--dryrun", "--dry-run"), ("--stroe=x", "--store"), ("--jsn", "--json")):
+        pairs = (("--dryrun", "--dry-run"), ("--stroe=x", "--store"), ("--jsn", "--json"))
+        for given, meant in pairs:
             result = self.run_quipu("import", given, "x", code=2)
             self.assertIn(f"did you mean {meant}?", result.err)
 
@@ -30,8 +31,8 @@ class Words(harness.Case):
         self.assertIn('did you mean "bash"?', result.err)
 
     def test_wrong_words_are_usage_errors(self):
-        for args in (["import"], ["import", "a", "b"], ["import", "--store"], ["import", "--json=1", "x"],
-                     ["version", "x"], ["import", "-Z", "x"]):
+        for args in (["import"], ["import", "a", "b"], ["import", "--store"], ["version", "x"],
+                     ["import", "--json=1", "x"], ["import", "-Z", "x"]):
             result = self.run_quipu(*args, code=2)
             self.assertEqual(result.out, "")
             self.assertIn("quipu ", result.err)

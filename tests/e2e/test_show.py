@@ -30,7 +30,8 @@ CONVERSATION = [
                 "something to eat on the way?"},
     {"role": "assistant", "author": "planner", "content": "I will ask for both.",
      "tool_calls": [call("c1", "find_trains", '{"from":"Ollantaytambo","day":"2026-03-21"}'),
-                    call("c2", "find_food", '{\n  "near": "Ollantaytambo",\n  "kind": "anything"\n}')]},
+                    call("c2", "find_food",
+                         '{\n  "near": "Ollantaytambo",\n  "kind": "anything"\n}')]},
     {"role": "tool", "author": "researcher", "content": "",
      "tool_calls": [answer("c2", "find_food", '{"places":["Puka Rumi","Sunshine"]}')]},
     {"role": "tool", "author": "researcher", "content": "",
@@ -43,7 +44,8 @@ CONVERSATION = [
     {"role": "assistant", "author": "planner", "content": "This one is never answered.",
      "tool_calls": [call("c3", "book", '{"seats":3}')]},
     {"role": "user", "author": "user",
-     "content": "\x1b[2J\x1b]0;owned\x07 red \x1b[31m \u202eevil\u202c \x9b31m tag\U000e0041 \r over"},
+     "content": "\x1b[2J\x1b]0;owned\x07 red \x1b[31m \u202eevil\u202c \x9b31m tag\U000e0041 \r "
+                "over"},
     {"role": "system", "content": "Be brief.\tTabs too."},
 ]
 

@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""The reading verbs but for show: each in a pipe and in a pseudo-terminal, for people and for
+programs, with hostile text in the store."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import unittest
+
+import harness
+
+HOSTILE = "\x1b]0;owned\x07\u202e\x9b2J"
+FIXTURE = harness.FIXTURES / "lango-mattn.db"
+
+
+def says(text, role="user", **more):
+    return {"role": role, "content": text, **more}
+
+
+class Reading(harness.Case):
+    """A store with a few sessions, one of them hostile through and through."""
+
+    def setUp(self):
+        super().setUp()
+        harness.make_store(self, {
+            "first": [says("The train leaves at six."), says("Which seats?", "assistant")],
+            "second": [says("Three seats on the train, please.", author="ana")],
+            "東京旅行": [says("東京の列車は六時に出ます")],
+            HOSTILE: [says(f"A train {HOSTILE} comes.", author=HOSTILE)],
+        })
+
+
+class List(Reading):
+    def test_sessions_come_newest_first_or_oldest_first(self):
+        keys = [line["key"] for line in self.run_quipu("ls", "--json").lines()]
+        self.assertEqual(keys, [HOSTILE, "東京旅行", "second", "first"])
+        keys = [line["key"] for line in self.run_quipu("ls", "--json", "--oldest").lines()]
+        self.assertEqual(keys, ["first", "second", "東京旅行", HOSTILE])
+
+    def test_a_list_goes_on_where_it_ended(self):
+        seen = []
+        cursor = []
+        for _ in range(4):
+            result = self.run_quipu("ls", "--json", "-n", 1, *cursor)
+            seen += [line["key"] for line in result.lines()]
+            more = re.search(r"--after (\S+)", result.err)
+            cursor = ["--after", more.group(1)] if more else []
+        self.assertEqual(seen, [HOSTILE, "東京旅行", "second", "first"])
+        self.assertEqual(cursor, [])
+
+    def test_every_session_can_be_listed_at_once(self):
+        self.assertEqual(len(self.run_quipu("ls", "--json", "--limit", 0).lines()), 4)
+
+    def test_json_tells_what_a_session_holds(self):
+        line = self.run_quipu("ls", "--json", "--oldest", "-n", 1).lines()[0]
+        self.assertEqual((line["messages"], line["firstSeq"], line["nextSeq"]), (2, 1, 3))
+        self.assertEqual(line["created"], harness.instant(0))
+        self.assertEqual(line["uid"], harness.uuid(1))
+
+    def test_a_table_fits_the_terminal(self):
+        for columns in (40, 60, 100):
+            text = self.run_terminal("ls", columns=columns)
+            self.assert_harmless(text, colours=True)
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+            for line in plain.splitlines():
+                wide = sum(1 for c in line if "\u3000" < c < "\ud7a3")
+                self.assertLessEqual(len(line) + wide, columns, line)
+
+    def test_a_pipe_gets_whole_keys_without_colours(self):
+        text = self.run_quipu("ls").out
+        self.assert_harmless(text)
+        self.assertIn("␛]0;owned␇<U+202E><U+009B>2J", text)
+        self.assertTrue(text.startswith("KEY"))
+
+    def test_colours_come_when_they_are_asked_for(self):
+        self.assertIn("\x1b[1m", self.run_quipu("ls", "--color", "always").out)
+        self.assertNotIn("\x1b", self.run_terminal("ls", "--color", "never"))
+        self.assertNotIn("\x1b", self.run_terminal("ls", env={"NO_COLOR": "1"}))
+        self.assertNotIn("\x1b", self.run_terminal("ls", env={"TERM": "dumb"}))
+        self.assertIn("\x1b", self.run_terminal("ls"))
+
+    def test_filters_choose(self):
+        (self.folder / "d").mkdir()
+        self.run_quipu("demo", self.folder / "demo")
+        store = ("--store", self.folder / "demo" / "store.db")
+        for filters, count in (
+            (("--app", "travel"), 2), (("--user", "ana"), 2), (("--user", "bob"), 0),
+            (("--agent", "x"), 0), (("--meta", "colour"), 0), (("--meta", "colour=red"), 0),
+        ):
+            found = self.run_quipu("ls", "--json", *store, *filters).lines()
+            self.assertEqual(len(found), count, filters)
+        self.assertIn("no such session", self.run_quipu("ls", *store, "--user", "bob").err)
+
+    def test_limits_and_cursors_are_checked(self):
+        self.run_quipu("ls", "--limit", -1, code=2)
+        self.run_quipu("ls", "--limit", "many", code=2)
+        self.assertIn("cursor", self.run_quipu("ls", "--after", "nonsense", code=1).err)
+
+    def test_a_store_that_is_not_there_is_told_with_what_to_do(self):
+        result = self.run_quipu("ls", "--store", self.folder / "none.db", code=3)
+        self.assertIn("none.db: there is no store", result.err)
+        self.assertIn("quipu init", result.err)
+        self.assertFalse((self.folder / "none.db").exists())
+
+    def test_reading_changes_nothing(self):
+        before = self.store.read_bytes()
+        for args in (["ls"], ["show", "first"], ["tail", "first"], ["stats"],
+                     ["memory", "list", "first"], ["doctor"]):
+            self.run_quipu(*args)
+        self.assertEqual(self.store.read_bytes(), before)
+
+
+class Search(Reading):
+    def test_hits_come_with_their_words_marked(self):
+        hits = self.run_quipu("search", "--json", "train").lines()
+        self.assertEqual({hit["key"] for hit in hits}, {"first", "second", HOSTILE})
+        self.assertTrue(all("[train]" in hit["snippet"] for hit in hits))
+        ranks = [hit["rank"] for hit in hits]
+        self.assertEqual(ranks, sorted(ranks, reverse=True))
+
+    def test_a_pipe_marks_with_brackets_and_a_terminal_with_bold(self):
+        text = self.run_quipu("search", "seats", "train").out
+        self.assertIn("Three [seats] on the [train], please.", text)
+        text = self.run_terminal("search", "seats", "train")
+        self.assertIn("Three \x1b[1mseats\x1b[0m on the \x1b[1mtrain\x1b[0m, please.", text)
+
+    def test_hostile_text_is_shown_harmlessly(self):
+        self.assert_harmless(self.run_quipu("search", "comes").out)
+        self.assert_harmless(self.run_terminal("search", "comes"), colours=True)
+        self.assert_harmless(self.run_terminal("search", "--json", "comes"))
+
+    def test_scopes_narrow_it(self):
+        def keys(*args):
+            return {hit["key"] for hit in self.run_quipu("search", "--json", *args, "train").lines()}
+
+        self.assertEqual(keys("--session", "first"), {"first"})
+        self.assertEqual(keys("--author", "ana"), {"second"})
+        self.assertEqual(keys("--role", "assistant"), set())
+        self.assertEqual(keys("--before", harness.instant(0)), set())
+        self.assertEqual(len(keys("--after", harness.instant(0))), 3)
+        self.assertEqual(keys("--after", "1d"), set() if harness.instant(0) < "2026-06" else keys())
+        self.assertEqual(keys("--user", "nobody"), set())
+
+    def test_hits_come_in_pages(self):
+        first = self.run_quipu("search", "--json", "-n", 2, "train")
+        self.assertEqual(len(first.lines()), 2)
+        self.assertIn("--offset 2", first.err)
+        rest = self.run_quipu("search", "--json", "--offset", 2, "train")
+        self.assertEqual(len(rest.lines()), 1)
+        self.assertEqual(rest.err, "")
+
+    def test_japanese_is_found_wherever_it_stands(self):
+        hits = self.run_quipu("search", "--json", "列車").lines()
+        self.assertEqual([hit["key"] for hit in hits], ["東京旅行"])
+
+    def test_no_words_are_an_error_of_the_search(self):
+        self.assertIn("nothing was found", self.run_quipu("search", '"(*', "zzz").err)
+        self.assertIn("no session", self.run_quipu("search", "x", "--session", "none", code=3).err)
+        self.assertIn("a time", self.run_quipu("search", "x", "--after", "soon", code=2).err)
+        self.assertIn("did you mean", self.run_quipu("search", "x", "--role", "usr", code=2).err)
+        self.run_quipu("search", "x" * 4096)
+        self.run_quipu("search", "x" * 4097, code=2)
+        self.run_quipu("search", "x", "-n", 1000)
+        self.run_quipu("search", "x", "-n", 1001, code=2)
+
+
+class Tail(Reading):
+    def test_the_newest_messages_come(self):
+        self.assertEqual([line["seq"] for line in
+                          self.run_quipu("tail", "--json", "-n1", "first").lines()], [2])
+        self.assertEqual(self.run_quipu("tail", "-n", 0, "first").out, "")
+        text = self.run_quipu("tail", "first").out
+        self.assertIn("Which seats?", text)
+        self.assertIn("The train leaves", text)
+
+    def test_follow_hears_another_process(self):
+        process = self.start_quipu("tail", "-f", "-n", 0, "--json", "first")
+        for number in range(3):
+            self.run_quipu("append", "first", "--role", "user", "--text", f"live {number}")
+            line = json.loads(self.read_line(process))
+            self.assertEqual((line["seq"], line["content"]), (3 + number, f"live {number}"))
+
+    def test_ctrl_c_ends_it_well(self):
+        terminal = self.terminal("tail", "-f", "first")
+        terminal.expect("Which seats?")
+        terminal.send("\x03")
+        text = terminal.finish()
+        self.assertEqual(terminal.code, 0, text)
+        self.assertNotIn("interrupted", text)
+
+    def test_sigterm_ends_it_well(self):
+        process = self.start_quipu("tail", "-f", "--json", "first")
+        self.read_line(process)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=harness.WAIT_S), 0)
+
+    def test_a_deleted_session_ends_it(self):
+        process = self.start_quipu("tail", "-f", "--json", "first")
+        self.read_line(process)
+        self.run_quipu("rm", "first", "--yes")
+        self.assertEqual(process.wait(timeout=harness.WAIT_S), 3)
+
+    def test_a_missing_session_is_told(self):
+        self.assertIn("no session", self.run_quipu("tail", "none", code=3).err)
+
+
+class Stats(Reading):
+    def test_json_counts(self):
+        stats = self.run_quipu("stats", "--json").json()
+        self.assertEqual((stats["sessions"], stats["messages"]), (4, 5))
+        self.assertGreater(stats["tokens"], 0)
+        self.assertGreaterEqual(stats["bytes"], self.store.stat().st_size)
+        self.assertEqual(stats["largestMessages"], 2)
+
+    def test_people_get_lines(self):
+        text = self.run_terminal("stats", env={"NO_COLOR": "1"})
+        self.assertRegex(text, r"(?m)^sessions  4, 0 of them forks$")
+        self.assertRegex(text, r"(?m)^messages  5$")
+        self.assertEqual(text, self.run_quipu("stats").out)
+
+
+class Memory(Reading):
+    def test_what_is_added_is_listed_until_it_is_cleared(self):
+        ident = self.run_quipu("memory", "add", "first", "likes trains", "--from", 1, "--to",
+                               2).out.strip()
+        self.run_quipu("memory", "add", "first", "-", "--kind", "reflections", "--generation", 2,
+                       stdin="Travels early.\n")
+        found = self.run_quipu("memory", "list", "first", "--json").lines()
+        self.assertEqual([(m["kind"], m["content"]) for m in found],
+                         [("reflection", "Travels early."), ("observation", "likes trains")])
+        self.assertEqual(found[0]["generation"], 2)
+        self.assertEqual((found[1]["id"], found[1]["from"], found[1]["to"]), (ident, 1, 2))
+        cleared = self.run_quipu("memory", "clear", "first", "--kind", "observations", "--yes",
+                                 "--json").json()
+        self.assertEqual(cleared, {"removed": 1})
+        found = self.run_quipu("memory", "list", "first", "--json").lines()
+        self.assertEqual([m["kind"] for m in found], ["reflection"])
+
+    def test_hostile_memories_are_shown_harmlessly(self):
+        self.run_quipu("memory", "add", HOSTILE, f"knows {HOSTILE}")
+        for text in (self.run_quipu("memory", "list", HOSTILE).out,
+                     self.run_terminal("memory", "list", HOSTILE)):
+            self.assert_harmless(text, colours=True)
+            self.assertIn("knows ␛]0;owned␇", text)
+
+    def test_clearing_asks_on_a_terminal(self):
+        self.run_quipu("memory", "add", "first", "x")
+        terminal = self.terminal("memory", "clear", "first")
+        terminal.expect("[y/N]")
+        terminal.send("n\n")
+        terminal.finish()
+        self.assertEqual(terminal.code, 1)
+        self.assertEqual(len(self.run_quipu("memory", "list", "first", "--json").lines()), 1)
+        terminal = self.terminal("memory", "clear", "first")
+        terminal.expect("[y/N]")
+        terminal.send("y\n")
+        self.assertIn("1 removed", terminal.finish())
+        self.assertEqual(terminal.code, 0)
+        self.assertIn("--yes", self.run_quipu("memory", "clear", "first", code=2).err)
+
+    def test_wrong_words_are_told(self):
+        self.assertIn('did you mean "list"?', self.run_quipu("memory", "lsit", "x", code=2).err)
+        self.run_quipu("memory", "add", "first", code=2)
+        self.run_quipu("memory", "list", code=2)
+        limit = 1 << 20
+        self.run_quipu("memory", "add", "first", "-", stdin="x" * limit)
+        self.run_quipu("memory", "add", "first", "-", stdin="x" * (limit + 1), code=2)
+
+
+class Doctor(Reading):
+    def findings(self, *args, code=0):
+        return {line["check"]: line for line in
+                self.run_quipu("doctor", "--json", *args, code=code).lines()}
+
+    def test_a_sound_store_is_well(self):
+        found = self.findings()
+        self.assertEqual({f["verdict"] for f in found.values()}, {"ok"}, found)
+        self.assertLessEqual({"version", "file system", "disk", "file", "permissions", "log",
+                              "layout", "verify"}, set(found))
+        self.assertEqual(found["verify"]["text"], "4 sessions, 5 messages")
+        self.assertNotIn("verify", self.findings("--quick"))
+        self.assertRegex(self.run_terminal("doctor"), "ok.* verify ")
+
+    def test_open_permissions_are_noted(self):
+        os.chmod(self.store, 0o644)
+        found = self.findings()
+        self.assertEqual(found["permissions"]["verdict"], "note")
+        self.assertIn("chmod 600", found["permissions"]["advice"])
+
+    def test_damage_is_bad_and_says_what_to_do(self):
+        data = bytearray(self.store.read_bytes())
+        for at in range(len(data) // 2, len(data) // 2 + 8192):
+            data[at] ^= 0x5A
+        self.store.write_bytes(data)
+        found = self.findings(code=1)
+        bad = [f for f in found.values() if f["verdict"] == "bad"]
+        self.assertTrue(any("advice" in f for f in bad), found)
+
+    def test_a_file_that_is_no_store_is_bad(self):
+        self.store.write_bytes(b"something else entirely" * 100)
+        self.assertEqual(self.findings(code=1)["file"]["verdict"], "bad")
+
+    def test_no_store_is_no_illness(self):
+        found = self.findings("--store", self.folder / "none.db")
+        self.assertIn("quipu init", found["store"]["advice"])
+
+    @unittest.skipUnless(FIXTURE.exists(), "no fixtures")
+    def test_a_layout_that_is_old_is_brought_up_to_date_when_asked(self):
+        path = self.folder / "lango.db"
+        shutil.copy(FIXTURE, path)
+        os.chmod(path, 0o600)
+        self.run_quipu("doctor", "--migrate", "--store", path)
+        self.assertEqual(self.findings("--store", path)["layout"]["verdict"], "ok")
+        self.assertEqual(len(self.run_quipu("ls", "--json", "--store", path).lines()), 2)
+
+
+if __name__ == "__main__":
+    harness.main()
