@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""docs/requirements.md names, for each of the 48 scenarios of the seeds, each of 27 rows of Lango's
-tests and 21 of its weaknesses, tests that exist, or says "open". Rows are `| scenario | tests/x/test_y.c:name, ... |`."""
+"""docs/requirements.md names, for each of the 48 scenarios of the seeds, the 27 rows of Lango's
+tests and the 21 of its weaknesses, tests that exist, or says "open". Rows are
+`| scenario | tests/x/test_y.c:name, ... |`."""
 
 import re
 

@@ -216,6 +216,10 @@ static void event_ids_are_made_when_none_is_given(void **state)
     T_OK(quipu_uuid_parse(history->messages[0].event_id, &uuid));
     assert_int_equal(uuid.b[6] >> 4, 7);
     assert_false(quipu_str_eq(history->messages[0].event_id, history->messages[1].event_id));
+    quipu_history *again = st_get(store, "k", NULL); /* and they stay */
+    assert_true(quipu_str_eq(history->messages[0].event_id, again->messages[0].event_id));
+    assert_true(quipu_str_eq(history->messages[1].event_id, again->messages[1].event_id));
+    quipu_history_free(again);
     quipu_history_free(history);
 }
 
