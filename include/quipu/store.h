@@ -103,12 +103,12 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_open(const char *uri, const quipu_op
                                                  quipu_store **ret_store, quipu_error *reterr);
 
 /**
- * Close a store: waits for transactions that are under way or wait for their turn, then closes the
- * file. NULL is fine. In a child after fork(2) it does nothing: the store is the parent's.
+ * Close a store: waits for every call that is under way in another thread, then closes the file.
+ * Those who wait for news of a tail or the feed are answered QUIPU_CANCELLED. NULL is fine. In a
+ * child after fork(2) it does nothing: the store is the parent's.
  *
  * Ownership: the store is gone; results stay valid.
- * Threads:   one, when no other thread will begin a transaction: calls that make several of them
- *            (get-or-create, sweep, search, tails, export, import, erase) have returned.
+ * Threads:   one, when no other thread will begin a call; never from inside of a call's callback.
  * Errors:    none.
  * Since:     0.1
  */

@@ -207,6 +207,7 @@ quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
         status = quipu_service_new(store, NULL, &import.service, reterr);
     }
     if (status != QUIPU_OK) {
+        qp_store_leave(&within);
         return status;
     }
     import.within = &within;
@@ -219,5 +220,6 @@ quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
         *ret_report = import.report;
     }
     quipu_service_free(import.service);
+    qp_store_leave(&within);
     return status;
 }

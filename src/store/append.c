@@ -308,6 +308,7 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
         *ret_appended = append.result;
     }
     qp_batch_free(&append.batch);
+    qp_store_leave(&within);
     return qp_store_fail(status, "append to", key, reterr);
 }
 
@@ -344,5 +345,6 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
         *ret_appended = append.result;
     }
     qp_batch_free(&append.batch);
+    qp_store_leave(&within);
     return qp_store_fail(status, "append to", key, reterr);
 }

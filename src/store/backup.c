@@ -25,6 +25,9 @@ quipu_status quipu_store_backup(quipu_store *store, const char *path, const quip
     if (status == QUIPU_OK && (path == NULL || path[0] == '\0')) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "the path of the backup is empty");
     }
-    return status == QUIPU_OK ? qp_store_read_apart(store, &within, backup_work, &backup, reterr)
-                              : status;
+    if (status == QUIPU_OK) {
+        status = qp_store_read_apart(store, &within, backup_work, &backup, reterr);
+    }
+    qp_store_leave(&within);
+    return status;
 }

@@ -13,6 +13,7 @@
 typedef struct qp_call {
     int64_t deadline_ns;
     quipu_cancel *cancel;
+    quipu_store *store; /* that was entered and not left yet, or NULL */
 } qp_call;
 
 /* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */

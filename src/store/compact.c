@@ -223,11 +223,12 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
         status = qp_error_field(reterr, QUIPU_INVALID, "Message", "content", "notempty",
                                 "the summary is empty");
     }
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        status = work == compact_prune_work ? qp_size_exempt(store, &within, work, call, reterr)
+                                            : qp_store_write(store, &within, work, call, reterr);
     }
-    return work == compact_prune_work ? qp_size_exempt(store, &within, work, call, reterr)
-                                      : qp_store_write(store, &within, work, call, reterr);
+    qp_store_leave(&within);
+    return status;
 }
 
 quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t covers_to,

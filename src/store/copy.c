@@ -25,7 +25,8 @@ typedef struct copy_run {
     quipu_store *source;
     quipu_store *target;
     quipu_copy_options options;
-    qp_call within;
+    qp_call within; /* the source */
+    qp_call there;  /* the target */
 
     /* The pipe. `mutex` guards what follows, up to `sum`. */
     qp_mutex mutex;
@@ -321,11 +322,10 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
 static quipu_status copy_enter(copy_run *run, const quipu_copy_options *options,
                                const quipu_call *call, quipu_error *reterr)
 {
-    qp_call unused;
     quipu_status status = qp_maintain_enter(run->source, call, &run->within, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_maintain_enter(run->target, call, &unused, reterr);
+        status = qp_maintain_enter(run->target, call, &run->there, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_options_read(&run->options, sizeof(run->options), options, "quipu_copy_options",
@@ -336,6 +336,12 @@ static quipu_status copy_enter(copy_run *run, const quipu_copy_options *options,
                               "a copy needs two stores that are not the same, and no flags");
     }
     return status;
+}
+
+static void copy_leave(copy_run *run)
+{
+    qp_store_leave(&run->there);
+    qp_store_leave(&run->within);
 }
 
 static quipu_status copy_pipe(copy_run *run, quipu_error *reterr)
@@ -364,6 +370,7 @@ quipu_status quipu_copy(quipu_store *source, quipu_store *target, const quipu_co
         status = copy_pipe(&run, reterr);
     }
     if (status != QUIPU_OK) {
+        copy_leave(&run);
         return status;
     }
     qp_sha256_begin(&run.sum.sha);
@@ -382,5 +389,6 @@ quipu_status quipu_copy(quipu_store *source, quipu_store *target, const quipu_co
     qp_cond_done(&run.changed);
     qp_mutex_done(&run.mutex);
     qp_free(run.ring);
+    copy_leave(&run);
     return status;
 }

@@ -392,9 +392,8 @@ static quipu_status erase_enter(erase_run *run, const quipu_call *call, qp_call 
         status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_ERASE_*",
                               (unsigned)run->flags);
     }
-    if (status == QUIPU_OK && run->store->read_only) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "the store was opened read-only; open it for writing");
+    if (status == QUIPU_OK) {
+        status = qp_store_writable(run->store, reterr);
     }
     if (status == QUIPU_OK) {
         run->receipt = qp_calloc(1, sizeof(*run->receipt));
@@ -456,6 +455,7 @@ quipu_status quipu_session_erase(quipu_store *store, quipu_str key, uint32_t fla
         status = erase_all(&run, &within, reterr);
     }
     erase_end(&run, status, ret_erasure);
+    qp_store_leave(&within);
     return qp_store_fail(status, "erase", key, reterr);
 }
 
@@ -479,5 +479,6 @@ quipu_status quipu_user_erase(quipu_store *store, quipu_str app_name, quipu_str 
         status = erase_all(&run, &within, reterr);
     }
     erase_end(&run, status, ret_erasure);
+    qp_store_leave(&within);
     return status;
 }

@@ -479,14 +479,14 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
     if (status == QUIPU_OK && run.options.key.p != NULL) {
         status = qp_key_check(run.options.key, reterr);
     }
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
+        status = qp_store_read_apart(store, &within, export_work, &run, reterr);
+        qp_buf_free(&run.buf);
     }
-    qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
-    status = qp_store_read_apart(store, &within, export_work, &run, reterr);
-    qp_buf_free(&run.buf);
     if (status == QUIPU_OK && ret_done != NULL) {
         *ret_done = run.done;
     }
+    qp_store_leave(&within);
     return status;
 }

@@ -112,6 +112,7 @@ static quipu_status factor_run(quipu_store *store, factor_call *factor, const qu
     if (status == QUIPU_OK && ret_factor != NULL) {
         *ret_factor = factor->factor;
     }
+    qp_store_leave(&within);
     return status;
 }
 

@@ -255,6 +255,7 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
         if (status == QUIPU_OK) {
             status = qp_store_read(store, &within, feed_read_work, read, reterr);
         }
+        qp_store_leave(&within); /* the whole call is inside */
         if (status != QUIPU_OK || now_only || read->page->pub.count > 0 ||
             qp_clock_ns() >= end_ns) {
             return status;
@@ -281,21 +282,23 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
     if (status == QUIPU_OK) {
         status = feed_options(options, &read, &end_ns, reterr);
     }
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        read.page = qp_calloc(1, sizeof(*read.page));
+        if (read.page == NULL) {
+            status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page of the feed");
+        }
     }
-    read.page = qp_calloc(1, sizeof(*read.page));
-    if (read.page == NULL) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page of the feed");
+    if (status == QUIPU_OK) {
+        (void)qp_pulse_listen(&store->pulse);
+        status = feed_follow(store, &read, end_ns, call, reterr);
+        qp_pulse_leave(&store->pulse);
     }
-    (void)qp_pulse_listen(&store->pulse);
-    status = feed_follow(store, &read, end_ns, call, reterr);
-    qp_pulse_leave(&store->pulse);
     if (status == QUIPU_OK) {
         assert(ret_page != NULL);
         *ret_page = &read.page->pub;
-    } else {
+    } else if (read.page != NULL) {
         quipu_feed_page_free(&read.page->pub);
     }
+    qp_store_leave(&within);
     return status;
 }

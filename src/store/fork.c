@@ -314,6 +314,7 @@ quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, fork_work, &fork, reterr);
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "fork", key, reterr);
 }
 

@@ -38,12 +38,7 @@ quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr)
     if (qp_mutex_init(&group->mutex) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no mutex");
     }
-    if (qp_cond_init(&group->idle) != QUIPU_OK) {
-        qp_mutex_done(&group->mutex);
-        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
-    }
     if (qp_cond_init(&group->arrival) != QUIPU_OK) {
-        qp_cond_done(&group->idle);
         qp_mutex_done(&group->mutex);
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
     }
@@ -56,16 +51,11 @@ void qp_group_done(qp_group *group)
     if (group->db == NULL) {
         return;
     }
-    qp_mutex_lock(&group->mutex);
-    while (group->inside > 0) {
-        qp_cond_wait(&group->idle, &group->mutex);
-    }
-    qp_mutex_unlock(&group->mutex);
+    assert(!group->leading && group->head == NULL);
     ent_close(group->db);
     group->db = NULL;
     quipu_arena_free(&group->scratch);
     qp_cond_done(&group->arrival);
-    qp_cond_done(&group->idle);
     qp_mutex_done(&group->mutex);
 }
 
@@ -308,15 +298,6 @@ static void group_lead(qp_group *group, qp_write *own)
     }
 }
 
-/* With the mutex held: what follows touches the callers' own memory only. */
-static void group_exit(qp_group *group, size_t callers)
-{
-    group->inside -= callers;
-    if (group->inside == 0) {
-        qp_cond_broadcast(&group->idle);
-    }
-}
-
 /* Wake a part of a batch. One thread alone would take longer to wake many than their work takes, so
  * each who wakes goes on with half of those who are left. */
 static void group_wake(qp_write *write, size_t count)
@@ -352,7 +333,6 @@ static void group_finish(qp_group *group, qp_write *own)
     } else {
         group->leading = false;
     }
-    group_exit(group, callers);
     qp_mutex_unlock(&group->mutex);
     if (leader != NULL) {
         qp_event_tell(&leader->told, GROUP_LEAD);
@@ -397,9 +377,6 @@ static bool group_leave(qp_group *group, qp_write *gone)
     if (queued && group->tail == gone) {
         group->tail = before;
     }
-    if (queued) {
-        group_exit(group, 1);
-    }
     qp_mutex_unlock(&group->mutex);
     return queued;
 }
@@ -437,7 +414,6 @@ static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn
 
     assert(group->db != NULL);
     qp_mutex_lock(&group->mutex);
-    group->inside++;
     wait = group->leading;
     if (wait) {
         group_join(group, &write);

@@ -25,8 +25,6 @@ typedef struct qp_group_counts {
 
 typedef struct qp_group {
     qp_mutex mutex;
-    qp_cond idle;  /* nobody is inside */
-    size_t inside; /* callers that may still touch the group */
     bool leading;
     struct qp_write *head; /* the queue, oldest first */
     struct qp_write *tail;
@@ -43,7 +41,7 @@ typedef struct qp_group {
 /* `db` is owned by the caller until qp_group_done(). */
 QUIPU_MUST_USE quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr);
 
-/* Waits until nobody is inside; closes the connection. */
+/* When nobody is inside: closes the connection. */
 void qp_group_done(qp_group *group);
 
 /* Run `work` in a transaction and return when it is durable, or when nothing was written.

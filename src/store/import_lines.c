@@ -748,10 +748,7 @@ static quipu_status import_options(import_run *run, const quipu_import_options *
     }
     given->line_bytes_max =
         given->line_bytes_max == 0 ? QUIPU_LINE_BYTES_MAX : given->line_bytes_max;
-    return run->store->read_only
-               ? qp_error_set(reterr, QUIPU_MISUSE,
-                              "the store was opened read-only; open it for writing")
-               : QUIPU_OK;
+    return qp_store_writable(run->store, reterr);
 }
 
 quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *options,
@@ -766,6 +763,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
         status = import_options(&run, options, read, reterr);
     }
     if (status != QUIPU_OK) {
+        qp_store_leave(&within);
         return status;
     }
     run.within = &within;
@@ -789,5 +787,6 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     quipu_arena_free(&run.gathered);
     quipu_arena_free(&run.kept);
     qp_free(run.parents);
+    qp_store_leave(&within);
     return status;
 }

@@ -1,14 +1,13 @@
 /* Connections and deadlines of the calls that work through the whole store. */
 #include "store/maintain.h"
 
-#include "base/error.h"
-
 quipu_status qp_maintain_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
                                quipu_error *reterr)
 {
     quipu_call given = QUIPU_CALL_INIT;
     quipu_status status = qp_options_read(&given, sizeof(given), call, "quipu_call", reterr);
 
+    ret->store = NULL;
     if (status != QUIPU_OK) {
         return status;
     }
@@ -36,9 +35,7 @@ void qp_maintain_watch(ent_db *db, const qp_call *call)
 quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                                quipu_error *reterr)
 {
-    if (store->read_only) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the store was opened read-only; open it for writing");
-    }
-    return qp_group_alone(&store->group, call, work, ctx, reterr);
+    quipu_status status = qp_store_writable(store, reterr);
+
+    return status == QUIPU_OK ? qp_group_alone(&store->group, call, work, ctx, reterr) : status;
 }

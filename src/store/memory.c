@@ -188,10 +188,11 @@ quipu_status quipu_memory_save(quipu_store *store, const quipu_memory *memory,
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
-    if (memory == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "save needs something to save");
+    if (status == QUIPU_OK && memory == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "save needs something to save");
     }
     if (status != QUIPU_OK) {
+        qp_store_leave(&within);
         return status;
     }
     save.memory = *memory;
@@ -209,6 +210,7 @@ quipu_status quipu_memory_save(quipu_store *store, const quipu_memory *memory,
     if (status == QUIPU_OK && ret_id != NULL) {
         *ret_id = save.memory.id;
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "save a memory of", memory->session_key, reterr);
 }
 
@@ -276,9 +278,9 @@ static quipu_status memory_read(quipu_store *store, memory_call *read, const qui
     if (status == QUIPU_OK) {
         status = memory_kind_check(read->memory.kind, reterr);
     }
-    if (ret_list == NULL || read->recent < 0) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "a place for the list is needed, and a number of 0 or more");
+    if (status == QUIPU_OK && (ret_list == NULL || read->recent < 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a place for the list is needed, and a number of 0 or more");
     }
     if (status == QUIPU_OK && !read->by_id) {
         status = qp_key_check(read->memory.session_key, reterr);
@@ -293,6 +295,7 @@ static quipu_status memory_read(quipu_store *store, memory_call *read, const qui
     } else if (read->list != NULL) {
         quipu_memory_list_free(&read->list->pub);
     }
+    qp_store_leave(&within);
     return status;
 }
 
@@ -359,6 +362,7 @@ static quipu_status memory_remove(quipu_store *store, memory_call *remove, const
     if (status == QUIPU_OK && ret_removed != NULL) {
         *ret_removed = remove->removed;
     }
+    qp_store_leave(&within);
     return status;
 }
 

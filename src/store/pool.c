@@ -16,11 +16,6 @@ quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t m
         qp_mutex_done(&pool->mutex);
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
     }
-    if (qp_cond_init(&pool->empty) != QUIPU_OK) {
-        qp_cond_done(&pool->freed);
-        qp_mutex_done(&pool->mutex);
-        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
-    }
     pool->connector = connector;
     pool->max = max;
     return QUIPU_OK;
@@ -31,27 +26,13 @@ void qp_pool_done(qp_pool *pool)
     if (pool->connector == NULL) {
         return;
     }
-    qp_mutex_lock(&pool->mutex);
-    while (pool->inside > 0) {
-        qp_cond_wait(&pool->empty, &pool->mutex);
-    }
-    qp_mutex_unlock(&pool->mutex);
     assert(pool->idle_count == pool->open_count);
     for (size_t i = 0; i < pool->idle_count; i++) {
         ent_close(pool->idle[i]);
     }
     pool->connector = NULL;
-    qp_cond_done(&pool->empty);
     qp_cond_done(&pool->freed);
     qp_mutex_done(&pool->mutex);
-}
-
-/* With the mutex held: what follows touches the caller's own memory only. */
-static void pool_exit(qp_pool *pool)
-{
-    if (--pool->inside == 0) {
-        qp_cond_signal(&pool->empty);
-    }
 }
 
 /* With the mutex held: an idle connection, or leave to open one (*ret_db NULL). */
@@ -85,11 +66,7 @@ quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, q
     quipu_status status;
 
     qp_mutex_lock(&pool->mutex);
-    pool->inside++;
     status = pool_wait(pool, call, &db, reterr);
-    if (status != QUIPU_OK) {
-        pool_exit(pool);
-    }
     qp_mutex_unlock(&pool->mutex);
     if (status == QUIPU_OK && db == NULL) {
         status = pool->connector->open(pool->connector->ctx, true, &db, reterr);
@@ -97,7 +74,6 @@ quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, q
             qp_mutex_lock(&pool->mutex);
             pool->open_count--;
             qp_cond_signal(&pool->freed);
-            pool_exit(pool);
             qp_mutex_unlock(&pool->mutex);
         }
     }
@@ -113,7 +89,6 @@ void qp_pool_give(qp_pool *pool, ent_db *db)
     assert(pool->idle_count < pool->open_count);
     pool->idle[pool->idle_count++] = db;
     qp_cond_signal(&pool->freed);
-    pool_exit(pool);
     qp_mutex_unlock(&pool->mutex);
 }
 

@@ -20,8 +20,6 @@ typedef struct qp_pool {
     const qp_connector *connector;
     qp_mutex mutex;
     qp_cond freed; /* for those who wait for a connection */
-    qp_cond empty; /* nobody is inside */
-    size_t inside; /* callers that have a connection or wait for one */
     size_t max;
     size_t open_count;
     size_t idle_count;
@@ -31,7 +29,7 @@ typedef struct qp_pool {
 QUIPU_MUST_USE quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t max,
                                          quipu_error *reterr);
 
-/* Waits until nobody is inside; closes the connections. */
+/* When nobody is inside: closes the connections. */
 void qp_pool_done(qp_pool *pool);
 
 /* A connection for one reader, waiting for one with the call's patience. */

@@ -385,5 +385,6 @@ quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_ra
     } else if (get.history != NULL) {
         quipu_history_free(&get.history->pub);
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "read", key, reterr);
 }

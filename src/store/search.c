@@ -291,5 +291,6 @@ quipu_status quipu_search_index(quipu_store *store, const quipu_call *call, int6
     if (status == QUIPU_OK && ret_indexed != NULL) {
         *ret_indexed = walk.indexed;
     }
+    qp_store_leave(&within);
     return status;
 }

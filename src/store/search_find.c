@@ -531,5 +531,6 @@ quipu_status quipu_search(quipu_store *store, const quipu_search_options *option
     } else if (find.results != NULL) {
         quipu_search_results_free(&find.results->pub);
     }
+    qp_store_leave(&within);
     return status;
 }

@@ -228,6 +228,7 @@ quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *v
         status = qp_store_write(store, &within, session_create_work, &create, reterr);
     }
     session_create_end(&create, status, ret_history);
+    qp_store_leave(&within);
     return qp_store_fail(status, "create", create.values.key, reterr);
 }
 
@@ -273,6 +274,7 @@ quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session
     if (status == QUIPU_OK && ret_created != NULL) {
         *ret_created = create.created;
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "get or create", create.values.key, reterr);
 }
 
@@ -315,6 +317,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given, const 
         ret_live->history = history;
         ret_live->created = create.created;
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, given->reuse ? "get or create" : "create", create.values.key,
                          reterr);
 }
@@ -453,5 +456,6 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
     if (status == QUIPU_OK && ret_revision != NULL) {
         *ret_revision = change.revision;
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "update", key, reterr);
 }

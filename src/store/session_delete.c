@@ -121,6 +121,7 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
     if (status == QUIPU_OK) {
         status = qp_size_exempt(store, &within, session_delete_work, &delete, reterr);
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "delete", key, reterr);
 }
 
@@ -140,6 +141,7 @@ quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key, const 
     if (status == QUIPU_OK && ret_removed != NULL) {
         *ret_removed = delete.removed;
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "delete", key, reterr);
 }
 
@@ -197,5 +199,6 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call *call, int64
     if (status == QUIPU_OK && ret_removed != NULL) {
         *ret_removed = removed;
     }
+    qp_store_leave(&within);
     return status;
 }

@@ -253,8 +253,8 @@ quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *op
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
-    if (ret_page == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "list needs a place for the page");
+    if (status == QUIPU_OK && ret_page == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "list needs a place for the page");
     }
     if (status == QUIPU_OK) {
         status = qp_options_read(&list.options, sizeof(list.options), options, "quipu_list_options",
@@ -276,5 +276,6 @@ quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *op
     } else if (list.page != NULL) {
         quipu_session_page_free(&list.page->pub);
     }
+    qp_store_leave(&within);
     return status;
 }

@@ -56,8 +56,10 @@ quipu_status quipu_rekey(quipu_store *store, quipu_key_fn key, void *ctx, const 
 
     (void)key;
     (void)ctx;
-    return status == QUIPU_OK
-               ? qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                              "this build has no encryption; the file stays as it is")
-               : status;
+    if (status == QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "this build has no encryption; the file stays as it is");
+    }
+    qp_store_leave(&within);
+    return status;
 }

@@ -261,5 +261,6 @@ quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name, quipu_str 
     if (status == QUIPU_OK) {
         *ret_state = user.state;
     }
+    qp_store_leave(&within);
     return status;
 }

@@ -110,5 +110,6 @@ quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_
         status = qp_store_write(store, &within, state_child_work, &finish, reterr);
     }
     qp_batch_free(&finish.batch);
+    qp_store_leave(&within);
     return qp_store_fail(status, "end a child of", end->parent, reterr);
 }

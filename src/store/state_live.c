@@ -118,6 +118,7 @@ quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *
     } else if (get.history != NULL) {
         quipu_history_free(&get.history->pub);
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "read", key, reterr);
 }
 
@@ -221,5 +222,6 @@ quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user
     if (status == QUIPU_OK) {
         *ret_list = search.list;
     }
+    qp_store_leave(&within);
     return status;
 }

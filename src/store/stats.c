@@ -54,6 +54,19 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     return status == QUIPU_OK ? stats_sessions(call, db, reterr) : status;
 }
 
+static void stats_connections(quipu_store *store, quipu_stats *stats)
+{
+    if (qp_store_pools(store)) {
+        stats->readers = (int64_t)qp_pool_open(&store->pool);
+    }
+    if (!store->read_only) {
+        const qp_group_counts counts = qp_group_counted(&store->group);
+        stats->commits = counts.commits;
+        stats->writes = counts.writes;
+        stats->largest_commit = counts.largest;
+    }
+}
+
 quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu_stats *ret_stats,
                                quipu_error *reterr)
 {
@@ -61,25 +74,16 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu
     qp_call within;
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);
 
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK && ret_stats == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "stats needs a place for its figures");
     }
-    if (ret_stats == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "stats needs a place for its figures");
+    if (status == QUIPU_OK) {
+        status = qp_store_read_apart(store, &within, stats_work, &stats, reterr);
     }
-    status = qp_store_read_apart(store, &within, stats_work, &stats, reterr);
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        stats_connections(store, &stats.stats);
+        *ret_stats = stats.stats;
     }
-    *ret_stats = stats.stats;
-    if (qp_store_pools(store)) {
-        ret_stats->readers = (int64_t)qp_pool_open(&store->pool);
-    }
-    if (!store->read_only) {
-        const qp_group_counts counts = qp_group_counted(&store->group);
-        ret_stats->commits = counts.commits;
-        ret_stats->writes = counts.writes;
-        ret_stats->largest_commit = counts.largest;
-    }
-    return QUIPU_OK;
+    qp_store_leave(&within);
+    return status;
 }

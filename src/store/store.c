@@ -15,9 +15,12 @@
 
 #define STORE_KEY_SHOWN 80 /* bytes of a key that a message shows */
 
+#define STORE_CLOSES 0x80000000U /* in `calls`, beside their number */
+#define STORE_LEFT 1             /* the one thing that `left` tells */
+
 static void store_free(quipu_store *store)
 {
-    qp_pool_done(&store->pool); /* waits for calls, which may still tell the pulse */
+    qp_pool_done(&store->pool);
     qp_group_done(&store->group);
     qp_pulse_done(&store->pulse);
     if (store->connector.close != NULL) {
@@ -100,14 +103,20 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
 void quipu_close(quipu_store *store)
 {
     /* A forked child shares the parent's files: closing there would checkpoint behind its back. */
-    if (store != NULL && store->pid == (int64_t)getpid()) {
-        store_free(store);
+    if (store == NULL || store->pid != (int64_t)getpid()) {
+        return;
     }
+    if (atomic_fetch_or(&store->calls, STORE_CLOSES) > 0) {
+        qp_pulse_beat(&store->pulse); /* tails that wait look up */
+        (void)qp_event_wait(&store->left, QP_NEVER);
+    }
+    store_free(store);
 }
 
 quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
                             quipu_error *reterr)
 {
+    ret->store = NULL;
     if (store == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the store is NULL; open it with quipu_open");
     }
@@ -115,7 +124,32 @@ quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call 
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the store was opened before fork(2); open it again in the child");
     }
+    (void)atomic_fetch_add(&store->calls, 1);
+    ret->store = store;
     return qp_call_begin(call, store->deadline_ms, ret, reterr);
+}
+
+void qp_store_leave(qp_call *call)
+{
+    quipu_store *store = call->store;
+
+    /* The store may be gone after the subtraction, unless we are the one whom it waits for. */
+    if (store != NULL && atomic_fetch_sub(&store->calls, 1) == (STORE_CLOSES | 1)) {
+        qp_event_tell(&store->left, STORE_LEFT);
+    }
+    call->store = NULL;
+}
+
+bool qp_store_closes(const quipu_store *store)
+{
+    return (atomic_load(&store->calls) & STORE_CLOSES) != 0;
+}
+
+quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr)
+{
+    return store->read_only ? qp_error_set(reterr, QUIPU_MISUSE,
+                                           "the store was opened read-only; open it for writing")
+                            : QUIPU_OK;
 }
 
 /* Run `work` with a connection of the pool, in a snapshot or without a transaction. */
@@ -162,11 +196,9 @@ quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_wor
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
-    if (store->read_only) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the store was opened read-only; open it for writing");
-    }
-    return qp_group_write(&store->group, call, work, ctx, reterr);
+    quipu_status status = qp_store_writable(store, reterr);
+
+    return status == QUIPU_OK ? qp_group_write(&store->group, call, work, ctx, reterr) : status;
 }
 
 /* ---- keys and rows ----------------------------------------------------------------------------

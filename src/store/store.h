@@ -3,6 +3,8 @@
 #ifndef QP_STORE_STORE_H
 #define QP_STORE_STORE_H
 
+#include <stdatomic.h>
+
 #include <quipu/store.h>
 
 #include "gen/quipu.h"
@@ -12,7 +14,9 @@
 
 struct quipu_store {
     qp_connector connector;
-    int64_t pid; /* of the process that opened it */
+    atomic_uint calls; /* inside, and whether the store is being closed */
+    qp_event left;     /* told by the last of them to a closing store */
+    int64_t pid;       /* of the process that opened it */
     bool read_only;
     int32_t deadline_ms;
     int64_t ttl_ms; /* 0: none */
@@ -35,9 +39,18 @@ QUIPU_MUST_USE quipu_status qp_store_new(const qp_connector *connector, ent_db *
                                          const quipu_open_options *options, quipu_store **ret_store,
                                          quipu_error *reterr);
 
-/* At the start of every call: is the store fit for use in this process, and is there time? */
+/* At the start of every call: is the store fit for use in this process, and is there time? From
+ * then on the store is not closed until qp_store_leave(), which must follow on every way out, also
+ * when this failed. Calls may be nested. */
 QUIPU_MUST_USE quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
                                            quipu_error *reterr);
+void qp_store_leave(qp_call *call);
+
+/* Whether quipu_close() waits for the calls that are inside: those that wait for news give up. */
+bool qp_store_closes(const quipu_store *store);
+
+/* QUIPU_MISUSE in a store that was opened read-only. */
+QUIPU_MUST_USE quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr);
 
 /* Whether readers have connections of their own: not in a store that is made in memory, where there
  * is only the writer's. */

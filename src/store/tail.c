@@ -40,6 +40,9 @@ quipu_status qp_wait_change(quipu_store *store, uint64_t seen, int64_t end_ns, q
         int64_t wake_ns = end_ns;
         quipu_status status;
 
+        if (qp_store_closes(store)) {
+            return qp_error_set(reterr, QUIPU_CANCELLED, "the store is being closed");
+        }
         if (cancel != NULL) {
             int64_t slice_ns = qp_clock_ns() + QP_CALL_SLICE_NS;
             wake_ns = slice_ns < end_ns ? slice_ns : end_ns;
@@ -106,6 +109,7 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call *call, qp_histo
     if (status == QUIPU_OK) {
         status = qp_store_read(tail->store, &within, tail_look_work, &look, &error);
     }
+    qp_store_leave(&within);
     if (status == QUIPU_OK && !tail_same(history->pub.session.uid, tail->uid)) {
         status = qp_error_set(&error, QUIPU_NOT_FOUND,
                               "the session was deleted; another one has its key now");
@@ -191,15 +195,12 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
     if (status == QUIPU_OK) {
         status = qp_wait_begin(timeout_ms, &end_ns, reterr);
     }
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        history = qp_history_new();
+        status = history != NULL ? tail_follow(tail, end_ns, call, within.cancel, history, reterr)
+                                 : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a batch");
     }
-    history = qp_history_new();
-    if (history == NULL) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a batch");
-    }
-    status = tail_follow(tail, end_ns, call, within.cancel, history, reterr);
-    if (status != QUIPU_OK || history->pub.message_count == 0) {
+    if (history != NULL && (status != QUIPU_OK || history->pub.message_count == 0)) {
         quipu_history_free(&history->pub);
         history = NULL;
     }
@@ -209,6 +210,7 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
         }
         *ret_batch = history != NULL ? &history->pub : NULL;
     }
+    qp_store_leave(&within);
     return status;
 }
 

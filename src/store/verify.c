@@ -490,9 +490,8 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call *call,
     qp_call within;
     quipu_status status = qp_maintain_enter(run->store, call, &within, reterr);
 
-    if (status == QUIPU_OK && run->repairs && run->store->read_only) {
-        status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "the store was opened read-only; open it for writing");
+    if (status == QUIPU_OK && run->repairs) {
+        status = qp_store_writable(run->store, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_store_read_apart(run->store, &within, verify_file_work, run, reterr);
@@ -509,6 +508,7 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call *call,
     if (status == QUIPU_OK && ret_verified != NULL) {
         *ret_verified = run->done;
     }
+    qp_store_leave(&within);
     return status;
 }
 

@@ -287,5 +287,6 @@ quipu_status quipu_window_get(quipu_store *store, quipu_str key,
     } else if (window.result != NULL) {
         quipu_window_free(&window.result->pub);
     }
+    qp_store_leave(&within);
     return qp_store_fail(status, "make a window of", key, reterr);
 }

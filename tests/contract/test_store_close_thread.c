@@ -1,10 +1,12 @@
 /* Closing a store while calls are under way in other threads: each of them ends with its own
  * result, also those that only wait for their turn. Runs under ASan and TSan, which would see a
  * store that is freed too early. */
-#include "contract/store_t.h"
+#include "contract/keep_t.h"
 
 #include <pthread.h>
-#include <sqlite3.h>
+#include <stdatomic.h>
+
+#include <quipu/tail.h>
 
 #define CALLERS 12
 #define LONG_HISTORY 20000 /* messages: reading them takes longer than a nap */
@@ -148,12 +150,110 @@ static void close_waits_for_readers_of_a_store_in_memory(void **state)
     }
 }
 
+/* ---- between two transactions of one call -----------------------------------------------------
+ */
+
+typedef struct importer {
+    quipu_store *store;
+    kt_stream stream;
+    atomic_bool closed; /* quipu_close() has returned */
+    bool closed_early;
+    pthread_t closing;
+    quipu_transfer done;
+    quipu_status status;
+} importer;
+
+static void *importer_close(void *arg)
+{
+    importer *self = arg;
+
+    quipu_close(self->store);
+    atomic_store(&self->closed, true);
+    return NULL;
+}
+
+/* Import asks for more when a group of lines is committed and the next one is not begun. */
+static quipu_status importer_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
+{
+    importer *self = ctx;
+
+    if (self->stream.at > self->stream.n / 2 && self->closing == 0) {
+        if (pthread_create(&self->closing, NULL, importer_close, self) != 0) {
+            return QUIPU_NOMEM;
+        }
+        for (int i = 0; i < 10; i++) {
+            st_nap(); /* time enough for a close that does not wait */
+        }
+        self->closed_early = atomic_load(&self->closed);
+    }
+    return self->closed_early ? QUIPU_IO : kt_read(&self->stream, ret_bytes, size, ret_n);
+}
+
+static void close_waits_between_the_transactions_of_a_call(void **state)
+{
+    char path[T_PATH_MAX];
+    importer self = {.store = NULL};
+    quipu_store *source = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        char key[16];
+        snprintf(key, sizeof(key), "k%d", i);
+        st_create(source, key);
+    }
+    self.stream = kt_export(source, NULL);
+    self.stream.step = 100;
+    quipu_close(source);
+    self.store = st_open_new(NULL, path);
+    self.status =
+        quipu_store_import(self.store, NULL, importer_read, &self, NULL, &self.done, &err);
+    assert_true(self.closing != 0);
+    assert_int_equal(pthread_join(self.closing, NULL), 0);
+    assert_false(self.closed_early);
+    T_STATUS(self.status, QUIPU_OK);
+    assert_int_equal(self.done.sessions, 50);
+    kt_free(&self.stream);
+}
+
+static void *caller_feed(void *arg)
+{
+    caller *self = arg;
+    quipu_feed_options options = QUIPU_FEED_OPTIONS_INIT;
+    quipu_feed_page *page = NULL;
+
+    options.flags = 0;
+    options.timeout_ms = -1;
+    self->status = quipu_feed_read(self->store, &options, NULL, &page, NULL);
+    quipu_feed_page_free(page);
+    return NULL;
+}
+
+static void close_ends_those_who_wait_for_news(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    caller callers[CALLERS];
+    pthread_t threads[CALLERS];
+
+    (void)state;
+    options.flags = QUIPU_OPEN_FEED;
+    quipu_store *store = st_open_new(&options, NULL);
+    start(store, caller_feed, callers, threads);
+    quipu_close(store);
+    join(threads);
+    for (int i = 0; i < CALLERS; i++) {
+        T_STATUS(callers[i].status, QUIPU_CANCELLED);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(close_waits_for_writers_that_wait_for_the_file),
         cmocka_unit_test(close_waits_for_readers_that_wait_for_a_connection),
         cmocka_unit_test(close_waits_for_readers_of_a_store_in_memory),
+        cmocka_unit_test(close_waits_between_the_transactions_of_a_call),
+        cmocka_unit_test(close_ends_those_who_wait_for_news),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

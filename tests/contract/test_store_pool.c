@@ -117,9 +117,11 @@ static void call_that_names_no_deadline_has_the_default_one(void **state)
     T_OK(qp_store_enter(store, NULL, &within, NULL));
     assert_true(within.deadline_ns >= before_ns + QUIPU_DEADLINE_MS_DEFAULT * QP_NS_PER_MS);
     assert_true(within.deadline_ns <= qp_clock_ns() + QUIPU_DEADLINE_MS_DEFAULT * QP_NS_PER_MS);
+    qp_store_leave(&within);
     call.deadline_ms = -1;
     T_OK(qp_store_enter(store, &call, &within, NULL));
     assert_int_equal(within.deadline_ns, QP_NEVER);
+    qp_store_leave(&within);
 }
 
 int main(void)

@@ -88,6 +88,7 @@ static void step(quipu_store *store, qp_search_walk *walk)
 
     T_OK(qp_store_enter(store, NULL, &call, &err));
     T_OK(qp_search_step(store, &call, walk, &err));
+    qp_store_leave(&call);
 }
 
 static void append_batch(quipu_store *store, const char *key, size_t count, const char *text)
