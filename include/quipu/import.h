@@ -71,7 +71,8 @@ typedef struct quipu_source_report {
  *
  * The whole file is read and checked first: one that is damaged, or holds what cannot be stored,
  * changes nothing. Then each session is written in a transaction of its own and counted before it
- * is committed. An import can be repeated: a session that an import before has brought is skipped.
+ * is committed; the store's history cap holds for it. An import that failed or was killed can be
+ * repeated: a session that an import before has brought is skipped.
  * Of a key of a user's or an app's state that is there already, the newer value stays.
  *
  * Ownership: `options` and `ret_report` may be NULL.

@@ -85,6 +85,17 @@ quipu_status qp_keep_check(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *re
     return keeper != NULL ? keeper->check(db->conn, fn, ctx, reterr) : status;
 }
 
+quipu_status qp_keep_intact(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_keeper *keeper = keep_enter(db, false, &status, reterr);
+
+    if (keeper != NULL && keeper->intact == NULL) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED, "the engine has no file to check");
+    }
+    return keeper != NULL ? keeper->intact(db->conn, fn, ctx, reterr) : status;
+}
+
 quipu_status qp_keep_backups(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

@@ -17,7 +17,8 @@ typedef struct qp_sizes {
 /* Told one text after the other; anything but QUIPU_OK ends the call with that status. */
 typedef quipu_status (*qp_keep_fn)(void *ctx, quipu_str text);
 
-/* Every function but `limit` is called outside of a transaction, and `check` also inside of one. */
+/* Every function but `limit` is called outside of a transaction; `check` and `intact` also inside of
+ * one. */
 typedef struct qp_keeper {
     uint32_t version; /* 1; functions are only ever appended */
     quipu_status (*sizes)(void *conn, qp_sizes *ret, quipu_error *reterr);
@@ -28,6 +29,7 @@ typedef struct qp_keeper {
     quipu_status (*check)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
     quipu_status (*backups)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
     quipu_status (*image)(void *conn, ent_db **ret_db, quipu_error *reterr);
+    quipu_status (*intact)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
 } qp_keeper;
 
 /* How large the file is now. */
@@ -56,6 +58,10 @@ QUIPU_MUST_USE quipu_status qp_keep_image(ent_db *db, ent_db **ret_db, quipu_err
  * findings of each. */
 QUIPU_MUST_USE quipu_status qp_keep_check(ent_db *db, qp_keep_fn fn, void *ctx,
                                           quipu_error *reterr);
+
+/* The same for its structure alone: another program's file may lack what its rows refer to. */
+QUIPU_MUST_USE quipu_status qp_keep_intact(ent_db *db, qp_keep_fn fn, void *ctx,
+                                           quipu_error *reterr);
 
 /* Tell the paths of the backups beside the file, oldest first. */
 QUIPU_MUST_USE quipu_status qp_keep_backups(ent_db *db, qp_keep_fn fn, void *ctx,

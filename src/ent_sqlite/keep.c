@@ -147,13 +147,19 @@ static quipu_status keep_tell_dangling(sqlite3_stmt *stmt, qp_keep_fn fn, void *
     return fn(ctx, quipu_cstr(text));
 }
 
+static quipu_status keep_intact(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+{
+    char sql[96];
+
+    (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)", QP_KEEP_FINDINGS_MAX);
+    return keep_each(conn, sql, keep_tell_finding, fn, ctx, reterr);
+}
+
 static quipu_status keep_check(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
 {
     char sql[96];
-    quipu_status status;
+    quipu_status status = keep_intact(conn, fn, ctx, reterr);
 
-    (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)", QP_KEEP_FINDINGS_MAX);
-    status = keep_each(conn, sql, keep_tell_finding, fn, ctx, reterr);
     if (status == QUIPU_OK) {
         (void)snprintf(sql, sizeof(sql),
                        "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check LIMIT %d",
@@ -173,4 +179,5 @@ const struct qp_keeper qp_sqlite_keeper = {
     .check = keep_check,
     .backups = qp_sqlite_backups,
     .image = qp_sqlite_image,
+    .intact = keep_intact,
 };

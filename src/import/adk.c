@@ -121,23 +121,6 @@ static quipu_status adk_places(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
-/* A count by an index and a walk over the table must agree: they are different pages. */
-static quipu_status adk_count(qp_source *source, quipu_error *reterr)
-{
-    const int64_t seen = (int64_t)source->place_count + source->orphans;
-    const qp_adk_event_where any = {0};
-    int64_t counted = 0;
-    quipu_status status = qp_adk_event_count(source->db, &any, &counted, reterr);
-
-    if (status == QUIPU_OK && counted != seen) {
-        status = qp_error_set(reterr, QUIPU_CORRUPT,
-                              "%s counts %lld events and shows %lld; repair it with "
-                              "\"sqlite3 FILE .recover\"",
-                              source->path, (long long)counted, (long long)seen);
-    }
-    return status;
-}
-
 static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 {
     const ent_entity *entity = source->kind == QUIPU_SOURCE_ADK_GO       ? &qp_adkgo_event_entity
@@ -153,7 +136,7 @@ static quipu_status adk_open(qp_source *source, quipu_error *reterr)
         qp_source_sort_sessions(source);
         status = adk_places(source, reterr);
     }
-    return status == QUIPU_OK ? adk_count(source, reterr) : status;
+    return status;
 }
 
 /* ---- state ------------------------------------------------------------------------------------
@@ -367,7 +350,7 @@ static quipu_status adk_message(qp_source *source, const qp_source_session *sess
                                  reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_batch_encode(&source->batch, &message, 1, source->bytes_max, reterr);
+        status = qp_batch_encode_made(&source->batch, &message, 1, source->bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
         *ret = source->batch.rows[0];

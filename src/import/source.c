@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "ent/keep.h"
 
 quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t row,
                             quipu_status status, quipu_error *reterr)
@@ -180,6 +181,27 @@ quipu_status qp_source_fit(qp_source *source, const ent_entity *entity, ent_enti
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
+/* The first finding is enough. */
+static quipu_status source_hear(void *ctx, quipu_str text)
+{
+    *(bool *)ctx = true;
+    (void)text;
+    return QUIPU_CORRUPT;
+}
+
+/* Tables and indexes that do not agree are different pages of a file: a walk over the tables alone
+ * would bring in what is left of a damaged one. */
+static quipu_status source_intact(const qp_source *source, quipu_error *reterr)
+{
+    bool damaged = false;
+    quipu_status status = qp_keep_intact(source->db, source_hear, &damaged, reterr);
+
+    return damaged ? qp_error_set(reterr, QUIPU_CORRUPT,
+                                  "%s is damaged; repair it with \"sqlite3 FILE .recover\"",
+                                  source->path)
+                   : status;
+}
+
 quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
 {
     quipu_status status;
@@ -188,7 +210,10 @@ quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
     qp_buf_init(&source->buf, QP_SOURCE_TEXT_MAX);
     qp_buf_init(&source->extra, QP_SOURCE_TEXT_MAX);
     qp_json_init(&source->doc);
-    status = source->layout->open(source, reterr);
+    status = source_intact(source, reterr);
+    if (status == QUIPU_OK) {
+        status = source->layout->open(source, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "store/cap.h"
 #include "store/feed.h"
 #include "store/session.h"
 #include "store/verify.h"
@@ -202,6 +203,30 @@ static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena 
     return status;
 }
 
+/* A session that comes with a history is held to the store's cap, as one that is created with one.
+ * It was not used today: its time stays. */
+static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *scratch,
+                              quipu_error *reterr)
+{
+    const quipu_store *store = w->meeting.import->store;
+    const qp_session *row = NULL;
+    quipu_status status = QUIPU_OK;
+
+    if (store->cap_messages == 0 && store->cap_tokens == 0) {
+        return QUIPU_OK;
+    }
+    status = qp_session_get(db, scratch, w->row->id, &row, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_cap_hold(store, db, scratch, row, reterr);
+    }
+    if (status == QUIPU_OK) {
+        const qp_session_patch patch = {.updated_at = ent_set(w->row->updated_at)};
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(w->row->id)}, &patch, NULL,
+                                   reterr);
+    }
+    return status;
+}
+
 static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -234,7 +259,7 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
             &(qp_feed_note){QUIPU_EVENT_CREATED, w->row->revision, count > 0 ? 1 : 0, count},
             reterr);
     }
-    return status;
+    return status == QUIPU_OK ? write_cap(w, db, scratch, reterr) : status;
 }
 
 quipu_status qp_import_session(qp_import *import, const qp_source_session *session,

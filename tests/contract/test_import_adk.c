@@ -165,6 +165,28 @@ static void a_repeated_import_skips_what_is_there(void **state)
     adk_close(world);
 }
 
+static void the_cap_of_the_store_holds_for_what_comes_in(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_error err = {0};
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    options.cap_messages = 4;
+    quipu_store *store = st_open_new(&options, NULL);
+    assert_int_equal(import_ok(store, path, NULL).messages, 12); /* all came, and were counted */
+    quipu_history *history = st_get(store, "adk:demo_app/alice/sess-0001", NULL);
+    assert_in_range(history->message_count, 1, 10); /* whole turns go, never the newest one */
+    assert_int_equal(history->messages[history->message_count - 1].seq, 11);
+    assert_true(history->session.updated_at.s < quipu_time_now().s);
+    quipu_history_free(history);
+    import_check_whole(store);
+    assert_int_equal(import_ok(store, path, NULL).skipped, 2);
+    T_OK(quipu_session_delete(store, QUIPU_STR("adk:demo_app/alice/sess-0001"), NULL, &err));
+    quipu_close(store);
+}
+
 static void a_session_that_grew_in_the_file_is_a_conflict(void **state)
 {
     char path[T_PATH_MAX];
@@ -396,6 +418,7 @@ int main(void)
         cmocka_unit_test(go_database_comes_in_and_its_orphan_is_reported),
         cmocka_unit_test(a_dry_run_tells_and_changes_nothing),
         cmocka_unit_test(a_repeated_import_skips_what_is_there),
+        cmocka_unit_test(the_cap_of_the_store_holds_for_what_comes_in),
         cmocka_unit_test(a_session_that_grew_in_the_file_is_a_conflict),
         cmocka_unit_test(another_session_of_the_same_key_is_not_touched),
         cmocka_unit_test(the_columns_id_wins_and_the_json_time_wins),
