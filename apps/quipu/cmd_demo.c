@@ -10,9 +10,8 @@
 #include <quipu/adk.h>
 
 #include "app.h"
+#include "render.h"
 
-#define DEMO_MARGIN "     "
-#define DEMO_COLUMNS 74
 #define DEMO_BUDGET 70    /* tokens of the prompt's window */
 #define DEMO_RESTART_AT 4 /* events before the store is closed and opened again */
 #define DEMO_FORK_AT 5
@@ -67,6 +66,7 @@ typedef struct demo_world {
     quipu_store *store;
     quipu_service *service;
     quipu_session *session;
+    bool colours;
     quipu_arena arena;
     quipu_error error;
 } demo_world;
@@ -166,40 +166,21 @@ static quipu_status demo_check_state(demo_world *world, bool *ret_same)
 /* ---- showing it -------------------------------------------------------------------------------
  */
 
-static const char *demo_role(quipu_role role)
-{
-    static const char *const names[] = {"",         "user",  "assistant", "tool",
-                                        "function", "model", "system"};
-
-    return names[role];
-}
-
-static void demo_print_message(const quipu_message *message)
-{
-    printf("%3" PRId64 "  %-11.*s %-9s %3" PRId64 " tokens\n", message->seq, (int)message->author.n,
-           message->author.p, demo_role(message->role), message->tokens);
-    app_put_wrapped(stdout, message->content, DEMO_MARGIN, DEMO_COLUMNS);
-    for (size_t i = 0; i < message->call_count; i++) {
-        const quipu_tool_call *call = &message->calls[i];
-        const bool answer = call->output.p != NULL;
-        const quipu_str what = answer ? call->output : call->input;
-
-        printf("%s%.*s %s %.*s\n", DEMO_MARGIN, (int)call->name.n, call->name.p,
-               answer ? "<-" : "->", (int)what.n, what.p);
-    }
-}
-
+/* As "quipu show" does. */
 static quipu_status demo_show(demo_world *world, quipu_str key)
 {
+    const int columns = app_columns();
+    app_render render = {.out = stdout,
+                         .colours = world->colours,
+                         .columns =
+                             columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX};
     quipu_history *history = NULL;
     quipu_status status = quipu_session_get(world->store, key, NULL, NULL, &history, &world->error);
 
     if (status == QUIPU_OK) {
-        printf("\n%s: %" PRId64 " messages, about %" PRId64 " tokens\n\n", history->session.key.p,
-               history->session.message_count, history->session.token_count);
-        for (size_t i = 0; i < history->message_count; i++) {
-            demo_print_message(&history->messages[i]);
-        }
+        fputc('\n', stdout);
+        app_render_head(&render, &history->session);
+        app_render_messages(&render, history->messages, history->message_count, false);
     }
     quipu_history_free(history);
     return status;
@@ -234,8 +215,9 @@ static quipu_status demo_search(demo_world *world)
     options.query = QUIPU_STR("seats held");
     status = quipu_search(world->store, &options, NULL, &results, &world->error);
     for (size_t i = 0; status == QUIPU_OK && i < results->count; i++) {
-        printf("search    \"seats held\": message %" PRId64 ", %s\n", results->hits[i].seq,
-               results->hits[i].snippet.p);
+        printf("search    \"seats held\": message %" PRId64 ", ", results->hits[i].seq);
+        app_put(stdout, results->hits[i].snippet);
+        fputc('\n', stdout);
     }
     if (status == QUIPU_OK && results->count == 0) {
         world->error = (quipu_error){.message = "the search found nothing"};
@@ -355,16 +337,33 @@ static quipu_status demo_tell(demo_world *world)
     return status == QUIPU_OK ? demo_weight(world) : status;
 }
 
+/* What to try next; `path` is NULL when the store goes away. */
+static void demo_next(const char *path)
+{
+    printf("\nTo try next:\n");
+    if (path != NULL) {
+        printf("  export QUIPU_STORE=%s\n"
+               "  quipu ls                      the two sessions in it\n"
+               "  quipu show trip-to-cusco/by-bus\n"
+               "  quipu search seats            every message about seats\n",
+               path);
+    } else {
+        printf("  quipu demo my-folder          the same, and the store stays\n");
+    }
+    printf("  quipu import FILE             brings in sessions of Google ADK or Lango\n"
+           "  quipu chat KEY                talk with a model; the history is kept\n"
+           "  quipu --help                  all verbs\n");
+}
+
 static int demo_run_in(const app_call *call, const char *folder, bool kept)
 {
     char path[APP_PATH_MAX];
-    demo_world world = {.path = path};
+    demo_world world = {.path = path, .colours = app_colours(call)};
     bool same = false;
     quipu_status status;
 
     if (snprintf(path, sizeof(path), "%s/store.db", folder) >= (int)sizeof(path)) {
-        fprintf(stderr, "quipu demo: the folder's name is too long\n");
-        return APP_FAILURE;
+        return app_usage(call, "the folder's name is too long");
     }
     status = demo_play(&world, &same);
     if (status == QUIPU_OK && same) {
@@ -378,15 +377,9 @@ static int demo_run_in(const app_call *call, const char *folder, bool kept)
     if (!same) {
         return APP_FAILURE;
     }
-    printf("\nAll of it came back as it went in.\n\nTo try next:\n");
-    if (kept) {
-        printf("  sqlite3 -readonly %s .schema    what is in the file\n", path);
-    } else {
-        printf("  quipu demo my-folder       keeps the file\n");
-    }
-    printf("  quipu import FILE          brings in sessions of Google ADK or Lango\n"
-           "  include/quipu/adk.h        the service that this demo used\n"
-           "  examples/                  the store and entities of your own, in C\n");
+    printf("\n%sAll of it came back as it went in.%s\n", app_style(world.colours, APP_BOLD),
+           app_style(world.colours, APP_PLAIN));
+    demo_next(kept ? path : NULL);
     return APP_OK;
 }
 
@@ -406,19 +399,21 @@ static void demo_remove(const char *folder)
 
 static int demo_run(const app_call *call)
 {
-    char temporary[] = "/tmp/quipu-demo.XXXXXX";
+    const char *folder = getenv("TMPDIR");
+    char temporary[APP_PATH_MAX];
     int code;
 
     if (call->argument_count == 1) {
         if (mkdir(call->arguments[0], 0700) != 0) {
-            perror(call->arguments[0]);
-            return APP_FAILURE;
+            return app_fail_errno(call, call->arguments[0]);
         }
         return demo_run_in(call, call->arguments[0], true);
     }
-    if (mkdtemp(temporary) == NULL) {
-        perror("quipu demo: a temporary folder");
-        return APP_FAILURE;
+    folder = folder != NULL && folder[0] != '\0' ? folder : "/tmp";
+    if (snprintf(temporary, sizeof(temporary), "%s/quipu-demo.XXXXXX", folder) >=
+            (int)sizeof(temporary) ||
+        mkdtemp(temporary) == NULL) {
+        return app_fail_errno(call, folder);
     }
     code = demo_run_in(call, temporary, false);
     demo_remove(temporary);
@@ -432,5 +427,6 @@ const app_verb app_verb_demo = {
     .arguments_min = 0,
     .arguments_max = 1,
     .summary = "play a conversation of several agents and show what was kept",
+    .common = APP_COLOR,
     .run = demo_run,
 };

@@ -316,5 +316,35 @@ class Doctor(Reading):
         self.assertEqual(len(self.run_quipu("ls", "--json", "--store", path).lines()), 2)
 
 
+class Demo(harness.Case):
+    def test_the_demo_shows_what_show_shows(self):
+        folder = self.folder / "kept"
+        text = self.run_quipu("demo", folder).out
+        self.assertIn("All of it came back as it went in.", text)
+        shown = self.run_quipu("show", "--store", folder / "store.db",
+                               "adk:travel/ana/trip-to-cusco").out
+        self.assertIn(shown, text)
+        for line in ("state ", "window ", "search ", "fork ", "weight "):
+            self.assertRegex(text, rf"(?m)^{line}")
+
+    def test_what_it_says_to_try_works(self):
+        text = self.run_quipu("demo", self.folder / "kept").out
+        store = re.search(r"export QUIPU_STORE=(\S+)", text).group(1)
+        for line in re.findall(r"(?m)^  quipu ((?:ls|show|search)\b.*)$", text):
+            words = re.split(r"\s{2,}", line)[0].split()
+            result = self.run_quipu(*words, env={"QUIPU_STORE": store})
+            self.assertNotEqual(result.out, "", words)
+
+    def test_nothing_stays_of_a_demo_that_is_not_kept(self):
+        before = sorted(self.folder.iterdir())
+        self.assertIn("came back", self.run_terminal("demo"))
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def test_a_folder_that_is_there_is_left_alone(self):
+        (self.folder / "mine").mkdir()
+        self.assertIn("mine", self.run_quipu("demo", self.folder / "mine", code=1).err)
+        self.assertEqual(list((self.folder / "mine").iterdir()), [])
+
+
 if __name__ == "__main__":
     harness.main()
