@@ -73,7 +73,7 @@ echo 'ok: words'
 
 run 0 "$quipu" demo
 lacks err
-for text in 'All of it came back' 'find_trains ->' 'window  ' 'search  ' 'fork  ' 'weight  ' \
+for text in 'All of it came back' '▸ find_trains' 'window  ' 'search  ' 'fork  ' 'weight  ' \
     'state  ' 'To try next'; do
     has out "$text"
 done
