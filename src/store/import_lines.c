@@ -435,9 +435,43 @@ static quipu_status import_state(import_run *run, ent_db *db, quipu_arena *scrat
     return status;
 }
 
-/* An observation or a reflection whose id is taken: the same one is a repeat. */
-static quipu_status import_repeat(bool same, import_run *run, quipu_error *reterr)
+/* What an observation and a reflection have in common. */
+typedef struct import_memory {
+    quipu_str tenant;
+    quipu_str session_key;
+    quipu_str content;
+} import_memory;
+
+/* The one of this id, if it is there. */
+static quipu_status import_known(ent_db *db, quipu_arena *scratch, quipu_memory_kind kind,
+                                 quipu_uuid id, import_memory *ret, bool *ret_known,
+                                 quipu_error *reterr)
 {
+    const qp_observation *observation = NULL;
+    const qp_reflection *reflection = NULL;
+    quipu_error error = {0};
+    quipu_status status = kind == QUIPU_OBSERVATION
+                              ? qp_observation_get(db, scratch, id, &observation, &error)
+                              : qp_reflection_get(db, scratch, id, &reflection, &error);
+
+    *ret_known = status == QUIPU_OK;
+    if (observation != NULL) {
+        *ret = (import_memory){observation->tenant, observation->session_key, observation->content};
+    } else if (reflection != NULL) {
+        *ret = (import_memory){reflection->tenant, reflection->session_key, reflection->content};
+    }
+    return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
+                                                           : qp_error_pass(reterr, &error);
+}
+
+/* Its id is taken: the same one is a repeat. */
+static quipu_status import_repeat(const import_run *run, const import_memory *known,
+                                  const import_memory *made, quipu_error *reterr)
+{
+    const bool same = quipu_str_eq(known->tenant, made->tenant) &&
+                      quipu_str_eq(known->session_key, made->session_key) &&
+                      quipu_str_eq(known->content, made->content);
+
     if (same && (run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) == 0) {
         return QUIPU_OK;
     }
@@ -445,57 +479,33 @@ static quipu_status import_repeat(bool same, import_run *run, quipu_error *reter
                         same ? " already" : ", and says something else");
 }
 
-static quipu_status import_observation(import_run *run, ent_db *db, quipu_arena *scratch,
-                                       quipu_error *reterr)
+static quipu_status import_memory_line(import_run *run, ent_db *db, quipu_arena *scratch,
+                                       quipu_memory_kind kind, quipu_error *reterr)
 {
     static const char *const left_out[] = {QP_EXPORT_MEMORY_OUT, NULL};
     static const char *const others[] = {QP_EXPORT_TYPE, NULL};
-    qp_observation_new made = {.tenant = run->store->tenant};
-    const qp_observation *row = NULL;
-    quipu_error error = {0};
-    quipu_status status = qp_import_row(&qp_observation_entity, qp_json_root(&run->doc), left_out,
-                                        others, scratch, &made, reterr);
+    const bool seen = kind == QUIPU_OBSERVATION;
+    qp_observation_new observation = {.tenant = run->store->tenant};
+    qp_reflection_new reflection = {.tenant = run->store->tenant};
+    import_memory known = {0};
+    bool is_known = false;
+    quipu_status status = qp_import_row(seen ? &qp_observation_entity : &qp_reflection_entity,
+                                        qp_json_root(&run->doc), left_out, others, scratch,
+                                        seen ? (void *)&observation : (void *)&reflection, reterr);
+    const ent_opt_uuid id = seen ? observation.id : reflection.id;
+    const import_memory made = {run->store->tenant,
+                                seen ? observation.session_key : reflection.session_key,
+                                seen ? observation.content : reflection.content};
 
-    if (status == QUIPU_OK && made.id.has) {
-        status = qp_observation_get(db, scratch, made.id.v, &row, &error);
-        if (status == QUIPU_OK) {
-            return import_repeat(quipu_str_eq(row->tenant, made.tenant) &&
-                                     quipu_str_eq(row->session_key, made.session_key) &&
-                                     quipu_str_eq(row->content, made.content),
-                                 run, reterr);
-        }
-        status = status == QUIPU_NOT_FOUND ? QUIPU_OK : qp_error_pass(reterr, &error);
+    if (status == QUIPU_OK && id.has) {
+        status = import_known(db, scratch, kind, id.v, &known, &is_known, reterr);
+    }
+    if (status == QUIPU_OK && is_known) {
+        return import_repeat(run, &known, &made, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_observation_create(db, NULL, &made, NULL, reterr);
-        run->group.memories++;
-    }
-    return status;
-}
-
-static quipu_status import_reflection(import_run *run, ent_db *db, quipu_arena *scratch,
-                                      quipu_error *reterr)
-{
-    static const char *const left_out[] = {QP_EXPORT_MEMORY_OUT, NULL};
-    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
-    qp_reflection_new made = {.tenant = run->store->tenant};
-    const qp_reflection *row = NULL;
-    quipu_error error = {0};
-    quipu_status status = qp_import_row(&qp_reflection_entity, qp_json_root(&run->doc), left_out,
-                                        others, scratch, &made, reterr);
-
-    if (status == QUIPU_OK && made.id.has) {
-        status = qp_reflection_get(db, scratch, made.id.v, &row, &error);
-        if (status == QUIPU_OK) {
-            return import_repeat(quipu_str_eq(row->tenant, made.tenant) &&
-                                     quipu_str_eq(row->session_key, made.session_key) &&
-                                     quipu_str_eq(row->content, made.content),
-                                 run, reterr);
-        }
-        status = status == QUIPU_NOT_FOUND ? QUIPU_OK : qp_error_pass(reterr, &error);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_reflection_create(db, NULL, &made, NULL, reterr);
+        status = seen ? qp_observation_create(db, NULL, &observation, NULL, reterr)
+                      : qp_reflection_create(db, NULL, &reflection, NULL, reterr);
         run->group.memories++;
     }
     return status;
@@ -529,11 +539,13 @@ static quipu_status import_store(import_run *run, ent_db *db, quipu_arena *scrat
         status = run->skip ? QUIPU_OK : import_state(run, db, scratch, reterr);
         break;
     case IMPORT_OBSERVATION:
-        status = run->skip ? QUIPU_OK : import_observation(run, db, scratch, reterr);
+        status =
+            run->skip ? QUIPU_OK : import_memory_line(run, db, scratch, QUIPU_OBSERVATION, reterr);
         break;
     default:
         assert(line->type == IMPORT_REFLECTION);
-        status = run->skip ? QUIPU_OK : import_reflection(run, db, scratch, reterr);
+        status =
+            run->skip ? QUIPU_OK : import_memory_line(run, db, scratch, QUIPU_REFLECTION, reterr);
         break;
     }
     return import_fail(run, line->number, status, reterr);
