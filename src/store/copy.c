@@ -1,6 +1,6 @@
-/* Copying a store into another one, whatever engine is behind each: the export of the source runs in
- * a thread of its own and is read by the import of the target, through a pipe of bounded size. What
- * arrived is then exported again and compared, as a whole, by its SHA-256. */
+/* Copying a store into another one, whatever engine is behind each: the export of the source runs
+ * in a thread of its own and is read by the import of the target, through a pipe of bounded size.
+ * What arrived is then exported again and compared, as a whole, by its SHA-256. */
 #include <assert.h>
 #include <string.h>
 
