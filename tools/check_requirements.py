@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """docs/requirements.md names, for each of the 48 scenarios of the seeds, the 27 rows of Lango's
-tests and the 21 of its weaknesses, tests that exist, or says "open". Rows are
-`| scenario | tests/x/test_y.c:name, ... |`."""
+tests and the 21 of its weaknesses, tests that exist, or says "open"; docs/lango-tests.md does so
+for Lango's model adapter. Rows are `| scenario | tests/x/test_y.c:name, ... |`."""
 
 import re
 
 import qptools
 
 SCENARIOS = 96
+PAGE = "docs/requirements.md"
+LANGO = "docs/lango-tests.md"
 TEST = re.compile(r"^`?(tests/[\w./-]+):(\w+)`?$")
 
 
@@ -34,34 +36,41 @@ def defines(path, name):
     return re.search(rf"\b{name}\b", text) is not None
 
 
-def main():
-    args = qptools.parser(__doc__).parse_args()
-    report = qptools.Report("requirements")
-    path_text = "docs/requirements.md"
-    path = args.root / path_text
-    if not path.exists():
-        report.bad(path_text, 0, "does not exist")
-        report.finish("0 scenarios")
-    table = rows(path.read_text(encoding="utf-8"))
+def check_page(root, page, report):
+    """Check the rows of one page; (their names, how many are open)."""
+    table = rows((root / page).read_text(encoding="utf-8"))
     is_open = 0
-    for line, scenario, tests in table:
+    for line, _, tests in table:
         if tests.strip("`* ").lower() == "open":
             is_open += 1
             continue
         for entry in tests.split(","):
             match = TEST.match(entry.strip())
             if match is None:
-                report.bad(path_text, line, f'"{entry.strip()}" is not tests/file:name')
-            elif not (args.root / match.group(1)).is_file():
-                report.bad(path_text, line, f"{match.group(1)} does not exist")
-            elif not defines(args.root / match.group(1), match.group(2)):
-                report.bad(path_text, line, f"{match.group(0)}: no such test")
+                report.bad(page, line, f'"{entry.strip()}" is not tests/file:name')
+            elif not (root / match.group(1)).is_file():
+                report.bad(page, line, f"{match.group(1)} does not exist")
+            elif not defines(root / match.group(1), match.group(2)):
+                report.bad(page, line, f"{match.group(0)}: no such test")
     names = [scenario for _, scenario, _ in table]
     for name in sorted({n for n in names if names.count(n) > 1}):
-        report.bad(path_text, 0, f'"{name}" stands there twice')
-    if len(table) != SCENARIOS:
-        report.bad(path_text, 0, f"{len(table)} scenarios, expected {SCENARIOS}")
-    report.finish(f"{len(table)} scenarios, {is_open} open")
+        report.bad(page, 0, f'"{name}" stands there twice')
+    return names, is_open
+
+
+def main():
+    args = qptools.parser(__doc__).parse_args()
+    report = qptools.Report("requirements")
+    if not (args.root / PAGE).exists():
+        report.bad(PAGE, 0, "does not exist")
+        report.finish("0 scenarios")
+    names, is_open = check_page(args.root, PAGE, report)
+    if len(names) != SCENARIOS:
+        report.bad(PAGE, 0, f"{len(names)} scenarios, expected {SCENARIOS}")
+    if (args.root / LANGO).exists():
+        more, waiting = check_page(args.root, LANGO, report)
+        names, is_open = names + more, is_open + waiting
+    report.finish(f"{len(names)} scenarios, {is_open} open")
 
 
 if __name__ == "__main__":

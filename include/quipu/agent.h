@@ -106,6 +106,92 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_turn(quipu_store *store, const quipu
                                                  quipu_turn_result *ret_result,
                                                  quipu_error *reterr);
 
+/* ---- the budget of a prompt ------------------------------------------------------------------
+ */
+
+/* What a prompt may hold beside its base: the system instruction and the talk itself. */
+typedef enum quipu_section {
+    QUIPU_SECTION_KNOWLEDGE = 0,
+    QUIPU_SECTION_RETRIEVAL,
+    QUIPU_SECTION_MEMORY,
+    QUIPU_SECTION_RUNS,
+    QUIPU_SECTION_HEADROOM /* for nobody: estimates may be wrong */
+} quipu_section;
+
+#define QUIPU_SECTIONS 5
+#define QUIPU_MODEL_WINDOW 128000 /* tokens of a model whose name is not known */
+#define QUIPU_RESERVE 4096        /* tokens that are kept for the answer... */
+#define QUIPU_RESERVE_MIN 1024    /* ...at least so many, and at most a quarter of the window */
+
+typedef struct quipu_budget_options {
+    uint32_t struct_size;
+    uint32_t flags;                /* 0 */
+    quipu_str model;               /* whose window it is */
+    int64_t window;                /* or its tokens; 0: quipu_model_window() */
+    int64_t reserve;               /* 0 or less: QUIPU_RESERVE */
+    int64_t base;                  /* tokens of the base */
+    double shares[QUIPU_SECTIONS]; /* parts of 1; all zero: .30 .25 .25 .10 .10 */
+} quipu_budget_options;
+
+#define QUIPU_BUDGET_OPTIONS_INIT                                                                  \
+    {(uint32_t)sizeof(quipu_budget_options), 0, {NULL, 0}, 0, 0, 0, {0, 0, 0, 0, 0}}
+
+/* Tokens of each section. A degraded budget has none to give, and its sections no limit. */
+typedef struct quipu_budget {
+    int64_t window;
+    int64_t reserve;
+    int64_t available; /* window without reserve and base; 0 when degraded */
+    int64_t sections[QUIPU_SECTIONS];
+    bool degraded;
+} quipu_budget;
+
+/**
+ * The tokens that a model's context holds, by the longest known beginning of its name (with or
+ * without "models/" before it); QUIPU_MODEL_WINDOW for any other.
+ *
+ * Ownership: the name is borrowed.
+ * Threads:   any.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API int64_t quipu_model_window(quipu_str model);
+
+/**
+ * Share out what a model's window leaves after the answer's reserve and the base.
+ *
+ * Ownership: the options are borrowed.
+ * Threads:   any.
+ * Errors:    QUIPU_INVALID (the shares are negative or do not add up to 1), QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_budget_make(const quipu_budget_options *options,
+                                                        quipu_budget *ret_budget,
+                                                        quipu_error *reterr);
+
+/**
+ * The budget when some sections have nothing to say: theirs goes to the others, in proportion to
+ * what those have. The headroom neither gives nor takes. With nobody to take it, or degraded, the
+ * budget stays as it is.
+ *
+ * Ownership: inputs are borrowed; a value comes back.
+ * Threads:   any.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API quipu_budget quipu_budget_donate(const quipu_budget *budget,
+                                           const bool empty[QUIPU_SECTIONS]);
+
+/**
+ * The channel that a session's key tells: "telegram", "discord" or "slack" when it begins with that
+ * and a colon, else "direct".
+ *
+ * Ownership: static text; the key is borrowed.
+ * Threads:   any.
+ * Errors:    none.
+ * Since:     0.1
+ */
+QUIPU_API const char *quipu_key_channel(quipu_str key);
+
 #ifdef __cplusplus
 }
 #endif

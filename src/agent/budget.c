@@ -1,0 +1,139 @@
+/* How the context of a model is shared out, and what a session's key tells. */
+#include <quipu/agent.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/option.h"
+
+#define BUDGET_SUM_SLACK 0.001 /* that shares may be off 1 */
+#define BUDGET_RESERVE_PART 4  /* the reserve is at most one part in so many */
+
+static const double budget_shares[QUIPU_SECTIONS] = {0.30, 0.25, 0.25, 0.10, 0.10};
+
+int64_t quipu_model_window(quipu_str model)
+{
+    static const struct {
+        quipu_str prefix;
+        int64_t window;
+    } models[] = {
+        {{"claude-", 7}, 200000},  {{"gemini-1.5", 10}, 2097152}, {{"gemini-", 7}, 1048576},
+        {{"gpt-3.5", 7}, 16385},   {{"gpt-4", 5}, 8192},          {{"gpt-4-turbo", 11}, 128000},
+        {{"gpt-4.1", 7}, 1047576}, {{"gpt-4o", 6}, 128000},       {{"gpt-5", 5}, 400000},
+        {{"o1", 2}, 200000},       {{"o3", 2}, 200000},           {{"o4-mini", 7}, 200000},
+    };
+    static const quipu_str path = {"models/", 7};
+    int64_t window = QUIPU_MODEL_WINDOW;
+    size_t longest = 0;
+
+    if (model.n >= path.n && memcmp(model.p, path.p, path.n) == 0) {
+        model = (quipu_str){model.p + path.n, model.n - path.n};
+    }
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        quipu_str prefix = models[i].prefix;
+
+        if (prefix.n > longest && model.n >= prefix.n && memcmp(model.p, prefix.p, prefix.n) == 0) {
+            longest = prefix.n;
+            window = models[i].window;
+        }
+    }
+    return window;
+}
+
+/* The shares to use: the given ones, or the usual ones when none is given. */
+static quipu_status budget_read_shares(const double *given, const double **ret_shares,
+                                       quipu_error *reterr)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < QUIPU_SECTIONS; i++) {
+        if (!(given[i] >= 0)) {
+            return qp_error_set(reterr, QUIPU_INVALID, "a share of a budget is negative");
+        }
+        sum += given[i];
+    }
+    if (sum == 0) {
+        *ret_shares = budget_shares;
+        return QUIPU_OK;
+    }
+    if (!(sum > 1 - BUDGET_SUM_SLACK && sum < 1 + BUDGET_SUM_SLACK)) {
+        return qp_error_set(reterr, QUIPU_INVALID, "the shares of a budget add up to %.3f, not 1",
+                            sum);
+    }
+    *ret_shares = given;
+    return QUIPU_OK;
+}
+
+static int64_t budget_reserve(int64_t wanted, int64_t window)
+{
+    int64_t reserve = wanted > 0 ? wanted : QUIPU_RESERVE;
+
+    reserve = reserve < QUIPU_RESERVE_MIN ? QUIPU_RESERVE_MIN : reserve;
+    return reserve > window / BUDGET_RESERVE_PART ? window / BUDGET_RESERVE_PART : reserve;
+}
+
+quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget *ret_budget,
+                               quipu_error *reterr)
+{
+    quipu_budget_options given = QUIPU_BUDGET_OPTIONS_INIT;
+    quipu_budget budget = {.window = 0};
+    const double *shares = NULL;
+    quipu_status status =
+        qp_options_read(&given, sizeof(given), options, "quipu_budget_options", reterr);
+
+    if (status == QUIPU_OK &&
+        (ret_budget == NULL || given.flags != 0 || given.window < 0 || given.base < 0)) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a budget needs a place, a window and a base of 0 or more, no flags");
+    }
+    if (status == QUIPU_OK) {
+        status = budget_read_shares(given.shares, &shares, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    budget.window = given.window > 0 ? given.window : quipu_model_window(given.model);
+    budget.reserve = budget_reserve(given.reserve, budget.window);
+    budget.available = budget.window - budget.reserve;
+    budget.available = given.base < budget.available ? budget.available - given.base : 0;
+    budget.degraded = budget.available == 0;
+    for (size_t i = 0; i < QUIPU_SECTIONS; i++) {
+        budget.sections[i] = (int64_t)((double)budget.available * shares[i]);
+    }
+    *ret_budget = budget;
+    return QUIPU_OK;
+}
+
+quipu_budget quipu_budget_donate(const quipu_budget *budget, const bool empty[QUIPU_SECTIONS])
+{
+    quipu_budget made = *budget;
+    int64_t given = 0;
+    int64_t takers = 0; /* what those have who get it */
+
+    for (size_t i = 0; i < QUIPU_SECTION_HEADROOM; i++) {
+        *(empty[i] ? &given : &takers) += budget->sections[i];
+    }
+    if (takers == 0 || budget->degraded) {
+        return made;
+    }
+    for (size_t i = 0; i < QUIPU_SECTION_HEADROOM; i++) {
+        int64_t more = (int64_t)((double)given * (double)budget->sections[i] / (double)takers);
+
+        made.sections[i] = empty[i] ? 0 : budget->sections[i] + more;
+    }
+    return made;
+}
+
+const char *quipu_key_channel(quipu_str key)
+{
+    static const char *const channels[] = {"telegram", "discord", "slack"};
+
+    for (size_t i = 0; i < sizeof(channels) / sizeof(channels[0]); i++) {
+        size_t n = strlen(channels[i]);
+
+        if (key.n > n && key.p[n] == ':' && memcmp(key.p, channels[i], n) == 0) {
+            return channels[i];
+        }
+    }
+    return "direct";
+}

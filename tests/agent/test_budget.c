@@ -1,0 +1,171 @@
+/* The shares of a prompt's sections, the windows of models, the channels of keys. */
+#include "lib/t.h"
+
+#include <math.h>
+
+#include <quipu/agent.h>
+
+static quipu_budget budget_of(int64_t window, int64_t reserve, int64_t base)
+{
+    quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
+    quipu_budget budget = {.window = -1};
+
+    options.window = window;
+    options.reserve = reserve;
+    options.base = base;
+    T_OK(quipu_budget_make(&options, &budget, NULL));
+    return budget;
+}
+
+static void budget_expect(const quipu_budget *budget, const int64_t sections[QUIPU_SECTIONS])
+{
+    for (size_t i = 0; i < QUIPU_SECTIONS; i++) {
+        assert_int_equal(budget->sections[i], sections[i]);
+    }
+}
+
+static void default_shares_are_those_of_lango(void **state)
+{
+    const quipu_budget budget = budget_of(128000, 4000, 24000);
+
+    (void)state;
+    assert_int_equal(budget.available, 100000);
+    assert_false(budget.degraded);
+    budget_expect(&budget, (const int64_t[]){30000, 25000, 25000, 10000, 10000});
+}
+
+static void shares_must_add_up_to_one(void **state)
+{
+    quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
+    const double good[][QUIPU_SECTIONS] = {{1, 0, 0, 0, 0}, {.2, .2, .2, .2, .2005}};
+    const double bad[][QUIPU_SECTIONS] = {
+        {.5, .1, .1, .1, .1}, {.2, .2, .2, .2, .202}, {1.5, -.5, 0, 0, 0}, {NAN, 0, 0, 0, 1}};
+    quipu_budget budget;
+    quipu_error error;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(options.shares, good[i], sizeof(options.shares));
+        T_OK(quipu_budget_make(&options, &budget, NULL));
+    }
+    for (size_t i = 0; i < 4; i++) {
+        memcpy(options.shares, bad[i], sizeof(options.shares));
+        T_STATUS(quipu_budget_make(&options, &budget, &error), QUIPU_INVALID);
+    }
+    memcpy(options.shares, bad[0], sizeof(options.shares));
+    T_STATUS(quipu_budget_make(&options, &budget, &error), QUIPU_INVALID);
+    assert_non_null(strstr(error.message, "0.900"));
+}
+
+static void model_without_room_is_degraded_and_has_no_limits(void **state)
+{
+    const int64_t bases[] = {6144, 100000};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const quipu_budget budget = budget_of(8192, 0, bases[i]);
+
+        assert_true(budget.degraded);
+        assert_int_equal(budget.available, 0);
+        budget_expect(&budget, (const int64_t[]){0, 0, 0, 0, 0});
+    }
+    assert_false(budget_of(8192, 0, 6143).degraded);
+}
+
+static void reserve_has_a_default_a_floor_and_a_ceiling(void **state)
+{
+    (void)state;
+    assert_int_equal(budget_of(128000, 0, 0).reserve, QUIPU_RESERVE);
+    assert_int_equal(budget_of(128000, -5, 0).reserve, QUIPU_RESERVE);
+    assert_int_equal(budget_of(128000, QUIPU_RESERVE_MIN - 1, 0).reserve, QUIPU_RESERVE_MIN);
+    assert_int_equal(budget_of(128000, QUIPU_RESERVE_MIN + 1, 0).reserve, QUIPU_RESERVE_MIN + 1);
+    assert_int_equal(budget_of(128000, 32000, 0).reserve, 32000);
+    assert_int_equal(budget_of(128000, 32001, 0).reserve, 32000);
+    assert_int_equal(budget_of(2000, 0, 0).reserve, 500);
+}
+
+static void windows_go_by_the_longest_beginning(void **state)
+{
+    (void)state;
+    assert_int_equal(quipu_model_window(QUIPU_STR("claude-sonnet-4-5")), 200000);
+    assert_int_equal(quipu_model_window(QUIPU_STR("gemini-1.5-pro")), 2097152);
+    assert_int_equal(quipu_model_window(QUIPU_STR("gemini-2.0-flash")), 1048576);
+    assert_int_equal(quipu_model_window(QUIPU_STR("models/gemini-2.5-pro")), 1048576);
+    assert_int_equal(quipu_model_window(QUIPU_STR("gpt-4o-mini")), 128000);
+    assert_int_equal(quipu_model_window(QUIPU_STR("gpt-4")), 8192);
+    assert_int_equal(quipu_model_window(QUIPU_STR("gpt-3.5-turbo")), 16385);
+    assert_int_equal(quipu_model_window(QUIPU_STR("o3-mini")), 200000);
+    assert_int_equal(quipu_model_window(QUIPU_STR("llama-3")), QUIPU_MODEL_WINDOW);
+    assert_int_equal(quipu_model_window((quipu_str){NULL, 0}), QUIPU_MODEL_WINDOW);
+}
+
+static void budget_takes_the_window_of_the_model(void **state)
+{
+    quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
+    quipu_budget budget;
+
+    (void)state;
+    options.model = QUIPU_STR("gpt-4");
+    T_OK(quipu_budget_make(&options, &budget, NULL));
+    assert_int_equal(budget.window, 8192);
+    assert_int_equal(budget.reserve, 2048);
+    assert_int_equal(budget.available, 6144);
+    T_STATUS(quipu_budget_make(&options, NULL, NULL), QUIPU_MISUSE);
+    options.base = -1;
+    T_STATUS(quipu_budget_make(&options, &budget, NULL), QUIPU_MISUSE);
+}
+
+static void empty_sections_give_to_the_others_in_proportion(void **state)
+{
+    const quipu_budget budget = budget_of(128000, 4000, 24000);
+    const bool empty[QUIPU_SECTIONS] = {false, true, false, true, true};
+    const quipu_budget made = quipu_budget_donate(&budget, empty);
+
+    (void)state;
+    /* 35,000 go to 30,000 and 25,000; the headroom keeps its own. */
+    budget_expect(&made, (const int64_t[]){49090, 0, 40909, 0, 10000});
+    assert_true(made.sections[0] + made.sections[2] <= 90000);
+}
+
+static void nobody_to_take_changes_nothing(void **state)
+{
+    const quipu_budget budget = budget_of(128000, 4000, 24000);
+    const quipu_budget none = budget_of(8192, 0, 8192);
+    const bool all[QUIPU_SECTIONS] = {true, true, true, true, true};
+    const bool some[QUIPU_SECTIONS] = {true, false, false, false, false};
+    quipu_budget made = quipu_budget_donate(&budget, all);
+
+    (void)state;
+    budget_expect(&made, budget.sections);
+    made = quipu_budget_donate(&none, some);
+    assert_true(made.degraded);
+    budget_expect(&made, none.sections);
+}
+
+static void channels_are_told_by_the_keys_beginning(void **state)
+{
+    (void)state;
+    assert_string_equal(quipu_key_channel(QUIPU_STR("telegram:1:2")), "telegram");
+    assert_string_equal(quipu_key_channel(QUIPU_STR("discord:x")), "discord");
+    assert_string_equal(quipu_key_channel(QUIPU_STR("slack:")), "slack");
+    assert_string_equal(quipu_key_channel(QUIPU_STR("telegram")), "direct");
+    assert_string_equal(quipu_key_channel(QUIPU_STR("irc:1")), "direct");
+    assert_string_equal(quipu_key_channel(QUIPU_STR("default")), "direct");
+    assert_string_equal(quipu_key_channel((quipu_str){NULL, 0}), "direct");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(default_shares_are_those_of_lango),
+        cmocka_unit_test(shares_must_add_up_to_one),
+        cmocka_unit_test(model_without_room_is_degraded_and_has_no_limits),
+        cmocka_unit_test(reserve_has_a_default_a_floor_and_a_ceiling),
+        cmocka_unit_test(windows_go_by_the_longest_beginning),
+        cmocka_unit_test(budget_takes_the_window_of_the_model),
+        cmocka_unit_test(empty_sections_give_to_the_others_in_proportion),
+        cmocka_unit_test(nobody_to_take_changes_nothing),
+        cmocka_unit_test(channels_are_told_by_the_keys_beginning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
