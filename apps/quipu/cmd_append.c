@@ -5,12 +5,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 #include <unistd.h>
 
-#include "app.h"
+#include "lines.h"
 
-#define APPEND_BATCH 500 /* messages of one transaction with --keep-going */
+#define APPEND_BATCH 500 /* messages of one transaction with --keep-going, at most */
 
 static const app_option append_options[] = {
     {.name = "create", .help = "make the session when it does not exist"},
@@ -31,7 +30,8 @@ typedef struct append_run {
     quipu_str key;
     const char *source; /* for people */
     bool going;         /* --keep-going */
-    FILE *file;
+    FILE *file;         /* NULL: --text */
+    app_lines lines;
     int64_t line_number;
 
     quipu_arena arena; /* of the messages gathered */
@@ -96,28 +96,39 @@ static int append_parse(append_run *run, quipu_str text)
     return APP_OK;
 }
 
-/* Gather messages: all of them, or as many as a batch has. False in *ret_more at the end. */
+static bool append_is_blank(quipu_str line)
+{
+    for (size_t i = 0; i < line.n; i++) {
+        if (strchr(" \t\r", line.p[i]) == NULL || line.p[i] == '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Gather messages: all of them, or with --keep-going as many as a batch has, or as are there when
+ * the next line has not come yet. *ret_more is false at the end. */
 static int append_gather(append_run *run, bool *ret_more)
 {
-    char *line = NULL;
-    size_t size = 0;
+    quipu_str line = {NULL, 0};
     int code = APP_OK;
 
     *ret_more = true;
-    while (code == APP_OK && *ret_more && !(run->going && run->count == run->cap)) {
-        const ssize_t n = getline(&line, &size, run->file);
-
-        if (n < 0) {
+    while (code == APP_OK && !(run->going && run->count == run->cap)) {
+        switch (app_lines_next(&run->lines, !run->going || run->count == 0, &line)) {
+        case APP_LINE_GOT:
+            run->line_number++;
+            code = append_is_blank(line) ? APP_OK : append_parse(run, line);
+            break;
+        case APP_LINE_NOT_YET:
+            return APP_OK;
+        case APP_LINE_END:
             *ret_more = false;
-            code = ferror(run->file) ? app_fail_errno(run->call, run->source) : APP_OK;
-            continue;
-        }
-        run->line_number++;
-        if (strspn(line, " \t\r\n") < (size_t)n) {
-            code = append_parse(run, (quipu_str){line, (size_t)n});
+            return APP_OK;
+        default:
+            return app_fail_errno(run->call, run->source);
         }
     }
-    free(line);
     return code;
 }
 
@@ -287,12 +298,14 @@ static int append_lines(append_run *run)
     if (run->file == stdin && isatty(STDIN_FILENO) == 1) {
         app_tell(run->call, "reading JSON Lines from the terminal; Ctrl-D ends them");
     }
+    app_lines_begin(&run->lines, run->file);
     while (code == APP_OK && more) {
         code = append_gather(run, &more);
         if (code == APP_OK) {
             code = append_batch(run);
         }
     }
+    app_lines_end(&run->lines);
     return code;
 }
 

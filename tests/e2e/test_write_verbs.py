@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The verbs that write, in a pipe and in a terminal: init, append, rm, erase, fork, rewind, compact,
-prune, export, copy, backup, verify, repair, sweep, bench."""
+"""The verbs that write, in a pipe and in a terminal: init, append, rm, erase, fork, rewind,
+compact, prune, export, copy, backup, verify, repair, sweep, bench."""
 
 import hashlib
 import json
@@ -9,10 +9,12 @@ import pathlib
 import sqlite3
 import stat
 import subprocess
+import time
 
 import harness
 
 BATCH_MAX = 10000  # QUIPU_BATCH_MAX
+BATCH = 500        # APPEND_BATCH
 KEYS_MAX = 1000    # RM_KEYS_MAX
 NASTY = "\x1b[31mred\x07 \u202eback\u202c \x9b2J"
 
@@ -165,6 +167,20 @@ class Append(Verbs):
         self.assertEqual(self.texts("k"), ["a", "b"])
         self.sound()
 
+    def test_slow_writer_is_followed(self):
+        self.run_quipu("append", "k", "--create")
+        process = self.start_quipu("append", "k", "--keep-going", "-")
+        for number in (1, 2):
+            process.stdin.write(lines(user("x")).encode())
+            process.stdin.write(b'{"role":"user",')  # and a line that is not whole yet
+            process.stdin.flush()
+            while self.run_quipu("verify", "--json").json()["messages"] < number:
+                self.assertIsNone(process.poll())
+            process.stdin.write(b'"content":7}\n')
+        process.communicate(timeout=harness.WAIT_S)
+        self.assertEqual(process.returncode, 1)
+        self.assertEqual(self.texts("k"), ["x", "x"])
+
     def test_batch_limit_and_longer_input(self):
         self.run_quipu("append", "k", "--create", stdin=lines(user("x")) * BATCH_MAX)
         done = self.run_quipu("append", "k", code=1, stdin=lines(user("x")) * (BATCH_MAX + 1))
@@ -231,6 +247,21 @@ class Append(Verbs):
         self.assertIn("1 message", terminal.finish())
         self.assertEqual(terminal.code, 0)
         self.assertEqual(self.texts("k"), ["typed"])
+
+
+    def test_progress_is_shown_on_a_terminal_when_it_takes_long(self):
+        for options, shown in (([], True), (["--quiet"], False)):
+            terminal = self.terminal("append", "k", "--create", "--keep-going", *options)
+            terminal.expect("Ctrl-D")
+            for _ in range(2):
+                for _ in range(BATCH):
+                    terminal.send(lines(user("x")))
+                    terminal.read(0)
+                time.sleep(1.1)  # longer than a bar waits
+            terminal.send("\x04")
+            text = terminal.finish()
+            self.assertEqual("\rappending, " in text, shown)
+            self.assertIn(f"{2 * BATCH} messages, now", text)
 
 
 class Remove(Verbs):

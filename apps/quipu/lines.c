@@ -1,0 +1,83 @@
+/* Lines of a descriptor. */
+#include "lines.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINES_CHUNK ((size_t)64 * 1024) /* read at a time */
+
+void app_lines_begin(app_lines *lines, FILE *file)
+{
+    *lines = (app_lines){.fd = fileno(file)};
+}
+
+void app_lines_end(app_lines *lines)
+{
+    free(lines->buf);
+    *lines = (app_lines){.fd = -1};
+}
+
+/* Whether a read would not wait; a file never does. */
+static bool lines_ready(const app_lines *lines)
+{
+    struct pollfd look = {.fd = lines->fd, .events = POLLIN};
+
+    return poll(&look, 1, 0) != 0;
+}
+
+/* Read more behind what is there; false: errno tells why. */
+static bool lines_read(app_lines *lines)
+{
+    ssize_t got;
+
+    if (lines->at > 0) {
+        lines->n -= lines->at;
+        memmove(lines->buf, lines->buf + lines->at, lines->n);
+        lines->looked -= lines->at;
+        lines->at = 0;
+    }
+    if (lines->size - lines->n < LINES_CHUNK) {
+        const size_t size = lines->size * 2 + LINES_CHUNK;
+        char *more = realloc(lines->buf, size);
+        if (more == NULL) {
+            errno = ENOMEM;
+            return false;
+        }
+        lines->buf = more;
+        lines->size = size;
+    }
+    do {
+        got = read(lines->fd, lines->buf + lines->n, LINES_CHUNK);
+    } while (got < 0 && errno == EINTR);
+    lines->ended = got == 0;
+    lines->n += got > 0 ? (size_t)got : 0;
+    return got >= 0;
+}
+
+app_line app_lines_next(app_lines *lines, bool wait, quipu_str *ret_line)
+{
+    for (;;) {
+        const size_t left = lines->n - lines->looked;
+        const char *end = left > 0 ? memchr(lines->buf + lines->looked, '\n', left) : NULL;
+
+        if (end != NULL || (lines->ended && lines->n > lines->at)) {
+            const size_t to = end != NULL ? (size_t)(end - lines->buf) : lines->n;
+            *ret_line = (quipu_str){lines->buf + lines->at, to - lines->at};
+            lines->at = lines->looked = end != NULL ? to + 1 : to;
+            return APP_LINE_GOT;
+        }
+        lines->looked = lines->n;
+        if (lines->ended) {
+            return APP_LINE_END;
+        }
+        if (!wait && !lines_ready(lines)) {
+            return APP_LINE_NOT_YET;
+        }
+        if (!lines_read(lines)) {
+            return APP_LINE_FAILED;
+        }
+    }
+}
