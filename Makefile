@@ -4,7 +4,7 @@ DESTDIR ?=
 PYTHON ?= python3
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
-.PHONY: install clean format deps release test-adk-upstream bench-python
+.PHONY: bench-go install clean format deps release test-adk-upstream bench-python
 
 help:
 	@echo "make run         build the release and run the main job in a fresh folder"
@@ -19,6 +19,7 @@ help:
 	@echo "make static      one self-contained program: build/static/bin/quipu"
 	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, for who embeds by copying"
 	@echo "make bench       measure against the bars; writes build/bench.json"
+	@echo "make bench-go    the Go bindings beside adk-go's own service (downloads modules once)"
 	@echo "make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make format      clang-format-19 over our own files"
 	@echo "make deps        install every Debian package that is missing"
@@ -79,6 +80,10 @@ bench: release
 	@tools/deps.sh bench
 	@cmake --build --preset release --target quipu_bench
 	@$(PYTHON) bench/run.py
+
+bench-go: release
+	@cd bench/go && QUIPU_LIBRARY="$(CURDIR)/build/release/libquipu.so" CGO_ENABLED=0 \
+		GOTOOLCHAIN=local "$$(../../tools/go.sh "$(CURDIR)/build/go")" run .
 
 install: release
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"

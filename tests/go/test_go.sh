@@ -29,3 +29,11 @@ if [ "$status" != 0 ]; then
     cat "$build/go-test.log"
     exit 1
 fi
+
+# The first lines of docs/go.md are a program that works.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+awk '/^```go$/ { on = 1; next } /^```$/ && on { exit } on' "$source_dir/docs/go.md" >"$folder/main.go"
+"$go" build -o "$folder/first" "$folder/main.go"
+(cd "$folder" && ./first | grep -Eq '^[0-9a-f-]{36} 0 <nil> <nil>$')
+echo "[       OK ] first_lines_of_the_documentation_work"
