@@ -1,5 +1,8 @@
 /* The public border of the event codec. */
 #include "adk/event.h"
+
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/option.h"
@@ -23,10 +26,33 @@ quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
     return status;
 }
 
-static bool event_converts(const quipu_event_dialect *dialect)
+/* Whether a JSON text has a name and the beginning of its value, such as "a":" */
+static bool event_has(quipu_str text, quipu_str wanted)
 {
-    return dialect->key_case != QUIPU_KEYS_AS_STORED || dialect->bytes != QUIPU_BYTES_AS_STORED ||
-           dialect->time != QUIPU_TIMES_AS_STORED;
+    const char *const end = text.p + text.n;
+    const char *at = text.p;
+
+    while ((at = memchr(at, '"', (size_t)(end - at))) != NULL) {
+        if ((size_t)(end - at) < wanted.n) {
+            return false;
+        }
+        if (memcmp(at, wanted.p, wanted.n) == 0) {
+            return true;
+        }
+        at++;
+    }
+    return false;
+}
+
+/* Whether an event as it was stored, without space between its tokens, may have to be rewritten. A
+ * time that is wanted in seconds mostly is: then a look for one that is text saves a parse. */
+static bool event_converts(const quipu_event_dialect *dialect, quipu_str stored)
+{
+    if (dialect->key_case != QUIPU_KEYS_AS_STORED || dialect->bytes != QUIPU_BYTES_AS_STORED ||
+        dialect->time == QUIPU_TIMES_RFC3339) {
+        return true;
+    }
+    return dialect->time == QUIPU_TIMES_SECONDS && event_has(stored, QUIPU_STR("\"timestamp\":\""));
 }
 
 quipu_status qp_event_write(const quipu_message *message, quipu_str root,
@@ -34,18 +60,20 @@ quipu_status qp_event_write(const quipu_message *message, quipu_str root,
                             quipu_json *ret_event, quipu_error *reterr)
 {
     quipu_status status;
+    bool converts;
     qp_buf stored;
     qp_buf wanted;
 
     qp_buf_init(&stored, QP_EVENT_JSON_MAX);
     qp_buf_init(&wanted, QP_EVENT_JSON_MAX);
     status = qp_event_decode(message, root, &stored, reterr);
-    if (status == QUIPU_OK && event_converts(dialect)) {
+    converts = status == QUIPU_OK && event_converts(dialect, qp_buf_str(&stored));
+    if (converts) {
         status = qp_event_convert(qp_buf_str(&stored), dialect, &wanted, reterr);
     }
     if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, qp_buf_str(event_converts(dialect) ? &wanted : &stored),
-                                  &ret_event->text);
+        status =
+            quipu_arena_copy(arena, qp_buf_str(converts ? &wanted : &stored), &ret_event->text);
         if (status != QUIPU_OK) {
             (void)qp_error_set(reterr, status, "no room for an event");
         }
