@@ -6,6 +6,8 @@
 typedef struct problems_view {
     bool json;
     bool colours;
+    app_progress progress;
+    int64_t total; /* sessions, about */
     app_json out;
 } problems_view;
 
@@ -22,10 +24,18 @@ static const char *problems_kind(quipu_problem_kind kind)
     return number > 0 && number < sizeof(names) / sizeof(names[0]) ? names[number] : "other";
 }
 
+static void problems_hear_progress(void *ctx, int64_t done)
+{
+    problems_view *view = ctx;
+
+    app_progress_to(&view->progress, done, view->total);
+}
+
 static void problems_hear(void *ctx, const quipu_problem *problem)
 {
     problems_view *view = ctx;
 
+    app_progress_end(&view->progress); /* it comes back below */
     if (view->json) {
         app_json_open(&view->out, NULL, '{');
         app_json_cstr(&view->out, "kind", problems_kind(problem->kind));
@@ -78,15 +88,23 @@ int app_problems(const app_call *call, quipu_store *store, bool repair)
     quipu_verified verified = {0};
     quipu_call within = QUIPU_CALL_INIT;
     quipu_error error = {0};
+    quipu_stats stats;
     quipu_status status;
 
     within.cancel = app_signals_begin();
+    within.progress = problems_hear_progress;
+    within.progress_ctx = &view;
+    app_progress_begin(&view.progress, call, repair ? "mending" : "checking", "sessions");
+    if (view.progress.able && quipu_store_stats(store, NULL, &stats, NULL) == QUIPU_OK) {
+        view.total = stats.sessions;
+    }
     if (view.json) {
         app_json_open(&view.out, NULL, '{');
         app_json_open(&view.out, "problems", '[');
     }
     status = (repair ? quipu_store_repair : quipu_store_verify)(store, problems_hear, &view,
                                                                 &within, &verified, &error);
+    app_progress_end(&view.progress);
     if (view.json) {
         app_json_close(&view.out, ']');
     }

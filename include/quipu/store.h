@@ -120,14 +120,20 @@ QUIPU_API void quipu_close(quipu_store *store);
 /* A flag that another thread may set to stop calls. */
 typedef struct quipu_cancel quipu_cancel;
 
+/* Told how far a long call is, in things that are done. */
+typedef void (*quipu_progress_fn)(void *ctx, int64_t done);
+
 /* How long a call may take. Every call takes one; NULL means the store's defaults. */
 typedef struct quipu_call {
     uint32_t struct_size;
-    int32_t deadline_ms;  /* from now; 0: the store's; -1: none */
-    quipu_cancel *cancel; /* or NULL */
+    int32_t deadline_ms;        /* from now; 0: the store's; -1: none */
+    quipu_cancel *cancel;       /* or NULL */
+    quipu_progress_fn progress; /* or NULL; quipu_store_verify() and quipu_store_repair() count the
+                                 * sessions that they have looked at */
+    void *progress_ctx;
 } quipu_call;
 
-#define QUIPU_CALL_INIT {(uint32_t)sizeof(quipu_call), 0, NULL}
+#define QUIPU_CALL_INIT {(uint32_t)sizeof(quipu_call), 0, NULL, NULL, NULL}
 
 /**
  * Make a flag, not set. NULL when memory is used up.

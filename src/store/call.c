@@ -28,6 +28,8 @@ quipu_status qp_call_begin(const quipu_call *given, int32_t deadline_ms, qp_call
         call.deadline_ms = deadline_ms;
     }
     ret->cancel = call.cancel;
+    ret->progress = call.progress;
+    ret->progress_ctx = call.progress_ctx;
     ret->deadline_ns =
         call.deadline_ms < 0 ? QP_NEVER : qp_clock_ns() + call.deadline_ms * QP_NS_PER_MS;
     return qp_call_check(ret, reterr);

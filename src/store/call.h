@@ -13,6 +13,8 @@
 typedef struct qp_call {
     int64_t deadline_ns;
     quipu_cancel *cancel;
+    quipu_progress_fn progress; /* or NULL */
+    void *progress_ctx;
     quipu_store *store; /* that was entered and not left yet, or NULL */
 } qp_call;
 

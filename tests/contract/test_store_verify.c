@@ -299,11 +299,48 @@ static void repair_compares_the_words_of_the_search_index(void **state)
     quipu_close(store);
 }
 
+typedef struct counted {
+    int64_t last;
+    int calls;
+} counted;
+
+static void count_progress(void *ctx, int64_t done)
+{
+    counted *counts = ctx;
+
+    assert_int_equal(done, counts->last + 1);
+    counts->last = done;
+    counts->calls++;
+}
+
+static void progress_counts_the_sessions_that_were_looked_at(void **state)
+{
+    quipu_store *store = st_open_new(NULL, NULL);
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_verified verified = {0};
+    counted counts = {0};
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "a");
+    st_create(store, "b");
+    st_create(store, "c");
+    call.progress = count_progress;
+    call.progress_ctx = &counts;
+    T_OK(quipu_store_verify(store, NULL, NULL, &call, &verified, &err));
+    assert_int_equal(counts.calls, 3);
+    counts = (counted){0};
+    T_OK(quipu_store_repair(store, NULL, NULL, &call, &verified, &err));
+    assert_int_equal(counts.calls, verified.sessions);
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_damage_is_told_and_mended_where_it_can_be),
         cmocka_unit_test(sound_store_has_no_problem),
+        cmocka_unit_test(progress_counts_the_sessions_that_were_looked_at),
         cmocka_unit_test(hidden_session_whose_shared_past_was_pruned_is_sound),
         cmocka_unit_test(many_wrong_totals_are_mended_in_batches),
         cmocka_unit_test(capped_and_pruned_sessions_are_sound),
