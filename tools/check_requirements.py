@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """docs/requirements.md names, for each of the 48 scenarios of the seeds, the 27 rows of Lango's
 tests and the 21 of its weaknesses, tests that exist, or says "open"; docs/lango-tests.md does so
-for Lango's model adapter. Rows are `| scenario | tests/x/test_y.c:name, ... |`."""
+for Lango's model adapter, docs/adk-rules.md for the session service. Rows are
+`| scenario | tests/x/test_y.c:name, ... |`."""
 
 import re
 
@@ -9,7 +10,7 @@ import qptools
 
 SCENARIOS = 96
 PAGE = "docs/requirements.md"
-LANGO = "docs/lango-tests.md"
+MORE = ("docs/lango-tests.md", "docs/adk-rules.md")
 TEST = re.compile(r"^`?(tests/[\w./-]+):(\w+)`?$")
 
 
@@ -20,7 +21,7 @@ def rows(text):
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if not line.strip().startswith("|") or len(cells) != 2:
             continue
-        if set(cells[0]) <= set("-: ") or cells[0].lower() == "scenario":
+        if set(cells[0]) <= set("-: ") or cells[0].lower() in ("scenario", "rule"):
             continue
         found.append((number, cells[0], cells[1]))
     return found
@@ -67,9 +68,10 @@ def main():
     names, is_open = check_page(args.root, PAGE, report)
     if len(names) != SCENARIOS:
         report.bad(PAGE, 0, f"{len(names)} scenarios, expected {SCENARIOS}")
-    if (args.root / LANGO).exists():
-        more, waiting = check_page(args.root, LANGO, report)
-        names, is_open = names + more, is_open + waiting
+    for page in MORE:
+        if (args.root / page).exists():
+            more, waiting = check_page(args.root, page, report)
+            names, is_open = names + more, is_open + waiting
     report.finish(f"{len(names)} scenarios, {is_open} open")
 
 
