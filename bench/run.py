@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 
+import cli_bench
 import entgen_bench
 import stats
 
@@ -112,16 +113,14 @@ def measure_bench(program, name, bars, blocks):
     return list(results.values())
 
 
-def measure_entgen(args, bars, counting):
-    """The same for what entgen costs."""
+def measure_script(name, measure, bars, blocks):
+    """The same for what is measured from here: measure(blocks) gives the lines."""
     results = []
     for attempt in range(1 + REPEATS_MAX):
         try:
-            lines = entgen_bench.measure(
-                args.entgen, ROOT / "include", args.compiler, counting, args.blocks << attempt
-            )
+            lines = measure(blocks << attempt)
         except (OSError, subprocess.CalledProcessError) as error:
-            print(f"bench: entgen: {error}", file=sys.stderr)
+            print(f"bench: {name}: {error}", file=sys.stderr)
             break
         results = [judge(line, bars.get(line["name"])) for line in lines]
         if not any(r["holds"] == "unsure" for r in results):
@@ -243,6 +242,7 @@ def parse_arguments():
     program = ROOT / "build/release/bin/quipu_bench"
     parser.add_argument("--program", type=pathlib.Path, default=program)
     parser.add_argument("--entgen", type=pathlib.Path, default=ROOT / "build/entgen")
+    parser.add_argument("--quipu", type=pathlib.Path, default=ROOT / "build/quipu")
     parser.add_argument("--bars", type=pathlib.Path, default=ROOT / "bench/bars.txt")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/bench.json")
     parser.add_argument("--compiler", default="gcc", help="what compiles entgen's output")
@@ -266,8 +266,15 @@ def measure(args, bars):
             if counting:
                 found += count_instructions(args.program, found, bars)
             results += found
-    if any(name.startswith("entgen.") and name.startswith(wanted) for name in bars):
-        results += measure_entgen(args, bars, counting)
+    scripts = {
+        "entgen": lambda blocks: entgen_bench.measure(
+            args.entgen, ROOT / "include", args.compiler, counting, blocks
+        ),
+        "cli": lambda blocks: cli_bench.measure(args.quipu, blocks),
+    }
+    for script, run in scripts.items():
+        if any(name.startswith(f"{script}.") and name.startswith(wanted) for name in bars):
+            results += measure_script(script, run, bars, args.blocks)
     return results
 
 
