@@ -209,6 +209,16 @@ function(quipu_add_programs)
     target_link_libraries(quipu_program PRIVATE quipu_static)
     set_target_properties(quipu_program PROPERTIES OUTPUT_NAME quipu RUNTIME_OUTPUT_DIRECTORY
                                                                      "${front}")
+    if(TARGET quipu_provider)
+      # `quipu chat` loads it when it runs: no other verb waits for libcurl and all that it needs.
+      target_compile_definitions(quipu_program
+                                 PRIVATE APP_PROVIDER="$<TARGET_SONAME_FILE_NAME:quipu_provider>")
+      target_link_libraries(quipu_program PRIVATE ${CMAKE_DL_LIBS})
+      add_dependencies(quipu_program quipu_provider)
+      file(RELATIVE_PATH up "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
+      set_target_properties(quipu_program PROPERTIES BUILD_RPATH "${PROJECT_BINARY_DIR}"
+                                                     INSTALL_RPATH "$ORIGIN/${up}")
+    endif()
   endif()
   set(first "${PROJECT_SOURCE_DIR}/examples/first_store/first_store.c")
   if(EXISTS "${first}" AND TARGET qp_front)
