@@ -43,6 +43,7 @@
     X(search)                                                                                      \
     X(stats)                                                                                       \
     X(memory)                                                                                      \
+    X(chat)                                                                                        \
     X(append)                                                                                      \
     X(fork)                                                                                        \
     X(rewind)                                                                                      \
@@ -265,6 +266,8 @@ void app_progress_begin(app_progress *progress, const app_call *call, const char
                         const char *unit);
 /* So many are done; a `total` of 0 is unknown. */
 void app_progress_to(app_progress *progress, int64_t done, int64_t total);
+/* The same for a call that counts; a quipu_progress_fn whose context is the bar. */
+void app_progress_count(void *progress, int64_t done);
 /* Take the bar away. */
 void app_progress_end(app_progress *progress);
 

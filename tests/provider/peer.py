@@ -183,6 +183,12 @@ class Peer(socketserver.StreamRequestHandler):
         self.put("0\r\n\r\n")
         return True
 
+    def do_one(self, number):
+        if not self.path.endswith("/models"):
+            return self.do_talk(number)
+        self.put(answer("200 OK", '{"object":"list","data":[{"id":"only"}]}'))
+        return True
+
     def do_slow(self, _):
         self.put(CLOSED)
         for at, byte in enumerate("".join(stream()).encode()):

@@ -1,0 +1,544 @@
+/* quipu chat: a talk with a model, kept in the store and gone on with by its key. The network part
+ * is libquipu-provider, which is loaded when this verb runs: no other verb waits for libcurl, and a
+ * program without the library still does everything else. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef APP_PROVIDER
+#include <dlfcn.h>
+#endif
+
+#include <quipu/agent.h>
+#include <quipu/provider.h>
+
+#include "lines.h"
+
+#define CHAT_KEY "chat"      /* the session of who names none */
+#define CHAT_MODELS_SHOWN 12 /* of those an endpoint offers */
+
+static const app_option chat_options[] = {
+    {.name = "model",
+     .value = "NAME",
+     .help = "else $QUIPU_MODEL, else the session's, else the only one that there is"},
+    {.name = "base-url",
+     .value = "URL",
+     .help = "the endpoint; else $QUIPU_BASE_URL, else the provider's own"},
+    {.name = "provider",
+     .value = "KIND",
+     .choices = "openai anthropic gemini",
+     .help = "how it speaks; default: openai, as most servers do"},
+    {.name = "key-file", .value = "FILE", .help = "a file with the API key and nothing else"},
+    {.name = "key-env",
+     .value = "NAME",
+     .help = "the variable with the API key; default: the provider's usual one"},
+    {.name = "system", .value = "TEXT", .help = "what the model is told before the talk"},
+    {.name = "text", .value = "TEXT", .help = "say this, print the answer and end"},
+    {.name = "lines", .help = "from a pipe: each line is a turn, not the whole input"},
+    {.name = "budget", .value = "N", .help = "tokens of a prompt; default: what suits the model"},
+    {.name = "max-tokens", .value = "N", .help = "the most tokens of an answer"},
+    {.name = "timeout", .value = "SECONDS", .help = "the longest that a turn may take"},
+    {.name = NULL},
+};
+
+typedef struct chat_run {
+    const app_call *call;
+    quipu_store *store;
+    quipu_provider *provider;
+    void *library;
+    quipu_arena arena; /* of what lives as long as the talk */
+    quipu_str key;
+    quipu_str model;
+    quipu_part system;
+    quipu_model_request request;
+    int64_t budget;
+    int64_t timeout_s;
+    bool terminal; /* a person types */
+    bool shown;    /* stdout is a terminal: what is printed must be harmless */
+    bool colours;
+    char last; /* the last byte printed of an answer */
+    app_lines lines;
+
+    pthread_mutex_t mutex; /* of the next two */
+    quipu_cancel *cancel;  /* of the turn under way, or NULL */
+    bool ended;            /* SIGTERM came */
+    int wake[2];           /* a pipe: a byte for each signal that met no turn */
+} chat_run;
+
+/* ---- signals ---------------------------------------------------------------------------------
+ */
+
+/* Waits for signals in a thread of its own. Ctrl-C stops the turn under way; without one it wakes
+ * whoever waits for input. */
+static void *chat_wait_signal(void *ctx)
+{
+    chat_run *run = ctx;
+    sigset_t set;
+    int number = 0;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    while (sigwait(&set, &number) == 0) {
+        pthread_mutex_lock(&run->mutex);
+        run->ended = run->ended || number == SIGTERM;
+        if (run->cancel != NULL) {
+            quipu_cancel_set(run->cancel);
+        } else if (write(run->wake[1], "", 1) != 1) {
+            run->ended = true; /* the pipe is full of signals already */
+        }
+        pthread_mutex_unlock(&run->mutex);
+    }
+    return NULL;
+}
+
+static bool chat_signals_begin(chat_run *run)
+{
+    pthread_t thread;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    if (pthread_mutex_init(&run->mutex, NULL) != 0 || pipe(run->wake) != 0 ||
+        pthread_sigmask(SIG_BLOCK, &set, NULL) != 0 ||
+        pthread_create(&thread, NULL, chat_wait_signal, run) != 0) {
+        return false;
+    }
+    pthread_detach(thread);
+    return true;
+}
+
+/* Name the flag of the turn that begins, or take it away; gives whether the program is to end. */
+static bool chat_signals_turn(chat_run *run, quipu_cancel *cancel)
+{
+    bool ended;
+
+    pthread_mutex_lock(&run->mutex);
+    run->cancel = cancel;
+    ended = run->ended;
+    pthread_mutex_unlock(&run->mutex);
+    return ended;
+}
+
+/* ---- the provider ----------------------------------------------------------------------------
+ */
+
+#ifdef APP_PROVIDER
+typedef quipu_status (*chat_open_fn)(quipu_provider_kind kind,
+                                     const quipu_provider_options *options,
+                                     quipu_provider **ret_provider, quipu_error *reterr);
+
+static chat_open_fn chat_load(chat_run *run)
+{
+    chat_open_fn open = NULL;
+    void *symbol;
+
+    run->library = dlopen(APP_PROVIDER, RTLD_NOW | RTLD_LOCAL);
+    symbol = run->library != NULL ? dlsym(run->library, "quipu_provider_open") : NULL;
+    if (symbol != NULL) {
+        memcpy(&open, &symbol, sizeof(open)); /* POSIX has them alike, ISO C has no cast for it */
+    } else {
+        app_tell(run->call, "the library of the providers cannot be loaded: %s", dlerror());
+    }
+    return open;
+}
+
+static int chat_connect(chat_run *run)
+{
+    quipu_provider_options options = QUIPU_PROVIDER_OPTIONS_INIT;
+    const char *kind = app_value(run->call, "provider");
+    const int number = kind != NULL ? app_word_number("openai anthropic gemini", kind) : 0;
+    quipu_error error = {0};
+    quipu_status status;
+    chat_open_fn open = chat_load(run);
+
+    if (open == NULL) {
+        return APP_FAILURE;
+    }
+    options.base_url = app_text_value(run->call, "base-url");
+    if (options.base_url.n == 0) {
+        options.base_url = quipu_cstr(getenv("QUIPU_BASE_URL"));
+    }
+    options.key_file = app_text_value(run->call, "key-file");
+    options.key_env = app_text_value(run->call, "key-env");
+    status = open((quipu_provider_kind)(QUIPU_PROVIDER_OPENAI + number), &options, &run->provider,
+                  &error);
+    return status == QUIPU_OK ? APP_OK : app_fail(run->call, "the provider", status, &error);
+}
+#else
+static int chat_connect(chat_run *run)
+{
+    app_tell(run->call, "this program was built without libcurl, so it cannot reach a model");
+    return APP_FAILURE;
+}
+#endif
+
+/* The endpoint's only model; more than one are told. */
+static int chat_only_model(chat_run *run)
+{
+    quipu_model_list list = {NULL, 0};
+    quipu_error error = {0};
+    quipu_status status = quipu_provider_models(run->provider, NULL, &run->arena, &list, &error);
+
+    if (status != QUIPU_OK) {
+        (void)app_fail(run->call, "the list of models", status, &error);
+        return app_usage(run->call, "say which model: --model NAME");
+    }
+    if (list.count == 1) {
+        run->model = list.items[0].id;
+        return APP_OK;
+    }
+    app_tell(run->call, "say which model: --model NAME. There are %zu:", list.count);
+    for (size_t i = 0; i < list.count && i < CHAT_MODELS_SHOWN; i++) {
+        app_tell(run->call, "  %s", list.items[i].id.p);
+    }
+    return APP_USAGE;
+}
+
+/* ---- the session -----------------------------------------------------------------------------
+ */
+
+static quipu_status chat_keep_model(chat_run *run, quipu_error *error)
+{
+    quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
+
+    patch.set = QUIPU_SET_MODEL;
+    patch.model = run->model;
+    return quipu_session_update(run->store, run->key, &patch, NULL, NULL, error);
+}
+
+/* The session as it is, or absent; its model is the one to go on with unless another is named. */
+static int chat_resume(chat_run *run, int64_t *ret_messages)
+{
+    quipu_range header = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+    quipu_status status;
+
+    header.flags = QUIPU_RANGE_HEADER;
+    status = quipu_session_get(run->store, run->key, &header, NULL, &history, &error);
+    if (status == QUIPU_OK) {
+        *ret_messages = history->session.message_count;
+        if (run->model.n == 0) {
+            status = quipu_arena_copy(&run->arena, history->session.model, &run->model);
+        }
+    }
+    quipu_history_free(history);
+    return status == QUIPU_OK || status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED
+               ? APP_OK
+               : app_fail(run->call, run->key.p, status, &error);
+}
+
+static int chat_begin(chat_run *run)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    int64_t messages = 0;
+    quipu_error error = {0};
+    quipu_status status;
+    int code = chat_resume(run, &messages);
+
+    if (code == APP_OK && run->model.n == 0) {
+        code = chat_only_model(run);
+    }
+    if (code != APP_OK) {
+        return code;
+    }
+    values.key = run->key;
+    values.model = run->model;
+    values.channel_type = quipu_cstr("terminal");
+    status = quipu_session_get_or_create(run->store, &values, NULL, NULL, NULL, &error);
+    if (status == QUIPU_OK) {
+        status = chat_keep_model(run, &error);
+    }
+    if (status != QUIPU_OK) {
+        return app_fail(run->call, run->key.p, status, &error);
+    }
+    if (run->terminal && !app_given(run->call, "quiet")) {
+        app_tell(run->call, "session \"%s\", %" PRId64 " messages so far, model %s", run->key.p,
+                 messages, run->model.p);
+        app_tell(run->call, "Ctrl-C interrupts an answer, Ctrl-D ends the talk");
+    }
+    return APP_OK;
+}
+
+/* ---- a turn ----------------------------------------------------------------------------------
+ */
+
+/* To a terminal line by line, each made harmless; to a pipe as it is. */
+static void chat_print(chat_run *run, quipu_str text)
+{
+    while (text.n > 0) {
+        const char *end = memchr(text.p, '\n', text.n);
+        size_t n = end != NULL ? (size_t)(end - text.p) : text.n;
+
+        run->last = text.p[text.n - 1];
+        if (!run->shown) {
+            (void)fwrite(text.p, 1, text.n, stdout);
+            break;
+        }
+        app_put(stdout, (quipu_str){text.p, n});
+        if (end != NULL) {
+            fputc('\n', stdout);
+            n++;
+        }
+        text = (quipu_str){text.p + n, text.n - n};
+    }
+    fflush(stdout);
+}
+
+static quipu_status chat_hear(void *ctx, const quipu_model_event *event)
+{
+    chat_run *run = ctx;
+
+    if (event->kind == QUIPU_MODEL_TEXT) {
+        chat_print(run, event->text);
+    }
+    return ferror(stdout) ? QUIPU_IO : QUIPU_OK;
+}
+
+static void chat_tell_usage(const chat_run *run, const quipu_turn_result *result)
+{
+    const char *dim = app_style(run->colours, APP_DIM);
+    const char *plain = app_style(run->colours, APP_PLAIN);
+
+    if (app_given(run->call, "quiet") || result->usage.input < 0) {
+        return;
+    }
+    fprintf(stderr, "%s[%" PRId64 " tokens in", dim, result->usage.input);
+    if (result->usage.cached >= 0) {
+        fprintf(stderr, ", %" PRId64 " of them cached", result->usage.cached);
+    }
+    fprintf(stderr, ", %" PRId64 " out%s]%s\n", result->usage.output > 0 ? result->usage.output : 0,
+            result->more_before ? "; the oldest messages did not fit" : "", plain);
+}
+
+/* One turn; what failed was told. */
+static int chat_turn(chat_run *run, quipu_str says)
+{
+    const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = says};
+    const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
+    quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
+    quipu_turn_result result = {.usage = QUIPU_USAGE_INIT};
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_error error = {0};
+    quipu_status status;
+
+    options.key = run->key;
+    options.input = &input;
+    options.request = &run->request;
+    options.model = run->model;
+    options.author = quipu_cstr("assistant");
+    options.token_budget = run->budget;
+    options.on_event = chat_hear;
+    options.event_ctx = run;
+    call.deadline_ms = (int32_t)(run->timeout_s * 1000);
+    call.cancel = quipu_cancel_new();
+    if (call.cancel == NULL || chat_signals_turn(run, call.cancel)) {
+        quipu_cancel_set(call.cancel);
+    }
+    run->last = '\n';
+    status = quipu_turn(run->store, run->provider, &options, &call, &arena, &result, &error);
+    (void)chat_signals_turn(run, NULL);
+    quipu_cancel_free(call.cancel);
+    if (run->last != '\n') {
+        fputc('\n', stdout);
+    }
+    fflush(stdout);
+    if (status == QUIPU_OK) {
+        chat_tell_usage(run, &result);
+    } else if (status == QUIPU_CANCELLED) {
+        app_tell(run->call, "interrupted; what was said is kept");
+    } else {
+        app_tell(run->call, "%s", error.message);
+    }
+    quipu_arena_free(&arena);
+    return app_exit_code(status);
+}
+
+/* ---- what is said ----------------------------------------------------------------------------
+ */
+
+/* The next line; false: there is none, or a signal came. */
+static bool chat_line(chat_run *run, quipu_str *ret_line)
+{
+    struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                           {.fd = run->wake[0], .events = POLLIN}};
+
+    for (;;) {
+        switch (app_lines_next(&run->lines, false, ret_line)) {
+        case APP_LINE_GOT:
+            return true;
+        case APP_LINE_NOT_YET:
+            break;
+        case APP_LINE_FAILED:
+            (void)app_fail_errno(run->call, "stdin");
+            return false;
+        case APP_LINE_END:
+            return false;
+        }
+        if (poll(fds, 2, -1) < 0 && errno != EINTR) {
+            return false;
+        }
+        if (fds[1].revents != 0) {
+            return false;
+        }
+    }
+}
+
+static bool chat_is_blank(quipu_str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (strchr(" \t\r\n", text.p[i]) == NULL || text.p[i] == '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Line by line: a person goes on after a turn that failed, a pipe does not. */
+static int chat_lines(chat_run *run)
+{
+    quipu_str line;
+    int code = APP_OK;
+
+    for (;;) {
+        if (run->terminal) {
+            fputs("> ", stderr);
+        }
+        if (!chat_line(run, &line)) {
+            break;
+        }
+        if (!chat_is_blank(line)) {
+            code = chat_turn(run, line);
+        }
+        if ((code != APP_OK && !run->terminal) || chat_signals_turn(run, NULL)) {
+            return code;
+        }
+    }
+    if (run->terminal) {
+        fputc('\n', stderr);
+        return APP_OK;
+    }
+    return code;
+}
+
+/* All of stdin as one thing said. */
+static int chat_whole(chat_run *run)
+{
+    char *text = NULL;
+    size_t n = 0;
+    quipu_str line;
+    int code;
+
+    while (chat_line(run, &line)) {
+        char *more = n + line.n < QUIPU_MESSAGE_BYTES_MAX ? realloc(text, n + line.n + 1) : NULL;
+
+        if (more == NULL) {
+            free(text);
+            return app_usage(run->call, "stdin is too large for one message");
+        }
+        text = more;
+        memcpy(text + n, line.p, line.n);
+        n += line.n;
+        text[n++] = '\n';
+    }
+    while (n > 0 && text[n - 1] == '\n') {
+        n--;
+    }
+    code = chat_is_blank((quipu_str){text, n}) ? app_usage(run->call, "stdin says nothing")
+                                               : chat_turn(run, (quipu_str){text, n});
+    free(text);
+    return code;
+}
+
+static int chat_talk(chat_run *run)
+{
+    quipu_str text = app_text_value(run->call, "text");
+    int code;
+
+    if (text.p != NULL) {
+        return chat_is_blank(text) ? app_usage(run->call, "--text says nothing")
+                                   : chat_turn(run, text);
+    }
+    app_lines_begin(&run->lines, stdin);
+    code = run->terminal || app_given(run->call, "lines") ? chat_lines(run) : chat_whole(run);
+    app_lines_end(&run->lines);
+    return code;
+}
+
+/* ---- the verb --------------------------------------------------------------------------------
+ */
+
+static bool chat_read(chat_run *run)
+{
+    const app_call *call = run->call;
+    quipu_str system = app_text_value(call, "system");
+    int64_t max_tokens = 0;
+
+    if (!app_number(call, "budget", 1, QUIPU_TURN_BUDGET_MAX, &run->budget) ||
+        !app_number(call, "max-tokens", 1, INT32_MAX, &max_tokens) ||
+        !app_number(call, "timeout", 1, INT32_MAX / 1000, &run->timeout_s)) {
+        return false;
+    }
+    run->key = call->argument_count > 0 ? app_argument(call, 0) : quipu_cstr(CHAT_KEY);
+    run->model = app_text_value(call, "model");
+    if (run->model.n == 0) {
+        run->model = quipu_cstr(getenv("QUIPU_MODEL"));
+    }
+    run->request.max_tokens = max_tokens;
+    if (system.n > 0) {
+        run->system = (quipu_part){.kind = QUIPU_PART_TEXT, .text = system};
+        run->request.system = &run->system;
+        run->request.system_count = 1;
+    }
+    run->shown = isatty(STDOUT_FILENO) != 0;
+    run->terminal = isatty(STDIN_FILENO) != 0;
+    run->colours = app_colours(call);
+    return true;
+}
+
+static int chat_run_verb(const app_call *call)
+{
+    static chat_run run; /* the thread of the signals may look at it until the program is gone */
+    int code;
+
+    run = (chat_run){.call = call, .request = QUIPU_MODEL_REQUEST_INIT};
+    if (!chat_read(&run)) {
+        return APP_USAGE;
+    }
+    if (!chat_signals_begin(&run)) { /* before libcurl has threads, which inherit the mask */
+        return app_fail_errno(call, "signals");
+    }
+    code = chat_connect(&run);
+    if (code == APP_OK) {
+        code = app_open(call, APP_NEED_NEW, NULL, &run.store);
+    }
+    if (code == APP_OK) {
+        code = chat_begin(&run);
+    }
+    if (code == APP_OK) {
+        code = chat_talk(&run);
+    }
+    quipu_close(run.store);
+    quipu_provider_close(run.provider);
+    quipu_arena_free(&run.arena);
+    return code;
+}
+
+const app_verb app_verb_chat = {
+    .name = "chat",
+    .group = APP_GROUP_WRITE,
+    .arguments = "[KEY]",
+    .arguments_max = 1,
+    .summary = "talk with a model, and keep the talk",
+    .common = APP_STORE | APP_COLOR | APP_QUIET,
+    .options = chat_options,
+    .run = chat_run_verb,
+};

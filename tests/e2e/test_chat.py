@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""quipu chat, in a pipe and in a pseudo-terminal, with the peer of tests/provider as its model."""
+
+import json
+import pathlib
+import select
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+import harness
+
+PEER = harness.ROOT / "tests" / "provider" / "peer.py"
+KEY = "sk-e2e-0123456789"
+
+
+class Chat(harness.Case):
+    """Each test has a peer of its own; `self.url` is its address."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.folder / "log"
+        self.peer = subprocess.Popen(
+            [sys.executable, str(PEER), str(self.log)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(self.end_peer)
+        self.url = f"http://127.0.0.1:{self.peer.stdout.readline().strip()}"
+        tried = self.run_quipu("chat", "--model", "m", "--text", "x", "--base-url",
+                               f"{self.url}/talk", "try", code=None)
+        if "without libcurl" in tried.err:
+            print("SKIP: quipu was built without libcurl")
+            self.skipTest("quipu was built without libcurl")
+
+    def end_peer(self):
+        self.peer.stdin.close()
+        self.peer.kill()  # our own child: some of its threads may still sleep
+        self.peer.wait()
+        self.peer.stdout.close()
+
+    def chat(self, how, *args, **more):
+        """Run it in a pipe, with session "k"."""
+        return self.run_quipu("chat", "k", "--base-url", f"{self.url}/{how}", *args, **more)
+
+    def open_chat(self, how, *args, **more):
+        """Start it in a terminal, with session "k", and wait for the prompt."""
+        terminal = self.terminal("chat", "k", "--base-url", f"{self.url}/{how}", "--model", "m",
+                                 *args, **more)
+        terminal.expect("> ")
+        return terminal
+
+    def history(self):
+        """(role, content, mark) of each message of session "k"."""
+        lines = self.run_quipu("show", "k", "--json").lines()
+        return [(m["role"], m["content"], m.get("mark")) for m in lines]
+
+    def requests(self):
+        """The bodies that the peer got."""
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return [json.loads(json.loads(line)["body"] or "null") for line in lines]
+
+    def test_one_text_is_answered_and_kept(self):
+        result = self.chat("talk", "--model", "m", "--text", "hello")
+        self.assertEqual(result.out, "You said: hello.\n")
+        self.assertRegex(result.err, r"\[\d+ tokens in, 3 of them cached, 9 out\]")
+        self.assertEqual(self.history(), [("user", "hello", None),
+                                          ("assistant", "You said: hello.", None)])
+        self.assertEqual(self.chat("talk", "--text", "x", "--quiet").err, "")
+
+    def test_whole_input_is_one_turn(self):
+        result = self.chat("talk", "--model", "m", stdin="two\nlines\n")
+        self.assertEqual(result.out, "You said: two\nlines.\n")
+        self.assertEqual(len(self.history()), 2)
+
+    def test_each_line_is_a_turn_when_asked(self):
+        result = self.chat("talk", "--model", "m", "--lines", stdin="one\n\ntwo")
+        self.assertEqual(result.out, "You said: one.\nYou said: two.\n")
+        self.assertEqual(len(self.history()), 4)
+
+    def test_the_talk_goes_on_by_its_key_with_its_model(self):
+        self.chat("talk", "--model", "m1", "--text", "first", "--system", "Be kind.")
+        self.chat("talk", "--text", "second")
+        last = self.requests()[-1]
+        self.assertEqual(last["model"], "m1")
+        self.assertEqual([m["content"] for m in last["messages"]],
+                         ["first", "You said: first.", "second"])
+        before = self.requests()[-2]
+        self.assertEqual(before["messages"][0], {"role": "system", "content": "Be kind."})
+        self.chat("talk", "--text", "third", "--model", "m2", "--max-tokens", "7")
+        self.assertEqual(self.requests()[-1]["model"], "m2")
+        self.assertEqual(self.requests()[-1]["max_tokens"], 7)
+        self.chat("talk", "--text", "fourth")
+        self.assertEqual(self.requests()[-1]["model"], "m2")
+
+    def test_the_only_model_is_found_and_several_are_told(self):
+        self.chat("one", "--text", "hi")
+        self.assertEqual(self.requests()[-1]["model"], "only")
+        result = self.run_quipu("chat", "new", "--base-url", f"{self.url}/list", "--text", "hi",
+                                code=2)
+        self.assertIn("--model NAME", result.err)
+        self.assertIn("m1", result.err)
+        self.assertIn("m2", result.err)
+
+    def test_other_formats_are_spoken(self):
+        for kind in ("anthropic", "gemini"):
+            result = self.chat("talk", "--model", "m", "--provider", kind, "--text", kind,
+                               env={"ANTHROPIC_API_KEY": KEY, "GEMINI_API_KEY": KEY})
+            self.assertEqual(result.out, f"You said: {kind}.\n")
+        self.assertEqual(len(self.history()), 4)
+
+    def test_the_key_comes_from_a_file_or_a_variable_and_stays_there(self):
+        path = self.folder / "key"
+        path.write_text(f"{KEY}\n", encoding="utf-8")
+        for args, env in ((["--key-file", path], {}), (["--key-env", "MINE"], {"MINE": KEY})):
+            result = self.chat("bad", "--model", "m", "--text", "hi", *args, env=env, code=1)
+            self.assertIn("not with Bearer", result.err)
+            self.assertNotIn(KEY, result.err + result.out)
+        heads = [json.loads(line)["headers"] for line in self.log.read_text().splitlines()]
+        self.assertEqual([h.get("authorization") for h in heads[-2:]], [f"Bearer {KEY}"] * 2)
+        self.assertNotIn(KEY.encode(), self.store.read_bytes())
+        self.chat("talk", "--model", "m", "--text", "hi", "--key-file", "missing", code=3)
+
+    def test_errors_say_what_happened(self):
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            port = closed.getsockname()[1]
+            result = self.run_quipu("chat", "k", "--model", "m", "--text", "hi", "--base-url",
+                                    f"http://127.0.0.1:{port}", code=1)
+        self.assertIn(f"127.0.0.1 port {port}", result.err)
+        self.assertIn("lost it", self.chat("error", "--model", "m", "--text", "hi", code=1).err)
+        self.assertEqual(self.history()[-1], ("assistant", "So", "timeout"))
+        self.chat("talk", "--model", "m", stdin=" \n", code=2)
+        self.chat("talk", "--model", "m", "--text", " ", code=2)
+        self.chat("talk", "--budget", "0", "--text", "x", code=2)
+        result = self.chat("stall", "--model", "m", "--text", "hi", "--timeout", "1", code=5)
+        self.assertEqual(result.out, "So\n")
+
+    def test_a_person_talks_and_leaves(self):
+        terminal = self.open_chat("talk")
+        self.assertIn("0 messages so far", terminal.text())
+        terminal.send("hello\n")
+        terminal.expect("You said: hello.")
+        terminal.expect("3 of them cached")
+        terminal.send("again\n")
+        terminal.expect("You said: again.")
+        terminal.send("\x04")
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+        self.assertEqual(len(self.history()), 4)
+        terminal = self.open_chat("talk")
+        self.assertIn("4 messages so far", terminal.text())
+        terminal.send("\x03")  # at the prompt it ends the talk
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+
+    def test_ctrl_c_interrupts_an_answer_and_the_talk_goes_on(self):
+        terminal = self.open_chat("stall")
+        terminal.send("hello\n")
+        terminal.expect("So")
+        terminal.send("\x03")
+        terminal.expect("interrupted; what was said is kept")
+        terminal.send("\x04")
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+        self.assertEqual(self.history(), [("user", "hello", None), ("assistant", "So", "timeout")])
+        self.assertEqual(self.chat("talk", "--text", "well?").out, "You said: well?.\n")
+        self.assertEqual([m["content"] for m in self.requests()[-1]["messages"]],
+                         ["hello", "So", "well?"])
+
+    def test_a_failed_turn_does_not_end_the_talk(self):
+        terminal = self.open_chat("bad")
+        terminal.send("hello\n")
+        terminal.expect("not with")
+        terminal.send("\x04")
+        terminal.finish()
+        self.assertEqual(terminal.code, 0)
+
+    def test_a_signal_in_a_pipe_keeps_what_was_said(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start_quipu("chat", "k", "--model", "m", "--base-url",
+                                       f"{self.url}/stall", "--text", "hi")
+            ready, _, _ = select.select([process.stdout], [], [], harness.WAIT_S)
+            self.assertTrue(ready)
+            process.send_signal(number)
+            self.assertEqual(process.wait(timeout=harness.WAIT_S), 1)
+            self.assertEqual(self.history()[-1], ("assistant", "So", "timeout"))
+
+    def test_hostile_answers_are_harmless_on_a_terminal_and_whole_in_a_pipe(self):
+        hostile = "\x1b]0;owned\x07\u202e\x9b31m"
+        text = self.run_terminal("chat", "k", "--model", "m", "--base-url", f"{self.url}/talk",
+                                 "--text", hostile, "--color", "never")
+        self.assert_harmless(text)
+        self.assertIn("<U+202E>", text)
+        result = self.chat("talk", "--model", "m", "--text", hostile)
+        self.assertEqual(result.out, f"You said: {hostile}.\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
