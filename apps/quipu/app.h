@@ -75,7 +75,6 @@ typedef struct app_option {
 #define APP_YES 8u       /* --yes: use app_confirm() */
 #define APP_COLOR 16u    /* --color WHEN: use app_style() */
 #define APP_QUIET 32u    /* --quiet: progress keeps still */
-#define APP_NETWORK 64u  /* no option: run by quipu-net, which has the network provider */
 #define APP_READS (APP_STORE | APP_JSON | APP_READ_ONLY | APP_COLOR)
 
 typedef enum app_group {

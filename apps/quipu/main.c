@@ -1,7 +1,6 @@
 /* quipu: the program. It finds the verb, reads the command line by the verb's table, and runs it.
  * Each verb is a file of its own, cmd_<verb>.c. */
 #include <string.h>
-#include <unistd.h>
 
 #include "app.h"
 
@@ -51,31 +50,6 @@ static int main_verb_at(int argc, char **argv)
     return at < argc ? at : 1;
 }
 
-/* Let quipu-net run the verb, which is this program with the network provider: its many libraries
- * would make every other verb start late. It stands beside us, or where it is installed; comes back
- * when it is not there, and the verb says what is missing. */
-static void main_hand_over(char **argv)
-{
-#ifndef QUIPU_WITH_PROVIDER
-    static const char *const places[] = {"quipu-net", "../libexec/quipu/quipu-net"};
-    char self[APP_PATH_MAX];
-    char path[APP_PATH_MAX];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-    self[n > 0 ? n : 0] = '\0';
-    const char *slash = strrchr(self, '/');
-    for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
-        const int length =
-            snprintf(path, sizeof(path), "%.*s%s", (int)(slash + 1 - self), self, places[i]);
-        if (length > 0 && length < (int)sizeof(path)) {
-            execv(path, argv);
-        }
-    }
-#else
-    (void)argv;
-#endif
-}
-
 static int main_run(const app_verb *verb, int argc, char **argv)
 {
     app_call call;
@@ -113,9 +87,6 @@ int main(int argc, char **argv)
     verb = main_find(strcmp(word, "--version") == 0 ? "version" : word);
     if (verb == NULL) {
         return main_unknown(word);
-    }
-    if ((verb->common & APP_NETWORK) != 0) {
-        main_hand_over(argv);
     }
     /* What stood before the verb is read as if it stood behind it. */
     memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(argv[0]));
