@@ -32,7 +32,7 @@ typedef struct qp_write {
     size_t wakes;          /* so many who follow it in the batch are woken by it */
 } qp_write;
 
-quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr)
+quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu_error *reterr)
 {
     *group = (qp_group){.db = NULL};
     if (qp_mutex_init(&group->mutex) != QUIPU_OK) {
@@ -42,18 +42,18 @@ quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr)
         qp_mutex_done(&group->mutex);
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
     }
-    group->db = db;
+    group->connector = connector;
     return QUIPU_OK;
 }
 
 void qp_group_done(qp_group *group)
 {
-    if (group->db == NULL) {
+    if (group->connector == NULL) {
         return;
     }
     assert(!group->leading && group->head == NULL);
     ent_close(group->db);
-    group->db = NULL;
+    group->connector = NULL;
     quipu_arena_free(&group->scratch);
     qp_cond_done(&group->arrival);
     qp_mutex_done(&group->mutex);
@@ -274,6 +274,12 @@ static void group_lead(qp_group *group, qp_write *own)
     bool any = false;
 
     own->next = NULL;
+    if (group->db == NULL) {
+        own->status = group->connector->open(group->connector->ctx, false, &group->db, own->reterr);
+        if (own->status != QUIPU_OK) {
+            return;
+        }
+    }
     if (own->alone) {
         group_lead_alone(group, own);
         return;
@@ -412,7 +418,7 @@ static quipu_status group_enter(qp_group *group, const qp_call *call, qp_work_fn
     bool wait;
     bool lead = true;
 
-    assert(group->db != NULL);
+    assert(group->connector != NULL);
     qp_mutex_lock(&group->mutex);
     wait = group->leading;
     if (wait) {

@@ -28,18 +28,19 @@ typedef struct qp_group {
     bool leading;
     struct qp_write *head; /* the queue, oldest first */
     struct qp_write *tail;
-    qp_cond arrival;     /* somebody joined while the leader waits for company */
-    bool inviting;       /* it does */
-    size_t company;      /* callers that a commit may expect, from those before it */
-    int64_t commit_ns;   /* what a commit costs, about */
-    ent_db *db;          /* the leader's */
-    quipu_arena scratch; /* the leader's */
-    qp_pulse *pulse;     /* beats with every commit, or NULL */
+    qp_cond arrival;               /* somebody joined while the leader waits for company */
+    bool inviting;                 /* it does */
+    size_t company;                /* callers that a commit may expect, from those before it */
+    int64_t commit_ns;             /* what a commit costs, about */
+    const qp_connector *connector; /* NULL: never set up */
+    ent_db *db;                    /* the leader's; opened by the first */
+    quipu_arena scratch;           /* the leader's */
+    qp_pulse *pulse;               /* beats with every commit, or NULL */
     qp_group_counts counts;
 } qp_group;
 
-/* `db` is owned by the caller until qp_group_done(). */
-QUIPU_MUST_USE quipu_status qp_group_init(qp_group *group, ent_db *db, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_group_init(qp_group *group, const qp_connector *connector,
+                                          quipu_error *reterr);
 
 /* When nobody is inside: closes the connection. */
 void qp_group_done(qp_group *group);

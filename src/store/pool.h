@@ -12,7 +12,7 @@
 typedef struct qp_connector {
     void *ctx;
     quipu_status (*open)(void *ctx, bool read_only, ent_db **ret_db, quipu_error *reterr);
-    void (*close)(void *ctx); /* after the last connection; frees ctx */
+    void (*close)(void *ctx); /* after the last connection; frees ctx, or NULL */
     bool single;              /* there is only one connection: a store in memory */
 } qp_connector;
 

@@ -23,9 +23,8 @@ static void store_free(quipu_store *store)
     qp_pool_done(&store->pool);
     qp_group_done(&store->group);
     qp_pulse_done(&store->pulse);
-    if (store->connector.close != NULL) {
-        store->connector.close(store->connector.ctx);
-    }
+    ent_close(atomic_load(&store->first));
+    store->given.close(store->given.ctx);
     quipu_arena_free(&store->arena);
     qp_free(store);
 }
@@ -35,9 +34,29 @@ bool qp_store_pools(const quipu_store *store)
     return !store->connector.single || store->read_only;
 }
 
-/* Hand the first connection to where it belongs. */
-static quipu_status store_start(quipu_store *store, ent_db *db, size_t readers_max,
-                                quipu_error *reterr)
+/* A connection for a reader or for the writer. Whoever comes first gets the one that opened the
+ * store, so that a program which only reads, or only writes, needs no other. */
+static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, quipu_error *reterr)
+{
+    quipu_store *store = ctx;
+    ent_db *db = atomic_exchange(&store->first, NULL);
+    quipu_status status = QUIPU_OK;
+
+    if (db == NULL) {
+        status = store->given.open(store->given.ctx, read_only, &db, reterr);
+    }
+    if (status == QUIPU_OK && !read_only && store->max_bytes > 0) {
+        status = qp_keep_limit(db, store->max_bytes, reterr);
+    }
+    if (status != QUIPU_OK) {
+        ent_close(db);
+        return status;
+    }
+    *ret_db = db;
+    return QUIPU_OK;
+}
+
+static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_error *reterr)
 {
     quipu_status status = qp_pulse_init(&store->pulse, &store->connector, reterr);
 
@@ -46,18 +65,9 @@ static quipu_status store_start(quipu_store *store, ent_db *db, size_t readers_m
         status = qp_pool_init(&store->pool, &store->connector,
                               store->connector.single ? 1 : readers_max, reterr);
     }
-    if (status == QUIPU_OK && store->max_bytes > 0) {
-        status = qp_keep_limit(db, store->max_bytes, reterr);
-    }
     if (status == QUIPU_OK && !store->read_only) {
-        status = qp_group_init(&store->group, db, reterr);
+        status = qp_group_init(&store->group, &store->connector, reterr);
         store->group.pulse = &store->pulse;
-    }
-    if (status != QUIPU_OK) {
-        ent_close(db);
-    } else if (store->read_only) {
-        store->pool.idle[store->pool.idle_count++] = db;
-        store->pool.open_count++;
     }
     return status;
 }
@@ -74,7 +84,10 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
         connector->close(connector->ctx);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
     }
-    store->connector = *connector;
+    store->given = *connector;
+    store->connector = (qp_connector){
+        .ctx = store, .open = store_connect, .close = NULL, .single = connector->single};
+    atomic_init(&store->first, db);
     store->pid = (int64_t)getpid();
     store->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
     store->deadline_ms = options->deadline_ms;
@@ -87,10 +100,9 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
     store->feed = (options->flags & QUIPU_OPEN_FEED) != 0;
     status = quipu_arena_copy(&store->arena, options->tenant, &store->tenant);
     if (status != QUIPU_OK) {
-        ent_close(db);
         (void)qp_error_set(reterr, status, "out of memory while opening a store");
     } else {
-        status = store_start(store, db, (size_t)options->readers_max, reterr);
+        status = store_start(store, (size_t)options->readers_max, reterr);
     }
     if (status != QUIPU_OK) {
         store_free(store);

@@ -13,10 +13,12 @@
 #include "store/pool.h"
 
 struct quipu_store {
-    qp_connector connector;
-    atomic_uint calls; /* inside, and whether the store is being closed */
-    qp_event left;     /* told by the last of them to a closing store */
-    int64_t pid;       /* of the process that opened it */
+    qp_connector given;     /* who opens connections */
+    qp_connector connector; /* gives the first one away before it asks the other */
+    ent_db *_Atomic first;  /* opened with the store; its first reader or writer takes it */
+    atomic_uint calls;      /* inside, and whether the store is being closed */
+    qp_event left;          /* told by the last of them to a closing store */
+    int64_t pid;            /* of the process that opened it */
     bool read_only;
     int32_t deadline_ms;
     int64_t ttl_ms; /* 0: none */
@@ -33,8 +35,8 @@ struct quipu_store {
     quipu_arena arena;
 };
 
-/* Make a store over a connector, which it owns also when this fails. `db` is the first connection:
- * the writer's, or a reader's in a read-only store; also owned. `options` are complete. */
+/* Make a store over a connector, which it owns also when this fails. `db` is the first connection,
+ * fit for writing unless the store is read-only; also owned. `options` are complete. */
 QUIPU_MUST_USE quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
                                          const quipu_open_options *options, quipu_store **ret_store,
                                          quipu_error *reterr);

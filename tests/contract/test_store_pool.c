@@ -2,6 +2,8 @@
  * call waits by default. */
 #include "contract/store_t.h"
 
+#include <unistd.h>
+
 #include "ent/db.h"
 #include "ent_sqlite/open.h"
 #include "store/store.h"
@@ -103,6 +105,7 @@ static void message_of_no_session_is_refused(void **state)
                                 .event_id = {"\1x", 2}};
     quipu_error err = {0};
 
+    st_create(store, "k"); /* opens the writer's connection */
     T_STATUS(qp_message_create(store->group.db, NULL, &row, NULL, &err), QUIPU_INVALID);
     assert_string_equal(err.rule, "reference");
 }
@@ -124,6 +127,41 @@ static void call_that_names_no_deadline_has_the_default_one(void **state)
     qp_store_leave(&within);
 }
 
+static void first_connection_is_the_first_users_and_no_other_is_opened(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+
+    (void)state;
+    assert_int_equal(store->pool.open_count, 0);
+    st_create(store, "k");
+    assert_non_null(store->group.db);
+    assert_int_equal(store->pool.open_count, 0);
+    quipu_close(store);
+    store = st_open(path);
+    T_STATUS(st_get_status(store, "k"), QUIPU_OK);
+    assert_null(store->group.db);
+    assert_int_equal(store->pool.open_count, 1);
+    quipu_close(store);
+}
+
+static void first_write_to_a_file_that_is_gone_says_so_and_makes_no_new_one(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    quipu_error err = {0};
+
+    (void)state;
+    T_STATUS(st_get_status(store, "k"), QUIPU_NOT_FOUND); /* takes the connection */
+    assert_int_equal(remove(path), 0);
+    values.key = K;
+    T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_NOT_FOUND);
+    assert_non_null(strstr(err.message, "does not exist"));
+    assert_int_not_equal(access(path, F_OK), 0);
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +169,8 @@ int main(void)
         ST_TEST(every_connection_has_foreign_keys_on),
         ST_TEST(message_of_no_session_is_refused),
         ST_TEST(call_that_names_no_deadline_has_the_default_one),
+        cmocka_unit_test(first_connection_is_the_first_users_and_no_other_is_opened),
+        cmocka_unit_test(first_write_to_a_file_that_is_gone_says_so_and_makes_no_new_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
