@@ -267,6 +267,8 @@ void app_progress_begin(app_progress *progress, const app_call *call, const char
 void app_progress_to(app_progress *progress, int64_t done, int64_t total);
 /* The same for a call that counts; a quipu_progress_fn whose context is the bar. */
 void app_progress_count(void *progress, int64_t done);
+/* The same for a call that counts; a quipu_progress_fn whose context is the bar. */
+void app_progress_count(void *progress, int64_t done);
 /* Take the bar away. */
 void app_progress_end(app_progress *progress);
 

@@ -11,9 +11,16 @@ static void repair_index(const app_call *call, quipu_store *store)
 {
     quipu_call within = QUIPU_CALL_INIT;
     quipu_error error = {0};
+    app_progress progress;
+    quipu_status status;
 
+    app_progress_begin(&progress, call, "indexing", "messages");
     within.deadline_ms = -1;
-    if (quipu_search_index(store, &within, NULL, &error) != QUIPU_OK) {
+    within.progress = app_progress_count;
+    within.progress_ctx = &progress;
+    status = quipu_search_index(store, &within, NULL, &error);
+    app_progress_end(&progress);
+    if (status != QUIPU_OK) {
         app_tell(call, "the search index: %s; going on", error.message);
     }
 }

@@ -6,6 +6,7 @@
 static int sweep_run(const app_call *call)
 {
     app_json json = {.out = stdout};
+    app_progress progress;
     quipu_call within = QUIPU_CALL_INIT;
     quipu_store *store = NULL;
     quipu_error error = {0};
@@ -17,7 +18,11 @@ static int sweep_run(const app_call *call)
     }
     within.deadline_ms = -1;
     within.cancel = app_signals_begin();
+    within.progress = app_progress_count;
+    within.progress_ctx = &progress;
+    app_progress_begin(&progress, call, "deleting", "sessions");
     quipu_status status = quipu_store_sweep(store, &within, &removed, &error);
+    app_progress_end(&progress);
     quipu_close(store);
     if (status != QUIPU_OK) {
         return app_fail(call, "sweep", status, &error);
@@ -37,6 +42,6 @@ const app_verb app_verb_sweep = {
     .group = APP_GROUP_KEEP,
     .arguments = "",
     .summary = "delete the sessions whose time to live has passed",
-    .common = APP_STORE | APP_JSON,
+    .common = APP_STORE | APP_JSON | APP_QUIET,
     .run = sweep_run,
 };

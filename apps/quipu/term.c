@@ -117,6 +117,11 @@ void app_progress_to(app_progress *progress, int64_t done, int64_t total)
     fflush(stderr);
 }
 
+void app_progress_count(void *progress, int64_t done)
+{
+    app_progress_to(progress, done, 0);
+}
+
 void app_progress_end(app_progress *progress)
 {
     if (progress->shown) {

@@ -128,8 +128,9 @@ typedef struct quipu_call {
     uint32_t struct_size;
     int32_t deadline_ms;        /* from now; 0: the store's; -1: none */
     quipu_cancel *cancel;       /* or NULL */
-    quipu_progress_fn progress; /* or NULL; quipu_store_verify() and quipu_store_repair() count the
-                                 * sessions that they have looked at */
+    quipu_progress_fn progress; /* or NULL; quipu_store_verify(), quipu_store_repair() and
+                                 * quipu_store_sweep() count sessions, quipu_search_index()
+                                 * messages */
     void *progress_ctx;
 } quipu_call;
 

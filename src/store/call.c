@@ -10,6 +10,13 @@ bool qp_call_stops(void *cancel)
     return qp_cancel_is_set(cancel);
 }
 
+void qp_call_tell(const qp_call *call, int64_t done)
+{
+    if (call->progress != NULL) {
+        call->progress(call->progress_ctx, done);
+    }
+}
+
 quipu_status qp_call_begin(const quipu_call *given, int32_t deadline_ms, qp_call *ret,
                            quipu_error *reterr)
 {

@@ -28,6 +28,9 @@ quipu_status qp_call_check(const qp_call *call, quipu_error *reterr);
 /* When a wait that begins now has to look up: at the deadline, sooner with a cancel flag. */
 int64_t qp_call_wake_ns(const qp_call *call);
 
+/* Tell the caller, when he wants to know, how far the call is. */
+void qp_call_tell(const qp_call *call, int64_t done);
+
 /* Whether the flag is set; an ent_stop_fn. */
 bool qp_call_stops(void *cancel);
 

@@ -266,6 +266,7 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
     while (status == QUIPU_OK && !walk->ended) {
         status = qp_search_step(store, call, walk, reterr);
         if (status == QUIPU_OK && !walk->ended) {
+            qp_call_tell(call, walk->indexed);
             status = qp_call_check(call, reterr);
         }
     }

@@ -186,6 +186,7 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call *call, int64
         status = qp_size_exempt(store, &within, session_delete_expired, &sweep, reterr);
         if (status == QUIPU_OK) {
             removed += sweep.removed;
+            qp_call_tell(&within, removed);
             if (sweep.removed < QUIPU_SWEEP_BATCH) {
                 break;
             }

@@ -411,9 +411,7 @@ static quipu_status verify_sessions(qp_verify_run *run, const qp_call *call, qui
         if (run->repairs && qp_findings_any(&next.findings)) {
             status = qp_repair_session(run, call, next.id, reterr);
         }
-        if (call->progress != NULL) {
-            call->progress(call->progress_ctx, run->done.sessions);
-        }
+        qp_call_tell(call, run->done.sessions);
         if (status != QUIPU_OK) {
             return status;
         }
