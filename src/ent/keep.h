@@ -17,8 +17,8 @@ typedef struct qp_sizes {
 /* Told one text after the other; anything but QUIPU_OK ends the call with that status. */
 typedef quipu_status (*qp_keep_fn)(void *ctx, quipu_str text);
 
-/* Every function but `limit` is called outside of a transaction; `check` and `intact` also inside of
- * one. */
+/* Every function but `limit` is called outside of a transaction; `check` and `intact` also inside
+ * of one. */
 typedef struct qp_keeper {
     uint32_t version; /* 1; functions are only ever appended */
     quipu_status (*sizes)(void *conn, qp_sizes *ret, quipu_error *reterr);

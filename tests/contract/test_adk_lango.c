@@ -276,6 +276,7 @@ static void events_are_stored_as_lango_reads_them(void **state)
     T_STR(stored(history, 2)->calls[0].id, "orig");
     T_STR(stored(history, 2)->calls[0].name, "search");
     T_STR(stored(history, 2)->calls[0].output, "{\"hits\":2}");
+    T_STR(stored(history, 2)->content, "{\"hits\":2}");
     quipu_history_free(history);
     quipu_session_free(session);
     adk_close(world);

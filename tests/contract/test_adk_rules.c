@@ -246,6 +246,36 @@ static void run_and_turn_travel_with_the_event(void **state)
     }
 }
 
+static void signatures_of_any_length_come_back(void **state)
+{
+    static const char head[] = "{\"id\":\"e\",\"timestamp\":1.0,\"author\":\"a\",\"content\":{"
+                               "\"role\":\"model\",\"parts\":[{\"functionCall\":{\"id\":\"c\","
+                               "\"name\":\"f\",\"args\":{}},\"thoughtSignature\":\"";
+    const size_t sizes[] = {0, 4, 4096, 1 << 20};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+        quipu_session *session = adk_create(world, "u", "s", NULL);
+        char *event = malloc(sizeof(head) + sizes[i] + 8);
+
+        assert_non_null(event);
+        memcpy(event, head, sizeof(head) - 1);
+        memset(event + sizeof(head) - 1, '/', sizes[i]);
+        memcpy(event + sizeof(head) - 1 + sizes[i], "\"}]}}", 6);
+        adk_append(session, event);
+        quipu_session_free(session);
+        session = adk_get(world, "u", "s", NULL);
+        adk_check_json(adk_event(world, session, 0), event);
+        quipu_history *history = st_get(world->store, "adk:app/u/s", NULL);
+        assert_int_equal(history->messages[0].calls[0].thought_signature.n, sizes[i] / 4 * 3);
+        quipu_history_free(history);
+        quipu_session_free(session);
+        free(event);
+        adk_close(world);
+    }
+}
+
 /* The hour that comes twice when clocks go back: times are instants, whatever TZ says. */
 static void local_time_has_no_say(void **state)
 {
@@ -287,6 +317,7 @@ int main(void)
         cmocka_unit_test(a_delta_that_is_null_or_absent_is_none),
         cmocka_unit_test(a_failed_append_leaves_the_session_as_it_was),
         cmocka_unit_test(run_and_turn_travel_with_the_event),
+        cmocka_unit_test(signatures_of_any_length_come_back),
         cmocka_unit_test(local_time_has_no_say),
     };
 

@@ -93,12 +93,44 @@ static void full_disk_changes_neither_store_nor_memory(void **state)
     adk_close(world);
 }
 
+/* An expired session goes and the new one comes in one transaction: a failure is told, and leaves
+ * things as they were. */
+static void a_renewal_that_fails_says_so_and_can_be_repeated(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_AUTO_CREATE);
+    quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
+    const quipu_session_ref ref = adk_ref("app", "u", "s");
+    quipu_service *brief = NULL;
+    quipu_session *session = NULL;
+    quipu_error err = {0};
+
+    (void)state;
+    options.ttl_ms = 1;
+    T_OK(quipu_service_new(world->store, &options, &brief, &err));
+    T_OK(quipu_service_create(brief, &ref, (quipu_json){QUIPU_STR("{\"k\":1}")}, NULL, &session,
+                              &err));
+    quipu_session_free(session);
+    st_nap();
+    faultvfs_room(0);
+    session = NULL;
+    T_STATUS(quipu_service_get(world->service, &ref, NULL, NULL, &session, &err), QUIPU_FULL);
+    assert_null(session);
+    assert_non_null(strstr(err.message, "adk:app/u/s"));
+    faultvfs_room(-1);
+    session = adk_get(world, "u", "s", NULL);
+    adk_check_state(world, session, "{}");
+    quipu_session_free(session);
+    quipu_service_free(brief);
+    adk_close(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(repeating_settles_an_event),
         cmocka_unit_test(repeating_settles_an_event_that_only_changes_state),
         cmocka_unit_test(full_disk_changes_neither_store_nor_memory),
+        cmocka_unit_test(a_renewal_that_fails_says_so_and_can_be_repeated),
     };
     return cmocka_run_group_tests(tests, use_fault_vfs, NULL);
 }

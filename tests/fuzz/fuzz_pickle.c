@@ -1,5 +1,5 @@
-/* Any bytes through the pickle reader: what it takes is JSON, the same at a second reading, and what
- * it refuses has a reason; it never runs anything, and never writes behind an error. */
+/* Any bytes through the pickle reader: what it takes is JSON, the same at a second reading, and
+ * what it refuses has a reason; it never runs anything. */
 #include "fuzz/fuzz.h"
 
 #include <string.h>
