@@ -167,7 +167,7 @@ static int ls_all(const app_call *call, ls_job *job)
         return app_fail(call, "the list", status, &error);
     }
     if (!job->json && !job->table.headed) {
-        app_tell(call, "there is no such session");
+        app_tell(call, "there is no session, or none that was asked for");
     }
     if (cursor[0] != '\0') {
         app_tell(call, "there are more; go on with --after %s", cursor);

@@ -101,6 +101,7 @@ static int tail_run(const app_call *call)
         .last = TAIL_LAST_DEFAULT,
         .json = app_given(call, "json"),
         .render = {.out = stdout,
+                   .live = app_given(call, "follow"),
                    .colours = app_colours(call),
                    .columns = columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX}};
     int code;

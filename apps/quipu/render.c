@@ -155,36 +155,42 @@ typedef struct render_answer {
     const quipu_message *message; /* NULL: in the call itself, or nowhere */
 } render_answer;
 
-/* The answer of the message `list[0]`'s call `number` among the messages that follow it. By the
- * call's id; a plain message of a tool, or one without ids, answers in turn. */
+/* Whether an answer is that of a call: by the ids, or, where one has none, when its turn comes among
+ * the answers that follow the call at once. */
+static bool render_fits(const quipu_tool_call *call, quipu_str id, bool at_once, size_t *turn,
+                        size_t number)
+{
+    if (call->id.n > 0 && id.n > 0) {
+        return quipu_str_eq(call->id, id);
+    }
+    return at_once && (*turn)++ == number;
+}
+
+/* The answer of the message `list[0]`'s call `number` among the messages that follow it. */
 static render_answer render_find(const quipu_message *list, size_t count, size_t number)
 {
     const quipu_tool_call *call = &list[0].calls[number];
+    bool at_once = true;
     size_t turn = 0;
 
     if (call->output.p != NULL) {
         return (render_answer){call->output, NULL};
     }
-    for (size_t i = 1; i < count; i++) {
+    for (size_t i = 1; i < count && (at_once || call->id.n > 0); i++) {
         const quipu_message *message = &list[i];
         const bool answers = render_answers(message);
 
-        if (answers && message->call_count == 0 && turn++ == number) {
+        at_once = at_once && answers;
+        if (answers && message->call_count == 0 &&
+            render_fits(call, (quipu_str){NULL, 0}, at_once, &turn, number)) {
             return (render_answer){message->content, message};
         }
         for (size_t c = 0; answers && c < message->call_count; c++) {
             const quipu_tool_call *answer = &message->calls[c];
-            const bool named = answer->id.n > 0 && call->id.n > 0;
 
-            if (answer->output.p == NULL) {
-                continue;
-            }
-            if (named ? quipu_str_eq(answer->id, call->id) : turn++ == number) {
+            if (answer->output.p != NULL && render_fits(call, answer->id, at_once, &turn, number)) {
                 return (render_answer){answer->output, message};
             }
-        }
-        if (!answers && call->id.n == 0) {
-            break; /* without an id only what follows at once can be its answer */
         }
     }
     return (render_answer){{NULL, 0}, NULL};
@@ -210,24 +216,22 @@ static void render_unfolded(const app_render *render, const quipu_tool_call *cal
     app_put(render->out, call->name);
     fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
     app_put_wrapped(render->out, call->input, margin, room);
-    fprintf(render->out, "%s%s←%s\n", margin, render_style(render, APP_YELLOW),
-            render_style(render, APP_PLAIN));
-    app_put_wrapped(render->out, answer.p != NULL ? answer : QUIPU_STR("(no answer)"), margin,
-                    room);
+    if (answer.p != NULL) {
+        fprintf(render->out, "%s%s←%s\n", margin, render_style(render, APP_YELLOW),
+                render_style(render, APP_PLAIN));
+        app_put_wrapped(render->out, answer, margin, room);
+    }
 }
 
 /* A call on a line with its answer, or on two lines where there is little room. */
-static void render_call(app_render *render, const quipu_tool_call *call, quipu_str answer)
+static void render_folded_call(const app_render *render, const quipu_tool_call *call,
+                               quipu_str answer)
 {
     const char *margin = render_margin(render);
-    const bool beside = render->columns >= RENDER_BESIDE_MIN;
+    const bool beside = render->columns >= RENDER_BESIDE_MIN && answer.p != NULL;
     const int room = render->columns - (int)strlen(margin) - 2;
     int used;
 
-    if (render->unfold) {
-        render_unfolded(render, call, answer);
-        return;
-    }
     fprintf(render->out, "%s%s▸ ", margin, render_style(render, APP_YELLOW));
     used = app_put_cut(render->out, call->name, room / 2);
     fprintf(render->out, "%s%s ", render_style(render, APP_PLAIN), render_style(render, APP_DIM));
@@ -235,13 +239,24 @@ static void render_call(app_render *render, const quipu_tool_call *call, quipu_s
     used += app_put_cut(render->out, call->input, beside ? room / 2 - used : room - used);
     if (beside) {
         fputs(" ← ", render->out);
-        used += 3;
-    } else {
+        app_put_cut(render->out, answer, room - used - 3);
+    } else if (answer.p != NULL) {
         fprintf(render->out, "\n%s  ← ", margin);
-        used = 2;
+        app_put_cut(render->out, answer, room - 2);
     }
-    app_put_cut(render->out, answer.p != NULL ? answer : QUIPU_STR("(no answer)"), room - used);
     fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
+}
+
+static void render_call(const app_render *render, const quipu_tool_call *call, quipu_str answer)
+{
+    if (answer.p == NULL && !render->live) {
+        answer = QUIPU_STR("(no answer)");
+    }
+    if (render->unfold) {
+        render_unfolded(render, call, answer);
+    } else {
+        render_folded_call(render, call, answer);
+    }
 }
 
 static void render_all_calls(app_render *render, const quipu_message *list, size_t count)

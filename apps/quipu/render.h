@@ -13,12 +13,13 @@ typedef struct app_folded {
     size_t count; /* of its answers that were shown */
 } app_folded;
 
-/* Set out, colours, columns and unfold; leave the rest zero. */
+/* Set out, colours, columns, unfold and live; leave the rest zero. */
 typedef struct app_render {
     FILE *out;
     bool colours;
     int columns;
     bool unfold; /* tool calls and answers in full */
+    bool live;   /* answers may come later: a call does not say that it has none */
     bool begun;
     int64_t day; /* of the message before, in days since 1970 */
     int64_t fork_seq;

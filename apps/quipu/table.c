@@ -78,10 +78,12 @@ static void table_row(const app_table *table, const quipu_str *cells)
     int gap = 0; /* that stands before the next cell: what the last one left, and the usual one */
 
     for (size_t c = 0; c < table->count; c++) {
-        const int width = table->widths[c];
         const int used = app_width(cells[c]);
+        /* Without a limit a cell that is longer than those before it stays whole. */
+        const bool grows = table->columns == 0 && used > table->widths[c];
+        const int width = grows ? used : table->widths[c];
 
-        if (width == 0) {
+        if (table->widths[c] == 0) {
             continue;
         }
         if (table->kinds[c].right) {

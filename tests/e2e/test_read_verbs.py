@@ -32,6 +32,14 @@ class Reading(harness.Case):
         })
 
 
+class Long(harness.Case):
+    def test_a_long_list_in_a_pipe_cuts_no_key(self):
+        # The widths are those of the first page; a longer key comes on the second.
+        sessions = {"the-longest-key-of-all-of-these-sessions": []}
+        harness.make_store(self, sessions | {f"k{i}": [] for i in range(1001)})
+        out = self.run_quipu("ls", "--limit", 0).out
+        self.assertIn("the-longest-key-of-all-of-these-sessions ", out)
+
 class List(Reading):
     def test_sessions_come_newest_first_or_oldest_first(self):
         keys = [line["key"] for line in self.run_quipu("ls", "--json").lines()]
@@ -91,7 +99,7 @@ class List(Reading):
         ):
             found = self.run_quipu("ls", "--json", *store, *filters).lines()
             self.assertEqual(len(found), count, filters)
-        self.assertIn("no such session", self.run_quipu("ls", *store, "--user", "bob").err)
+        self.assertIn("none that was asked for", self.run_quipu("ls", *store, "--user", "bob").err)
 
     def test_limits_and_cursors_are_checked(self):
         self.run_quipu("ls", "--limit", -1, code=2)
@@ -181,6 +189,19 @@ class Tail(Reading):
             self.run_quipu("append", "first", "--role", "user", "--text", f"live {number}")
             line = json.loads(self.read_line(process))
             self.assertEqual((line["seq"], line["content"]), (3 + number, f"live {number}"))
+
+    def test_follow_does_not_say_that_an_answer_is_missing_which_may_come(self):
+        call = {"id": "c1", "name": "look", "input": "{}"}
+        answer = {"id": "c1", "name": "look", "output": "a mountain"}
+        process = self.start_quipu("tail", "-f", "-n", 0, "first")
+        for line in (says("", "assistant", toolCalls=[call]), says("", "tool", toolCalls=[answer])):
+            self.run_quipu("append", "first", "-", stdin=json.dumps(line))
+        text = ""
+        while "a mountain" not in text:
+            text += self.read_line(process)
+        self.assertIn("▸ look {}\n", text)
+        self.assertIn("← look a mountain\n", text)
+        self.assertNotIn("no answer", text)
 
     def test_ctrl_c_ends_it_well(self):
         terminal = self.terminal("tail", "-f", "first")

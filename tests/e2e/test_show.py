@@ -46,6 +46,9 @@ CONVERSATION = [
     {"role": "user", "author": "user",
      "content": "\x1b[2J\x1b]0;owned\x07 red \x1b[31m \u202eevil\u202c \x9b31m tag\U000e0041 \r "
                 "over"},
+    {"role": "assistant", "author": "plain", "content": "Cafe\u0301s, 👩\u200d🍳 and n\u0303u\u0301s: "
+     + "e\u0301" * 90, "tool_calls": [{"name": "weather", "input": "{}"}]},
+    {"role": "tool", "content": "sunny, and the plain answer of a tool without an id"},
     {"role": "system", "content": "Be brief.\tTabs too."},
 ]
 
@@ -91,7 +94,7 @@ class Golden(harness.Case):
         self.run_quipu("append", "trip/other", "--role", "user", "--text", "And by bus?")
         self.run_quipu("compact", "trip", "--through", 5, "--summary", "They plan a trip by train.")
         text = self.run_quipu("show", "trip", "--width", 80).out
-        self.assertIn("── 10  summary of 1 to 5 ──", text)
+        self.assertIn("── 12  summary of 1 to 5 ──", text)
         view = self.run_quipu("show", "trip", "--view", "--width", 80).out
         self.assertLess(view.index("They plan"), view.index("averyvery"))
         self.assertNotIn("two days", view)
@@ -105,7 +108,7 @@ class Golden(harness.Case):
 
     def test_json_has_every_message_and_raw_every_event(self):
         lines = self.run_quipu("show", "trip", "--json").lines()
-        self.assertEqual([line["seq"] for line in lines], list(range(1, 10)))
+        self.assertEqual([line["seq"] for line in lines], list(range(1, 12)))
         self.assertEqual(lines[7]["content"], CONVERSATION[7]["content"])
         self.assertEqual(lines[1]["toolCalls"][0]["name"], "find_trains")
         events = self.run_quipu("show", "trip", "--raw", "--last", 1).lines()
@@ -121,12 +124,12 @@ class Golden(harness.Case):
         def seqs(*args):
             return [line["seq"] for line in self.run_quipu("show", "trip", "--json", *args).lines()]
 
-        self.assertEqual(seqs("--last", 3), [7, 8, 9])
-        self.assertEqual(seqs("-n", 100), list(range(1, 10)))
-        self.assertEqual(seqs("--after", 7), [8, 9])
+        self.assertEqual(seqs("--last", 3), [9, 10, 11])
+        self.assertEqual(seqs("-n", 100), list(range(1, 12)))
+        self.assertEqual(seqs("--after", 9), [10, 11])
         self.assertEqual(seqs("--after", 2, "--before", 5), [3, 4])
         self.assertEqual(seqs("--before", 5, "--last", 2), [3, 4])
-        self.assertEqual(seqs("--after", 9), [])
+        self.assertEqual(seqs("--after", 11), [])
 
     def test_what_is_missing_is_told(self):
         result = self.run_quipu("show", "no\x1bbody", code=3)
