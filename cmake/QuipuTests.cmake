@@ -45,6 +45,11 @@ function(quipu_test_compile target)
                       "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${target} PRIVATE PkgConfig::cmocka PkgConfig::jansson SQLite::SQLite3
                                           Threads::Threads)
+  if(QUIPU_POSTGRES)
+    target_include_directories(${target} SYSTEM PRIVATE "${QUIPU_LIBPQ_INCLUDE}")
+    target_compile_definitions(${target} PRIVATE QUIPU_POSTGRES)
+    target_link_libraries(${target} PRIVATE pq)
+  endif()
 endfunction()
 
 # quipu_test_register(name folder labels command...): one CTest entry with the house environment.
@@ -58,6 +63,31 @@ function(quipu_test_register name folder labels)
   set_tests_properties(
     ${name} PROPERTIES LABELS "${folder};${labels}" SKIP_RETURN_CODE 77 TIMEOUT
                        ${quipu_test_timeout_s} ENVIRONMENT "${environment}")
+endfunction()
+
+# What runs on every engine; the rest is about SQLite, its files, or no engine at all.
+set(quipu_tests_of_every_engine contract.crud)
+
+# quipu_test_on_postgres(name folder labels target): the same program on PostgreSQL. One server
+# serves the whole run; every store is a schema of its own.
+function(quipu_test_on_postgres name folder labels target)
+  set(server "${PROJECT_BINARY_DIR}/pg-server")
+  if(NOT TEST pg.start)
+    foreach(verb start stop)
+      quipu_test_register(pg.${verb} pg "" bash "${PROJECT_SOURCE_DIR}/tests/lib/pg.sh" ${verb}
+                          "${server}")
+    endforeach()
+    set_tests_properties(pg.start PROPERTIES FIXTURES_SETUP pg)
+    set_tests_properties(pg.stop PROPERTIES FIXTURES_CLEANUP pg)
+  endif()
+  if(folder STREQUAL "ent_postgres")
+    set(entry ${name})
+  else()
+    set(entry ${name}.pg)
+    quipu_test_register(${entry} ${folder} "${labels};pg" ${target})
+  endif()
+  set_property(TEST ${entry} APPEND PROPERTY ENVIRONMENT "QUIPU_TEST_PG=${server}/uri")
+  set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED pg)
 endfunction()
 
 # quipu_add_test_folder(folder): every test_*.c there; its other sources (and gen/) are helpers.
@@ -103,6 +133,10 @@ function(quipu_add_test_folder folder)
       add_dependencies(contract_tests ${target})
     endif()
     quipu_test_register(${folder}.${topic} ${folder} "${labels}" ${target})
+    if(QUIPU_POSTGRES AND (folder STREQUAL "ent_postgres" OR ("${folder}.${topic}" IN_LIST
+                                                              quipu_tests_of_every_engine)))
+      quipu_test_on_postgres(${folder}.${topic} ${folder} "${labels}" ${target})
+    endif()
   endforeach()
 endfunction()
 
@@ -211,7 +245,8 @@ function(quipu_add_tests)
   foreach(folder IN LISTS folders)
     if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/tests/${folder}"
        AND NOT folder MATCHES "^(lib|fuzz|mustfail)$"
-       AND (NOT folder STREQUAL "provider" OR TARGET qp_provider))
+       AND (NOT folder STREQUAL "provider" OR TARGET qp_provider)
+       AND (NOT folder STREQUAL "ent_postgres" OR TARGET qp_ent_postgres))
       quipu_add_test_folder(${folder})
     endif()
   endforeach()

@@ -126,6 +126,45 @@ quipu_time qp_new_row_now(qp_new_row *row)
     return row->now;
 }
 
+quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *row, bool *ret_own,
+                             quipu_error *reterr)
+{
+    qp_value *key = qp_new_row_value(row, 0);
+    quipu_status status = QUIPU_OK;
+    bool own = db->depth == 0;
+
+    *ret_own = false;
+    if (db->engine->draw == NULL || (entity->fields[0].flags & ENT_F_AUTO) == 0) {
+        return QUIPU_OK;
+    }
+    if (own) {
+        status = db->engine->begin(db->conn, 0, ENT_WRITE, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return qp_db_failed(db, status);
+    }
+    key->as.i = row->key_given_out ? 0 : key->as.i;
+    key->kind = QP_INT;
+    row->key_given_out = false;
+    status = db->engine->draw(db->conn, entity->table, key->as.i, &key->as.i, reterr);
+    if (status != QUIPU_OK) {
+        return qp_db_failed(db, qp_new_row_end(db, own, status, reterr));
+    }
+    *ret_own = own;
+    return QUIPU_OK;
+}
+
+quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_error *reterr)
+{
+    if (own && status == QUIPU_OK) {
+        return db->engine->commit(db->conn, 0, reterr);
+    }
+    if (own) {
+        db->engine->rollback(db->conn, 0);
+    }
+    return status;
+}
+
 void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row,
                      qp_operation operation)
 {
@@ -233,6 +272,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
     quipu_status status = qp_db_enter_write(db, reterr);
     qp_cached *cached = NULL;
     qp_new_row row;
+    bool own = false;
 
     if (status != QUIPU_OK) {
         return status;
@@ -242,15 +282,19 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
                             "create needs an entity, values, and an arena for the row it returns");
     }
     status = qp_new_row_read(entity, values, NULL, &row, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_new_row_draw(db, entity, &row, &own, reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
     if (ret_row != NULL) {
-        return create_and_return(db, arena, entity, &row, ret_row, reterr);
+        status = create_and_return(db, arena, entity, &row, ret_row, reterr);
+    } else {
+        status = create_run(db, entity, &row, &cached, reterr);
+        qp_cache_release(db, cached, status);
     }
-    status = create_run(db, entity, &row, &cached, reterr);
-    qp_cache_release(db, cached, status);
-    return status;
+    return qp_new_row_end(db, own, status, reterr);
 }
 
 /* The rows of one bulk, inside its transaction. Two statements at most: keys given and given out.
@@ -262,10 +306,14 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     qp_cached *cached[2] = {NULL, NULL};
     quipu_status status = QUIPU_OK;
     qp_new_row row;
+    bool own;
     size_t i;
 
     for (i = 0; i < n && status == QUIPU_OK; i++) {
         status = qp_new_row_read(entity, values + i * entity->create_size, &now, &row, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_new_row_draw(db, entity, &row, &own, reterr);
+        }
         if (status == QUIPU_OK) {
             status = create_run(db, entity, &row, &cached[row.key_given_out], reterr);
         }

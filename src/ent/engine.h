@@ -116,12 +116,11 @@ typedef struct qp_engine {
     const struct qp_keeper *keeper;    /* ent/keep.h; NULL: cannot keep a file in order */
     const struct qp_news_source *news; /* ent/news.h; NULL: others' commits are asked for */
 
-    /* Where no column gives out integer keys by itself: append what stands before an INSERT and
-     * draws the next number of `table`, which the statement then calls `drawn`. With a `number` the
-     * key is given, as that parameter, and those drawn later lie above it. An INSERT that draws
-     * also returns the key, for last_key. NULL: columns give keys out. */
-    void (*put_draw)(qp_buf *sql, const char *table, unsigned number);
-    const char *drawn;
+    /* Where no column gives out integer keys by itself: inside a writing transaction, the next
+     * number of `table`. A number that the caller gives, other than 0, is given back, and those
+     * drawn later lie above it. NULL: columns give keys out, and last_key tells them. */
+    quipu_status (*draw)(void *conn, const char *table, int64_t given, int64_t *ret_number,
+                         quipu_error *reterr);
 } qp_engine;
 
 #endif

@@ -378,24 +378,12 @@ static void sql_get(sql_writer *w)
     }
 }
 
-/* Whether the engine's own text draws the entity's integer keys, which are the first field. */
-static bool sql_draws(const sql_writer *w)
-{
-    return w->engine->put_draw != NULL && (w->entity->fields[0].flags & ENT_F_AUTO) != 0;
-}
-
-/* The head of INSERT and upsert: every column but a key that its column gives out. Tells whether
- * the key is drawn in the statement. */
-static bool sql_insert(sql_writer *w)
+/* The head of INSERT and upsert: every column but a key that the engine gives out. */
+static void sql_insert(sql_writer *w)
 {
     bool given_out = sql_take(w) != 0;
-    bool drawn = given_out && sql_draws(w);
     size_t n = 0;
 
-    if (sql_draws(w)) {
-        w->engine->put_draw(w->sql, w->entity->table, given_out ? 0 : 1);
-        sql_puts(w, " ");
-    }
     sql_puts(w, "INSERT INTO ");
     qp_sql_name(w->sql, w->entity->table);
     if (w->packs) {
@@ -404,7 +392,7 @@ static bool sql_insert(sql_writer *w)
         n++;
     }
     for (size_t i = 0; i < w->entity->field_count; i++) {
-        if (!given_out || drawn || (w->entity->fields[i].flags & ENT_F_AUTO) == 0) {
+        if (!given_out || (w->entity->fields[i].flags & ENT_F_AUTO) == 0) {
             sql_puts(w, n == 0 ? " (" : ",");
             qp_sql_name(w->sql, w->entity->fields[i].column);
             n++;
@@ -413,14 +401,9 @@ static bool sql_insert(sql_writer *w)
     sql_puts(w, n == 0 ? " DEFAULT VALUES" : ") VALUES (");
     for (size_t i = 0; i < n; i++) {
         sql_puts(w, i == 0 ? "" : ",");
-        if (i == 0 && drawn) {
-            sql_puts(w, w->engine->drawn);
-        } else {
-            sql_next_number(w);
-        }
+        sql_next_number(w);
     }
     sql_puts(w, n == 0 ? "" : ")");
-    return drawn;
 }
 
 static void sql_upsert(sql_writer *w)
@@ -429,7 +412,7 @@ static void sql_upsert(sql_writer *w)
     bool any = false;
     size_t n;
 
-    (void)sql_insert(w);
+    sql_insert(w);
     n = sql_key(w, sql_take(w), columns);
     sql_puts(w, " ON CONFLICT (");
     for (size_t i = 0; i < n; i++) {
@@ -592,10 +575,7 @@ quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, qui
         sql_get(&w);
         break;
     case QP_OP_INSERT:
-        if (sql_insert(&w)) {
-            sql_puts(&w, " RETURNING ");
-            qp_sql_name(sql, entity->fields[0].column);
-        }
+        sql_insert(&w);
         *ret_columns = 0;
         break;
     case QP_OP_UPSERT:

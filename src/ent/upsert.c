@@ -97,6 +97,7 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
     quipu_status status = qp_db_enter_write(db, reterr);
     qp_arena_mark mark;
     qp_new_row row;
+    bool own = false;
     void *made = NULL;
 
     if (status != QUIPU_OK) {
@@ -113,15 +114,24 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
     if (status != QUIPU_OK) {
         return status;
     }
-    upsert_plan(db, entity, on, &row, ret_row == NULL ? QP_OP_UPSERT : QP_OP_UPSERT_ONE);
     if (ret_row == NULL) {
-        return upsert_run(db, NULL, entity, NULL, reterr);
+        status = qp_new_row_draw(db, entity, &row, &own, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        upsert_plan(db, entity, on, &row, QP_OP_UPSERT);
+        return qp_new_row_end(db, own, upsert_run(db, NULL, entity, NULL, reterr), reterr);
     }
     /* The row is read while the statement runs: a failure must undo what it wrote. */
     mark = qp_arena_save(arena);
     status = ent_begin(db, ENT_WRITE, reterr);
     if (status == QUIPU_OK) {
-        status = qp_tx_end(db, upsert_run(db, arena, entity, &made, reterr), reterr);
+        status = qp_new_row_draw(db, entity, &row, &own, reterr);
+        if (status == QUIPU_OK) {
+            upsert_plan(db, entity, on, &row, QP_OP_UPSERT_ONE);
+            status = upsert_run(db, arena, entity, &made, reterr);
+        }
+        status = qp_tx_end(db, status, reterr);
     }
     if (status == QUIPU_OK) {
         memcpy(ret_row, &made, sizeof(made));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <ent/migrate.h>
+#include <ent/postgres.h>
 #include <ent/sqlite.h>
 
 #include "base/alloc.h"
@@ -16,34 +17,53 @@
 #define OPEN_STORE_SCHEME "file:"
 #define OPEN_STORE_FLAGS (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED)
 
-/* What further connections to the same file need. */
-typedef struct open_store_sqlite {
-    char *path;
-    ent_sqlite_options options;
-} open_store_sqlite;
+/* What further connections to the same store need. */
+typedef struct open_store_place {
+    char *name;    /* a path, or a server's URI */
+    bool postgres; /* the latter */
+    bool read_only;
+    bool must_exist;
+    int32_t busy_ms;
+    ent_sqlite_durability durability;
+} open_store_place;
 
 static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **ret_db,
                                           quipu_error *reterr)
 {
-    const open_store_sqlite *self = ctx;
-    ent_sqlite_options options = self->options;
+    const open_store_place *self = ctx;
+    ent_postgres_options postgres = ENT_POSTGRES_OPTIONS_INIT;
+    ent_sqlite_options sqlite = ENT_SQLITE_OPTIONS_INIT;
 
-    if (read_only) {
-        options.flags |= ENT_SQLITE_READ_ONLY;
+    read_only = read_only || self->read_only;
+    if (self->postgres) {
+        postgres.flags = (read_only ? ENT_POSTGRES_READ_ONLY : 0) |
+                         (self->must_exist ? ENT_POSTGRES_MUST_EXIST : 0);
+        postgres.busy_ms = self->busy_ms;
+        return ent_postgres_open(self->name, &postgres, ret_db, reterr);
     }
-    return ent_sqlite_open(self->path, &options, ret_db, reterr);
+    sqlite.flags =
+        (read_only ? ENT_SQLITE_READ_ONLY : 0) | (self->must_exist ? ENT_SQLITE_MUST_EXIST : 0);
+    sqlite.busy_ms = self->busy_ms;
+    sqlite.durability = self->durability;
+    return ent_sqlite_open(self->name, &sqlite, ret_db, reterr);
 }
 
 static void open_store_done(void *ctx)
 {
-    open_store_sqlite *self = ctx;
+    open_store_place *self = ctx;
 
-    qp_free(self->path);
+    qp_free(self->name);
     qp_free(self);
 }
 
-/* The file that a URI names: a path as it is, or what follows "file:". Another scheme is refused,
- * so that it never becomes a strange file name. */
+static bool open_store_is_postgres(const char *uri)
+{
+    return strncmp(uri, "postgresql://", strlen("postgresql://")) == 0 ||
+           strncmp(uri, "postgres://", strlen("postgres://")) == 0;
+}
+
+/* What a URI names: a server's database as it is, a path as it is, or what follows "file:". Another
+ * scheme is refused, so that it never becomes a strange file name. */
 static quipu_status open_store_path(const char *uri, const char **ret_path, quipu_error *reterr)
 {
     const char *colon = strstr(uri, "://");
@@ -53,9 +73,12 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
         if (strncmp(uri, "//", 2) == 0) {
             uri += 2; /* file:///path: an empty host */
         }
+    } else if (open_store_is_postgres(uri)) {
+        *ret_path = uri;
+        return QUIPU_OK;
     } else if (colon != NULL && memchr(uri, '/', (size_t)(colon - uri)) == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "%s: this build knows paths, file:path and :memory: only", uri);
+                            "%s: a store is a path, file:path, :memory: or postgresql://...", uri);
     }
     if (uri[0] == '\0') {
         return qp_error_set(reterr, QUIPU_MISUSE, "the URI names no file");
@@ -122,32 +145,26 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
 }
 
 static quipu_status open_store_context(const char *path, const quipu_open_options *options,
-                                       open_store_sqlite **ret, quipu_error *reterr)
+                                       open_store_place **ret, quipu_error *reterr)
 {
     assert(path != NULL);
     size_t size = strlen(path) + 1;
-    open_store_sqlite *self = qp_calloc(1, sizeof(*self));
+    open_store_place *self = qp_calloc(1, sizeof(*self));
     char *copy = qp_malloc(size);
 
     if (self == NULL || copy == NULL) {
         qp_free(self);
         qp_free(copy);
-        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening %s", path);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
     }
     memcpy(copy, path, size);
-    self->path = copy;
-    self->options = (ent_sqlite_options)ENT_SQLITE_OPTIONS_INIT;
-    self->options.durability =
-        options->durability == QUIPU_RELAXED ? ENT_SQLITE_NORMAL : ENT_SQLITE_FULL;
-    if ((options->flags & QUIPU_OPEN_READ_ONLY) != 0) {
-        self->options.flags |= ENT_SQLITE_READ_ONLY;
-    }
-    if ((options->flags & QUIPU_OPEN_MUST_EXIST) != 0) {
-        self->options.flags |= ENT_SQLITE_MUST_EXIST;
-    }
-    if (options->deadline_ms > 0) {
-        self->options.busy_ms = options->deadline_ms;
-    }
+    self->name = copy;
+    self->postgres = open_store_is_postgres(path);
+    self->durability = options->durability == QUIPU_RELAXED ? ENT_SQLITE_NORMAL : ENT_SQLITE_FULL;
+    self->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
+    self->must_exist = (options->flags & QUIPU_OPEN_MUST_EXIST) != 0;
+    self->busy_ms =
+        options->deadline_ms > 0 ? options->deadline_ms : (int32_t)QUIPU_DEADLINE_MS_DEFAULT;
     *ret = self;
     return QUIPU_OK;
 }
@@ -207,7 +224,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
 {
     qp_connector connector = {.open = open_store_connection, .close = open_store_done};
     quipu_open_options opt;
-    open_store_sqlite *self = NULL;
+    open_store_place *self = NULL;
     const char *path = NULL;
     ent_db *db = NULL;
     quipu_status status;
@@ -243,6 +260,6 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         open_store_done(self);
         return status;
     }
-    self->options.flags |= ENT_SQLITE_MUST_EXIST; /* later connections never make a new file */
+    self->must_exist = true; /* later connections never make a new file */
     return qp_store_new(&connector, db, &opt, ret_store, reterr);
 }

@@ -5,8 +5,6 @@
 
 #include "contract/store_t.h"
 
-#include <ent/sqlite.h>
-
 #include "gen/quipu.h"
 
 #define HT_TEXT_MAX 4096
@@ -185,7 +183,7 @@ static inline ht_file ht_count(const char *path)
     quipu_error err = {0};
     ent_db *db = NULL;
 
-    T_OK(ent_sqlite_open(path, NULL, &db, &err));
+    db = et_connect(path, 0);
     T_OK(qp_message_count(db, NULL, &count.messages, &err));
     T_OK(qp_session_count(db, &(qp_session_where){.key = ENT_NOT_NULL}, &count.named, &err));
     T_OK(qp_session_count(db, &(qp_session_where){.key = ENT_IS_NULL}, &count.hidden, &err));

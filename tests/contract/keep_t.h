@@ -7,8 +7,6 @@
 
 #include <sqlite3.h>
 
-#include <ent/sqlite.h>
-
 #include "gen/quipu.h"
 
 /* ---- streams ------------------------------------------------------------------------------- */
@@ -123,7 +121,7 @@ static inline void kt_state(const char *path, qp_state_scope scope, const char *
     quipu_error err = {0};
     ent_db *db = NULL;
 
-    T_OK(ent_sqlite_open(path, NULL, &db, &err));
+    db = et_connect(path, 0);
     if (session_key != NULL) {
         T_OK(qp_session_by_tenant_key(db, &arena, QUIPU_STR(""), quipu_cstr(session_key), &session,
                                       &err));

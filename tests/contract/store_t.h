@@ -9,14 +9,16 @@
 
 #include <quipu/store.h>
 
-/* An empty store in a fresh folder; `ret_path` may be NULL. */
+#include "contract/engine_t.h"
+
+/* An empty store in a fresh place; `ret_path` may be NULL. */
 static inline quipu_store *st_open_new(const quipu_open_options *options, char *ret_path)
 {
     char path[T_PATH_MAX];
     quipu_store *store = NULL;
     quipu_error err = {0};
 
-    t_path(t_tmpdir(), "store.db", path);
+    t_new_store("store.db", path);
     if (ret_path != NULL) {
         memcpy(ret_path, path, sizeof(path));
     }

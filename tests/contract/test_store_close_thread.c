@@ -72,17 +72,15 @@ static void close_waits_for_writers_that_wait_for_the_file(void **state)
     caller callers[CALLERS];
     pthread_t threads[CALLERS];
     pthread_t closing;
-    sqlite3 *raw = NULL;
     quipu_store *store = st_open_new(NULL, path);
 
     (void)state;
     st_create(store, "k");
-    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(raw, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    ent_db *other = et_lock(path);
     start(store, caller_append, callers, threads);
     assert_int_equal(pthread_create(&closing, NULL, closer, store), 0);
     st_nap();
-    assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+    et_unlock(other);
     join(threads);
     assert_int_equal(pthread_join(closing, NULL), 0);
     for (int i = 0; i < CALLERS; i++) {

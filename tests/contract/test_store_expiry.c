@@ -110,7 +110,7 @@ static void time_to_live_that_outgrows_the_calendar_does_not_stop_a_session(void
     T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
     const qp_session_patch patch = {
         .ttl_ms = ent_set((end.s - quipu_time_now().s) * 1000 + 10000)}; /* ten seconds later */
-    T_OK(ent_sqlite_open(path, NULL, &db, &err));
+    db = et_connect(path, 0);
     T_OK(qp_session_update(db, &(qp_session_where){.key = ent_eq("k")}, &patch, NULL, &err));
     ent_close(db);
     assert_int_equal(st_append(store, "k", "goes on"), 1);

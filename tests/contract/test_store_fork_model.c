@@ -813,7 +813,7 @@ static void expire(const model *m, const model_session *s)
     quipu_error err = {0};
     ent_db *db = NULL;
 
-    T_OK(ent_sqlite_open(m->path, NULL, &db, &err));
+    db = et_connect(m->path, 0);
     T_OK(qp_session_update(db, &(qp_session_where){.key = ent_eq(quipu_cstr(key_name(s->key)))},
                            &patch, NULL, &err));
     ent_close(db);

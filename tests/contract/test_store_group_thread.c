@@ -3,7 +3,6 @@
 #include "contract/store_t.h"
 
 #include <pthread.h>
-#include <sqlite3.h>
 
 #define THREADS 8
 #define RACERS 10
@@ -365,11 +364,9 @@ static quipu_stats crowd_run(size_t count)
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_stats stats;
-    sqlite3 *raw = NULL;
 
     st_create(store, "one");
-    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(raw, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    ent_db *other = et_lock(path);
     for (size_t i = 0; i < count; i++) {
         workers[i] = (worker){.store = store, .key = "one"};
         assert_int_equal(pthread_create(&threads[i], NULL, crowd_append, &workers[i]), 0);
@@ -377,7 +374,7 @@ static quipu_stats crowd_run(size_t count)
     for (int i = 0; i < 20; i++) {
         st_nap(); /* until all wait */
     }
-    assert_int_equal(sqlite3_close(raw), SQLITE_OK);
+    et_unlock(other);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         assert_int_equal(workers[i].failures, 0);

@@ -441,7 +441,7 @@ static size_t extra_bytes(ht_store *self)
     ent_db *db = NULL;
     size_t n;
 
-    T_OK(ent_sqlite_open(self->path, NULL, &db, NULL));
+    db = et_connect(self->path, 0);
     T_OK(qp_message_get(db, &arena, 1, 1, &row, NULL));
     n = row->extra.text.n;
     quipu_arena_free(&arena);
@@ -512,7 +512,7 @@ static void last_number_of_a_session_is_given_out_and_no_further_one(void **stat
     ent_db *db = NULL;
 
     st_create(self->store, "k");
-    T_OK(ent_sqlite_open(self->path, NULL, &db, &err));
+    db = et_connect(self->path, 0);
     T_OK(qp_session_update(db, &(qp_session_where){.key = ent_eq("k")}, &patch, NULL, &err));
     ent_close(db);
     T_STATUS(append(self->store, two, 2, NULL, &err), QUIPU_LIMIT);

@@ -3,26 +3,29 @@
 
 #include <ent/migrate.h>
 
-static ent_db *world_open(const char *path, int32_t busy_ms)
+#include "contract/engine_t.h"
+
+static ent_db *world_open(const char *uri, int32_t busy_ms)
 {
-    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
     ent_migrate_options migrate = ENT_MIGRATE_OPTIONS_INIT;
     quipu_error err = {0};
-    ent_db *db = NULL;
+    ent_db *db = et_connect(uri, busy_ms);
 
-    options.busy_ms = busy_ms;
-    options.durability = ENT_SQLITE_NORMAL;
     migrate.program = "contract";
-    if (ent_sqlite_open(path, &options, &db, &err) != QUIPU_OK ||
-        ent_migrate(db, &world_schema, &migrate, NULL, &err) != QUIPU_OK) {
-        fail_msg("cannot open %s: %s", path, err.message);
+    if (ent_migrate(db, &world_schema, &migrate, NULL, &err) != QUIPU_OK) {
+        fail_msg("cannot migrate %s: %s", uri, err.message);
     }
     return db;
 }
 
 ent_db *w_open_memory(void)
 {
-    return world_open(":memory:", ENT_SQLITE_BUSY_MS_DEFAULT);
+    char uri[T_PATH_MAX] = ":memory:";
+
+    if (t_pg()) {
+        t_pg_schema(uri);
+    }
+    return world_open(uri, 0);
 }
 
 int w_setup(void **state)
@@ -41,8 +44,8 @@ int w_setup_file(void **state)
     world *w = calloc(1, sizeof(*w));
 
     assert_non_null(w);
-    t_path(t_tmpdir(), "world.db", w->path);
-    w->db = world_open(w->path, ENT_SQLITE_BUSY_MS_DEFAULT);
+    t_new_store("world.db", w->path);
+    w->db = world_open(w->path, 0);
     *state = w;
     return 0;
 }

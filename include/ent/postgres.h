@@ -1,0 +1,50 @@
+/* The server engine: entities in a PostgreSQL database, over libpq. */
+#ifndef ENT_POSTGRES_H
+#define ENT_POSTGRES_H
+
+#include <ent/ent.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ENT_POSTGRES_BUSY_MS_DEFAULT 30000
+#define ENT_POSTGRES_URI_MAX 4096 /* bytes of a URI */
+
+#define ENT_POSTGRES_READ_ONLY 1u  /* nothing is changed over this connection */
+#define ENT_POSTGRES_MUST_EXIST 2u /* a schema without tables is QUIPU_NOT_FOUND */
+
+typedef struct ent_postgres_options {
+    uint32_t struct_size; /* filled by the initializer; lets the struct grow without an ABI break */
+    uint32_t flags;       /* ENT_POSTGRES_* */
+    int32_t busy_ms;      /* how long a call waits for another writer, or for a server */
+} ent_postgres_options;
+
+#define ENT_POSTGRES_OPTIONS_INIT                                                                  \
+    {(uint32_t)sizeof(ent_postgres_options), 0, ENT_POSTGRES_BUSY_MS_DEFAULT}
+
+/**
+ * Open a connection to a database, named by a URI as libpq reads it
+ * ("postgresql://user@host:5432,other:5432/base?sslmode=verify-full"). The tables live in the first
+ * schema of the role's search path. Of several hosts the one that takes writes is used, unless the
+ * connection is read-only. The schema's tables are not touched: see ent_migrate().
+ *
+ * A connection that is lost outside of a transaction is made anew by the next call; inside of one
+ * the call fails with QUIPU_IO and the transaction is over.
+ *
+ * Ownership: close with ent_close().
+ * Threads:   any; the connection then belongs to one thread at a time.
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (no server answered until the deadline; the message says what
+ *            it said), QUIPU_UNSUPPORTED (a build without libpq, or a server that is too old),
+ *            QUIPU_NOMEM, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_postgres_open(const char *uri,
+                                                        const ent_postgres_options *options,
+                                                        ent_db **ret_db, quipu_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,156 @@
+/* Making a connection and keeping one: a server that went away is looked for again, with naps of
+ * different length so that many callers do not knock together. */
+#include "base/port.h"
+
+#include "ent_postgres/open.h"
+
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/thread.h"
+#include "base/uuid.h"
+
+#define CONNECT_NAP_MS_MIN 2
+#define CONNECT_NAP_MS_MAX 50
+#define CONNECT_STANDBY_FUNCTION "SyncRepWaitForLSN"
+
+int64_t qp_pg_patience(const qp_pg *conn)
+{
+    return conn->deadline_ns != 0 ? conn->deadline_ns
+                                  : qp_clock_ns() + conn->busy_ms * QP_NS_PER_MS;
+}
+
+bool qp_pg_nap(qp_pg *conn, int64_t deadline_ns)
+{
+    int64_t left_ns = deadline_ns - qp_clock_ns();
+    uint8_t chance = 0;
+    int64_t nap_ns;
+    struct timespec nap;
+
+    if (left_ns <= 0 || qp_pg_stops(conn)) {
+        return false;
+    }
+    if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
+        chance = 0; /* a fixed nap is as good, only less fair */
+    }
+    nap_ns =
+        (CONNECT_NAP_MS_MIN + chance % (CONNECT_NAP_MS_MAX - CONNECT_NAP_MS_MIN)) * QP_NS_PER_MS;
+    nap_ns = nap_ns < left_ns ? nap_ns : left_ns;
+    nap = (struct timespec){0, (long)nap_ns};
+    (void)nanosleep(&nap, NULL);
+    return true;
+}
+
+/* Notices are not for the user, but one tells that a commit is on one machine only. The function's
+ * name, unlike the message, is the same in every language. */
+static void connect_notice(void *ctx, const PGresult *notice)
+{
+    qp_pg *conn = ctx;
+    const char *function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+
+    if (function != NULL && strcmp(function, CONNECT_STANDBY_FUNCTION) == 0) {
+        conn->unreplicated = true;
+    }
+}
+
+/* The server must store every text, and read our literals as the standard says. */
+static quipu_status connect_check(const PGconn *pg, quipu_error *reterr)
+{
+    const char *encoding = PQparameterStatus(pg, "server_encoding");
+    const char *strings = PQparameterStatus(pg, "standard_conforming_strings");
+
+    if (PQserverVersion(pg) < QP_PG_SERVER_MIN) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the server's version is %d; %d is the oldest that is supported",
+                            PQserverVersion(pg), QP_PG_SERVER_MIN);
+    }
+    if (encoding == NULL || strcmp(encoding, "UTF8") != 0) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the database's encoding is %s; make one with encoding UTF8",
+                            encoding != NULL ? encoding : "unknown");
+    }
+    if (strings == NULL || strcmp(strings, "on") != 0) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the server's setting standard_conforming_strings must be on");
+    }
+    return QUIPU_OK;
+}
+
+/* libpq's sentence about a connection that it could not make; it names hosts, never a password. */
+static quipu_status connect_refused(const PGconn *pg, quipu_error *reterr)
+{
+    char text[256];
+    size_t n;
+
+    (void)snprintf(text, sizeof(text), "%s", pg != NULL ? PQerrorMessage(pg) : "out of memory\n");
+    n = strlen(text);
+    while (n > 0 && text[n - 1] == '\n') {
+        text[--n] = '\0';
+    }
+    return qp_error_set(reterr, pg != NULL ? QUIPU_IO : QUIPU_NOMEM, "cannot connect: %s", text);
+}
+
+quipu_status qp_pg_connect(qp_pg *conn, quipu_error *reterr)
+{
+    /* What stands before the URI may be said otherwise in it; what stands after it may not. */
+    const char *const names[] = {"connect_timeout",
+                                 "tcp_user_timeout",
+                                 "fallback_application_name",
+                                 "target_session_attrs",
+                                 "dbname",
+                                 "client_encoding",
+                                 NULL};
+    const char *const values[] = {
+        "10", "30000", "quipu", conn->read_only ? "any" : "read-write", conn->uri, "UTF8", NULL};
+    PGconn *pg = PQconnectdbParams(names, values, 1);
+    quipu_status status = QUIPU_OK;
+
+    if (pg == NULL || PQstatus(pg) != CONNECTION_OK || PQsetnonblocking(pg, 1) != 0) {
+        status = connect_refused(pg, reterr);
+    } else {
+        status = connect_check(pg, reterr);
+    }
+    if (status != QUIPU_OK) {
+        PQfinish(pg);
+        return status;
+    }
+    (void)PQsetNoticeReceiver(pg, connect_notice, conn);
+    conn->pg = pg;
+    conn->generation++;
+    return QUIPU_OK;
+}
+
+/* Whether the other end has hung up: then there is something to read where nothing should be. */
+static bool connect_hung_up(const qp_pg *conn)
+{
+    struct pollfd fd = {.fd = PQsocket(conn->pg), .events = POLLIN};
+
+    if (PQstatus(conn->pg) != CONNECTION_OK || fd.fd < 0) {
+        return true;
+    }
+    if (poll(&fd, 1, 0) <= 0) {
+        return false;
+    }
+    return PQconsumeInput(conn->pg) == 0 || PQstatus(conn->pg) != CONNECTION_OK;
+}
+
+quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr)
+{
+    int64_t deadline_ns;
+    quipu_status status;
+
+    if (conn->pg != NULL && connect_hung_up(conn)) {
+        qp_pg_drop(conn);
+    }
+    if (conn->pg != NULL) {
+        return QUIPU_OK;
+    }
+    deadline_ns = qp_pg_patience(conn);
+    status = qp_pg_connect(conn, reterr);
+    while (status == QUIPU_IO && qp_pg_nap(conn, deadline_ns)) {
+        status = qp_pg_connect(conn, reterr);
+    }
+    return status;
+}

@@ -1,0 +1,213 @@
+/* DDL text for PostgreSQL from descriptors. Text is compared byte by byte, as in SQLite; times are
+ * text of fixed width, which keeps the nanosecond and the order; JSON is the text that was given.
+ * Nothing but tables, keys, btree indexes and references is made: what other servers that speak
+ * this protocol have, too. */
+#include "ent_postgres/ddl.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "ent/diff.h"
+#include "ent/plan.h"
+#include "ent_postgres/open.h"
+
+static const char *ddl_type(const ent_field *field)
+{
+    switch ((ent_type)field->type) {
+    case ENT_INT:
+        return "bigint";
+    case ENT_FLOAT:
+        return "double precision";
+    case ENT_BOOL:
+        return "boolean";
+    case ENT_BYTES:
+        return "bytea";
+    case ENT_UUID:
+        return "uuid";
+    case ENT_TEXT:
+    case ENT_TIME:
+    case ENT_ENUM:
+    case ENT_JSON:
+        break;
+    }
+    return "text";
+}
+
+static void ddl_put_text(qp_buf *out, const char *text)
+{
+    qp_buf_putc(out, '\'');
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            qp_buf_putc(out, '\'');
+        }
+        qp_buf_putc(out, *text);
+    }
+    qp_buf_putc(out, '\'');
+}
+
+static void ddl_put_literal(qp_buf *out, const ent_field *field)
+{
+    char text[QP_DOUBLE_TEXT_SIZE];
+
+    switch ((ent_type)field->type) {
+    case ENT_INT:
+        qp_buf_i64(out, field->default_int);
+        return;
+    case ENT_BOOL:
+        qp_buf_puts(out, field->default_int != 0 ? "true" : "false");
+        return;
+    case ENT_FLOAT:
+        if (!qp_double_text(field->default_float, text)) {
+            qp_buf_fail(out, QUIPU_INVALID);
+            return;
+        }
+        qp_buf_puts(out, text);
+        return;
+    default:
+        ddl_put_text(out, field->default_text != NULL ? field->default_text : "");
+        return;
+    }
+}
+
+/* `name type [NOT NULL] [DEFAULT x]`. `now` gives the rows that exist a value for a field whose
+ * default is the time; NULL in CREATE TABLE. */
+static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)
+{
+    const char *type = ddl_type(field);
+    char text[QUIPU_TIME_TEXT_SIZE];
+
+    qp_sql_name(out, field->column);
+    qp_buf_printf(out, " %s", type);
+    qp_buf_puts(out, strcmp(type, "text") == 0 ? " COLLATE \"C\"" : "");
+    qp_buf_puts(out, (field->flags & ENT_F_NULLABLE) == 0 ? " NOT NULL" : "");
+    if ((field->flags & ENT_F_DEFAULT) != 0) {
+        qp_buf_puts(out, " DEFAULT ");
+        ddl_put_literal(out, field);
+    } else if (now != NULL && (field->flags & ENT_F_RANDOM) != 0) {
+        /* Also what older programs leave out from now on. */
+        qp_buf_puts(out, " DEFAULT gen_random_uuid()");
+    } else if (now != NULL && (field->flags & ENT_F_NOW) != 0) {
+        if (quipu_time_format(*now, text) != QUIPU_OK) {
+            qp_buf_fail(out, QUIPU_INVALID);
+            return;
+        }
+        qp_buf_printf(out, " DEFAULT '%s'", text);
+    }
+}
+
+static void ddl_put_table(const qp_ddl *change, qp_buf *out)
+{
+    const ent_entity *entity = change->entity;
+
+    if (change->name != NULL || change->extra_count > 0) {
+        qp_buf_fail(out, QUIPU_UNSUPPORTED); /* a rebuild */
+        return;
+    }
+    qp_buf_puts(out, "CREATE TABLE ");
+    qp_sql_name(out, entity->table);
+    for (size_t i = 0; i < entity->field_count; i++) {
+        qp_buf_puts(out, i > 0 ? ", " : " (");
+        ddl_put_column(out, &entity->fields[i], NULL);
+    }
+    for (size_t i = 0; i < entity->key_count; i++) {
+        qp_buf_puts(out, i > 0 ? ", " : ", PRIMARY KEY (");
+        qp_sql_name(out, entity->fields[entity->key[i]].column);
+    }
+    qp_buf_puts(out, "))");
+    if ((entity->fields[0].flags & ENT_F_AUTO) != 0) {
+        qp_buf_puts(out, ";\nINSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") VALUES "
+                         "('" QP_PG_NUMBER "' || ");
+        ddl_put_text(out, entity->table);
+        qp_buf_puts(out, ", 0) ON CONFLICT (\"name\") DO NOTHING");
+    }
+}
+
+/* NULL comes first in ascending order, as the runtime asks for it. */
+static void ddl_put_index(const qp_ddl *change, qp_buf *out)
+{
+    const ent_index *index = change->index;
+
+    qp_buf_puts(out, index->unique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ");
+    qp_sql_name(out, change->name != NULL ? change->name : index->name);
+    qp_buf_puts(out, " ON ");
+    qp_sql_name(out, change->entity->table);
+    for (size_t i = 0; i < index->count; i++) {
+        const ent_field *field = &change->entity->fields[index->fields[i]];
+        bool desc = (index->desc & (1u << i)) != 0;
+
+        qp_buf_puts(out, i > 0 ? ", " : " (");
+        qp_sql_name(out, field->column);
+        qp_buf_puts(out, desc ? " DESC" : "");
+        if ((field->flags & ENT_F_NULLABLE) != 0) {
+            qp_buf_puts(out, desc ? " NULLS LAST" : " NULLS FIRST");
+        }
+    }
+    qp_buf_putc(out, ')');
+}
+
+static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
+{
+    static const char *const rules[] = {"", "CASCADE", "RESTRICT", "SET NULL"};
+    const ent_edge *edge = qp_entity_reference(change->entity, change->field);
+
+    assert(edge != NULL && edge->to->key_count == 1);
+    qp_buf_puts(out, "ALTER TABLE ");
+    qp_sql_name(out, change->entity->table);
+    qp_buf_puts(out, " ADD FOREIGN KEY (");
+    qp_sql_name(out, change->field->column);
+    qp_buf_puts(out, ") REFERENCES ");
+    qp_sql_name(out, edge->to->table);
+    qp_buf_puts(out, " (");
+    qp_sql_name(out, edge->to->fields[edge->to->key[0]].column);
+    qp_buf_printf(out, ") ON DELETE %s", rules[edge->on_delete]);
+}
+
+void qp_pg_write_ddl(const qp_ddl *change, qp_buf *out)
+{
+    switch ((qp_ddl_kind)change->kind) {
+    case QP_DDL_TABLE:
+        ddl_put_table(change, out);
+        return;
+    case QP_DDL_COLUMN:
+        qp_buf_puts(out, "ALTER TABLE ");
+        qp_sql_name(out, change->entity->table);
+        qp_buf_puts(out, " ADD COLUMN ");
+        ddl_put_column(out, change->field, &change->now);
+        return;
+    case QP_DDL_RENAME:
+        qp_buf_puts(out, "ALTER TABLE ");
+        qp_sql_name(out, change->entity->table);
+        qp_buf_puts(out, " RENAME COLUMN ");
+        qp_sql_name(out, change->name);
+        qp_buf_puts(out, " TO ");
+        qp_sql_name(out, change->field->column);
+        return;
+    case QP_DDL_INDEX:
+        ddl_put_index(change, out);
+        return;
+    case QP_DDL_REFERENCE:
+        ddl_put_reference(change, out);
+        return;
+    case QP_DDL_DROP_INDEX:
+        qp_buf_puts(out, "DROP INDEX IF EXISTS ");
+        qp_sql_name(out, change->name);
+        return;
+    case QP_DDL_SEARCH:
+    case QP_DDL_CARRY:
+    case QP_DDL_REPLACE:
+        break; /* steps that rebuild a table are for files that others wrote */
+    }
+    qp_buf_fail(out, QUIPU_UNSUPPORTED);
+}
+
+bool qp_pg_column_fits(const ent_field *field, const qp_column *column)
+{
+    if (column->generated || column->declared == NULL) {
+        return false;
+    }
+    if ((field->flags & ENT_F_AUTO) != 0 && !column->auto_key) {
+        return false;
+    }
+    return strcmp(column->declared, ddl_type(field)) == 0;
+}

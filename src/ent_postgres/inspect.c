@@ -1,0 +1,251 @@
+/* What a schema holds, read from the server's catalog: tables, columns, indexes and references of
+ * the first schema of the search path; the engine's own table is not told. */
+#include "ent_postgres/ddl.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "ent_postgres/open.h"
+
+#define INSPECT_HERE                                                                               \
+    "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "                                    \
+    "WHERE n.nspname = current_schema() AND t.relname <> '" QP_PG_TABLE "' "
+
+/* Each list is in the order of its tables' names, so that they are merged in one pass. */
+static const char *const inspect_tables =
+    "SELECT t.relname, CAST(t.relkind AS text) FROM pg_catalog.pg_class t " INSPECT_HERE
+    "AND t.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY t.relname COLLATE \"C\"";
+
+static const char *const inspect_columns =
+    "SELECT t.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), "
+    "pg_catalog.pg_get_expr(d.adbin, d.adrelid), CAST(a.attnotnull AS text), "
+    "CAST(a.attgenerated <> '' AS text), CAST(COALESCE((SELECT k.place FROM pg_catalog.pg_index i "
+    "CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(number, place) "
+    "WHERE i.indrelid = t.oid AND i.indisprimary AND k.number = a.attnum), 0) AS text), "
+    "CAST(COALESCE((SELECT i.indnatts FROM pg_catalog.pg_index i "
+    "WHERE i.indrelid = t.oid AND i.indisprimary), 0) AS text) "
+    "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class t ON t.oid = a.attrelid "
+    "LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = "
+    "a.attnum " INSPECT_HERE
+    "AND a.attnum > 0 AND NOT a.attisdropped AND t.relkind IN ('r', 'p', 'v', 'm', 'f') "
+    "ORDER BY t.relname COLLATE \"C\", a.attnum";
+
+static const char *const inspect_indexes =
+    "SELECT t.relname, c.relname, CAST(i.indisunique AS text), "
+    "CAST(i.indpred IS NOT NULL AS text), "
+    "CAST(EXISTS (SELECT 1 FROM pg_catalog.pg_constraint o WHERE o.conrelid = t.oid "
+    "AND o.conindid = c.oid AND o.contype IN ('p', 'u')) AS text), a.attname, "
+    "CAST((i.indoption[k.place - 1] & 1) = 1 AS text) "
+    "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid "
+    "JOIN pg_catalog.pg_class t ON t.oid = i.indrelid "
+    "CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(number, place) "
+    "LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.number "
+    "AND k.number > 0 " INSPECT_HERE
+    "ORDER BY t.relname COLLATE \"C\", c.relname COLLATE \"C\", k.place";
+
+static const char *const inspect_references =
+    "SELECT t.relname, a.attname, r.relname, CASE o.confdeltype WHEN 'c' THEN 'CASCADE' "
+    "WHEN 'n' THEN 'SET NULL' WHEN 'r' THEN 'RESTRICT' WHEN 'd' THEN 'SET DEFAULT' "
+    "ELSE 'NO ACTION' END "
+    "FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class t ON t.oid = o.conrelid "
+    "JOIN pg_catalog.pg_class r ON r.oid = o.confrelid "
+    "LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = o.conkey[1] "
+    "AND o.conkey[2] IS NULL " INSPECT_HERE "AND o.contype = 'f' ORDER BY t.relname COLLATE \"C\"";
+
+typedef struct inspect_reader {
+    quipu_arena *arena;
+    bool failed; /* out of memory */
+} inspect_reader;
+
+static bool inspect_true(const PGresult *rows, int row, int column)
+{
+    return strcmp(PQgetvalue(rows, row, column), "true") == 0;
+}
+
+static int inspect_small(const PGresult *rows, int row, int column)
+{
+    int value = 0;
+
+    for (const char *c = PQgetvalue(rows, row, column); *c >= '0' && *c <= '9' && value < 100;
+         c++) {
+        value = value * 10 + (*c - '0');
+    }
+    return value;
+}
+
+static void *inspect_take(inspect_reader *reader, size_t count, size_t size)
+{
+    void *p = quipu_arena_alloc(reader->arena, count * size + 1);
+
+    if (p == NULL) {
+        reader->failed = true;
+    } else {
+        memset(p, 0, count * size + 1);
+    }
+    return p;
+}
+
+static const char *inspect_text(inspect_reader *reader, const PGresult *rows, int row, int column)
+{
+    quipu_str copy = {"", 0};
+
+    if (PQgetisnull(rows, row, column) != 0) {
+        return NULL;
+    }
+    if (quipu_arena_copy(reader->arena, quipu_cstr(PQgetvalue(rows, row, column)), &copy) !=
+        QUIPU_OK) {
+        reader->failed = true;
+        return "";
+    }
+    return copy.p;
+}
+
+/* The rows from `from` on that belong to a table. */
+static int inspect_count(const PGresult *rows, int from, const char *table)
+{
+    int to = from;
+
+    while (to < PQntuples(rows) && strcmp(PQgetvalue(rows, to, 0), table) == 0) {
+        to++;
+    }
+    return to - from;
+}
+
+static void inspect_read_columns(inspect_reader *reader, const PGresult *rows, int *from,
+                                 qp_table_shape *table)
+{
+    int count = inspect_count(rows, *from, table->name);
+    qp_column *columns = inspect_take(reader, (size_t)count, sizeof(*columns));
+
+    for (int i = 0; i < count && !reader->failed; i++) {
+        int row = *from + i;
+        qp_column *column = &columns[i];
+
+        column->name = inspect_text(reader, rows, row, 1);
+        column->declared = inspect_text(reader, rows, row, 2);
+        column->default_text = inspect_text(reader, rows, row, 3);
+        column->not_null = inspect_true(rows, row, 4);
+        column->generated = inspect_true(rows, row, 5);
+        column->key_position = (uint8_t)inspect_small(rows, row, 6);
+        column->auto_key = column->key_position == 1 && inspect_small(rows, row, 7) == 1 &&
+                           strcmp(PQgetvalue(rows, row, 2), "bigint") == 0;
+    }
+    table->columns = columns;
+    table->column_count = (size_t)count;
+    *from += count;
+}
+
+static void inspect_read_indexes(inspect_reader *reader, const PGresult *rows, int *from,
+                                 qp_table_shape *table)
+{
+    int count = inspect_count(rows, *from, table->name);
+    qp_index_shape *indexes = inspect_take(reader, (size_t)count, sizeof(*indexes));
+    const char **columns = inspect_take(reader, (size_t)count, sizeof(*columns));
+    size_t n = 0;
+
+    for (int i = 0; i < count && !reader->failed; i++) {
+        int row = *from + i;
+        bool first = i == 0 || strcmp(PQgetvalue(rows, row, 1), PQgetvalue(rows, row - 1, 1)) != 0;
+        qp_index_shape *index = &indexes[first ? n : n - 1];
+
+        if (first) {
+            n++;
+            index->name = inspect_text(reader, rows, row, 1);
+            index->unique = inspect_true(rows, row, 2);
+            index->partial = inspect_true(rows, row, 3);
+            index->implied = inspect_true(rows, row, 4);
+            index->columns = columns + i;
+        }
+        columns[i] = inspect_text(reader, rows, row, 5);
+        if (inspect_true(rows, row, 6) && index->column_count < 32) {
+            index->desc |= 1u << index->column_count;
+        }
+        index->column_count++;
+    }
+    table->indexes = indexes;
+    table->index_count = n;
+    *from += count;
+}
+
+static void inspect_read_references(inspect_reader *reader, const PGresult *rows, int *from,
+                                    qp_table_shape *table)
+{
+    int count = inspect_count(rows, *from, table->name);
+    qp_reference *references = inspect_take(reader, (size_t)count, sizeof(*references));
+
+    for (int i = 0; i < count && !reader->failed; i++) {
+        references[i].column = inspect_text(reader, rows, *from + i, 1);
+        references[i].table = inspect_text(reader, rows, *from + i, 2);
+        references[i].on_delete = inspect_text(reader, rows, *from + i, 3);
+    }
+    table->references = references;
+    table->reference_count = (size_t)count;
+    *from += count;
+}
+
+/* One list, as text. */
+static quipu_status inspect_ask(qp_pg *conn, const char *sql, PGresult **ret, quipu_error *reterr)
+{
+    qp_pg_call call = {.doing = "cannot inspect"};
+    quipu_status status;
+
+    qp_pg_batch(conn);
+    qp_pg_send_deferred(conn);
+    call.wanted = conn->sent;
+    if (!conn->broken &&
+        PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, /* text= */ 0) == 1) {
+        conn->sent++;
+    } else {
+        conn->broken = true;
+    }
+    status = qp_pg_run(conn, &call, reterr);
+    *ret = call.result;
+    call.result = NULL;
+    if (status != QUIPU_OK && conn->in_transaction) {
+        qp_pg_give_up(conn);
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, quipu_error *reterr)
+{
+    const char *const lists[] = {inspect_tables, inspect_columns, inspect_indexes,
+                                 inspect_references};
+    qp_pg *self = conn;
+    PGresult *rows[4] = {NULL, NULL, NULL, NULL};
+    inspect_reader reader = {.arena = arena};
+    qp_table_shape *tables = NULL;
+    int from[4] = {0, 0, 0, 0};
+    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
+
+    for (int i = 0; i < 4 && status == QUIPU_OK; i++) {
+        status = inspect_ask(self, lists[i], &rows[i], reterr);
+    }
+    if (status == QUIPU_OK) {
+        tables = inspect_take(&reader, (size_t)PQntuples(rows[0]), sizeof(*tables));
+    }
+    for (int i = 0; status == QUIPU_OK && i < PQntuples(rows[0]) && !reader.failed; i++) {
+        const char kind = PQgetvalue(rows[0], i, 1)[0];
+
+        tables[i].name = inspect_text(&reader, rows[0], i, 0);
+        tables[i].is_view = kind == 'v' || kind == 'm';
+        tables[i].is_virtual = kind == 'f';
+        if (!reader.failed) {
+            inspect_read_columns(&reader, rows[1], &from[1], &tables[i]);
+            inspect_read_indexes(&reader, rows[2], &from[2], &tables[i]);
+            inspect_read_references(&reader, rows[3], &from[3], &tables[i]);
+        }
+    }
+    if (status == QUIPU_OK && reader.failed) {
+        status = qp_error_set(reterr, QUIPU_NOMEM, "no memory to inspect the schema with");
+    }
+    if (status == QUIPU_OK) {
+        *ret = (qp_file_shape){tables, (size_t)PQntuples(rows[0])};
+    }
+    for (int i = 0; i < 4; i++) {
+        PQclear(rows[i]);
+    }
+    return status;
+}

@@ -1,0 +1,113 @@
+/* The rest of the engine's part of migration: identity and checks. The server enforces references
+ * by itself and cannot leave them broken; a copy of a database is made with the server's own tools.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "ent_postgres/ddl.h"
+#include "ent_postgres/open.h"
+
+static quipu_status migrate_application_id(void *conn, uint32_t *ret, quipu_error *reterr)
+{
+    static const char sql[] = "SELECT \"last\" FROM \"" QP_PG_TABLE "\" WHERE \"name\"=$1";
+    static const uint8_t kinds[] = {QP_INT};
+    const qp_value name = {.kind = QP_TEXT, .as.text = quipu_cstr(QP_PG_IDENTITY)};
+    qp_statement *statement = NULL;
+    qp_value value = {.kind = QP_NULL};
+    quipu_error error = {0};
+    bool is_row = false;
+    quipu_status status = qp_pg_prepare(conn, quipu_cstr(sql), &statement, &error);
+
+    if (status == QUIPU_OK) {
+        status = qp_pg_bind(statement, &name, 1, &error);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_pg_step(statement, kinds, 1, &value, &is_row, &error);
+        qp_pg_finalize(statement);
+    }
+    if (status == QUIPU_UNSUPPORTED) {
+        status = QUIPU_OK; /* there is no such table: nobody's schema yet */
+    }
+    if (status == QUIPU_OK) {
+        *ret = is_row && value.kind == QP_INT ? (uint32_t)(value.as.i & UINT32_MAX) : 0;
+    } else if (reterr != NULL) {
+        *reterr = error;
+    }
+    return status;
+}
+
+static quipu_status migrate_set_application_id(void *conn, uint32_t id, quipu_error *reterr)
+{
+    char sql[160];
+
+    (void)snprintf(sql, sizeof(sql),
+                   "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=%u WHERE \"name\"='" QP_PG_IDENTITY "'",
+                   (unsigned)id);
+    return qp_pg_execute(conn, quipu_cstr(sql), reterr);
+}
+
+static qp_search_state migrate_search_state(const ent_entity *entity, const qp_file_shape *shape)
+{
+    (void)entity;
+    (void)shape;
+    return QP_SEARCH_OK; /* nothing is kept for it */
+}
+
+static quipu_status migrate_backup(void *conn, const char *label, quipu_time now, char *ret_path,
+                                   size_t size, quipu_error *reterr)
+{
+    (void)conn;
+    (void)now;
+    (void)ret_path;
+    (void)size;
+    return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                        "the migration step \"%s\" wants a backup, which a server's own tools make "
+                        "(pg_dump)",
+                        label);
+}
+
+static void migrate_backup_end(void *conn, const char *path, uint32_t keep)
+{
+    (void)conn;
+    (void)path;
+    (void)keep;
+}
+
+static quipu_status migrate_enforce(void *conn, bool on, quipu_error *reterr)
+{
+    (void)conn;
+    (void)on;
+    (void)reterr;
+    return QUIPU_OK;
+}
+
+static quipu_status migrate_dangling(void *conn, int64_t *ret, quipu_error *reterr)
+{
+    (void)conn;
+    (void)reterr;
+    *ret = 0;
+    return QUIPU_OK;
+}
+
+static quipu_status migrate_check(void *conn, quipu_error *reterr)
+{
+    (void)conn;
+    (void)reterr;
+    return QUIPU_OK;
+}
+
+const struct qp_migrator qp_pg_migrator = {
+    .version = 1,
+    .inspect = qp_pg_inspect,
+    .write_ddl = qp_pg_write_ddl,
+    .column_fits = qp_pg_column_fits,
+    .search_state = migrate_search_state,
+    .application_id = migrate_application_id,
+    .set_application_id = migrate_set_application_id,
+    .backup = migrate_backup,
+    .backup_end = migrate_backup_end,
+    .enforce_references = migrate_enforce,
+    .count_dangling = migrate_dangling,
+    .check = migrate_check,
+    .late_references = true,
+};

@@ -1,0 +1,186 @@
+/* Opening a connection to a PostgreSQL database; the engine's function table. */
+#include "ent_postgres/open.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "ent/db.h"
+
+/* ---- the function table --------------------------------------------------------------------- */
+
+static void open_close(void *conn)
+{
+    qp_pg *self = conn;
+
+    if (self != NULL) {
+        PQfinish(self->pg);
+        qp_free(self->uri);
+        qp_free(self);
+    }
+}
+
+static int64_t open_changes(void *conn)
+{
+    return ((const qp_pg *)conn)->changes;
+}
+
+static int64_t open_total_changes(void *conn)
+{
+    return ((const qp_pg *)conn)->total_changes;
+}
+
+/* Keys are drawn, so that nobody asks. */
+static int64_t open_last_key(void *conn)
+{
+    (void)conn;
+    return 0;
+}
+
+static bool open_is_read_only(void *conn)
+{
+    return ((const qp_pg *)conn)->read_only;
+}
+
+/* A server keeps nothing that a connection has to settle. */
+static quipu_status open_adopt(void *conn, quipu_error *reterr)
+{
+    (void)conn;
+    (void)reterr;
+    return QUIPU_OK;
+}
+
+const qp_engine qp_pg_engine = {
+    .version = 1,
+    .name = "postgres",
+    .close = open_close,
+    .parameter = "$",
+    .packs_clusters = false,
+    .prepare = qp_pg_prepare,
+    .finalize = qp_pg_finalize,
+    .bind = qp_pg_bind,
+    .step = qp_pg_step,
+    .reset = qp_pg_reset,
+    .changes = open_changes,
+    .total_changes = open_total_changes,
+    .last_key = open_last_key,
+    .begin = qp_pg_begin,
+    .commit = qp_pg_commit,
+    .rollback = qp_pg_rollback,
+    .in_transaction = qp_pg_in_transaction,
+    .put_in = qp_pg_put_in,
+    .put_add = qp_pg_put_add,
+    .put_match = qp_pg_put_match,
+    .position = "strpos",
+    .draw = qp_pg_draw,
+    .is_read_only = open_is_read_only,
+    .adopt = open_adopt,
+    .execute = qp_pg_execute,
+    .migrator = &qp_pg_migrator,
+    .watch = qp_pg_watch,
+    .keeper = &qp_pg_keeper,
+    .data_version = qp_pg_data_version,
+};
+
+/* ---- opening ----------------------------------------------------------------------------------
+ */
+
+static quipu_status open_options(const ent_postgres_options *given, ent_postgres_options *ret,
+                                 quipu_error *reterr)
+{
+    *ret = (ent_postgres_options)ENT_POSTGRES_OPTIONS_INIT;
+    if (given == NULL) {
+        return QUIPU_OK;
+    }
+    if (given->struct_size < offsetof(ent_postgres_options, busy_ms) + sizeof(given->busy_ms) ||
+        given->struct_size > 4096) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the options' struct_size is %u; start from ENT_POSTGRES_OPTIONS_INIT",
+                            (unsigned)given->struct_size);
+    }
+    *ret = *given;
+    if ((ret->flags & ~(ENT_POSTGRES_READ_ONLY | ENT_POSTGRES_MUST_EXIST)) != 0 ||
+        ret->busy_ms < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "an option is out of range: flags 0x%x, busy_ms %d",
+                            (unsigned)ret->flags, (int)ret->busy_ms);
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status open_new(const char *uri, const ent_postgres_options *options, qp_pg **ret,
+                             quipu_error *reterr)
+{
+    size_t size = strlen(uri) + 1;
+    qp_pg *conn = qp_calloc(1, sizeof(*conn));
+    char *copy = qp_malloc(size);
+
+    if (conn == NULL || copy == NULL) {
+        qp_free(conn);
+        qp_free(copy);
+        return qp_error_set(reterr, QUIPU_NOMEM, "cannot open the database: out of memory");
+    }
+    memcpy(copy, uri, size);
+    conn->uri = copy;
+    conn->read_only = (options->flags & ENT_POSTGRES_READ_ONLY) != 0;
+    conn->busy_ms = options->busy_ms;
+    *ret = conn;
+    return QUIPU_OK;
+}
+
+/* There must be a schema to work in and, when asked for, tables in it. */
+static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
+{
+    qp_pg_call call = {.doing = "cannot read", .wanted = 0};
+    quipu_status status;
+
+    qp_pg_batch(conn);
+    qp_pg_send(conn, "SELECT (SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c "
+                     "WHERE c.relnamespace = n.oid AND c.relkind = 'r') "
+                     "FROM pg_catalog.pg_namespace n WHERE n.nspname = current_schema()");
+    status = qp_pg_run(conn, &call, reterr);
+    if (status == QUIPU_OK && PQntuples(call.result) != 1) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND,
+                              "the search path names no schema that exists; make one first");
+    } else if (status == QUIPU_OK && must_exist && qp_pg_int(call.result, 0, 0) == 0) {
+        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the schema has no tables");
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *options,
+                               ent_db **ret_db, quipu_error *reterr)
+{
+    ent_postgres_options opt;
+    qp_pg *conn = NULL;
+    quipu_status status;
+
+    if (uri == NULL || ret_db == NULL || uri[0] == '\0' || strlen(uri) > ENT_POSTGRES_URI_MAX) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "ent_postgres_open needs a URI of 1 to %d bytes and a place for the "
+                            "connection",
+                            ENT_POSTGRES_URI_MAX);
+    }
+    status = open_options(options, &opt, reterr);
+    if (status == QUIPU_OK) {
+        status = open_new(uri, &opt, &conn, reterr);
+    }
+    if (status == QUIPU_OK) {
+        assert(conn != NULL);
+        status = qp_pg_connect(conn, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = open_look(conn, (opt.flags & ENT_POSTGRES_MUST_EXIST) != 0, reterr);
+    }
+    if (status == QUIPU_OK) {
+        assert(conn != NULL);
+        status = qp_db_new(&qp_pg_engine, conn, conn->read_only, ret_db, reterr);
+    }
+    if (status != QUIPU_OK) {
+        open_close(conn);
+    }
+    return status;
+}

@@ -1,0 +1,210 @@
+/* The connection of the server engine, as its files see it. */
+#ifndef QP_ENT_POSTGRES_OPEN_H
+#define QP_ENT_POSTGRES_OPEN_H
+
+#include <libpq-fe.h>
+
+#include <ent/postgres.h>
+
+#include "ent/engine.h"
+
+/* The engine's own table: numbers given out per table, the lease of the writer, the application id.
+ * Its rows are named by these texts. */
+#define QP_PG_TABLE "ent_numbers"
+#define QP_PG_WRITE "write" /* moved by every writing transaction, which so locks it */
+#define QP_PG_IDENTITY "application_id"
+#define QP_PG_NUMBER "number of " /* and the table's name */
+
+#define QP_PG_DEFERRED_MAX 160 /* savepoint commands that wait for a statement to travel with */
+#define QP_PG_DEAD_MAX 64      /* statements that are forgotten at the server together */
+#define QP_PG_SERVER_MIN 120000
+#define QP_PG_NAME_SIZE 64   /* of a table's name with its NUL: the server's own limit */
+#define QP_PG_NUMBERS_MAX 64 /* tables whose numbers a connection knows */
+
+/* Types of values, as the server numbers them. */
+typedef enum qp_pg_type {
+    QP_PG_BOOL = 16,
+    QP_PG_BYTEA = 17,
+    QP_PG_INT8 = 20,
+    QP_PG_INT2 = 21,
+    QP_PG_INT4 = 23,
+    QP_PG_TEXT = 25,
+    QP_PG_FLOAT4 = 700,
+    QP_PG_FLOAT8 = 701,
+    QP_PG_BYTEAS = 1001,
+    QP_PG_TEXTS = 1009,
+    QP_PG_INT8S = 1016,
+    QP_PG_FLOAT8S = 1022,
+    QP_PG_UUID = 2950,
+    QP_PG_UUIDS = 2951
+} qp_pg_type;
+
+/* How far the numbers of a table are given out. */
+typedef struct qp_pg_number {
+    char table[QP_PG_NAME_SIZE];
+    int64_t last;
+    bool moved; /* by the open transaction, which writes it back when it commits */
+} qp_pg_number;
+
+typedef struct qp_pg {
+    PGconn *pg; /* NULL while there is none */
+    char *uri;
+    bool read_only;
+    int32_t busy_ms;
+    uint32_t generation; /* of the connection: statements of an older one are prepared anew */
+    uint32_t names;      /* given to prepared statements so far */
+    int64_t deadline_ns; /* of the calls under way (ent_watch), or 0 */
+    ent_stop_fn stop;    /* or NULL */
+    void *stop_ctx;
+    quipu_status stopped; /* why the watch stopped the statement under way, or OK */
+    bool in_transaction;
+    bool writes;       /* the open transaction holds the writer's lease */
+    bool timed;        /* it has bounded its waits for tables */
+    bool unreplicated; /* the server gave up waiting for a standby */
+    /* depth: a savepoint to set; -depth: one to release; 0: a transaction that reads to begin */
+    int8_t deferred[QP_PG_DEFERRED_MAX];
+    size_t deferred_count;
+    int64_t changes;
+    int64_t total_changes;
+    qp_pg_number numbers[QP_PG_NUMBERS_MAX];
+    size_t number_count;
+    int64_t own;        /* writing transactions that this connection has committed */
+    uint32_t rollbacks; /* transactions and savepoints undone: rows read before are void */
+    uint32_t dead[QP_PG_DEAD_MAX]; /* names of statements that are still prepared at the server */
+    size_t dead_count;
+    /* The batch being sent (wire.c). */
+    int sent;
+    bool broken; /* a send failed; told when the batch is run */
+} qp_pg;
+
+extern const qp_engine qp_pg_engine;
+extern const struct qp_migrator qp_pg_migrator; /* migrate.c */
+extern const struct qp_keeper qp_pg_keeper;     /* keep.c */
+
+/* ---- connect.c --------------------------------------------------------------------------------
+ */
+
+/* Connect, waiting for a server until the deadline. */
+quipu_status qp_pg_connect(qp_pg *conn, quipu_error *reterr);
+
+/* Outside of a transaction: see that there is a connection, a new one when the last was lost. */
+quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr);
+
+/* Sleep a little, differently long each time; false when the deadline has passed or the watch says
+ * stop. */
+bool qp_pg_nap(qp_pg *conn, int64_t deadline_ns);
+
+/* When a wait that begins now must end. */
+int64_t qp_pg_patience(const qp_pg *conn);
+
+/* ---- wire.c -----------------------------------------------------------------------------------
+ */
+
+/* A batch: commands that travel together and stop at the first that fails. */
+void qp_pg_batch(qp_pg *conn);
+void qp_pg_send(qp_pg *conn, const char *sql); /* a command without values */
+void qp_pg_send_deferred(qp_pg *conn);
+
+typedef struct qp_pg_call {
+    const char *doing;   /* starts the sentence of a failure: "cannot read" */
+    int wanted;          /* place of the command whose result is wanted, from 0; -1: none */
+    int64_t deadline_ns; /* cancels what runs; 0: the watch's alone */
+    bool certain;        /* never cancel: the outcome must be known */
+    PGresult *result;    /* of the wanted command */
+    PGresult *failure;   /* of the command that failed, or NULL */
+    int failed;          /* its place */
+} qp_pg_call;
+
+/* Run the batch. QUIPU_OK: every command succeeded. Otherwise `failure` tells what the server said,
+ * or there is none when the connection was lost. qp_pg_call_done() in any case. */
+quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr);
+void qp_pg_call_done(qp_pg_call *call);
+
+/* Whether a batch failed in this way: a state's five letters. */
+bool qp_pg_failed_with(const qp_pg_call *call, const char *state);
+
+/* Drop a connection that is of no use any more. */
+void qp_pg_drop(qp_pg *conn);
+
+/* Text with several commands and without values, outside of batches. */
+quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr);
+
+/* ---- error.c ----------------------------------------------------------------------------------
+ */
+
+/* The server's failure in our words. `doing` starts the sentence: "cannot read". */
+quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
+                        quipu_error *reterr);
+
+/* A lost connection. */
+quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr);
+
+/* Once the transaction is fit for questions again: which columns a unique rule is about. */
+void qp_pg_explain(qp_pg *conn, const PGresult *failure, quipu_error *reterr);
+
+/* ---- tx.c -------------------------------------------------------------------------------------
+ */
+
+quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
+quipu_status qp_pg_commit(void *conn, int depth, quipu_error *reterr);
+void qp_pg_rollback(void *conn, int depth);
+bool qp_pg_in_transaction(void *conn);
+quipu_status qp_pg_data_version(void *conn, int64_t *ret_version, quipu_error *reterr);
+
+/* Send what begins a writing transaction: it takes the lease. Two commands. */
+void qp_pg_send_lease(qp_pg *conn);
+
+/* Make the engine's own table. */
+quipu_status qp_pg_make_table(qp_pg *conn, quipu_error *reterr);
+
+/* Give the open transaction up. */
+void qp_pg_give_up(qp_pg *conn);
+
+/* ---- number.c ---------------------------------------------------------------------------------
+ */
+
+quipu_status qp_pg_draw(void *conn, const char *table, int64_t given, int64_t *ret_number,
+                        quipu_error *reterr);
+/* Send what writes the moved numbers back. */
+void qp_pg_send_numbers(qp_pg *conn);
+
+/* ---- stmt.c, value.c, dialect.c ---------------------------------------------------------------
+ */
+
+quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
+void qp_pg_finalize(qp_statement *statement);
+quipu_status qp_pg_bind(qp_statement *statement, const qp_value *values, size_t n,
+                        quipu_error *reterr);
+quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
+                        bool *ret_row, quipu_error *reterr);
+void qp_pg_reset(qp_statement *statement);
+quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr);
+
+/* One value as the server takes it, in `slot` or where it lies; the type that it then has. */
+#define QP_PG_SLOT_SIZE 40
+typedef struct qp_pg_param {
+    const char *p; /* NULL: no value */
+    size_t n;
+    bool listed; /* it lies in the statement's lists, from `at` on */
+    size_t at;
+    Oid type;
+    char slot[QP_PG_SLOT_SIZE];
+} qp_pg_param;
+quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret);
+quipu_status qp_pg_encode_list(const qp_list_operand *list, qp_buf *buf, Oid *ret_type);
+
+/* One column of a row. */
+void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret);
+/* An integer of any width; 0 when it is none. */
+int64_t qp_pg_int(const PGresult *result, int row, int column);
+
+void qp_pg_put_in(qp_buf *sql, const char *column, unsigned number, bool negated);
+void qp_pg_put_add(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
+void qp_pg_put_match(qp_buf *sql, const char *column, const char *table, unsigned number);
+/* What the error of an addition out of range begins with, before the column. */
+#define QP_PG_RANGE "ent_range:"
+
+void qp_pg_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
+bool qp_pg_stops(qp_pg *conn);
+
+#endif

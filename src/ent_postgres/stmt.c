@@ -1,0 +1,418 @@
+/* Running statements. A statement is prepared at the server with its first execution, in the same
+ * round trip. Inside a transaction a failed statement must leave everything else as it was: what
+ * may fail is guarded by a savepoint, which travels along. */
+#include "ent_postgres/open.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#define STMT_LISTS_MAX ((size_t)256 << 20)
+#define STMT_TEXT_MAX ((size_t)8 << 20)
+#define STMT_NAME_SIZE 24
+
+struct qp_statement {
+    qp_pg *conn;
+    char *sql;
+    bool writes;
+    uint32_t name;       /* of the prepared statement, or 0 */
+    uint32_t generation; /* of the connection that knows it */
+    qp_pg_param *params;
+    size_t n;
+    size_t capacity;
+    Oid *types; /* as the statement was first prepared */
+    qp_buf lists;
+    PGresult *result; /* of the run under way */
+    int row;
+    uint32_t rollbacks; /* when it ran in a transaction */
+    bool in_transaction;
+};
+
+quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr)
+{
+    qp_statement *statement = qp_calloc(1, sizeof(*statement));
+    char *text = qp_malloc(sql.n + 1);
+
+    if (statement == NULL || text == NULL) {
+        qp_free(statement);
+        qp_free(text);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while preparing a statement");
+    }
+    memcpy(text, sql.p, sql.n);
+    text[sql.n] = '\0';
+    statement->conn = conn;
+    statement->sql = text;
+    statement->writes = strncmp(text, "SELECT", strlen("SELECT")) != 0;
+    qp_buf_init(&statement->lists, STMT_LISTS_MAX);
+    *ret = statement;
+    return QUIPU_OK;
+}
+
+static void stmt_name(uint32_t number, char name[STMT_NAME_SIZE])
+{
+    (void)snprintf(name, STMT_NAME_SIZE, "ent_%u", (unsigned)number);
+}
+
+/* Forget statements at the server, many together. */
+static void stmt_bury(qp_pg *conn)
+{
+    qp_pg_call call = {.doing = "cannot use", .wanted = -1, .certain = true};
+    char sql[64];
+
+    qp_pg_batch(conn);
+    for (size_t i = 0; i < conn->dead_count; i++) {
+        (void)snprintf(sql, sizeof(sql), "DEALLOCATE ent_%u", (unsigned)conn->dead[i]);
+        qp_pg_send(conn, sql);
+    }
+    conn->dead_count = 0;
+    (void)qp_pg_run(conn, &call, NULL);
+    qp_pg_call_done(&call);
+}
+
+void qp_pg_finalize(qp_statement *statement)
+{
+    if (statement == NULL) {
+        return;
+    }
+    qp_pg *conn = statement->conn;
+
+    if (statement->name != 0 && statement->generation == conn->generation && conn->pg != NULL) {
+        conn->dead[conn->dead_count++] = statement->name;
+        if (conn->dead_count == QP_PG_DEAD_MAX) {
+            stmt_bury(conn);
+        }
+    }
+    PQclear(statement->result);
+    qp_buf_free(&statement->lists);
+    qp_free(statement->params);
+    qp_free(statement->types);
+    qp_free(statement->sql);
+    qp_free(statement);
+}
+
+/* ---- values -----------------------------------------------------------------------------------
+ */
+
+static quipu_status stmt_room(qp_statement *statement, size_t n, quipu_error *reterr)
+{
+    if (n > statement->capacity) {
+        qp_pg_param *params = qp_realloc(statement->params, n * sizeof(*params));
+        if (params == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while passing values");
+        }
+        statement->params = params;
+        statement->capacity = n;
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_pg_bind(qp_statement *statement, const qp_value *values, size_t n,
+                        quipu_error *reterr)
+{
+    quipu_status status = stmt_room(statement, n, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_buf_reset(&statement->lists);
+    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        qp_pg_param *param = &statement->params[i];
+
+        if (values[i].kind == QP_LIST) {
+            /* Later lists may move the buffer: only the place is kept. */
+            param->listed = true;
+            param->at = statement->lists.n;
+            status = qp_pg_encode_list(values[i].as.list, &statement->lists, &param->type);
+            param->n = statement->lists.n - param->at;
+        } else {
+            status = qp_pg_encode(&values[i], param);
+        }
+    }
+    statement->n = n;
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "a value cannot be passed");
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+static bool stmt_is_prepared(const qp_statement *statement)
+{
+    return statement->name != 0 && statement->generation == statement->conn->generation;
+}
+
+static quipu_status stmt_take_types(qp_statement *statement, quipu_error *reterr)
+{
+    if (statement->types == NULL) {
+        statement->types = qp_calloc(statement->n + 1, sizeof(*statement->types));
+        if (statement->types == NULL) {
+            return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while preparing a statement");
+        }
+        for (size_t i = 0; i < statement->n; i++) {
+            statement->types[i] = statement->params[i].type;
+        }
+    }
+    return QUIPU_OK;
+}
+
+static void stmt_send_prepare(qp_statement *statement)
+{
+    qp_pg *conn = statement->conn;
+    char name[STMT_NAME_SIZE];
+
+    statement->name = ++conn->names;
+    statement->generation = conn->generation;
+    stmt_name(statement->name, name);
+    if (!conn->broken &&
+        PQsendPrepare(conn->pg, name, statement->sql, (int)statement->n, statement->types) == 1) {
+        conn->sent++;
+    } else {
+        conn->broken = true;
+    }
+}
+
+/* Send the execution; its arrays live until libpq has copied them. */
+static quipu_status stmt_send_run(qp_statement *statement, quipu_error *reterr)
+{
+    const size_t n = statement->n;
+    qp_pg *conn = statement->conn;
+    const size_t size = n * (sizeof(char *) + 2 * sizeof(int)) + 1;
+    char name[STMT_NAME_SIZE];
+    const char **values = qp_malloc(size);
+    int *lengths;
+    int *formats;
+
+    if (values == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while passing values");
+    }
+    lengths = (int *)(void *)(values + n);
+    formats = lengths + n;
+    for (size_t i = 0; i < n; i++) {
+        const qp_pg_param *param = &statement->params[i];
+        values[i] = param->listed ? qp_buf_str(&statement->lists).p + param->at : param->p;
+        lengths[i] = (int)param->n;
+        formats[i] = 1;
+    }
+    stmt_name(statement->name, name);
+    if (!conn->broken &&
+        PQsendQueryPrepared(conn->pg, name, (int)n, values, lengths, formats, 1) == 1) {
+        conn->sent++;
+    } else {
+        conn->broken = true;
+    }
+    qp_free(values);
+    return QUIPU_OK;
+}
+
+/* After a failure inside a transaction: undo what the guard holds, or give all up. */
+static void stmt_recover(qp_pg *conn, bool guarded)
+{
+    qp_pg_call call = {.doing = "cannot roll back", .wanted = -1, .certain = true};
+
+    if (conn->pg == NULL) {
+        return;
+    }
+    if (guarded) {
+        qp_pg_batch(conn);
+        qp_pg_send(conn, "ROLLBACK TO SAVEPOINT ent_guard");
+        qp_pg_send(conn, "RELEASE SAVEPOINT ent_guard");
+        if (qp_pg_run(conn, &call, NULL) == QUIPU_OK) {
+            return;
+        }
+        qp_pg_call_done(&call);
+    }
+    qp_pg_give_up(conn);
+}
+
+/* One batch: what was put off, the guard, the preparation, the statement. */
+static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    bool fresh = !stmt_is_prepared(statement);
+    bool guard = in_transaction && (fresh || statement->writes);
+    qp_pg_call call = {.doing = statement->writes ? "cannot write to" : "cannot read"};
+    int prepared = -1;
+    int guarded = 0;
+    quipu_status status = fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_pg_batch(conn);
+    qp_pg_send_deferred(conn);
+    guarded = conn->sent;
+    if (guard) {
+        qp_pg_send(conn, "SAVEPOINT ent_guard");
+    }
+    if (fresh) {
+        prepared = conn->sent;
+        stmt_send_prepare(statement);
+    }
+    call.wanted = conn->sent;
+    status = stmt_send_run(statement, reterr);
+    if (guard) {
+        qp_pg_send(conn, "RELEASE SAVEPOINT ent_guard");
+    }
+    quipu_status ran = qp_pg_run(conn, &call, status == QUIPU_OK ? reterr : NULL);
+    if (ran != QUIPU_OK && fresh && call.failed <= prepared) {
+        statement->name = 0;
+    }
+    if (ran != QUIPU_OK && in_transaction) {
+        stmt_recover(conn, guard && call.failed > guarded);
+    }
+    if (ran != QUIPU_OK && call.failure != NULL) {
+        qp_pg_explain(conn, call.failure, reterr);
+    }
+    status = status == QUIPU_OK ? ran : status;
+    if (status == QUIPU_OK) {
+        statement->result = call.result;
+        call.result = NULL;
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* What a statement outside of a transaction needs around it. */
+static quipu_status stmt_run_alone(qp_statement *statement, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    quipu_status status = QUIPU_OK;
+
+    if (statement->writes) {
+        status = qp_pg_begin(conn, 0, ENT_WRITE, reterr);
+        if (status == QUIPU_OK) {
+            status = stmt_run(statement, true, reterr);
+            if (status == QUIPU_OK) {
+                status = qp_pg_commit(conn, 0, reterr);
+            } else if (conn->in_transaction) {
+                qp_pg_rollback(conn, 0);
+            }
+        }
+        return status;
+    }
+    for (int tries = 0; tries < 2; tries++) {
+        status = qp_pg_ready(conn, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        status = stmt_run(statement, false, reterr);
+        if (status != QUIPU_IO || conn->pg != NULL) {
+            break;
+        }
+    }
+    return status;
+}
+
+static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    quipu_status status;
+    int64_t changes;
+
+    statement->in_transaction = conn->in_transaction;
+    status = conn->in_transaction ? stmt_run(statement, true, reterr)
+                                  : stmt_run_alone(statement, reterr);
+    if (status != QUIPU_OK) {
+        PQclear(statement->result);
+        statement->result = NULL;
+        return status;
+    }
+    statement->row = 0;
+    statement->rollbacks = conn->rollbacks;
+    if (statement->writes) {
+        const char *text = PQcmdTuples(statement->result);
+        changes = 0;
+        for (; *text >= '0' && *text <= '9'; text++) {
+            changes = changes * 10 + (*text - '0');
+        }
+        conn->changes = changes;
+        conn->total_changes += changes;
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
+                        bool *ret_row, quipu_error *reterr)
+{
+    if (statement->result == NULL) {
+        quipu_status status = stmt_start(statement, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    if (statement->in_transaction && statement->rollbacks != statement->conn->rollbacks) {
+        return qp_error_set(reterr, QUIPU_CANCELLED,
+                            "the transaction was rolled back while its rows were being read");
+    }
+    if (statement->row >= PQntuples(statement->result)) {
+        *ret_row = false;
+        return QUIPU_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        qp_pg_decode(statement->result, statement->row, (int)i, kinds[i], &ret[i]);
+    }
+    statement->row++;
+    *ret_row = true;
+    return QUIPU_OK;
+}
+
+void qp_pg_reset(qp_statement *statement)
+{
+    PQclear(statement->result);
+    statement->result = NULL;
+}
+
+/* ---- text with several commands ---------------------------------------------------------------
+ */
+
+/* Inside a transaction: guarded, and with waits for tables that end before the call's patience. */
+static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error *reterr)
+{
+    qp_buf text;
+    quipu_status status;
+
+    qp_buf_init(&text, STMT_TEXT_MAX);
+    if (!conn->timed) {
+        qp_buf_printf(&text, "SET LOCAL lock_timeout = %d;\n", (int)conn->busy_ms);
+    }
+    qp_buf_puts(&text, "SAVEPOINT ent_guard;\n");
+    qp_buf_put(&text, sql);
+    qp_buf_puts(&text, ";\nRELEASE SAVEPOINT ent_guard");
+    status = qp_buf_status(&text);
+    if (status != QUIPU_OK) {
+        (void)qp_error_set(reterr, status, "no memory for a change of the schema");
+    } else {
+        conn->timed = true;
+        status = qp_pg_run_text(conn, qp_buf_str(&text).p, reterr);
+        if (status != QUIPU_OK) {
+            stmt_recover(conn, true);
+        }
+    }
+    qp_buf_free(&text);
+    return status;
+}
+
+quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    qp_pg_call call = {.doing = "cannot change", .wanted = -1};
+    quipu_status status = QUIPU_OK;
+
+    if (!self->in_transaction) {
+        status = qp_pg_ready(self, reterr);
+        return status == QUIPU_OK ? qp_pg_run_text(self, sql.p, reterr) : status;
+    }
+    if (self->deferred_count > 0) {
+        qp_pg_batch(self);
+        qp_pg_send_deferred(self);
+        status = qp_pg_run(self, &call, reterr);
+        qp_pg_call_done(&call);
+        if (status != QUIPU_OK) {
+            qp_pg_give_up(self);
+            return status;
+        }
+    }
+    return stmt_execute_guarded(self, sql, reterr);
+}

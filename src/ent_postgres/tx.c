@@ -1,0 +1,324 @@
+/* Transactions of the server engine. A writing one begins by moving the row "write" of the engine's
+ * own table: the row's lock is the lease that lets one writer in at a time, as SQLite does, and its
+ * number is the version of the data. Savepoints wait for a statement to travel with. */
+#include "ent_postgres/open.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define TX_BEGIN_READ "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+#define TX_TRIES_MAX 1000 /* a begin that meets so many conflicts has met something else */
+
+void qp_pg_send_lease(qp_pg *conn)
+{
+    qp_pg_send(conn, "BEGIN READ WRITE");
+    qp_pg_send(conn,
+               "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE \"name\"='" QP_PG_WRITE
+               "' RETURNING \"last\"");
+}
+
+quipu_status qp_pg_make_table(qp_pg *conn, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status = qp_pg_run_text(conn,
+                                         "CREATE TABLE IF NOT EXISTS \"" QP_PG_TABLE
+                                         "\" (\"name\" text COLLATE \"C\" NOT NULL "
+                                         "PRIMARY KEY, \"last\" bigint NOT NULL)",
+                                         &error);
+
+    /* Of two that make it together the server may refuse one with a broken key of its catalog. */
+    if (status == QUIPU_OK || status == QUIPU_EXISTS || status == QUIPU_UNSUPPORTED) {
+        status = qp_pg_run_text(conn,
+                                "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") VALUES "
+                                "('" QP_PG_WRITE "', 0), ('" QP_PG_IDENTITY "', 0) "
+                                "ON CONFLICT (\"name\") DO NOTHING",
+                                reterr);
+    } else if (reterr != NULL) {
+        *reterr = error;
+    }
+    return status;
+}
+
+void qp_pg_give_up(qp_pg *conn)
+{
+    qp_pg_call call = {.doing = "cannot roll back", .wanted = -1, .certain = true};
+
+    conn->deferred_count = 0;
+    if (conn->pg != NULL && PQtransactionStatus(conn->pg) != PQTRANS_IDLE) {
+        qp_pg_batch(conn);
+        qp_pg_send(conn, "ROLLBACK");
+        if (qp_pg_run(conn, &call, NULL) != QUIPU_OK && conn->pg != NULL) {
+            qp_pg_drop(conn);
+        }
+        qp_pg_call_done(&call);
+    }
+    conn->in_transaction = false;
+    conn->writes = false;
+    conn->rollbacks++;
+}
+
+/* ---- beginning --------------------------------------------------------------------------------
+ */
+
+/* One try for the lease. *ret_again: nothing is decided, try once more. */
+static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_again,
+                                 quipu_error *reterr)
+{
+    qp_pg_call call = {.doing = "cannot write to", .wanted = 1, .deadline_ns = deadline_ns};
+    quipu_status status = qp_pg_ready(conn, reterr);
+    bool made = true;
+
+    *ret_again = false;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_pg_batch(conn);
+    qp_pg_send_lease(conn);
+    status = qp_pg_run(conn, &call, reterr);
+    if (status == QUIPU_OK && PQntuples(call.result) == 1) {
+        conn->in_transaction = true;
+        conn->writes = true;
+        conn->number_count = 0; /* others may have moved them */
+    } else {
+        made = conn->pg != NULL && (status == QUIPU_OK || qp_pg_failed_with(&call, "42P01"));
+        qp_pg_give_up(conn);
+        if (made) {
+            status = qp_pg_make_table(conn, reterr);
+            *ret_again = status == QUIPU_OK;
+        } else {
+            /* A lost connection here has done nothing: another one may serve. */
+            *ret_again = conn->pg == NULL || qp_pg_failed_with(&call, "40001") ||
+                         qp_pg_failed_with(&call, "40P01") || qp_pg_failed_with(&call, "25006");
+            if (qp_pg_failed_with(&call, "25006")) {
+                qp_pg_drop(conn); /* no longer in charge: look for the one that is */
+            }
+        }
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+static quipu_status tx_begin_write(qp_pg *conn, quipu_error *reterr)
+{
+    int64_t deadline_ns = qp_pg_patience(conn);
+    quipu_error error = {0};
+    quipu_status status = QUIPU_OK;
+    bool again = true;
+
+    for (int tries = 0; again && tries < TX_TRIES_MAX; tries++) {
+        if (tries > 1 && !qp_pg_nap(conn, deadline_ns)) {
+            break;
+        }
+        status = tx_try_lease(conn, deadline_ns, &again, &error);
+    }
+    if (again && status == QUIPU_OK) {
+        status = qp_error_set(&error, QUIPU_BUSY, "the database gave no lease until the deadline");
+    }
+    if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
+    }
+    return status;
+}
+
+static quipu_status tx_begin_read(qp_pg *conn, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (int tries = 0; tries < 2; tries++) {
+        qp_pg_call call = {.doing = "cannot read", .wanted = -1};
+
+        status = qp_pg_ready(conn, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        qp_pg_batch(conn);
+        qp_pg_send(conn, TX_BEGIN_READ);
+        qp_pg_send(conn, "SELECT 1"); /* the snapshot is that of the first statement */
+        status = qp_pg_run(conn, &call, reterr);
+        qp_pg_call_done(&call);
+        if (status == QUIPU_OK || conn->pg != NULL) {
+            break;
+        }
+    }
+    if (status == QUIPU_OK) {
+        conn->in_transaction = true;
+    } else {
+        qp_pg_give_up(conn);
+    }
+    return status;
+}
+
+/* Run what was put off, alone. */
+static quipu_status tx_flush(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_call call = {.doing = "cannot use", .wanted = -1};
+    quipu_status status;
+
+    qp_pg_batch(conn);
+    qp_pg_send_deferred(conn);
+    status = qp_pg_run(conn, &call, reterr);
+    qp_pg_call_done(&call);
+    if (status != QUIPU_OK) {
+        qp_pg_give_up(conn);
+    }
+    return status;
+}
+
+quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    quipu_status status = QUIPU_OK;
+
+    if (depth == 0) {
+        self->deferred_count = 0;
+        self->timed = false;
+        if (kind == ENT_WRITE) {
+            return tx_begin_write(self, reterr);
+        }
+        if (kind == ENT_READ) {
+            return tx_begin_read(self, reterr);
+        }
+        status = qp_pg_ready(self, reterr);
+        self->in_transaction = status == QUIPU_OK;
+    } else if (self->deferred_count == QP_PG_DEFERRED_MAX) {
+        status = tx_flush(self, reterr);
+    }
+    if (status == QUIPU_OK) {
+        self->deferred[self->deferred_count++] = (int8_t)depth;
+    }
+    return status;
+}
+
+/* ---- ending -----------------------------------------------------------------------------------
+ */
+
+/* Whether the transaction itself has not begun yet at the server. */
+static bool tx_is_deferred(const qp_pg *conn)
+{
+    return conn->deferred_count > 0 && conn->deferred[0] == 0;
+}
+
+static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_call call = {.doing = "cannot commit to", .certain = true};
+    bool writes = conn->writes;
+    quipu_status status;
+
+    if (tx_is_deferred(conn)) {
+        conn->deferred_count = 0;
+        conn->in_transaction = false;
+        return QUIPU_OK;
+    }
+    qp_pg_batch(conn);
+    qp_pg_send_deferred(conn);
+    qp_pg_send_numbers(conn);
+    call.wanted = conn->sent;
+    qp_pg_send(conn, "COMMIT");
+    status = qp_pg_run(conn, &call, reterr);
+    if (status == QUIPU_OK && strcmp(PQcmdStatus(call.result), "COMMIT") != 0) {
+        status = qp_error_set(reterr, QUIPU_CANCELLED,
+                              "the server had rolled the transaction back before its commit");
+    } else if (status == QUIPU_OK && conn->unreplicated) {
+        status = qp_error_set(reterr, QUIPU_IO,
+                              "the commit is on one machine only: the wait for a standby was cut "
+                              "short");
+    }
+    conn->own += writes && status == QUIPU_OK ? 1 : 0;
+    if (status != QUIPU_OK) {
+        qp_pg_give_up(conn);
+    }
+    conn->in_transaction = false;
+    conn->writes = false;
+    qp_pg_call_done(&call);
+    return status;
+}
+
+quipu_status qp_pg_commit(void *conn, int depth, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+
+    if (depth == 0) {
+        return tx_commit(self, reterr);
+    }
+    if (self->deferred_count > 0 && self->deferred[self->deferred_count - 1] == depth) {
+        self->deferred_count--; /* nothing happened in it */
+        return QUIPU_OK;
+    }
+    if (self->deferred_count == QP_PG_DEFERRED_MAX) {
+        quipu_status status = tx_flush(self, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
+    self->deferred[self->deferred_count++] = (int8_t)-depth;
+    return QUIPU_OK;
+}
+
+/* Undo a savepoint that the server knows; a failure gives the transaction up. */
+static void tx_rollback_to(qp_pg *conn, int depth)
+{
+    qp_pg_call call = {.doing = "cannot roll back", .wanted = -1, .certain = true};
+    char sql[64];
+
+    conn->deferred_count = 0;
+    qp_pg_batch(conn);
+    (void)snprintf(sql, sizeof(sql), "ROLLBACK TO SAVEPOINT ent_%d", depth);
+    qp_pg_send(conn, sql);
+    (void)snprintf(sql, sizeof(sql), "RELEASE SAVEPOINT ent_%d", depth);
+    qp_pg_send(conn, sql);
+    if (qp_pg_run(conn, &call, NULL) != QUIPU_OK) {
+        qp_pg_give_up(conn);
+    }
+    qp_pg_call_done(&call);
+    conn->rollbacks++;
+}
+
+void qp_pg_rollback(void *conn, int depth)
+{
+    qp_pg *self = conn;
+
+    if (!self->in_transaction) {
+        return; /* it is gone already */
+    }
+    if (depth == 0) {
+        qp_pg_give_up(self);
+        return;
+    }
+    for (size_t i = 0; i < self->deferred_count; i++) {
+        if (self->deferred[i] == depth) {
+            self->deferred_count = i; /* the server has not heard of it */
+            return;
+        }
+    }
+    tx_rollback_to(self, depth);
+}
+
+bool qp_pg_in_transaction(void *conn)
+{
+    return ((const qp_pg *)conn)->in_transaction;
+}
+
+quipu_status qp_pg_data_version(void *conn, int64_t *ret_version, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    qp_pg_call call = {.doing = "cannot read", .wanted = 0};
+    quipu_status status = qp_pg_ready(self, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_pg_batch(self);
+    qp_pg_send(self, "SELECT \"last\" FROM \"" QP_PG_TABLE "\" WHERE \"name\"='" QP_PG_WRITE "'");
+    status = qp_pg_run(self, &call, reterr);
+    if (status == QUIPU_OK) {
+        /* One's own commits are no news. */
+        *ret_version = PQntuples(call.result) == 1 ? qp_pg_int(call.result, 0, 0) - self->own : 0;
+    } else if (qp_pg_failed_with(&call, "42P01")) {
+        *ret_version = 0;
+        status = QUIPU_OK;
+    }
+    qp_pg_call_done(&call);
+    return status;
+}

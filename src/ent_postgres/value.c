@@ -1,0 +1,260 @@
+/* Values at the border to the server, in its binary forms: integers and floats in network order,
+ * UUIDs and bytes as they are, times, enum labels and JSON as text. */
+#include "ent_postgres/open.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define VALUE_ARRAY_DIMENSIONS 1
+
+static_assert(QP_PG_SLOT_SIZE >= QUIPU_TIME_TEXT_SIZE, "a slot holds a time's text");
+
+static void value_put(char *to, uint64_t value, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        to[i] = (char)(unsigned char)(value >> (8 * (size - 1 - i)));
+    }
+}
+
+static uint64_t value_take(const char *from, size_t size)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        value = value << 8 | (unsigned char)from[i];
+    }
+    return value;
+}
+
+static uint64_t value_bits(double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static void value_slot(qp_pg_param *ret, uint64_t value, size_t size, Oid type)
+{
+    value_put(ret->slot, value, size);
+    ret->p = ret->slot;
+    ret->n = size;
+    ret->type = type;
+}
+
+quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret)
+{
+    ret->listed = false;
+    switch (value->kind) {
+    case QP_NULL:
+        ret->p = NULL;
+        ret->n = 0;
+        ret->type = 0;
+        return QUIPU_OK;
+    case QP_INT:
+        value_slot(ret, (uint64_t)value->as.i, sizeof(int64_t), QP_PG_INT8);
+        return QUIPU_OK;
+    case QP_FLOAT:
+        value_slot(ret, value_bits(value->as.f), sizeof(double), QP_PG_FLOAT8);
+        return QUIPU_OK;
+    case QP_BOOL:
+        value_slot(ret, value->as.b ? 1 : 0, 1, QP_PG_BOOL);
+        return QUIPU_OK;
+    case QP_BYTES:
+        ret->p = value->as.bytes.n != 0 ? value->as.bytes.p : ret->slot;
+        ret->n = value->as.bytes.n;
+        ret->type = QP_PG_BYTEA;
+        return QUIPU_OK;
+    case QP_UUID:
+        memcpy(ret->slot, value->as.uuid.b, sizeof(value->as.uuid.b));
+        ret->p = ret->slot;
+        ret->n = sizeof(value->as.uuid.b);
+        ret->type = QP_PG_UUID;
+        return QUIPU_OK;
+    case QP_TIME:
+        ret->p = ret->slot;
+        ret->n = QUIPU_TIME_TEXT_SIZE - 1;
+        ret->type = QP_PG_TEXT;
+        return quipu_time_format(value->as.time, ret->slot);
+    default:
+        assert(value->kind == QP_TEXT || value->kind == QP_WORDS);
+        ret->p = value->as.text.n != 0 ? value->as.text.p : ret->slot;
+        ret->n = value->as.text.n;
+        ret->type = QP_PG_TEXT;
+        return QUIPU_OK;
+    }
+}
+
+/* ---- lists ------------------------------------------------------------------------------------
+ */
+
+static qp_value value_item(const qp_list_operand *list, size_t at)
+{
+    qp_value item = {.kind = list->kind};
+    int number = 0;
+
+    if (list->labels != NULL) {
+        memcpy(&number, (const char *)list->items + at * sizeof(number), sizeof(number));
+        return (qp_value){.kind = QP_TEXT,
+                          .as.text = quipu_cstr(ent_enum_text(list->labels, number))};
+    }
+    switch (list->kind) {
+    case QP_INT:
+        item.as.i = ((const int64_t *)list->items)[at];
+        break;
+    case QP_FLOAT:
+        item.as.f = ((const double *)list->items)[at];
+        break;
+    case QP_TEXT:
+        item.as.text = ((const quipu_str *)list->items)[at];
+        break;
+    case QP_TIME:
+        item.as.time = ((const quipu_time *)list->items)[at];
+        break;
+    case QP_UUID:
+        item.as.uuid = ((const quipu_uuid *)list->items)[at];
+        break;
+    default:
+        item.kind = QP_NULL;
+        break;
+    }
+    return item;
+}
+
+static Oid value_list_type(const qp_list_operand *list, Oid *ret_item)
+{
+    if (list->labels == NULL && list->kind == QP_INT) {
+        *ret_item = QP_PG_INT8;
+        return QP_PG_INT8S;
+    }
+    if (list->labels == NULL && list->kind == QP_FLOAT) {
+        *ret_item = QP_PG_FLOAT8;
+        return QP_PG_FLOAT8S;
+    }
+    if (list->labels == NULL && list->kind == QP_UUID) {
+        *ret_item = QP_PG_UUID;
+        return QP_PG_UUIDS;
+    }
+    *ret_item = QP_PG_TEXT;
+    return QP_PG_TEXTS;
+}
+
+static void value_put_word(qp_buf *buf, uint32_t word)
+{
+    char bytes[sizeof(word)];
+
+    value_put(bytes, word, sizeof(bytes));
+    qp_buf_put(buf, (quipu_str){bytes, sizeof(bytes)});
+}
+
+quipu_status qp_pg_encode_list(const qp_list_operand *list, qp_buf *buf, Oid *ret_type)
+{
+    Oid item_type = 0;
+    qp_pg_param item;
+    quipu_status status = QUIPU_OK;
+
+    *ret_type = value_list_type(list, &item_type);
+    value_put_word(buf, list->n == 0 ? 0 : VALUE_ARRAY_DIMENSIONS);
+    value_put_word(buf, 0); /* no item is NULL */
+    value_put_word(buf, item_type);
+    if (list->n != 0) {
+        value_put_word(buf, (uint32_t)list->n);
+        value_put_word(buf, 1); /* numbered from 1 */
+    }
+    for (size_t i = 0; i < list->n && status == QUIPU_OK; i++) {
+        const qp_value value = value_item(list, i);
+        status = qp_pg_encode(&value, &item);
+        value_put_word(buf, (uint32_t)item.n);
+        qp_buf_put(buf, (quipu_str){item.p, item.n});
+    }
+    return status == QUIPU_OK ? qp_buf_status(buf) : status;
+}
+
+/* ---- columns ----------------------------------------------------------------------------------
+ */
+
+int64_t qp_pg_int(const PGresult *result, int row, int column)
+{
+    const char *from = PQgetvalue(result, row, column);
+
+    switch (PQftype(result, column)) {
+    case QP_PG_INT8:
+        return (int64_t)value_take(from, sizeof(int64_t));
+    case QP_PG_INT4:
+        return (int32_t)value_take(from, sizeof(int32_t));
+    case QP_PG_INT2:
+        return (int16_t)value_take(from, sizeof(int16_t));
+    default:
+        return 0;
+    }
+}
+
+static void value_raw(const char *from, size_t n, qp_value *ret)
+{
+    *ret = (qp_value){.kind = QP_TEXT, .as.text = {from, n}};
+}
+
+static void value_number(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret)
+{
+    const char *from = PQgetvalue(result, row, column);
+    Oid type = PQftype(result, column);
+    uint64_t bits;
+
+    if (type == QP_PG_BOOL) {
+        *ret = (qp_value){.kind = QP_BOOL, .as.b = from[0] != 0};
+    } else if (type == QP_PG_FLOAT8) {
+        ret->kind = QP_FLOAT;
+        bits = value_take(from, sizeof(bits));
+        memcpy(&ret->as.f, &bits, sizeof(bits));
+    } else if (type == QP_PG_FLOAT4) {
+        uint32_t half = (uint32_t)value_take(from, sizeof(half));
+        float narrow;
+        memcpy(&narrow, &half, sizeof(half));
+        *ret = (qp_value){.kind = QP_FLOAT, .as.f = (double)narrow};
+    } else if (type == QP_PG_INT8 || type == QP_PG_INT4 || type == QP_PG_INT2) {
+        *ret = (qp_value){.kind = QP_INT, .as.i = qp_pg_int(result, row, column)};
+        if (kind == QP_FLOAT) {
+            *ret = (qp_value){.kind = QP_FLOAT, .as.f = (double)ret->as.i};
+        } else if (kind == QP_BOOL) {
+            *ret = (qp_value){.kind = QP_BOOL, .as.b = ret->as.i != 0};
+        }
+    } else {
+        value_raw(from, (size_t)PQgetlength(result, row, column), ret);
+    }
+}
+
+void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret)
+{
+    const char *from = PQgetvalue(result, row, column);
+    size_t n = (size_t)PQgetlength(result, row, column);
+
+    if (PQgetisnull(result, row, column) != 0) {
+        ret->kind = QP_NULL;
+        return;
+    }
+    switch (kind) {
+    case QP_TEXT:
+        value_raw(from, n, ret);
+        break;
+    case QP_BYTES:
+        *ret = (qp_value){.kind = QP_BYTES, .as.bytes = {from, n}};
+        break;
+    case QP_TIME:
+        ret->kind = QP_TIME;
+        if (quipu_time_parse((quipu_str){from, n}, &ret->as.time) != QUIPU_OK) {
+            value_raw(from, n, ret);
+        }
+        break;
+    case QP_UUID:
+        ret->kind = QP_UUID;
+        if (PQftype(result, column) == QP_PG_UUID && n == sizeof(ret->as.uuid.b)) {
+            memcpy(ret->as.uuid.b, from, n);
+        } else if (quipu_uuid_parse((quipu_str){from, n}, &ret->as.uuid) != QUIPU_OK) {
+            value_raw(from, n, ret);
+        }
+        break;
+    default:
+        value_number(result, row, column, kind, ret);
+        break;
+    }
+}

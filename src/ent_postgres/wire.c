@@ -1,0 +1,275 @@
+/* Talking to the server: batches in libpq's pipeline mode, so that what belongs together costs one
+ * round trip, and the wait for answers, which watches the deadline and can cancel. */
+#include "base/port.h"
+
+#include "ent_postgres/open.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/thread.h"
+
+#define WIRE_SLICE_MS 20                  /* how often a stop function is asked */
+#define WIRE_CANCEL_NS (10 * QP_NS_PER_S) /* a server that does not even cancel is lost */
+#define WIRE_READ_BEGIN "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+/* ---- waiting ----------------------------------------------------------------------------------
+ */
+
+void qp_pg_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
+{
+    qp_pg *self = conn;
+
+    self->deadline_ns = deadline_ns;
+    self->stop = stop;
+    self->stop_ctx = ctx;
+    self->stopped = QUIPU_OK;
+}
+
+bool qp_pg_stops(qp_pg *conn)
+{
+    if (conn->stop != NULL && conn->stop(conn->stop_ctx)) {
+        conn->stopped = QUIPU_CANCELLED;
+        return true;
+    }
+    if (conn->deadline_ns != 0 && qp_clock_ns() >= conn->deadline_ns) {
+        conn->stopped = QUIPU_BUSY;
+        return true;
+    }
+    return false;
+}
+
+void qp_pg_drop(qp_pg *conn)
+{
+    PQfinish(conn->pg);
+    conn->pg = NULL;
+    conn->in_transaction = false;
+    conn->writes = false;
+    conn->deferred_count = 0;
+    conn->dead_count = 0;
+    conn->rollbacks++;
+}
+
+/* Milliseconds until something must be looked at; -1: only the server can end the wait. */
+static int wire_patience_ms(const qp_pg *conn, const qp_pg_call *call, int64_t cancelled_ns)
+{
+    int64_t until_ns = 0;
+    int64_t left_ms;
+
+    if (cancelled_ns != 0) {
+        until_ns = cancelled_ns + WIRE_CANCEL_NS;
+    } else if (!call->certain) {
+        until_ns = call->deadline_ns;
+        if (conn->deadline_ns != 0 && (until_ns == 0 || conn->deadline_ns < until_ns)) {
+            until_ns = conn->deadline_ns;
+        }
+    }
+    if (until_ns == 0) {
+        return call->certain || conn->stop == NULL ? -1 : WIRE_SLICE_MS;
+    }
+    left_ms = (until_ns - qp_clock_ns()) / QP_NS_PER_MS + 1;
+    left_ms = left_ms < 0 ? 0 : left_ms;
+    if (conn->stop != NULL && cancelled_ns == 0 && left_ms > WIRE_SLICE_MS) {
+        left_ms = WIRE_SLICE_MS;
+    }
+    return left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
+}
+
+static void wire_cancel(qp_pg *conn)
+{
+    char ignored[256];
+    PGcancel *cancel = PQgetCancel(conn->pg);
+
+    if (cancel != NULL) {
+        (void)PQcancel(cancel, ignored, (int)sizeof(ignored));
+        PQfreeCancel(cancel);
+    }
+}
+
+/* Cancel what runs when its time is over; false: the server does not answer any more. */
+static bool wire_look(qp_pg *conn, const qp_pg_call *call, int64_t *cancelled_ns)
+{
+    if (*cancelled_ns != 0) {
+        return qp_clock_ns() < *cancelled_ns + WIRE_CANCEL_NS;
+    }
+    if (call->certain) {
+        return true;
+    }
+    if (!qp_pg_stops(conn)) {
+        if (call->deadline_ns == 0 || qp_clock_ns() < call->deadline_ns) {
+            return true;
+        }
+        conn->stopped = QUIPU_BUSY;
+    }
+    wire_cancel(conn);
+    *cancelled_ns = qp_clock_ns();
+    return true;
+}
+
+/* Wait until a result can be taken; false: the connection is lost. */
+static bool wire_wait(qp_pg *conn, const qp_pg_call *call, int64_t *cancelled_ns)
+{
+    int flush = PQflush(conn->pg);
+
+    while (flush == 1 || PQisBusy(conn->pg) != 0) {
+        struct pollfd fd = {.fd = PQsocket(conn->pg),
+                            .events = (short)(POLLIN | (flush == 1 ? POLLOUT : 0))};
+
+        if (fd.fd < 0 || !wire_look(conn, call, cancelled_ns)) {
+            return false;
+        }
+        if (poll(&fd, 1, wire_patience_ms(conn, call, *cancelled_ns)) < 0 && errno != EINTR) {
+            return false;
+        }
+        if ((fd.revents & (POLLIN | POLLERR | POLLHUP)) != 0 && PQconsumeInput(conn->pg) == 0) {
+            return false;
+        }
+        flush = flush == 1 ? PQflush(conn->pg) : flush;
+    }
+    return true;
+}
+
+/* ---- batches ----------------------------------------------------------------------------------
+ */
+
+void qp_pg_batch(qp_pg *conn)
+{
+    conn->sent = 0;
+    conn->unreplicated = false;
+    conn->broken = conn->pg == NULL || PQenterPipelineMode(conn->pg) != 1;
+}
+
+void qp_pg_send(qp_pg *conn, const char *sql)
+{
+    if (!conn->broken && PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1) {
+        conn->sent++;
+    } else {
+        conn->broken = true;
+    }
+}
+
+void qp_pg_send_deferred(qp_pg *conn)
+{
+    for (size_t i = 0; i < conn->deferred_count; i++) {
+        int depth = conn->deferred[i];
+        char sql[64];
+
+        if (depth == 0) {
+            qp_pg_send(conn, WIRE_READ_BEGIN);
+            continue;
+        }
+        (void)snprintf(sql, sizeof(sql), "%s ent_%d", depth > 0 ? "SAVEPOINT" : "RELEASE SAVEPOINT",
+                       depth > 0 ? depth : -depth);
+        qp_pg_send(conn, sql);
+    }
+    conn->deferred_count = 0;
+}
+
+/* Take one command's result. */
+static void wire_take(qp_pg_call *call, int place, PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+
+    if ((status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) && place == call->wanted) {
+        PQclear(call->result);
+        call->result = result;
+        return;
+    }
+    if (status == PGRES_FATAL_ERROR && call->failure == NULL) {
+        call->failure = result;
+        call->failed = place;
+        return;
+    }
+    PQclear(result);
+}
+
+/* The results of `count` commands, each ended by NULL; false: the connection is lost. */
+static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
+{
+    int64_t cancelled_ns = 0;
+    PGresult *sync;
+
+    for (int i = 0; i < count; i++) {
+        PGresult *result;
+        do {
+            if (!wire_wait(conn, call, &cancelled_ns)) {
+                return false;
+            }
+            result = PQgetResult(conn->pg);
+            if (result != NULL) {
+                wire_take(call, i, result);
+            }
+        } while (result != NULL);
+    }
+    if (!wire_wait(conn, call, &cancelled_ns)) {
+        return false;
+    }
+    sync = PQgetResult(conn->pg);
+    PQclear(sync);
+    return sync != NULL && PQstatus(conn->pg) == CONNECTION_OK;
+}
+
+quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
+{
+    bool alive = !conn->broken && PQpipelineSync(conn->pg) == 1;
+
+    conn->stopped = QUIPU_OK;
+    alive = alive && wire_read(conn, call, conn->sent) && PQexitPipelineMode(conn->pg) == 1;
+    if (!alive) {
+        quipu_status status = qp_pg_fail_lost(conn, call->doing, reterr);
+        PQclear(call->failure); /* the server's farewell says nothing about the batch */
+        call->failure = NULL;
+        qp_pg_drop(conn);
+        return status;
+    }
+    return call->failure == NULL ? QUIPU_OK : qp_pg_fail(conn, call->failure, call->doing, reterr);
+}
+
+void qp_pg_call_done(qp_pg_call *call)
+{
+    PQclear(call->result);
+    PQclear(call->failure);
+    call->result = NULL;
+    call->failure = NULL;
+}
+
+bool qp_pg_failed_with(const qp_pg_call *call, const char *state)
+{
+    const char *found =
+        call->failure != NULL ? PQresultErrorField(call->failure, PG_DIAG_SQLSTATE) : NULL;
+
+    return found != NULL && strcmp(found, state) == 0;
+}
+
+/* ---- several commands in one text -------------------------------------------------------------
+ */
+
+quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr)
+{
+    qp_pg_call call = {.doing = "cannot change", .wanted = -1};
+    int64_t cancelled_ns = 0;
+    quipu_status status = QUIPU_OK;
+    PGresult *result = NULL;
+    bool alive;
+
+    conn->stopped = QUIPU_OK;
+    alive = conn->pg != NULL && PQsendQuery(conn->pg, sql) == 1;
+    do {
+        alive = alive && wire_wait(conn, &call, &cancelled_ns);
+        result = alive ? PQgetResult(conn->pg) : NULL;
+        if (result != NULL) {
+            wire_take(&call, 0, result);
+        }
+    } while (result != NULL);
+    if (!alive || PQstatus(conn->pg) != CONNECTION_OK) {
+        status = qp_pg_fail_lost(conn, call.doing, reterr);
+        qp_pg_drop(conn);
+    } else if (call.failure != NULL) {
+        status = qp_pg_fail(conn, call.failure, call.doing, reterr);
+    }
+    qp_pg_call_done(&call);
+    return status;
+}

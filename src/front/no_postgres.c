@@ -1,0 +1,16 @@
+/* A build without libpq answers by name instead of not having the function. */
+#include <ent/postgres.h>
+
+#ifndef QUIPU_POSTGRES
+#include "base/error.h"
+
+quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *options,
+                               ent_db **ret_db, quipu_error *reterr)
+{
+    (void)uri;
+    (void)options;
+    (void)ret_db;
+    return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                        "this build has no PostgreSQL; build it where libpq is (libpq-dev)");
+}
+#endif

@@ -1,0 +1,44 @@
+/* Connections of the engine under test, for tests that look below the store. */
+#ifndef T_CONTRACT_ENGINE_T_H
+#define T_CONTRACT_ENGINE_T_H
+
+#include "lib/t.h"
+
+#include <ent/postgres.h>
+#include <ent/sqlite.h>
+
+#include "lib/t_pg.h"
+
+/* A connection by URI; `busy_ms` 0: the engine's own patience. */
+static inline ent_db *et_connect(const char *uri, int32_t busy_ms)
+{
+    ent_sqlite_options sqlite = ENT_SQLITE_OPTIONS_INIT;
+    ent_postgres_options postgres = ENT_POSTGRES_OPTIONS_INIT;
+    quipu_error err = {0};
+    ent_db *db = NULL;
+
+    sqlite.durability = ENT_SQLITE_NORMAL;
+    sqlite.busy_ms = busy_ms != 0 ? busy_ms : sqlite.busy_ms;
+    postgres.busy_ms = sqlite.busy_ms;
+    if ((t_pg() ? ent_postgres_open(uri, &postgres, &db, &err)
+                : ent_sqlite_open(uri, &sqlite, &db, &err)) != QUIPU_OK) {
+        fail_msg("cannot open %s: %s", uri, err.message);
+    }
+    return db;
+}
+
+/* Keep every other writer out, until et_unlock(). */
+static inline ent_db *et_lock(const char *uri)
+{
+    ent_db *db = et_connect(uri, 0);
+
+    T_OK(ent_begin(db, ENT_WRITE, NULL));
+    return db;
+}
+
+static inline void et_unlock(ent_db *db)
+{
+    ent_close(db);
+}
+
+#endif

@@ -1,0 +1,68 @@
+#!/bin/bash
+# pg.sh start|stop FOLDER: a PostgreSQL server for the tests, on a unix socket in a temporary folder,
+# without durability. FOLDER/uri names it. As root the server runs as another user, because it
+# refuses root. Exits 77 where no server is installed.
+set -eu
+
+verb=${1:?start or stop}
+folder=${2:?folder}
+
+bin=""
+for candidate in $(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -Vr) ""; do
+    if [ -x "${candidate:+$candidate/}initdb" ] || command -v "${candidate:+$candidate/}initdb" >/dev/null; then
+        bin=${candidate:+$candidate/}
+        break
+    fi
+done
+if ! command -v "${bin}initdb" >/dev/null; then
+    echo "SKIP: no PostgreSQL server is installed (postgresql-15)"
+    exit 77
+fi
+
+as_user() {
+    if [ "$(id -u)" = 0 ]; then
+        user=$(id -un postgres 2>/dev/null || echo nobody)
+        (cd / && runuser -u "$user" -- "$@")
+    else
+        "$@"
+    fi
+}
+
+stop() {
+    if [ -f "$folder/data" ]; then
+        data=$(cat "$folder/data")
+        as_user "${bin}pg_ctl" -D "$data/db" -m immediate stop >/dev/null 2>&1 || true
+        rm -rf "$data" "$folder"
+    fi
+}
+
+case $verb in
+stop) stop ;;
+start)
+    stop # what an interrupted run left behind
+    mkdir -p "$folder"
+    data=$(mktemp -d "/tmp/quipu-pg.XXXXXX") # short: a socket's path has about a hundred bytes
+    echo "$data" >"$folder/data"
+    if [ "$(id -u)" = 0 ]; then
+        chown "$(id -un postgres 2>/dev/null || echo nobody)" "$data"
+    fi
+    as_user "${bin}initdb" -D "$data/db" -U quipu -A trust -E UTF8 --locale=C --no-sync >/dev/null
+    cat >"$data/conf" <<EOF
+listen_addresses = ''
+unix_socket_directories = '$data'
+max_connections = 300
+fsync = off
+full_page_writes = off
+shared_buffers = 64MB
+max_wal_size = 256MB
+autovacuum = off
+EOF
+    cat "$data/conf" >>"$data/db/postgresql.conf"
+    as_user "${bin}pg_ctl" -D "$data/db" -l "$data/log" -w start >/dev/null
+    echo "postgresql:///?host=$data&user=quipu&dbname=postgres" >"$folder/uri"
+    ;;
+*)
+    echo "usage: pg.sh start|stop FOLDER" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,105 @@
+/* Schemas at the test server. Built without libpq, every run is on SQLite. */
+#include "lib/t_pg.h"
+
+#include <unistd.h>
+
+#ifdef QUIPU_POSTGRES
+#include <libpq-fe.h>
+
+static char t_pg_server[T_PATH_MAX / 2];
+static pid_t t_pg_owner;
+
+bool t_pg(void)
+{
+    const char *path = getenv("QUIPU_TEST_PG");
+    FILE *file;
+
+    if (path == NULL || path[0] == '\0') {
+        return false;
+    }
+    if (t_pg_server[0] == '\0') {
+        file = fopen(path, "r");
+        if (file == NULL || fgets(t_pg_server, (int)sizeof(t_pg_server), file) == NULL) {
+            print_message("SKIP: no PostgreSQL server runs for the tests\n");
+            exit(77);
+        }
+        (void)fclose(file);
+        t_pg_server[strcspn(t_pg_server, "\n")] = '\0';
+    }
+    return true;
+}
+
+void t_pg_execute(const char *uri, const char *sql)
+{
+    PGconn *pg = PQconnectdb(uri);
+    PGresult *result;
+
+    if (PQstatus(pg) != CONNECTION_OK) {
+        fail_msg("%s: %s", uri, PQerrorMessage(pg));
+    }
+    result = PQexec(pg, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(pg));
+    }
+    PQclear(result);
+    PQfinish(pg);
+}
+
+/* The program's own database goes with it; a forked child leaves it alone. */
+static void t_pg_at_exit(void)
+{
+    char sql[96];
+
+    if (getpid() == t_pg_owner) {
+        (void)snprintf(sql, sizeof(sql), "DROP DATABASE t_%ld WITH (FORCE)", (long)t_pg_owner);
+        t_pg_execute(t_pg_server, sql);
+    }
+}
+
+void t_pg_schema(char ret_uri[T_PATH_MAX])
+{
+    static unsigned number;
+    char sql[96];
+    int n;
+
+    assert_true(t_pg());
+    if (t_pg_owner == 0) {
+        t_pg_owner = getpid();
+        (void)snprintf(sql, sizeof(sql), "CREATE DATABASE t_%ld", (long)t_pg_owner);
+        t_pg_execute(t_pg_server, sql);
+        assert_int_equal(atexit(t_pg_at_exit), 0);
+    }
+    /* A forked child makes schemas in its parent's database: its own number keeps them apart. */
+    number++;
+    n = snprintf(ret_uri, T_PATH_MAX, "%s&dbname=t_%ld&options=-csearch_path%%3Dt_%ld_%u",
+                 t_pg_server, (long)t_pg_owner, (long)getpid(), number);
+    assert_true(n > 0 && n < T_PATH_MAX);
+    (void)snprintf(sql, sizeof(sql), "CREATE SCHEMA t_%ld_%u", (long)getpid(), number);
+    t_pg_execute(ret_uri, sql);
+}
+#else
+bool t_pg(void)
+{
+    return false;
+}
+
+void t_pg_execute(const char *uri, const char *sql)
+{
+    fail_msg("%s, %s: built without libpq", uri, sql);
+}
+
+void t_pg_schema(char ret_uri[T_PATH_MAX])
+{
+    ret_uri[0] = '\0';
+    fail_msg("built without libpq");
+}
+#endif
+
+void t_new_store(const char *name, char ret_uri[T_PATH_MAX])
+{
+    if (t_pg()) {
+        t_pg_schema(ret_uri);
+    } else {
+        t_path(t_tmpdir(), name, ret_uri);
+    }
+}

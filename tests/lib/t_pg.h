@@ -1,0 +1,29 @@
+/* The engine under test: SQLite, or the PostgreSQL server that QUIPU_TEST_PG names (a file that
+ * holds its URI; tests/lib/pg.sh makes both). */
+#ifndef T_LIB_T_PG_H
+#define T_LIB_T_PG_H
+
+#include "lib/t.h"
+
+/* Whether this run is on PostgreSQL. Ends the program as skipped when the server is not there. */
+bool t_pg(void);
+
+/* The URI of a fresh, empty schema at the server. */
+void t_pg_schema(char ret_uri[T_PATH_MAX]);
+
+/* Run SQL in the schema that a URI names; a failure fails the test. */
+void t_pg_execute(const char *uri, const char *sql);
+
+/* A place for a new store of the engine under test: a file in a fresh folder, or a schema. */
+void t_new_store(const char *name, char ret_uri[T_PATH_MAX]);
+
+/* Skip the test on PostgreSQL, saying why. */
+#define T_SQLITE_ONLY(why)                                                                         \
+    do {                                                                                           \
+        if (t_pg()) {                                                                              \
+            print_message("SKIP: SQLite alone: %s\n", why);                                        \
+            skip();                                                                                \
+        }                                                                                          \
+    } while (0)
+
+#endif
