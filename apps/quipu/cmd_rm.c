@@ -1,7 +1,7 @@
 /* quipu rm: delete sessions. All of them must be there before any goes. */
 #include <inttypes.h>
 
-#include "app.h"
+#include "deleted.h"
 
 #define RM_KEYS_MAX 1000 /* of one call */
 
@@ -65,7 +65,6 @@ static int rm_delete(const app_call *call, quipu_store *store, int64_t *removed)
 
 static int rm_run(const app_call *call)
 {
-    app_json json = {.out = stdout};
     quipu_store *store = NULL;
     int64_t removed = 0;
     int code = app_open(call, APP_NEED_WRITE, NULL, &store);
@@ -77,17 +76,10 @@ static int rm_run(const app_call *call)
         code = rm_delete(call, store, &removed);
     }
     quipu_close(store);
-    if (code != APP_OK) {
-        return code;
+    if (code == APP_OK) {
+        app_print_deleted(call, removed);
     }
-    if (app_given(call, "json")) {
-        app_json_open(&json, NULL, '{');
-        app_json_int(&json, "sessions", removed);
-        app_json_close(&json, '}');
-    } else {
-        printf("deleted %" PRId64 " session%s\n", removed, removed == 1 ? "" : "s");
-    }
-    return APP_OK;
+    return code;
 }
 
 const app_verb app_verb_rm = {

@@ -1,11 +1,8 @@
 /* quipu sweep: delete the sessions whose time to live has passed. */
-#include <inttypes.h>
-
-#include "app.h"
+#include "deleted.h"
 
 static int sweep_run(const app_call *call)
 {
-    app_json json = {.out = stdout};
     app_progress progress;
     quipu_call within = QUIPU_CALL_INIT;
     quipu_store *store = NULL;
@@ -27,13 +24,7 @@ static int sweep_run(const app_call *call)
     if (status != QUIPU_OK) {
         return app_fail(call, "sweep", status, &error);
     }
-    if (app_given(call, "json")) {
-        app_json_open(&json, NULL, '{');
-        app_json_int(&json, "sessions", removed);
-        app_json_close(&json, '}');
-    } else {
-        printf("deleted %" PRId64 " expired session%s\n", removed, removed == 1 ? "" : "s");
-    }
+    app_print_deleted(call, removed);
     return APP_OK;
 }
 

@@ -355,7 +355,7 @@ class Remove(Verbs):
         self.run_quipu("append", "old", code=3, stdin=lines(user("late")))
         self.assertEqual(self.run_quipu("sweep", "--json").json(), {"sessions": 1})
         self.assertEqual(self.keys(), ["new"])
-        self.assertIn("deleted 0 expired", self.run_terminal("sweep"))
+        self.assertIn("deleted 0 sessions", self.run_terminal("sweep"))
 
     def test_rm_of_an_expired_session(self):
         old = [dict(line) for line in harness.export_lines({"old": [user("x")]})]
