@@ -7,7 +7,7 @@
 
 bool qp_news_open(ent_db *db, qp_news *ret_news)
 {
-    const qp_news_source *source = db->engine->news;
+    const qp_news_source *source = qp_db_enter_read(db, NULL) == QUIPU_OK ? db->engine->news : NULL;
 
     ret_news->self = source != NULL ? source->open(db->conn) : NULL;
     ret_news->source = ret_news->self != NULL ? source : NULL;

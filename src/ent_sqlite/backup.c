@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "ent/db.h"
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/open_file.h"
 
@@ -334,20 +333,19 @@ quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
 quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
-    ent_db *image = NULL;
+    qp_sqlite *image = NULL;
     quipu_status status = qp_sqlite_open_private(&image, reterr);
     int rc;
 
     if (status != QUIPU_OK) {
         return status;
     }
-    rc = backup_copy(self, self->db, ((qp_sqlite *)image->conn)->db);
+    rc = backup_copy(self, self->db, image->db);
     if (rc != SQLITE_OK) {
-        ent_close(image);
+        qp_sqlite_engine.close(image);
         return qp_sqlite_fail(self, rc, "cannot copy", reterr);
     }
-    *ret_db = image;
-    return QUIPU_OK;
+    return qp_sqlite_hand_over(image, ret_db, reterr);
 }
 
 /* ---- old backups --------------------------------------------------------------------------------

@@ -319,9 +319,8 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     return QUIPU_OK;
 }
 
-/* Connect and hand the connection over. */
 static quipu_status open_path(const char *path, const ent_sqlite_options *options,
-                              const qp_sqlite_file *file, ent_db **ret_db, quipu_error *reterr)
+                              const qp_sqlite_file *file, qp_sqlite **ret, quipu_error *reterr)
 {
     qp_sqlite *conn = NULL;
     quipu_status status = open_new(path, options, &conn, reterr);
@@ -330,23 +329,31 @@ static quipu_status open_path(const char *path, const ent_sqlite_options *option
         assert(conn != NULL);
         status = open_connect(conn, options, file, reterr);
     }
-    if (status == QUIPU_OK) {
-        assert(conn != NULL);
-        status = qp_db_new(&qp_sqlite_engine, conn, conn->read_only, ret_db, reterr);
-    }
     if (status != QUIPU_OK) {
         open_close(conn);
+        return status;
     }
-    return status;
+    *ret = conn;
+    return QUIPU_OK;
 }
 
-quipu_status qp_sqlite_open_private(ent_db **ret_db, quipu_error *reterr)
+quipu_status qp_sqlite_open_private(qp_sqlite **ret_conn, quipu_error *reterr)
 {
     const qp_sqlite_file file = {.empty = true, .immutable = false};
     ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
 
     options.secure_delete = false; /* the file has no name, and goes as a whole */
-    return open_path("", &options, &file, ret_db, reterr);
+    return open_path("", &options, &file, ret_conn, reterr);
+}
+
+quipu_status qp_sqlite_hand_over(qp_sqlite *conn, ent_db **ret_db, quipu_error *reterr)
+{
+    quipu_status status = qp_db_new(&qp_sqlite_engine, conn, conn->read_only, ret_db, reterr);
+
+    if (status != QUIPU_OK) {
+        open_close(conn);
+    }
+    return status;
 }
 
 quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options, ent_db **ret_db,
@@ -354,6 +361,7 @@ quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options
 {
     ent_sqlite_options opt;
     qp_sqlite_file file = {.empty = true, .immutable = false};
+    qp_sqlite *conn = NULL;
     quipu_status status;
 
     if (path == NULL || ret_db == NULL || path[0] == '\0' || strlen(path) >= QP_SQLITE_PATH_MAX) {
@@ -366,5 +374,8 @@ quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options
     if (status == QUIPU_OK && strcmp(path, OPEN_MEMORY) != 0) {
         status = qp_sqlite_look(path, opt.flags, &file, reterr);
     }
-    return status == QUIPU_OK ? open_path(path, &opt, &file, ret_db, reterr) : status;
+    if (status == QUIPU_OK) {
+        status = open_path(path, &opt, &file, &conn, reterr);
+    }
+    return status == QUIPU_OK ? qp_sqlite_hand_over(conn, ret_db, reterr) : status;
 }

@@ -61,7 +61,11 @@ quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr);
 
 /* A new, empty database that is gone when it is closed, in the system's temporary folder as far as
  * the page cache does not hold it. */
-QUIPU_MUST_USE quipu_status qp_sqlite_open_private(ent_db **ret_db, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_sqlite_open_private(qp_sqlite **ret_conn, quipu_error *reterr);
+
+/* Make a connection the runtime's, which closes it also when this fails. */
+QUIPU_MUST_USE quipu_status qp_sqlite_hand_over(qp_sqlite *conn, ent_db **ret_db,
+                                                quipu_error *reterr);
 
 /* Run SQL without values, several statements allowed; rows are ignored. */
 quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr);

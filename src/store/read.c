@@ -381,6 +381,7 @@ quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_ra
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a history");
     }
     if (status == QUIPU_OK) {
+        assert(ret_history != NULL);
         *ret_history = &get.history->pub;
     } else if (get.history != NULL) {
         quipu_history_free(&get.history->pub);
