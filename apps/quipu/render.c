@@ -155,8 +155,8 @@ typedef struct render_answer {
     const quipu_message *message; /* NULL: in the call itself, or nowhere */
 } render_answer;
 
-/* Whether an answer is that of a call: by the ids, or, where one has none, when its turn comes among
- * the answers that follow the call at once. */
+/* Whether an answer is that of a call: by the ids, or, where one has none, when its turn comes
+ * among the answers that follow the call at once. */
 static bool render_fits(const quipu_tool_call *call, quipu_str id, bool at_once, size_t *turn,
                         size_t number)
 {

@@ -141,7 +141,8 @@ class Search(Reading):
 
     def test_scopes_narrow_it(self):
         def keys(*args):
-            return {hit["key"] for hit in self.run_quipu("search", "--json", *args, "train").lines()}
+            hits = self.run_quipu("search", "--json", *args, "train").lines()
+            return {hit["key"] for hit in hits}
 
         self.assertEqual(keys("--session", "first"), {"first"})
         self.assertEqual(keys("--author", "ana"), {"second"})

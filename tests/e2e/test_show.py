@@ -46,8 +46,9 @@ CONVERSATION = [
     {"role": "user", "author": "user",
      "content": "\x1b[2J\x1b]0;owned\x07 red \x1b[31m \u202eevil\u202c \x9b31m tag\U000e0041 \r "
                 "over"},
-    {"role": "assistant", "author": "plain", "content": "Cafe\u0301s, 👩\u200d🍳 and n\u0303u\u0301s: "
-     + "e\u0301" * 90, "tool_calls": [{"name": "weather", "input": "{}"}]},
+    {"role": "assistant", "author": "plain",
+     "content": "Cafe\u0301s, 👩\u200d🍳 and n\u0303u\u0301s: " + "e\u0301" * 90,
+     "tool_calls": [{"name": "weather", "input": "{}"}]},
     {"role": "tool", "content": "sunny, and the plain answer of a tool without an id"},
     {"role": "system", "content": "Be brief.\tTabs too."},
 ]
