@@ -14,6 +14,9 @@
 /* ---- telling ----------------------------------------------------------------------------------
  */
 
+static void common_vtell(const app_call *call, const char *format, va_list list)
+    QUIPU_PRINTF(2, 0);
+
 /* The lines of a message, each harmless, behind "quipu VERB: ". */
 static void common_vtell(const app_call *call, const char *format, va_list list)
 {
