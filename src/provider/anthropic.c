@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "model/message.h"
 #include "provider/anthropic.h"
 
 #define ANTHROPIC_MAX_TOKENS 8192 /* the format asks for a number */
@@ -71,12 +70,7 @@ static void anthropic_tools(const quipu_model_request *request, bool marked, qp_
             continue;
         }
         qp_jsonw_object(writer);
-        qp_wire_member(writer, "name", tool->name);
-        if (tool->description.n > 0) {
-            qp_wire_member(writer, "description", tool->description);
-        }
-        qp_wire_key(writer, "input_schema");
-        qp_tool_schema(tool, writer);
+        qp_wire_tool(writer, tool, "input_schema");
         if (tool->strict) {
             qp_wire_key(writer, "strict");
             qp_jsonw_bool(writer, true);
@@ -121,22 +115,8 @@ static void anthropic_settings(const quipu_model_request *request, qp_jsonw *wri
 {
     qp_wire_key(writer, "max_tokens");
     qp_jsonw_i64(writer, request->max_tokens > 0 ? request->max_tokens : ANTHROPIC_MAX_TOKENS);
-    if (request->has_temperature) {
-        qp_wire_key(writer, "temperature");
-        qp_jsonw_double(writer, request->temperature);
-    }
-    if (request->has_top_p) {
-        qp_wire_key(writer, "top_p");
-        qp_jsonw_double(writer, request->top_p);
-    }
-    if (request->stop_count > 0) {
-        qp_wire_key(writer, "stop_sequences");
-        qp_jsonw_array(writer);
-        for (size_t i = 0; i < request->stop_count; i++) {
-            qp_jsonw_str(writer, request->stops[i]);
-        }
-        qp_jsonw_array_end(writer);
-    }
+    qp_wire_sampling(writer, request, "top_p", NULL); /* there is no seed there */
+    qp_wire_stops(writer, request, "stop_sequences");
     anthropic_thinking(request, writer);
     if (request->response_schema.text.n > 0) {
         qp_wire_key(writer, "output_config");

@@ -4,7 +4,6 @@
 
 #include "base/base64.h"
 #include "base/error.h"
-#include "model/message.h"
 #include "provider/wire.h"
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -55,12 +54,7 @@ static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
             continue;
         }
         qp_jsonw_object(writer);
-        qp_wire_member(writer, "name", tool->name);
-        if (tool->description.n > 0) {
-            qp_wire_member(writer, "description", tool->description);
-        }
-        qp_wire_key(writer, "parametersJsonSchema");
-        qp_tool_schema(tool, writer);
+        qp_wire_tool(writer, tool, "parametersJsonSchema");
         qp_jsonw_object_end(writer);
     }
     qp_jsonw_array_end(writer);
@@ -102,24 +96,9 @@ static void gemini_settings(const quipu_model_request *request, qp_jsonw *writer
 {
     qp_wire_key(writer, "generationConfig");
     qp_jsonw_object(writer);
-    if (request->has_temperature) {
-        qp_wire_key(writer, "temperature");
-        qp_jsonw_double(writer, request->temperature);
-    }
-    if (request->has_top_p) {
-        qp_wire_key(writer, "topP");
-        qp_jsonw_double(writer, request->top_p);
-    }
-    gemini_number(writer, request->has_seed, "seed", request->seed);
+    qp_wire_sampling(writer, request, "topP", "seed");
     gemini_number(writer, request->max_tokens > 0, "maxOutputTokens", request->max_tokens);
-    if (request->stop_count > 0) {
-        qp_wire_key(writer, "stopSequences");
-        qp_jsonw_array(writer);
-        for (size_t i = 0; i < request->stop_count; i++) {
-            qp_jsonw_str(writer, request->stops[i]);
-        }
-        qp_jsonw_array_end(writer);
-    }
+    qp_wire_stops(writer, request, "stopSequences");
     if (request->thinking_tokens > 0) {
         qp_wire_key(writer, "thinkingConfig");
         qp_jsonw_object(writer);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "model/message.h"
 #include "provider/wire.h"
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -31,12 +30,7 @@ static void openai_tools(const quipu_model_request *request, qp_jsonw *writer)
         qp_wire_member(writer, "type", QUIPU_STR("function"));
         qp_wire_key(writer, "function");
         qp_jsonw_object(writer);
-        qp_wire_member(writer, "name", tool->name);
-        if (tool->description.n > 0) {
-            qp_wire_member(writer, "description", tool->description);
-        }
-        qp_wire_key(writer, "parameters");
-        qp_tool_schema(tool, writer);
+        qp_wire_tool(writer, tool, "parameters");
         if (tool->strict) {
             qp_wire_key(writer, "strict");
             qp_jsonw_bool(writer, true);
@@ -87,31 +81,13 @@ static void openai_format(const quipu_model_request *request, qp_jsonw *writer)
 
 static void openai_settings(const quipu_model_request *request, bool own, qp_jsonw *writer)
 {
-    if (request->has_temperature) {
-        qp_wire_key(writer, "temperature");
-        qp_jsonw_double(writer, request->temperature);
-    }
-    if (request->has_top_p) {
-        qp_wire_key(writer, "top_p");
-        qp_jsonw_double(writer, request->top_p);
-    }
-    if (request->has_seed) {
-        qp_wire_key(writer, "seed");
-        qp_jsonw_i64(writer, request->seed);
-    }
+    qp_wire_sampling(writer, request, "top_p", "seed");
     if (request->max_tokens > 0) {
         /* OpenAI renamed it; the others know the old name. */
         qp_wire_key(writer, own ? "max_completion_tokens" : "max_tokens");
         qp_jsonw_i64(writer, request->max_tokens);
     }
-    if (request->stop_count > 0) {
-        qp_wire_key(writer, "stop");
-        qp_jsonw_array(writer);
-        for (size_t i = 0; i < request->stop_count; i++) {
-            qp_jsonw_str(writer, request->stops[i]);
-        }
-        qp_jsonw_array_end(writer);
-    }
+    qp_wire_stops(writer, request, "stop");
     if (request->response_schema.text.n > 0) {
         openai_format(request, writer);
     }

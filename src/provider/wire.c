@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "base/base64.h"
 #include "base/error.h"
+#include "model/message.h"
 
 #define WIRE_SHOWN_MAX 200 /* bytes of a strange body that an error quotes */
 
@@ -248,6 +249,48 @@ void qp_wire_data_url(qp_jsonw *writer, const quipu_part *part)
     }
     qp_jsonw_str(writer, qp_buf_str(&url));
     qp_buf_free(&url);
+}
+
+static void wire_double(qp_jsonw *writer, bool given, const char *key, double value)
+{
+    if (given) {
+        qp_wire_key(writer, key);
+        qp_jsonw_double(writer, value);
+    }
+}
+
+void qp_wire_sampling(qp_jsonw *writer, const quipu_model_request *request, const char *top_p,
+                      const char *seed)
+{
+    wire_double(writer, request->has_temperature, "temperature", request->temperature);
+    wire_double(writer, request->has_top_p, top_p, request->top_p);
+    if (request->has_seed && seed != NULL) {
+        qp_wire_key(writer, seed);
+        qp_jsonw_i64(writer, request->seed);
+    }
+}
+
+void qp_wire_stops(qp_jsonw *writer, const quipu_model_request *request, const char *key)
+{
+    if (request->stop_count == 0) {
+        return;
+    }
+    qp_wire_key(writer, key);
+    qp_jsonw_array(writer);
+    for (size_t i = 0; i < request->stop_count; i++) {
+        qp_jsonw_str(writer, request->stops[i]);
+    }
+    qp_jsonw_array_end(writer);
+}
+
+void qp_wire_tool(qp_jsonw *writer, const quipu_tool *tool, const char *schema)
+{
+    qp_wire_member(writer, "name", tool->name);
+    if (tool->description.n > 0) {
+        qp_wire_member(writer, "description", tool->description);
+    }
+    qp_wire_key(writer, schema);
+    qp_tool_schema(tool, writer);
 }
 
 bool qp_wire_offers(const quipu_model_request *request)

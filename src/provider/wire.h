@@ -147,6 +147,16 @@ void qp_wire_member(qp_jsonw *writer, const char *key, quipu_str text);
 /* "data:<mime>;base64,..." as a JSON string. */
 void qp_wire_data_url(qp_jsonw *writer, const quipu_part *part);
 
+/* Temperature and top-p where they are asked for, and the seed where `seed` names it. */
+void qp_wire_sampling(qp_jsonw *writer, const quipu_model_request *request, const char *top_p,
+                      const char *seed);
+
+/* The texts that end an answer, where there are any. */
+void qp_wire_stops(qp_jsonw *writer, const quipu_model_request *request, const char *key);
+
+/* What a tool is called, what it does and, under `schema`, what it takes. */
+void qp_wire_tool(qp_jsonw *writer, const quipu_tool *tool, const char *schema);
+
 /* Whether a tool may be offered: it has a name. */
 bool qp_wire_offers(const quipu_model_request *request);
 
