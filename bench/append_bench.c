@@ -347,6 +347,8 @@ void bench_store_callers_64(const bench_arguments *arguments)
  */
 
 #define FLAT_APPENDS 300
+#define FLAT_GROWN 10000                /* so long a session may grow while it is measured */
+#define FLAT_NEWER UINT64_C(2000000000) /* added to the number of a session: the next one's */
 
 /* The median append to a session that has so many messages. */
 static double flat_append(quipu_store *store, quipu_str key)
@@ -363,28 +365,47 @@ static double flat_append(quipu_store *store, quipu_str key)
     return wall_median(ns, FLAT_APPENDS);
 }
 
+/* The same in a session of `messages`. Short ones are always new: they grow by what is appended. A
+ * newer session follows each: the last one of a file is cheaper, however long it is, because SQLite
+ * splits no page at the end of a table. */
+static double flat_measure(quipu_store *store, int64_t messages, size_t block)
+{
+    char key[STORE_KEY_SIZE];
+    char newer[STORE_KEY_SIZE];
+    uint64_t number = (uint64_t)messages * BENCH_BLOCKS_MAX + (messages < FLAT_GROWN ? block : 0);
+    quipu_str text = sides_key(number, key);
+
+    if (messages < FLAT_GROWN || block == 0) {
+        wall_fill(store, text, messages);
+        wall_fill(store, sides_key(number + FLAT_NEWER, newer), 1);
+    }
+    return flat_append(store, text);
+}
+
 void bench_store_append_flat(const bench_arguments *arguments)
 {
-    const bool full = sides_long();
+    const int64_t sizes[] = {10, 100, 1000, FLAT_GROWN, sides_most()};
+    const size_t n = sizeof(sizes) / sizeof(sizes[0]);
     size_t blocks = arguments->blocks;
-    double *times = bench_alloc(2 * blocks * sizeof(*times));
+    double *times = bench_alloc(n * blocks * sizeof(*times));
     char path[STORE_PATH_MAX];
 
     store_path(arguments->folder, "flat.db", path);
     quipu_store *store = wall_open(path, false);
-    wall_fill(store, QUIPU_STR("long"), full ? 1000000 : 100000);
     for (size_t i = 0; i < blocks; i++) {
-        char key[STORE_KEY_SIZE];
-        quipu_str text = sides_key(i + 1, key);
-        /* Always a new short session: it grows by what is appended. */
-        wall_fill(store, text, 10);
-        times[blocks + i] = flat_append(store, text);
-        times[i] = flat_append(store, QUIPU_STR("long"));
+        for (size_t s = 0; s < n; s++) {
+            times[s * blocks + i] = flat_measure(store, sizes[s], i);
+        }
     }
     quipu_close(store);
-    wall_print("store.append_flat", "the same in a session of 10 messages",
-               full ? "p50 in a session of 1,000,000 messages, NORMAL"
-                    : "p50 in a session of 100,000 messages, NORMAL",
-               BENCH_COST_RATIO, times, times + blocks, blocks);
+    for (size_t s = 1; s < n; s++) {
+        char name[64];
+        char options[96];
+        snprintf(name, sizeof(name), "store.append_flat_%lld", (long long)sizes[s]);
+        snprintf(options, sizeof(options), "p50 in a session of %lld messages, NORMAL, %s",
+                 (long long)sizes[s], sides_form());
+        wall_print(s == n - 1 ? "store.append_flat" : name, "the same in a session of 10 messages",
+                   options, BENCH_COST_RATIO, times + s * blocks, times, blocks);
+    }
     free(times);
 }

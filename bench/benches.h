@@ -37,11 +37,10 @@ void bench_store_window_flat(const bench_arguments *arguments);
 void bench_store_near_flat(const bench_arguments *arguments);
 void bench_store_bytes(const bench_arguments *arguments);
 
-/* read_bench.c: interleaved sessions, memory, a cold start, search. */
-void bench_store_mixed_all(const bench_arguments *arguments);
-void bench_store_mixed_last(const bench_arguments *arguments);
-void bench_store_decoded_all(const bench_arguments *arguments);
-void bench_store_decoded_last(const bench_arguments *arguments);
+/* mixed_bench.c: interleaved sessions. */
+void bench_store_mixed(const bench_arguments *arguments);
+
+/* read_bench.c: memory, a cold start, search. */
 void bench_store_peak(const bench_arguments *arguments);
 void bench_store_cold(const bench_arguments *arguments);
 void bench_store_search(const bench_arguments *arguments);

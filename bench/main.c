@@ -12,46 +12,43 @@
 #define MAIN_BLOCKS_DEFAULT 15
 
 static const bench_entry main_benches[] = {
-    {"base.json_parse", bench_json_parse},
-    {"ent.session_by_key_with_50_messages", bench_ent_load},
-    {"ent.insert_in_transaction", bench_ent_insert},
-    {"ent.iterate_per_row", bench_ent_iterate},
-    {"ent.allocations_per_row", bench_ent_allocations},
-    {"ent.prepares_warm", bench_ent_prepares},
-    {"store.append_normal", bench_store_append_normal},
-    {"store.append_full", bench_store_append_full},
-    {"store.load_10000", bench_store_load_all},
-    {"store.last_50_of_10000", bench_store_load_last},
-    {"store.create", bench_store_create},
-    {"store.get_or_create", bench_store_get_or_create},
-    {"store.delete_1000", bench_store_delete},
-    {"store.append_full_8_callers", bench_store_callers_8},
-    {"store.append_full_64_callers", bench_store_callers_64},
-    {"store.append_flat", bench_store_append_flat},
-    {"store.list_flat", bench_store_list_flat},
-    {"store.window_flat", bench_store_window_flat},
-    {"store.bytes_per_message", bench_store_bytes},
-    {"store.append_4_processes", bench_store_processes},
-    {"store.fork_flat", bench_store_near_flat},
-    {"store.interleaved_all", bench_store_mixed_all},
-    {"store.interleaved_last_50", bench_store_mixed_last},
-    {"store.interleaved_all_decoded", bench_store_decoded_all},
-    {"store.interleaved_last_50_decoded", bench_store_decoded_last},
-    {"store.load_peak_memory", bench_store_peak},
-    {"store.cold_start", bench_store_cold},
-    {"store.search", bench_store_search},
-    {"adk.event_decode", bench_event_decode},
-    {"adk.event_encode", bench_event_encode},
-    {"adk.event_append", bench_event_append},
-    {"adk.event_append_with_state", bench_event_append_state},
-    {"adk.last_50_events", bench_event_recent},
-    {"adk.last_50_events_as_texts", bench_event_recent_texts},
-    {"adk.append_flat", bench_event_flat},
+    {"base.json_parse", bench_json_parse, NULL},
+    {"ent.session_by_key_with_50_messages", bench_ent_load, NULL},
+    {"ent.insert_in_transaction", bench_ent_insert, NULL},
+    {"ent.iterate_per_row", bench_ent_iterate, NULL},
+    {"ent.allocations_per_row", bench_ent_allocations, NULL},
+    {"ent.prepares_warm", bench_ent_prepares, NULL},
+    {"store.append_normal", bench_store_append_normal, NULL},
+    {"store.append_full", bench_store_append_full, NULL},
+    {"store.load_10000", bench_store_load_all, NULL},
+    {"store.last_50_of_10000", bench_store_load_last, NULL},
+    {"store.create", bench_store_create, NULL},
+    {"store.get_or_create", bench_store_get_or_create, NULL},
+    {"store.delete_1000", bench_store_delete, NULL},
+    {"store.append_full_8_callers", bench_store_callers_8, NULL},
+    {"store.append_full_64_callers", bench_store_callers_64, NULL},
+    {"store.append_flat", bench_store_append_flat, NULL},
+    {"store.list_flat", bench_store_list_flat, NULL},
+    {"store.window_flat", bench_store_window_flat, NULL},
+    {"store.bytes_per_message", bench_store_bytes, NULL},
+    {"store.append_4_processes", bench_store_processes, NULL},
+    {"store.fork_flat", bench_store_near_flat, "store.last_50_flat"},
+    {"store.interleaved", bench_store_mixed, NULL},
+    {"store.load_peak_memory", bench_store_peak, NULL},
+    {"store.cold_start", bench_store_cold, NULL},
+    {"store.search", bench_store_search, NULL},
+    {"adk.event_decode", bench_event_decode, NULL},
+    {"adk.event_encode", bench_event_encode, NULL},
+    {"adk.event_append", bench_event_append, NULL},
+    {"adk.event_append_with_state", bench_event_append_state, NULL},
+    {"adk.last_50_events", bench_event_recent, NULL},
+    {"adk.last_50_events_as_texts", bench_event_recent_texts, NULL},
+    {"adk.append_flat", bench_event_flat, "adk.last_50_flat"},
 #ifdef BENCH_PROVIDER /* built with libcurl */
-    {"model.sse_accumulate", bench_model_sse},
-    {"model.stream_openai", bench_model_openai},
-    {"model.stream_anthropic", bench_model_anthropic},
-    {"model.stream_gemini", bench_model_gemini},
+    {"model.sse_accumulate", bench_model_sse, NULL},
+    {"model.stream_openai", bench_model_openai, NULL},
+    {"model.stream_anthropic", bench_model_anthropic, NULL},
+    {"model.stream_gemini", bench_model_gemini, NULL},
 #endif
 };
 
@@ -97,7 +94,8 @@ static const bench_entry *main_find(const char *name)
 static int main_list(void)
 {
     for (size_t i = 0; i < MAIN_BENCHES; i++) {
-        puts(main_benches[i].name);
+        const char *also = main_benches[i].also;
+        printf("%s%s%s\n", main_benches[i].name, also != NULL ? " " : "", also != NULL ? also : "");
     }
     return 0;
 }

@@ -73,13 +73,28 @@ def run_program(program, arguments, before=()):
 
 
 def list_benches(program):
-    """The names that quipu_bench knows."""
+    """The benches that quipu_bench knows: name -> the results that are not named after it."""
     try:
         command = [str(program), "--list"]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"bench: {program}: {error}", file=sys.stderr)
-        return []
+        return {}
+    return {words[0]: words[1:] for words in map(str.split, listed.splitlines()) if words}
+
+
+def bench_of(result, benches):
+    """The bench that gives a result: it lists it, or has the longest name that begins it."""
+    for name, also in benches.items():
+        if result in also:
+            return name
+    return max((name for name in benches if result.startswith(name)), key=len, default=None)
+
+
+def select_benches(benches, bars, wanted):
+    """The benches whose name, or that of a bar of theirs, begins with `wanted`."""
+    asked = {bench_of(name, benches) for name in bars if name.startswith(wanted)}
+    return [name for name in benches if name.startswith(wanted) or name in asked]
 
 
 def judge(line, bar):
@@ -260,12 +275,11 @@ def measure(args, bars):
         print("bench: valgrind is not installed: instructions are not counted", file=sys.stderr)
         counting = False
     results = []
-    for name in list_benches(args.program):
-        if name.startswith(wanted):
-            found = measure_bench(args.program, name, bars, args.blocks)
-            if counting:
-                found += count_instructions(args.program, found, bars)
-            results += found
+    for name in select_benches(list_benches(args.program), bars, wanted):
+        found = measure_bench(args.program, name, bars, args.blocks)
+        if counting:
+            found += count_instructions(args.program, found, bars)
+        results += found
     scripts = {
         "entgen": lambda blocks: entgen_bench.measure(
             args.entgen, ROOT / "include", args.compiler, counting, blocks

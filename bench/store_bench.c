@@ -1,6 +1,7 @@
 /* The store against raw_same: load, create, get-or-create, delete; and against itself: flat in the
  * length of a session and in the number of sessions. append_bench.c has the appends. */
 #include <errno.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static bench_work load_same(void *ctx)
 
     for (int i = 0; i < self->rounds; i++) {
         quipu_arena arena = QUIPU_ARENA_INIT; /* a result of its own each time, as ours */
-        bench_work one = same_load(self->sides.same, &arena, SIDES_KEY, self->last);
+        bench_work one = same_load(self->sides.same, &arena, SIDES_KEY, self->last, NULL);
         work.rows += one.rows;
         work.checksum = bench_mix(work.checksum, one.checksum);
         quipu_arena_free(&arena);
@@ -292,7 +293,7 @@ void bench_store_list_flat(const bench_arguments *arguments)
     quipu_close(small);
     quipu_close(large);
     wall_print("store.list_flat", "the same out of 1,000 sessions",
-               "p50 of a page of 50 out of 100,000 sessions", BENCH_COST_RATIO, times,
+               "p50 of a page of 50 out of 100,000 sessions, both forms", BENCH_COST_RATIO, times,
                times + blocks, blocks);
     free(times);
 }
@@ -325,24 +326,24 @@ static double window_get(quipu_store *store, quipu_str key)
 
 void bench_store_window_flat(const bench_arguments *arguments)
 {
-    const bool full = sides_long();
     size_t blocks = arguments->blocks;
     double *times = bench_alloc(2 * blocks * sizeof(*times));
     char path[STORE_PATH_MAX];
+    char options[96];
 
     store_path(arguments->folder, "window.db", path);
     quipu_store *store = wall_open(path, false);
     wall_fill(store, QUIPU_STR("short"), 1000);
-    wall_fill(store, QUIPU_STR("long"), full ? 1000000 : 100000);
+    wall_fill(store, QUIPU_STR("long"), sides_most());
     for (size_t i = 0; i < blocks; i++) {
         times[i] = window_get(store, QUIPU_STR("long"));
         times[blocks + i] = window_get(store, QUIPU_STR("short"));
     }
     quipu_close(store);
-    wall_print("store.window_flat", "the same at 1,000 messages",
-               full ? "p50 of a window of 8,000 tokens at 1,000,000 messages"
-                    : "p50 of a window of 8,000 tokens at 100,000 messages",
-               BENCH_COST_RATIO, times, times + blocks, blocks);
+    snprintf(options, sizeof(options), "p50 of a window of %d tokens at %lld messages, %s",
+             WINDOW_TOKENS, (long long)sides_most(), sides_form());
+    wall_print("store.window_flat", "the same at 1,000 messages", options, BENCH_COST_RATIO, times,
+               times + blocks, blocks);
     free(times);
 }
 
@@ -393,7 +394,7 @@ static double near_fork(quipu_store *store, quipu_str key, int64_t messages, uin
 
 void bench_store_near_flat(const bench_arguments *arguments)
 {
-    const int64_t many = sides_long() ? 1000000 : 100000;
+    const int64_t many = sides_most();
     const int64_t few = 1000;
     size_t blocks = arguments->blocks;
     double *loads = bench_alloc(2 * blocks * sizeof(*loads));
@@ -413,7 +414,8 @@ void bench_store_near_flat(const bench_arguments *arguments)
         forks[blocks + i] = near_fork(store, QUIPU_STR("short"), few, &number);
     }
     quipu_close(store);
-    snprintf(options, sizeof(options), "p50 at %lld messages, NORMAL", (long long)many);
+    snprintf(options, sizeof(options), "p50 at %lld messages, NORMAL, %s", (long long)many,
+             sides_form());
     wall_print("store.fork_flat", "the same at 1,000 messages", options, BENCH_COST_RATIO, forks,
                forks + blocks, blocks);
     wall_print("store.last_50_flat", "the same at 1,000 messages", options, BENCH_COST_RATIO, loads,
@@ -427,6 +429,48 @@ void bench_store_near_flat(const bench_arguments *arguments)
 
 #define BYTES_MESSAGES 20000
 #define BYTES_ID 16 /* the event id that the store gave: a UUID */
+
+static double bytes_ask(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *stmt = NULL;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK ||
+        sqlite3_step(stmt) != SQLITE_ROW) {
+        bench_die("%s: %s", sql, sqlite3_errmsg(db));
+    }
+    double value = sqlite3_column_double(stmt, 0);
+    sqlite3_finalize(stmt);
+    return value;
+}
+
+static void bytes_print(const char *name, double bytes, const char *what)
+{
+    char line[64];
+
+    snprintf(line, sizeof(line), "store.bytes_per_message_%s", name);
+    bench_print_count(line, bytes / BYTES_MESSAGES, "bytes", "reported without a bar", what);
+}
+
+/* Where the bytes go; the parts add up to the whole file. */
+static void bytes_where(const char *path, double whole)
+{
+    sqlite3 *db = NULL;
+
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
+        bench_die("%s: %s", path, sqlite3_errmsg(db));
+    }
+    double pages = bytes_ask(db, "SELECT sum(pgsize) FROM dbstat WHERE name='messages'");
+    double rows = bytes_ask(db, "SELECT sum(payload) FROM dbstat WHERE name='messages'");
+    double index = bytes_ask(db, "SELECT sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM "
+                                 "sqlite_schema WHERE type='index' AND tbl_name='messages')");
+    double content = bytes_ask(db, "SELECT sum(length(CAST(content AS BLOB))) FROM messages");
+    sqlite3_close(db);
+    bytes_print("content", content, "the text itself");
+    bytes_print("columns", rows - content, "the row's other columns and its header");
+    bytes_print("pages", pages - rows, "keys, cell pointers and free space of the table's pages");
+    bytes_print("event_index", index, "the index that finds a repeated event id");
+    bytes_print("other", whole - pages - index, "sessions, schema and empty tables");
+}
 
 void bench_store_bytes(const bench_arguments *arguments)
 {
@@ -447,4 +491,5 @@ void bench_store_bytes(const bench_arguments *arguments)
              BYTES_MESSAGES, WALL_TEXT, each);
     bench_print_count("store.bytes_per_message", each / bar, "x",
                       "1.25 times the payload, and 150 bytes", options);
+    bytes_where(path, (double)file.st_size);
 }

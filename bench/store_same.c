@@ -344,7 +344,8 @@ static quipu_message same_decode(same_db *same, sqlite3_stmt *stmt, quipu_arena 
     return message;
 }
 
-bench_work same_load(same_db *same, quipu_arena *arena, quipu_str key, int64_t last)
+bench_work same_load(same_db *same, quipu_arena *arena, quipu_str key, int64_t last,
+                     const quipu_message **ret_messages)
 {
     sqlite3_stmt *stmt = same->messages_between;
     same_session session = {0};
@@ -367,6 +368,9 @@ bench_work same_load(same_db *same, quipu_arena *arena, quipu_str key, int64_t l
     same_commit(same);
     for (size_t i = 0; i < work.rows; i++) {
         work.checksum = same_mix(work.checksum, &messages[i]);
+    }
+    if (ret_messages != NULL) {
+        *ret_messages = messages;
     }
     return work;
 }

@@ -46,8 +46,10 @@ void same_create(same_db *same, quipu_str key);
 bool same_get_or_create(same_db *same, quipu_str key);
 void same_delete(same_db *same, quipu_str key);
 
-/* Read the newest `last` messages (0: all) into the arena; gives rows and a checksum. */
-bench_work same_load(same_db *same, quipu_arena *arena, quipu_str key, int64_t last);
+/* Read the newest `last` messages (0: all) into the arena; gives rows and a checksum, and the
+ * messages where `ret_messages` is not NULL. */
+bench_work same_load(same_db *same, quipu_arena *arena, quipu_str key, int64_t last,
+                     const quipu_message **ret_messages);
 
 /* The same checksum over what our store read. */
 uint64_t same_mix(uint64_t sum, const quipu_message *message);

@@ -46,3 +46,13 @@ bool sides_long(void)
 
     return text != NULL && strcmp(text, "1") == 0;
 }
+
+const char *sides_form(void)
+{
+    return sides_long() ? "long form" : "short form";
+}
+
+int64_t sides_most(void)
+{
+    return sides_long() ? 1000000 : 100000;
+}

@@ -23,7 +23,11 @@ void sides_close(sides *self);
 /* The key of a numbered session, written to `key`. */
 quipu_str sides_key(uint64_t number, char key[STORE_KEY_SIZE]);
 
-/* Whether QUIPU_LONG=1 asks for the large sizes. */
+/* Whether QUIPU_LONG=1 asks for the large sizes, and the same in words for a result's options. */
 bool sides_long(void);
+const char *sides_form(void);
+
+/* The largest session of the benches that must be flat: 1,000,000 messages, 100,000 in short. */
+int64_t sides_most(void);
 
 #endif

@@ -178,6 +178,19 @@ class Run(unittest.TestCase):
         bench_run.count_instructions(self.path / "must-not-run", [result], {})
         self.assertNotIn("instructions", result)
 
+    def test_only_runs_the_bench_of_every_bar_that_begins_so(self):
+        benches = {"a.full": [], "a.full_8": [], "a.fork_flat": ["a.last_flat"], "b": []}
+        bars = ["a.full", "a.full_p50", "a.full_8_syncs", "a.fork_flat", "a.last_flat", "b"]
+        for wanted, want in (
+            ("a.full_", ["a.full", "a.full_8"]),
+            ("a.full_8", ["a.full_8"]),
+            ("a.full_p", ["a.full"]),
+            ("a.last", ["a.fork_flat"]),
+            ("", ["a.full", "a.full_8", "a.fork_flat", "b"]),
+            ("c", []),
+        ):
+            self.assertEqual(bench_run.select_benches(benches, bars, wanted), want, wanted)
+
     def test_malformed_bars_are_refused_with_their_line(self):
         wrong = ["a max\n", "a about 1 x - raw\n", "a max x x - raw\n", "a max 1 x sqlite raw\n"]
         for bars in wrong:
