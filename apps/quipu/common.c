@@ -1,6 +1,5 @@
 /* What every verb needs: exit codes, errors that say what to do, where the store is, asking. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,7 @@
 /* ---- telling ----------------------------------------------------------------------------------
  */
 
-static void common_vtell(const app_call *call, const char *format, va_list list)
-    QUIPU_PRINTF(2, 0);
+static void common_vtell(const app_call *call, const char *format, va_list list) QUIPU_PRINTF(2, 0);
 
 /* The lines of a message, each harmless, behind "quipu VERB: ". */
 static void common_vtell(const app_call *call, const char *format, va_list list)

@@ -147,6 +147,8 @@ static int term_pager_spawn(const char *command, int reading, int writing)
         posix_spawn_file_actions_init(&actions) != 0) {
         return 0;
     }
+    /* less leaves at once when all fits on a screen, and lets colours through. */
+    (void)setenv("LESS", "FRX", 0);
     if (posix_spawn_file_actions_adddup2(&actions, reading, STDIN_FILENO) != 0 ||
         posix_spawn_file_actions_addclose(&actions, writing) != 0 ||
         posix_spawnp(&pid, shell, &actions, NULL, arguments, environ) != 0) {
@@ -166,8 +168,6 @@ void app_pager_begin(app_pager *pager, const app_call *call)
         app_given(call, "no-pager") || pipe(ends) != 0) {
         return;
     }
-    /* less leaves at once when all fits on a screen, and lets colours through. */
-    setenv("LESS", "FRX", 0);
     fflush(stdout);
     pager->pid = term_pager_spawn(command, ends[0], ends[1]);
     close(ends[0]);

@@ -171,12 +171,12 @@ void app_put_flat(FILE *out, quipu_str text)
 int app_put_cut(FILE *out, quipu_str text, int columns)
 {
     bool all = false;
-    int used = text_put_flat(NULL, text, columns, &all);
 
+    (void)text_put_flat(NULL, text, columns, &all);
     if (all || columns <= 0) {
         return text_put_flat(out, text, columns, &all);
     }
-    used = text_put_flat(out, text, columns - 1, &all);
+    const int used = text_put_flat(out, text, columns - 1, &all);
     fputs("…", out);
     return used + 1;
 }
