@@ -179,12 +179,24 @@ int qpy_port_submit(qpy_port *port, qpy_job *job)
 
 qpy_job *qpy_port_take(qpy_port *port)
 {
+    char bytes[16];
     qpy_task *task;
 
     (void)pthread_mutex_lock(&port->mutex);
-    task = port_pop(&port->done);
+    while (read(port->fds[0], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) {
+        /* A byte stands for a list that was empty, so there are few. */
+    }
+    task = port->done.first;
+    port->done = (port_list){NULL, NULL};
     (void)pthread_mutex_unlock(&port->mutex);
     return task != NULL ? &task->job : NULL;
+}
+
+qpy_job *qpy_job_next(qpy_job *job)
+{
+    qpy_task *next = ((qpy_task *)job)->next;
+
+    return next != NULL ? &next->job : NULL;
 }
 
 void qpy_port_free(qpy_port *port)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from ._errors import Misuse, NoMemory, QuipuError, error_of
 from ._native import ffi, lib
 
-_WAKE_BYTES = 4096
 _FORKED = (
     "this store was opened before os.fork(): its locks and threads are the parent's. "
     "Open the file anew in the child."
@@ -128,15 +127,11 @@ class _Port:
             self._finish(job)
 
     def _drain(self) -> None:
-        try:
-            os.read(self._fd, _WAKE_BYTES)
-        except BlockingIOError:
-            pass
-        while True:
-            job = lib.qpy_port_take(self._pointer)
-            if job == ffi.NULL:
-                return
+        job = lib.qpy_port_take(self._pointer)
+        while job:
+            following = lib.qpy_job_next(job)
             self._finish(job)
+            job = following
 
     def _finish(self, job: Any) -> None:
         future, handle = self._waiting.pop(job.id)

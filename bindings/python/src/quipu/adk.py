@@ -35,19 +35,16 @@ from google.adk.sessions.base_session_service import (
 )
 from google.adk.sessions.session import Session
 from google.adk.sessions.state import State
-from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 from typing_extensions import override
 
 from . import _call, _errors
+from ._adk_events import read_events, read_one
 from ._native import lib
 from ._store import AsyncStore
 
 __all__ = ["QuipuMemoryService", "QuipuSessionService"]
 
-_EVENTS = TypeAdapter(list[Event])
-_EVENT = TypeAdapter(Event)
-_FORBIDDEN = "extra_forbidden"
 _MEMORY_APP = "quipu-memory:"  # what other session services hand over stands under such an app
 _MEMORY_UNKNOWN = "unknown-session"
 _MEMORY_WORDS_MAX = 32  # words of a query that are looked for
@@ -99,30 +96,6 @@ def _instant(timestamp: float) -> tuple[int, int]:
     exact = Decimal(repr(timestamp))
     seconds = int(exact.to_integral_value(rounding="ROUND_FLOOR"))
     return seconds, int((exact - seconds) * 1_000_000_000)
-
-
-def _read_one(event: Any) -> Event:
-    """An event that has members which this version of ADK refuses: they stay in the store, and out
-    of the object."""
-    while True:
-        try:
-            return _EVENT.validate_json(json.dumps(event))
-        except ValidationError as error:
-            refused = [found["loc"] for found in error.errors() if found["type"] == _FORBIDDEN]
-            if not refused:
-                raise
-            for place in refused:
-                holder = event
-                for step in place[:-1]:
-                    holder = holder[step]
-                del holder[place[-1]]
-
-
-def _read_events(text: bytes) -> list[Event]:
-    try:
-        return _EVENTS.validate_json(text)
-    except ValidationError:
-        return [_read_one(event) for event in json.loads(text)]
 
 
 def _write_event(event: Event) -> bytes:
@@ -177,7 +150,7 @@ class QuipuSessionService(BaseSessionService):
             last_update_time=_seconds(answer.numbers[1], answer.numbers[2]),
         )
         if answer.numbers[3] > 0:
-            session.events = _read_events(events or b"[]")
+            session.events = read_events(events or b"[]")
         session._storage_update_marker = f"{(uid or b'').decode()}:{answer.numbers[0]}"
         return session
 
@@ -461,7 +434,7 @@ class QuipuMemoryService(BaseMemoryService):
             return None
         if not answer.texts:
             return None
-        event = _read_one(json.loads(answer.texts[0] or b"{}"))
+        event = read_one(json.loads(answer.texts[0] or b"{}"))
         if not event.content or not event.content.parts:
             return None
         return MemoryEntry(

@@ -12,6 +12,7 @@ from agents.memory.session_settings import SessionSettings, resolve_session_limi
 from pydantic_core import from_json
 
 from . import _call, _errors
+from ._build import no_collection
 from ._native import lib
 from ._store import AsyncStore
 from ._types import ROLES
@@ -88,10 +89,11 @@ class QuipuSession(SessionABC):
         if not answer.texts:
             return [], [0, 0, 0]
         text = answer.texts[0] or b"[]"
-        try:
-            return from_json(text), answer.numbers
-        except ValueError:  # half of a pair, which only the slower reader takes
-            return json.loads(text), answer.numbers
+        with no_collection():
+            try:
+                return from_json(text), answer.numbers
+            except ValueError:  # half of a pair, which only the slower reader takes
+                return json.loads(text), answer.numbers
 
     async def _write(self, rows: list[_Row], revision: int = -1) -> None:
         shape = array.array("q")
