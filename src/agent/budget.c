@@ -41,9 +41,10 @@ int64_t quipu_model_window(quipu_str model)
 }
 
 /* The shares to use: the given ones, or the usual ones when none is given. */
-static quipu_status budget_read_shares(const double *given, const double **ret_shares,
+static quipu_status budget_read_shares(const double *given, double ret_shares[QUIPU_SECTIONS],
                                        quipu_error *reterr)
 {
+    const double *shares = given;
     double sum = 0;
 
     for (size_t i = 0; i < QUIPU_SECTIONS; i++) {
@@ -53,14 +54,12 @@ static quipu_status budget_read_shares(const double *given, const double **ret_s
         sum += given[i];
     }
     if (sum == 0) {
-        *ret_shares = budget_shares;
-        return QUIPU_OK;
-    }
-    if (!(sum > 1 - BUDGET_SUM_SLACK && sum < 1 + BUDGET_SUM_SLACK)) {
+        shares = budget_shares;
+    } else if (!(sum > 1 - BUDGET_SUM_SLACK && sum < 1 + BUDGET_SUM_SLACK)) {
         return qp_error_set(reterr, QUIPU_INVALID, "the shares of a budget add up to %.3f, not 1",
                             sum);
     }
-    *ret_shares = given;
+    memcpy(ret_shares, shares, sizeof(budget_shares));
     return QUIPU_OK;
 }
 
@@ -77,7 +76,7 @@ quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget
 {
     quipu_budget_options given = QUIPU_BUDGET_OPTIONS_INIT;
     quipu_budget budget = {.window = 0};
-    const double *shares = NULL;
+    double shares[QUIPU_SECTIONS] = {0};
     quipu_status status =
         qp_options_read(&given, sizeof(given), options, "quipu_budget_options", reterr);
 
@@ -87,7 +86,7 @@ quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget
                               "a budget needs a place, a window and a base of 0 or more, no flags");
     }
     if (status == QUIPU_OK) {
-        status = budget_read_shares(given.shares, &shares, reterr);
+        status = budget_read_shares(given.shares, shares, reterr);
     }
     if (status != QUIPU_OK) {
         return status;

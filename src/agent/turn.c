@@ -1,9 +1,6 @@
 /* One turn: ask the model, keep what it says, run its tools, until it has no more to ask. */
 #include "agent/turn.h"
 
-#include <assert.h>
-
-#include "base/arena.h"
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/option.h"

@@ -1,7 +1,6 @@
 /* Between what a model says and what the store keeps: a content becomes an ADK event and with it a
  * message that holds all of it; a message becomes a content again. What this turn appends takes
  * the same way back as what a later turn will read, so that both send the same bytes. */
-#include <assert.h>
 
 #include "adk/event.h"
 #include "agent/turn.h"

@@ -1,6 +1,5 @@
 /* What a turn writes: each message when it is there, and at the end whatever makes the history one
  * that a model takes. */
-#include <assert.h>
 
 #include "adk/repair.h"
 #include "agent/turn.h"

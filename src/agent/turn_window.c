@@ -4,7 +4,6 @@
 #include "agent/turn.h"
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/token.h"
 
 /* The window moves by this part of the budget at once: between two moves a prompt only grows at its
  * end, and providers find its beginning in their caches. */
