@@ -19,7 +19,7 @@ static int main_unknown(const char *name)
     const char *names[APP_WORDS_MAX + 1] = {NULL};
     const char *nearest;
 
-    for (size_t i = 0; app_verbs[i] != NULL && i < APP_WORDS_MAX; i++) {
+    for (size_t i = 0; i < APP_WORDS_MAX && app_verbs[i] != NULL; i++) {
         names[i] = app_verbs[i]->name;
     }
     nearest = app_nearest(name, names);
