@@ -414,6 +414,51 @@ static void message_of_somebody_else_ends_the_turn(void **state)
     turn_expect(world, "user: first|user: me too|assistant: both");
 }
 
+static void whole_answers_come_without_pieces(void **state)
+{
+    turn_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "go");
+
+    options.flags = QUIPU_TURN_WHOLE;
+    world->script->steps[0] = (script_step){.texts = {"one ", "two"}, .calls = {"a"}};
+    world->script->steps[1] = (script_step){.texts = {"three"}};
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_int_equal(world->script->told[QUIPU_MODEL_TEXT], 0);
+    assert_int_equal(world->script->told[QUIPU_MODEL_TOOL], 1);
+    assert_int_equal(world->script->told[QUIPU_MODEL_DONE], 2);
+    turn_expect(world,
+                "user: go|assistant: one two+a{\"n\":0}|tool: -a{\"ok\":true}|assistant: three");
+    options.flags = 2;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
+}
+
+/* A response in the input answers its call; only what it leaves open is closed. */
+static void input_that_answers_a_call_is_no_reason_to_close_it(void **state)
+{
+    turn_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "x");
+    const quipu_tool_call calls[] = {
+        {.id = QUIPU_STR("p"), .name = QUIPU_STR("ask"), .input = QUIPU_STR("{}")},
+        {.id = QUIPU_STR("q"), .name = QUIPU_STR("ask"), .input = QUIPU_STR("{}")}};
+    const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT, .calls = calls, .call_count = 2};
+    const quipu_part part = {.kind = QUIPU_PART_RESPONSE,
+                             .id = QUIPU_STR("p"),
+                             .name = QUIPU_STR("ask"),
+                             .json = {QUIPU_STR("{\"said\":\"yes\"}")}};
+    const quipu_content answer = {QUIPU_ROLE_USER, &part, 1};
+
+    assert_int_equal(st_append(world->store, "s", "go"), 1);
+    T_OK(quipu_message_append(world->store, QUIPU_STR("s"), (quipu_messages){&message, 1}, NULL,
+                              NULL, NULL, NULL));
+    options.input = &answer;
+    world->script->steps[0] = (script_step){.texts = {"thanks"}};
+    assert_int_equal(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).closed, 1);
+    script_check_valid(world->store);
+    assert_non_null(strstr(world->script->prompts[0], "-p/ask{\"said\":\"yes\"}"));
+    assert_non_null(strstr(world->script->prompts[0], "-q/ask{\"error\""));
+}
+
 /* A live session of ADK's service catches up with what a turn wrote, and ends its calls. */
 static void live_session_sees_the_turn(void **state)
 {
@@ -457,6 +502,8 @@ int main(void)
         TURN_TEST(every_turn_teaches_the_factor),
         TURN_TEST(summary_in_the_middle_of_a_turn_is_fine),
         TURN_TEST(message_of_somebody_else_ends_the_turn),
+        TURN_TEST(whole_answers_come_without_pieces),
+        TURN_TEST(input_that_answers_a_call_is_no_reason_to_close_it),
         TURN_TEST(live_session_sees_the_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
