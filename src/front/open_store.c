@@ -187,12 +187,14 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
 {
     ent_db *image = NULL;
     bool lango = false;
-    quipu_status status = qp_lango_adopt.needed(*db, NULL, &lango, NULL);
+    quipu_status status = qp_lango_adopt.needed(*db, NULL, &lango, reterr);
 
-    if (status != QUIPU_OK || !lango) {
+    if (status == QUIPU_OK && !lango) {
         return qp_error_pass(reterr, error);
     }
-    status = qp_keep_image(*db, &image, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_keep_image(*db, &image, reterr);
+    }
     if (status == QUIPU_OK) {
         status = open_store_migrate(image, reterr);
     }

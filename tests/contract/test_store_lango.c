@@ -197,6 +197,47 @@ static void file_of_the_modernc_driver_is_read_and_stays_as_it_is(void **state)
     check_read_only("lango-modernc.db");
 }
 
+static void lango_open_body(void *ctx)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_store *store = NULL;
+    quipu_error err = {0};
+    quipu_status status;
+
+    options.flags = QUIPU_OPEN_READ_ONLY;
+    status = quipu_open(ctx, &options, &store, &err);
+    assert_int_equal(status == QUIPU_OK, store != NULL);
+    if (status != QUIPU_OK) {
+        assert_true(t_fault_fired() > 0);
+        T_STATUS(status, QUIPU_NOMEM);
+    }
+    quipu_close(store);
+}
+
+static void failed_allocation_of_a_read_only_open_is_told(void **state)
+{
+    char path[T_PATH_MAX];
+    char before[T_PATH_MAX];
+    char adopted[T_PATH_MAX];
+    const int64_t stride = t_count(9, 1); /* each run adopts a file */
+    int64_t points = 0;
+
+    (void)state;
+    read_only_copies("lango-mattn.db", path, before, adopted);
+    t_fault_install();
+    for (int64_t nth = 1; nth == 1 || t_fault_fired() > 0; nth += stride) {
+        int64_t live = t_fault_live();
+        t_fault_arm(nth, T_FAULT_ONCE);
+        lango_open_body(path);
+        assert_int_equal(t_fault_live(), live);
+        points++;
+    }
+    t_fault_remove();
+    print_message("open read-only: %lld faults\n", (long long)points - 1);
+    assert_true(points > 1);
+    assert_true(t_file_equal(path, before));
+}
+
 typedef struct lango_reader {
     quipu_store *store;
     const char *key;
@@ -346,6 +387,7 @@ int main(void)
         cmocka_unit_test(file_of_the_modernc_driver_is_adopted_and_goes_on),
         cmocka_unit_test(file_of_the_mattn_driver_is_read_and_stays_as_it_is),
         cmocka_unit_test(file_of_the_modernc_driver_is_read_and_stays_as_it_is),
+        cmocka_unit_test(failed_allocation_of_a_read_only_open_is_told),
         cmocka_unit_test(threads_share_a_file_that_is_read_as_a_copy),
         cmocka_unit_test(rows_in_the_log_are_read_too),
         cmocka_unit_test(messages_of_several_zones_come_in_the_order_of_their_instants),

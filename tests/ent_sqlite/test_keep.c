@@ -282,6 +282,50 @@ static quipu_status keep_refuse(void *ctx, quipu_str text)
     return QUIPU_CANCELLED;
 }
 
+static int64_t keep_rows(ent_db *db)
+{
+    sqlite3_stmt *stmt = NULL;
+    sqlite3 *raw = ((qp_sqlite *)db->conn)->db;
+
+    assert_int_equal(sqlite3_prepare_v2(raw, "SELECT count(*) FROM t", -1, &stmt, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    int64_t count = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_finalize(stmt);
+    return count;
+}
+
+/* Also of rows that are in the log only, and out of a connection that may not write. */
+static void image_is_a_private_copy_that_can_be_written(void **state)
+{
+    ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
+    char path[T_PATH_MAX];
+    ent_db *db = keep_open(path);
+    ent_db *reader = NULL;
+    ent_db *image = NULL;
+    qp_sizes sizes = {0};
+
+    (void)state;
+    T_OK(keep_run(db, "INSERT INTO t VALUES (1, zeroblob(5000000)), (2, 'x')", NULL));
+    options.flags = ENT_SQLITE_READ_ONLY;
+    T_OK(ent_sqlite_open(path, &options, &reader, NULL));
+    T_OK(qp_keep_image(reader, &image, NULL));
+    ent_close(reader);
+    assert_int_equal(keep_rows(image), 2);
+    T_OK(keep_run(image, "BEGIN; DELETE FROM t WHERE id = 1; COMMIT", NULL));
+    T_OK(keep_run(db, "INSERT INTO t VALUES (3, 'y')", NULL));
+    assert_int_equal(keep_rows(image), 1);
+    assert_int_equal(keep_rows(db), 3);
+    T_OK(qp_keep_sizes(image, &sizes, NULL));
+    assert_int_equal(sizes.log_bytes, 0);
+    assert_true(sizes.file_bytes > 5000000);
+    T_OK(qp_keep_rewrite(image, NULL));
+    ent_close(image);
+    T_OK(ent_begin(db, ENT_READ, NULL));
+    T_STATUS(qp_keep_image(db, &image, NULL), QUIPU_MISUSE);
+    ent_rollback(db);
+    ent_close(db);
+}
+
 static void check_tells_damage_and_dangling_references(void **state)
 {
     char path[T_PATH_MAX];
@@ -336,6 +380,7 @@ int main(void)
         cmocka_unit_test(copy_goes_to_any_path_that_the_system_knows),
         cmocka_unit_test(copy_is_private_checked_and_never_overwrites),
         cmocka_unit_test(cancelled_copy_leaves_no_file),
+        cmocka_unit_test(image_is_a_private_copy_that_can_be_written),
         cmocka_unit_test(check_tells_damage_and_dangling_references),
         cmocka_unit_test(backups_are_listed_oldest_first),
     };
