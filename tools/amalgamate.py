@@ -94,7 +94,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
 
     header = Writer()
-    header.lines += [head("quipu.h"), "#ifndef QUIPU_AMALGAMATION_H", "#define QUIPU_AMALGAMATION_H"]
+    guard = "QUIPU_AMALGAMATION_H"
+    header.lines += [head("quipu.h"), f"#ifndef {guard}", f"#define {guard}"]
     for path in public_headers():
         header.header(path)
     header.lines.append("#endif")

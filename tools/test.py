@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The driver behind make test, check-fast, check, test-long and test-cross: runs every stage, goes on after a
-failed one, names what failed and what was skipped, and ends with "N passed, N failed".
+"""The driver behind make test, check-fast, check, test-long and test-cross: runs every stage, goes
+on after a failed one, names what failed and what was skipped, and ends with "N passed, N failed".
 With QUIPU_REQUIRE_ALL=1 a skip counts as a failure."""
 
 import argparse

@@ -23,7 +23,8 @@ fi
 status=0
 "$go" test -v ./... >"$build/go-test.log" 2>&1 || status=$?
 # The driver counts these lines; a skip is told by name.
-sed -n -E -e 's/^ *--- PASS: ([^ ]+) .*/[       OK ] \1/p' -e 's/^ *--- SKIP: ([^ ]+) .*/[  SKIPPED ] \1/p' \
+sed -n -E -e 's/^ *--- PASS: ([^ ]+) .*/[       OK ] \1/p' \
+    -e 's/^ *--- SKIP: ([^ ]+) .*/[  SKIPPED ] \1/p' \
     -e 's/^ *--- FAIL: ([^ ]+) .*/[  FAILED  ] \1/p' "$build/go-test.log"
 if [ "$status" != 0 ]; then
     cat "$build/go-test.log"
@@ -33,7 +34,8 @@ fi
 # The first lines of docs/go.md are a program that works.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-awk '/^```go$/ { on = 1; next } /^```$/ && on { exit } on' "$source_dir/docs/go.md" >"$folder/main.go"
+awk '/^```go$/ { on = 1; next } /^```$/ && on { exit } on' "$source_dir/docs/go.md" \
+    >"$folder/main.go"
 "$go" build -o "$folder/first" "$folder/main.go"
 (cd "$folder" && ./first | grep -Eq '^[0-9a-f-]{36} 0 <nil> <nil>$')
 echo "[       OK ] first_lines_of_the_documentation_work"

@@ -13,7 +13,8 @@ trap 'rm -rf "$folder"' EXIT
 store="$folder/agents.db"
 ${QUIPU_CC:-cc} -std=c11 -I"$source_dir/include" "$source_dir/examples/together/together.c" \
     -D_POSIX_C_SOURCE=200809L -o "$folder/together_c" "$QUIPU_LIBRARY" -Wl,-rpath,"$build"
-if ! (cd "$source_dir/bindings/go" && "$go" build -o "$folder/together_go" ./examples/together); then
+cd "$source_dir/bindings/go"
+if ! "$go" build -o "$folder/together_go" ./examples/together; then
     echo "SKIP: the modules of bindings/go/go.sum cannot be had: no registry"
     exit 77
 fi
