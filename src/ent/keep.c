@@ -74,6 +74,10 @@ quipu_status qp_keep_image(ent_db *db, ent_db **ret_db, quipu_error *reterr)
     quipu_status status = QUIPU_OK;
     const qp_keeper *keeper = keep_enter_apart(db, false, &status, reterr);
 
+    if (keeper != NULL && keeper->image == NULL) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED, "the engine %s makes no private copies",
+                            db->engine->name);
+    }
     return keeper != NULL ? keeper->image(db->conn, ret_db, reterr) : status;
 }
 

@@ -28,7 +28,7 @@ typedef struct qp_keeper {
     quipu_status (*copy)(void *conn, const char *path, quipu_error *reterr);
     quipu_status (*check)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
     quipu_status (*backups)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
-    quipu_status (*image)(void *conn, ent_db **ret_db, quipu_error *reterr);
+    quipu_status (*image)(void *conn, ent_db **ret_db, quipu_error *reterr); /* or NULL */
     quipu_status (*intact)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
 } qp_keeper;
 
