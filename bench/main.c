@@ -44,6 +44,7 @@ static const bench_entry main_benches[] = {
     {"adk.last_50_events", bench_event_recent, NULL},
     {"adk.last_50_events_as_texts", bench_event_recent_texts, NULL},
     {"adk.append_flat", bench_event_flat, "adk.last_50_flat"},
+    {"agent.turn_flat", bench_agent_turn_flat, "agent.turn_us"},
 #ifdef BENCH_PROVIDER /* built with libcurl */
     {"model.sse_accumulate", bench_model_sse, NULL},
     {"model.stream_openai", bench_model_openai, NULL},
