@@ -66,7 +66,13 @@ function(quipu_test_register name folder labels)
 endfunction()
 
 # What runs on every engine; the rest is about SQLite, its files, or no engine at all.
-set(quipu_tests_of_every_engine contract.crud)
+set(quipu_tests_of_every_engine
+    contract.crud contract.eager contract.key contract.order contract.quipu_schema contract.tx
+    contract.store_call contract.store_cap contract.store_close_thread contract.store_compact
+    contract.store_copy_thread contract.store_expiry contract.store_expiry_thread
+    contract.store_export contract.store_factor contract.store_fork contract.store_fork_thread
+    contract.store_group_thread contract.store_list contract.store_memory
+    contract.store_memory_thread contract.store_session)
 
 # quipu_test_on_postgres(name folder labels target): the same program on PostgreSQL. One server
 # serves the whole run; every store is a schema of its own.
@@ -80,7 +86,7 @@ function(quipu_test_on_postgres name folder labels target)
     set_tests_properties(pg.start PROPERTIES FIXTURES_SETUP pg)
     set_tests_properties(pg.stop PROPERTIES FIXTURES_CLEANUP pg)
   endif()
-  if(folder STREQUAL "ent_postgres")
+  if(folder MATCHES "postgres$")
     set(entry ${name})
   else()
     set(entry ${name}.pg)
@@ -133,8 +139,8 @@ function(quipu_add_test_folder folder)
       add_dependencies(contract_tests ${target})
     endif()
     quipu_test_register(${folder}.${topic} ${folder} "${labels}" ${target})
-    if(QUIPU_POSTGRES AND (folder STREQUAL "ent_postgres" OR ("${folder}.${topic}" IN_LIST
-                                                              quipu_tests_of_every_engine)))
+    if(QUIPU_POSTGRES AND (folder MATCHES "postgres$" OR ("${folder}.${topic}" IN_LIST
+                                                          quipu_tests_of_every_engine)))
       quipu_test_on_postgres(${folder}.${topic} ${folder} "${labels}" ${target})
     endif()
   endforeach()
@@ -246,7 +252,7 @@ function(quipu_add_tests)
     if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/tests/${folder}"
        AND NOT folder MATCHES "^(lib|fuzz|mustfail)$"
        AND (NOT folder STREQUAL "provider" OR TARGET qp_provider)
-       AND (NOT folder STREQUAL "ent_postgres" OR TARGET qp_ent_postgres))
+       AND (NOT folder MATCHES "postgres$" OR TARGET qp_ent_postgres))
       quipu_add_test_folder(${folder})
     endif()
   endforeach()

@@ -77,6 +77,35 @@ static void copy_exports_byte_for_byte(void **state)
     quipu_close(target);
 }
 
+/* With PostgreSQL under test: out of the server, into a file, and back into the server. */
+static void copy_goes_from_engine_to_engine_and_back(void **state)
+{
+    char path[T_PATH_MAX];
+    char file[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *back = st_open_new(NULL, NULL);
+    quipu_store *middle;
+
+    (void)state;
+    t_path(t_tmpdir(), "file.db", file);
+    middle = st_open(file);
+    kt_fill(store, path);
+    quipu_copied there = copy(store, middle);
+    same_exports(store, middle);
+    kt_clean(middle);
+    quipu_copied here = copy(middle, back);
+    same_exports(store, back);
+    kt_clean(back);
+    assert_memory_equal(there.sha256, here.sha256, sizeof(there.sha256));
+
+    /* Both go on alike: the fork has its past there too. */
+    assert_int_equal(st_append(middle, "fork of fork", "on"), 7);
+    assert_int_equal(st_append(back, "orphan", "on"), 5);
+    quipu_close(store);
+    quipu_close(middle);
+    quipu_close(back);
+}
+
 static void copy_goes_through_stores_in_memory(void **state)
 {
     quipu_store *store = *state;
@@ -238,7 +267,11 @@ static void copy_tells_the_failure_of_its_source(void **state)
 
     (void)state;
     kt_fill(store, path);
-    kt_sql(path, "UPDATE messages SET event_id = x'07' WHERE seq = 3");
+    if (t_pg()) {
+        t_pg_execute(path, "UPDATE messages SET event_id = '\\x07' WHERE seq = 3");
+    } else {
+        kt_sql(path, "UPDATE messages SET event_id = x'07' WHERE seq = 3");
+    }
     T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CORRUPT);
     assert_non_null(strstr(err.message, "event id of message 3"));
     kt_clean(target);
@@ -315,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copy_exports_byte_for_byte),
+        cmocka_unit_test(copy_goes_from_engine_to_engine_and_back),
         ST_TEST(copy_goes_through_stores_in_memory),
         ST_TEST(empty_store_is_copied),
         ST_TEST(copy_that_was_cut_is_completed_by_the_next),
