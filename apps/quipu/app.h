@@ -215,6 +215,9 @@ typedef enum app_need {
 int app_open(const app_call *call, app_need need, const quipu_open_options *options,
              quipu_store **ret_store);
 
+/* Bring the search index up to date, however long it takes, with a progress bar. */
+quipu_status app_index(const app_call *call, quipu_store *store, quipu_error *error);
+
 /* Ask a question that can be answered with yes ("delete 3 sessions"). APP_OK: go on. Without a
  * terminal --yes is needed, which is told, and the code is APP_USAGE; a no is APP_FAILURE. */
 int app_confirm(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3);
@@ -265,8 +268,6 @@ void app_progress_begin(app_progress *progress, const app_call *call, const char
                         const char *unit);
 /* So many are done; a `total` of 0 is unknown. */
 void app_progress_to(app_progress *progress, int64_t done, int64_t total);
-/* The same for a call that counts; a quipu_progress_fn whose context is the bar. */
-void app_progress_count(void *progress, int64_t done);
 /* The same for a call that counts; a quipu_progress_fn whose context is the bar. */
 void app_progress_count(void *progress, int64_t done);
 /* Take the bar away. */

@@ -2,6 +2,7 @@
  * is data and goes to stdout; progress and orphans are for people. */
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <quipu/import.h>
 
@@ -132,20 +133,37 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
 /* ---- exports ----------------------------------------------------------------------------------
  */
 
+typedef struct import_stream {
+    FILE *file;
+    int64_t done;
+    int64_t total; /* bytes; 0: unknown */
+    app_progress progress;
+} import_stream;
+
 static quipu_status import_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
 {
-    FILE *file = ctx;
+    import_stream *stream = ctx;
 
-    *ret_n = fread(ret_bytes, 1, size, file);
-    return ferror(file) ? QUIPU_IO : QUIPU_OK;
+    *ret_n = fread(ret_bytes, 1, size, stream->file);
+    stream->done += (int64_t)*ret_n;
+    app_progress_to(&stream->progress, stream->done, stream->total);
+    return ferror(stream->file) ? QUIPU_IO : QUIPU_OK;
 }
 
 static int import_export(const app_call *call, quipu_store *store, FILE *file)
 {
+    import_stream stream = {.file = file};
+    struct stat info = {0};
     quipu_transfer done = {0};
     quipu_error error = {0};
-    quipu_status status = quipu_store_import(store, NULL, import_read, file, NULL, &done, &error);
+    quipu_status status;
 
+    if (fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode)) {
+        stream.total = info.st_size;
+    }
+    app_progress_begin(&stream.progress, call, "reading", "bytes");
+    status = quipu_store_import(store, NULL, import_read, &stream, NULL, &done, &error);
+    app_progress_end(&stream.progress);
     if (status != QUIPU_OK) {
         return app_fail(call, call->arguments[0], status, &error);
     }

@@ -9,17 +9,9 @@ static const app_option repair_options[] = {
 /* The words in the index are compared with the messages only when it does not lag behind them. */
 static void repair_index(const app_call *call, quipu_store *store)
 {
-    quipu_call within = QUIPU_CALL_INIT;
     quipu_error error = {0};
-    app_progress progress;
-    quipu_status status;
+    quipu_status status = app_index(call, store, &error);
 
-    app_progress_begin(&progress, call, "indexing", "messages");
-    within.deadline_ms = -1;
-    within.progress = app_progress_count;
-    within.progress_ctx = &progress;
-    status = quipu_search_index(store, &within, NULL, &error);
-    app_progress_end(&progress);
     if (status != QUIPU_OK) {
         app_tell(call, "the search index: %s; going on", error.message);
     }

@@ -109,13 +109,19 @@ static int search_find(const app_call *call, quipu_store *store, quipu_search_op
     const bool colours = app_colours(call);
     quipu_search_results *results = NULL;
     quipu_error error = {0};
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
     if (!json) {
         options->mark_before = QUIPU_STR(SEARCH_MARK_BEFORE);
         options->mark_after = QUIPU_STR(SEARCH_MARK_AFTER);
     }
-    status = quipu_search(store, options, NULL, &results, &error);
+    /* What is not indexed yet is, which writes. */
+    if (!app_given(call, "read-only")) {
+        status = app_index(call, store, &error);
+    }
+    if (status == QUIPU_OK) {
+        status = quipu_search(store, options, NULL, &results, &error);
+    }
     if (status != QUIPU_OK && options->session_key.p != NULL) {
         return app_fail_session(call, options->session_key, status, &error);
     }
@@ -163,7 +169,6 @@ static int search_run(const app_call *call)
     options.user_id = app_text_value(call, "user");
     options.author = app_text_value(call, "author");
     options.role = (quipu_role)(role != NULL ? app_word_number(APP_ROLES, role) + 1 : 0);
-    /* Messages that are not indexed yet are, which writes. */
     code = app_open(call, APP_NEED_WRITE, NULL, &store);
     if (code == APP_OK) {
         code = search_find(call, store, &options);
@@ -179,7 +184,7 @@ const app_verb app_verb_search = {
     .arguments_min = 1,
     .arguments_max = APP_WORDS_MAX,
     .summary = "find messages by their words",
-    .common = APP_READS,
+    .common = APP_READS | APP_QUIET,
     .options = search_options,
     .run = search_run,
 };

@@ -210,6 +210,21 @@ int app_open(const app_call *call, app_need need, const quipu_open_options *opti
     return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
 }
 
+quipu_status app_index(const app_call *call, quipu_store *store, quipu_error *error)
+{
+    quipu_call within = QUIPU_CALL_INIT;
+    app_progress progress;
+    quipu_status status;
+
+    app_progress_begin(&progress, call, "indexing", "messages");
+    within.deadline_ms = -1;
+    within.progress = app_progress_count;
+    within.progress_ctx = &progress;
+    status = quipu_search_index(store, &within, NULL, error);
+    app_progress_end(&progress);
+    return status;
+}
+
 /* ---- asking, reading --------------------------------------------------------------------------
  */
 

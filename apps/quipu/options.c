@@ -1,4 +1,5 @@
 /* The command line of a verb, read by the verb's own table and the table of common options. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static bool options_at(app_call *call, size_t i, options_slot *ret_slot)
     size_t own = 0;
 
     for (; verb->options != NULL && verb->options[own].name != NULL; own++) {
+        assert(own < APP_OPTIONS_MAX);
         if (own == i) {
             *ret_slot = (options_slot){&verb->options[own], &call->values[own]};
             return true;

@@ -52,6 +52,10 @@ class Words(harness.Case):
         self.assertIn("<U+202E>", result.err)
         self.assertIn("<FF>", result.err)
 
+    def test_a_terminal_gets_the_same_words(self):
+        for args in (["version"], ["version", "--json"], ["completion", "bash"], ["--help"]):
+            self.assertEqual(self.run_terminal(*args), self.run_quipu(*args).out)
+
     def test_help_tells_every_option_of_every_verb(self):
         for verb in verbs():
             text = self.run_quipu(verb, "--help").out
@@ -63,6 +67,41 @@ class Words(harness.Case):
 def verbs():
     text = subprocess.run([harness.program(), "--help"], capture_output=True, text=True, check=True)
     return re.findall(r"^  (\w+) +\S", text.stdout, re.M)
+
+
+class Store(harness.Case):
+    """Where the store is: --store, QUIPU_STORE, the XDG data folder, the home folder."""
+
+    def made(self, *args, env):
+        self.run_quipu("init", *args, env={"QUIPU_STORE": "", **env})
+        return sorted(str(p.relative_to(self.folder)) for p in self.folder.rglob("*.db"))
+
+    def test_the_option_wins_over_the_environment(self):
+        env = {"QUIPU_STORE": str(self.folder / "b.db"), "XDG_DATA_HOME": str(self.folder / "x")}
+        self.assertEqual(self.made("--store", self.folder / "a.db", env=env), ["a.db"])
+
+    def test_the_environment_wins_over_the_data_folder(self):
+        env = {"QUIPU_STORE": str(self.folder / "b.db"), "XDG_DATA_HOME": str(self.folder / "x")}
+        self.assertEqual(self.made(env=env), ["b.db"])
+
+    def test_the_data_folder_is_made(self):
+        found = self.made(env={"XDG_DATA_HOME": str(self.folder / "x" / "y")})
+        self.assertEqual(found, ["x/y/quipu/store.db"])
+
+    def test_the_home_folder_is_the_last_resort(self):
+        self.assertEqual(self.made(env={}), ["home/.local/share/quipu/store.db"])
+
+    def test_without_any_place_it_says_what_to_give(self):
+        result = self.run_quipu("ls", env={"QUIPU_STORE": "", "HOME": ""}, code=1)
+        self.assertIn("--store", result.err)
+
+    def test_a_path_has_a_limit(self):
+        limit = 4095
+        longest = "/" + "x" * (limit - 1)
+        result = self.run_quipu("ls", "--store", longest, code=None)
+        self.assertNotIn("too long: more than", result.err)
+        result = self.run_quipu("ls", "--store", longest + "x", code=1)
+        self.assertIn(f"too long: more than {limit} bytes", result.err)
 
 
 class Completion(harness.Case):

@@ -171,6 +171,8 @@ class Search(Reading):
         self.assertIn("did you mean", self.run_quipu("search", "x", "--role", "usr", code=2).err)
         self.run_quipu("search", "x" * 4096)
         self.run_quipu("search", "x" * 4097, code=2)
+        self.run_quipu("search", *["x"] * 64)
+        self.run_quipu("search", *["x"] * 65, code=2)
         self.run_quipu("search", "x", "-n", 1000)
         self.run_quipu("search", "x", "-n", 1001, code=2)
 
