@@ -40,6 +40,7 @@ typedef struct doctor_job {
     bool colours;
     bool bad;
     int told; /* problems */
+    app_progress progress;
 } doctor_job;
 
 /* ---- telling ---------------------------------------------------------------------------------
@@ -249,6 +250,7 @@ static void doctor_problem(void *ctx, const quipu_problem *problem)
 {
     doctor_job *job = ctx;
 
+    app_progress_end(&job->progress); /* it comes back below */
     if (job->told++ < DOCTOR_PROBLEMS_TOLD) {
         doctor_tell(job, DOCTOR_BAD, "verify", NULL, "%s%s%s",
                     problem->session_key.p != NULL ? problem->session_key.p : "",
@@ -258,10 +260,16 @@ static void doctor_problem(void *ctx, const quipu_problem *problem)
 
 static void doctor_verify(doctor_job *job, quipu_store *store)
 {
+    quipu_call within = QUIPU_CALL_INIT;
     quipu_verified verified = {0};
     quipu_error error = {0};
-    quipu_status status = quipu_store_verify(store, doctor_problem, job, NULL, &verified, &error);
+    quipu_status status;
 
+    app_progress_begin(&job->progress, job->call, "checking", "sessions");
+    within.progress = app_progress_count;
+    within.progress_ctx = &job->progress;
+    status = quipu_store_verify(store, doctor_problem, job, &within, &verified, &error);
+    app_progress_end(&job->progress);
     if (status != QUIPU_OK) {
         doctor_tell(job, DOCTOR_BAD, "verify", "put a backup in its place", "%s", error.message);
     } else if (verified.problems > 0) {
@@ -331,7 +339,7 @@ const app_verb app_verb_doctor = {
     .group = APP_GROUP_BEGIN,
     .arguments = "",
     .summary = "check the environment and the store, and say what to do",
-    .common = APP_STORE | APP_JSON | APP_COLOR,
+    .common = APP_STORE | APP_JSON | APP_COLOR | APP_QUIET,
     .options = doctor_options,
     .run = doctor_run,
 };
