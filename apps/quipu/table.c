@@ -86,6 +86,10 @@ static void table_row(const app_table *table, const quipu_str *cells)
         if (table->widths[c] == 0) {
             continue;
         }
+        if (used == 0) {
+            gap += width + APP_TABLE_GAP; /* no line ends with spaces */
+            continue;
+        }
         if (table->kinds[c].right) {
             fprintf(table->out, "%*s", gap + (used < width ? width - used : 0), "");
             app_put(table->out, cells[c]);

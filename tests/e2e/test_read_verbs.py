@@ -81,6 +81,7 @@ class List(Reading):
         self.assert_harmless(text)
         self.assertIn("␛]0;owned␇<U+202E><U+009B>2J", text)
         self.assertTrue(text.startswith("KEY"))
+        self.assertNotIn(" \n", text)
 
     def test_colours_come_when_they_are_asked_for(self):
         self.assertIn("\x1b[1m", self.run_quipu("ls", "--color", "always").out)
