@@ -34,8 +34,8 @@ typedef struct ent_postgres_options {
  *
  * Ownership: close with ent_close().
  * Threads:   any; the connection then belongs to one thread at a time.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (no server answered until the deadline; the message says what
- *            it said), QUIPU_UNSUPPORTED (a build without libpq, or a server that is too old),
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (no server answered; the message says what was said),
+ *            QUIPU_UNSUPPORTED (a build without libpq, or a server that is too old),
  *            QUIPU_NOMEM, QUIPU_MISUSE.
  * Since:     0.1
  */

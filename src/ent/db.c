@@ -89,6 +89,11 @@ int64_t qp_db_total_changes(const ent_db *db)
     return db->engine->total_changes(db->conn);
 }
 
+bool qp_db_is_transient(const ent_db *db)
+{
+    return db->engine->is_transient != NULL && db->engine->is_transient(db->conn);
+}
+
 bool qp_db_is_broken(const ent_db *db)
 {
     return db->broken != QUIPU_OK;

@@ -45,6 +45,9 @@ quipu_status qp_db_failed(ent_db *db, quipu_status status);
 /* Whether the engine has rolled the open transaction back by itself. */
 bool qp_db_is_broken(const ent_db *db);
 
+/* Whether the last transaction ended for a reason that a repeat may not meet. */
+bool qp_db_is_transient(const ent_db *db);
+
 /* Rows that all statements of this connection have changed, those that were undone included: equal
  * numbers tell that nothing was changed between. */
 int64_t qp_db_total_changes(const ent_db *db);

@@ -121,6 +121,9 @@ typedef struct qp_engine {
      * drawn later lie above it. NULL: columns give keys out, and last_key tells them. */
     quipu_status (*draw)(void *conn, const char *table, int64_t given, int64_t *ret_number,
                          quipu_error *reterr);
+    /* Whether the last transaction ended for a reason that a repeat may not meet: a conflict that
+     * the server resolved against us, a lost connection. NULL: there is no such reason. */
+    bool (*is_transient)(void *conn);
 } qp_engine;
 
 #endif

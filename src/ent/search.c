@@ -28,6 +28,12 @@ static quipu_status search_check(const ent_db *db, const ent_entity *entity, boo
     return QUIPU_OK;
 }
 
+/* An engine without an index has nothing to take out of it: rows can go everywhere. */
+static bool search_has_none(const ent_db *db)
+{
+    return db->engine->searcher == NULL;
+}
+
 static quipu_status search_check_words(const ent_entity *entity, quipu_str words,
                                        quipu_error *reterr)
 {
@@ -70,6 +76,12 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
 {
     quipu_status status = qp_db_enter_write(db, reterr);
 
+    if (status == QUIPU_OK && operation == QP_OP_UNINDEX && search_has_none(db)) {
+        if (ret_count != NULL) {
+            *ret_count = 0;
+        }
+        return QUIPU_OK;
+    }
     if (status == QUIPU_OK) {
         status = search_check(db, entity, true, reterr);
     }
@@ -108,6 +120,9 @@ static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_oper
 {
     quipu_status status = qp_db_enter_write(db, reterr);
 
+    if (status == QUIPU_OK && operation == QP_OP_INDEX_CLEAR && search_has_none(db)) {
+        return QUIPU_OK;
+    }
     if (status == QUIPU_OK) {
         status = search_check(db, entity, true, reterr);
     }

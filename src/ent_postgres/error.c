@@ -12,35 +12,36 @@ typedef struct error_meaning {
     const char *state; /* or the two letters of a class */
     quipu_status status;
     const char *rule;
+    bool transient; /* a repeat of the transaction may not meet it */
 } error_meaning;
 
 /* The first that fits counts. */
 static const error_meaning error_meanings[] = {
-    {"23505", QUIPU_EXISTS, "unique"},
-    {"23502", QUIPU_INVALID, "required"},
-    {"23503", QUIPU_INVALID, "reference"},
-    {"23001", QUIPU_INVALID, "reference"},
-    {"23514", QUIPU_INVALID, "check"},
-    {"23", QUIPU_INVALID, "check"},
-    {"40", QUIPU_BUSY, NULL},    /* serialization, deadlock: the transaction may be repeated */
-    {"55P03", QUIPU_BUSY, NULL}, /* lock_timeout */
-    {"57014", QUIPU_CANCELLED, NULL},
-    {"57P", QUIPU_IO, NULL}, /* shutting down, or not up yet */
-    {"08", QUIPU_IO, NULL},
-    {"25006", QUIPU_IO, NULL}, /* a standby, or an old leader */
-    {"53100", QUIPU_FULL, NULL},
-    {"53200", QUIPU_NOMEM, NULL},
-    {"53", QUIPU_BUSY, NULL}, /* too many connections, and the like */
-    {"54", QUIPU_LIMIT, NULL},
-    {"22001", QUIPU_LIMIT, NULL},
-    {"22", QUIPU_INVALID, NULL},
-    {"28", QUIPU_IO, NULL},
-    {"42501", QUIPU_IO, NULL},       /* no right to it */
-    {"42", QUIPU_UNSUPPORTED, NULL}, /* SQL that fits no table of this schema */
-    {"3F", QUIPU_UNSUPPORTED, NULL},
-    {"0A", QUIPU_UNSUPPORTED, NULL},
-    {"XX001", QUIPU_CORRUPT, NULL},
-    {"XX002", QUIPU_CORRUPT, NULL},
+    {"23505", QUIPU_EXISTS, "unique", false},
+    {"23502", QUIPU_INVALID, "required", false},
+    {"23503", QUIPU_INVALID, "reference", false},
+    {"23001", QUIPU_INVALID, "reference", false},
+    {"23514", QUIPU_INVALID, "check", false},
+    {"23", QUIPU_INVALID, "check", false},
+    {"40", QUIPU_BUSY, NULL, true}, /* serialization, deadlock: the transaction may be repeated */
+    {"55P03", QUIPU_BUSY, NULL, false}, /* lock_timeout */
+    {"57014", QUIPU_CANCELLED, NULL, false},
+    {"57P", QUIPU_IO, NULL, true}, /* shutting down, or not up yet */
+    {"08", QUIPU_IO, NULL, true},
+    {"25006", QUIPU_IO, NULL, true}, /* a standby, or an old leader */
+    {"53100", QUIPU_FULL, NULL, false},
+    {"53200", QUIPU_NOMEM, NULL, false},
+    {"53", QUIPU_BUSY, NULL, false}, /* too many connections, and the like */
+    {"54", QUIPU_LIMIT, NULL, false},
+    {"22001", QUIPU_LIMIT, NULL, false},
+    {"22", QUIPU_INVALID, NULL, false},
+    {"28", QUIPU_IO, NULL, false},
+    {"42501", QUIPU_IO, NULL, false},       /* no right to it */
+    {"42", QUIPU_UNSUPPORTED, NULL, false}, /* SQL that fits no table of this schema */
+    {"3F", QUIPU_UNSUPPORTED, NULL, false},
+    {"0A", QUIPU_UNSUPPORTED, NULL, false},
+    {"XX001", QUIPU_CORRUPT, NULL, false},
+    {"XX002", QUIPU_CORRUPT, NULL, false},
 };
 
 static const char *error_field(const PGresult *failure, int field)
@@ -52,7 +53,7 @@ static const char *error_field(const PGresult *failure, int field)
 
 static const error_meaning *error_meaning_of(const char *state)
 {
-    static const error_meaning other = {"", QUIPU_IO, NULL};
+    static const error_meaning other = {"", QUIPU_IO, NULL, false};
 
     for (size_t i = 0; i < sizeof(error_meanings) / sizeof(error_meanings[0]); i++) {
         if (strncmp(state, error_meanings[i].state, strlen(error_meanings[i].state)) == 0) {
@@ -129,6 +130,7 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     const error_meaning *meaning = error_meaning_of(state);
     quipu_status status = meaning->status;
 
+    conn->transient = meaning->transient;
     if (strcmp(state, "57014") == 0 && conn->stopped != QUIPU_OK) {
         status = conn->stopped; /* we cancelled it ourselves */
     }
@@ -150,7 +152,7 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
 
 quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr)
 {
-    (void)conn;
+    conn->transient = true;
     (void)qp_error_set(reterr, QUIPU_IO, "%s the database: the connection was lost", doing);
     if (reterr != NULL) {
         reterr->engine_code = error_code("08006");

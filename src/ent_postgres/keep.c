@@ -1,11 +1,14 @@
-/* Keeping a database in order is the server's and its operator's affair: sizes are told, the rest
- * answers QUIPU_UNSUPPORTED and says what to use. */
+/* Keeping a database in order is mostly the server's and its operator's affair: sizes are told,
+ * tables are written anew on request, the rest answers QUIPU_UNSUPPORTED and says what to use. */
 #include "ent/keep.h"
 
 #include "base/error.h"
+#include "ent/plan.h"
+#include "ent_postgres/ddl.h"
 #include "ent_postgres/open.h"
 
 #define KEEP_PAGE_BYTES 8192
+#define KEEP_SQL_MAX 1024
 
 static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
@@ -50,11 +53,31 @@ static quipu_status keep_flush(void *conn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Every table of the schema anew, one after the other; each is closed to others meanwhile. What was
+ * shipped or archived before is the operator's. */
 static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
 {
-    (void)conn;
-    return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                        "a PostgreSQL store is written anew by the server's own VACUUM FULL");
+    qp_pg *self = conn;
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_file_shape shape = {0};
+    quipu_status status = qp_pg_inspect(conn, &arena, &shape, reterr);
+
+    for (size_t i = 0; i < shape.table_count && status == QUIPU_OK; i++) {
+        qp_buf sql;
+
+        if (shape.tables[i].is_view || shape.tables[i].is_virtual) {
+            continue;
+        }
+        qp_buf_init(&sql, KEEP_SQL_MAX);
+        qp_buf_puts(&sql, "VACUUM (FULL) ");
+        qp_sql_name(&sql, shape.tables[i].name);
+        status = qp_buf_status(&sql);
+        status = status == QUIPU_OK ? qp_pg_run_text(self, qp_buf_str(&sql).p, reterr)
+                                    : qp_error_set(reterr, status, "no memory to rewrite with");
+        qp_buf_free(&sql);
+    }
+    quipu_arena_free(&arena);
+    return status;
 }
 
 static quipu_status keep_copy(void *conn, const char *path, quipu_error *reterr)

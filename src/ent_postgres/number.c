@@ -1,6 +1,6 @@
-/* Integer keys. Whoever holds the writer's lease is alone, so that it can count by itself: a table's
- * number is read when the first is drawn and written back with the commit. No sequence, and a
- * transaction that is rolled back gives its numbers back. */
+/* Integer keys. Whoever holds the writer's lease is alone, so that it can count by itself: the
+ * number of a table is read when the first is drawn and written back with the commit. There is no
+ * sequence, and a transaction that is rolled back gives its numbers back. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>

@@ -44,6 +44,11 @@ static bool open_is_read_only(void *conn)
     return ((const qp_pg *)conn)->read_only;
 }
 
+static bool open_is_transient(void *conn)
+{
+    return ((const qp_pg *)conn)->transient;
+}
+
 /* A server keeps nothing that a connection has to settle. */
 static quipu_status open_adopt(void *conn, quipu_error *reterr)
 {
@@ -75,6 +80,7 @@ const qp_engine qp_pg_engine = {
     .put_match = qp_pg_put_match,
     .position = "strpos",
     .draw = qp_pg_draw,
+    .is_transient = open_is_transient,
     .is_read_only = open_is_read_only,
     .adopt = open_adopt,
     .execute = qp_pg_execute,

@@ -60,6 +60,7 @@ typedef struct qp_pg {
     bool in_transaction;
     bool writes;       /* the open transaction holds the writer's lease */
     bool timed;        /* it has bounded its waits for tables */
+    bool transient;    /* the last failure is one that a repeat may not meet */
     bool unreplicated; /* the server gave up waiting for a standby */
     /* depth: a savepoint to set; -depth: one to release; 0: a transaction that reads to begin */
     int8_t deferred[QP_PG_DEFERRED_MAX];

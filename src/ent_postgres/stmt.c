@@ -226,44 +226,73 @@ static void stmt_recover(qp_pg *conn, bool guarded)
     qp_pg_give_up(conn);
 }
 
+/* Where the parts of a statement stand in its batch. */
+typedef struct stmt_parts {
+    bool guard;
+    int guarded;  /* place of the savepoint */
+    bool fresh;   /* it is prepared now */
+    int prepared; /* place of that */
+} stmt_parts;
+
 /* One batch: what was put off, the guard, the preparation, the statement. */
+static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *ret_wanted,
+                              quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    quipu_status status;
+
+    qp_pg_batch(conn);
+    qp_pg_send_deferred(conn);
+    parts->guarded = conn->sent;
+    if (parts->guard) {
+        qp_pg_send(conn, "SAVEPOINT ent_guard");
+    }
+    parts->prepared = conn->sent;
+    if (parts->fresh) {
+        stmt_send_prepare(statement);
+    }
+    *ret_wanted = conn->sent;
+    status = stmt_send_run(statement, reterr);
+    if (parts->guard) {
+        qp_pg_send(conn, "RELEASE SAVEPOINT ent_guard");
+    }
+    return status;
+}
+
+/* A batch that failed: what is left of the statement and of the transaction. */
+static void stmt_failed(qp_statement *statement, const stmt_parts *parts, const qp_pg_call *call,
+                        bool in_transaction, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+
+    if (parts->fresh && call->failed <= parts->prepared) {
+        statement->name = 0;
+    }
+    if (in_transaction) {
+        /* What a repeat may mend must be repeated from the transaction's start. */
+        stmt_recover(conn, parts->guard && call->failed > parts->guarded && !conn->transient);
+    }
+    if (call->failure != NULL) {
+        qp_pg_explain(conn, call->failure, reterr);
+    }
+}
+
 static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    bool fresh = !stmt_is_prepared(statement);
-    bool guard = in_transaction && (fresh || statement->writes);
+    stmt_parts parts = {.fresh = !stmt_is_prepared(statement)};
     qp_pg_call call = {.doing = statement->writes ? "cannot write to" : "cannot read"};
-    int prepared = -1;
-    int guarded = 0;
-    quipu_status status = fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
+    quipu_status status = parts.fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
+    quipu_status ran;
 
     if (status != QUIPU_OK) {
         return status;
     }
-    qp_pg_batch(conn);
-    qp_pg_send_deferred(conn);
-    guarded = conn->sent;
-    if (guard) {
-        qp_pg_send(conn, "SAVEPOINT ent_guard");
-    }
-    if (fresh) {
-        prepared = conn->sent;
-        stmt_send_prepare(statement);
-    }
-    call.wanted = conn->sent;
-    status = stmt_send_run(statement, reterr);
-    if (guard) {
-        qp_pg_send(conn, "RELEASE SAVEPOINT ent_guard");
-    }
-    quipu_status ran = qp_pg_run(conn, &call, status == QUIPU_OK ? reterr : NULL);
-    if (ran != QUIPU_OK && fresh && call.failed <= prepared) {
-        statement->name = 0;
-    }
-    if (ran != QUIPU_OK && in_transaction) {
-        stmt_recover(conn, guard && call.failed > guarded);
-    }
-    if (ran != QUIPU_OK && call.failure != NULL) {
-        qp_pg_explain(conn, call.failure, reterr);
+    parts.guard = in_transaction && (parts.fresh || statement->writes);
+    status = stmt_send(statement, &parts, &call.wanted, reterr);
+    ran = qp_pg_run(conn, &call, status == QUIPU_OK ? reterr : NULL);
+    if (ran != QUIPU_OK) {
+        stmt_failed(statement, &parts, &call, in_transaction, reterr);
     }
     status = status == QUIPU_OK ? ran : status;
     if (status == QUIPU_OK) {

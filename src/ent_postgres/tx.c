@@ -80,6 +80,7 @@ static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_aga
     if (status == QUIPU_OK && PQntuples(call.result) == 1) {
         conn->in_transaction = true;
         conn->writes = true;
+        conn->transient = false;
         conn->number_count = 0; /* others may have moved them */
     } else {
         made = conn->pg != NULL && (status == QUIPU_OK || qp_pg_failed_with(&call, "42P01"));
@@ -221,6 +222,7 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
         status = qp_error_set(reterr, QUIPU_CANCELLED,
                               "the server had rolled the transaction back before its commit");
     } else if (status == QUIPU_OK && conn->unreplicated) {
+        conn->transient = true;
         status = qp_error_set(reterr, QUIPU_IO,
                               "the commit is on one machine only: the wait for a standby was cut "
                               "short");

@@ -302,6 +302,7 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
             &append.batch, messages.items, messages.count, store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
+        within.settles = true; /* by the event ids */
         status = qp_store_write(store, &within, append_work, &append, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
@@ -339,6 +340,7 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
                                  store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
+        within.settles = true; /* by the event ids */
         status = qp_store_write(store, &within, append_work, &append, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {

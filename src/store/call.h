@@ -16,6 +16,7 @@ typedef struct qp_call {
     quipu_progress_fn progress; /* or NULL */
     void *progress_ctx;
     quipu_store *store; /* that was entered and not left yet, or NULL */
+    bool settles;       /* its work finds by itself what an earlier try has done */
 } qp_call;
 
 /* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */
@@ -24,6 +25,10 @@ QUIPU_MUST_USE quipu_status qp_call_begin(const quipu_call *given, int32_t deadl
 
 /* QUIPU_OK, or why the call must not wait any longer: QUIPU_CANCELLED or QUIPU_BUSY. */
 quipu_status qp_call_check(const qp_call *call, quipu_error *reterr);
+
+/* Sleep a little, by chance more or less, before another try; false when the deadline has passed or
+ * the call is cancelled. */
+bool qp_call_nap(const qp_call *call);
 
 /* When a wait that begins now has to look up: at the deadline, sooner with a cancel flag. */
 int64_t qp_call_wake_ns(const qp_call *call);

@@ -16,6 +16,7 @@ typedef enum group_news {
 } group_news;
 
 #define GROUP_DEAR_NS 50000 /* a commit that costs less is not worth waiting for company */
+#define GROUP_TRIES_MAX 10  /* of one caller's work, when what stopped it may pass */
 
 /* One caller, on its own stack. */
 typedef struct qp_write {
@@ -165,7 +166,13 @@ static void group_commit(qp_group *group, qp_write *batch)
     }
 }
 
-static void group_run_alone(qp_group *group, qp_write *write)
+/* Whether a failed write may be tried again: nothing of it is stored, or it finds out itself. */
+static bool group_may_repeat(const qp_write *write)
+{
+    return write->status != QUIPU_OK && (write->status != QUIPU_UNKNOWN || write->call->settles);
+}
+
+static void group_try_alone(qp_group *group, qp_write *write)
 {
     qp_write *next = write->next;
 
@@ -183,6 +190,57 @@ static void group_run_alone(qp_group *group, qp_write *write)
     write->next = NULL;
     group_commit(group, write);
     write->next = next;
+}
+
+/* Statuses that say nothing about an earlier try whose outcome is not known. */
+static bool group_is_silent(quipu_status status)
+{
+    return status == QUIPU_IO || status == QUIPU_BUSY || status == QUIPU_CANCELLED ||
+           status == QUIPU_NOMEM || status == QUIPU_FULL;
+}
+
+/* One caller's work until it is done, refused, or out of tries; naps differ by chance, so that
+ * callers of several machines do not meet again. What was unknown once stays so until a try has
+ * settled it. */
+static void group_run_alone(qp_group *group, qp_write *write)
+{
+    bool unknown = write->status == QUIPU_UNKNOWN;
+    quipu_error first = {0};
+
+    if (unknown && write->reterr != NULL) {
+        first = *write->reterr;
+    }
+    group_try_alone(group, write);
+    for (int tries = 1; tries < GROUP_TRIES_MAX && group_may_repeat(write) &&
+                        qp_db_is_transient(group->db) && qp_call_nap(write->call);
+         tries++) {
+        if (!unknown && write->status == QUIPU_UNKNOWN) {
+            unknown = true;
+            first = write->reterr != NULL ? *write->reterr : first;
+        }
+        group_try_alone(group, write);
+    }
+    if (unknown && group_is_silent(write->status)) {
+        write->status = QUIPU_UNKNOWN;
+        if (write->reterr != NULL) {
+            *write->reterr = first;
+        }
+    } else if (write->status == QUIPU_OK && write->reterr != NULL) {
+        *write->reterr = (quipu_error){0}; /* of a try that does not count */
+    }
+}
+
+/* After a commit that failed: each again by itself, if it may. */
+static void group_repeat(qp_group *group, qp_write *batch)
+{
+    if (!qp_db_is_transient(group->db)) {
+        return;
+    }
+    for (qp_write *write = batch; write != NULL; write = write->next) {
+        if (group_may_repeat(write)) {
+            group_run_alone(group, write);
+        }
+    }
 }
 
 /* ---- leading ----------------------------------------------------------------------------------
@@ -291,12 +349,13 @@ static void group_lead(qp_group *group, qp_write *own)
     bool whole = group_run(group, own, &any);
     if (whole && any) {
         group_commit(group, own);
+        group_repeat(group, own);
         return;
     }
     while (ent_depth(group->db) > 0) {
         ent_rollback(group->db);
     }
-    if (!whole && own->next != NULL) {
+    if (!whole && (own->next != NULL || qp_db_is_transient(group->db))) {
         /* One caller's failure must not be another's: everybody again, each by itself. */
         for (qp_write *write = own; write != NULL; write = write->next) {
             group_run_alone(group, write);

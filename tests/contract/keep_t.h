@@ -100,6 +100,10 @@ static inline void kt_sql(const char *path, const char *sql)
     sqlite3 *db = NULL;
     char *text = NULL;
 
+    if (t_pg()) {
+        t_pg_execute(path, sql);
+        return;
+    }
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     if (sqlite3_exec(db, sql, NULL, NULL, &text) != SQLITE_OK) {
         fail_msg("%s: %s", sql, text);

@@ -1,0 +1,272 @@
+/* What goes wrong between a program and a server: connections that are cut, conflicts that the server
+ * resolves against us, commits whose answer is lost. Every acknowledged append is stored once. */
+#include "contract/store_t.h"
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define THREADS 4
+
+/* ---- the other side ---------------------------------------------------------------------------
+ */
+
+/* Cut every connection of the program but the one that asks. */
+static const char *const cut =
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND application_name = 'quipu' AND pid <> pg_backend_pid()";
+
+static void append_fails_every(const char *uri, int k, const char *when, const char *how)
+{
+    char sql[1024];
+
+    (void)snprintf(
+        sql, sizeof(sql),
+        "CREATE SEQUENCE tries; "
+        "CREATE FUNCTION trip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF nextval('tries') %% %d = 0 THEN %s END IF; RETURN NEW; END $$; "
+        "CREATE CONSTRAINT TRIGGER trip AFTER INSERT ON messages %s FOR EACH ROW EXECUTE FUNCTION "
+        "trip()",
+        k, how, when);
+    t_pg_execute(uri, sql);
+}
+
+/* ---- checks -----------------------------------------------------------------------------------
+ */
+
+static void append_numbered(quipu_store *store, const char *key, int count)
+{
+    for (int i = 1; i <= count; i++) {
+        char text[32];
+        (void)snprintf(text, sizeof(text), "m%d", i);
+        assert_int_equal(st_append(store, key, text), i);
+    }
+}
+
+/* Messages m1..mN, each once and in order. */
+static void check_numbered(quipu_store *store, const char *key, int count)
+{
+    quipu_history *history = st_get(store, key, NULL);
+
+    st_check_whole(history);
+    assert_int_equal(history->message_count, count);
+    for (int i = 0; i < count; i++) {
+        char text[32];
+        (void)snprintf(text, sizeof(text), "m%d", i + 1);
+        T_STR(history->messages[i].content, text);
+    }
+    quipu_history_free(history);
+}
+
+/* ---- connections that are cut -----------------------------------------------------------------
+ */
+
+static void a_connection_that_was_cut_while_idle_is_made_anew(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+
+    (void)state;
+    st_create(store, "k");
+    for (int i = 1; i <= 5; i++) {
+        t_pg_execute(uri, cut);
+        assert_int_equal(st_append(store, "k", "x"), i);
+        t_pg_execute(uri, cut);
+        T_OK(st_get_status(store, "k"));
+    }
+    quipu_close(store);
+}
+
+typedef struct writer {
+    quipu_store *store;
+    int number;
+    int count;
+    int acknowledged;
+    char failure[512];
+} writer;
+
+static void *writer_run(void *arg)
+{
+    writer *self = arg;
+    char key[16];
+
+    (void)snprintf(key, sizeof(key), "k%d", self->number);
+    for (int i = 1; i <= self->count; i++) {
+        quipu_message message;
+        quipu_appended appended = {0};
+        quipu_error err = {0};
+        char text[32];
+
+        (void)snprintf(text, sizeof(text), "m%d", i);
+        message = st_says(QUIPU_ROLE_USER, text);
+        quipu_status status =
+            quipu_message_append(self->store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL,
+                                 NULL, &appended, &err);
+        if (status != QUIPU_OK || appended.first_seq != i) {
+            (void)snprintf(self->failure, sizeof(self->failure), "%s: %s",
+                           quipu_status_name(status), err.message);
+            break;
+        }
+        self->acknowledged++;
+    }
+    return NULL;
+}
+
+typedef struct cutter {
+    char uri[T_PATH_MAX];
+    atomic_bool stop;
+    int cuts;
+} cutter;
+
+static void *cutter_run(void *arg)
+{
+    cutter *self = arg;
+    const struct timespec nap = {0, 30000000};
+
+    while (!atomic_load(&self->stop)) {
+        PGconn *pg = PQconnectdb(self->uri);
+        PQclear(PQexec(pg, cut));
+        PQfinish(pg);
+        self->cuts++;
+        (void)nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+static void appends_survive_connections_that_are_cut_all_the_time(void **state)
+{
+    static cutter knife;
+    writer writers[THREADS];
+    pthread_t threads[THREADS];
+    pthread_t cutting;
+    quipu_store *store = st_open_new(NULL, knife.uri);
+    const int count = (int)t_count(40, 2000);
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        st_create(store, key);
+        writers[i] = (writer){.store = store, .number = i, .count = count};
+    }
+    assert_int_equal(pthread_create(&cutting, NULL, cutter_run, &knife), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, writer_run, &writers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    atomic_store(&knife.stop, true);
+    assert_int_equal(pthread_join(cutting, NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        assert_string_equal(writers[i].failure, "");
+        check_numbered(store, key, count);
+    }
+    print_message("%d appends, connections cut %d times\n", THREADS * count, knife.cuts);
+    quipu_close(store);
+}
+
+/* ---- conflicts --------------------------------------------------------------------------------
+ */
+
+static void a_serialization_failure_inside_is_tried_again(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+
+    (void)state;
+    st_create(store, "k");
+    append_fails_every(uri, 3, "", "RAISE EXCEPTION 'no' USING ERRCODE = '40001';");
+    append_numbered(store, "k", 20);
+    check_numbered(store, "k", 20);
+    quipu_close(store);
+}
+
+static void a_serialization_failure_at_the_commit_is_tried_again(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+
+    (void)state;
+    st_create(store, "k");
+    append_fails_every(uri, 2, "DEFERRABLE INITIALLY DEFERRED",
+                       "RAISE EXCEPTION 'no' USING ERRCODE = '40001';");
+    append_numbered(store, "k", 20);
+    check_numbered(store, "k", 20);
+    quipu_close(store);
+}
+
+static void a_conflict_without_end_is_told_after_so_many_tries(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_message message = st_says(QUIPU_ROLE_USER, "x");
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "k");
+    append_fails_every(uri, 1, "", "RAISE EXCEPTION 'no' USING ERRCODE = '40P01';");
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                                  NULL, &err),
+             QUIPU_BUSY);
+    t_pg_execute(uri, "DROP TRIGGER trip ON messages");
+    append_numbered(store, "k", 1);
+    quipu_close(store);
+}
+
+/* ---- commits whose answer is lost -------------------------------------------------------------
+ */
+
+static void a_connection_that_is_lost_in_the_commit_is_settled_by_the_event_id(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+
+    (void)state;
+    st_create(store, "k");
+    append_fails_every(uri, 3, "DEFERRABLE INITIALLY DEFERRED",
+                       "PERFORM pg_terminate_backend(pg_backend_pid());");
+    for (int i = 1; i <= 20; i++) {
+        char text[32];
+        (void)snprintf(text, sizeof(text), "m%d", i);
+        assert_int_equal(st_append(store, "k", text), i);
+    }
+    check_numbered(store, "k", 20);
+    quipu_close(store);
+}
+
+/* What cannot tell by itself whether it was done says so. */
+static void a_create_that_is_lost_in_the_commit_is_unknown(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_session_new values = st_values("k");
+    quipu_error err = {0};
+
+    (void)state;
+    t_pg_execute(uri, "CREATE FUNCTION trip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                      "PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$; "
+                      "CREATE CONSTRAINT TRIGGER trip AFTER INSERT ON sessions "
+                      "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION trip()");
+    T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_UNKNOWN);
+    t_pg_execute(uri, "DROP TRIGGER trip ON sessions");
+    T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
+    quipu_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_that_was_cut_while_idle_is_made_anew),
+        cmocka_unit_test(appends_survive_connections_that_are_cut_all_the_time),
+        cmocka_unit_test(a_serialization_failure_inside_is_tried_again),
+        cmocka_unit_test(a_serialization_failure_at_the_commit_is_tried_again),
+        cmocka_unit_test(a_conflict_without_end_is_told_after_so_many_tries),
+        cmocka_unit_test(a_connection_that_is_lost_in_the_commit_is_settled_by_the_event_id),
+        cmocka_unit_test(a_create_that_is_lost_in_the_commit_is_unknown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
