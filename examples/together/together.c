@@ -75,6 +75,18 @@ static void show(quipu_service *service, size_t turns)
     quipu_session_free(session);
 }
 
+static size_t number(const char *text)
+{
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*text == '\0' || *end != '\0') {
+        fprintf(stderr, "together: \"%s\" is no number\n", text);
+        exit(2);
+    }
+    return value;
+}
+
 int main(int argc, char **argv)
 {
     quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
@@ -88,8 +100,8 @@ int main(int argc, char **argv)
     }
     check(quipu_open(argv[1], NULL, &store, &error), &error);
     check(quipu_service_new(store, &options, &service, &error), &error);
-    say(service, argv[2], strtoul(argv[3], NULL, 10));
-    show(service, strtoul(argv[4], NULL, 10));
+    say(service, argv[2], number(argv[3]));
+    show(service, number(argv[4]));
     quipu_service_free(service);
     quipu_close(store);
     return 0;
