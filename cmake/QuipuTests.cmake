@@ -214,6 +214,9 @@ function(quipu_add_scripts)
     quipu_test_register(python.package python "script;long" "${QUIPU_PYTHON}"
                         "${root}/python/run.py")
     set_tests_properties(python.package PROPERTIES TIMEOUT 1800)
+    # Together they talk through the Python package of that environment, so one after the other.
+    set_tests_properties(go.go go.together PROPERTIES TIMEOUT 1800)
+    set_tests_properties(go.together PROPERTIES DEPENDS "python.package;go.go")
   endif()
 
   # Must-not-compile: one entry a compiler; a compiler that is absent is a skip (exit 77).
