@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "app.h"
+#include "mask.h"
 
 static const app_option copy_options[] = {
     {.name = "tenant", .value = "NAME", .help = "whose sessions, in both stores"},
@@ -43,6 +44,7 @@ static int copy_open(const app_call *call, int number, uint32_t flags, quipu_sto
 static void copy_print(const app_call *call, const quipu_copied *copied)
 {
     char sha256[2 * QUIPU_SHA256_SIZE + 1];
+    char shown[APP_PATH_MAX];
     app_json json = {.out = stdout};
 
     for (size_t i = 0; i < QUIPU_SHA256_SIZE; i++) {
@@ -50,8 +52,10 @@ static void copy_print(const app_call *call, const quipu_copied *copied)
     }
     if (app_given(call, "json")) {
         app_json_open(&json, NULL, '{');
-        app_json_cstr(&json, "from", call->arguments[0]);
-        app_json_cstr(&json, "to", call->arguments[1]);
+        app_mask(call->arguments[0], shown, sizeof(shown));
+        app_json_cstr(&json, "from", shown);
+        app_mask(call->arguments[1], shown, sizeof(shown));
+        app_json_cstr(&json, "to", shown);
         app_json_int(&json, "sessions", copied->held.sessions);
         app_json_int(&json, "messages", copied->held.messages);
         app_json_int(&json, "states", copied->held.states);

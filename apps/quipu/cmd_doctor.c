@@ -14,6 +14,7 @@
 #endif
 
 #include "app.h"
+#include "mask.h"
 
 #define DOCTOR_TEXT_SIZE 512
 #define DOCTOR_LOG_BYTES 67108864   /* a log larger than 64 MiB is not emptied as it should be */
@@ -55,12 +56,14 @@ static void doctor_tell(doctor_job *job, doctor_verdict verdict, const char *wha
 {
     static const char *const words[] = {"ok", "note", "bad"};
     static const app_look looks[] = {APP_GREEN, APP_YELLOW, APP_RED};
+    char whole[DOCTOR_TEXT_SIZE];
     char text[DOCTOR_TEXT_SIZE];
     va_list list;
 
     va_start(list, format);
-    vsnprintf(text, sizeof(text), format, list);
+    vsnprintf(whole, sizeof(whole), format, list);
     va_end(list);
+    app_mask(whole, text, sizeof(text));
     job->bad = job->bad || verdict == DOCTOR_BAD;
     if (job->as_json) {
         app_json_open(&job->json, NULL, '{');

@@ -1,11 +1,13 @@
 /* quipu init: make a store. Settings such as durability belong to who opens it, not to the file. */
 #include "app.h"
+#include "mask.h"
 
 static int init_run(const app_call *call)
 {
     quipu_open_options looking = QUIPU_OPEN_OPTIONS_INIT;
     app_json json = {.out = stdout};
     char path[APP_PATH_MAX];
+    char shown[APP_PATH_MAX];
     quipu_store *store = NULL;
     quipu_error error = {0};
     quipu_status status;
@@ -25,14 +27,15 @@ static int init_run(const app_call *call)
         return app_fail(call, path, status, &error);
     }
     quipu_close(store);
+    app_mask(path, shown, sizeof(shown));
     if (app_given(call, "json")) {
         app_json_open(&json, NULL, '{');
-        app_json_cstr(&json, "store", path);
+        app_json_cstr(&json, "store", shown);
         app_json_bool(&json, "created", made);
         app_json_close(&json, '}');
     } else {
         fputs(made ? "made " : "there already: ", stdout);
-        app_put(stdout, quipu_cstr(path));
+        app_put(stdout, quipu_cstr(shown));
         fputc('\n', stdout);
     }
     return APP_OK;

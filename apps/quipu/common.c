@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "app.h"
+#include "mask.h"
 
 #define COMMON_ANSWER_SIZE 16
 
@@ -19,9 +20,11 @@ static void common_vtell(const app_call *call, const char *format, va_list list)
 static void common_vtell(const app_call *call, const char *format, va_list list)
 {
     char text[APP_MESSAGE_MAX];
-    const char *line = text;
+    char shown[APP_MESSAGE_MAX];
+    const char *line = shown;
 
     vsnprintf(text, sizeof(text), format, list);
+    app_mask(text, shown, sizeof(shown));
     fprintf(stderr, "quipu %s: ", call->verb->name);
     for (const char *end = strchr(line, '\n'); end != NULL; end = strchr(line, '\n')) {
         app_put(stderr, (quipu_str){line, (size_t)(end - line)});

@@ -78,7 +78,9 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
         return QUIPU_OK;
     } else if (colon != NULL && memchr(uri, '/', (size_t)(colon - uri)) == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "%s: a store is a path, file:path, :memory: or postgresql://...", uri);
+                            "%.*s://...: a store is a path, file:path, :memory: or "
+                            "postgresql://...",
+                            (int)(colon - uri), uri); /* what follows may hold a password */
     }
     if (uri[0] == '\0') {
         return qp_error_set(reterr, QUIPU_MISUSE, "the URI names no file");

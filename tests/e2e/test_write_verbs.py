@@ -638,6 +638,30 @@ class Bench(Verbs):
         self.run_quipu("bench", "--store", self.folder / "nowhere/x.db", code=1)
 
 
+class Secrets(Verbs):
+    """The password of a URI is not shown."""
+
+    URIS = ("postgresql://u:sekret@127.0.0.1:1/x", "mysql://u:se@kret:sekret@h/x",
+            "postgresql://127.0.0.1:1/x?user=u&password=sekret&a=b", "other://u:sekret@[::1/x",
+            "postgresql://u:sekret@127.0.0.1:1/x?nosuch=1&password=sekret")
+
+    def test_no_verb_shows_it(self):
+        for uri in self.URIS:
+            for verb in (["init"], ["ls"], ["stats"], ["doctor"], ["doctor", "--json"],
+                         ["rm", "k", "--yes"], ["append", "k", "--create"], ["bench"],
+                         ["verify", "--json"]):
+                done = self.run_quipu(*verb, "--store", uri, code=None)
+                self.assertTrue(done.out + done.err, (verb, uri))
+                self.assertNotIn("sekret", done.out + done.err, (verb, uri))
+            done = self.run_quipu("copy", self.store, uri, code=3)
+            self.run_quipu("append", "k", "--create", "--text", "x")
+            done = self.run_quipu("copy", self.store, uri, code=None)
+            self.assertNotEqual(done.code, 0)
+            self.assertNotIn("sekret", done.out + done.err)
+            self.store.unlink()
+        self.assertIn("u:***@", self.run_quipu("ls", "--store", self.URIS[0], code=None).err)
+
+
 class Busy(Verbs):
     """Another process holds the store."""
 
