@@ -49,9 +49,10 @@ typedef struct quipu_event_dialect {
 
 /**
  * An ADK event, in camelCase or snake_case, as a message that holds all of it. Texts of parts make
- * the content; function calls and responses become tool calls, an id that is missing is "call_" and
- * the name on both sides; roles are normalised (model: assistant, function: tool, responses only:
- * tool); what the message's members cannot express stands in its `extra`.
+ * the content, or what responses say when there is no text; function calls and responses become
+ * tool calls, an id that is missing is "call_" and the name on both sides; roles are normalised
+ * (model: assistant, function: tool, responses only: tool); what the message's members cannot
+ * express stands in its `extra`.
  *
  * Ownership: texts of *ret_message lie in the event's text and in the arena.
  * Threads:   any; the arena one at a time.

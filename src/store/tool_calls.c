@@ -15,22 +15,33 @@ static bool tool_calls_is_tail(char byte)
     return ((unsigned char)byte & 0xc0u) == 0x80u;
 }
 
+/* Whether an output stands in the content where the one before it ended. One that begins inside a
+ * character is no text of its own. */
+static bool tool_calls_follows(quipu_str content, size_t *at, quipu_str output)
+{
+    const bool follows = output.n <= content.n - *at &&
+                         (output.n == 0 || (!tool_calls_is_tail(output.p[0]) &&
+                                            memcmp(content.p + *at, output.p, output.n) == 0));
+
+    *at += follows ? output.n : 0;
+    return follows;
+}
+
+/* Whether outputs that followed each other up to `at` are the content. */
+static bool tool_calls_fill(quipu_str content, size_t at)
+{
+    return content.n > 0 && at == content.n && memchr(content.p, '\0', content.n) == NULL;
+}
+
 bool qp_tool_calls_are(quipu_str content, const quipu_tool_call *calls, size_t count)
 {
+    bool follows = true;
     size_t at = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        const quipu_str output = calls[i].output;
-
-        /* One that begins inside a character is no text of its own. */
-        if (output.n > content.n - at ||
-            (output.n > 0 && (tool_calls_is_tail(output.p[0]) ||
-                              memcmp(content.p + at, output.p, output.n) != 0))) {
-            return false;
-        }
-        at += output.n;
+    for (size_t i = 0; i < count && follows; i++) {
+        follows = tool_calls_follows(content, &at, calls[i].output);
     }
-    return content.n > 0 && at == content.n && memchr(content.p, '\0', content.n) == NULL;
+    return follows && tool_calls_fill(content, at);
 }
 
 int64_t qp_tool_calls_estimate(quipu_str content, const quipu_tool_call *calls, size_t count)
@@ -46,27 +57,54 @@ int64_t qp_tool_calls_estimate(quipu_str content, const quipu_tool_call *calls, 
     return tokens;
 }
 
+/* A member's text, as far as it has one. */
 static quipu_status tool_calls_piece(qp_json_node call, quipu_str name, quipu_arena *arena,
-                                     int64_t *tokens)
+                                     quipu_str *ret)
 {
     qp_json_node node = qp_json_get(call, name);
-    quipu_str text = {NULL, 0};
 
-    quipu_status status = QUIPU_OK;
+    *ret = QUIPU_STR("");
     if (qp_json_kind_of(node) == QP_JSON_OBJECT) {
-        text = qp_json_raw(node);
+        *ret = qp_json_raw(node);
     } else if (qp_json_kind_of(node) == QP_JSON_STRING) {
-        status = qp_json_text(node, arena, &text, NULL);
+        return qp_json_text(node, arena, ret, NULL);
     }
-    *tokens += quipu_token_estimate(text);
+    return QUIPU_OK;
+}
+
+/* What the calls of a column count, in *ret_outputs what their outputs do. */
+static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int64_t *ret_tokens,
+                                     int64_t *ret_outputs, bool *ret_shared)
+{
+    static const quipu_str pieces[] = {{"id", 2}, {"name", 4}, {"input", 5}, {"output", 6}};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_json_iter iter = qp_json_each(calls);
+    quipu_status status = QUIPU_OK;
+    bool follows = true;
+    size_t at = 0;
+
+    while (status == QUIPU_OK && qp_json_next(&iter)) {
+        for (size_t i = 0; i < 4 && status == QUIPU_OK; i++) {
+            quipu_str text;
+
+            status = tool_calls_piece(iter.value, pieces[i], &arena, &text);
+            if (status == QUIPU_OK) {
+                *(i == 3 ? ret_outputs : ret_tokens) += quipu_token_estimate(text);
+                follows = follows && (i < 3 || tool_calls_follows(content, &at, text));
+            }
+        }
+        quipu_arena_reset(&arena);
+    }
+    *ret_shared = follows && tool_calls_fill(content, at);
+    quipu_arena_free(&arena);
     return status;
 }
 
 quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json, int64_t *ret_tokens)
 {
-    static const quipu_str pieces[] = {{"id", 2}, {"name", 4}, {"input", 5}, {"output", 6}};
     int64_t tokens = qp_token_message(content, NULL, 0);
-    quipu_arena arena = QUIPU_ARENA_INIT;
+    int64_t outputs = 0;
+    bool shared = false;
     qp_json_doc doc;
     quipu_status status = QUIPU_OK;
 
@@ -75,19 +113,12 @@ quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json, int64_t *re
         status = qp_json_parse(&doc, json, NULL, NULL);
     }
     if (status == QUIPU_OK && json.p != NULL) {
-        qp_json_iter calls = qp_json_each(qp_json_root(&doc));
-        while (status == QUIPU_OK && qp_json_next(&calls)) {
-            for (size_t i = 0; i < 4 && status == QUIPU_OK; i++) {
-                status = tool_calls_piece(calls.value, pieces[i], &arena, &tokens);
-            }
-            quipu_arena_reset(&arena);
-        }
+        status = tool_calls_count(qp_json_root(&doc), content, &tokens, &outputs, &shared);
     }
     if (status == QUIPU_OK) {
-        *ret_tokens = tokens;
+        *ret_tokens = tokens + (shared ? 0 : outputs);
     }
     qp_json_free(&doc);
-    quipu_arena_free(&arena);
     return status;
 }
 

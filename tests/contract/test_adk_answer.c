@@ -1,5 +1,6 @@
 /* What a tool answered: readers of messages find it in the content and in the call's output, search
  * finds it, and the file has it once. */
+#include "base/token.h"
 #include "contract/adk_t.h"
 #include "contract/import_t.h"
 #include "store/tool_calls.h"
@@ -171,6 +172,39 @@ static void an_answer_may_be_as_long_as_a_message(void **state)
     quipu_close(store);
 }
 
+/* The estimate is one rule, whether it reads a message or the column of a file. */
+static void an_answer_counts_once_wherever_it_is_counted(void **state)
+{
+    static const struct {
+        const char *content;
+        const char *output;
+        const char *json; /* as Lango writes it */
+    } cases[] = {
+        {"a long enough answer", "a long enough answer",
+         "[{\"id\":\"call_1\",\"name\":\"weather\",\"input\":\"\",\"output\":\"a long enough "
+         "answer\"}]"},
+        {"another text", "a long enough answer",
+         "[{\"id\":\"call_1\",\"name\":\"weather\",\"input\":\"\",\"output\":\"a long enough "
+         "answer\"}]"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const quipu_tool_call call = {.id = {"call_1", 6},
+                                      .name = {"weather", 7},
+                                      .input = {"", 0},
+                                      .output = quipu_cstr(cases[i].output)};
+        const quipu_str content = quipu_cstr(cases[i].content);
+        const int64_t apart = quipu_token_estimate(call.id) + quipu_token_estimate(call.name);
+        int64_t column = 0;
+
+        T_OK(qp_tool_calls_tokens(content, quipu_cstr(cases[i].json), &column));
+        assert_int_equal(qp_tool_calls_estimate(content, &call, 1), column);
+        assert_int_equal(column, qp_token_message(content, NULL, 0) + apart +
+                                     (i == 0 ? 0 : quipu_token_estimate(call.output)));
+    }
+}
+
 static void sizes_that_do_not_fit_are_corrupt(void **state)
 {
     static const char *const columns[] = {
@@ -208,6 +242,7 @@ int main(void)
         cmocka_unit_test(plain_messages_come_back_as_they_were),
         cmocka_unit_test(half_a_character_is_no_output),
         cmocka_unit_test(an_answer_may_be_as_long_as_a_message),
+        cmocka_unit_test(an_answer_counts_once_wherever_it_is_counted),
         cmocka_unit_test(sizes_that_do_not_fit_are_corrupt),
     };
 
