@@ -13,6 +13,10 @@
 
 static const app_option append_options[] = {
     {.name = "create", .help = "make the session when it does not exist"},
+    {.name = "app", .value = "NAME", .help = "with --create: the app of the session"},
+    {.name = "user", .value = "ID", .help = "with --create: the user of the session"},
+    {.name = "agent", .value = "ID", .help = "with --create: the agent of the session"},
+    {.name = "model", .value = "NAME", .help = "with --create: the model of the session"},
     {.name = "keep-going", .help = "leave out lines that are wrong, and tell them"},
     {.name = "text", .value = "TEXT", .help = "one message of this text, instead of JSON Lines"},
     {.name = "role",
@@ -135,13 +139,25 @@ static int append_gather(append_run *run, bool *ret_more)
 /* ---- storing ----------------------------------------------------------------------------------
  */
 
-static quipu_status append_create(append_run *run, quipu_messages messages, quipu_error *reterr)
+/* What --create makes. */
+static quipu_session_new append_session(const append_run *run)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+
+    values.key = run->key;
+    values.app_name = app_text_value(run->call, "app");
+    values.user_id = app_text_value(run->call, "user");
+    values.agent_id = app_text_value(run->call, "agent");
+    values.model = app_text_value(run->call, "model");
+    return values;
+}
+
+static quipu_status append_create(append_run *run, quipu_messages messages, quipu_error *reterr)
+{
+    quipu_session_new values = append_session(run);
     quipu_history *history = NULL;
     quipu_status status;
 
-    values.key = run->key;
     values.messages = messages.items;
     values.message_count = messages.count;
     status = quipu_session_create(run->store, &values, NULL, &history, reterr);
@@ -268,13 +284,12 @@ static int append_batch(append_run *run)
 /* Without any message: the session must be there, or is made. */
 static int append_nothing(append_run *run)
 {
-    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    const quipu_session_new values = append_session(run);
     quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_error error = {0};
     quipu_status status;
 
-    values.key = run->key;
     header.flags = QUIPU_RANGE_HEADER;
     status = quipu_session_get(run->store, run->key, &header, NULL, &history, &error);
     if ((status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) && app_given(run->call, "create")) {
@@ -381,6 +396,10 @@ static int append_check(const app_call *call)
     if (!text &&
         (app_given(call, "role") || app_given(call, "author") || app_given(call, "event-id"))) {
         return app_usage(call, "--role, --author and --event-id go with --text");
+    }
+    if (!app_given(call, "create") && (app_given(call, "app") || app_given(call, "user") ||
+                                       app_given(call, "agent") || app_given(call, "model"))) {
+        return app_usage(call, "--app, --user, --agent and --model go with --create");
     }
     return APP_OK;
 }

@@ -227,6 +227,16 @@ class Append(Verbs):
         self.assertEqual(self.keys(), ["k"])
         self.run_quipu("append", "k")
 
+    def test_new_session_has_what_the_options_say(self):
+        self.run_quipu("append", "k", "--create", "--app", "a", "--user", "u", "--agent", "g",
+                       "--model", "m", stdin=lines(user("x")))
+        self.run_quipu("append", "empty", "--create", "--model", "m")
+        session = self.exported("k")["session"][0]
+        self.assertEqual([session[name] for name in ("app_name", "user_id", "agent_id", "model")],
+                         ["a", "u", "g", "m"])
+        self.assertEqual(self.exported("empty")["session"][0]["model"], "m")
+        self.run_quipu("append", "k", "--user", "u", "--text", "x", code=2)
+
     def test_missing_store_is_told(self):
         done = self.run_quipu("append", "k", code=3, stdin=lines(user("a")))
         self.assertIn("quipu init", done.err)
@@ -338,6 +348,11 @@ class Remove(Verbs):
         self.run_quipu("erase", "k", "--app", "a", "--yes", code=2)
         receipt = self.run_quipu("erase", "--user", "u", "--yes", "--quick", "--json").json()
         self.assertEqual(receipt["sessions"], [])
+        for key, app in (("a1", "a"), ("a2", "a"), ("b1", "b")):
+            self.run_quipu("append", key, "--create", "--app", app, "--user", "u", "--text", "x")
+        receipt = self.run_quipu("erase", "--user", "u", "--app", "a", "--yes", "--json").json()
+        self.assertEqual(sorted(receipt["sessions"]), ["a1", "a2"])
+        self.assertIn("b1", self.run_quipu("erase", "--user", "u", "--yes").out)
         self.assertEqual(self.keys(), ["plain"])
 
     def test_erase_asks_on_a_terminal(self):
