@@ -24,7 +24,7 @@ typedef struct message_parse_member {
     size_t offset; /* of the text or the number in a quipu_message */
 } message_parse_member;
 
-static const message_parse_member members[] = {
+static const message_parse_member message_parse_members[] = {
     {"role", MESSAGE_PARSE_ROLE, 0},
     {"content", MESSAGE_PARSE_TEXT, offsetof(quipu_message, content)},
     {"timestamp", MESSAGE_PARSE_TIME, 0},
@@ -164,9 +164,9 @@ static quipu_status message_parse_value(const message_parse_member *member, qp_j
 
 static const message_parse_member *message_parse_find(qp_json_node key)
 {
-    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
-        if (qp_json_text_is(key, quipu_cstr(members[i].name))) {
-            return &members[i];
+    for (size_t i = 0; i < sizeof(message_parse_members) / sizeof(message_parse_members[0]); i++) {
+        if (qp_json_text_is(key, quipu_cstr(message_parse_members[i].name))) {
+            return &message_parse_members[i];
         }
     }
     return NULL;
