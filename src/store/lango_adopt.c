@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/jsonw.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "gen/quipu.h"
 #include "store/lango.h"
@@ -132,6 +133,31 @@ quipu_status qp_lango_metadata(quipu_json metadata, qp_buf *buf, quipu_json *ret
     return qp_jsonw_end(&writer);
 }
 
+/* A session of Lango's has no uid. It gets the same one each time, wherever it is adopted: an
+ * export, a copy and an import know it again by that. */
+static quipu_uuid adopt_uid(const qp_lango_session *old)
+{
+    const uint64_t numbers[] = {(uint64_t)old->id, (uint64_t)old->created_at.s, old->created_at.ns};
+    uint8_t digest[QP_SHA256_SIZE];
+    quipu_uuid uid;
+    qp_sha256 sha;
+
+    qp_sha256_begin(&sha);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        uint8_t bytes[8];
+        for (size_t b = 0; b < sizeof(bytes); b++) {
+            bytes[b] = (uint8_t)(numbers[i] >> (56 - 8 * b));
+        }
+        qp_sha256_add(&sha, bytes, sizeof(bytes));
+    }
+    qp_sha256_add(&sha, old->key.p, old->key.n);
+    qp_sha256_end(&sha, digest);
+    memcpy(uid.b, digest, sizeof(uid.b));
+    uid.b[6] = (uint8_t)((uid.b[6] & 0x0fu) | 0x80u); /* version 8: made by a rule of our own */
+    uid.b[8] = (uint8_t)((uid.b[8] & 0x3fu) | 0x80u);
+    return uid;
+}
+
 static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_lango_session *old,
                                   qp_buf *buf, quipu_error *reterr)
 {
@@ -145,13 +171,9 @@ static quipu_status adopt_session(ent_db *db, const ent_entity *fresh, const qp_
                               .updated_at = ent_some(old->updated_at),
                               .last_event_at = ent_some(old->updated_at),
                               .session_id = old->key};
-    quipu_uuid uid;
-    quipu_status status = quipu_uuid_v7(&uid);
+    quipu_status status = qp_lango_metadata(old->metadata, buf, &session.metadata);
 
-    if (status == QUIPU_OK) {
-        session.uid = ent_some(uid);
-        status = qp_lango_metadata(old->metadata, buf, &session.metadata);
-    }
+    session.uid = ent_some(adopt_uid(old));
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "session %lld could not be adopted",
                             (long long)old->id);

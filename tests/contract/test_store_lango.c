@@ -380,6 +380,38 @@ static void strangers_file_is_refused(void **state)
     assert_null(store);
 }
 
+/* A copy that was cut goes on by the sessions' uids, which a file of Lango's does not have. */
+static void file_exports_the_same_bytes_however_it_is_opened(void **state)
+{
+    char path[T_PATH_MAX];
+    char adopted[T_PATH_MAX];
+    char before[T_PATH_MAX];
+    quipu_error err = {0};
+
+    (void)state;
+    read_only_copies("lango-mattn.db", path, before, adopted);
+    quipu_store *first = open_read_only(path);
+    quipu_store *second = open_read_only(path);
+    quipu_store *third = st_open(adopted);
+    quipu_store *target = st_open(":memory:");
+    kt_stream a = kt_export(first, NULL);
+    kt_stream b = kt_export(second, NULL);
+    kt_stream c = kt_export(third, NULL);
+    assert_int_equal(a.n, b.n);
+    assert_memory_equal(a.p, b.p, a.n);
+    assert_int_equal(a.n, c.n);
+    assert_memory_equal(a.p, c.p, a.n);
+    T_OK(quipu_copy(first, target, NULL, NULL, NULL, &err));
+    T_OK(quipu_copy(second, target, NULL, NULL, NULL, &err));
+    kt_free(&a);
+    kt_free(&b);
+    kt_free(&c);
+    quipu_close(first);
+    quipu_close(second);
+    quipu_close(third);
+    quipu_close(target);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +423,7 @@ int main(void)
         cmocka_unit_test(threads_share_a_file_that_is_read_as_a_copy),
         cmocka_unit_test(rows_in_the_log_are_read_too),
         cmocka_unit_test(messages_of_several_zones_come_in_the_order_of_their_instants),
+        cmocka_unit_test(file_exports_the_same_bytes_however_it_is_opened),
         cmocka_unit_test(strangers_file_is_refused),
     };
 
