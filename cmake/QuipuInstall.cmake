@@ -39,10 +39,6 @@ if(TARGET quipu)
   # pkg-config computes ${pcfiledir}/../.. itself, so that a moved tree still works.
   file(RELATIVE_PATH quipu_pc_up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
   string(REGEX REPLACE "/$" "" quipu_pc_up "${quipu_pc_up}")
-  set(quipu_pc_requires sqlite3)
-  if(QUIPU_POSTGRES)
-    string(APPEND quipu_pc_requires ", libpq")
-  endif()
   configure_file("${PROJECT_SOURCE_DIR}/cmake/quipu.pc.in" "${PROJECT_BINARY_DIR}/quipu.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/quipu.pc"
           DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

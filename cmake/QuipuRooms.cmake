@@ -131,7 +131,7 @@ function(quipu_add_library)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
     target_link_libraries(${target} PRIVATE SQLite::SQLite3 Threads::Threads)
     if(QUIPU_POSTGRES)
-      target_link_libraries(${target} PRIVATE pq)
+      target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS}) # src/ent_postgres/libpq.h says why
     endif()
     target_include_directories(
       ${target} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"

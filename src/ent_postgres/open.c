@@ -172,6 +172,9 @@ quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *opti
     }
     status = open_options(options, &opt, reterr);
     if (status == QUIPU_OK) {
+        status = qp_libpq_load(reterr);
+    }
+    if (status == QUIPU_OK) {
         status = open_new(uri, &opt, &conn, reterr);
     }
     if (status == QUIPU_OK) {

@@ -2,11 +2,10 @@
 #ifndef QP_ENT_POSTGRES_OPEN_H
 #define QP_ENT_POSTGRES_OPEN_H
 
-#include <libpq-fe.h>
-
 #include <ent/postgres.h>
 
 #include "ent/engine.h"
+#include "ent_postgres/libpq.h"
 
 /* The engine's own table: numbers given out per table, the lease of the writer, the application id.
  * Its rows are named by these texts. */

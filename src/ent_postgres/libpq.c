@@ -1,0 +1,49 @@
+/* Loading libpq, once a process. */
+#include "base/port.h"
+
+#include "ent_postgres/libpq.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/thread.h"
+
+#define LIBPQ_NAME "libpq.so.5" /* its interface has not changed since 2006 */
+
+qp_libpq_table qp_libpq;
+
+static qp_once libpq_once = QP_ONCE_INIT;
+static bool libpq_loaded;
+
+/* Find a function. ISO C has no way from an object's address to a function's but its bytes. */
+static bool libpq_find(void *library, const char *name, void *ret_function, size_t size)
+{
+    void *symbol = dlsym(library, name);
+
+    memcpy(ret_function, &symbol, size);
+    return symbol != NULL;
+}
+
+static void libpq_load(void)
+{
+    void *library = dlopen(LIBPQ_NAME, RTLD_NOW | RTLD_LOCAL);
+    bool found = library != NULL;
+
+#define LIBPQ_FIND(result, name, parameters)                                                       \
+    found = found && libpq_find(library, #name, &qp_libpq.p_##name, sizeof(qp_libpq.p_##name));
+    QP_LIBPQ_MAP(LIBPQ_FIND)
+#undef LIBPQ_FIND
+    libpq_loaded = found;
+}
+
+quipu_status qp_libpq_load(quipu_error *reterr)
+{
+    qp_once_run(&libpq_once, libpq_load);
+    if (!libpq_loaded) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "PostgreSQL needs %s, which is not installed (Debian: libpq5)",
+                            LIBPQ_NAME);
+    }
+    return QUIPU_OK;
+}
