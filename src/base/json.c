@@ -226,6 +226,10 @@ QP_INLINE const unsigned char *json_member(json_scan *scan, const unsigned char 
     if (p == NULL) {
         return NULL;
     }
+    if (QP_LIKELY(scan->end - p > 2 && *p == ':')) { /* as nearly everybody writes it */
+        p += p[1] == ' ' ? 2 : 1;
+        return QP_LIKELY(*p > ' ') ? p : json_space(scan, p);
+    }
     p = json_space(scan, p);
     if (!json_at(scan, p, ':')) {
         return json_fail(scan, p, "':'");

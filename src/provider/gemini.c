@@ -330,9 +330,8 @@ static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candid
     qp_json_iter iter;
 
     qp_wire_fields(candidate, &wanted, fields);
-    if (qp_json_kind_of(fields[INDEX]) == QP_JSON_NUMBER &&
-        !quipu_str_eq(qp_json_raw(fields[INDEX]), QUIPU_STR("0"))) {
-        return QUIPU_OK; /* one answer was asked for */
+    if (qp_wire_is_other(fields[INDEX])) {
+        return QUIPU_OK;
     }
     iter = qp_json_each(qp_json_get(fields[CONTENT], QUIPU_STR("parts")));
     while (status == QUIPU_OK && qp_json_next(&iter)) {

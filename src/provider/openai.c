@@ -349,9 +349,8 @@ static quipu_status openai_choice_read(qp_wire_reader *reader, qp_json_node choi
     quipu_status status;
 
     qp_wire_fields(choice, &wanted, fields);
-    if (qp_json_kind_of(fields[INDEX]) == QP_JSON_NUMBER &&
-        !quipu_str_eq(qp_json_raw(fields[INDEX]), QUIPU_STR("0"))) {
-        return QUIPU_OK; /* one answer was asked for */
+    if (qp_wire_is_other(fields[INDEX])) {
+        return QUIPU_OK;
     }
     status = openai_delta(reader, fields[fields[DELTA].doc != NULL ? DELTA : MESSAGE], reterr);
     if (status == QUIPU_OK && qp_json_kind_of(fields[REASON]) == QP_JSON_STRING) {

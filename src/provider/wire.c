@@ -119,16 +119,18 @@ void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node 
     tokens = doc->tokens;
     stop = tokens[object.at].next;
     for (uint32_t at = object.at + 1; at < stop; at = tokens[at + 1].next) {
-        const char *text = doc->text.p + tokens[at].start + 1;
-        size_t n = tokens[at].end - tokens[at].start - 2; /* without the quotes */
+        const qp_json_token *key = &tokens[at];
+        size_t n = key->end - key->start - 2; /* without the quotes */
         size_t i = 0;
 
-        if (QP_UNLIKELY(tokens[at].escaped)) {
+        if (QP_UNLIKELY(key->escaped)) {
             i = wire_escaped((qp_json_node){doc, at}, keys);
         } else if (n >= 64 || (keys->lengths >> n & 1) == 0) {
             continue; /* most members are none of ours */
         } else {
-            while (i < count && (names[i].n != n || names[i].p[0] != text[0] ||
+            const char *text = doc->text.p + key->start + 1;
+
+            while (i < count && (names[i].n != n || names[i].p[n - 1] != text[n - 1] ||
                                  memcmp(names[i].p, text, n) != 0)) {
                 i++;
             }
@@ -137,6 +139,17 @@ void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node 
             ret[i] = (qp_json_node){doc, at + 1};
         }
     }
+}
+
+bool qp_wire_is_other(qp_json_node index)
+{
+    const qp_json_token *token;
+
+    if (qp_json_kind_of(index) != QP_JSON_NUMBER) {
+        return false;
+    }
+    token = &index.doc->tokens[index.at];
+    return token->end - token->start != 1 || index.doc->text.p[token->start] != '0';
 }
 
 quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *key)

@@ -114,6 +114,9 @@ typedef struct qp_wire_keys {
  * qp_json_get(). Nodes of members that are not there are none. */
 void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node *ret);
 
+/* Whether an index says that this is not the first answer: one was asked for. */
+bool qp_wire_is_other(qp_json_node index);
+
 /* A string's text as above; `node` may be anything. */
 quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node);
 
