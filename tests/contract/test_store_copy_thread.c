@@ -236,8 +236,24 @@ static void memory_of_others_in_the_target_is_noticed(void **state)
     kt_memory(target, QUIPU_OBSERVATION, "nobody", "strange");
     T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "1 memories for 0"));
-    kt_memory(store, QUIPU_OBSERVATION, "nobody", "STRANGE");
+    quipu_close(target);
+}
+
+static void other_value_under_the_same_name_is_noticed(void **state)
+{
+    char path[T_PATH_MAX];
+    char target_path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_store *target = st_open_new(NULL, target_path);
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "a");
+    kt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
+    kt_state(target_path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"light\"");
     T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    assert_non_null(strstr(err.message, "SHA-256")); /* the newer one stays, and counts agree */
+    quipu_close(store);
     quipu_close(target);
 }
 
@@ -355,6 +371,7 @@ int main(void)
         ST_TEST(deadline_ends_a_copy),
         ST_TEST(target_of_others_stays_as_it_was),
         ST_TEST(memory_of_others_in_the_target_is_noticed),
+        cmocka_unit_test(other_value_under_the_same_name_is_noticed),
         ST_TEST(source_that_went_on_is_a_conflict),
         cmocka_unit_test(copy_tells_the_failure_of_its_source),
         ST_TEST(copy_refuses_what_is_no_copy),
