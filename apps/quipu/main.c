@@ -31,6 +31,22 @@ static int main_unknown(const char *name)
     return APP_USAGE;
 }
 
+/* quipu help, quipu help VERB. */
+static int main_help(const char *name)
+{
+    const app_verb *verb = name != NULL ? main_find(name) : NULL;
+
+    if (name != NULL && verb == NULL) {
+        return main_unknown(name);
+    }
+    if (verb != NULL) {
+        app_print_help(stdout, verb);
+    } else {
+        app_print_verbs(stdout);
+    }
+    return APP_OK;
+}
+
 /* Where the verb stands: behind common options, if any ("quipu --store chats.db ls"). */
 static int main_verb_at(int argc, char **argv)
 {
@@ -81,8 +97,7 @@ int main(int argc, char **argv)
         return APP_USAGE;
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
-        app_print_verbs(stdout);
-        return APP_OK;
+        return main_help(at + 1 < argc ? argv[at + 1] : NULL);
     }
     verb = main_find(strcmp(word, "--version") == 0 ? "version" : word);
     if (verb == NULL) {

@@ -1,6 +1,7 @@
 """What the tests of the program share: running it in a pipe and in a pseudo-terminal, each in a
 folder of its own with nobody's environment, and stores to read."""
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -145,9 +146,9 @@ class Case(unittest.TestCase):
 
     def start_quipu(self, *args, **pipes):
         """Start it and leave it running: a Popen with pipes, killed at the end of the test."""
+        ends = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
         process = subprocess.Popen(
-            [program(), *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=self.env, **pipes,
+            [program(), *map(str, args)], env=self.env, **{**ends, **pipes}
         )
         self.addCleanup(self._end, process)
         return process
@@ -167,7 +168,11 @@ class Case(unittest.TestCase):
     def _end(process):
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
 
     def terminal(self, *args, columns=80, env=None):
         """Start it in a pseudo-terminal."""

@@ -2,11 +2,15 @@
 """The frame of the program: words and options, help, exit codes, streams, completion in a real
 shell, manual pages that agree with the table of verbs."""
 
+import json
+import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
 import harness
@@ -56,6 +60,13 @@ class Words(harness.Case):
         for args in (["version"], ["version", "--json"], ["completion", "bash"], ["--help"]):
             self.assertEqual(self.run_terminal(*args), self.run_quipu(*args).out)
 
+    def test_help_can_be_asked_for_in_three_ways(self):
+        text = self.run_quipu("show", "--help").out
+        self.assertEqual(self.run_quipu("show", "-h").out, text)
+        self.assertEqual(self.run_quipu("help", "show").out, text)
+        self.assertEqual(self.run_quipu("help").out, self.run_quipu("--help").out)
+        self.assertIn('did you mean "show"?', self.run_quipu("help", "shwo", code=2).err)
+
     def test_help_tells_every_option_of_every_verb(self):
         for verb in verbs():
             text = self.run_quipu(verb, "--help").out
@@ -102,6 +113,41 @@ class Store(harness.Case):
         self.assertNotIn("too long: more than", result.err)
         result = self.run_quipu("ls", "--store", longest + "x", code=1)
         self.assertIn(f"too long: more than {limit} bytes", result.err)
+
+
+class Progress(harness.Case):
+    """A bar with rate: on a terminal, after a second, unless it must be quiet."""
+
+    def feed(self, *args):
+        """Import an export whose writer rests for longer than a second; what stderr got."""
+        messages = [{"role": "user", "content": "x" * 1000} for _ in range(3000)]
+        lines = [json.dumps(line) + "\n" for line in harness.export_lines({"k": messages})]
+        data = "".join(lines).encode()
+        master, slave = os.openpty()
+        process = self.start_quipu("import", "-", *args, stderr=slave)
+        os.close(slave)
+        process.stdin.write(data[: len(data) // 2])
+        process.stdin.flush()
+        time.sleep(1.2)
+        process.stdin.write(data[len(data) // 2 :])
+        process.stdin.close()
+        self.assertEqual(process.wait(timeout=harness.WAIT_S), 0)
+        text = b""
+        while select.select([master], [], [], 0)[0]:
+            try:
+                text += os.read(master, 65536)
+            except OSError:
+                break
+        os.close(master)
+        return text.decode()
+
+    def test_a_slow_import_shows_how_far_it_is(self):
+        text = self.feed()
+        self.assertRegex(text, r"\rreading, \d+ bytes, \d+/s\x1b\[K")
+        self.assertTrue(text.endswith("\r\x1b[K"), repr(text[-80:]))
+
+    def test_quiet_shows_nothing(self):
+        self.assertEqual(self.feed("--quiet"), "")
 
 
 class Completion(harness.Case):
