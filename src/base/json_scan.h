@@ -21,7 +21,7 @@ QP_INLINE const unsigned char *qp_json_plain16(const unsigned char *p, const uns
 
     *ret_found = false;
     while (end - p >= 16) {
-        const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+        const __m128i x = _mm_loadu_si128((const __m128i *)p);
         const __m128i hits =
             _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(x, quote), _mm_cmpeq_epi8(x, backslash)),
                          _mm_cmpeq_epi8(_mm_min_epu8(x, control), x));
