@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "provider/peer.h"
+#include "tests/provider/peer.h"
 
 #define HTTP_TURNS 4
 
