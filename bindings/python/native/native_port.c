@@ -16,15 +16,23 @@
 typedef struct port_list {
     qpy_task *first;
     qpy_task *last;
+    int count;
 } port_list;
+
+/* A thread that sleeps. The one that slept last is woken first: its caches are the warmest. */
+typedef struct port_sleeper {
+    pthread_cond_t wake;
+    bool called;
+    struct port_sleeper *below;
+} port_sleeper;
 
 struct qpy_port {
     pthread_mutex_t mutex; /* guards all below */
-    pthread_cond_t work;
     port_list waiting;
     port_list done;
-    int idle;
+    port_sleeper *sleepers;
     int threads;
+    int running; /* of them, with a job */
     bool closed;
     int fds[2];
 };
@@ -38,6 +46,7 @@ static void port_put(port_list *list, qpy_task *task)
         list->first = task;
     }
     list->last = task;
+    list->count++;
 }
 
 static qpy_task *port_pop(port_list *list)
@@ -49,6 +58,7 @@ static qpy_task *port_pop(port_list *list)
         if (list->first == NULL) {
             list->last = NULL;
         }
+        list->count--;
     }
     return task;
 }
@@ -66,7 +76,6 @@ static void port_destroy(qpy_port *port)
             (void)close(port->fds[i]);
         }
     }
-    (void)pthread_cond_destroy(&port->work);
     (void)pthread_mutex_destroy(&port->mutex);
     (void)memory.realloc(memory.ctx, port, 0);
 }
@@ -80,33 +89,71 @@ static void port_wake(qpy_port *port)
     (void)written;
 }
 
+/* Wake the sleeper on top, if there is one. */
+static bool port_call(qpy_port *port)
+{
+    port_sleeper *top = port->sleepers;
+
+    if (top == NULL) {
+        return false;
+    }
+    port->sleepers = top->below;
+    top->called = true;
+    (void)pthread_cond_signal(&top->wake);
+    return true;
+}
+
+static void port_sleep(qpy_port *port, port_sleeper *self)
+{
+    self->called = false;
+    self->below = port->sleepers;
+    port->sleepers = self;
+    while (!self->called) {
+        (void)pthread_cond_wait(&self->wake, &port->mutex);
+    }
+}
+
+/* Run a job outside of the lock; whoever makes the list of done ones begin wakes the loop. */
+static void port_run(qpy_port *port, qpy_task *task)
+{
+    bool first;
+
+    port->running++;
+    (void)pthread_mutex_unlock(&port->mutex);
+    qpy_job_run(&task->job);
+    (void)pthread_mutex_lock(&port->mutex);
+    port->running--;
+    first = port->done.first == NULL;
+    port_put(&port->done, task);
+    if (first) {
+        (void)pthread_mutex_unlock(&port->mutex);
+        port_wake(port);
+        (void)pthread_mutex_lock(&port->mutex);
+    }
+}
+
 static void *port_main(void *context)
 {
     qpy_port *port = context;
+    port_sleeper self = {.called = false};
     bool last;
 
+    (void)pthread_cond_init(&self.wake, NULL);
     (void)pthread_mutex_lock(&port->mutex);
     for (;;) {
         qpy_task *task = port_pop(&port->waiting);
 
         if (task != NULL) {
-            (void)pthread_mutex_unlock(&port->mutex);
-            qpy_job_run(&task->job);
-            (void)pthread_mutex_lock(&port->mutex);
-            if (port->done.first == NULL) {
-                port_wake(port);
-            }
-            port_put(&port->done, task);
+            port_run(port, task);
         } else if (port->closed) {
             break;
         } else {
-            port->idle++;
-            (void)pthread_cond_wait(&port->work, &port->mutex);
-            port->idle--;
+            port_sleep(port, &self);
         }
     }
     last = --port->threads == 0;
     (void)pthread_mutex_unlock(&port->mutex);
+    (void)pthread_cond_destroy(&self.wake);
     if (last) {
         port_destroy(port);
     }
@@ -123,7 +170,6 @@ qpy_port *qpy_port_new(void)
     }
     *port = (qpy_port){.fds = {-1, -1}};
     (void)pthread_mutex_init(&port->mutex, NULL);
-    (void)pthread_cond_init(&port->work, NULL);
     if (pipe(port->fds) != 0) {
         port->fds[0] = port->fds[1] = -1;
         port_destroy(port);
@@ -166,12 +212,13 @@ int qpy_port_submit(qpy_port *port, qpy_job *job)
     bool taken = true;
 
     (void)pthread_mutex_lock(&port->mutex);
-    if (port->idle == 0 && port->threads < PORT_THREADS_MAX) {
+    /* Threads that neither run nor sleep look for a job before they sleep. */
+    if (!port_call(port) && port->threads - port->running <= port->waiting.count &&
+        port->threads < PORT_THREADS_MAX) {
         taken = port_grow(port) || port->threads > 0;
     }
     if (taken) {
         port_put(&port->waiting, task);
-        (void)pthread_cond_signal(&port->work);
     }
     (void)pthread_mutex_unlock(&port->mutex);
     return taken ? 0 : -1;
@@ -187,7 +234,7 @@ qpy_job *qpy_port_take(qpy_port *port)
         /* A byte stands for a list that was empty, so there are few. */
     }
     task = port->done.first;
-    port->done = (port_list){NULL, NULL};
+    port->done = (port_list){NULL, NULL, 0};
     (void)pthread_mutex_unlock(&port->mutex);
     return task != NULL ? &task->job : NULL;
 }
@@ -209,7 +256,9 @@ void qpy_port_free(qpy_port *port)
     (void)pthread_mutex_lock(&port->mutex);
     port->closed = true;
     last = port->threads == 0;
-    (void)pthread_cond_broadcast(&port->work);
+    while (port_call(port)) {
+        /* All of them look, and leave. */
+    }
     (void)pthread_mutex_unlock(&port->mutex);
     if (last) {
         port_destroy(port);
