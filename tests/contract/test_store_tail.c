@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/store.h"
+
 #define K QUIPU_STR("k")
 #define WAIT_MS 20000 /* long past what anything here takes */
 
@@ -265,6 +267,28 @@ static void tail_follows_writers_in_other_processes(void **state)
         assert_int_equal(waitpid(pids[i], &how, 0), pids[i]);
         assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
     }
+}
+
+/* Where the system tells nothing, or its news is lost, the tail asks by itself. */
+static void tail_without_news_follows_other_processes_too(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    int how = 0;
+
+    (void)state;
+    st_create(store, "k");
+    quipu_tail *tail = tail_open(store, "k", 0);
+    tail_is_dry(tail, 5); /* the first wait begins to listen */
+    qp_news_close(&store->pulse.news);
+    pid_t pid = tail_writer(path, 20);
+    for (int64_t last = 0; last < 20;) {
+        last = tail_batch(tail, last + 1, WAIT_MS);
+    }
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    quipu_tail_close(tail);
+    quipu_close(store);
 }
 
 /* One side of a game: odd numbers are the parent's, even ones the child's, and each side appends
@@ -643,6 +667,7 @@ int main(void)
         ST_TEST(cancelled_tail_says_so),
         cmocka_unit_test(store_in_memory_has_tails),
         cmocka_unit_test(tail_follows_writers_in_other_processes),
+        cmocka_unit_test(tail_without_news_follows_other_processes_too),
         cmocka_unit_test(two_processes_answer_each_other_live),
         cmocka_unit_test(read_only_store_has_tails),
         cmocka_unit_test(feed_tells_of_every_kind_of_change),
