@@ -1,6 +1,6 @@
 /* Every allocation of the library failed, once and from then on, in every writing call and in the
  * reads: the right error, nothing half done, nothing leaked, and the next call works. */
-#include "contract/store_t.h"
+#include "contract/history_t.h"
 
 #define K QUIPU_STR("k")
 
@@ -237,6 +237,61 @@ static void check_swept(quipu_store *store, bool done)
     T_STATUS(st_get_status(store, "k"), done ? QUIPU_NOT_FOUND : QUIPU_EXPIRED);
 }
 
+/* Parallel calls whose answers stand behind the place where the window or the summary would part
+ * them, enough for a list of pairs to grow. */
+static void prepare_pairs(quipu_store *store)
+{
+    char id[16];
+
+    st_create(store, "k");
+    ht_script(store, "k", "u");
+    for (int i = 0; i < 40; i++) {
+        (void)snprintf(id, sizeof(id), "call-%d", i % 20);
+        ht_tools(store, "k", i < 20 ? QUIPU_ROLE_MODEL : QUIPU_ROLE_TOOL, id);
+    }
+    ht_script(store, "k", "a");
+}
+
+static quipu_status run_cut(quipu_store *store, quipu_error *err)
+{
+    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
+    quipu_window *window = NULL;
+
+    options.token_budget = 200;
+    options.flags = QUIPU_WINDOW_CUT;
+    quipu_status status = quipu_window_get(store, K, &options, NULL, &window, err);
+    assert_int_equal(status == QUIPU_OK, window != NULL);
+    if (window != NULL) {
+        assert_int_equal(window->history.messages[0].seq, 42);
+    }
+    quipu_window_free(window);
+    return status;
+}
+
+static quipu_status run_compact(quipu_store *store, quipu_error *err)
+{
+    quipu_error refused = {0};
+    quipu_status status =
+        quipu_session_compact(store, K, 25, QUIPU_STR("sum"), NULL, NULL, &refused);
+
+    if (status != QUIPU_INVALID) { /* it parts calls from answers, when that can be found out */
+        *err = refused;
+        return status;
+    }
+    return quipu_session_compact(store, K, 41, QUIPU_STR("sum"), NULL, NULL, err);
+}
+
+static void check_pairs(quipu_store *store, bool done)
+{
+    (void)done;
+    assert_int_equal(ht_info(store, "k").message_count, 42);
+}
+
+static void check_compacted(quipu_store *store, bool done)
+{
+    assert_int_equal(ht_info(store, "k").compacted_seq, done ? 43 : 0);
+}
+
 /* ---- the sweep --------------------------------------------------------------------------------
  */
 
@@ -251,6 +306,8 @@ static const nomem_op nomem_ops[] = {
     {"list", prepare_messages, run_list, check_two},
     {"memory", prepare_session, run_memory, check_memory},
     {"sweep", prepare_expired, run_sweep, check_swept},
+    {"window", prepare_pairs, run_cut, check_pairs},
+    {"compact", prepare_pairs, run_compact, check_compacted},
 };
 
 /* Statements are prepared on their first use: a new store each time meets those paths as well. */
