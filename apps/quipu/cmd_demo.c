@@ -169,11 +169,7 @@ static quipu_status demo_check_state(demo_world *world, bool *ret_same)
 /* As "quipu show" does. */
 static quipu_status demo_show(demo_world *world, quipu_str key)
 {
-    const int columns = app_columns();
-    app_render render = {.out = stdout,
-                         .colours = world->colours,
-                         .columns =
-                             columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX};
+    app_render render = {.out = stdout, .colours = world->colours, .columns = app_render_columns()};
     quipu_history *history = NULL;
     quipu_status status = quipu_session_get(world->store, key, NULL, NULL, &history, &world->error);
 

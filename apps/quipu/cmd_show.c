@@ -43,19 +43,14 @@ static quipu_status show_json_line(show_job *job, const quipu_message *message, 
 {
     app_json json = {.out = stdout};
     quipu_json event = {{NULL, 0}};
-    quipu_str text = {NULL, 0};
     quipu_status status;
 
+    if (!job->raw) {
+        return app_json_message(&json, message, &job->arena, error);
+    }
     quipu_arena_reset(&job->arena);
-    if (job->raw) {
-        status = quipu_message_to_event(message, NULL, &job->arena, &event, error);
-        text = event.text;
-    } else {
-        status = quipu_message_json(message, &job->arena, &text, error);
-    }
-    if (status == QUIPU_OK) {
-        app_json_raw(&json, NULL, text);
-    }
+    status = quipu_message_to_event(message, NULL, &job->arena, &event, error);
+    app_json_raw(&json, NULL, event.text);
     return status;
 }
 
@@ -155,8 +150,7 @@ static int show_all(show_job *job)
 
 static int show_run(const app_call *call)
 {
-    const int columns = app_columns();
-    int64_t width = columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX;
+    int64_t width = app_render_columns();
     show_job job = {.call = call,
                     .key = app_argument(call, 0),
                     .range = QUIPU_RANGE_INIT,

@@ -31,11 +31,7 @@ static quipu_status tail_print(tail_job *job, const quipu_history *batch, quipu_
         app_render_messages(&job->render, batch->messages, batch->message_count, false);
     }
     for (size_t i = 0; job->json && i < batch->message_count && status == QUIPU_OK; i++) {
-        quipu_str text = {NULL, 0};
-
-        quipu_arena_reset(&job->arena);
-        status = quipu_message_json(&batch->messages[i], &job->arena, &text, error);
-        app_json_raw(&json, NULL, text);
+        status = app_json_message(&json, &batch->messages[i], &job->arena, error);
     }
     /* Whoever reads it should see it now. */
     fflush(stdout);
@@ -93,17 +89,15 @@ static int tail_session(tail_job *job)
 
 static int tail_run(const app_call *call)
 {
-    const int columns = app_columns();
-    tail_job job = {
-        .call = call,
-        .key = app_argument(call, 0),
-        .limits = QUIPU_CALL_INIT,
-        .last = TAIL_LAST_DEFAULT,
-        .json = app_given(call, "json"),
-        .render = {.out = stdout,
-                   .live = app_given(call, "follow"),
-                   .colours = app_colours(call),
-                   .columns = columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX}};
+    tail_job job = {.call = call,
+                    .key = app_argument(call, 0),
+                    .limits = QUIPU_CALL_INIT,
+                    .last = TAIL_LAST_DEFAULT,
+                    .json = app_given(call, "json"),
+                    .render = {.out = stdout,
+                               .live = app_given(call, "follow"),
+                               .colours = app_colours(call),
+                               .columns = app_render_columns()}};
     int code;
 
     if (!app_number(call, "last", 0, UINT32_MAX, &job.last)) {

@@ -142,3 +142,15 @@ void app_json_raw(app_json *json, const char *name, quipu_str value)
         fputc('\n', json->out);
     }
 }
+
+quipu_status app_json_message(app_json *json, const quipu_message *message, quipu_arena *arena,
+                              quipu_error *error)
+{
+    quipu_str text = {NULL, 0};
+    quipu_status status;
+
+    quipu_arena_reset(arena);
+    status = quipu_message_json(message, arena, &text, error);
+    app_json_raw(json, NULL, text);
+    return status;
+}

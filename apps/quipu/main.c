@@ -80,8 +80,10 @@ static int main_run(const app_verb *verb, int argc, char **argv)
     } else {
         code = verb->run(&call);
     }
-    if (fflush(stdout) != 0 && code == APP_OK) {
-        code = app_fail_errno(&call, "the output could not be written");
+    /* A write that failed before leaves nothing to flush, but its mark. */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == APP_OK) {
+        app_tell(&call, "the output could not be written: is the disk full?");
+        code = APP_FAILURE;
     }
     return code;
 }

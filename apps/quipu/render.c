@@ -19,6 +19,13 @@ const char *app_role_name(quipu_role role)
     return role >= QUIPU_ROLE_USER && role <= QUIPU_ROLE_SYSTEM ? names[role] : names[0];
 }
 
+int app_render_columns(void)
+{
+    const int columns = app_columns();
+
+    return columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX;
+}
+
 void app_time_text(quipu_time time, char *ret_text, size_t size)
 {
     char text[QUIPU_TIME_TEXT_SIZE] = "";

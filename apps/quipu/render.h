@@ -28,6 +28,9 @@ typedef struct app_render {
     size_t folded_next; /* a ring: the oldest are forgotten */
 } app_render;
 
+/* The columns of a conversation: the terminal, as far as lines of that length are easy to read. */
+int app_render_columns(void);
+
 /* Tell the renderer which session it is. */
 void app_render_set(app_render *render, const quipu_session_info *session);
 

@@ -107,6 +107,18 @@ class Golden(harness.Case):
         text = self.run_quipu("show", "trip", "--width", 80).out
         self.assertIn("removed   messages 1 to 5", text)
 
+    def test_an_answer_that_was_cut_off_is_marked(self):
+        line = '{"role":"assistant","content":"I was just about to","mark":"timeout"}'
+        self.run_quipu("append", "trip", "-", stdin=line)
+        text = self.run_quipu("show", "trip", "--last", 1, "--width", 80).out
+        self.assertRegex(text, r"(?m)^ 12  assistant cut off  .*\n     I was just about to$")
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "wb") as full:
+            process = self.start_quipu("show", "trip", stdout=full)
+            self.assertEqual(process.wait(timeout=harness.WAIT_S), 1)
+        self.assertIn(b"could not be written", process.stderr.read())
+
     def test_json_has_every_message_and_raw_every_event(self):
         lines = self.run_quipu("show", "trip", "--json").lines()
         self.assertEqual([line["seq"] for line in lines], list(range(1, 12)))
