@@ -20,7 +20,9 @@ typedef struct append_call {
     int64_t expected_revision;
     qp_batch batch;       /* empty: only state changes */
     qp_append_also *also; /* or NULL */
+    qp_append_run *run;   /* that it may go on with, or NULL */
     quipu_appended result;
+    bool again; /* the work has run before, and may have been stored then */
 } append_call;
 
 /* Look one event id up in one cluster: *ret_seq is 0 when it is not there, or not among the numbers
@@ -98,20 +100,21 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
 
     places.count = 0;
     for (size_t i = 0; i < call->batch.count; i++) {
+        const bool named = call->batch.named[i] || call->again;
         int64_t seq = 0;
         quipu_status status = QUIPU_OK;
 
-        if (call->batch.named[i] && places.count == 0) {
+        if (named && places.count == 0) {
             status = append_places(db, row, &places, reterr);
         }
-        if (call->batch.named[i] && status == QUIPU_OK) {
+        if (named && status == QUIPU_OK) {
             status = append_search(call, i, db, scratch, &places, &seq, reterr);
         }
         if (status != QUIPU_OK) {
             return status;
         }
         found += seq != 0;
-        unnamed += !call->batch.named[i];
+        unnamed += !named;
         first = i == 0 ? seq : first;
     }
     if (found != 0 && found != call->batch.count) {
@@ -146,49 +149,82 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
     return QUIPU_OK;
 }
 
-quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *scratch,
-                             const qp_session *row, qp_batch *batch, quipu_time now,
-                             quipu_error *reterr)
+/* Place and insert the batch, and say how the session's row moves. */
+static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_session *row,
+                                qp_batch *batch, quipu_time now, qp_session_patch *ret_patch,
+                                quipu_error *reterr)
 {
     const int64_t count = (int64_t)batch->count;
-    qp_session after = *row; /* the row as it will be */
-    int64_t changed = 0;
 
     qp_batch_place(batch, row->id, row->next_seq, row->token_count, now);
-    after.next_seq += count;
-    after.message_count += count;
-    after.token_count += batch->tokens;
-    after.turn_seq = qp_batch_turn(batch, row->turn_seq);
     qp_session_patch patch = {
         .revision = ent_set(row->revision + 1),
-        .next_seq = ent_set(after.next_seq),
-        .message_count = ent_set(after.message_count),
-        .token_count = ent_set(after.token_count),
-        .turn_seq = ent_set(after.turn_seq),
+        .next_seq = ent_set(row->next_seq + count),
+        .message_count = ent_set(row->message_count + count),
+        .token_count = ent_set(row->token_count + batch->tokens),
+        .turn_seq = ent_set(qp_batch_turn(batch, row->turn_seq)),
         .updated_at = ent_set(now),
         .last_event_at = ent_set(batch->rows[batch->count - 1].timestamp.v),
     };
     if (batch->summary) {
-        after.compact_seq = row->next_seq;
-        patch.compact_seq = ent_set(after.compact_seq);
+        patch.compact_seq = ent_set(row->next_seq);
     }
     quipu_status status = qp_batch_insert(batch, db, reterr);
     if (status == QUIPU_OK) {
-        status = qp_search_follow(store, db, row, after.next_seq, &patch, reterr);
+        status = qp_search_follow(store, db, row, row->next_seq + count, &patch, reterr);
     }
     if (status == QUIPU_OK) {
         qp_session_slide(row->ttl_ms, now, &patch);
-        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed,
-                                   reterr);
-    }
-    assert(status != QUIPU_OK || changed == 1);
-    if (status == QUIPU_OK) {
         status = qp_feed_tell(store, db, row,
                               &(qp_feed_note){QUIPU_EVENT_APPENDED, row->revision + 1,
                                               row->next_seq, row->next_seq + count - 1},
                               reterr);
     }
-    return status == QUIPU_OK ? qp_cap_hold(store, db, scratch, &after, reterr) : status;
+    if (status == QUIPU_OK) {
+        *ret_patch = patch;
+    }
+    return status;
+}
+
+quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                             const qp_session *row, qp_batch *batch, quipu_time now,
+                             quipu_error *reterr)
+{
+    qp_session after = *row; /* the row as it will be */
+    qp_session_patch patch = {.revision = ent_set(row->revision)};
+    int64_t changed = 0;
+    quipu_status status = append_rows(store, db, row, batch, now, &patch, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed,
+                                   reterr);
+        assert(status != QUIPU_OK || changed == 1);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_append_patch_apply(&patch, &after);
+    return qp_cap_hold(store, db, scratch, &after, reterr);
+}
+
+/* The same for one of a run, whose row is written after the last of it. */
+static quipu_status append_move(const append_call *call, ent_db *db, const qp_session *row,
+                                qp_batch *batch, quipu_time now, quipu_error *reterr)
+{
+    qp_session_patch patch = {.revision = ent_set(row->revision)};
+    quipu_status status = append_rows(call->store, db, row, batch, now, &patch, reterr);
+
+    if (status == QUIPU_OK) {
+        qp_append_run_move(call->run, &patch);
+    }
+    return status;
+}
+
+bool qp_append_goes_on(const void *run, const void *work_ctx)
+{
+    const append_call *call = work_ctx;
+
+    return qp_append_run_goes_on(run, call->key);
 }
 
 /* An append without messages: the session moves, and its id is remembered. */
@@ -236,6 +272,7 @@ static quipu_status append_settled(append_call *call, ent_db *db, quipu_arena *s
     } else {
         status = append_repeated(call, db, scratch, row, &seq, reterr);
         *ret_settled = seq != 0;
+        call->again = true;
     }
     if (status == QUIPU_OK && *ret_settled) {
         call->result = (quipu_appended){seq, row->revision, true};
@@ -243,13 +280,38 @@ static quipu_status append_settled(append_call *call, ent_db *db, quipu_arena *s
     return status;
 }
 
+static quipu_status append_row(const append_call *call, ent_db *db, quipu_arena *scratch,
+                               quipu_time now, const qp_session **ret_row, quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (call->run == NULL) {
+        return qp_session_load(call->store, db, scratch, call->key, now, ret_row, reterr);
+    }
+    status = qp_append_run_row(call->store, call->run, db, call->key, ret_row, reterr);
+    return status == QUIPU_OK ? qp_session_living(*ret_row, now, reterr) : status;
+}
+
+/* Write the batch and move the session. */
+static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scratch,
+                                 const qp_session *row, quipu_time now, quipu_error *reterr)
+{
+    if (call->batch.count == 0) {
+        return append_only_state(call, db, row, now, reterr);
+    }
+    return call->run != NULL
+               ? append_move(call, db, row, &call->batch, now, reterr)
+               : qp_append_write(call->store, db, scratch, row, &call->batch, now, reterr);
+}
+
 static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     append_call *call = ctx;
     const quipu_time now = quipu_time_now();
     const qp_session *row = NULL;
+    quipu_appended result;
     bool settled = false;
-    quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
+    quipu_status status = append_row(call, db, scratch, now, &row, reterr);
 
     call->result = (quipu_appended){0};
     if (status == QUIPU_OK) {
@@ -258,18 +320,17 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     if (status != QUIPU_OK || settled) {
         return status;
     }
+    /* Before the row moves: that of a run does so in place. */
+    result = (quipu_appended){call->batch.count > 0 ? row->next_seq : 0, row->revision + 1, false};
     status = append_refuse(call, row, reterr);
     if (status == QUIPU_OK) {
-        status = call->batch.count > 0
-                     ? qp_append_write(call->store, db, scratch, row, &call->batch, now, reterr)
-                     : append_only_state(call, db, row, now, reterr);
+        status = append_write(call, db, scratch, row, now, reterr);
     }
     if (status == QUIPU_OK && call->also != NULL) {
         status = qp_state_apply(call->store, db, row, call->also->changes, now, reterr);
     }
     if (status == QUIPU_OK) {
-        call->result =
-            (quipu_appended){call->batch.count > 0 ? row->next_seq : 0, row->revision + 1, false};
+        call->result = result;
     }
     return status;
 }
@@ -341,6 +402,9 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     }
     if (status == QUIPU_OK) {
         within.settles = true; /* by the event ids */
+        /* A cap moves the row too, and reads it. */
+        within.carries = store->cap_messages == 0 && store->cap_tokens == 0;
+        append.run = within.carries ? &store->run : NULL;
         status = qp_store_write(store, &within, append_work, &append, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {

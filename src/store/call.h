@@ -16,6 +16,7 @@ typedef struct qp_call {
     quipu_progress_fn progress; /* or NULL */
     void *progress_ctx;
     quipu_store *store; /* that was entered and not left yet, or NULL */
+    bool carries;       /* its work goes on from what one of its kind left: see qp_carry */
     bool settles;       /* its work finds by itself what an earlier try has done */
 } qp_call;
 

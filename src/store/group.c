@@ -74,7 +74,19 @@ static quipu_status group_begin(qp_group *group, const qp_write *write)
               call->cancel);
     status = ent_begin(group->db, ENT_WRITE, write->reterr);
     ent_watch(group->db, 0, NULL, NULL);
+    group->carry.forget(group->carry.ctx);
     return status;
+}
+
+/* Do what the works so far left undone. A failure is not that of any one of them. */
+static quipu_status group_settle(qp_group *group, quipu_error *reterr)
+{
+    return group->carry.settle(group->carry.ctx, group->db, reterr);
+}
+
+static bool group_goes_on(const qp_group *group, const qp_write *write)
+{
+    return write->call->carries && group->carry.goes_on(group->carry.ctx, write->ctx);
 }
 
 static void group_work(qp_group *group, qp_write *write)
@@ -89,6 +101,9 @@ static void group_work(qp_group *group, qp_write *write)
  * refusal leaves nothing to undo. False: it failed later than that, and the transaction must go. */
 static bool group_work_shared(qp_group *group, qp_write *write)
 {
+    if (!group_goes_on(group, write) && group_settle(group, NULL) != QUIPU_OK) {
+        return false;
+    }
     int64_t changes = qp_db_total_changes(group->db);
 
     group_work(group, write);
@@ -181,6 +196,9 @@ static void group_try_alone(qp_group *group, qp_write *write)
         return;
     }
     group_work(group, write);
+    if (write->status == QUIPU_OK) {
+        write->status = group_settle(group, write->reterr);
+    }
     if (write->status != QUIPU_OK) {
         while (ent_depth(group->db) > 0) {
             ent_rollback(group->db);
@@ -347,7 +365,8 @@ static void group_lead(qp_group *group, qp_write *own)
         return;
     }
     bool whole = group_run(group, own, &any);
-    if (whole && any) {
+    bool settled = whole && group_settle(group, NULL) == QUIPU_OK;
+    if (settled && any) {
         group_commit(group, own);
         group_repeat(group, own);
         return;
@@ -355,7 +374,8 @@ static void group_lead(qp_group *group, qp_write *own)
     while (ent_depth(group->db) > 0) {
         ent_rollback(group->db);
     }
-    if (!whole && (own->next != NULL || qp_db_is_transient(group->db))) {
+    /* What was left undone and failed has told nobody yet, also when there is only one. */
+    if (!settled && (whole || own->next != NULL || qp_db_is_transient(group->db))) {
         /* One caller's failure must not be another's: everybody again, each by itself. */
         for (qp_write *write = own; write != NULL; write = write->next) {
             group_run_alone(group, write);

@@ -16,6 +16,18 @@
 typedef quipu_status (*qp_work_fn)(void *ctx, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr);
 
+/* What works of one kind leave undone for the next of that kind in the same transaction; those that
+ * say so in their call (`carries`) do. */
+typedef struct qp_carry {
+    void *ctx;
+    /* Whether the work with this context goes on from there. */
+    bool (*goes_on)(const void *ctx, const void *work_ctx);
+    /* Do what is left. Called before any other work and before the commit. */
+    quipu_status (*settle)(void *ctx, ent_db *db, quipu_error *reterr);
+    /* The transaction is gone, and what was left with it. */
+    void (*forget)(void *ctx);
+} qp_carry;
+
 /* What a group did since it began. */
 typedef struct qp_group_counts {
     int64_t commits;
@@ -36,6 +48,7 @@ typedef struct qp_group {
     ent_db *db;                    /* the leader's; opened by the first */
     quipu_arena scratch;           /* the leader's */
     qp_pulse *pulse;               /* beats with every commit, or NULL */
+    qp_carry carry;
     qp_group_counts counts;
 } qp_group;
 

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/attr.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "ent/keep.h"
+#include "store/append.h"
 #include "store/tool_calls.h"
 
 #define STORE_KEY_SHOWN 80 /* bytes of a key that a message shows */
@@ -25,6 +27,7 @@ static void store_free(quipu_store *store)
     qp_pulse_done(&store->pulse);
     ent_close(atomic_load(&store->first));
     store->given.close(store->given.ctx);
+    quipu_arena_free(&store->run.arena);
     quipu_arena_free(&store->arena);
     qp_free(store);
 }
@@ -68,6 +71,10 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
     if (status == QUIPU_OK && !store->read_only) {
         status = qp_group_init(&store->group, &store->connector, reterr);
         store->group.pulse = &store->pulse;
+        store->group.carry = (qp_carry){.ctx = &store->run,
+                                        .goes_on = qp_append_goes_on,
+                                        .settle = qp_append_run_settle,
+                                        .forget = qp_append_run_forget};
     }
     return status;
 }
@@ -128,7 +135,7 @@ void quipu_close(quipu_store *store)
 quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
                             quipu_error *reterr)
 {
-    ret->store = NULL;
+    *ret = (qp_call){.store = NULL};
     if (store == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the store is NULL; open it with quipu_open");
     }
@@ -307,6 +314,22 @@ quipu_status qp_session_lookup(const quipu_store *store, ent_db *db, quipu_arena
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
+quipu_status qp_session_living(const qp_session *row, quipu_time now, quipu_error *reterr)
+{
+    if (row == NULL) {
+        return qp_error_set(reterr, QUIPU_NOT_FOUND,
+                            "there is no such session; create it, or use get-or-create");
+    }
+    if (qp_session_expired(row, now)) {
+        char at[QUIPU_TIME_TEXT_SIZE] = "?";
+        quipu_status status QP_UNUSED = quipu_time_format(row->expires_at.v, at);
+        assert(status == QUIPU_OK);
+        return qp_error_set(reterr, QUIPU_EXPIRED,
+                            "it expired at %s; create it again, or use get-or-create", at);
+    }
+    return QUIPU_OK;
+}
+
 quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *arena,
                              quipu_str key, quipu_time now, const qp_session **ret_row,
                              quipu_error *reterr)
@@ -314,20 +337,11 @@ quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *
     const qp_session *row = NULL;
     quipu_status status = qp_session_lookup(store, db, arena, key, &row, reterr);
 
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        status = qp_session_living(row, now, reterr);
     }
-    if (row == NULL) {
-        return qp_error_set(reterr, QUIPU_NOT_FOUND,
-                            "there is no such session; create it, or use get-or-create");
+    if (status == QUIPU_OK) {
+        *ret_row = row;
     }
-    if (qp_session_expired(row, now)) {
-        char at[QUIPU_TIME_TEXT_SIZE] = "?";
-        status = quipu_time_format(row->expires_at.v, at);
-        assert(status == QUIPU_OK);
-        return qp_error_set(reterr, QUIPU_EXPIRED,
-                            "it expired at %s; create it again, or use get-or-create", at);
-    }
-    *ret_row = row;
-    return QUIPU_OK;
+    return status;
 }

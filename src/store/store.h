@@ -8,6 +8,7 @@
 #include <quipu/store.h>
 
 #include "gen/quipu.h"
+#include "store/append_run.h"
 #include "store/call.h"
 #include "store/group.h"
 #include "store/pool.h"
@@ -33,6 +34,7 @@ struct quipu_store {
     qp_pulse pulse; /* for tails and the feed */
     bool feed;      /* what is committed is also told to the feed */
     quipu_arena arena;
+    qp_append_run run; /* the carry of the group */
 };
 
 /* Make a store over a connector, which it owns also when this fails. `db` is the first connection,
@@ -88,6 +90,10 @@ QUIPU_MUST_USE quipu_status qp_session_lookup(const quipu_store *store, ent_db *
 QUIPU_MUST_USE quipu_status qp_session_load(const quipu_store *store, ent_db *db,
                                             quipu_arena *arena, quipu_str key, quipu_time now,
                                             const qp_session **ret_row, quipu_error *reterr);
+
+/* What a call that needs a living session says of this row, or of none. */
+QUIPU_MUST_USE quipu_status qp_session_living(const qp_session *row, quipu_time now,
+                                              quipu_error *reterr);
 
 bool qp_session_expired(const qp_session *row, quipu_time now);
 

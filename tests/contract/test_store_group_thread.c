@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include "store/store.h"
+
 #define THREADS 8
 #define RACERS 10
 
@@ -405,6 +407,162 @@ static void group_holds_its_maximum_and_one_more_waits_for_the_next(void **state
     assert_true(stats.commits >= 3);
 }
 
+/* ---- one commit of many kinds -----------------------------------------------------------------
+ */
+
+typedef enum step_kind {
+    STEP_APPEND = 1,
+    STEP_UPDATE,
+    STEP_FORK,
+    STEP_DELETE,
+    STEP_CREATE
+} step_kind;
+
+/* What one caller does, and what it must be told. */
+typedef struct step {
+    step_kind kind;
+    const char *key;
+    int64_t expected_revision; /* -1: any */
+    const char *event_id;      /* or NULL */
+    quipu_status status;
+    int64_t seq;
+    int64_t revision;
+    quipu_store *store;
+    quipu_status told;
+    quipu_appended appended;
+} step;
+
+static void *step_run(void *arg)
+{
+    step *self = arg;
+    quipu_str key = quipu_cstr(self->key);
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
+    quipu_message message = st_says(QUIPU_ROLE_USER, "text");
+    quipu_session_new values = st_values(self->kind == STEP_FORK ? "fork" : self->key);
+
+    options.expected_revision = self->expected_revision;
+    message.event_id = self->event_id != NULL ? quipu_cstr(self->event_id) : message.event_id;
+    patch.set = QUIPU_SET_MODEL;
+    patch.model = QUIPU_STR("other");
+    switch (self->kind) {
+    case STEP_APPEND:
+        self->told = quipu_message_append(self->store, key, (quipu_messages){&message, 1}, &options,
+                                          NULL, &self->appended, NULL);
+        break;
+    case STEP_UPDATE:
+        self->told =
+            quipu_session_update(self->store, key, &patch, NULL, &self->appended.revision, NULL);
+        break;
+    case STEP_FORK:
+        self->told = quipu_session_fork(self->store, key, self->seq, &values, NULL, NULL);
+        break;
+    case STEP_DELETE:
+        self->told = quipu_session_delete(self->store, key, NULL, NULL);
+        break;
+    case STEP_CREATE:
+        self->told = quipu_session_create(self->store, &values, NULL, NULL, NULL);
+        break;
+    }
+    return NULL;
+}
+
+/* Wait until the store has a leader and, with `behind`, another one than `last` at the end of the
+ * queue; gives that one. */
+static const void *step_wait(quipu_store *store, bool behind, const void *last)
+{
+    const void *tail = NULL;
+    bool leading = false;
+
+    do {
+        st_nap();
+        qp_mutex_lock(&store->group.mutex);
+        tail = store->group.tail;
+        leading = store->group.leading;
+        qp_mutex_unlock(&store->group.mutex);
+    } while (!leading || (behind && tail == last));
+    return tail;
+}
+
+static void step_check(const step *self, size_t number)
+{
+    if (self->told != self->status) {
+        fail_msg("step %zu: %s", number, quipu_status_name(self->told));
+    }
+    if (self->kind == STEP_APPEND && self->told == QUIPU_OK) {
+        assert_int_equal(self->appended.first_seq, self->seq);
+    }
+    if (self->revision != 0) {
+        assert_int_equal(self->appended.revision, self->revision);
+    }
+}
+
+static void callers_of_one_commit_fare_as_one_after_another(void **state)
+{
+    step steps[] = {
+        {.kind = STEP_APPEND,
+         .key = "a",
+         .expected_revision = -1,
+         .event_id = "first",
+         .seq = 1,
+         .revision = 1},
+        {.kind = STEP_APPEND, .key = "a", .expected_revision = 1, .seq = 2, .revision = 2},
+        {.kind = STEP_APPEND, .key = "a", .expected_revision = 1, .status = QUIPU_CONFLICT},
+        {.kind = STEP_APPEND, .key = "b", .expected_revision = -1, .seq = 1, .revision = 1},
+        {.kind = STEP_APPEND, .key = "a", .expected_revision = -1, .seq = 3, .revision = 3},
+        {.kind = STEP_UPDATE, .key = "a", .expected_revision = -1, .revision = 4},
+        {.kind = STEP_APPEND, .key = "a", .expected_revision = 4, .seq = 4, .revision = 5},
+        {.kind = STEP_APPEND,
+         .key = "a",
+         .expected_revision = -1,
+         .event_id = "first",
+         .seq = 1,
+         .revision = 5},
+        {.kind = STEP_APPEND, .key = "a", .expected_revision = -1, .seq = 5, .revision = 6},
+        {.kind = STEP_FORK, .key = "a", .expected_revision = -1, .seq = 5},
+        {.kind = STEP_APPEND, .key = "fork", .expected_revision = -1, .seq = 6, .revision = 1},
+        {.kind = STEP_APPEND, .key = "b", .expected_revision = -1, .seq = 2, .revision = 2},
+        {.kind = STEP_DELETE, .key = "b", .expected_revision = -1},
+        {.kind = STEP_APPEND, .key = "b", .expected_revision = -1, .status = QUIPU_NOT_FOUND},
+        {.kind = STEP_CREATE, .key = "b", .expected_revision = -1},
+        {.kind = STEP_APPEND, .key = "b", .expected_revision = -1, .seq = 1, .revision = 1},
+        {.kind = STEP_APPEND, .key = "a", .expected_revision = -1, .seq = 6, .revision = 7},
+    };
+    const size_t count = sizeof(steps) / sizeof(steps[0]);
+    pthread_t threads[sizeof(steps) / sizeof(steps[0])];
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_verified verified = {0};
+    quipu_stats before = {0};
+    quipu_stats after = {0};
+
+    (void)state;
+    st_create(store, "a");
+    st_create(store, "b");
+    T_OK(quipu_store_stats(store, NULL, &before, NULL));
+    const void *last = NULL;
+    ent_db *other = et_lock(path);
+    for (size_t i = 0; i < count; i++) {
+        steps[i].store = store;
+        assert_int_equal(pthread_create(&threads[i], NULL, step_run, &steps[i]), 0);
+        last = step_wait(store, i > 0, last);
+    }
+    et_unlock(other);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        step_check(&steps[i], i);
+    }
+    T_OK(quipu_store_stats(store, NULL, &after, NULL));
+    assert_int_equal(after.commits, before.commits + 1);
+    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, NULL));
+    assert_int_equal(verified.problems, 0);
+    quipu_history *history = st_get(store, "fork", NULL);
+    st_check_whole(history);
+    assert_int_equal(history->message_count, 6);
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -416,6 +574,7 @@ int main(void)
         cmocka_unit_test(conflicts_fail_one_caller_and_not_its_group),
         cmocka_unit_test(same_events_from_many_threads_are_stored_once),
         cmocka_unit_test(group_holds_its_maximum_and_one_more_waits_for_the_next),
+        cmocka_unit_test(callers_of_one_commit_fare_as_one_after_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
