@@ -108,8 +108,8 @@ def run_tests(python, more):
 def run_upstream(python, source):
     """ADK's suite from a checkout; only the cases of our service."""
     suite = pathlib.Path(source).resolve() / "tests" / "unittests" / "sessions"
-    if not (suite / "_conformance.py").exists():
-        print(f"{suite} has no _conformance.py: name a checkout of adk-python in ADK_SOURCE")
+    if not (suite / "test_session_service.py").exists():
+        print(f"no {suite}: name a checkout of adk-python in ADK_SOURCE")
         return 2
     command = [python, "-m", "pytest", "-p", "upstream", "-c", HERE / "upstream.ini"]
     command += [f"--rootdir={source}", "-k", "quipu", suite / "test_session_service.py"]

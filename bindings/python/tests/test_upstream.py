@@ -1,4 +1,4 @@
-"""The plugin behind `make test-adk-upstream`: it adds our service to a suite shaped like ADK's."""
+"""The plugin behind `make test-adk-upstream`: it adds our service to a suite shaped like ADK's, new or old."""
 
 from __future__ import annotations
 
@@ -45,15 +45,32 @@ def test_the_list_has_it():
 """
 
 
-def test_our_service_joins_the_list(tmp_path: pathlib.Path) -> None:
-    suite = tmp_path / "suite"
-    suite.mkdir()
-    (suite / "__init__.py").write_text("")
-    (suite / "_conformance.py").write_text(CONFORMANCE)
-    (suite / "test_suite.py").write_text(SUITE)
+OLDER = """
+import enum
+import pytest
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+class Kind(enum.Enum):
+    MEMORY = "MEMORY"
+
+def get_session_service(service_type=Kind.MEMORY, tmp_path=None):
+    return InMemorySessionService()
+
+@pytest.fixture(params=[Kind.MEMORY])
+async def session_service(request, tmp_path):
+    yield get_session_service(request.param, tmp_path)
+
+async def test_a_session_is_found(session_service):
+    made = await session_service.create_session(app_name="a", user_id="u")
+    found = await session_service.get_session(app_name="a", user_id="u", session_id=made.id)
+    assert found == made
+"""
+
+
+def run(suite: pathlib.Path) -> str:
     command = [sys.executable, "-m", "pytest", "-v", "-p", "upstream", "-c", "upstream.ini"]
     done = subprocess.run(
-        [*command, f"--rootdir={tmp_path}", str(suite)],
+        [*command, f"--rootdir={suite.parent}", str(suite)],
         cwd=PLUGIN,
         env={**os.environ, "PYTHONPATH": str(PLUGIN)},
         capture_output=True,
@@ -61,5 +78,24 @@ def test_our_service_joins_the_list(tmp_path: pathlib.Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "test_a_session_is_found[memory] PASSED" in done.stdout
-    assert "test_a_session_is_found[quipu] PASSED" in done.stdout
+    return done.stdout
+
+
+def test_our_service_joins_the_list(tmp_path: pathlib.Path) -> None:
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "__init__.py").write_text("")
+    (suite / "_conformance.py").write_text(CONFORMANCE)
+    (suite / "test_suite.py").write_text(SUITE)
+    said = run(suite)
+    assert "test_a_session_is_found[memory] PASSED" in said
+    assert "test_a_session_is_found[quipu] PASSED" in said
+
+
+def test_our_service_joins_an_older_factory(tmp_path: pathlib.Path) -> None:
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "test_suite.py").write_text(OLDER)
+    said = run(suite)
+    assert "test_a_session_is_found[Kind.MEMORY] PASSED" in said
+    assert "test_a_session_is_found[quipu] PASSED" in said
