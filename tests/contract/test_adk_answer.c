@@ -20,6 +20,8 @@ static char *answer_column(const char *path, const char *sql)
 
 static void a_response_alone_is_content_and_output(void **state)
 {
+    T_SQLITE_ONLY("it looks into a file");
+
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     quipu_session *session = adk_create(world, "u", "s", NULL);
     char *column;
@@ -53,6 +55,8 @@ static void a_response_alone_is_content_and_output(void **state)
 
 static void a_response_is_found_by_its_words(void **state)
 {
+    T_SQLITE_ONLY("PostgreSQL has no search");
+
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     quipu_session *session = adk_create(world, "u", "s", NULL);
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -207,6 +211,8 @@ static void an_answer_counts_once_wherever_it_is_counted(void **state)
 
 static void sizes_that_do_not_fit_are_corrupt(void **state)
 {
+    T_SQLITE_ONLY("it writes into a file");
+
     static const char *const columns[] = {
         "[{\"id\":\"c\",\"name\":\"f\",\"input\":\"\",\"output\":99}]",
         "[{\"id\":\"c\",\"name\":\"f\",\"input\":\"\",\"output\":-1}]",
