@@ -49,8 +49,8 @@ typedef struct bench_arguments {
     const char *count_side; /* "ours" or "yardstick": run one counted block; NULL: measure */
 } bench_arguments;
 
-/* One entry of the list of benches: makes its data, runs, cleans up. Its results are named as it is,
- * or begin so; others are listed in `also`, so that run.py finds the bench of every bar. */
+/* One entry of the list of benches: makes its data, runs, cleans up. Its results have its name, or
+ * begin with it; others are listed in `also`, so that run.py finds the bench of every bar. */
 typedef struct bench_entry {
     const char *name;
     void (*run)(const bench_arguments *arguments);
