@@ -220,7 +220,7 @@ static void render_unfolded(const app_render *render, const quipu_tool_call *cal
     const int room = render->columns - (int)strlen(margin);
 
     fprintf(render->out, "%s%s▸ ", margin, render_style(render, APP_YELLOW));
-    app_put(render->out, call->name);
+    app_put_cut(render->out, call->name, room - 2);
     fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
     app_put_wrapped(render->out, call->input, margin, room);
     if (answer.p != NULL) {

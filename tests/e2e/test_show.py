@@ -6,7 +6,9 @@ before the first line than a page."""
 import fcntl
 import os
 import pathlib
+import random
 import subprocess
+import unicodedata
 import unittest
 
 import harness
@@ -164,6 +166,46 @@ class Golden(harness.Case):
     def test_a_pager_that_is_left_early_is_no_failure_of_the_store(self):
         self.run_terminal("show", "trip", env={"PAGER": "head -1"}, code=None)
         self.run_quipu("verify")
+
+
+def columns_of(text):
+    """The columns that a terminal gives a text."""
+    wide = sum(1 for c in text if unicodedata.east_asian_width(c) in "WF")
+    none = sum(1 for c in text if unicodedata.category(c) in ("Mn", "Me", "Cf"))
+    return len(text) + wide - none
+
+
+class Random(harness.Case):
+    """Whatever stands in a message: no line is too long, nothing reaches the terminal as it is."""
+
+    RANGES = ((0x20, 0x7E), (0x20, 0x7E), (0x01, 0x1F), (0x7F, 0xFF), (0x300, 0x36F),
+              (0x4E00, 0x4FFF), (0xAC00, 0xACFF), (0x1F600, 0x1F64F), (0x200B, 0x200F),
+              (0x2028, 0x202E), (0x2066, 0x2069), (0xE0020, 0xE007E), (0x0A, 0x0A), (0x20, 0x20))
+
+    def text(self, source):
+        ranges = source.sample(self.RANGES, 5)
+        return "".join(chr(source.randint(*source.choice(ranges))) for _ in range(300))
+
+    def test_every_line_fits_and_harms_nobody(self):
+        seed = os.environ.get("QUIPU_SEED", "7")
+        with self.subTest(QUIPU_SEED=seed):  # a failure tells it
+            self.check(random.Random(seed))
+
+    def check(self, source):
+        harness.make_store(self, {"any": [
+            {"role": "assistant", "author": self.text(source)[:40], "content": self.text(source),
+             "tool_calls": [{"id": str(i), "name": self.text(source)[:20],
+                             "input": self.text(source), "output": self.text(source)}]}
+            for i in range(60)
+        ]})
+        for columns in (20, 37, 60, 80, 133):
+            for fold in ((), ("--unfold",)):
+                text = self.run_quipu("show", "any", "--width", columns, *fold).out
+                self.assert_harmless(text)
+                for line in text.split("\n"):
+                    self.assertLessEqual(columns_of(line), columns, ascii(line))
+        shown = self.run_quipu("show", "any", "--json").lines()
+        self.assertEqual(len(shown), 60)
 
 
 class Long(harness.Case):
