@@ -1,7 +1,7 @@
-/* Sessions whose messages lie between those of others. The yardstick of the bars is layout.c's first
- * layout, rows in the order of arrival and an index, of which only the text is touched. Beside it:
- * the same layout decoded as we do, and hand-written calls on our own tables, which show what there
- * is to gain. */
+/* Sessions whose messages lie between those of others. The yardstick of the bars is the first one
+ * of layout.c, rows in the order of arrival and an index, of which only the text is touched. Beside
+ * it: the same layout decoded as we do, and hand-written calls on our own tables, which show what
+ * there is to gain. */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
