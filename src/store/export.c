@@ -211,6 +211,50 @@ static quipu_status export_states(export_run *run, const qp_state_where *where, 
     return status == QUIPU_OK ? ended : status;
 }
 
+/* The ids by which a repeated change of state is known. */
+static quipu_status export_state_events(export_run *run, const qp_session *row, quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_STATE_EVENT_OUT, NULL};
+    const qp_state_event_query query = {.order = {QP_STATE_EVENT_BY_NUMBER(ASC)},
+                                        .where = {.session_number = ent_eq(row->id)}};
+    qp_state_event_iter iter;
+    qp_state_event event;
+    quipu_status status = qp_state_event_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_state_event_iter_next(&iter, &event)) {
+        export_begin(run, "state_event");
+        qp_export_row(&run->writer, &qp_state_event_entity, &event, left_out);
+        status = export_end(run, NULL, reterr);
+    }
+    quipu_status ended = qp_state_event_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
+/* What was learned about models. */
+static quipu_status export_factors(export_run *run, quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_FACTOR_OUT, NULL};
+    const qp_model_factor_query query = {.order = {QP_MODEL_FACTOR_BY_MODEL(ASC)},
+                                         .where = {.tenant = ent_eq(run->store->tenant)}};
+    qp_model_factor_iter iter;
+    qp_model_factor factor;
+    quipu_status status = qp_model_factor_iter_begin(run->db, &query, &iter, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    while (status == QUIPU_OK && qp_model_factor_iter_next(&iter, &factor)) {
+        export_begin(run, "factor");
+        qp_export_row(&run->writer, &qp_model_factor_entity, &factor, left_out);
+        status = export_end(run, NULL, reterr);
+    }
+    quipu_status ended = qp_model_factor_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
+    return status == QUIPU_OK ? ended : status;
+}
+
 /* Whether a memory is to be written now: with its session, or alone when there is none. */
 static quipu_status export_wanted(export_run *run, quipu_str session_key, bool alone,
                                   bool *ret_wanted, quipu_error *reterr)
@@ -348,6 +392,9 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
                                                  .session_number = ent_eq(row->id)},
                                true, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = export_state_events(run, row, reterr);
+    }
     if (status == QUIPU_OK && row->key.p != NULL) {
         status = export_observations(run, row->key, reterr);
     }
@@ -388,6 +435,9 @@ static quipu_status export_all(export_run *run, quipu_error *reterr)
                                &(qp_state_where){.tenant = ent_eq(run->store->tenant),
                                                  .scope = qp_state_scope_is(scopes[i])},
                                false, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = export_factors(run, reterr);
     }
     if (status == QUIPU_OK) {
         status = export_sessions(run, reterr);

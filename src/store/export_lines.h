@@ -10,6 +10,8 @@
 #define QP_EXPORT_SESSION_OUT "id", "tenant", "parent_id", "indexed_seq", "lags"
 #define QP_EXPORT_MESSAGE_OUT "session_id", "event_id"
 #define QP_EXPORT_STATE_OUT "tenant", "session_number"
+#define QP_EXPORT_STATE_EVENT_OUT "session_number"
+#define QP_EXPORT_FACTOR_OUT "tenant"
 #define QP_EXPORT_MEMORY_OUT "tenant"
 
 #endif

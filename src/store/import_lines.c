@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "base/str.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
@@ -22,6 +23,8 @@ typedef enum import_type {
     IMPORT_SESSION,
     IMPORT_MESSAGE,
     IMPORT_STATE,
+    IMPORT_STATE_EVENT,
+    IMPORT_FACTOR,
     IMPORT_OBSERVATION,
     IMPORT_REFLECTION,
     IMPORT_END
@@ -98,8 +101,8 @@ static quipu_status import_parse(import_run *run, quipu_str text, int64_t number
 
 static import_type import_type_of(qp_json_node object)
 {
-    static const char *const names[] = {"session",     "message",    "state",
-                                        "observation", "reflection", "end"};
+    static const char *const names[] = {"session", "message",     "state",      "state_event",
+                                        "factor",  "observation", "reflection", "end"};
     qp_json_node node = qp_json_get(object, QUIPU_STR(QP_EXPORT_TYPE));
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -116,7 +119,8 @@ static bool import_belongs(import_run *run, qp_json_node object, import_type typ
 {
     qp_json_node scope = qp_json_get(object, QUIPU_STR("scope"));
     qp_json_node key = qp_json_get(object, QUIPU_STR("session_key"));
-    bool loose = (type == IMPORT_STATE && (qp_json_kind_of(scope) != QP_JSON_STRING ||
+    bool loose = type == IMPORT_FACTOR ||
+                 (type == IMPORT_STATE && (qp_json_kind_of(scope) != QP_JSON_STRING ||
                                            !qp_json_text_is(scope, QUIPU_STR("session")))) ||
                  ((type == IMPORT_OBSERVATION || type == IMPORT_REFLECTION) &&
                   (run->key.p == NULL || qp_json_kind_of(key) != QP_JSON_STRING ||
@@ -435,6 +439,65 @@ static quipu_status import_state(import_run *run, ent_db *db, quipu_arena *scrat
     return status;
 }
 
+static quipu_status import_state_event(import_run *run, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_STATE_EVENT_OUT, NULL};
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_state_event_new made = {.session_number = run->loose ? 0 : run->row->id};
+    quipu_status status = qp_import_row(&qp_state_event_entity, qp_json_root(&run->doc), left_out,
+                                        others, scratch, &made, reterr);
+
+    if (status == QUIPU_OK &&
+        (run->loose || made.event_id.n == 0 || made.event_id.n > QUIPU_EVENT_ID_MAX ||
+         made.digest.n != QP_SHA256_SIZE)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "an event of state stands behind its session, with an id of 1 to %d "
+                              "bytes and a digest of %d",
+                              QUIPU_EVENT_ID_MAX, QP_SHA256_SIZE);
+    }
+    return status == QUIPU_OK ? qp_state_event_create(db, NULL, &made, NULL, reterr) : status;
+}
+
+static bool import_factor_holds(const qp_model_factor_new *made)
+{
+    return made->model.n > 0 && made->model.n <= QUIPU_MODEL_NAME_MAX && made->samples >= 0 &&
+           made->ppm >= QUIPU_FACTOR_MIN && made->ppm <= QUIPU_FACTOR_MAX;
+}
+
+/* Of what was learned about a model, too, the newer stays. */
+static quipu_status import_factor(import_run *run, ent_db *db, quipu_arena *scratch,
+                                  quipu_error *reterr)
+{
+    static const char *const left_out[] = {QP_EXPORT_FACTOR_OUT, NULL};
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_model_factor_new made = {.tenant = run->store->tenant};
+    const qp_model_factor *row = NULL;
+    quipu_error error = {0};
+    quipu_status status = qp_import_row(&qp_model_factor_entity, qp_json_root(&run->doc), left_out,
+                                        others, scratch, &made, reterr);
+
+    if (status == QUIPU_OK && !import_factor_holds(&made)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "a factor needs a model's name of 1 to %d bytes and ppm of %d to %d",
+                              QUIPU_MODEL_NAME_MAX, QUIPU_FACTOR_MIN, QUIPU_FACTOR_MAX);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_model_factor_get(db, scratch, made.tenant, made.model, &row, &error);
+    if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
+        return qp_error_pass(reterr, &error);
+    }
+    if (row != NULL && (run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) != 0) {
+        return qp_error_set(reterr, QUIPU_EXISTS, "this factor exists already");
+    }
+    return row == NULL ||
+                   (made.updated_at.has && quipu_time_cmp(row->updated_at, made.updated_at.v) < 0)
+               ? qp_model_factor_upsert(db, scratch, &made, QP_MODEL_FACTOR_ON_KEY, NULL, reterr)
+               : QUIPU_OK;
+}
+
 /* What an observation and a reflection have in common. */
 typedef struct import_memory {
     quipu_str tenant;
@@ -541,6 +604,12 @@ static quipu_status import_store(import_run *run, ent_db *db, quipu_arena *scrat
     case IMPORT_OBSERVATION:
         status =
             run->skip ? QUIPU_OK : import_memory_line(run, db, scratch, QUIPU_OBSERVATION, reterr);
+        break;
+    case IMPORT_STATE_EVENT:
+        status = run->skip ? QUIPU_OK : import_state_event(run, db, scratch, reterr);
+        break;
+    case IMPORT_FACTOR:
+        status = import_factor(run, db, scratch, reterr);
         break;
     default:
         assert(line->type == IMPORT_REFLECTION);

@@ -279,6 +279,31 @@ static inline void kt_fill_messages(quipu_store *store, const char *key)
                               NULL, &err));
 }
 
+/* An event of a session that only changed state, and what was learned about a model. */
+static inline void kt_learned(const char *path, const char *session_key)
+{
+    static const uint8_t digest[32] = {1, 2, 3, 0, 255};
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    const qp_session *session = NULL;
+    quipu_error err = {0};
+    ent_db *db = et_connect(path, 0);
+
+    T_OK(qp_session_by_tenant_key(db, &arena, QUIPU_STR(""), quipu_cstr(session_key), &session,
+                                  &err));
+    T_OK(qp_state_event_create(db, NULL,
+                               &(qp_state_event_new){.session_number = session->id,
+                                                     .number = session->revision,
+                                                     .event_id = {"id \0 \xff", 6},
+                                                     .digest = {digest, sizeof(digest)}},
+                               NULL, &err));
+    T_OK(qp_model_factor_create(
+        db, NULL,
+        &(qp_model_factor_new){.model = QUIPU_STR("gpt \"x\""), .ppm = 1234567, .samples = 3}, NULL,
+        &err));
+    ent_close(db);
+    quipu_arena_free(&arena);
+}
+
 /* Everything that an export must carry. `path` is the store's file. */
 static inline void kt_fill(quipu_store *store, const char *path)
 {
@@ -323,6 +348,7 @@ static inline void kt_fill(quipu_store *store, const char *path)
     kt_memory(store, QUIPU_REFLECTION, "root", "thought");
     kt_memory(store, QUIPU_OBSERVATION, "no session", "alone");
     kt_memory(store, QUIPU_REFLECTION, "no session", "alone too");
+    kt_learned(path, "root");
 }
 
 #endif

@@ -1,0 +1,141 @@
+/* Export and import of what a store has learned: factors of models, and the ids of events that only
+ * changed state. */
+#include "contract/keep_t.h"
+
+#define HEADER "{\"quipu\":\"export\",\"major\":1,\"minor\":0}\n"
+#define FOOTER "{\"type\":\"end\",\"sessions\":0,\"messages\":0,\"states\":0,\"memories\":0}\n"
+
+/* Import a text between header and footer. */
+static quipu_status import_text(quipu_store *store, const char *text, quipu_error *reterr)
+{
+    kt_stream stream = {0};
+    quipu_status status;
+
+    T_OK(kt_write(&stream, HEADER, strlen(HEADER)));
+    T_OK(kt_write(&stream, text, strlen(text)));
+    T_OK(kt_write(&stream, FOOTER, strlen(FOOTER)));
+    status = kt_try_import(store, &stream, 0, NULL, reterr);
+    kt_free(&stream);
+    return status;
+}
+
+static quipu_status import_factor(quipu_store *store, size_t name_n, long long ppm, int day)
+{
+    char name[QUIPU_MODEL_NAME_MAX + 2];
+    char line[QUIPU_MODEL_NAME_MAX + 256];
+    quipu_error err = {0};
+
+    memset(name, 'm', name_n);
+    name[name_n] = '\0';
+    snprintf(line, sizeof(line),
+             "{\"type\":\"factor\",\"model\":\"%s\",\"ppm\":%lld,\"samples\":1,\"updated_at\":"
+             "\"2026-01-%02dT00:00:00Z\"}\n",
+             name, ppm, day);
+    return import_text(store, line, &err);
+}
+
+static int64_t factor_of(quipu_store *store, const char *model)
+{
+    quipu_model_factor factor = {0, 0};
+
+    T_OK(quipu_model_factor_get(store, quipu_cstr(model), NULL, &factor, NULL));
+    return factor.ppm;
+}
+
+static void factor_is_kept_within_its_limits(void **state)
+{
+    quipu_store *store = *state;
+
+    T_OK(import_factor(store, 1, QUIPU_FACTOR_MIN, 1));
+    assert_int_equal(factor_of(store, "m"), QUIPU_FACTOR_MIN);
+    T_OK(import_factor(store, 2, QUIPU_FACTOR_MAX, 1));
+    assert_int_equal(factor_of(store, "mm"), QUIPU_FACTOR_MAX);
+    T_OK(import_factor(store, QUIPU_MODEL_NAME_MAX, QUIPU_FACTOR_ONE, 1));
+    T_STATUS(import_factor(store, 3, QUIPU_FACTOR_MIN - 1, 1), QUIPU_INVALID);
+    T_STATUS(import_factor(store, 3, QUIPU_FACTOR_MAX + 1, 1), QUIPU_INVALID);
+    T_STATUS(import_factor(store, QUIPU_MODEL_NAME_MAX + 1, QUIPU_FACTOR_ONE, 1), QUIPU_INVALID);
+    T_STATUS(import_factor(store, 0, QUIPU_FACTOR_ONE, 1), QUIPU_INVALID);
+}
+
+static void newer_factor_stays(void **state)
+{
+    quipu_store *store = *state;
+
+    T_OK(import_factor(store, 1, 2000000, 2));
+    T_OK(import_factor(store, 1, 3000000, 1));
+    assert_int_equal(factor_of(store, "m"), 2000000);
+    T_OK(import_factor(store, 1, 4000000, 3));
+    assert_int_equal(factor_of(store, "m"), 4000000);
+}
+
+static void factor_that_is_there_is_refused_when_all_must_be_new(void **state)
+{
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "root");
+    kt_learned(path, "root");
+    kt_stream stream = kt_export(store, NULL);
+    quipu_store *other = st_open_new(NULL, NULL);
+    T_OK(kt_try_import(other, &stream, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err));
+    T_STATUS(kt_try_import(other, &stream, QUIPU_IMPORT_MUST_BE_NEW, NULL, &err), QUIPU_EXISTS);
+    assert_non_null(strstr(err.message, "factor"));
+    kt_free(&stream);
+    quipu_close(store);
+    quipu_close(other);
+}
+
+static void event_of_state_needs_its_session_an_id_and_a_digest(void **state)
+{
+    static const struct {
+        const char *from;
+        const char *to;
+    } cases[] = {
+        {"\"digest\":\"AQID", "\"digest\":\"AQIDAQID"},
+        {"\"event_id\":\"aWQgACD/\"", "\"event_id\":\"\""},
+    };
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_error err = {0};
+
+    (void)state;
+    T_STATUS(import_text(store,
+                         "{\"type\":\"state_event\",\"number\":1,\"event_id\":\"aWQ=\",\"digest\":"
+                         "\"AQIDAQIDAQIDAQIDAQIDAQIDAQIDAQIDAQIDAQIDAQI=\"}\n",
+                         &err),
+             QUIPU_INVALID);
+    assert_non_null(strstr(err.message, "stands behind its session"));
+    st_create(store, "root");
+    kt_learned(path, "root");
+    kt_stream stream = kt_export(store, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        quipu_store *other = st_open(":memory:");
+        const char *at = strstr(stream.p, cases[i].from);
+        kt_stream made = {0};
+        assert_non_null(at);
+        T_OK(kt_write(&made, stream.p, (size_t)(at - stream.p)));
+        T_OK(kt_write(&made, cases[i].to, strlen(cases[i].to)));
+        at += strlen(cases[i].from);
+        T_OK(kt_write(&made, at, stream.n - (size_t)(at - stream.p)));
+        T_STATUS(kt_try_import(other, &made, 0, NULL, &err), QUIPU_INVALID);
+        assert_int_equal(st_get_status(other, "root"), QUIPU_NOT_FOUND);
+        kt_free(&made);
+        quipu_close(other);
+    }
+    kt_free(&stream);
+    quipu_close(store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ST_TEST(factor_is_kept_within_its_limits),
+        ST_TEST(newer_factor_stays),
+        cmocka_unit_test(factor_that_is_there_is_refused_when_all_must_be_new),
+        cmocka_unit_test(event_of_state_needs_its_session_an_id_and_a_digest),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
