@@ -1,4 +1,6 @@
 /* The ADK service: sessions come and go whole, as JSON. */
+#include <string.h>
+
 #include "native_job.h"
 
 static quipu_session_ref adk_ref(const qpy_task *task)
@@ -94,7 +96,11 @@ quipu_status qpy_adk_append(qpy_task *task)
     quipu_event_result result = {0};
     quipu_status status = quipu_uuid_parse(task->in[3], &head.uid);
 
-    if (status == QUIPU_OK) {
+    if (status != QUIPU_OK) {
+        static const char text[] = "the session's marker is none of ours";
+
+        memcpy(task->error.message, text, sizeof(text));
+    } else {
         status = quipu_service_append(task->on->service, &head, (quipu_json){task->in[4]}, NULL,
                                       &result, &task->error);
     }

@@ -83,6 +83,8 @@ async def test_a_session_without_a_marker_appends_unless_it_is_older(
     await service.append_event(known, says("b", timestamp=200.0))
     with pytest.raises(StaleSessionError):
         await service.append_event(blank, says("c", timestamp=300.0))
+    known._storage_update_marker = "2026-01-01T00:00:00.000000"  # of ADK's database service
+    await service.append_event(known, says("e", timestamp=400.0))
     missing = Session(id="none", app_name=APP, user_id="u")
     with pytest.raises(SessionNotFoundError):
         await service.append_event(missing, says("d"))
@@ -186,7 +188,7 @@ async def test_members_that_this_adk_refuses_are_left_out(service: QuipuSessionS
         },
         "unknown": True,
     }
-    uid, _, revision = (session._storage_update_marker or "").rpartition(":")
+    _, uid, revision = (session._storage_update_marker or "").split(":")
     texts: list[bytes | None] = [b"app", b"u", b"s", uid.encode(), json.dumps(foreign).encode()]
     await service._start(lib.QPY_ADK_APPEND, texts, [int(revision)])
     first, second = (await read(service, "s")).events

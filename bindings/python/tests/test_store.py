@@ -229,6 +229,13 @@ async def test_an_async_store_does_the_same(path: pathlib.Path) -> None:
         assert (await store.search("31")).hits[0].session_key == "k"
 
 
+async def test_a_store_can_be_opened_beside_the_loop(path: pathlib.Path) -> None:
+    async with await AsyncStore.open(path, tenant="t") as store:
+        assert (await store.create("k")).key == "k"
+    with pytest.raises(quipu.NotFound):
+        await AsyncStore.open(path.with_name("none.db"), must_exist=True)
+
+
 async def test_the_event_loop_goes_on_while_another_process_writes(path: pathlib.Path) -> None:
     import sqlite3
 

@@ -1,4 +1,4 @@
-"""The plugin behind `make test-adk-upstream`: it adds our service to a suite shaped like ADK's, new or old."""
+"""The plugin of `make test-adk-upstream` adds our service to suites shaped like ADK's."""
 
 from __future__ import annotations
 

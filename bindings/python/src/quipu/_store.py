@@ -359,7 +359,13 @@ class Store(_Base):
 
 class AsyncStore(_Base):
     """A store whose calls are awaited and run on threads of the library: no call blocks the event
-    loop. Opening is short and done at once."""
+    loop. The constructor opens at once, which is short; `open()` is for a file that must first be
+    migrated."""
+
+    @classmethod
+    async def open(cls, uri: str | os.PathLike[str], **options: Any) -> AsyncStore:
+        """Open a store beside the event loop; options are those of the constructor."""
+        return await asyncio.to_thread(cls, uri, **options)
 
     async def close(self) -> None:
         """Close the store when the calls on their way have ended."""

@@ -45,6 +45,7 @@ from ._store import AsyncStore
 
 __all__ = ["QuipuMemoryService", "QuipuSessionService"]
 
+_MARKER = "quipu:"
 _MEMORY_APP = "quipu-memory:"  # what other session services hand over stands under such an app
 _MEMORY_UNKNOWN = "unknown-session"
 _MEMORY_WORDS_MAX = 32  # words of a query that are looked for
@@ -151,7 +152,7 @@ class QuipuSessionService(BaseSessionService):
         )
         if answer.numbers[3] > 0:
             session.events = read_events(events or b"[]")
-        session._storage_update_marker = f"{(uid or b'').decode()}:{answer.numbers[0]}"
+        session._storage_update_marker = _marker(uid, answer.numbers[0])
         return session
 
     @override
@@ -263,7 +264,7 @@ class QuipuSessionService(BaseSessionService):
             ) from error
         now, seconds, nanoseconds, repeated = answer.numbers
         if not repeated or now == revision + 1:
-            session._storage_update_marker = f"{(answer.texts[0] or b'').decode()}:{now}"
+            session._storage_update_marker = _marker(answer.texts[0], now)
         if repeated and any(known.id == event.id for known in session.events):
             return
         session.last_update_time = event.timestamp if repeated else _seconds(seconds, nanoseconds)
@@ -272,10 +273,9 @@ class QuipuSessionService(BaseSessionService):
     async def _moment(self, session: Session, names: list[bytes | None]) -> tuple[str, int]:
         """The life and the revision that a session object stands for. One that was made by hand has
         the store's if nothing tells that it is older."""
-        marker = session._storage_update_marker
-        if marker is not None:
-            uid, _, revision = marker.rpartition(":")
-            return uid, int(revision)
+        moment = _read_marker(session)
+        if moment is not None:
+            return moment
         answer = await self._start(lib.QPY_ADK_GET, names, [1, 0])
         if not answer.texts:
             raise SessionNotFoundError(f"Session {session.id} not found.")
@@ -284,8 +284,7 @@ class QuipuSessionService(BaseSessionService):
         known = session.events[-1].id if session.events else None
         if stored.last_update_time > session.last_update_time and newest != known:
             raise _stale(session)
-        uid, _, revision = (stored._storage_update_marker or "").rpartition(":")
-        return uid, int(revision)
+        return (answer.texts[0] or b"").decode(), answer.numbers[0]
 
     @contextlib.asynccontextmanager
     async def _turn(self, session: Session) -> AsyncIterator[None]:
@@ -302,6 +301,20 @@ class QuipuSessionService(BaseSessionService):
                 del self._turns[key]
             else:
                 self._turns[key] = (lock, waiting - 1)
+
+
+def _marker(uid: bytes | None, revision: int) -> str:
+    """The moment of a session, in the place that ADK's own services keep theirs."""
+    return f"{_MARKER}{(uid or b'').decode()}:{revision}"
+
+
+def _read_marker(session: Session) -> tuple[str, int] | None:
+    """The life and the revision of a session object; None when no service of ours made it."""
+    marker = session._storage_update_marker or ""
+    if not marker.startswith(_MARKER):
+        return None
+    uid, _, revision = marker.removeprefix(_MARKER).partition(":")
+    return uid, int(revision)
 
 
 def _stale(session: Session) -> StaleSessionError:
@@ -351,8 +364,8 @@ class QuipuMemoryService(BaseMemoryService):
             session_id=session.id,
             config=GetSessionConfig(num_recent_events=0),
         )
-        life = ((session._storage_update_marker or "").rpartition(":"))[0]
-        if stored is not None and (stored._storage_update_marker or "").startswith(life + ":"):
+        given, found = _read_marker(session), _read_marker(stored) if stored else None
+        if given is not None and found is not None and given[0] == found[0]:
             return
         await self.add_events_to_memory(
             app_name=session.app_name,
