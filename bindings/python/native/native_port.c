@@ -229,10 +229,11 @@ qpy_job *qpy_port_take(qpy_port *port)
     char bytes[16];
     qpy_task *task;
 
-    (void)pthread_mutex_lock(&port->mutex);
+    /* Bytes first: a job that is done after the list is taken writes another. Each stands for a
+     * list that was empty, so there are few. */
     while (read(port->fds[0], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) {
-        /* A byte stands for a list that was empty, so there are few. */
     }
+    (void)pthread_mutex_lock(&port->mutex);
     task = port->done.first;
     port->done = (port_list){NULL, NULL, 0};
     (void)pthread_mutex_unlock(&port->mutex);
