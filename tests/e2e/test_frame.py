@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-import unittest
 
 import harness
 
@@ -201,14 +200,40 @@ class Completion(harness.Case):
         self.check_syntax("fish", "--no-execute")
 
 
-class Manual(unittest.TestCase):
-    def test_every_page_agrees_with_the_program(self):
+class Manual(harness.Case):
+    def check(self, root, *args):
+        """What tools/check_man.py says about the pages of a tree."""
         build = pathlib.Path(harness.program()).parent.parent
-        done = subprocess.run(
-            [sys.executable, str(harness.ROOT / "tools" / "check_man.py"), "--build", str(build)],
-            capture_output=True, text=True, check=False,
-        )
+        tool = harness.ROOT / "tools" / "check_man.py"
+        command = [sys.executable, str(tool), "--root", str(root), "--build", str(build), *args]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def test_every_page_agrees_with_the_program(self):
+        done = self.check(harness.ROOT)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_page_that_differs_or_is_missing_is_found(self):
+        pages = self.folder / "docs" / "man"
+        shutil.copytree(harness.ROOT / "docs" / "man", pages)
+        show = (pages / "quipu-show.1").read_text(encoding="utf-8")
+        (pages / "quipu-show.1").write_text(show.replace("unfold", "expand"), encoding="utf-8")
+        (pages / "quipu-ls.1").unlink()
+        (pages / "quipu-fly.1").write_text("", encoding="utf-8")
+        done = self.check(self.folder)
+        self.assertEqual(done.returncode, 1)
+        for text in ("quipu-show.1:1: OPTIONS is not", "quipu-ls.1:0: the verb has no",
+                     "quipu-fly.1:1: there is no such verb", "3 violations"):
+            self.assertIn(text, done.stdout)
+        self.check(self.folder, "--fix")
+        self.assertEqual((pages / "quipu-show.1").read_text(encoding="utf-8"), show)
+
+    def test_every_page_can_be_read(self):
+        if shutil.which("groff") is None:
+            self.skipTest("groff is not installed")
+        for page in sorted((harness.ROOT / "docs" / "man").glob("*.1")):
+            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", str(page)],
+                                  capture_output=True, text=True, check=True)
+            self.assertEqual(done.stderr, "", page.name)
 
 
 if __name__ == "__main__":
