@@ -388,9 +388,12 @@ static void render_one(app_render *render, const quipu_message *list, size_t cou
 size_t app_render_messages(app_render *render, const quipu_message *messages, size_t count,
                            bool more)
 {
+    /* The summary with which a view begins is no place to go on from: its number is a later one. */
+    const size_t least = count > 0 && messages[0].mark == QUIPU_MARK_COMPACTION ? 2 : 1;
     size_t done = 0;
 
-    while (done < count && (done == 0 || !more || render_is_whole(messages + done, count - done))) {
+    while (done < count &&
+           (done < least || !more || render_is_whole(messages + done, count - done))) {
         render_one(render, messages + done, count - done);
         done++;
     }

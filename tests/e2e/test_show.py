@@ -7,6 +7,7 @@ import fcntl
 import os
 import pathlib
 import random
+import re
 import subprocess
 import unicodedata
 import unittest
@@ -206,6 +207,43 @@ class Random(harness.Case):
                     self.assertLessEqual(columns_of(line), columns, ascii(line))
         shown = self.run_quipu("show", "any", "--json").lines()
         self.assertEqual(len(shown), 60)
+
+
+class Pages(harness.Case):
+    """A history longer than a page: every message comes once, whatever waits for an answer."""
+
+    def shown(self, *args):
+        text = self.run_quipu("show", "k", "--width", 80, *args).out
+        return [int(n) for n in re.findall(r"(?m)^ *(\d+)  (?:user|assistant) ", text)], text
+
+    def make(self, unanswered):
+        messages = [{"role": "user", "content": f"number {i}"} for i in range(1, 1501)]
+        for seq in unanswered:
+            messages[seq - 1] = {"role": "assistant", "content": "",
+                                 "tool_calls": [call(f"c{seq}", "look", "{}")]}
+        harness.make_store(self, {"k": messages})
+
+    def test_calls_without_answers_delay_nothing_for_good(self):
+        self.make([1, 2, 50, 99, 100, 101, 1100, 1101, 1500])
+        self.assertEqual(self.shown()[0], list(range(1, 1501)))
+        self.assertEqual(self.shown("--last", 700)[0], list(range(801, 1501)))
+
+    def test_a_view_goes_on_behind_its_summary(self):
+        self.make([6])
+        self.run_quipu("compact", "k", "--through", 5, "--summary", "Five numbers.")
+        seqs, text = self.shown("--view")
+        self.assertEqual(seqs, list(range(6, 1501)))
+        self.assertEqual(text.count("Five numbers."), 1)
+
+    def test_an_answer_on_the_next_page_stands_beside_its_call(self):
+        messages = [{"role": "user", "content": f"number {i}"} for i in range(1, 151)]
+        messages[98] = {"role": "assistant", "content": "", "tool_calls": [call("c", "look", "{}")]}
+        messages[120] = {"role": "tool", "content": "",
+                         "tool_calls": [answer("c", "look", "a mountain")]}
+        harness.make_store(self, {"k": messages})
+        seqs, text = self.shown()
+        self.assertEqual(seqs, [n for n in range(1, 151) if n != 121])
+        self.assertIn("▸ look {} ← a mountain\n", text)
 
 
 class Long(harness.Case):
