@@ -30,9 +30,9 @@ void qp_session_trim(quipu_session *session)
 /* ---- what a child is --------------------------------------------------------------------------
  */
 
-/* Whether a session is a child, of `parent` unless that is absent: then *ret is filled. */
-static quipu_status child_read(const quipu_session_info *info, quipu_str parent, quipu_arena *arena,
-                               quipu_child *ret, bool *ret_is)
+/* Whether a session is a child: then *ret is filled, and *ret_parent is its parent's session id. */
+static quipu_status child_read(const quipu_session_info *info, quipu_arena *arena, quipu_child *ret,
+                               quipu_str *ret_parent, bool *ret_is)
 {
     qp_json_doc doc;
     quipu_status status;
@@ -46,14 +46,17 @@ static quipu_status child_read(const quipu_session_info *info, quipu_str parent,
     if (status == QUIPU_OK) {
         qp_json_node child = qp_json_get(qp_json_root(&doc), QUIPU_STR(QP_CHILD_MEMBER));
         qp_json_node agent = qp_json_get(child, QUIPU_STR(CHILD_AGENT));
+        qp_json_node parent = qp_json_get(child, QUIPU_STR(CHILD_PARENT));
 
-        *ret_is = qp_json_kind_of(agent) == QP_JSON_STRING &&
-                  (parent.p == NULL ||
-                   qp_json_text_is(qp_json_get(child, QUIPU_STR(CHILD_PARENT)), parent));
+        *ret_is =
+            qp_json_kind_of(agent) == QP_JSON_STRING && qp_json_kind_of(parent) == QP_JSON_STRING;
         *ret = (quipu_child){.ref = {info->app_name, info->user_id, info->session_id},
                              .merged = qp_json_get(child, QUIPU_STR(QP_CHILD_MERGED)).doc != NULL};
         if (*ret_is) {
             status = qp_json_text_copy(agent, arena, &ret->agent);
+        }
+        if (*ret_is && status == QUIPU_OK) {
+            status = qp_json_text_copy(parent, arena, ret_parent);
         }
     }
     qp_json_free(&doc);
@@ -63,11 +66,14 @@ static quipu_status child_read(const quipu_session_info *info, quipu_str parent,
 quipu_status qp_session_adopt(quipu_session *session, const quipu_session_info *info)
 {
     quipu_child child;
+    quipu_str parent = {NULL, 0};
     bool is = false;
-    quipu_status status = child_read(info, QP_STR_ABSENT, &session->arena, &child, &is);
+    quipu_status status = child_read(info, &session->arena, &child, &parent, &is);
 
     if (status == QUIPU_OK && is) {
         session->agent = child.agent;
+        session->parent = parent;
+        session->fork_seq = info->fork_seq;
         while (session->inherited < session->count &&
                session->messages[session->inherited].seq <= info->fork_seq) {
             session->inherited++;
@@ -234,38 +240,56 @@ quipu_status quipu_session_spawn(quipu_session *parent, quipu_str agent,
 
 bool qp_text_is_blank(quipu_str text)
 {
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.p[i] != ' ' && (text.p[i] < '\t' || text.p[i] > '\r')) {
-            return false;
-        }
-    }
-    return true;
+    return qp_text_strip(text).n == 0;
 }
 
-/* End the child with these messages for its parent. The parent's lock is held. */
-static quipu_status child_end(quipu_session *parent, quipu_session *child,
-                              const quipu_message *messages, size_t count, quipu_json metadata,
+/* End the child: `end` has the messages for its parent, and what becomes of it. The parent's lock
+ * is held. */
+static quipu_status child_end(quipu_session *parent, const quipu_session *child, qp_child_end *end,
                               const quipu_call *call, quipu_error *reterr)
 {
     const bool rebase = (parent->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
-    qp_child_end end = {.parent = parent->key,
-                        .child = child->key,
-                        .messages = messages,
-                        .count = count,
-                        .expected_revision = rebase ? -1 : parent->revision,
-                        .metadata = metadata,
-                        .revision = parent->revision};
-    quipu_status status = qp_child_finish(parent->service->store, &end, call, reterr);
+    quipu_status status;
 
+    end->parent = parent->key;
+    end->child = child->key;
+    end->expected_revision = rebase ? -1 : parent->revision;
+    end->revision = parent->revision;
+    status = qp_child_finish(parent->service->store, end, call, reterr);
     if (status == QUIPU_CONFLICT) {
-        parent->stored_revision = end.revision;
+        parent->stored_revision = end->revision;
     }
-    if (status == QUIPU_UNKNOWN || (status == QUIPU_OK && count > 0)) {
+    if (status == QUIPU_UNKNOWN || (status == QUIPU_OK && end->count > 0)) {
         parent->behind = true;
     }
-    if (status == QUIPU_OK && count > 0 && qp_session_catch_up(parent, call, NULL) == QUIPU_OK) {
+    if (status == QUIPU_OK && end->count > 0 &&
+        qp_session_catch_up(parent, call, NULL) == QUIPU_OK) {
         parent->behind = false;
     }
+    return status;
+}
+
+/* End it with all that it has in the store: its live session may hold less, and others may have
+ * written. Of a child with a limit only what the limit leaves. */
+static quipu_status child_end_whole(quipu_session *parent, const quipu_session *child,
+                                    qp_child_end *end, const quipu_call *call, quipu_error *reterr)
+{
+    qp_live_want want = {.range = QUIPU_RANGE_INIT};
+    qp_live live = {.history = NULL};
+    quipu_status status;
+
+    want.range.after_seq = child->fork_seq;
+    status = qp_live_get(parent->service->store, child->key, &want, call, &live, reterr);
+    if (status == QUIPU_OK) {
+        const size_t own = live.history->message_count;
+        const size_t most = child->max_messages > 0 ? (size_t)child->max_messages : own;
+
+        end->count = own < most ? own : most;
+        end->messages = end->count > 0 ? live.history->messages + (own - end->count) : NULL;
+        end->child_revision = live.history->session.revision;
+        status = child_end(parent, child, end, call, reterr);
+    }
+    quipu_history_free(live.history);
     return status;
 }
 
@@ -273,7 +297,10 @@ static quipu_status child_check(const quipu_session *parent, const quipu_session
                                 quipu_error *reterr)
 {
     return parent != NULL && child != NULL && parent != child && child->agent.p != NULL &&
-                   parent->service->store == child->service->store
+                   parent->service->store == child->service->store &&
+                   qp_str_cmp(child->parent, parent->ref.session_id) == 0 &&
+                   qp_str_cmp(child->ref.app_name, parent->ref.app_name) == 0 &&
+                   qp_str_cmp(child->ref.user_id, parent->ref.user_id) == 0
                ? QUIPU_OK
                : qp_error_set(reterr, QUIPU_MISUSE,
                               "give a parent and a child of it, from quipu_session_spawn");
@@ -285,8 +312,8 @@ quipu_status qp_child_merge(quipu_session *parent, quipu_session *child, quipu_s
     const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
                                    .content = summary,
                                    .author = author.n > 0 ? author : child->agent};
+    qp_child_end end = {.messages = &message, .count = 1, .child_revision = -1};
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_json metadata = {{NULL, 0}};
     quipu_status status = QUIPU_OK;
 
     qp_mutex_lock(&child->mutex); /* always after the parent's */
@@ -294,15 +321,12 @@ quipu_status qp_child_merge(quipu_session *parent, quipu_session *child, quipu_s
         status = qp_session_catch_up(parent, call, reterr);
     }
     if (status == QUIPU_OK) {
-        status =
-            child_metadata(parent->ref.session_id, child->agent, true, &arena, &metadata, reterr);
+        status = child_metadata(parent->ref.session_id, child->agent, true, &arena, &end.metadata,
+                                reterr);
     }
     if (status == QUIPU_OK) {
-        const size_t own = child->count - child->inherited;
-
-        status = summary.n > 0 ? child_end(parent, child, &message, 1, metadata, call, reterr)
-                               : child_end(parent, child, child->messages + child->inherited, own,
-                                           metadata, call, reterr);
+        status = summary.n > 0 ? child_end(parent, child, &end, call, reterr)
+                               : child_end_whole(parent, child, &end, call, reterr);
     }
     qp_mutex_unlock(&child->mutex);
     quipu_arena_free(&arena);
@@ -344,9 +368,11 @@ quipu_status qp_child_discard(quipu_session *parent, quipu_session *child, quipu
         status = qp_session_catch_up(parent, call, reterr);
     }
     if (status == QUIPU_OK) {
+        qp_child_end end = {
+            .messages = &note, .count = qp_text_is_blank(reason) ? 0 : 1, .child_revision = -1};
+
         qp_mutex_lock(&child->mutex);
-        status = child_end(parent, child, &note, qp_text_is_blank(reason) ? 0 : 1,
-                           (quipu_json){{NULL, 0}}, call, reterr);
+        status = child_end(parent, child, &end, call, reterr);
         qp_mutex_unlock(&child->mutex);
     }
     qp_buf_free(&buf);
@@ -390,11 +416,11 @@ quipu_status quipu_session_children(quipu_session *parent, const quipu_call *cal
         }
     }
     for (size_t i = 0; i < found.count && status == QUIPU_OK; i++) {
+        quipu_str of = {NULL, 0};
         bool is = false;
 
-        status = child_read(&found.items[i].history->session, parent->ref.session_id, arena,
-                            &items[count], &is);
-        count += is;
+        status = child_read(&found.items[i].history->session, arena, &items[count], &of, &is);
+        count += is && quipu_str_eq(of, parent->ref.session_id);
         if (status != QUIPU_OK) {
             (void)qp_error_set(reterr, status,
                                "no room for a list of children, or metadata that "

@@ -106,20 +106,34 @@ void quipu_service_free(quipu_service *service)
 
 #define SERVICE_PREFIX "adk:"
 
-static bool service_is_space(char c)
+/* What Python's str.strip() takes off. */
+static bool service_is_space(uint32_t point)
 {
-    return c == ' ' || (c >= '\t' && c <= '\r');
+    return point == ' ' || (point >= '\t' && point <= '\r') || (point >= 0x1c && point <= 0x1f) ||
+           point == 0x85 || point == 0xa0 || point == 0x1680 ||
+           (point >= 0x2000 && point <= 0x200a) || point == 0x2028 || point == 0x2029 ||
+           point == 0x202f || point == 0x205f || point == 0x3000;
 }
 
-static quipu_str service_strip(quipu_str text)
+quipu_str qp_text_strip(quipu_str text)
 {
-    while (text.n > 0 && service_is_space(text.p[0])) {
-        text = (quipu_str){text.p + 1, text.n - 1};
+    const unsigned char *const bytes = (const unsigned char *)text.p;
+    size_t from = text.n;
+    size_t to = 0;
+
+    for (size_t at = 0; at < text.n;) {
+        uint32_t point = 0;
+        size_t step = qp_utf8_step(bytes + at, bytes + text.n, &point);
+        const bool space = step > 0 && service_is_space(point);
+
+        step = step > 0 ? step : 1;
+        if (!space) {
+            from = from < at ? from : at;
+            to = at + step;
+        }
+        at += step;
     }
-    while (text.n > 0 && service_is_space(text.p[text.n - 1])) {
-        text.n--;
-    }
-    return text;
+    return to > 0 ? (quipu_str){text.p + from, to - from} : (quipu_str){text.p, 0};
 }
 
 static void service_escape(quipu_str text, qp_buf *buf)
@@ -185,7 +199,7 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
     qp_buf key;
 
     if (service_wants(service, QUIPU_SERVICE_STRIP_IDS)) {
-        used.session_id = service_strip(used.session_id);
+        used.session_id = qp_text_strip(used.session_id);
     }
     if (used.session_id.n == 0 && make) {
         if (quipu_uuid_v4(&uuid) != QUIPU_OK) {

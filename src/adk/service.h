@@ -34,6 +34,8 @@ struct quipu_session {
     size_t inherited;      /* messages at the beginning that are a parent's */
     int64_t max_messages;  /* a child's own that are kept; 0: all */
     quipu_str agent;       /* a child's; absent: it is none */
+    quipu_str parent;      /* and the session id of whose child it is */
+    int64_t fork_seq;      /* a child's own messages come after this one */
     quipu_session *active; /* the child of an isolated agent at work, or NULL */
     size_t overlay;        /* messages at the end that are the active child's */
     quipu_arena arena;     /* texts of later messages, and names */
@@ -94,7 +96,8 @@ QUIPU_MUST_USE quipu_status qp_child_discard(quipu_session *parent, quipu_sessio
                                              quipu_str reason, const quipu_call *call,
                                              quipu_error *reterr);
 
-/* Whether a text is empty or white space only. */
+/* A text without the white space around it, and whether nothing else is in it. */
+quipu_str qp_text_strip(quipu_str text);
 bool qp_text_is_blank(quipu_str text);
 
 /* What the hook hears when the lock is free again. */

@@ -48,6 +48,11 @@ static quipu_status state_child_check(state_child_call *call, ent_db *db, quipu_
     if (status == QUIPU_OK && merged) {
         return qp_error_set(reterr, QUIPU_EXISTS, "child session is already merged");
     }
+    if (status == QUIPU_OK && end->child_revision >= 0 &&
+        end->child_revision != (*ret_child)->revision) {
+        return qp_error_set(reterr, QUIPU_CONFLICT,
+                            "somebody wrote to the child while it was read; try again");
+    }
     if (status == QUIPU_OK) {
         status = qp_session_load(call->store, db, scratch, end->parent, now, ret_parent, reterr);
     }

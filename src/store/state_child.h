@@ -12,6 +12,7 @@ typedef struct qp_child_end {
     const quipu_message *messages; /* for the parent */
     size_t count;
     int64_t expected_revision; /* of the parent; -1: do not check */
+    int64_t child_revision;    /* the same of the child */
     quipu_json metadata;       /* the child's from now on; absent: the child is removed */
     int64_t revision;          /* set when the answer is QUIPU_CONFLICT: the parent's */
 } qp_child_end;

@@ -249,6 +249,55 @@ static void only_a_child_can_be_merged(void **state)
     adk_close(world);
 }
 
+static void only_its_own_parent_ends_a_child(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *other = adk_create(world, "u", "other", NULL);
+    quipu_session *child = spawn(parent, "scout", 0, 0);
+    quipu_error err = {0};
+
+    (void)state;
+    adk_append(child, adk_says(world, "c1", "scout", "found", 4));
+    T_STATUS(quipu_session_merge(other, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
+             QUIPU_MISUSE);
+    T_STATUS(quipu_session_discard(other, child, QUIPU_STR("x"), NULL, &err), QUIPU_MISUSE);
+    assert_int_equal(quipu_session_event_count(other), 0);
+    T_OK(quipu_session_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err));
+    quipu_session_free(child);
+    quipu_session_free(other);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
+/* Whatever of it the live session holds. */
+static void a_merge_brings_all_that_the_child_has(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_session *parent = parent_of_three(world);
+    quipu_session *child = spawn(parent, "scout", 1, 0);
+    quipu_session *last = NULL;
+    quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
+    quipu_session_ref ref;
+    quipu_error err = {0};
+
+    (void)state;
+    adk_append(child, adk_says(world, "c1", "scout", "a", 4));
+    adk_append(child, adk_says(world, "c2", "scout", "b", 5));
+    T_OK(quipu_session_who(child, &world->arena, &ref, NULL, NULL));
+    options.num_recent = 1;
+    T_OK(quipu_service_get(world->service, &ref, &options, NULL, &last, &err));
+    adk_append(child, adk_says(world, "c3", "scout", "c", 6));
+    T_OK(quipu_session_merge(parent, last, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, &err));
+    assert_int_equal(quipu_session_event_count(parent), 6);
+    adk_check_json(adk_event(world, parent, 3), adk_says(world, "c1", "scout", "a", 4));
+    adk_check_json(adk_event(world, parent, 5), adk_says(world, "c3", "scout", "c", 6));
+    quipu_session_free(last);
+    quipu_session_free(child);
+    quipu_session_free(parent);
+    adk_close(world);
+}
+
 static void a_discarded_child_is_gone_and_leaves_a_note(void **state)
 {
     adk_world *world = adk_open(0);
@@ -536,6 +585,8 @@ int main(void)
         cmocka_unit_test(a_merge_that_failed_can_be_repeated),
         cmocka_unit_test(a_child_outlives_its_live_session),
         cmocka_unit_test(only_a_child_can_be_merged),
+        cmocka_unit_test(only_its_own_parent_ends_a_child),
+        cmocka_unit_test(a_merge_brings_all_that_the_child_has),
         cmocka_unit_test(a_discarded_child_is_gone_and_leaves_a_note),
         cmocka_unit_test(an_isolated_agent_shows_but_is_not_stored_with_its_parent),
         cmocka_unit_test(anybody_else_ends_the_child_with_a_summary_by_the_root),
