@@ -471,8 +471,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_snapshot(quipu_session *sess
 /**
  * Append an event to the session that `head` tells, without a live session; else as
  * quipu_session_append(). A session that is not at this moment any more is QUIPU_CONFLICT, or, with
- * QUIPU_SERVICE_REBASE, gets the event all the same. On success `head` is the moment after it.
- * Services with isolated agents need live sessions.
+ * QUIPU_SERVICE_REBASE, gets the event all the same. On success `head` is the moment after it; an
+ * event that was there already moves it only when nothing else happened since, so that nobody's
+ * change is passed over unseen. Services with isolated agents need live sessions.
  *
  * Ownership: the texts of `head->ref` stay the caller's; `ret_result` may be NULL.
  * Threads:   any, same service; the head one at a time.
@@ -595,14 +596,15 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_spawn(quipu_session *parent,
 
 /**
  * Merge a child into its parent: with a summary one assistant's message by `author` (absent: the
- * child's agent), without one every event of the child's own, in order. The child is marked as
- * merged in the same transaction: a merge that failed can be repeated, one that succeeded cannot.
+ * child's agent), without one every event of the child's own that the store has, in order, the last
+ * `max_messages` of a child with such a limit. The child is marked as merged in the same
+ * transaction: a merge that failed can be repeated, one that succeeded cannot.
  *
  * Ownership: both live sessions stay the caller's.
  * Threads:   any, same sessions.
  * Errors:    QUIPU_EXISTS (merged already), QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT,
  *            QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (another's child too).
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_merge(quipu_session *parent,

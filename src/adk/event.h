@@ -51,8 +51,9 @@
 typedef struct qp_event_facts {
     bool partial;
     bool has_content;
-    qp_json_node delta; /* actions.stateDelta, or none */
-    bool only_state;    /* nothing but a state delta */
+    qp_json_node actions; /* or none */
+    qp_json_node delta;   /* actions.stateDelta, or none */
+    bool only_state;      /* nothing but a state delta */
 } qp_event_facts;
 
 /* Encode the event that `doc` holds. Texts of the message lie in the event's text or in the arena.

@@ -524,6 +524,7 @@ static void encode_scan(encode_event *event, qp_event_facts *facts)
     if (facts->delta.doc == NULL) {
         facts->delta = qp_json_get(members[ENCODE_ACTIONS], QUIPU_STR("state_delta"));
     }
+    facts->actions = members[ENCODE_ACTIONS];
     facts->has_content = qp_json_kind_of(members[ENCODE_CONTENT]) == QP_JSON_OBJECT;
     facts->only_state = encode_only_state(event, facts);
 }

@@ -8,12 +8,16 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "store/tool_calls.h"
 
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
+/* The content is copied already. Outputs that it consists of are not copied again. */
 static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
 {
+    const bool shared = qp_tool_calls_are(message->content, message->calls, message->call_count);
+    const char *at = message->content.p;
     quipu_tool_call *calls;
     quipu_status status = QUIPU_OK;
 
@@ -30,8 +34,12 @@ static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
                                     &calls[i].output};
         quipu_str signature = {calls[i].thought_signature.p, calls[i].thought_signature.n};
 
-        for (size_t k = 0; k < 4 && status == QUIPU_OK; k++) {
+        for (size_t k = 0; k < (shared ? 3 : 4) && status == QUIPU_OK; k++) {
             status = quipu_arena_copy(arena, *texts[k], texts[k]);
+        }
+        if (shared && calls[i].output.p != NULL) {
+            calls[i].output.p = at;
+            at += calls[i].output.n;
         }
         if (status == QUIPU_OK) {
             status = quipu_arena_copy(arena, signature, &signature);
@@ -47,10 +55,13 @@ static quipu_status live_copy(quipu_arena *arena, const quipu_message *from, qui
     quipu_message copy = *from;
     quipu_str *const texts[] = {&copy.content,       &copy.author, &copy.event_id,
                                 &copy.invocation_id, &copy.branch, &copy.extra.text};
-    quipu_status status = live_copy_calls(arena, &copy);
+    quipu_status status = QUIPU_OK;
 
     for (size_t i = 0; i < 6 && status == QUIPU_OK; i++) {
         status = quipu_arena_copy(arena, *texts[i], texts[i]);
+    }
+    if (status == QUIPU_OK) {
+        status = live_copy_calls(arena, &copy);
     }
     *ret = copy;
     return status;

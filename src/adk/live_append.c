@@ -19,14 +19,57 @@ typedef struct live_append {
     quipu_event_result result;
 } live_append;
 
-/* A delta without its temp: names; `delta` has them in the order of the text. */
-static void live_append_trim_delta(qp_json_node node, const qp_delta *delta, qp_jsonw *writer)
+/* Whether a member of the actions is a delta. An event may have several, of which one counts. */
+static bool live_append_is_delta(const qp_json_iter *iter)
 {
-    qp_json_iter names = qp_json_each(node);
+    return qp_json_kind_of(iter->value) == QP_JSON_OBJECT &&
+           (qp_key_is(iter->key, QUIPU_STR("stateDelta")) ||
+            qp_key_is(iter->key, QUIPU_STR("state_delta")));
+}
+
+/* Whether a name of a delta is a temp: one. */
+static quipu_status live_append_is_temp(qp_json_node key, quipu_arena *arena, bool *ret_is)
+{
+    quipu_str name = {NULL, 0};
+    quipu_status status = qp_json_text(key, arena, &name, NULL);
+
+    *ret_is = status == QUIPU_OK && qp_state_is_temp(name);
+    return status;
+}
+
+/* Whether a delta of the actions other than the one that counts has temp: names. */
+static quipu_status live_append_has_temp(const qp_event_facts *facts, quipu_arena *arena,
+                                         bool *ret_has)
+{
+    qp_json_iter members = qp_json_each(facts->actions);
+    quipu_status status = QUIPU_OK;
+
+    *ret_has = false;
+    while (status == QUIPU_OK && !*ret_has && qp_json_next(&members)) {
+        if (members.value.at != facts->delta.at && live_append_is_delta(&members)) {
+            qp_json_iter names = qp_json_each(members.value);
+
+            while (status == QUIPU_OK && !*ret_has && qp_json_next(&names)) {
+                status = live_append_is_temp(names.key, arena, ret_has);
+            }
+        }
+    }
+    return status;
+}
+
+static void live_append_trim_delta(qp_json_node delta, quipu_arena *arena, qp_jsonw *writer)
+{
+    qp_json_iter names = qp_json_each(delta);
 
     qp_jsonw_object(writer);
-    for (size_t i = 0; qp_json_next(&names); i++) {
-        if (!qp_state_is_temp(delta->all[i].name)) {
+    while (qp_json_next(&names)) {
+        bool temp = false;
+        const quipu_status status = live_append_is_temp(names.key, arena, &temp);
+
+        if (status != QUIPU_OK) {
+            qp_buf_fail(writer->buf, status);
+        }
+        if (!temp) {
             qp_jsonw_raw_key(writer, qp_json_raw(names.key));
             qp_jsonw_raw(writer, qp_json_raw(names.value));
         }
@@ -34,40 +77,43 @@ static void live_append_trim_delta(qp_json_node node, const qp_delta *delta, qp_
     qp_jsonw_object_end(writer);
 }
 
-/* An object in which the delta stands, `levels` deep: 1 for the actions, 2 for the event. */
-static void live_append_trim_in(qp_json_node object, qp_json_node at, const qp_delta *delta,
-                                int levels, qp_jsonw *writer)
+static void live_append_trim_actions(qp_json_node actions, quipu_arena *arena, qp_jsonw *writer)
 {
-    qp_json_iter iter = qp_json_each(object);
+    qp_json_iter members = qp_json_each(actions);
 
     qp_jsonw_object(writer);
-    while (qp_json_next(&iter)) {
-        const bool holds =
-            iter.value.at <= at.at && at.at < iter.value.doc->tokens[iter.value.at].next;
-
-        qp_jsonw_raw_key(writer, qp_json_raw(iter.key));
-        if (!holds) {
-            qp_jsonw_raw(writer, qp_json_raw(iter.value));
-        } else if (levels == 1) {
-            live_append_trim_delta(iter.value, delta, writer);
+    while (qp_json_next(&members)) {
+        qp_jsonw_raw_key(writer, qp_json_raw(members.key));
+        if (live_append_is_delta(&members)) {
+            live_append_trim_delta(members.value, arena, writer);
         } else {
-            live_append_trim_in(iter.value, at, delta, levels - 1, writer);
+            qp_jsonw_raw(writer, qp_json_raw(members.value));
         }
     }
     qp_jsonw_object_end(writer);
 }
 
-/* The event without the temp: names of its delta, written anew. */
-static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node at, const qp_delta *delta,
+/* The event without the temp: names of its deltas, written anew. */
+static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node actions,
                                      quipu_arena *arena, quipu_str *ret)
 {
+    qp_json_iter members = qp_json_each(qp_json_root(doc));
     quipu_status status;
     qp_jsonw writer;
     qp_buf buf;
 
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     qp_jsonw_begin(&writer, &buf);
-    live_append_trim_in(qp_json_root(doc), at, delta, 2, &writer);
+    qp_jsonw_object(&writer);
+    while (qp_json_next(&members)) {
+        qp_jsonw_raw_key(&writer, qp_json_raw(members.key));
+        if (members.value.at == actions.at) {
+            live_append_trim_actions(actions, arena, &writer);
+        } else {
+            qp_jsonw_raw(&writer, qp_json_raw(members.value));
+        }
+    }
+    qp_jsonw_object_end(&writer);
     status = qp_jsonw_end(&writer);
     if (status == QUIPU_OK) {
         status = quipu_arena_copy(arena, qp_buf_str(&buf), ret);
@@ -222,11 +268,12 @@ static quipu_status live_append_make_id(char text[QUIPU_UUID_TEXT_SIZE], quipu_e
 }
 
 /* The event as a message without temp: names; the delta's texts lie in the old text and stay. */
-static quipu_status live_append_without_temp(live_append *append, qp_json_doc *doc, qp_json_node at,
-                                             quipu_str id, quipu_arena *arena, quipu_error *reterr)
+static quipu_status live_append_without_temp(live_append *append, qp_json_doc *doc,
+                                             qp_json_node actions, quipu_str id, quipu_arena *arena,
+                                             quipu_error *reterr)
 {
     quipu_str text = {NULL, 0};
-    quipu_status status = live_append_trim(doc, at, &append->delta, arena, &text);
+    quipu_status status = live_append_trim(doc, actions, arena, &text);
 
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no room for the event without temp: names");
@@ -243,6 +290,7 @@ static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quip
     const uint32_t flags = append->session->service->options.flags;
     qp_event_facts facts = {.partial = false};
     char *made = qp_arena_take(arena, QUIPU_UUID_TEXT_SIZE);
+    bool trim = false;
     quipu_str id;
     quipu_status status = made != NULL
                               ? live_append_make_id(made, reterr)
@@ -262,8 +310,11 @@ static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quip
     }
     status = qp_delta_read(facts.delta, arena, &append->delta, reterr);
     append->is_message = !facts.only_state || (flags & QUIPU_SERVICE_RECORD_STATE) != 0;
-    if (status == QUIPU_OK && append->delta.temp_count > 0 && append->is_message) {
-        status = live_append_without_temp(append, doc, facts.delta, id, arena, reterr);
+    if (status == QUIPU_OK && append->is_message) {
+        status = live_append_has_temp(&facts, arena, &trim);
+    }
+    if (status == QUIPU_OK && append->is_message && (trim || append->delta.temp_count > 0)) {
+        status = live_append_without_temp(append, doc, facts.actions, id, arena, reterr);
     }
     return status;
 }

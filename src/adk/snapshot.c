@@ -76,6 +76,33 @@ quipu_status quipu_session_snapshot(quipu_session *session, quipu_arena *arena,
     return status;
 }
 
+/* The event was there already. The head moves when that event is all that happened since, or when
+ * the caller does not mind what did; else it stays, and the next append is a conflict. A head that
+ * cannot be read stays too. */
+static void snapshot_repeated(const quipu_session *session, const quipu_event_result *result,
+                              const quipu_call *call, quipu_session_head *head)
+{
+    const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
+    qp_live_want want = {.range = QUIPU_RANGE_INIT};
+    qp_live live = {.history = NULL};
+
+    if (result->revision == head->revision) {
+        return;
+    }
+    want.range.flags = QUIPU_RANGE_HEADER;
+    if (qp_live_get(session->service->store, session->key, &want, call, &live, NULL) == QUIPU_OK) {
+        const quipu_session_info *now = &live.history->session;
+        const bool last = result->seq == 0 || result->seq == now->next_seq - 1;
+
+        if (rebase || (last && now->revision == head->revision + 1)) {
+            head->uid = now->uid;
+            head->revision = now->revision;
+            head->last_update_time = live.last_event_at;
+        }
+        quipu_history_free(live.history);
+    }
+}
+
 quipu_status quipu_service_append(quipu_service *service, quipu_session_head *head,
                                   quipu_json event, const quipu_call *call,
                                   quipu_event_result *ret_result, quipu_error *reterr)
@@ -97,13 +124,15 @@ quipu_status quipu_service_append(quipu_service *service, quipu_session_head *he
         session.next_seq = INT64_MAX; /* no message is asked for when the session catches up */
         status = qp_session_append(&session, event, call, &result, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && result.repeated) {
+        snapshot_repeated(&session, &result, call, head);
+    } else if (status == QUIPU_OK) {
         head->uid = session.uid;
         head->revision = result.revision;
         head->last_update_time = session.last_update;
-        if (ret_result != NULL) {
-            *ret_result = result;
-        }
+    }
+    if (status == QUIPU_OK && ret_result != NULL) {
+        *ret_result = result;
     }
     qp_session_release(&session);
     return status;

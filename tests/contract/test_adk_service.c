@@ -125,6 +125,35 @@ static void python_strips_ids_on_create_get_and_delete(void **state)
     adk_close(world);
 }
 
+/* What str.strip() of Python takes off: all that Unicode calls white space, and four controls. */
+static void python_strips_white_space_of_every_script(void **state)
+{
+    static const char *const spaces[] = {" ",        "\t",     "\v",     "\x1c",   "\x1f",
+                                         "\xc2\x85", "\u00a0", "\u1680", "\u2000", "\u200a",
+                                         "\u2028",   "\u2029", "\u202f", "\u205f", "\u3000"};
+    static const char *const others[] = {"\x1b", "\u200b", "\ufeff", "\u2060"};
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    char id[32];
+
+    (void)state;
+    quipu_session_free(adk_create(world, "u", "s", NULL));
+    for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
+        quipu_session *session;
+
+        (void)snprintf(id, sizeof(id), "%s%ss%s", spaces[i], spaces[0], spaces[i]);
+        session = adk_get(world, "u", id, NULL);
+        if (session == NULL) {
+            fail_msg("space %zu stays", i);
+        }
+        quipu_session_free(session);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        (void)snprintf(id, sizeof(id), "%ss", others[i]);
+        assert_null(adk_get(world, "u", id, NULL));
+    }
+    adk_close(world);
+}
+
 static void go_takes_ids_as_they_are(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_GO);
@@ -239,6 +268,38 @@ static void temp_names_live_in_the_session_only(void **state)
         adk_check_state(world, session, "{\"k\":2}");
         quipu_session_free(session);
     }
+}
+
+/* An event may say its delta twice; whichever counts, temp: names are never written. */
+static void temp_names_of_any_delta_are_not_stored(void **state)
+{
+    static const char *const events[] = {
+        "{\"id\":\"d1\",\"content\":{\"parts\":[{\"text\":\"x\"}]},\"actions\":{\"stateDelta\":{"
+        "\"a\":1,\"temp:t\":\"hush\"},\"state_delta\":{\"b\":2,\"temp:u\":\"hush\"}}}",
+        "{\"id\":\"d2\",\"content\":{\"parts\":[{\"text\":\"x\"}]},\"actions\":{\"stateDelta\":{"
+        "\"temp:t\":\"hush\"},\"stateDelta\":{\"a\":3,\"temp:u\":\"hush\"}}}",
+        "{\"id\":\"d3\",\"content\":{\"parts\":[{\"text\":\"x\"}]},\"actions\":{\"stateDelta\":{"
+        "\"a\":4},\"state_delta\":{\"temp:u\":\"hush\"}}}",
+        "{\"id\":\"d4\",\"content\":{\"parts\":[{\"text\":\"x\"}]},\"actions\":{\"stateDelta\":"
+        "null,\"state_delta\":{\"temp:u\":\"hush\"}}}"};
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    quipu_session *session = adk_create(world, "u", "s", NULL);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        (void)adk_append(session, events[i]);
+    }
+    quipu_session_free(session);
+    session = adk_get(world, "u", "s", NULL);
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        quipu_str event = adk_event(world, session, i);
+
+        if (strstr(event.p, "hush") != NULL) {
+            fail_msg("event %zu: %s", i, event.p);
+        }
+    }
+    quipu_session_free(session);
+    adk_close(world);
 }
 
 static void names_of_state_may_be_odd(void **state)
@@ -607,11 +668,13 @@ int main(void)
         cmocka_unit_test(a_missing_session_is_null_for_python_and_an_error_for_go),
         cmocka_unit_test(go_needs_app_and_user),
         cmocka_unit_test(python_strips_ids_on_create_get_and_delete),
+        cmocka_unit_test(python_strips_white_space_of_every_script),
         cmocka_unit_test(go_takes_ids_as_they_are),
         cmocka_unit_test(every_triple_is_a_session_of_its_own),
         cmocka_unit_test(scopes_are_shared_as_their_names_say),
         cmocka_unit_test(a_delta_replaces_whole_values_and_keeps_types),
         cmocka_unit_test(temp_names_live_in_the_session_only),
+        cmocka_unit_test(temp_names_of_any_delta_are_not_stored),
         cmocka_unit_test(names_of_state_may_be_odd),
         cmocka_unit_test(a_name_can_be_set_read_and_removed),
         cmocka_unit_test(state_of_a_user_has_bare_names),

@@ -123,6 +123,33 @@ static void a_rebasing_service_takes_events_of_passed_moments(void **state)
     adk_close(world);
 }
 
+/* A retry after an unknown outcome, and an event that is delivered again. */
+static void a_repeat_moves_the_head_over_its_own_event_only(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
+    quipu_event_result result = {0};
+    quipu_session_head mine;
+    quipu_session_head other;
+
+    (void)state;
+    quipu_session_free(adk_create(world, "u", "s", NULL));
+    mine = other = snapshot(world, "s").head;
+    T_OK(append(world, &other, adk_says(world, "e1", "user", "a", 10.0), NULL));
+    /* As if the answer to e1 had been lost: all that happened is e1. */
+    T_OK(append(world, &mine, adk_says(world, "e1", "user", "a", 10.0), &result));
+    assert_true(result.repeated);
+    assert_int_equal(mine.revision, other.revision);
+    assert_int_equal(mine.last_update_time.s, 10);
+    T_OK(append(world, &mine, adk_says(world, "e2", "user", "b", 11.0), NULL));
+    other = snapshot(world, "s").head;
+    T_OK(append(world, &other, adk_says(world, "x", "bot", "unseen", 12.0), NULL));
+    T_OK(append(world, &mine, adk_says(world, "e2", "user", "b", 11.0), &result));
+    assert_true(result.repeated);
+    T_STATUS(append(world, &mine, adk_says(world, "e3", "user", "c", 13.0), NULL), QUIPU_CONFLICT);
+    assert_int_equal(snapshot(world, "s").count, 3);
+    adk_close(world);
+}
+
 static void what_is_missing_is_misuse(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
@@ -150,6 +177,7 @@ int main(void)
         cmocka_unit_test(appends_without_a_live_session_follow_each_other),
         cmocka_unit_test(a_moment_that_has_passed_is_a_conflict),
         cmocka_unit_test(a_rebasing_service_takes_events_of_passed_moments),
+        cmocka_unit_test(a_repeat_moves_the_head_over_its_own_event_only),
         cmocka_unit_test(what_is_missing_is_misuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

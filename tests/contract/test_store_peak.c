@@ -1,6 +1,7 @@
 /* How much memory the library holds at most: a read of a whole history needs at most twice its
- * payload, and a plain append, once warm, takes nothing from the allocator. */
-#include "contract/store_t.h"
+ * payload, a plain append, once warm, takes nothing from the allocator, and a live session keeps
+ * nothing twice. */
+#include "contract/adk_t.h"
 
 #define PEAK_MESSAGES 4000
 #define PEAK_BYTES 1000
@@ -69,12 +70,47 @@ static void warm_append_allocates_nothing(void **state)
     assert_int_equal(peak_calls, before);
 }
 
+#define PEAK_ANSWER_BYTES 1000000
+
+/* Content and output of a tool's message are one text, and stay one in a live session. */
+static void live_session_keeps_an_answer_once(void **state)
+{
+    static char event[PEAK_ANSWER_BYTES + 512];
+    static char filler[PEAK_ANSWER_BYTES + 1];
+    quipu_store *store = *state;
+    quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
+    const quipu_session_ref ref = adk_ref("app", "u", "s");
+    quipu_service *service = NULL;
+    quipu_session *session = NULL;
+    quipu_error err = {0};
+    size_t before;
+
+    T_OK(quipu_service_new(store, &options, &service, &err));
+    T_OK(quipu_service_create(service, &ref, (quipu_json){{NULL, 0}}, NULL, &session, &err));
+    memset(filler, 'x', PEAK_ANSWER_BYTES);
+    before = peak_now;
+    for (int i = 0; i < 4; i++) {
+        assert_true(snprintf(event, sizeof(event),
+                             "{\"id\":\"e%d\",\"timestamp\":1.0,\"author\":\"a\",\"content\":{"
+                             "\"parts\":[{\"functionResponse\":{\"id\":\"c\",\"name\":\"f\","
+                             "\"response\":{\"r\":\"%s\"}}}]}}",
+                             i, filler) < (int)sizeof(event));
+        T_OK(quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err));
+    }
+    print_message("4 answers of %d bytes, %zu more held\n", PEAK_ANSWER_BYTES, peak_now - before);
+    assert_true(peak_now - before < (size_t)6 * PEAK_ANSWER_BYTES);
+    assert_int_equal(quipu_session_event_count(session), 4);
+    quipu_session_free(session);
+    quipu_service_free(service);
+}
+
 int main(void)
 {
     const quipu_allocator allocator = {NULL, peak_realloc};
     const struct CMUnitTest tests[] = {
         ST_TEST(whole_history_needs_at_most_twice_its_payload),
         ST_TEST(warm_append_allocates_nothing),
+        ST_TEST(live_session_keeps_an_answer_once),
     };
 
     if (quipu_set_allocator(&allocator) != QUIPU_OK) {
