@@ -298,7 +298,7 @@ static void doctor_open(doctor_job *job)
     status = quipu_open(job->path, &options, &store, &error);
     if (status == QUIPU_UNSUPPORTED && !migrate) {
         doctor_tell(job, DOCTOR_NOTE, "layout",
-                    "\"quipu backup\" it, then \"quipu doctor --migrate\" brings it up to date",
+                    "copy the file; then \"quipu doctor --migrate\" brings it up to date",
                     "%s", error.message);
         return;
     }

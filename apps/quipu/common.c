@@ -88,6 +88,8 @@ static const char *common_advice(quipu_status status)
         return "\"quipu verify\" tells what is damaged, \"quipu repair\" mends what can be mended";
     case QUIPU_NEWER:
         return "a newer quipu wrote it: install that one";
+    case QUIPU_UNSUPPORTED:
+        return "\"quipu doctor\" tells more about the store";
     case QUIPU_NOMEM:
         return "there is not enough memory: close other programs";
     default:

@@ -2,11 +2,13 @@
 """The reading verbs but for show: each in a pipe and in a pseudo-terminal, for people and for
 programs, with hostile text in the store."""
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
+import sqlite3
 import unittest
 
 import harness
@@ -330,6 +332,18 @@ class Doctor(Reading):
     def test_no_store_is_no_illness(self):
         found = self.findings("--store", self.folder / "none.db")
         self.assertIn("quipu init", found["store"]["advice"])
+
+    def test_an_older_store_is_left_alone_until_it_may_be_migrated(self):
+        with contextlib.closing(sqlite3.connect(self.store)) as db:
+            db.executescript("DROP TABLE model_factors; DELETE FROM ent_journal")
+        before = self.store.read_bytes()
+        self.assertIn("quipu doctor", self.run_quipu("ls", code=1).err)
+        found = self.findings()["layout"]
+        self.assertEqual(found["verdict"], "note")
+        self.assertIn("--migrate", found["advice"])
+        self.assertEqual(self.store.read_bytes(), before)
+        self.assertEqual(self.findings("--migrate")["layout"]["verdict"], "ok")
+        self.assertEqual(len(self.run_quipu("ls", "--json").lines()), 4)
 
     @unittest.skipUnless(FIXTURE.exists(), "no fixtures")
     def test_a_layout_that_is_old_is_brought_up_to_date_when_asked(self):
