@@ -1,13 +1,25 @@
 #!/usr/bin/env python3
 """Includes obey layers.txt: a room includes only the rooms it may, written "room/file.h"; nobody
-includes another room's *_internal.h; sqlite3.h and SQL text stay in their rooms."""
+includes another room's *_internal.h; sqlite3.h, libpq-fe.h and SQL text stay in their rooms; the
+SQL of ent_postgres keeps to what other servers of its protocol have, too."""
 
 import re
 
 import qptools
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+([<"])([^">]+)[">]', re.M)
-SQLITE_HOMES = ("src/ent_sqlite/", "entgen/", "tests/", "bench/")
+HOMES = {
+    "sqlite3.h": ("src/ent_sqlite/", "entgen/", "tests/", "bench/"),
+    "libpq-fe.h": ("src/ent_postgres/", "tests/", "bench/"),
+}
+# Outside of the portable subset: docs/scale.md says why.
+SERVER_ONLY = re.compile(
+    r"\b(sequence|(big|small)?serial|nextval|trigger|listen|notify|pg_(try_)?advisory\w*|temp"
+    r"|temporary|deferrable|prepare\s+transaction"
+    r"|create\s+(or\s+replace\s+)?(function|procedure|extension))\b"
+    r"|(^|;)\s*set\s+(?!local\b|null\b)",
+    re.I,
+)
 SQL = re.compile(
     r"\bselect\b.+\bfrom\b|\binsert\s+(or\s+\w+\s+)?into\b|\bupdate\s+\S+\s+set\b|\bdelete\s+from\b"
     r"|\b(create|alter|drop)\s+((unique|temp|temporary|virtual)\s+)?(table|index|trigger|view)\b"
@@ -50,9 +62,9 @@ def allowed_rooms(path, layers):
 def check_include(report, path, line, quote, name, layers):
     """One include directive."""
     room, _, rest = name.partition("/")
-    if name == "sqlite3.h":
-        if not str(path).startswith(SQLITE_HOMES):
-            report.bad(path, line, f"sqlite3.h stays in {', '.join(SQLITE_HOMES)}")
+    if name in HOMES:
+        if not str(path).startswith(HOMES[name]):
+            report.bad(path, line, f"{name} stays in {', '.join(HOMES[name])}")
         return
     if path.parts[:2] == ("src", "gen") and quote == '"' and not rest:
         return  # generated code includes its own header, wherever it is put
@@ -79,6 +91,16 @@ def check_sql(report, path, text):
             report.bad(path, line, f'SQL text outside src/ent*: "{inside[:40]}"')
 
 
+def check_portable(report, path, text):
+    """SQL for the server engine: tables, btree indexes, upserts, RETURNING, CTEs and no more."""
+    if path.parts[:2] != ("src", "ent_postgres"):
+        return
+    for line, inside in qptools.strings(text):
+        found = SERVER_ONLY.search(inside)
+        if found:
+            report.bad(path, line, f'"{found.group(0)}" is outside of the portable SQL subset')
+
+
 def main():
     args = qptools.parser(__doc__).parse_args()
     layers = read_layers(args.root / "layers.txt")
@@ -93,6 +115,7 @@ def main():
             line = text.count("\n", 0, match.start()) + 1
             check_include(report, path, line, match.group(1), match.group(2), layers)
         check_sql(report, path, text)
+        check_portable(report, path, text)
     report.finish(f"{len(paths)} files, {len(layers)} rooms")
 
 

@@ -453,6 +453,8 @@ static void upsert_over_another_unique_key_is_refused(void **state)
 
 static void bulk_create_stores_all_or_nothing(void **state)
 {
+    T_LONG_ON_PG("100,000 rows");
+
     enum { ROWS = 100000 };
     world *w = *state;
     author_new *rows = calloc(ROWS, sizeof(*rows));

@@ -114,6 +114,8 @@ static void each_parent_gets_its_own_newest_five(void **state)
 
 static void any_number_of_parents_is_loaded(void **state)
 {
+    T_LONG_ON_PG("100,000 rows");
+
     enum { PARENTS = 40000 };
     world *w = *state;
     author_new *authors = calloc(PARENTS, sizeof(*authors));

@@ -594,6 +594,8 @@ static void sweep_body(void *ctx)
 
 static void export_and_import_survive_every_failed_allocation(void **state)
 {
+    T_LONG_ON_PG("hundreds of stores");
+
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
 

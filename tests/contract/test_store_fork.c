@@ -570,6 +570,8 @@ static void copy_of_many_messages_is_whole(void **state)
 
 static void fork_of_a_long_history_writes_one_row_and_reads_a_few(void **state)
 {
+    T_LONG_ON_PG("100,000 messages");
+
     ht_store *self = *state;
     uint64_t rows[2] = {0, 0};
     uint64_t statements[2] = {0, 0};

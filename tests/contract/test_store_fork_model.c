@@ -681,6 +681,9 @@ static size_t rows_seen(const model *m, int64_t id)
 /* A message has a word of its own: it is found once a row, where it is seen, and not when gone. */
 static void check_found(const model *m, int64_t id, const model_session *within)
 {
+    if (t_pg()) {
+        return; /* it has no search */
+    }
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
     quipu_search_results *got = NULL;
     quipu_error err = {0};
@@ -934,7 +937,7 @@ static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_
     int depth = 0;
 
     options.durability = QUIPU_RELAXED;
-    options.search = search;
+    options.search = t_pg() ? QUIPU_SEARCH_OFF : search;
     m.plain = st_open_new(&options, m.path);
     options.cap_messages = cap_messages;
     options.cap_tokens = cap_tokens;
@@ -982,9 +985,10 @@ static void sessions_agree_with_a_model_that_copies_everything(void **state)
     uint64_t seed = t_seed();
 
     (void)state;
-    run(seed, t_count(7000, 60000), 8, 0, QUIPU_SEARCH_LAZY);
-    run(seed + 1, t_count(7000, 60000), 0, 150, QUIPU_SEARCH_INLINE);
-    run(seed + 2, t_count(7000, 60000), 12, 300, QUIPU_SEARCH_LAZY);
+    const int64_t steps = t_count(t_pg() ? 700 : 7000, 60000);
+    run(seed, steps, 8, 0, QUIPU_SEARCH_LAZY);
+    run(seed + 1, steps, 0, 150, QUIPU_SEARCH_INLINE);
+    run(seed + 2, steps, 12, 300, QUIPU_SEARCH_LAZY);
 }
 
 int main(void)

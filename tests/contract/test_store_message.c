@@ -183,6 +183,8 @@ static void texts_with_nul_come_back_exactly(void **state)
 /* Escapes make such a text six times as long: what was taken must be readable all the same. */
 static void large_texts_of_nul_come_back(void **state)
 {
+    T_LONG_ON_PG("texts of 72 MiB");
+
     quipu_store *store = *state;
     const size_t size = 12u << 20;
     char *nuls = calloc(1, size);
@@ -453,6 +455,8 @@ static size_t extra_bytes(ht_store *self)
  * message is too large. */
 static void text_of_nuls_is_kept_up_to_what_its_column_holds(void **state)
 {
+    T_LONG_ON_PG("values of 128 MiB");
+
     ht_store *self = *state;
     quipu_message message = {.role = QUIPU_ROLE_USER, .content = {"\0", 1}};
     quipu_error err = {0};

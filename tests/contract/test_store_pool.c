@@ -82,6 +82,8 @@ static void check_connection(ent_db *db)
 
 static void every_connection_has_foreign_keys_on(void **state)
 {
+    T_SQLITE_ONLY("a pragma is SQLite's");
+
     quipu_store *store = *state;
 
     st_create(store, "k");
@@ -147,6 +149,8 @@ static void first_connection_is_the_first_users_and_no_other_is_opened(void **st
 
 static void first_write_to_a_file_that_is_gone_says_so_and_makes_no_new_one(void **state)
 {
+    T_SQLITE_ONLY("there is no file");
+
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;

@@ -428,6 +428,8 @@ static uint64_t rows_read(const quipu_store *store)
 
 static void window_reads_no_more_rows_than_it_holds_and_a_few(void **state)
 {
+    T_LONG_ON_PG("100,000 messages");
+
     quipu_store *store = *state;
 
     long_history(store, "k");

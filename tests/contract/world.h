@@ -9,6 +9,7 @@
 #include <ent/sqlite.h>
 
 #include "contract/gen/world.h"
+#include "lib/t_pg.h"
 
 /* What every test gets as its state: a fresh store, an arena, a place for errors. */
 typedef struct world {

@@ -86,6 +86,26 @@ class Layers(Tree):
         self.plant("src/store/a.c", "#include <sqlite3.h>\n")
         self.fails("layers", "src/store/a.c:2", "sqlite3.h")
 
+    def test_libpq_outside_its_room_fails(self):
+        self.plant("src/store/a.c", "#include <libpq-fe.h>\n")
+        self.fails("layers", "src/store/a.c:2", "libpq-fe.h")
+
+    def test_sql_that_one_server_alone_has_fails(self):
+        for text in (
+            "CREATE SEQUENCE s",
+            "SELECT pg_advisory_xact_lock(1)",
+            "LISTEN news",
+            "CREATE TEMP TABLE t (a int)",
+            "SET lock_timeout = 5",
+        ):
+            self.plant("src/ent_postgres/a.c", f'const char *q = "{text}";\n')
+            self.fails("layers", "src/ent_postgres/a.c:2", "portable")
+
+    def test_portable_sql_passes(self):
+        for text in ("SET LOCAL lock_timeout = 5", "UPDATE t SET a = 1", "ON DELETE SET NULL"):
+            self.plant("src/ent_postgres/a.c", f'const char *q = "{text}";\n')
+            self.passes("layers")
+
     def test_sql_text_outside_ent_fails_even_in_pieces(self):
         self.plant("src/store/a.c", 'const char *q = "SELECT id "\n                "FROM t";\n')
         self.fails("layers", "src/store/a.c:2", "SQL text")

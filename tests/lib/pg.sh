@@ -1,7 +1,8 @@
 #!/bin/bash
 # pg.sh start|stop FOLDER: a PostgreSQL server for the tests, on a unix socket in a temporary folder,
 # without durability. FOLDER/uri names it. As root the server runs as another user, because it
-# refuses root. Exits 77 where no server is installed.
+# refuses root. QUIPU_PG_CONF may hold more lines of its configuration. Exits 77 where no server is
+# installed.
 set -eu
 
 verb=${1:?start or stop}
@@ -56,6 +57,7 @@ full_page_writes = off
 shared_buffers = 64MB
 max_wal_size = 256MB
 autovacuum = off
+${QUIPU_PG_CONF:-}
 EOF
     cat "$data/conf" >>"$data/db/postgresql.conf"
     as_user "${bin}pg_ctl" -D "$data/db" -l "$data/log" -w start >/dev/null

@@ -17,12 +17,17 @@ void t_pg_execute(const char *uri, const char *sql);
 /* A place for a new store of the engine under test: a file in a fresh folder, or a schema. */
 void t_new_store(const char *name, char ret_uri[T_PATH_MAX]);
 
-/* Skip the test on PostgreSQL, saying why. */
-#define T_SQLITE_ONLY(why)                                                                         \
+/* End a test that says nothing about PostgreSQL, telling why. Not a skip: nothing is missing. */
+#define T_SQLITE_ONLY(why) T_NOT_ON_PG(t_pg(), why)
+
+/* The same for what a server takes minutes for: there in the long form only. */
+#define T_LONG_ON_PG(why) T_NOT_ON_PG(t_pg() && !t_long(), why)
+
+#define T_NOT_ON_PG(condition, why)                                                                \
     do {                                                                                           \
-        if (t_pg()) {                                                                              \
-            print_message("SKIP: SQLite alone: %s\n", why);                                        \
-            skip();                                                                                \
+        if (condition) {                                                                           \
+            print_message("not on PostgreSQL: %s\n", why);                                         \
+            return;                                                                                \
         }                                                                                          \
     } while (0)
 

@@ -1,5 +1,6 @@
-/* What goes wrong between a program and a server: connections that are cut, conflicts that the server
- * resolves against us, commits whose answer is lost. Every acknowledged append is stored once. */
+/* What goes wrong between a program and a server: connections that are cut, conflicts that the
+ * server resolves against us, commits whose answer is lost. Every acknowledged append is stored
+ * once. */
 #include "contract/store_t.h"
 
 #include <libpq-fe.h>

@@ -1,0 +1,210 @@
+/* Commits that wait for a standby. Cancelling the wait makes the server answer with success and a
+ * warning: that must never be taken for a replicated commit. The test has a server of its own,
+ * which waits for a standby that does not exist. */
+#include "contract/store_t.h"
+
+#include <libpq-fe.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define NAP_NS 20000000
+#define PATIENCE 1500 /* naps */
+
+typedef struct server {
+    char folder[T_PATH_MAX];
+    char uri[T_PATH_MAX];
+    PGconn *admin;
+    quipu_store *store;
+} server;
+
+static void server_script(const char *verb, const char *folder)
+{
+    char command[3 * T_PATH_MAX];
+    FILE *pipe;
+    int n = snprintf(command, sizeof(command),
+                     "QUIPU_PG_CONF=\"synchronous_standby_names = 'nobody'\" "
+                     "bash '%s/tests/lib/pg.sh' %s '%s' 2>&1",
+                     QUIPU_SOURCE_DIR, verb, folder);
+
+    assert_true(n > 0 && n < (int)sizeof(command));
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    while (fgets(command, (int)sizeof(command), pipe) != NULL) {
+        print_message("%s", command);
+    }
+    assert_int_equal(pclose(pipe), 0);
+}
+
+static void server_say(server *self, const char *sql)
+{
+    PGresult *result = PQexec(self->admin, sql);
+
+    if (PQresultStatus(result) != PGRES_COMMAND_OK && PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(self->admin));
+    }
+    PQclear(result);
+}
+
+/* Whoever waits goes on, and nobody waits any more. */
+static void server_dispenses(server *self)
+{
+    server_say(self, "ALTER SYSTEM SET synchronous_standby_names = ''");
+    server_say(self, "SELECT pg_reload_conf()");
+}
+
+/* Do something to a commit that waits; false: none does. */
+static bool server_meets_waiter(server *self, const char *function)
+{
+    char sql[256];
+    PGresult *result;
+    bool met;
+
+    (void)snprintf(sql, sizeof(sql),
+                   "SELECT %s(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'", function);
+    result = PQexec(self->admin, sql);
+    met = PQntuples(result) > 0;
+    PQclear(result);
+    return met;
+}
+
+static void nap(void)
+{
+    const struct timespec time = {0, NAP_NS};
+
+    (void)nanosleep(&time, NULL);
+}
+
+static int server_setup(void **state)
+{
+    server *self = calloc(1, sizeof(*self));
+    char local[T_PATH_MAX + 64];
+    char path[T_PATH_MAX];
+    char *text;
+
+    assert_non_null(self);
+    (void)t_pg(); /* skips where no server is installed */
+    t_path(t_tmpdir(), "pg", self->folder);
+    server_script("start", self->folder);
+    t_path(self->folder, "uri", path);
+    text = t_file_read(path, NULL);
+    (void)snprintf(self->uri, sizeof(self->uri), "%s", text);
+    self->uri[strcspn(self->uri, "\n")] = '\0';
+    free(text);
+    (void)snprintf(local, sizeof(local), "%s&options=-csynchronous_commit%%3Dlocal", self->uri);
+    self->admin = PQconnectdb(local);
+    assert_int_equal(PQstatus(self->admin), CONNECTION_OK);
+    T_OK(quipu_open(local, NULL, &self->store, NULL));
+    st_create(self->store, "k"); /* waits for nobody */
+    quipu_close(self->store);
+    T_OK(quipu_open(self->uri, NULL, &self->store, NULL));
+    *state = self;
+    return 0;
+}
+
+static int server_teardown(void **state)
+{
+    server *self = *state;
+
+    quipu_close(self->store);
+    PQfinish(self->admin);
+    server_script("stop", self->folder);
+    free(self);
+    return 0;
+}
+
+/* ---- one append, in a thread ------------------------------------------------------------------
+ */
+
+typedef struct appender {
+    quipu_store *store;
+    int32_t deadline_ms;
+    quipu_status status;
+    quipu_appended appended;
+    atomic_bool done;
+} appender;
+
+static void *appender_run(void *arg)
+{
+    appender *self = arg;
+    quipu_message message = st_says(QUIPU_ROLE_USER, "once");
+    quipu_call call = QUIPU_CALL_INIT;
+
+    call.deadline_ms = self->deadline_ms;
+    self->status = quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1},
+                                        NULL, &call, &self->appended, NULL);
+    atomic_store(&self->done, true);
+    return NULL;
+}
+
+static void check_one_message(server *self)
+{
+    quipu_history *history = st_get(self->store, "k", NULL);
+
+    st_check_whole(history);
+    assert_int_equal(history->message_count, 1);
+    quipu_history_free(history);
+}
+
+/* Disturb the first commit, let the standby be dispensed with, and see the append settled. */
+static void disturbed_once(server *self, const char *function)
+{
+    appender one = {.store = self->store, .deadline_ms = 60000};
+    pthread_t thread;
+    int naps = 0;
+
+    assert_int_equal(pthread_create(&thread, NULL, appender_run, &one), 0);
+    while (!server_meets_waiter(self, function) && naps++ < PATIENCE) {
+        nap();
+    }
+    while (!server_meets_waiter(self, "int4") && naps++ < PATIENCE) {
+        nap(); /* its second try waits, too: nothing was taken for done */
+    }
+    server_dispenses(self);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(naps < PATIENCE);
+    T_STATUS(one.status, QUIPU_OK);
+    assert_int_equal(one.appended.first_seq, 1);
+    check_one_message(self);
+}
+
+static void a_cancelled_wait_is_settled_and_stored_once(void **state)
+{
+    disturbed_once(*state, "pg_cancel_backend");
+}
+
+static void a_connection_cut_after_the_local_commit_is_settled_and_stored_once(void **state)
+{
+    disturbed_once(*state, "pg_terminate_backend");
+}
+
+static void a_wait_that_is_always_cancelled_is_unknown_and_never_success(void **state)
+{
+    server *self = *state;
+    appender one = {.store = self->store, .deadline_ms = 400};
+    pthread_t thread;
+    int naps = 0;
+
+    assert_int_equal(pthread_create(&thread, NULL, appender_run, &one), 0);
+    while (!atomic_load(&one.done) && naps++ < PATIENCE) {
+        (void)server_meets_waiter(self, "pg_cancel_backend");
+        nap();
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(naps < PATIENCE);
+    T_STATUS(one.status, QUIPU_UNKNOWN);
+    server_dispenses(self);
+    check_one_message(self); /* it is there after all: the caller's repeat would find it */
+}
+
+#define SERVER_TEST(name) cmocka_unit_test_setup_teardown(name, server_setup, server_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SERVER_TEST(a_cancelled_wait_is_settled_and_stored_once),
+        SERVER_TEST(a_connection_cut_after_the_local_commit_is_settled_and_stored_once),
+        SERVER_TEST(a_wait_that_is_always_cancelled_is_unknown_and_never_success),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
