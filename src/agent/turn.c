@@ -4,11 +4,13 @@
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/option.h"
+#include "base/str.h"
 #include "base/thread.h"
 #include "base/token.h"
 
 #define TURN_NS_PER_MS 1000000
 #define TURN_NEVER INT64_MAX
+#define TURN_NAME_SHOWN_MAX 64 /* bytes of a tool's name that an error quotes */
 #define TURN_NO_TOOL "{\"error\":\"there is no such tool\"}"
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -244,8 +246,8 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
         status =
             turn->options.on_tool(turn->options.tool_ctx, call, &within, &turn->memory, &result);
         if (status != QUIPU_OK) {
-            (void)qp_error_set(reterr, status, "the tool \"%.64s\" ended the turn",
-                               call->name.n > 0 ? call->name.p : "");
+            (void)qp_error_set(reterr, status, "the tool \"%.*s\" ended the turn",
+                               (int)qp_utf8_cut(call->name, TURN_NAME_SHOWN_MAX), call->name.p);
         }
         turn->result.calls++;
     }
@@ -292,8 +294,8 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
             status = turn_tools(turn, &response.content, &more, reterr);
         }
     }
-    if (status != QUIPU_OK && status != QUIPU_CONFLICT) {
-        qp_turn_interrupt(turn);
+    if (status != QUIPU_OK) {
+        qp_turn_interrupt(turn); /* behind somebody else's message it writes nothing */
     }
     return status;
 }

@@ -13,7 +13,8 @@
 
 #define ACC_NAME_MAX 4096 /* bytes of a call's name, and of its id */
 #define ACC_SLOTS_FIRST 4
-#define ACC_SHOWN_MAX 80 /* bytes of bad arguments that an error quotes */
+#define ACC_SHOWN_MAX 80      /* bytes of bad arguments that an error quotes */
+#define ACC_NAME_SHOWN_MAX 64 /* and of a name */
 
 void qp_acc_init(qp_acc *acc)
 {
@@ -154,9 +155,10 @@ static quipu_status acc_arguments(const qp_acc_slot *slot, bool cut, quipu_str *
     }
     return qp_error_field(
         reterr, QUIPU_INVALID, "tool call", name.p, "arguments",
-        "the model called \"%.64s\" with arguments that are no JSON object%s: %.*s", name.p,
+        "the model called \"%.*s\" with arguments that are no JSON object%s: %.*s",
+        (int)qp_utf8_cut(name, ACC_NAME_SHOWN_MAX), name.p,
         cut ? ", because its answer was cut off by the token limit" : "",
-        (int)(json.n < ACC_SHOWN_MAX ? json.n : ACC_SHOWN_MAX), json.p);
+        (int)qp_utf8_cut(json, ACC_SHOWN_MAX), json.p);
 }
 
 /* By index, those without one behind; insertion keeps the order of equals, and lists are short. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "provider/wire.h"
 
 #define WIRE_ERROR_SHOWN_MAX 300 /* bytes of a body without a message that the error quotes */
@@ -123,7 +124,7 @@ quipu_status qp_wire_error(quipu_str body, int http_status, quipu_error *reterr)
     }
     if (found.message.n == 0) {
         found.message = body;
-        found.message.n = body.n < WIRE_ERROR_SHOWN_MAX ? body.n : WIRE_ERROR_SHOWN_MAX;
+        found.message.n = qp_utf8_cut(body, WIRE_ERROR_SHOWN_MAX);
     }
     status =
         http_status != 0 ? wire_error_http(http_status) : wire_error_type(found.type, found.code);

@@ -182,6 +182,28 @@ static void steps_are_limited_at_the_default_and_the_history_stays_valid(void **
     script_check_valid(world->store);
 }
 
+/* Whatever a callback ends the turn with, also what the turn itself says of foreign writers. */
+static void callback_that_ends_the_turn_leaves_a_valid_history(void **state)
+{
+    turn_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "go");
+
+    world->script->steps[0] = (script_step){.texts = {"Let me see."}, .calls = {"a", "b"}};
+    world->script->tool_status = QUIPU_CONFLICT;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_CONFLICT);
+    assert_int_equal(world->script->tool_runs, 1);
+    script_check_valid(world->store);
+    world->script->tool_status = QUIPU_OK;
+    world->script->steps[1] = (script_step){.texts = {"Half", " of it"}};
+    world->script->event_status = QUIPU_CONFLICT;
+    options = script_options(world->script, "and?");
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_CONFLICT);
+    script_check_valid(world->store);
+    char *history = script_history(world->store);
+    assert_non_null(strstr(history, "Half"));
+    free(history);
+}
+
 static void limits_of_the_options_hold_at_the_end_and_past_it(void **state)
 {
     turn_world *world = *state;
@@ -491,6 +513,7 @@ int main(void)
         TURN_TEST(tool_that_was_not_offered_is_answered_without_running_anything),
         TURN_TEST(calls_without_ids_are_answered_one_by_one),
         TURN_TEST(steps_are_limited_at_the_default_and_the_history_stays_valid),
+        TURN_TEST(callback_that_ends_the_turn_leaves_a_valid_history),
         TURN_TEST(limits_of_the_options_hold_at_the_end_and_past_it),
         TURN_TEST(wrong_calls_are_refused_and_write_nothing),
         TURN_TEST(history_that_waits_is_answered_without_an_input),

@@ -1,6 +1,7 @@
 /* The accumulator of streamed tool calls, as OpenAI and as Anthropic stream them. */
 #include "lib/t.h"
 
+#include "base/str.h"
 #include "model/acc.h"
 
 typedef struct acc_run {
@@ -242,6 +243,26 @@ static void bad_arguments_are_a_clear_error(void **state)
     }
 }
 
+/* Arguments and names of two bytes a letter are quoted up to a whole one. */
+static void errors_quote_whole_characters(void **state)
+{
+    char text[202] = "x";
+    acc_run run;
+
+    (void)state;
+    for (size_t i = 1; i + 2 < sizeof(text); i += 2) {
+        memcpy(text + i, "\xc3\xa9", 3);
+    }
+    for (int shift = 0; shift < 2; shift++) {
+        acc_begin(&run);
+        acc_put(&run, 0, "a", text + shift, text + shift);
+        T_STATUS(qp_acc_done(&run.acc, false, &run.arena, &run.parts, &run.count, &run.error),
+                 QUIPU_INVALID);
+        assert_true(qp_utf8_valid(quipu_cstr(run.error.message)));
+        acc_end(&run);
+    }
+}
+
 static void number_of_calls_has_a_maximum(void **state)
 {
     quipu_delta delta = acc_delta(QUIPU_RESPONSE_CALLS_MAX, "x", "f", "");
@@ -273,6 +294,7 @@ int main(void)
         cmocka_unit_test(ids_tell_calls_of_careless_servers_apart),
         cmocka_unit_test(thought_fields_survive_both_styles),
         cmocka_unit_test(bad_arguments_are_a_clear_error),
+        cmocka_unit_test(errors_quote_whole_characters),
         cmocka_unit_test(number_of_calls_has_a_maximum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

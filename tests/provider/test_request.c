@@ -6,6 +6,7 @@
 #include <quipu/model.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "provider/wire.h"
 
 #define REQUEST_OUT_MAX 1000000
@@ -378,6 +379,21 @@ static void error_bodies_of_every_shape_are_told(void **state)
     }
 }
 
+/* A body of two bytes a letter is quoted up to a whole one. */
+static void error_bodies_are_cut_between_characters(void **state)
+{
+    char body[801] = "x";
+    quipu_error error;
+
+    (void)state;
+    for (size_t i = 1; i + 2 < sizeof(body); i += 2) {
+        memcpy(body + i, "\xc3\xa9", 3);
+    }
+    T_STATUS(qp_wire_error(quipu_cstr(body), 500, &error), QUIPU_IO);
+    assert_true(strlen(error.message) > 100);
+    assert_true(qp_utf8_valid(quipu_cstr(error.message)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +408,7 @@ int main(void)
         cmocka_unit_test(text_that_is_not_utf8_is_refused),
         cmocka_unit_test(gemini_model_names_cannot_leave_the_path),
         cmocka_unit_test(error_bodies_of_every_shape_are_told),
+        cmocka_unit_test(error_bodies_are_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
