@@ -982,10 +982,9 @@ static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_
 
 static void sessions_agree_with_a_model_that_copies_everything(void **state)
 {
-    uint64_t seed = t_seed();
-
-    (void)state;
     const int64_t steps = t_count(t_pg() ? 700 : 7000, 60000);
+    uint64_t seed = t_seed();
+    (void)state;
     run(seed, steps, 8, 0, QUIPU_SEARCH_LAZY);
     run(seed + 1, steps, 0, 150, QUIPU_SEARCH_INLINE);
     run(seed + 2, steps, 12, 300, QUIPU_SEARCH_LAZY);

@@ -1,20 +1,15 @@
 #!/bin/bash
-# pg.sh start|stop FOLDER: a PostgreSQL server for the tests, on a unix socket in a temporary folder,
-# without durability. FOLDER/uri names it. As root the server runs as another user, because it
-# refuses root. QUIPU_PG_CONF may hold more lines of its configuration. Exits 77 where no server is
-# installed.
+# pg.sh start|stop FOLDER: a PostgreSQL server for the tests, on a unix socket in a temporary
+# folder, without durability. FOLDER/uri names it. As root the server runs as another user, because
+# it refuses root. QUIPU_PG_CONF may hold more lines of its configuration. Exits 77 where no server
+# is installed.
 set -eu
 
 verb=${1:?start or stop}
 folder=${2:?folder}
 
-bin=""
-for candidate in $(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -Vr) ""; do
-    if [ -x "${candidate:+$candidate/}initdb" ] || command -v "${candidate:+$candidate/}initdb" >/dev/null; then
-        bin=${candidate:+$candidate/}
-        break
-    fi
-done
+bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
+bin=${bin:+$bin/} # Debian keeps the server's programs out of the path
 if ! command -v "${bin}initdb" >/dev/null; then
     echo "SKIP: no PostgreSQL server is installed (postgresql-15)"
     exit 77
