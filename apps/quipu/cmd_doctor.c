@@ -298,8 +298,8 @@ static void doctor_open(doctor_job *job)
     status = quipu_open(job->path, &options, &store, &error);
     if (status == QUIPU_UNSUPPORTED && !migrate) {
         doctor_tell(job, DOCTOR_NOTE, "layout",
-                    "copy the file; then \"quipu doctor --migrate\" brings it up to date",
-                    "%s", error.message);
+                    "copy the file; then \"quipu doctor --migrate\" brings it up to date", "%s",
+                    error.message);
         return;
     }
     if (status != QUIPU_OK) {

@@ -31,21 +31,19 @@
     X(char *, PQgetvalue, (const PGresult *res, int tup_num, int field_num))                       \
     X(int, PQisBusy, (PGconn * conn))                                                              \
     X(int, PQntuples, (const PGresult *res))                                                       \
-    X(const char *, PQparameterStatus, (const PGconn *conn, const char *paramName))                \
+    X(const char *, PQparameterStatus, (const PGconn *conn, const char *name))                     \
     X(int, PQpipelineSync, (PGconn * conn))                                                        \
     X(char *, PQresultErrorField, (const PGresult *res, int fieldcode))                            \
     X(ExecStatusType, PQresultStatus, (const PGresult *res))                                       \
     X(int, PQsendPrepare,                                                                          \
-      (PGconn * conn, const char *stmtName, const char *query, int nParams,                        \
-       const Oid *paramTypes))                                                                     \
+      (PGconn * conn, const char *statement, const char *query, int count, const Oid *types))      \
     X(int, PQsendQuery, (PGconn * conn, const char *query))                                        \
     X(int, PQsendQueryParams,                                                                      \
-      (PGconn * conn, const char *command, int nParams, const Oid *paramTypes,                     \
-       const char *const *paramValues, const int *paramLengths, const int *paramFormats,           \
-       int resultFormat))                                                                          \
+      (PGconn * conn, const char *command, int count, const Oid *types, const char *const *values, \
+       const int *lengths, const int *formats, int result_format))                                 \
     X(int, PQsendQueryPrepared,                                                                    \
-      (PGconn * conn, const char *stmtName, int nParams, const char *const *paramValues,           \
-       const int *paramLengths, const int *paramFormats, int resultFormat))                        \
+      (PGconn * conn, const char *statement, int count, const char *const *values,                 \
+       const int *lengths, const int *formats, int result_format))                                 \
     X(int, PQserverVersion, (const PGconn *conn))                                                  \
     X(PQnoticeReceiver, PQsetNoticeReceiver, (PGconn * conn, PQnoticeReceiver proc, void *arg))    \
     X(int, PQsetnonblocking, (PGconn * conn, int arg))                                             \

@@ -114,14 +114,18 @@ static quipu_status open_file_create(const char *path, quipu_error *reterr)
     return status;
 }
 
-/* What a file is that is too short to be a database. A longer one is left to SQLite: whoever closes
+/* Refuse a file that is too short to be a database. A longer one is left to SQLite: whoever closes
  * a file loses all locks that the process has on it, and other connections may have some. */
 static quipu_status open_file_short(const char *path, int64_t size, quipu_error *reterr)
 {
     char head[sizeof(open_file_magic)];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd;
     ssize_t n;
 
+    if (size == 0 || size >= OPEN_FILE_HEADER) {
+        return QUIPU_OK;
+    }
+    fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return open_file_refused(path, errno, reterr);
     }
@@ -182,7 +186,7 @@ quipu_status qp_sqlite_look(const char *path, uint32_t flags, qp_sqlite_file *re
         status = qp_error_set(reterr, QUIPU_CORRUPT,
                               "%s is an empty file; open it for writing to make it a store", path);
     }
-    if (status == QUIPU_OK && info.st_size != 0 && info.st_size < OPEN_FILE_HEADER) {
+    if (status == QUIPU_OK) {
         status = open_file_short(path, (int64_t)info.st_size, reterr);
     }
     if (status == QUIPU_OK) {
