@@ -191,13 +191,19 @@ quipu_status qp_state_map_fill(qp_state_map *map, qp_state_items state)
     return status;
 }
 
+/* Whether the rest of a name is a JSON string behind U+0001. */
+static bool delta_is_odd(quipu_str rest)
+{
+    return rest.n > 2 && rest.p[0] == DELTA_ODD && rest.p[1] == '"' && rest.p[rest.n - 1] == '"';
+}
+
 /* A name as a member's key: odd ones stand behind U+0001 as JSON, after their prefix. */
 static void delta_write_key(quipu_str name, qp_jsonw *writer)
 {
     quipu_str rest = name;
 
     (void)delta_scope(name, &rest);
-    if (rest.n == 0 || rest.p[0] != DELTA_ODD) {
+    if (!delta_is_odd(rest)) {
         qp_jsonw_key(writer, name);
         return;
     }
@@ -273,8 +279,8 @@ static quipu_status delta_begin(size_t count, quipu_arena *arena, qp_delta *ret)
     return ret->stored != NULL && ret->all != NULL ? QUIPU_OK : QUIPU_NOMEM;
 }
 
-/* A name for a column. Odd ones become their JSON text in one spelling, behind the prefix. */
-static quipu_status delta_name(qp_json_node key, quipu_arena *arena, quipu_str *ret)
+/* Odd names become their JSON text in one spelling, behind the prefix. */
+quipu_status qp_delta_name(qp_json_node key, bool scoped, quipu_arena *arena, quipu_str *ret_name)
 {
     quipu_str view = {NULL, 0};
     quipu_str rest;
@@ -289,9 +295,10 @@ static quipu_status delta_name(qp_json_node key, quipu_arena *arena, quipu_str *
     }
     (void)delta_scope(view, &rest);
     if (flags == 0 && (rest.n == 0 || rest.p[0] != DELTA_ODD)) {
-        *ret = view;
+        *ret_name = view;
         return QUIPU_OK;
     }
+    rest = scoped ? rest : view;
     qp_buf_init(&packed, QP_EVENT_JSON_MAX);
     qp_buf_init(&name, QP_EVENT_JSON_MAX);
     qp_odd_pack(qp_json_raw(key), 0, &last, &packed);
@@ -301,7 +308,7 @@ static quipu_status delta_name(qp_json_node key, quipu_arena *arena, quipu_str *
     qp_odd_write(&odd, rest, view.n - rest.n, &name);
     status = qp_buf_status(&packed) != QUIPU_OK ? qp_buf_status(&packed) : qp_buf_status(&name);
     if (status == QUIPU_OK) {
-        status = quipu_arena_copy(arena, qp_buf_str(&name), ret);
+        status = quipu_arena_copy(arena, qp_buf_str(&name), ret_name);
     }
     qp_buf_free(&packed);
     qp_buf_free(&name);
@@ -318,7 +325,7 @@ quipu_status qp_delta_read(qp_json_node object, quipu_arena *arena, qp_delta *re
     while (is && status == QUIPU_OK && qp_json_next(&iter)) {
         quipu_str name = {NULL, 0};
 
-        status = delta_name(iter.key, arena, &name);
+        status = qp_delta_name(iter.key, true, arena, &name);
         if (status == QUIPU_OK) {
             delta_add(ret_delta, name, qp_json_raw(iter.value));
         }
@@ -348,7 +355,7 @@ quipu_status qp_delta_one(quipu_str name, quipu_str value, quipu_arena *arena, q
         status = qp_json_parse(&doc, qp_buf_str(&text), NULL, NULL);
     }
     if (status == QUIPU_OK) {
-        status = delta_name(qp_json_root(&doc), arena, &name);
+        status = qp_delta_name(qp_json_root(&doc), true, arena, &name);
     }
     if (status == QUIPU_OK) {
         status = quipu_arena_copy(arena, name, &name);

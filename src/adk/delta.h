@@ -45,6 +45,11 @@ typedef struct qp_delta {
     size_t temp_count;
 } qp_delta;
 
+/* A name for a column, out of a member's key; `scoped`: a prefix tells its scope. One that a column
+ * cannot hold becomes its JSON text behind U+0001. QUIPU_NOMEM, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_delta_name(qp_json_node key, bool scoped, quipu_arena *arena,
+                                          quipu_str *ret_name);
+
 /* Read an object; anything else is an empty delta. Texts lie in the object's text or the arena. */
 QUIPU_MUST_USE quipu_status qp_delta_read(qp_json_node object, quipu_arena *arena,
                                           qp_delta *ret_delta, quipu_error *reterr);

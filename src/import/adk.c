@@ -4,6 +4,7 @@
 
 #include <assert.h>
 
+#include "adk/delta.h"
 #include "adk/event.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -145,15 +146,10 @@ static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 static quipu_status adk_state_name(qp_source *source, qp_json_node key, quipu_str *ret,
                                    quipu_error *reterr)
 {
-    uint32_t odd = 0;
-    quipu_status status = qp_json_text(key, &source->scratch, ret, &odd);
+    quipu_status status = qp_delta_name(key, false, &source->scratch, ret);
 
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no memory for a key of state");
-    }
-    if (odd != 0) {
-        return qp_error_set(reterr, QUIPU_INVALID,
-                            "a key of state holds U+0000 or half a surrogate pair");
     }
     if (ret->n > QP_STATE_NAME_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,

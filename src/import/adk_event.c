@@ -77,11 +77,29 @@ static bool adk_event_says(qp_json_node root, const char *camel, const char *sna
     return qp_json_kind_of(node) == QP_JSON_STRING && qp_json_text_is(node, text);
 }
 
-/* Write the event anew: the columns' id and invocation id instead of its own. */
-static quipu_status adk_event_rewrite(qp_source *source, quipu_str id, quipu_str invocation,
+/* What the columns say of an event. */
+typedef struct adk_event_columns {
+    quipu_str id;
+    quipu_str invocation; /* or absent */
+    ent_opt_time time;
+} adk_event_columns;
+
+/* Whether the event's own JSON says when it happened. */
+static bool adk_event_has_time(qp_json_node root)
+{
+    const qp_json_kind kind = qp_json_kind_of(qp_json_get(root, QUIPU_STR("timestamp")));
+
+    return kind != QP_JSON_NONE && kind != QP_JSON_NULL;
+}
+
+/* Write the event anew: the columns' id and invocation id instead of its own, their time for want
+ * of one. */
+static quipu_status adk_event_rewrite(qp_source *source, const adk_event_columns *columns,
                                       quipu_error *reterr)
 {
     const qp_json_node root = qp_json_root(&source->doc);
+    const bool timed = adk_event_has_time(root);
+    char seconds[QP_EVENT_TIME_SIZE];
     qp_jsonw writer;
     qp_json_iter iter = qp_json_each(root);
 
@@ -90,16 +108,21 @@ static quipu_status adk_event_rewrite(qp_source *source, quipu_str id, quipu_str
     while (qp_json_next(&iter)) {
         if (!qp_json_text_is(iter.key, QUIPU_STR("id")) &&
             !qp_json_text_is(iter.key, QUIPU_STR("invocation_id")) &&
-            !qp_json_text_is(iter.key, QUIPU_STR("invocationId"))) {
+            !qp_json_text_is(iter.key, QUIPU_STR("invocationId")) &&
+            (timed || !qp_json_text_is(iter.key, QUIPU_STR("timestamp")))) {
             qp_jsonw_raw_key(&writer, qp_json_raw(iter.key));
             qp_jsonw_raw(&writer, qp_json_raw(iter.value));
         }
     }
     qp_jsonw_key(&writer, QUIPU_STR("id"));
-    qp_jsonw_str(&writer, id);
-    if (invocation.p != NULL) {
+    qp_jsonw_str(&writer, columns->id);
+    if (columns->invocation.p != NULL) {
         qp_jsonw_key(&writer, QUIPU_STR("invocation_id"));
-        qp_jsonw_str(&writer, invocation);
+        qp_jsonw_str(&writer, columns->invocation);
+    }
+    if (!timed && columns->time.has) {
+        qp_jsonw_key(&writer, QUIPU_STR("timestamp"));
+        qp_jsonw_raw(&writer, qp_event_seconds(columns->time.v, false, seconds));
     }
     qp_jsonw_object_end(&writer);
     quipu_status status = qp_jsonw_end(&writer);
@@ -107,9 +130,9 @@ static quipu_status adk_event_rewrite(qp_source *source, quipu_str id, quipu_str
                               : qp_error_set(reterr, status, "the event cannot be written");
 }
 
-/* Of id and invocation id the columns are right, of the time the JSON is. */
-static quipu_status adk_event_data(qp_source *source, quipu_str data, quipu_str id,
-                                   quipu_str invocation, quipu_error *reterr)
+/* Of id and invocation id the columns are right, of the time the JSON is, if it has one. */
+static quipu_status adk_event_data(qp_source *source, quipu_str data,
+                                   const adk_event_columns *columns, quipu_error *reterr)
 {
     const bool none = data.p == NULL || quipu_str_eq(data, QUIPU_STR("null"));
     quipu_status status = qp_json_parse(&source->doc, none ? QUIPU_STR("{}") : data, NULL, reterr);
@@ -122,15 +145,16 @@ static quipu_status adk_event_data(qp_source *source, quipu_str data, quipu_str 
     if (qp_json_kind_of(root) != QP_JSON_OBJECT) {
         return qp_error_set(reterr, QUIPU_INVALID, "event_data is no JSON object");
     }
-    if (adk_event_says(root, "id", "id", id) &&
-        (invocation.p == NULL ||
-         adk_event_says(root, "invocationId", "invocation_id", invocation))) {
+    if (adk_event_says(root, "id", "id", columns->id) &&
+        (columns->invocation.p == NULL ||
+         adk_event_says(root, "invocationId", "invocation_id", columns->invocation)) &&
+        (adk_event_has_time(root) || !columns->time.has)) {
         qp_buf_put(&source->buf, data);
         status = qp_buf_status(&source->buf);
         return status == QUIPU_OK ? QUIPU_OK
                                   : qp_error_set(reterr, status, "no memory for an event");
     }
-    return adk_event_rewrite(source, id, invocation, reterr);
+    return adk_event_rewrite(source, columns, reterr);
 }
 
 /* ---- events that are columns ------------------------------------------------------------------
@@ -284,13 +308,19 @@ quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *rete
         break;
     case QUIPU_SOURCE_ADK_SQLITE: {
         const qp_adks_event *event = found;
-        return adk_event_data(source, event->event_data.text, event->event_id, event->invocation_id,
-                              reterr);
+        adk_event_columns columns = {.id = event->event_id, .invocation = event->invocation_id};
+
+        columns.time.has =
+            event->timestamp.has && qp_adk_seconds(event->timestamp.v, &columns.time.v) == QUIPU_OK;
+        return adk_event_data(source, event->event_data.text, &columns, reterr);
     }
     default: {
         const qp_adk_event *event = found;
-        return adk_event_data(source, event->event_data.text, event->event_id, event->invocation_id,
-                              reterr);
+        adk_event_columns columns = {.id = event->event_id, .invocation = event->invocation_id};
+
+        columns.time.has = event->timestamp.p != NULL &&
+                           qp_adk_time(event->timestamp, &columns.time.v) == QUIPU_OK;
+        return adk_event_data(source, event->event_data.text, &columns, reterr);
     }
     }
     if (status != QUIPU_OK && qp_buf_status(&source->buf) != QUIPU_OK) {

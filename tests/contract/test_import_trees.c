@@ -217,9 +217,10 @@ static void every_event_of_a_go_database_is_the_same_tree(void **state)
 /* Of the two sessions whose names are as they were: every event is what the file says now. */
 static void trees_check_flipped(adk_world *world, const char *path)
 {
-    /* Of id and invocation id the columns are right. */
+    /* Of id and invocation id the columns are right, of the time when the JSON says none. */
     static const trees_fixture now = {
-        .event = "json_set(e.event_data, '$.id', e.id, '$.invocation_id', e.invocation_id)"};
+        .event = "json_insert(json_set(e.event_data, '$.id', e.id, '$.invocation_id', "
+                 "e.invocation_id), '$.timestamp', e.timestamp)"};
     import_rows rows = import_query(
         path,
         "SELECT user_id || ' ' || id FROM sessions WHERE app_name = 'demo_app' AND user_id IN "
