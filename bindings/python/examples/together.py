@@ -15,17 +15,17 @@ from google.genai import types
 
 from quipu.adk import QuipuSessionService
 
-WHO = {"app_name": "together", "user_id": "all", "session_id": "one"}
+APP, USER, SESSION = "together", "all", "one"
 
 
 async def wait_for(service: QuipuSessionService, events: int) -> Session:
     """Read the session until it has so many events."""
     while True:
-        session = await service.get_session(**WHO)
+        session = await service.get_session(app_name=APP, user_id=USER, session_id=SESSION)
         if session is not None and len(session.events) >= events:
             return session
         if session is None and events == 0:
-            await service.create_session(**WHO)
+            await service.create_session(app_name=APP, user_id=USER, session_id=SESSION)
         await asyncio.sleep(0.005)
 
 
@@ -35,7 +35,8 @@ async def main(path: str, name: str, turn: str, turns: str) -> None:
         event = Event(author=name, invocation_id="together", content=content)
         await service.append_event(await wait_for(service, int(turn)), event)
         for event in (await wait_for(service, int(turns))).events:
-            print(event.content.parts[0].text)
+            for part in (event.content.parts if event.content else None) or []:
+                print(part.text)
 
 
 if __name__ == "__main__":
