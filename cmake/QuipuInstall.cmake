@@ -49,3 +49,19 @@ if(TARGET quipu)
             DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
   endif()
 endif()
+
+# What the shells complete comes from the program's own table; a cross build cannot ask it.
+if(TARGET quipu_program AND NOT CMAKE_CROSSCOMPILING)
+  set(quipu_completions "${PROJECT_BINARY_DIR}/completions")
+  file(MAKE_DIRECTORY "${quipu_completions}")
+  foreach(shell bash zsh fish)
+    install(CODE "execute_process(COMMAND \"$<TARGET_FILE:quipu_program>\" completion ${shell}
+                  OUTPUT_FILE \"${quipu_completions}/${shell}\" COMMAND_ERROR_IS_FATAL ANY)")
+  endforeach()
+  install(FILES "${quipu_completions}/bash" RENAME quipu
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  install(FILES "${quipu_completions}/zsh" RENAME _quipu
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+  install(FILES "${quipu_completions}/fish" RENAME quipu.fish
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+endif()
