@@ -14,6 +14,7 @@
 
 #define CONNECT_NAP_MS_MIN 2
 #define CONNECT_NAP_MS_MAX 50
+#define CONNECT_HEARD_NS (3 * QP_NS_PER_S)
 #define CONNECT_STANDBY_FUNCTION "SyncRepWaitForLSN"
 
 int64_t qp_pg_patience(const qp_pg *conn)
@@ -92,21 +93,57 @@ static quipu_status connect_refused(const PGconn *pg, quipu_error *reterr)
     return qp_error_set(reterr, pg != NULL ? QUIPU_IO : QUIPU_NOMEM, "cannot connect: %s", text);
 }
 
+/* What stands before the URI may be said otherwise in it; what stands after it may not. */
+static const char *const connect_names[] = {"connect_timeout",
+                                            "tcp_user_timeout",
+                                            "fallback_application_name",
+                                            "target_session_attrs",
+                                            "dbname",
+                                            "client_encoding",
+                                            NULL};
+
+#define CONNECT_VALUES(conn)                                                                       \
+    {"10", "30000", "quipu", (conn)->read_only ? "any" : "read-write", (conn)->uri, "UTF8", NULL}
+
+/* Connect step by step, so that notices come to us from the first one on: libpq would print them.
+ * NULL when no answer came in time. */
+static PGconn *connect_heard(qp_pg *conn)
+{
+    const char *const values[] = CONNECT_VALUES(conn);
+    const int64_t deadline_ns = qp_clock_ns() + CONNECT_HEARD_NS;
+    PGconn *pg = PQconnectStartParams(connect_names, values, 1);
+    PostgresPollingStatusType state = PGRES_POLLING_WRITING;
+
+    if (pg == NULL || PQstatus(pg) == CONNECTION_BAD) {
+        return pg;
+    }
+    (void)PQsetNoticeReceiver(pg, connect_notice, conn);
+    while (state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED) {
+        struct pollfd fd = {.fd = PQsocket(pg),
+                            .events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT};
+        int64_t left_ms = (deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
+
+        if (left_ms <= 0) {
+            PQfinish(pg);
+            return NULL;
+        }
+        (void)poll(&fd, 1, (int)left_ms);
+        if (fd.revents != 0) {
+            state = PQconnectPoll(pg);
+        }
+    }
+    return pg;
+}
+
 quipu_status qp_pg_connect(qp_pg *conn, quipu_error *reterr)
 {
-    /* What stands before the URI may be said otherwise in it; what stands after it may not. */
-    const char *const names[] = {"connect_timeout",
-                                 "tcp_user_timeout",
-                                 "fallback_application_name",
-                                 "target_session_attrs",
-                                 "dbname",
-                                 "client_encoding",
-                                 NULL};
-    const char *const values[] = {
-        "10", "30000", "quipu", conn->read_only ? "any" : "read-write", conn->uri, "UTF8", NULL};
-    PGconn *pg = PQconnectdbParams(names, values, 1);
+    const char *const values[] = CONNECT_VALUES(conn);
+    PGconn *pg = connect_heard(conn);
     quipu_status status = QUIPU_OK;
 
+    if (pg == NULL) {
+        pg = PQconnectdbParams(connect_names, values, 1); /* goes on to the next host in time */
+    }
     if (pg == NULL || PQstatus(pg) != CONNECTION_OK || PQsetnonblocking(pg, 1) != 0) {
         status = connect_refused(pg, reterr);
     } else {

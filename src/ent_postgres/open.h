@@ -14,8 +14,9 @@
 #define QP_PG_IDENTITY "application_id"
 #define QP_PG_NUMBER "number of " /* and the table's name */
 
-#define QP_PG_DEFERRED_MAX 160 /* savepoint commands that wait for a statement to travel with */
-#define QP_PG_DEAD_MAX 64      /* statements that are forgotten at the server together */
+/* Savepoint commands that wait for a statement to travel with. */
+#define QP_PG_DEFERRED_MAX (2 * ENT_SAVEPOINT_MAX + 2)
+#define QP_PG_DEAD_MAX 64 /* statements that are forgotten at the server together */
 #define QP_PG_SERVER_MIN 120000
 #define QP_PG_NAME_SIZE 64   /* of a table's name with its NUL: the server's own limit */
 #define QP_PG_NUMBERS_MAX 64 /* tables whose numbers a connection knows */

@@ -151,20 +151,12 @@ static quipu_status tx_begin_read(qp_pg *conn, quipu_error *reterr)
     return status;
 }
 
-/* Run what was put off, alone. */
-static quipu_status tx_flush(qp_pg *conn, quipu_error *reterr)
+/* Savepoints that are set again after as many were released, with nothing between: more cannot wait
+ * at a time, because setting and releasing the same one leaves nothing. */
+static void tx_defer(qp_pg *conn, int depth)
 {
-    qp_pg_call call = {.doing = "cannot use", .wanted = -1};
-    quipu_status status;
-
-    qp_pg_batch(conn);
-    qp_pg_send_deferred(conn);
-    status = qp_pg_run(conn, &call, reterr);
-    qp_pg_call_done(&call);
-    if (status != QUIPU_OK) {
-        qp_pg_give_up(conn);
-    }
-    return status;
+    assert(conn->deferred_count < QP_PG_DEFERRED_MAX);
+    conn->deferred[conn->deferred_count++] = (int8_t)depth;
 }
 
 quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr)
@@ -183,11 +175,9 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
         }
         status = qp_pg_ready(self, reterr);
         self->in_transaction = status == QUIPU_OK;
-    } else if (self->deferred_count == QP_PG_DEFERRED_MAX) {
-        status = tx_flush(self, reterr);
     }
     if (status == QUIPU_OK) {
-        self->deferred[self->deferred_count++] = (int8_t)depth;
+        tx_defer(self, depth);
     }
     return status;
 }
@@ -248,13 +238,7 @@ quipu_status qp_pg_commit(void *conn, int depth, quipu_error *reterr)
         self->deferred_count--; /* nothing happened in it */
         return QUIPU_OK;
     }
-    if (self->deferred_count == QP_PG_DEFERRED_MAX) {
-        quipu_status status = tx_flush(self, reterr);
-        if (status != QUIPU_OK) {
-            return status;
-        }
-    }
-    self->deferred[self->deferred_count++] = (int8_t)-depth;
+    tx_defer(self, -depth);
     return QUIPU_OK;
 }
 
