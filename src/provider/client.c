@@ -60,7 +60,15 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
         qp_buf_put(&ask->whole, (quipu_str){bytes.p, bytes.n < room ? bytes.n : room});
         return QUIPU_OK;
     }
-    if (!ask->begun && bytes.n > 0) {
+    /* Blanks before an answer say nothing: gateways send them while they wait. */
+    while (!ask->begun && bytes.n > 0 && strchr(" \t\r\n", bytes.p[0]) != NULL &&
+           bytes.p[0] != '\0') {
+        bytes = (quipu_str){bytes.p + 1, bytes.n - 1};
+    }
+    if (bytes.n == 0) {
+        return QUIPU_OK;
+    }
+    if (!ask->begun) {
         /* No event stream begins so: a server that does not stream, or an error with a 200. */
         ask->begun = true;
         ask->gather = ask->reader == NULL || bytes.p[0] == '{';

@@ -280,6 +280,11 @@ class Peer(socketserver.StreamRequestHandler):
         self.put(answer("200 OK", body, "Content-Type: application/json"))
         return True
 
+    def do_jsonlate(self, _):
+        body = '\r\n \n{"error":{"message":"not now","type":"overloaded_error"}}'
+        self.put(answer("200 OK", body, "Content-Type: application/json"))
+        return True
+
     def do_redirect(self, _):
         self.put(answer("302 Found", "", "Location: /ok/chat/completions"))
         return True

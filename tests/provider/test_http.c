@@ -265,6 +265,8 @@ static void error_inside_a_good_answer_is_told(void **state)
     ask_expect("error", QUIPU_IO, "text~ So\nerror IO server_error: lost it\n");
     assert_int_equal(peer_count("error"), 1);
     ask_expect("json", QUIPU_INVALID, "error INVALID invalid_request_error: no streams here\n");
+    /* Gateways send blanks while they wait. */
+    ask_expect("jsonlate", QUIPU_BUSY, "error BUSY overloaded_error: not now\n");
 }
 
 static void redirects_are_not_followed(void **state)
