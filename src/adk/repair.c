@@ -1,5 +1,6 @@
 /* Calls that nobody answered: after a turn that failed, each gets an answer, so that the next model
  * request is one that a provider takes. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "adk/event_parts.h"
@@ -126,19 +127,47 @@ static quipu_status repair_write(quipu_session *session, const qp_open_calls *li
     return status;
 }
 
+static int repair_by_seq(const void *a, const void *b)
+{
+    const quipu_message *left = a;
+    const quipu_message *right = b;
+
+    return (left->seq > right->seq) - (left->seq < right->seq);
+}
+
+/* The open calls of a session, without those of an active child, which are not its own. Messages
+ * that are shown by their times are looked at in the order of their numbers; *ret_sorted, which the
+ * list points into, is the caller's to free. */
+static quipu_status repair_find(const quipu_session *session, quipu_message **ret_sorted,
+                                qp_open_calls *ret)
+{
+    const size_t count = session->count - session->overlay;
+    const quipu_message *messages = session->messages;
+
+    *ret_sorted = NULL;
+    if ((session->service->options.flags & QUIPU_SERVICE_BY_TIME) != 0 && count > 0) {
+        *ret_sorted = qp_calloc(count, sizeof(**ret_sorted));
+        if (*ret_sorted == NULL) {
+            return QUIPU_NOMEM;
+        }
+        memcpy(*ret_sorted, messages, count * sizeof(*messages));
+        qsort(*ret_sorted, count, sizeof(**ret_sorted), repair_by_seq);
+        messages = *ret_sorted;
+    }
+    return qp_open_calls_find(messages, count, ret);
+}
+
 quipu_status qp_session_close_calls(quipu_session *session, const quipu_call *call,
                                     int64_t *ret_closed, quipu_error *reterr)
 {
     qp_open_calls list = {NULL, 0, 0};
+    quipu_message *sorted = NULL;
     quipu_status status = QUIPU_OK;
 
     if (session->behind) {
         status = qp_session_catch_up(session, call, reterr);
     }
-    /* Without the calls of an active child, which are not this session's. */
-    if (status == QUIPU_OK &&
-        qp_open_calls_find(session->messages, session->count - session->overlay, &list) !=
-            QUIPU_OK) {
+    if (status == QUIPU_OK && repair_find(session, &sorted, &list) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for open calls");
     }
     if (status == QUIPU_OK && list.open > 0) {
@@ -148,6 +177,7 @@ quipu_status qp_session_close_calls(quipu_session *session, const quipu_call *ca
         }
     }
     qp_free(list.calls);
+    qp_free(sorted);
     if (status == QUIPU_OK) {
         *ret_closed = (int64_t)list.open;
     }

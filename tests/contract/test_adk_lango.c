@@ -326,6 +326,31 @@ static void open_calls_are_closed_once_by_their_authors(void **state)
 /* ---- golden_test.go ---------------------------------------------------------------------------
  */
 
+/* What answers what is told by the order of the appends, however events are shown. */
+static void open_calls_are_found_in_the_order_of_appends(void **state)
+{
+    adk_world *world = adk_open(QUIPU_SERVICE_BY_TIME);
+    quipu_session *session = adk_create(world, "u", "s", NULL);
+    int64_t closed = -1;
+    quipu_error err = {0};
+
+    (void)state;
+    adk_append(session, "{\"id\":\"e1\",\"author\":\"a\",\"timestamp\":20.0,\"content\":{\"role\":"
+                        "\"model\",\"parts\":[{\"functionCall\":{\"id\":\"c\",\"name\":\"f\","
+                        "\"args\":{}}}]}}");
+    adk_append(session, "{\"id\":\"e2\",\"author\":\"a\",\"timestamp\":10.0,\"content\":{\"role\":"
+                        "\"user\",\"parts\":[{\"functionResponse\":{\"id\":\"c\",\"name\":\"f\","
+                        "\"response\":{}}}]}}");
+    quipu_session_free(session);
+    session = adk_get(world, "u", "s", NULL);
+    assert_non_null(strstr(adk_event(world, session, 0).p, "\"e2\""));
+    T_OK(quipu_session_close_calls(session, NULL, &closed, &err));
+    assert_int_equal(closed, 0);
+    assert_int_equal(quipu_session_event_count(session), 2);
+    quipu_session_free(session);
+    adk_close(world);
+}
+
 static void a_whole_exchange_survives_save_and_restore(void **state)
 {
     adk_world *world = adk_open(0);
@@ -377,6 +402,7 @@ int main(void)
         cmocka_unit_test(a_cut_never_parts_calls_from_answers),
         cmocka_unit_test(events_are_stored_as_lango_reads_them),
         cmocka_unit_test(open_calls_are_closed_once_by_their_authors),
+        cmocka_unit_test(open_calls_are_found_in_the_order_of_appends),
         cmocka_unit_test(a_whole_exchange_survives_save_and_restore),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
