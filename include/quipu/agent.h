@@ -16,6 +16,7 @@ extern "C" {
 #define QUIPU_TURN_DEADLINE_MS 600000 /* of a turn whose call names none */
 #define QUIPU_TURN_CLEANUP_MS 10000   /* that an interrupted turn may take to put things in order */
 #define QUIPU_TURN_BUDGET_MAX 1000000000 /* tokens of a prompt */
+#define QUIPU_MEMORY_TOKENS 4000 /* estimated, of what is remembered, in a prompt that names none */
 
 /* Run a tool for the model. `call` has its id, name and arguments (a JSON object); `within` what is
  * left of the turn's time, and its cancel flag. The result is JSON: an object as it is, anything
@@ -41,6 +42,7 @@ typedef struct quipu_turn_options {
     void *event_ctx;
     quipu_tool_fn on_tool; /* or NULL: the model is told that no tool works */
     void *tool_ctx;
+    int64_t memory_tokens; /* with QUIPU_TURN_MEMORY: see quipu_memory_text() */
 } quipu_turn_options;
 
 #define QUIPU_TURN_OPTIONS_INIT                                                                    \
@@ -56,9 +58,11 @@ typedef struct quipu_turn_options {
      NULL,                                                                                         \
      NULL,                                                                                         \
      NULL,                                                                                         \
-     NULL}
+     NULL,                                                                                         \
+     0}
 
-#define QUIPU_TURN_WHOLE 1u /* ask for answers in one piece */
+#define QUIPU_TURN_WHOLE 1u  /* ask for answers in one piece */
+#define QUIPU_TURN_MEMORY 2u /* what is remembered of the session ends the system instruction */
 
 /* How a turn went. */
 typedef struct quipu_turn_result {
@@ -105,6 +109,23 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_turn(quipu_store *store, const quipu
                                                  const quipu_call *call, quipu_arena *arena,
                                                  quipu_turn_result *ret_result,
                                                  quipu_error *reterr);
+
+/**
+ * What is remembered of a session, as text for a prompt: under "## Conversation Memory" the
+ * reflections, a line each, then the observations as a list; the newest that fit `tokens` estimated
+ * tokens (0: QUIPU_MEMORY_TOKENS), reflections before observations, in the order of creation. One
+ * that is too large is left out and hides no other. Absent when there is none, and without a key.
+ *
+ * Ownership: the text is the arena's.
+ * Threads:   any, same store; the arena one at a time.
+ * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_CANCELLED,
+ *            QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_text(quipu_store *store, quipu_str session_key,
+                                                        int64_t tokens, const quipu_call *call,
+                                                        quipu_arena *arena, quipu_str *ret_text,
+                                                        quipu_error *reterr);
 
 /* ---- the budget of a prompt ------------------------------------------------------------------
  */

@@ -49,7 +49,7 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
 {
     const quipu_turn_options *options = &turn->options;
 
-    if (options->key.n == 0 || (options->flags & ~QUIPU_TURN_WHOLE) != 0) {
+    if (options->key.n == 0 || (options->flags & ~(QUIPU_TURN_WHOLE | QUIPU_TURN_MEMORY)) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a turn needs a session's key and known flags");
     }
     if (options->steps_max < 0 || options->steps_max > QUIPU_TURN_STEPS_MAX) {
@@ -128,7 +128,6 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     if (turn->options.token_budget == 0) {
         turn->options.token_budget = quipu_model_budget(turn->model);
     }
-    turn->fixed = turn_fixed(&turn->request);
     turn->cancel = within.cancel;
     turn->deadline_ns = TURN_NEVER;
     if (within.deadline_ms >= 0) {
@@ -282,8 +281,17 @@ static quipu_status turn_tools(qp_turn *turn, const quipu_content *content, bool
 static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
 {
     quipu_model_response response;
-    quipu_status status = qp_turn_begin(turn, reterr);
-    bool more = status == QUIPU_OK;
+    quipu_status status = QUIPU_OK;
+    bool more;
+
+    if ((turn->options.flags & QUIPU_TURN_MEMORY) != 0) {
+        status = qp_turn_remember(turn, reterr);
+    }
+    turn->fixed = turn_fixed(&turn->request);
+    if (status == QUIPU_OK) {
+        status = qp_turn_begin(turn, reterr);
+    }
+    more = status == QUIPU_OK;
 
     if (status != QUIPU_OK) {
         return status; /* nothing of this turn is in the history */

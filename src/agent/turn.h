@@ -40,6 +40,9 @@ QUIPU_MUST_USE quipu_status qp_turn_left(const qp_turn *turn, quipu_call *ret_ca
 /* For what must be written whatever happened to the turn. */
 quipu_call qp_turn_cleanup_call(void);
 
+/* memory_text.c: put what is remembered of the session behind the system instruction. */
+QUIPU_MUST_USE quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr);
+
 /* ---- turn_content.c: messages and contents ------------------------------------------------- */
 
 /* Make a message of a content: an event of this turn, by `author`. `response` (NULL is fine) adds

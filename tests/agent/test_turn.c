@@ -450,7 +450,7 @@ static void whole_answers_come_without_pieces(void **state)
     assert_int_equal(world->script->told[QUIPU_MODEL_DONE], 2);
     turn_expect(world,
                 "user: go|assistant: one two+a{\"n\":0}|tool: -a{\"ok\":true}|assistant: three");
-    options.flags = 2;
+    options.flags = 1u << 31;
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
 }
 

@@ -1,0 +1,135 @@
+/* What is remembered of a session, as text for a prompt: its reflections and observations. */
+#include <string.h>
+
+#include "agent/turn.h"
+#include "base/error.h"
+
+#define MEMORY_TEXT_HEAD "## Conversation Memory"
+
+/* What the parts look like: the heading, and what stands before each memory. */
+typedef struct memory_text_part {
+    quipu_memory_kind kind;
+    const char *heading;
+    const char *bullet;
+} memory_text_part;
+
+static const memory_text_part memory_text_parts[] = {
+    {QUIPU_REFLECTION, "### Summary", ""},
+    {QUIPU_OBSERVATION, "### Recent Observations", "- "},
+};
+
+#define MEMORY_TEXT_PARTS (sizeof(memory_text_parts) / sizeof(memory_text_parts[0]))
+
+/* Mark what fits, the newest first; one that is too large does not hide the others. */
+static size_t memory_text_choose(const quipu_memory_list *list, bool *chosen, int64_t *tokens)
+{
+    size_t count = 0;
+
+    for (size_t i = list->count; i > 0; i--) {
+        int64_t needs = quipu_token_estimate(list->items[i - 1].content);
+
+        chosen[i - 1] = needs > 0 && needs <= *tokens;
+        if (chosen[i - 1]) {
+            *tokens -= needs;
+            count++;
+        }
+    }
+    return count;
+}
+
+static quipu_status memory_text_put(const memory_text_part *part, const quipu_memory_list *list,
+                                    int64_t *tokens, quipu_arena *arena, qp_buf *text)
+{
+    bool *chosen = quipu_arena_alloc(arena, list->count * sizeof(*chosen) + 1);
+
+    if (chosen == NULL) {
+        return QUIPU_NOMEM;
+    }
+    if (memory_text_choose(list, chosen, tokens) == 0) {
+        return QUIPU_OK;
+    }
+    if (text->n == 0) {
+        qp_buf_puts(text, MEMORY_TEXT_HEAD);
+    }
+    qp_buf_puts(text, "\n\n");
+    qp_buf_puts(text, part->heading);
+    for (size_t i = 0; i < list->count; i++) {
+        if (chosen[i]) {
+            qp_buf_putc(text, '\n');
+            qp_buf_puts(text, part->bullet);
+            qp_buf_put(text, list->items[i].content);
+        }
+    }
+    return qp_buf_status(text);
+}
+
+quipu_status quipu_memory_text(quipu_store *store, quipu_str session_key, int64_t tokens,
+                               const quipu_call *call, quipu_arena *arena, quipu_str *ret_text,
+                               quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    qp_buf text;
+
+    if (store == NULL || arena == NULL || ret_text == NULL || tokens < 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the text of memories needs a store, an arena, a place for it, and no "
+                            "negative budget");
+    }
+    if (session_key.n == 0) {
+        *ret_text = (quipu_str){NULL, 0};
+        return QUIPU_OK;
+    }
+    tokens = tokens > 0 ? tokens : QUIPU_MEMORY_TOKENS;
+    qp_buf_init(&text, QUIPU_RESPONSE_BYTES_MAX);
+    for (size_t i = 0; i < MEMORY_TEXT_PARTS && status == QUIPU_OK; i++) {
+        const memory_text_part *part = &memory_text_parts[i];
+        quipu_memory_list *list = NULL;
+
+        status = quipu_memory_list_get(store, part->kind, session_key, 0, call, &list, reterr);
+        if (status == QUIPU_OK) {
+            status = memory_text_put(part, list, &tokens, arena, &text);
+            if (status != QUIPU_OK) {
+                (void)qp_error_set(reterr, status, "no room for the text of memories");
+            }
+        }
+        quipu_memory_list_free(list);
+    }
+    if (status == QUIPU_OK && text.n == 0) {
+        *ret_text = (quipu_str){NULL, 0};
+    } else if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, qp_buf_str(&text), ret_text);
+        if (status != QUIPU_OK) {
+            (void)qp_error_set(reterr, status, "no room for the text of memories");
+        }
+    }
+    qp_buf_free(&text);
+    return status;
+}
+
+quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr)
+{
+    quipu_model_request *request = &turn->request;
+    quipu_str text = {NULL, 0};
+    quipu_call call;
+    quipu_part *system;
+    quipu_status status = qp_turn_left(turn, &call, reterr);
+
+    if (status == QUIPU_OK) {
+        status = quipu_memory_text(turn->store, turn->options.key, turn->options.memory_tokens,
+                                   &call, &turn->memory, &text, reterr);
+    }
+    if (status != QUIPU_OK || text.n == 0) {
+        return status;
+    }
+    system = quipu_arena_alloc(&turn->memory, (request->system_count + 1) * sizeof(*system));
+    if (system == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for the system instruction");
+    }
+    if (request->system_count > 0) {
+        memcpy(system, request->system, request->system_count * sizeof(*system));
+    }
+    system[request->system_count] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = text};
+    request->system = system;
+    request->system_count++;
+    return QUIPU_OK;
+}

@@ -1,0 +1,156 @@
+/* What is remembered of a session comes into the prompt, as much as fits. */
+#include "agent/script.h"
+
+typedef struct memory_world {
+    quipu_store *store;
+    script *script;
+    quipu_arena arena;
+} memory_world;
+
+static int memory_setup(void **state)
+{
+    memory_world *world = calloc(1, sizeof(*world));
+
+    assert_non_null(world);
+    world->store = st_open_new(NULL, NULL);
+    world->script = script_new();
+    st_create(world->store, "s");
+    *state = world;
+    return 0;
+}
+
+static int memory_teardown(void **state)
+{
+    memory_world *world = *state;
+
+    quipu_close(world->store);
+    script_free(world->script);
+    quipu_arena_free(&world->arena);
+    free(world);
+    return 0;
+}
+
+#define MEMORY_TEST(name) cmocka_unit_test_setup_teardown(name, memory_setup, memory_teardown)
+
+static void memory_keep(memory_world *world, quipu_memory_kind kind, const char *content)
+{
+    const quipu_memory memory = {.kind = kind,
+                                 .session_key = QUIPU_STR("s"),
+                                 .content = quipu_cstr(content),
+                                 .generation = kind == QUIPU_REFLECTION ? 1 : 0};
+
+    T_OK(quipu_memory_save(world->store, &memory, NULL, NULL, NULL));
+}
+
+static const char *memory_told(memory_world *world, int64_t tokens)
+{
+    quipu_str text = {NULL, 0};
+
+    T_OK(quipu_memory_text(world->store, QUIPU_STR("s"), tokens, NULL, &world->arena, &text, NULL));
+    return text.p;
+}
+
+static void reflections_come_before_observations_in_order(void **state)
+{
+    memory_world *world = *state;
+
+    memory_keep(world, QUIPU_OBSERVATION, "Ada asked for tea");
+    memory_keep(world, QUIPU_REFLECTION, "Ada likes tea");
+    memory_keep(world, QUIPU_OBSERVATION, "Ada asked for more");
+    memory_keep(world, QUIPU_REFLECTION, "Ada is polite");
+    assert_string_equal(memory_told(world, 0), "## Conversation Memory\n\n### Summary\n"
+                                               "Ada likes tea\nAda is polite\n\n"
+                                               "### Recent Observations\n"
+                                               "- Ada asked for tea\n- Ada asked for more");
+}
+
+static void nothing_remembered_and_no_key_give_no_text(void **state)
+{
+    memory_world *world = *state;
+    quipu_str text = QUIPU_STR("old");
+
+    assert_null(memory_told(world, 0));
+    memory_keep(world, QUIPU_REFLECTION, "kept");
+    T_OK(
+        quipu_memory_text(world->store, (quipu_str){NULL, 0}, 0, NULL, &world->arena, &text, NULL));
+    assert_null(text.p);
+}
+
+static void newest_that_fit_the_budget_are_told(void **state)
+{
+    memory_world *world = *state;
+    const char *newer = "the newer one of two observations";
+    int64_t needs = quipu_token_estimate(quipu_cstr(newer));
+
+    memory_keep(world, QUIPU_OBSERVATION, "the older one of two observations");
+    memory_keep(world, QUIPU_OBSERVATION, newer);
+    assert_string_equal(memory_told(world, needs),
+                        "## Conversation Memory\n\n### Recent Observations\n"
+                        "- the newer one of two observations");
+    assert_null(memory_told(world, needs - 1));
+}
+
+static void memory_too_large_hides_no_other(void **state)
+{
+    memory_world *world = *state;
+    char large[4096];
+
+    memset(large, 'x', sizeof(large) - 1);
+    large[sizeof(large) - 1] = '\0';
+    memory_keep(world, QUIPU_REFLECTION, "small and old");
+    memory_keep(world, QUIPU_REFLECTION, large);
+    memory_keep(world, QUIPU_REFLECTION, "small and new");
+    assert_string_equal(memory_told(world, 100), "## Conversation Memory\n\n### Summary\n"
+                                                 "small and old\nsmall and new");
+}
+
+static void memories_end_the_system_instruction_when_asked(void **state)
+{
+    memory_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "hi");
+
+    memory_keep(world, QUIPU_REFLECTION, "Ada likes tea");
+    options.flags = QUIPU_TURN_MEMORY;
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_non_null(strstr(world->script->prompts[0], "Be kind."));
+    assert_non_null(strstr(world->script->prompts[0], "### Summary\nAda likes tea"));
+    assert_null(strstr(script_history(world->store), "tea"));
+}
+
+static void turn_that_does_not_ask_is_told_nothing_remembered(void **state)
+{
+    memory_world *world = *state;
+    quipu_turn_options options = script_options(world->script, "hi");
+
+    memory_keep(world, QUIPU_REFLECTION, "Ada likes tea");
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
+    assert_null(strstr(world->script->prompts[0], "tea"));
+}
+
+static void wrong_calls_are_refused(void **state)
+{
+    memory_world *world = *state;
+    quipu_str text = QUIPU_STR("old");
+
+    assert_int_equal(
+        quipu_memory_text(world->store, QUIPU_STR("s"), -1, NULL, &world->arena, &text, NULL),
+        QUIPU_MISUSE);
+    assert_int_equal(quipu_memory_text(NULL, QUIPU_STR("s"), 0, NULL, &world->arena, &text, NULL),
+                     QUIPU_MISUSE);
+    assert_string_equal(text.p, "old");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        MEMORY_TEST(reflections_come_before_observations_in_order),
+        MEMORY_TEST(nothing_remembered_and_no_key_give_no_text),
+        MEMORY_TEST(newest_that_fit_the_budget_are_told),
+        MEMORY_TEST(memory_too_large_hides_no_other),
+        MEMORY_TEST(memories_end_the_system_instruction_when_asked),
+        MEMORY_TEST(turn_that_does_not_ask_is_told_nothing_remembered),
+        MEMORY_TEST(wrong_calls_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
