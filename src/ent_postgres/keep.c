@@ -39,10 +39,9 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
 {
     (void)conn;
-    return max_bytes == 0 ? QUIPU_OK
-                          : qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                                         "a PostgreSQL store has no size cap; give its tablespace "
-                                         "a disk of that size");
+    return max_bytes == 0
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_UNSUPPORTED, "a server's database has no size cap");
 }
 
 /* The server writes its log out and keeps it short by itself. */

@@ -252,6 +252,10 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     connector.single = strcmp(path, ":memory:") == 0;
     if (connector.single && (opt.flags & (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)) != 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "a store in memory is always new");
+    } else if (self->postgres && opt.max_bytes > 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "a PostgreSQL store has no size cap; give its tablespace a disk of "
+                              "that size");
     }
     if (status == QUIPU_OK) {
         status = open_store_connection(self, false, &db, reterr);

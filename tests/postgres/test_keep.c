@@ -1,0 +1,106 @@
+/* What a store in a server does otherwise: what it cannot do it says by name, an erased session is
+ * gone, and many programs may open a new one together. */
+#include "contract/store_t.h"
+
+#include <pthread.h>
+
+#include <quipu/maintain.h>
+#include <quipu/search.h>
+
+#define OPENERS 8
+
+static void what_a_server_cannot_do_is_refused_by_name(void **state)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_search_options search = QUIPU_SEARCH_OPTIONS_INIT;
+    quipu_search_results *results = NULL;
+    char uri[T_PATH_MAX];
+    char path[T_PATH_MAX];
+    quipu_error err = {0};
+    quipu_store *other = NULL;
+    quipu_store *store = st_open_new(NULL, uri);
+
+    (void)state;
+    t_path(t_tmpdir(), "backup.db", path);
+    T_STATUS(quipu_store_backup(store, path, NULL, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "pg_dump"));
+    assert_false(t_file_exists(path));
+    search.query = QUIPU_STR("word");
+    T_STATUS(quipu_search(store, &search, NULL, &results, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "search"));
+    options.max_bytes = 64 << 20;
+    T_STATUS(quipu_open(uri, &options, &other, &err), QUIPU_UNSUPPORTED);
+    assert_null(other);
+    quipu_close(store);
+}
+
+static void an_erased_session_is_gone_and_others_stay(void **state)
+{
+    quipu_erasure *erasure = NULL;
+    quipu_error err = {0};
+    quipu_stats stats;
+    quipu_store *store = st_open_new(NULL, NULL);
+
+    (void)state;
+    st_create(store, "gone");
+    st_create(store, "stays");
+    st_append_many(store, "gone", 20);
+    st_append_many(store, "stays", 3);
+    T_OK(quipu_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
+    quipu_erasure_free(erasure);
+    T_STATUS(st_get_status(store, "gone"), QUIPU_NOT_FOUND);
+    assert_int_equal(st_append(store, "stays", "still"), 4);
+    T_OK(quipu_store_stats(store, NULL, &stats, &err));
+    assert_int_equal(stats.messages, 4);
+    assert_true(stats.file_bytes > 0);
+    quipu_close(store);
+}
+
+typedef struct opener {
+    const char *uri;
+    quipu_status status;
+    quipu_error err;
+} opener;
+
+static void *opener_run(void *arg)
+{
+    opener *self = arg;
+    quipu_store *store = NULL;
+
+    self->status = quipu_open(self->uri, NULL, &store, &self->err);
+    quipu_close(store);
+    return NULL;
+}
+
+static void many_openers_of_a_new_store_all_succeed(void **state)
+{
+    (void)state;
+    for (int64_t round = 0; round < t_count(3, 20); round++) {
+        opener openers[OPENERS];
+        pthread_t threads[OPENERS];
+        char uri[T_PATH_MAX];
+
+        t_pg_schema(uri);
+        for (int i = 0; i < OPENERS; i++) {
+            openers[i] = (opener){.uri = uri};
+            assert_int_equal(pthread_create(&threads[i], NULL, opener_run, &openers[i]), 0);
+        }
+        for (int i = 0; i < OPENERS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+            if (openers[i].status != QUIPU_OK) {
+                fail_msg("opener %d: %s", i, openers[i].err.message);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_server_cannot_do_is_refused_by_name),
+        cmocka_unit_test(an_erased_session_is_gone_and_others_stay),
+        cmocka_unit_test(many_openers_of_a_new_store_all_succeed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
