@@ -108,13 +108,16 @@ static void memories_end_the_system_instruction_when_asked(void **state)
 {
     memory_world *world = *state;
     quipu_turn_options options = script_options(world->script, "hi");
+    char *history;
 
     memory_keep(world, QUIPU_REFLECTION, "Ada likes tea");
     options.flags = QUIPU_TURN_MEMORY;
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
     assert_non_null(strstr(world->script->prompts[0], "Be kind."));
     assert_non_null(strstr(world->script->prompts[0], "### Summary\nAda likes tea"));
-    assert_null(strstr(script_history(world->store), "tea"));
+    history = script_history(world->store);
+    assert_null(strstr(history, "tea"));
+    free(history);
 }
 
 static void turn_that_does_not_ask_is_told_nothing_remembered(void **state)
