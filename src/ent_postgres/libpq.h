@@ -14,6 +14,9 @@
     X(void, PQclear, (PGresult * res))                                                             \
     X(char *, PQcmdStatus, (PGresult * res))                                                       \
     X(char *, PQcmdTuples, (PGresult * res))                                                       \
+    X(PostgresPollingStatusType, PQconnectPoll, (PGconn * conn))                                   \
+    X(PGconn *, PQconnectStartParams,                                                              \
+      (const char *const *keywords, const char *const *values, int expand_dbname))                 \
     X(PGconn *, PQconnectdbParams,                                                                 \
       (const char *const *keywords, const char *const *values, int expand_dbname))                 \
     X(int, PQconsumeInput, (PGconn * conn))                                                        \
@@ -67,6 +70,8 @@ quipu_status qp_libpq_load(quipu_error *reterr);
 #define PQclear qp_libpq.p_PQclear
 #define PQcmdStatus qp_libpq.p_PQcmdStatus
 #define PQcmdTuples qp_libpq.p_PQcmdTuples
+#define PQconnectPoll qp_libpq.p_PQconnectPoll
+#define PQconnectStartParams qp_libpq.p_PQconnectStartParams
 #define PQconnectdbParams qp_libpq.p_PQconnectdbParams
 #define PQconsumeInput qp_libpq.p_PQconsumeInput
 #define PQenterPipelineMode qp_libpq.p_PQenterPipelineMode
