@@ -7,6 +7,7 @@
 
 #define ITEMS_BEFORE "{\"item\":"
 #define ITEMS_POP "{\"pop\":true}"
+#define ITEMS_AROUND 40 /* bytes around the text of an item: names, quotes, a comma */
 
 typedef struct items_row {
     int64_t role;
@@ -120,6 +121,20 @@ static void items_put(qpy_buf *buf, const quipu_message *message)
     }
 }
 
+/* About what the items of a history need as JSON. */
+static size_t items_size(const quipu_history *history)
+{
+    size_t size = 2;
+
+    for (size_t i = 0; i < history->message_count; i++) {
+        const quipu_message *message = &history->messages[i];
+
+        size +=
+            ITEMS_AROUND + (message->extra.text.n > 0 ? message->extra.text.n : message->content.n);
+    }
+    return size;
+}
+
 /* The text is the key; numbers: how many of the newest (0: all), before which number (0: the end).
  * Back come one array, null for a mark that takes one away, and numbers: the revision, of the oldest
  * message, whether there are older ones. A missing session has nothing. */
@@ -141,6 +156,7 @@ quipu_status qpy_items_get(qpy_task *task)
     if (status != QUIPU_OK) {
         return status;
     }
+    qpy_buf_reserve(&buf, items_size(history));
     qpy_buf_add(&buf, "[", 1);
     for (size_t i = 0; i < history->message_count; i++) {
         if (i > 0) {
@@ -149,15 +165,10 @@ quipu_status qpy_items_get(qpy_task *task)
         items_put(&buf, &history->messages[i]);
     }
     qpy_buf_add(&buf, "]", 1);
-    if (buf.failed) {
-        (void)qpy_no_memory(task);
-    } else {
-        qpy_put_text(task, (quipu_str){buf.p, buf.n});
-    }
+    qpy_put_buf(task, &buf);
     qpy_put_number(task, history->session.revision);
     qpy_put_number(task, history->message_count > 0 ? history->messages[0].seq : 0);
     qpy_put_number(task, history->more_before);
-    qpy_buf_free(&buf);
     quipu_history_free(history);
     return status;
 }

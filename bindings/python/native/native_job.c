@@ -7,6 +7,7 @@
 
 #include <sqlite3.h>
 
+#define JOB_BUF_MIN 512          /* bytes that a buffer begins with */
 #define JOB_CLOSE_WAIT_NS 200000 /* between two looks at whether calls are still on their way */
 
 typedef quipu_status (*job_fn)(qpy_task *task);
@@ -116,33 +117,37 @@ void qpy_put_time(qpy_task *task, quipu_time time)
     qpy_put_number(task, time.ns);
 }
 
-void qpy_buf_add(qpy_buf *buf, const char *p, size_t n)
+void qpy_buf_reserve(qpy_buf *buf, size_t n)
 {
     if (buf->room - buf->n < n && !buf->failed) {
-        size_t room = buf->room == 0 ? 4096 : buf->room;
-        char *more;
+        size_t room = buf->n + n < 2 * buf->room ? 2 * buf->room : buf->n + n;
+        char *more = job_memory(buf->p, room < JOB_BUF_MIN ? JOB_BUF_MIN : room);
 
-        while (room - buf->n < n) {
-            room *= 2;
-        }
-        more = job_memory(buf->p, room);
         buf->failed = more == NULL;
         if (more != NULL) {
             buf->p = more;
-            buf->room = room;
+            buf->room = room < JOB_BUF_MIN ? JOB_BUF_MIN : room;
         }
     }
+}
+
+void qpy_buf_add(qpy_buf *buf, const char *p, size_t n)
+{
+    qpy_buf_reserve(buf, n);
     if (!buf->failed && n > 0) {
         memcpy(buf->p + buf->n, p, n);
         buf->n += n;
     }
 }
 
-void qpy_buf_free(qpy_buf *buf)
+void qpy_put_buf(qpy_task *task, qpy_buf *buf)
 {
-    if (buf->p != NULL) {
-        (void)job_memory(buf->p, 0);
+    if (buf->failed) {
+        (void)qpy_no_memory(task);
     }
+    qpy_put_own(task, (quipu_str){buf->p, buf->n});
+    task->kept = buf->p;
+    *buf = (qpy_buf){NULL, 0, 0, false};
 }
 
 /* ---- a job's life -----------------------------------------------------------------------------
@@ -232,6 +237,9 @@ void qpy_job_free(qpy_job *job)
     qpy_task *task = (qpy_task *)job;
 
     if (task != NULL) {
+        if (task->kept != NULL) {
+            (void)job_memory(task->kept, 0);
+        }
         quipu_arena_free(&task->arena);
         (void)job_memory(task, 0);
     }

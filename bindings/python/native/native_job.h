@@ -21,6 +21,7 @@ typedef struct qpy_task {
     quipu_error error;
     size_t text_room;
     size_t number_room;
+    char *kept; /* a text that is too large to be copied, or NULL */
 } qpy_task;
 
 struct qpy_store {
@@ -47,8 +48,10 @@ typedef struct qpy_buf {
     bool failed;
 } qpy_buf;
 
+void qpy_buf_reserve(qpy_buf *buf, size_t n); /* so many bytes more will come, at least */
 void qpy_buf_add(qpy_buf *buf, const char *p, size_t n);
-void qpy_buf_free(qpy_buf *buf);
+void qpy_put_buf(qpy_task *task,
+                 qpy_buf *buf); /* an answer; at most one a task, then it is empty */
 
 /* The calls of the ADK service: native_adk.c. */
 quipu_status qpy_adk_create(qpy_task *task);

@@ -52,14 +52,9 @@ static quipu_status store_put_history(qpy_task *task, const quipu_history *histo
         quipu_arena_reset(&scratch);
     }
     qpy_buf_add(&buf, "]", 1);
-    if (buf.failed) {
-        status = qpy_no_memory(task);
-    } else {
-        qpy_put_text(task, (quipu_str){buf.p, buf.n});
-    }
+    qpy_put_buf(task, &buf);
     qpy_put_number(task, history->more_before);
     qpy_put_number(task, history->more_after);
-    qpy_buf_free(&buf);
     quipu_arena_free(&scratch);
     return status;
 }

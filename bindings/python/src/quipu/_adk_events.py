@@ -78,7 +78,7 @@ def read_one(event: Any) -> Event:
 def read_events(text: bytes) -> list[Event]:
     """The events of a JSON array, as the library writes it: without space between its tokens."""
     validator = _shorthand if any(name in text for name in _SHORTHANDS) else _plain
-    with no_collection():
+    with no_collection(text):
         try:
             events: list[Event] = validator.validate_json(text)
             return events

@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+_MANY = 1 << 15  # bytes of JSON; what fewer make is not worth the trouble
+_nothing: AbstractContextManager[None] = contextlib.nullcontext()
 
 
 @contextlib.contextmanager
-def no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: there is no garbage among objects that are all kept, and
-    looking for it again and again can cost as much as making them."""
-    if not gc.isenabled():
-        yield
-        return
+def _no_collection() -> Iterator[None]:
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
+
+
+def no_collection(text: bytes) -> AbstractContextManager[None]:
+    """No garbage collection while the objects of a text are made: there is no garbage among objects
+    that are all kept, and looking for it again and again can cost as much as making them."""
+    return _no_collection() if len(text) > _MANY and gc.isenabled() else _nothing

@@ -89,7 +89,7 @@ class QuipuSession(SessionABC):
         if not answer.texts:
             return [], [0, 0, 0]
         text = answer.texts[0] or b"[]"
-        with no_collection():
+        with no_collection(text):
             try:
                 return from_json(text), answer.numbers
             except ValueError:  # half of a pair, which only the slower reader takes
