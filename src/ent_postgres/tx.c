@@ -86,8 +86,9 @@ static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_aga
         made = conn->pg != NULL && (status == QUIPU_OK || qp_pg_failed_with(&call, "42P01"));
         qp_pg_give_up(conn);
         if (made) {
+            conn->transient = false;
             status = qp_pg_make_table(conn, reterr);
-            *ret_again = status == QUIPU_OK;
+            *ret_again = status == QUIPU_OK || conn->transient; /* others make it, too */
         } else {
             /* A lost connection here has done nothing: another one may serve. */
             *ret_again = conn->pg == NULL || qp_pg_failed_with(&call, "40001") ||

@@ -134,6 +134,40 @@ static void *cutter_run(void *arg)
     return NULL;
 }
 
+/* As two programs would: writers of two stores on the same sessions' server. */
+static void writers_of_two_stores_take_turns_where_transactions_are_serializable(void **state)
+{
+    const int count = (int)t_count(50, 2000);
+    char schema[T_PATH_MAX];
+    char uri[T_PATH_MAX + 64];
+    writer writers[THREADS];
+    pthread_t threads[THREADS];
+    quipu_store *stores[2];
+
+    (void)state;
+    t_pg_schema(schema);
+    (void)snprintf(uri, sizeof(uri), "%s%s", schema,
+                   "%20-cdefault_transaction_isolation%3Dserializable");
+    stores[0] = st_open(uri);
+    stores[1] = st_open(uri);
+    for (int i = 0; i < THREADS; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        st_create(stores[0], key);
+        writers[i] = (writer){.store = stores[i % 2], .number = i, .count = count};
+        assert_int_equal(pthread_create(&threads[i], NULL, writer_run, &writers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "k%d", i);
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_string_equal(writers[i].failure, "");
+        check_numbered(stores[1], key, count);
+    }
+    quipu_close(stores[0]);
+    quipu_close(stores[1]);
+}
+
 static void appends_survive_connections_that_are_cut_all_the_time(void **state)
 {
     static cutter knife;
@@ -262,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_that_was_cut_while_idle_is_made_anew),
         cmocka_unit_test(appends_survive_connections_that_are_cut_all_the_time),
+        cmocka_unit_test(writers_of_two_stores_take_turns_where_transactions_are_serializable),
         cmocka_unit_test(a_serialization_failure_inside_is_tried_again),
         cmocka_unit_test(a_serialization_failure_at_the_commit_is_tried_again),
         cmocka_unit_test(a_conflict_without_end_is_told_after_so_many_tries),

@@ -72,15 +72,16 @@ static void *opener_run(void *arg)
     return NULL;
 }
 
-static void many_openers_of_a_new_store_all_succeed(void **state)
+static void many_openers(const char *setting)
 {
-    (void)state;
     for (int64_t round = 0; round < t_count(3, 20); round++) {
         opener openers[OPENERS];
         pthread_t threads[OPENERS];
-        char uri[T_PATH_MAX];
+        char schema[T_PATH_MAX];
+        char uri[T_PATH_MAX + 64];
 
-        t_pg_schema(uri);
+        t_pg_schema(schema);
+        (void)snprintf(uri, sizeof(uri), "%s%s", schema, setting);
         for (int i = 0; i < OPENERS; i++) {
             openers[i] = (opener){.uri = uri};
             assert_int_equal(pthread_create(&threads[i], NULL, opener_run, &openers[i]), 0);
@@ -94,12 +95,25 @@ static void many_openers_of_a_new_store_all_succeed(void **state)
     }
 }
 
+static void many_openers_of_a_new_store_all_succeed(void **state)
+{
+    (void)state;
+    many_openers("");
+}
+
+static void many_openers_succeed_where_transactions_are_serializable(void **state)
+{
+    (void)state;
+    many_openers("%20-cdefault_transaction_isolation%3Dserializable");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_server_cannot_do_is_refused_by_name),
         cmocka_unit_test(an_erased_session_is_gone_and_others_stay),
         cmocka_unit_test(many_openers_of_a_new_store_all_succeed),
+        cmocka_unit_test(many_openers_succeed_where_transactions_are_serializable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
