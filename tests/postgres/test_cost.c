@@ -1,5 +1,5 @@
-/* What an append costs beside a plain libpq program that sends the same commands to the same server.
- * Times are told, not judged; what is judged are counts: commits per append, and that every
+/* What an append costs beside a plain libpq program that sends the same commands to the same
+ * server. Times are told, not judged; what is judged are counts: commits per append, and that every
  * acknowledged append is a row. */
 #include "contract/store_t.h"
 
