@@ -156,6 +156,7 @@ quipu_status qp_pg_connect(qp_pg *conn, quipu_error *reterr)
     (void)PQsetNoticeReceiver(pg, connect_notice, conn);
     conn->pg = pg;
     conn->generation++;
+    memset(conn->fixed, 0, sizeof(conn->fixed));
     return QUIPU_OK;
 }
 

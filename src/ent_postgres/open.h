@@ -39,6 +39,19 @@ typedef enum qp_pg_type {
     QP_PG_UUIDS = 2951
 } qp_pg_type;
 
+/* Commands that every transaction needs: prepared once a connection. */
+typedef enum qp_pg_fixed {
+    QP_PG_BEGIN_WRITE = 0,
+    QP_PG_LEASE,
+    QP_PG_BEGIN_READ,
+    QP_PG_SNAPSHOT,
+    QP_PG_COMMIT,
+    QP_PG_ROLLBACK,
+    QP_PG_GUARD,
+    QP_PG_UNGUARD,
+    QP_PG_FIXED_COUNT
+} qp_pg_fixed;
+
 /* How far the numbers of a table are given out. */
 typedef struct qp_pg_number {
     char table[QP_PG_NAME_SIZE];
@@ -73,7 +86,9 @@ typedef struct qp_pg {
     uint32_t rollbacks; /* transactions and savepoints undone: rows read before are void */
     uint32_t dead[QP_PG_DEAD_MAX]; /* names of statements that are still prepared at the server */
     size_t dead_count;
+    uint32_t fixed[QP_PG_FIXED_COUNT]; /* names of the fixed commands, 0: not prepared */
     /* The batch being sent (wire.c). */
+    uint32_t fresh; /* fixed commands that it prepares, one bit each */
     int sent;
     bool broken; /* a send failed; told when the batch is run */
 } qp_pg;
@@ -104,6 +119,7 @@ int64_t qp_pg_patience(const qp_pg *conn);
 /* A batch: commands that travel together and stop at the first that fails. */
 void qp_pg_batch(qp_pg *conn);
 void qp_pg_send(qp_pg *conn, const char *sql); /* a command without values */
+void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command);
 void qp_pg_send_deferred(qp_pg *conn);
 
 typedef struct qp_pg_call {
@@ -151,9 +167,6 @@ quipu_status qp_pg_commit(void *conn, int depth, quipu_error *reterr);
 void qp_pg_rollback(void *conn, int depth);
 bool qp_pg_in_transaction(void *conn);
 quipu_status qp_pg_data_version(void *conn, int64_t *ret_version, quipu_error *reterr);
-
-/* Send what begins a writing transaction: it takes the lease. Two commands. */
-void qp_pg_send_lease(qp_pg *conn);
 
 /* Make the engine's own table. */
 quipu_status qp_pg_make_table(qp_pg *conn, quipu_error *reterr);

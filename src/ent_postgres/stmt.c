@@ -217,7 +217,7 @@ static void stmt_recover(qp_pg *conn, bool guarded)
     if (guarded) {
         qp_pg_batch(conn);
         qp_pg_send(conn, "ROLLBACK TO SAVEPOINT ent_guard");
-        qp_pg_send(conn, "RELEASE SAVEPOINT ent_guard");
+        qp_pg_send_fixed(conn, QP_PG_UNGUARD);
         if (qp_pg_run(conn, &call, NULL) == QUIPU_OK) {
             return;
         }
@@ -243,10 +243,10 @@ static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *r
 
     qp_pg_batch(conn);
     qp_pg_send_deferred(conn);
-    parts->guarded = conn->sent;
     if (parts->guard) {
-        qp_pg_send(conn, "SAVEPOINT ent_guard");
+        qp_pg_send_fixed(conn, QP_PG_GUARD);
     }
+    parts->guarded = conn->sent - 1;
     parts->prepared = conn->sent;
     if (parts->fresh) {
         stmt_send_prepare(statement);
@@ -254,7 +254,7 @@ static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *r
     *ret_wanted = conn->sent;
     status = stmt_send_run(statement, reterr);
     if (parts->guard) {
-        qp_pg_send(conn, "RELEASE SAVEPOINT ent_guard");
+        qp_pg_send_fixed(conn, QP_PG_UNGUARD);
     }
     return status;
 }

@@ -8,16 +8,7 @@
 
 #include "base/error.h"
 
-#define TX_BEGIN_READ "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 #define TX_TRIES_MAX 1000 /* a begin that meets so many conflicts has met something else */
-
-void qp_pg_send_lease(qp_pg *conn)
-{
-    qp_pg_send(conn, "BEGIN READ WRITE");
-    qp_pg_send(conn,
-               "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE \"name\"='" QP_PG_WRITE
-               "' RETURNING \"last\"");
-}
 
 quipu_status qp_pg_make_table(qp_pg *conn, quipu_error *reterr)
 {
@@ -48,7 +39,7 @@ void qp_pg_give_up(qp_pg *conn)
     conn->deferred_count = 0;
     if (conn->pg != NULL && PQtransactionStatus(conn->pg) != PQTRANS_IDLE) {
         qp_pg_batch(conn);
-        qp_pg_send(conn, "ROLLBACK");
+        qp_pg_send_fixed(conn, QP_PG_ROLLBACK);
         if (qp_pg_run(conn, &call, NULL) != QUIPU_OK && conn->pg != NULL) {
             qp_pg_drop(conn);
         }
@@ -66,7 +57,7 @@ void qp_pg_give_up(qp_pg *conn)
 static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_again,
                                  quipu_error *reterr)
 {
-    qp_pg_call call = {.doing = "cannot write to", .wanted = 1, .deadline_ns = deadline_ns};
+    qp_pg_call call = {.doing = "cannot write to", .deadline_ns = deadline_ns};
     quipu_status status = qp_pg_ready(conn, reterr);
     bool made = true;
 
@@ -75,7 +66,9 @@ static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_aga
         return status;
     }
     qp_pg_batch(conn);
-    qp_pg_send_lease(conn);
+    qp_pg_send_fixed(conn, QP_PG_BEGIN_WRITE);
+    qp_pg_send_fixed(conn, QP_PG_LEASE);
+    call.wanted = conn->sent - 1;
     status = qp_pg_run(conn, &call, reterr);
     if (status == QUIPU_OK && PQntuples(call.result) == 1) {
         conn->in_transaction = true;
@@ -136,8 +129,8 @@ static quipu_status tx_begin_read(qp_pg *conn, quipu_error *reterr)
             return status;
         }
         qp_pg_batch(conn);
-        qp_pg_send(conn, TX_BEGIN_READ);
-        qp_pg_send(conn, "SELECT 1"); /* the snapshot is that of the first statement */
+        qp_pg_send_fixed(conn, QP_PG_BEGIN_READ);
+        qp_pg_send_fixed(conn, QP_PG_SNAPSHOT); /* the snapshot is that of the first statement */
         status = qp_pg_run(conn, &call, reterr);
         qp_pg_call_done(&call);
         if (status == QUIPU_OK || conn->pg != NULL) {
@@ -206,8 +199,8 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
     qp_pg_batch(conn);
     qp_pg_send_deferred(conn);
     qp_pg_send_numbers(conn);
-    call.wanted = conn->sent;
-    qp_pg_send(conn, "COMMIT");
+    qp_pg_send_fixed(conn, QP_PG_COMMIT);
+    call.wanted = conn->sent - 1;
     status = qp_pg_run(conn, &call, reterr);
     if (status == QUIPU_OK && strcmp(PQcmdStatus(call.result), "COMMIT") != 0) {
         status = qp_error_set(reterr, QUIPU_CANCELLED,

@@ -12,9 +12,21 @@
 #include "base/error.h"
 #include "base/thread.h"
 
+#define WIRE_NAME_SIZE 24
 #define WIRE_SLICE_MS 20                  /* how often a stop function is asked */
 #define WIRE_CANCEL_NS (10 * QP_NS_PER_S) /* a server that does not even cancel is lost */
-#define WIRE_READ_BEGIN "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
+    [QP_PG_BEGIN_WRITE] = "BEGIN READ WRITE",
+    [QP_PG_LEASE] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
+                    "\"name\"='" QP_PG_WRITE "' RETURNING \"last\"",
+    [QP_PG_BEGIN_READ] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    [QP_PG_SNAPSHOT] = "SELECT 1",
+    [QP_PG_COMMIT] = "COMMIT",
+    [QP_PG_ROLLBACK] = "ROLLBACK",
+    [QP_PG_GUARD] = "SAVEPOINT ent_guard",
+    [QP_PG_UNGUARD] = "RELEASE SAVEPOINT ent_guard",
+};
 
 /* ---- waiting ----------------------------------------------------------------------------------
  */
@@ -138,6 +150,7 @@ static bool wire_wait(qp_pg *conn, const qp_pg_call *call, int64_t *cancelled_ns
 void qp_pg_batch(qp_pg *conn)
 {
     conn->sent = 0;
+    conn->fresh = 0;
     conn->unreplicated = false;
     conn->broken = conn->pg == NULL || PQenterPipelineMode(conn->pg) != 1;
 }
@@ -151,6 +164,28 @@ void qp_pg_send(qp_pg *conn, const char *sql)
     }
 }
 
+/* The preparation travels with the first use. Its place in the batch is that of the command for
+ * whoever waits for a result: the last one sent. */
+void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
+{
+    char name[WIRE_NAME_SIZE];
+    bool fresh = conn->fixed[command] == 0;
+
+    if (fresh) {
+        conn->fixed[command] = ++conn->names;
+        conn->fresh |= 1u << command;
+    }
+    (void)snprintf(name, sizeof(name), "ent_%u", (unsigned)conn->fixed[command]);
+    if (fresh && !conn->broken) {
+        conn->broken = PQsendPrepare(conn->pg, name, wire_fixed[command], 0, NULL) != 1;
+        conn->sent++;
+    }
+    if (!conn->broken) {
+        conn->broken = PQsendQueryPrepared(conn->pg, name, 0, NULL, NULL, NULL, 1) != 1;
+        conn->sent++;
+    }
+}
+
 void qp_pg_send_deferred(qp_pg *conn)
 {
     for (size_t i = 0; i < conn->deferred_count; i++) {
@@ -158,7 +193,7 @@ void qp_pg_send_deferred(qp_pg *conn)
         char sql[64];
 
         if (depth == 0) {
-            qp_pg_send(conn, WIRE_READ_BEGIN);
+            qp_pg_send_fixed(conn, QP_PG_BEGIN_READ);
             continue;
         }
         (void)snprintf(sql, sizeof(sql), "%s ent_%d", depth > 0 ? "SAVEPOINT" : "RELEASE SAVEPOINT",
@@ -225,7 +260,15 @@ quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
         qp_pg_drop(conn);
         return status;
     }
-    return call->failure == NULL ? QUIPU_OK : qp_pg_fail(conn, call->failure, call->doing, reterr);
+    if (call->failure == NULL) {
+        return QUIPU_OK;
+    }
+    for (unsigned i = 0; i < QP_PG_FIXED_COUNT; i++) {
+        if ((conn->fresh >> i & 1) != 0) {
+            conn->fixed[i] = 0; /* it may not have come to it */
+        }
+    }
+    return qp_pg_fail(conn, call->failure, call->doing, reterr);
 }
 
 void qp_pg_call_done(qp_pg_call *call)
