@@ -9,6 +9,12 @@
 
 #include "lib/t_pg.h"
 
+/* Whether a URI names a server; one test may have stores of both engines. */
+static inline bool et_is_server(const char *uri)
+{
+    return strncmp(uri, "postgresql:", strlen("postgresql:")) == 0;
+}
+
 /* A connection by URI; `busy_ms` 0: the engine's own patience. */
 static inline ent_db *et_connect(const char *uri, int32_t busy_ms)
 {
@@ -20,8 +26,8 @@ static inline ent_db *et_connect(const char *uri, int32_t busy_ms)
     sqlite.durability = ENT_SQLITE_NORMAL;
     sqlite.busy_ms = busy_ms != 0 ? busy_ms : sqlite.busy_ms;
     postgres.busy_ms = sqlite.busy_ms;
-    if ((t_pg() ? ent_postgres_open(uri, &postgres, &db, &err)
-                : ent_sqlite_open(uri, &sqlite, &db, &err)) != QUIPU_OK) {
+    if ((et_is_server(uri) ? ent_postgres_open(uri, &postgres, &db, &err)
+                           : ent_sqlite_open(uri, &sqlite, &db, &err)) != QUIPU_OK) {
         fail_msg("cannot open %s: %s", uri, err.message);
     }
     return db;

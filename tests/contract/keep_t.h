@@ -100,7 +100,7 @@ static inline void kt_sql(const char *path, const char *sql)
     sqlite3 *db = NULL;
     char *text = NULL;
 
-    if (t_pg()) {
+    if (et_is_server(path)) {
         t_pg_execute(path, sql);
         return;
     }
