@@ -88,6 +88,7 @@ quipu_status qp_new_row_read(const ent_entity *entity, const void *values, const
     const ent_field *field = entity->fields;
     quipu_status status = QUIPU_OK;
 
+    assert(entity->field_count > 0);
     ret_row->given = (qp_fields){{0, 0}};
     ret_row->key_given_out = false;
     ret_row->has_now = now != NULL;
@@ -132,6 +133,7 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
     qp_value *key = qp_new_row_value(row, 0);
     quipu_status status = QUIPU_OK;
     bool own = db->depth == 0;
+    int64_t number = 0;
 
     *ret_own = false;
     if (db->engine->draw == NULL || (entity->fields[0].flags & ENT_F_AUTO) == 0) {
@@ -143,13 +145,13 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
     }
-    key->as.i = row->key_given_out ? 0 : key->as.i;
-    key->kind = QP_INT;
-    row->key_given_out = false;
-    status = db->engine->draw(db->conn, entity->table, key->as.i, &key->as.i, reterr);
+    status = db->engine->draw(db->conn, entity->table, row->key_given_out ? 0 : key->as.i, &number,
+                              reterr);
     if (status != QUIPU_OK) {
         return qp_db_failed(db, qp_new_row_end(db, own, status, reterr));
     }
+    *key = (qp_value){.kind = QP_INT, .as.i = number};
+    row->key_given_out = false;
     *ret_own = own;
     return QUIPU_OK;
 }

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "ent_postgres/open.h"
 

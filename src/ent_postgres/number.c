@@ -80,6 +80,7 @@ quipu_status qp_pg_draw(void *conn, const char *table, int64_t given, int64_t *r
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(number != NULL);
     if (given == 0 && number->last == INT64_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left", table);
     }

@@ -76,7 +76,7 @@ typedef struct qp_pg {
     bool transient;    /* the last failure is one that a repeat may not meet */
     bool unreplicated; /* the server gave up waiting for a standby */
     /* depth: a savepoint to set; -depth: one to release; 0: a transaction that reads to begin */
-    int8_t deferred[QP_PG_DEFERRED_MAX];
+    int16_t deferred[QP_PG_DEFERRED_MAX];
     size_t deferred_count;
     int64_t changes;
     int64_t total_changes;

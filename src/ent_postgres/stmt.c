@@ -178,16 +178,16 @@ static quipu_status stmt_send_run(qp_statement *statement, quipu_error *reterr)
 {
     const size_t n = statement->n;
     qp_pg *conn = statement->conn;
-    const size_t size = n * (sizeof(char *) + 2 * sizeof(int)) + 1;
     char name[STMT_NAME_SIZE];
-    const char **values = qp_malloc(size);
-    int *lengths;
+    const char **values = qp_calloc(n + 1, sizeof(*values));
+    int *lengths = qp_calloc(2 * n + 1, sizeof(*lengths));
     int *formats;
 
-    if (values == NULL) {
+    if (values == NULL || lengths == NULL) {
+        qp_free(values);
+        qp_free(lengths);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while passing values");
     }
-    lengths = (int *)(void *)(values + n);
     formats = lengths + n;
     for (size_t i = 0; i < n; i++) {
         const qp_pg_param *param = &statement->params[i];
@@ -203,6 +203,7 @@ static quipu_status stmt_send_run(qp_statement *statement, quipu_error *reterr)
         conn->broken = true;
     }
     qp_free(values);
+    qp_free(lengths);
     return QUIPU_OK;
 }
 

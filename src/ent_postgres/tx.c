@@ -150,7 +150,7 @@ static quipu_status tx_begin_read(qp_pg *conn, quipu_error *reterr)
 static void tx_defer(qp_pg *conn, int depth)
 {
     assert(conn->deferred_count < QP_PG_DEFERRED_MAX);
-    conn->deferred[conn->deferred_count++] = (int8_t)depth;
+    conn->deferred[conn->deferred_count++] = (int16_t)depth;
 }
 
 quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr)

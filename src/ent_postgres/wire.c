@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "base/thread.h"
 
 #define WIRE_NAME_SIZE 24

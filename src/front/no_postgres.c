@@ -1,6 +1,8 @@
 /* A build without libpq answers by name instead of not having the function. */
 #include <ent/postgres.h>
 
+_Static_assert(ENT_POSTGRES_URI_MAX > 0, "a file is never empty, also where the room is built");
+
 #ifndef QUIPU_POSTGRES
 #include "base/error.h"
 
