@@ -1,6 +1,6 @@
 /* A run of appends to one session in one transaction of the commit group. Its row is read by the
- * first of them and written once, after the last, so that callers who append to one session together
- * cost little more than their messages. Belongs to whoever leads the group. */
+ * first of them and written once, after the last, so that callers who append to one session
+ * together cost little more than their messages. Belongs to whoever leads the group. */
 #ifndef QP_STORE_APPEND_RUN_H
 #define QP_STORE_APPEND_RUN_H
 
