@@ -284,7 +284,8 @@ void app_pager_begin(app_pager *pager, const app_call *call);
 void app_pager_end(app_pager *pager);
 
 /* A flag that Ctrl-C (SIGINT) and SIGTERM set instead of ending the program; for the `call` of a
- * library function. NULL when memory is used up. Call it before other threads begin. */
+ * library function; the same one at every call. NULL when memory is used up. Call it before other
+ * threads begin. */
 quipu_cancel *app_signals_begin(void);
 /* Whether a signal came. */
 bool app_signals_came(void);

@@ -115,6 +115,7 @@ int app_output_begin(const app_call *call, const char *path, bool replace, app_o
         }
     }
     app_output_sweep(path, APP_OUTPUT_MARK, "");
+    (void)app_signals_begin(); /* from here on an interrupted verb tidies up behind itself */
     return APP_OK;
 }
 

@@ -220,10 +220,15 @@ static void *term_wait_signal(void *ctx)
 
 quipu_cancel *app_signals_begin(void)
 {
-    quipu_cancel *cancel = quipu_cancel_new();
+    static quipu_cancel *begun;
+    quipu_cancel *cancel;
     pthread_t thread;
     sigset_t set;
 
+    if (begun != NULL) {
+        return begun;
+    }
+    cancel = quipu_cancel_new();
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
@@ -233,6 +238,7 @@ quipu_cancel *app_signals_begin(void)
         return NULL;
     }
     pthread_detach(thread);
+    begun = cancel;
     return cancel;
 }
 
