@@ -360,7 +360,7 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
     quipu_status status = parts != NULL ? QUIPU_OK : qp_arena_why(arena, size);
 
     content->parts = parts;
-    for (size_t i = 0; status == QUIPU_OK && qp_json_next(&iter); i++) {
+    for (size_t i = 0; parts != NULL && status == QUIPU_OK && qp_json_next(&iter); i++) {
         quipu_part *part = &parts[content->part_count];
 
         status = turn_content_read_part(iter.value, arena, part);

@@ -2,6 +2,7 @@
  * the first schema of the search path; the engine's own table is not told. */
 #include "ent_postgres/ddl.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -105,6 +106,7 @@ static int inspect_count(const PGresult *rows, int from, const char *table)
 {
     int to = from;
 
+    assert(table != NULL); /* a name of the catalogue is never NULL */
     while (to < PQntuples(rows) && strcmp(PQgetvalue(rows, to, 0), table) == 0) {
         to++;
     }

@@ -200,11 +200,11 @@ quipu_status qp_append_write(const quipu_store *store, ent_db *db, quipu_arena *
                                    reterr);
         assert(status != QUIPU_OK || changed == 1);
     }
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        qp_append_patch_apply(&patch, &after);
+        status = qp_cap_hold(store, db, scratch, &after, reterr);
     }
-    qp_append_patch_apply(&patch, &after);
-    return qp_cap_hold(store, db, scratch, &after, reterr);
+    return status;
 }
 
 /* The same for one of a run, whose row is written after the last of it. */

@@ -195,6 +195,7 @@ quipu_status quipu_memory_save(quipu_store *store, const quipu_memory *memory,
         qp_store_leave(&within);
         return status;
     }
+    assert(memory != NULL);
     save.memory = *memory;
     status = memory_kind_check(memory->kind, reterr);
     if (status == QUIPU_OK) {
@@ -291,6 +292,7 @@ static quipu_status memory_read(quipu_store *store, memory_call *read, const qui
                                     : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list");
     }
     if (status == QUIPU_OK) {
+        assert(ret_list != NULL);
         *ret_list = &read->list->pub;
     } else if (read->list != NULL) {
         quipu_memory_list_free(&read->list->pub);

@@ -1,5 +1,6 @@
 /* Pages of sessions by their last change. A page starts where a cursor says, not after so many
  * rows: it costs the same wherever it lies. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -272,6 +273,7 @@ quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *op
                                    : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
     }
     if (status == QUIPU_OK) {
+        assert(ret_page != NULL);
         *ret_page = &list.page->pub;
     } else if (list.page != NULL) {
         quipu_session_page_free(&list.page->pub);

@@ -1,4 +1,5 @@
 /* Statistics: the sessions' headers added up, sizes, and what this store's connections did. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -82,6 +83,7 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu
     }
     if (status == QUIPU_OK) {
         stats_connections(store, &stats.stats);
+        assert(ret_stats != NULL);
         *ret_stats = stats.stats;
     }
     qp_store_leave(&within);

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "base/str.h"
 #include "ent/keep.h"
 #include "store/fork_chain.h"
