@@ -76,7 +76,7 @@ def install(python):
     """Build the package as a user would, and install it; raises when it does not build."""
     log = home() / "install.log"
     command = [python, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--no-index"]
-    command += ["--force-reinstall", f"-Cbuild-dir={home() / 'build'}", PACKAGE]
+    command += ["--force-reinstall", f"--config-settings=build-dir={home() / 'build'}", PACKAGE]
     if quiet(command, log) != 0:
         raise SystemExit(f"the package does not build:\n{tail(log, 80)}")
 
