@@ -4,10 +4,8 @@
 package quipu
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -95,9 +93,7 @@ type Options struct {
 // Store is an open store. All goroutines may share it.
 type Store struct {
 	handle uintptr
-	mu     sync.Mutex
-	users  int // services that stand on it
-	closed bool
+	keeper keeper // its users are the services that stand on it
 }
 
 // Version of libquipu.
@@ -144,42 +140,15 @@ func Open(path string, options Options) (*Store, error) {
 	if err := check(status, failure); err != nil {
 		return nil, err
 	}
+	store.keeper.what = "store"
+	store.keeper.free = func() { purego.SyscallN(lib.Call.Close, store.handle) }
 	return store, nil
 }
 
 // Close closes the store, at once or with the last service that stands on it. Closing twice is fine.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	s.closeUnused()
+	s.keeper.close()
 	return nil
-}
-
-func (s *Store) closeUnused() {
-	if s.closed && s.users == 0 && s.handle != 0 {
-		purego.SyscallN(lib.Call.Close, s.handle)
-		s.handle = 0
-	}
-}
-
-// hold keeps the store open for a service and gives its handle; release ends that.
-func (s *Store) hold() (uintptr, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return 0, errors.New("quipu: the store is closed")
-	}
-	s.users++
-	return s.handle, nil
-}
-
-// release ends a hold.
-func (s *Store) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.users--
-	s.closeUnused()
 }
 
 // check makes an error of what a C function answered; nil when it is success.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -31,19 +30,15 @@ type ServiceOptions struct {
 
 // SessionService is Google ADK's session service on a store. All goroutines may share it.
 type SessionService struct {
-	store    *Store
-	handle   uintptr
-	mu       sync.Mutex
-	sessions int // of C's that are not freed
-	closed   bool
+	handle uintptr
+	keeper keeper // its users are calls, and sessions of C's that are not freed
 }
 
 var _ session.Service = (*SessionService)(nil)
 
 // NewSessionService makes a service of a store. Close it before or after the store, as you like.
 func NewSessionService(store *Store, options ServiceOptions) (*SessionService, error) {
-	handle, err := store.hold()
-	if err != nil {
+	if err := store.keeper.enter(); err != nil {
 		return nil, err
 	}
 	settings := &lib.ServiceOptions{
@@ -57,50 +52,26 @@ func NewSessionService(store *Store, options ServiceOptions) (*SessionService, e
 	if options.Rebase {
 		settings.Flags |= lib.ServiceRebase
 	}
-	service := &SessionService{store: store}
+	service := &SessionService{}
 	failure := &lib.Error{}
-	status, _, _ := purego.SyscallN(lib.Call.ServiceNew, handle, uintptr(unsafe.Pointer(settings)),
+	status, _, _ := purego.SyscallN(lib.Call.ServiceNew, store.handle, uintptr(unsafe.Pointer(settings)),
 		uintptr(unsafe.Pointer(&service.handle)), uintptr(unsafe.Pointer(failure)))
 	if err := check(status, failure); err != nil {
-		store.release()
+		store.keeper.leave()
 		return nil, err
+	}
+	service.keeper.what = "session service"
+	service.keeper.free = func() {
+		purego.SyscallN(lib.Call.ServiceDel, service.handle)
+		store.keeper.leave()
 	}
 	return service, nil
 }
 
 // Close ends the service: new calls fail, sessions that were read stay readable.
 func (s *SessionService) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	s.closeUnused()
+	s.keeper.close()
 	return nil
-}
-
-func (s *SessionService) closeUnused() {
-	if s.closed && s.sessions == 0 && s.handle != 0 {
-		purego.SyscallN(lib.Call.ServiceDel, s.handle)
-		s.handle = 0
-		s.store.release()
-	}
-}
-
-// enter counts a call or a session of C's, which need the service; leave ends that.
-func (s *SessionService) enter() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return errors.New("quipu: the session service is closed")
-	}
-	s.sessions++
-	return nil
-}
-
-func (s *SessionService) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sessions--
-	s.closeUnused()
 }
 
 // ref is a session's identity in C's form; it stays pinned until the pins end.
@@ -182,7 +153,7 @@ func (s *SessionService) Get(ctx context.Context, req *session.GetRequest) (*ses
 
 // open runs a C function that gives a live session.
 func (s *SessionService) open(ctx context.Context, do func(call uintptr, handle *uintptr, failure *lib.Error) uintptr) (*liveSession, error) {
-	if err := s.enter(); err != nil {
+	if err := s.keeper.enter(); err != nil {
 		return nil, err
 	}
 	handle := new(uintptr)
@@ -191,7 +162,7 @@ func (s *SessionService) open(ctx context.Context, do func(call uintptr, handle 
 		return check(do(call, handle, failure), failure)
 	})
 	if err != nil {
-		s.leave()
+		s.keeper.leave()
 		return nil, err
 	}
 	return newLiveSession(s, *handle)
@@ -202,10 +173,10 @@ func (s *SessionService) List(ctx context.Context, req *session.ListRequest) (*s
 	if err := required("AppName", req.AppName); err != nil {
 		return nil, err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.keeper.enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.keeper.leave()
 	app, user := lib.Of(req.AppName), lib.Of(req.UserID)
 	var pins runtime.Pinner
 	defer pins.Unpin()
@@ -241,10 +212,10 @@ func (s *SessionService) Delete(ctx context.Context, req *session.DeleteRequest)
 	if err != nil {
 		return err
 	}
-	if err := s.enter(); err != nil {
+	if err := s.keeper.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.keeper.leave()
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	who := ref(&pins, req.AppName, req.UserID, req.SessionID)

@@ -129,7 +129,7 @@ func newLiveSession(service *SessionService, handle uintptr) (*liveSession, erro
 	live := &liveSession{service: service, handle: handle}
 	runtime.AddCleanup(live, func(handle uintptr) {
 		purego.SyscallN(lib.Call.SessionDel, handle)
-		service.leave()
+		service.keeper.leave()
 	}, handle)
 	who := &lib.Ref{}
 	var names string

@@ -302,9 +302,9 @@ func TestSessionsThatNobodyHoldsAreFreed(t *testing.T) {
 	for range 100 {
 		runtime.GC()
 		time.Sleep(time.Millisecond)
-		service.mu.Lock()
-		held = service.sessions
-		service.mu.Unlock()
+		service.keeper.mu.Lock()
+		held = service.keeper.users
+		service.keeper.mu.Unlock()
 		if held == 0 {
 			return
 		}
