@@ -217,6 +217,7 @@ def cross_stages():
     emulator = "qemu-aarch64-static"
     yield compile_only("static: one self-contained quipu", "static", ["quipu_program"])
     yield scripts("static: an empty chroot", [("chroot", [chroot, "build/static/bin/quipu"])])
+    yield scripts("static: size", [("size", ["tests/cross/static_size.sh", "build/static"])])
     yield suite("aarch64 under qemu: contract", "aarch64", contract, ["contract_tests"])
     yield compile_only("aarch64: static quipu", "aarch64-static", ["quipu_program"])
     command = [chroot, "build/aarch64-static/bin/quipu", emulator]
