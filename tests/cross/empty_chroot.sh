@@ -32,6 +32,6 @@ if inside help | grep -q '^  chat '; then
     status=0
     inside chat nobody </dev/null 2>"$root/refused" || status=$?
     test "$status" = 1
-    grep -qi 'without.*network' "$root/refused"
+    grep -q 'without libcurl' "$root/refused"
     claim static_program_says_that_it_has_no_network
 fi
