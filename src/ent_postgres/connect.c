@@ -6,42 +6,19 @@
 
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/error.h"
 #include "base/thread.h"
-#include "base/uuid.h"
 
 #define CONNECT_NAP_MS_MIN 2
 #define CONNECT_NAP_MS_MAX 50
 #define CONNECT_HEARD_NS (3 * QP_NS_PER_S)
 #define CONNECT_STANDBY_FUNCTION "SyncRepWaitForLSN"
 
-int64_t qp_pg_patience(const qp_pg *conn)
-{
-    return conn->deadline_ns != 0 ? conn->deadline_ns
-                                  : qp_clock_ns() + conn->busy_ms * QP_NS_PER_MS;
-}
-
 bool qp_pg_nap(qp_pg *conn, int64_t deadline_ns)
 {
-    int64_t left_ns = deadline_ns - qp_clock_ns();
-    uint8_t chance = 0;
-    int64_t nap_ns;
-    struct timespec nap;
-
-    if (left_ns <= 0 || qp_pg_stops(conn)) {
-        return false;
-    }
-    if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
-        chance = 0; /* a fixed nap is as good, only less fair */
-    }
-    nap_ns =
-        (CONNECT_NAP_MS_MIN + chance % (CONNECT_NAP_MS_MAX - CONNECT_NAP_MS_MIN)) * QP_NS_PER_MS;
-    nap_ns = nap_ns < left_ns ? nap_ns : left_ns;
-    nap = (struct timespec){0, (long)nap_ns};
-    (void)nanosleep(&nap, NULL);
-    return true;
+    return qp_watch_nap(&conn->watch, deadline_ns, CONNECT_NAP_MS_MIN,
+                        CONNECT_NAP_MS_MAX - CONNECT_NAP_MS_MIN);
 }
 
 /* Notices are not for the user, but one tells that a commit is on one machine only. The function's
@@ -185,7 +162,7 @@ quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr)
     if (conn->pg != NULL) {
         return QUIPU_OK;
     }
-    deadline_ns = qp_pg_patience(conn);
+    deadline_ns = qp_watch_patience(&conn->watch);
     status = qp_pg_connect(conn, reterr);
     while (status == QUIPU_IO && qp_pg_nap(conn, deadline_ns)) {
         status = qp_pg_connect(conn, reterr);

@@ -131,8 +131,8 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     quipu_status status = meaning->status;
 
     conn->transient = meaning->transient;
-    if (strcmp(state, "57014") == 0 && conn->stopped != QUIPU_OK) {
-        status = conn->stopped; /* we cancelled it ourselves */
+    if (strcmp(state, "57014") == 0 && conn->watch.stopped != QUIPU_OK) {
+        status = conn->watch.stopped; /* we cancelled it ourselves */
     }
     if (strcmp(state, "22P02") == 0 && error_range(failure, reterr)) {
         status = QUIPU_INVALID;

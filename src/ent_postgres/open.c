@@ -131,7 +131,7 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     memcpy(copy, uri, size);
     conn->uri = copy;
     conn->read_only = (options->flags & ENT_POSTGRES_READ_ONLY) != 0;
-    conn->busy_ms = options->busy_ms;
+    conn->watch.busy_ms = options->busy_ms;
     *ret = conn;
     return QUIPU_OK;
 }

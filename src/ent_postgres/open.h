@@ -5,6 +5,7 @@
 #include <ent/postgres.h>
 
 #include "ent/engine.h"
+#include "ent/watch.h"
 #include "ent_postgres/libpq.h"
 
 /* The engine's own table: numbers given out per table, the lease of the writer, the application id.
@@ -63,13 +64,9 @@ typedef struct qp_pg {
     PGconn *pg; /* NULL while there is none */
     char *uri;
     bool read_only;
-    int32_t busy_ms;
+    qp_watch watch;
     uint32_t generation; /* of the connection: statements of an older one are prepared anew */
     uint32_t names;      /* given to prepared statements so far */
-    int64_t deadline_ns; /* of the calls under way (ent_watch), or 0 */
-    ent_stop_fn stop;    /* or NULL */
-    void *stop_ctx;
-    quipu_status stopped; /* why the watch stopped the statement under way, or OK */
     bool in_transaction;
     bool writes;       /* the open transaction holds the writer's lease */
     bool timed;        /* it has bounded its waits for tables */
@@ -109,9 +106,6 @@ quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr);
 /* Sleep a little, differently long each time; false when the deadline has passed or the watch says
  * stop. */
 bool qp_pg_nap(qp_pg *conn, int64_t deadline_ns);
-
-/* When a wait that begins now must end. */
-int64_t qp_pg_patience(const qp_pg *conn);
 
 /* ---- wire.c -----------------------------------------------------------------------------------
  */
@@ -219,6 +213,5 @@ void qp_pg_put_match(qp_buf *sql, const char *column, const char *table, unsigne
 #define QP_PG_RANGE "ent_range:"
 
 void qp_pg_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
-bool qp_pg_stops(qp_pg *conn);
 
 #endif

@@ -405,7 +405,7 @@ static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error
 
     qp_buf_init(&text, STMT_TEXT_MAX);
     if (!conn->timed) {
-        qp_buf_printf(&text, "SET LOCAL lock_timeout = %d;\n", (int)conn->busy_ms);
+        qp_buf_printf(&text, "SET LOCAL lock_timeout = %d;\n", (int)conn->watch.busy_ms);
     }
     qp_buf_puts(&text, "SAVEPOINT ent_guard;\n");
     qp_buf_put(&text, sql);

@@ -97,7 +97,7 @@ static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_aga
 
 static quipu_status tx_begin_write(qp_pg *conn, quipu_error *reterr)
 {
-    int64_t deadline_ns = qp_pg_patience(conn);
+    int64_t deadline_ns = qp_watch_patience(&conn->watch);
     quipu_error error = {0};
     quipu_status status = QUIPU_OK;
     bool again = true;

@@ -34,23 +34,7 @@ void qp_pg_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
 {
     qp_pg *self = conn;
 
-    self->deadline_ns = deadline_ns;
-    self->stop = stop;
-    self->stop_ctx = ctx;
-    self->stopped = QUIPU_OK;
-}
-
-bool qp_pg_stops(qp_pg *conn)
-{
-    if (conn->stop != NULL && conn->stop(conn->stop_ctx)) {
-        conn->stopped = QUIPU_CANCELLED;
-        return true;
-    }
-    if (conn->deadline_ns != 0 && qp_clock_ns() >= conn->deadline_ns) {
-        conn->stopped = QUIPU_BUSY;
-        return true;
-    }
-    return false;
+    qp_watch_set(&self->watch, deadline_ns, stop, ctx);
 }
 
 void qp_pg_drop(qp_pg *conn)
@@ -74,16 +58,16 @@ static int wire_patience_ms(const qp_pg *conn, const qp_pg_call *call, int64_t c
         until_ns = cancelled_ns + WIRE_CANCEL_NS;
     } else if (!call->certain) {
         until_ns = call->deadline_ns;
-        if (conn->deadline_ns != 0 && (until_ns == 0 || conn->deadline_ns < until_ns)) {
-            until_ns = conn->deadline_ns;
+        if (conn->watch.deadline_ns != 0 && (until_ns == 0 || conn->watch.deadline_ns < until_ns)) {
+            until_ns = conn->watch.deadline_ns;
         }
     }
     if (until_ns == 0) {
-        return call->certain || conn->stop == NULL ? -1 : WIRE_SLICE_MS;
+        return call->certain || conn->watch.stop == NULL ? -1 : WIRE_SLICE_MS;
     }
     left_ms = (until_ns - qp_clock_ns()) / QP_NS_PER_MS + 1;
     left_ms = left_ms < 0 ? 0 : left_ms;
-    if (conn->stop != NULL && cancelled_ns == 0 && left_ms > WIRE_SLICE_MS) {
+    if (conn->watch.stop != NULL && cancelled_ns == 0 && left_ms > WIRE_SLICE_MS) {
         left_ms = WIRE_SLICE_MS;
     }
     return left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
@@ -109,11 +93,11 @@ static bool wire_look(qp_pg *conn, const qp_pg_call *call, int64_t *cancelled_ns
     if (call->certain) {
         return true;
     }
-    if (!qp_pg_stops(conn)) {
+    if (!qp_watch_stops(&conn->watch)) {
         if (call->deadline_ns == 0 || qp_clock_ns() < call->deadline_ns) {
             return true;
         }
-        conn->stopped = QUIPU_BUSY;
+        conn->watch.stopped = QUIPU_BUSY;
     }
     wire_cancel(conn);
     *cancelled_ns = qp_clock_ns();
@@ -250,7 +234,7 @@ quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
 {
     bool alive = !conn->broken && PQpipelineSync(conn->pg) == 1;
 
-    conn->stopped = QUIPU_OK;
+    conn->watch.stopped = QUIPU_OK;
     alive = alive && wire_read(conn, call, conn->sent) && PQexitPipelineMode(conn->pg) == 1;
     if (!alive) {
         quipu_status status = qp_pg_fail_lost(conn, call->doing, reterr);
@@ -297,7 +281,7 @@ quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr)
     PGresult *result = NULL;
     bool alive;
 
-    conn->stopped = QUIPU_OK;
+    conn->watch.stopped = QUIPU_OK;
     alive = conn->pg != NULL && PQsendQuery(conn->pg, sql) == 1;
     do {
         alive = alive && wire_wait(conn, &call, &cancelled_ns);

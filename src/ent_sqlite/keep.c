@@ -70,7 +70,7 @@ static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reter
 static quipu_status keep_flush(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
-    const int64_t deadline_ns = qp_sqlite_patience(self);
+    const int64_t deadline_ns = qp_watch_patience(&self->watch);
     int64_t blocked = 0;
     int rc = SQLITE_OK;
 
@@ -82,7 +82,7 @@ static quipu_status keep_flush(void *conn, quipu_error *reterr)
         }
     } while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns));
     if ((rc & 0xff) == SQLITE_BUSY) {
-        quipu_status status = self->stopped != QUIPU_OK ? self->stopped : QUIPU_BUSY;
+        quipu_status status = self->watch.stopped != QUIPU_OK ? self->watch.stopped : QUIPU_BUSY;
         return qp_error_set(reterr, status,
                             "the log of %s cannot be emptied: somebody was reading or writing "
                             "until the deadline",
@@ -94,7 +94,7 @@ static quipu_status keep_flush(void *conn, quipu_error *reterr)
 static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
-    const int64_t deadline_ns = qp_sqlite_patience(self);
+    const int64_t deadline_ns = qp_watch_patience(&self->watch);
     int rc = SQLITE_OK;
 
     do {

@@ -5,14 +5,11 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
 #include <ent/sqlite.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/thread.h"
-#include "base/uuid.h"
 #include "ent/db.h"
 #include "ent_sqlite/open_file.h"
 #include "ent_sqlite/search.h"
@@ -27,23 +24,7 @@
 
 bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns)
 {
-    int64_t left_ns = deadline_ns - qp_clock_ns();
-    uint8_t chance = 0;
-    int64_t nap_ns;
-    struct timespec nap;
-
-    if (left_ns <= 0 || qp_sqlite_stops(conn)) {
-        return false;
-    }
-    /* Two waiters that woke together must not keep doing so. */
-    if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
-        chance = 0; /* a fixed nap is as good, only less fair */
-    }
-    nap_ns = (1 + chance % OPEN_WAIT_MS_MAX) * QP_NS_PER_MS;
-    nap_ns = nap_ns < left_ns ? nap_ns : left_ns;
-    nap = (struct timespec){0, (long)nap_ns};
-    (void)nanosleep(&nap, NULL);
-    return true;
+    return qp_watch_nap(&conn->watch, deadline_ns, 1, OPEN_WAIT_MS_MAX);
 }
 
 static int open_busy(void *ctx, int tries)
@@ -51,7 +32,7 @@ static int open_busy(void *ctx, int tries)
     qp_sqlite *conn = ctx;
 
     if (tries == 0) {
-        conn->busy_until = qp_sqlite_patience(conn);
+        conn->busy_until = qp_watch_patience(&conn->watch);
     }
     return qp_sqlite_wait(conn, conn->busy_until) ? 1 : 0;
 }
@@ -152,7 +133,7 @@ static int open_ask(qp_sqlite *conn, const char *sql, const char *text, int64_t 
  * recovery of a WAL: of many first openers of one file one would fail. So the wait is ours. */
 static int open_ask_patiently(qp_sqlite *conn, const char *sql, const char *text, int64_t *ret)
 {
-    int64_t deadline_ns = qp_sqlite_patience(conn);
+    int64_t deadline_ns = qp_watch_patience(&conn->watch);
     int rc = open_ask(conn, sql, text, ret);
 
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(conn, deadline_ns)) {
@@ -314,7 +295,7 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     memcpy(copy, path, size);
     conn->path = copy;
     conn->read_only = (options->flags & ENT_SQLITE_READ_ONLY) != 0;
-    conn->busy_ms = options->busy_ms;
+    conn->watch.busy_ms = options->busy_ms;
     *ret = conn;
     return QUIPU_OK;
 }

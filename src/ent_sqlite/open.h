@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 
 #include "ent/engine.h"
+#include "ent/watch.h"
 
 #define QP_SQLITE_PATH_MAX 4096
 
@@ -12,14 +13,10 @@ typedef struct qp_sqlite {
     sqlite3 *db;
     char *path; /* as the caller gave it; ":memory:" for a store in memory */
     bool read_only;
-    int32_t busy_ms;
-    int64_t busy_until;  /* deadline of the wait under way, by qp_clock_ns() */
-    int64_t deadline_ns; /* of the calls under way (ent_watch), or 0 */
-    ent_stop_fn stop;    /* or NULL */
-    void *stop_ctx;
-    quipu_status stopped; /* why the watch stopped the statement under way, or OK */
-    bool watching;        /* the progress handler is there */
-    char refused[64];     /* column whose addition was refused by the statement under way, or "" */
+    qp_watch watch;
+    int64_t busy_until; /* deadline of the wait under way, by qp_clock_ns() */
+    bool watching;      /* the progress handler is there */
+    char refused[64];   /* column whose addition was refused by the statement under way, or "" */
     sqlite3_stmt *begin_write; /* prepared on first use */
     sqlite3_stmt *begin_read;
     sqlite3_stmt *snapshot;
@@ -48,12 +45,6 @@ bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns);
 
 /* watch.c: see ent_watch(). */
 void qp_sqlite_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
-
-/* Whether the watch ends the statement or the wait under way; the reason is left in `stopped`. */
-bool qp_sqlite_stops(qp_sqlite *conn);
-
-/* When a wait that begins now must end. */
-int64_t qp_sqlite_patience(const qp_sqlite *conn);
 
 /* Switch the file to write-ahead logging, for good. Opening does it for a new file only; migration
  * does it for an existing one once that is known to be ours. A no-op on what is read-only. */
