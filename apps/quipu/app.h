@@ -297,6 +297,9 @@ bool app_signals_came(void);
  * UTF-8 are shown as what they are (␛, <U+202E>, <FF>); width is counted in columns (wide: 2,
  * combining: 0). A newline is shown too, but for app_put_wrapped(). */
 
+/* Whether a text is spaces, tabs and line ends alone. */
+bool app_is_blank(quipu_str text);
+
 /* The columns of a text as app_put() writes it. */
 int app_width(quipu_str text);
 

@@ -100,16 +100,6 @@ static int append_parse(append_run *run, quipu_str text)
     return APP_OK;
 }
 
-static bool append_is_blank(quipu_str line)
-{
-    for (size_t i = 0; i < line.n; i++) {
-        if (strchr(" \t\r", line.p[i]) == NULL || line.p[i] == '\0') {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Gather messages: all of them, or with --keep-going as many as a batch has, or as are there when
  * the next line has not come yet. *ret_more is false at the end. */
 static int append_gather(append_run *run, bool *ret_more)
@@ -122,7 +112,7 @@ static int append_gather(append_run *run, bool *ret_more)
         switch (app_lines_next(&run->lines, !run->going || run->count == 0, &line)) {
         case APP_LINE_GOT:
             run->line_number++;
-            code = append_is_blank(line) ? APP_OK : append_parse(run, line);
+            code = app_is_blank(line) ? APP_OK : append_parse(run, line);
             break;
         case APP_LINE_NOT_YET:
             return APP_OK;

@@ -392,16 +392,6 @@ static bool chat_line(chat_run *run, quipu_str *ret_line)
     }
 }
 
-static bool chat_is_blank(quipu_str text)
-{
-    for (size_t i = 0; i < text.n; i++) {
-        if (strchr(" \t\r\n", text.p[i]) == NULL || text.p[i] == '\0') {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Line by line: a person goes on after a turn that failed, a pipe does not. */
 static int chat_lines(chat_run *run)
 {
@@ -415,7 +405,7 @@ static int chat_lines(chat_run *run)
         if (!chat_line(run, &line)) {
             break;
         }
-        if (!chat_is_blank(line)) {
+        if (!app_is_blank(line)) {
             code = chat_turn(run, line);
         }
         if ((code != APP_OK && !run->terminal) || chat_signals_turn(run, NULL)) {
@@ -452,8 +442,8 @@ static int chat_whole(chat_run *run)
     while (n > 0 && text[n - 1] == '\n') {
         n--;
     }
-    code = chat_is_blank((quipu_str){text, n}) ? app_usage(run->call, "stdin says nothing")
-                                               : chat_turn(run, (quipu_str){text, n});
+    code = app_is_blank((quipu_str){text, n}) ? app_usage(run->call, "stdin says nothing")
+                                              : chat_turn(run, (quipu_str){text, n});
     free(text);
     return code;
 }
@@ -464,8 +454,8 @@ static int chat_talk(chat_run *run)
     int code;
 
     if (text.p != NULL) {
-        return chat_is_blank(text) ? app_usage(run->call, "--text says nothing")
-                                   : chat_turn(run, text);
+        return app_is_blank(text) ? app_usage(run->call, "--text says nothing")
+                                  : chat_turn(run, text);
     }
     app_lines_begin(&run->lines, stdin);
     code = run->terminal || app_given(run->call, "lines") ? chat_lines(run) : chat_whole(run);

@@ -2,6 +2,7 @@
  * are known. A control character, a bidi control, an invisible tag or a byte that is no UTF-8 is
  * shown as what it is. */
 #include <limits.h>
+#include <string.h>
 
 #include "app.h"
 #include "text.h"
@@ -285,4 +286,14 @@ size_t app_put_wrapped(FILE *out, quipu_str text, const char *margin, int column
         }
     }
     return lines;
+}
+
+bool app_is_blank(quipu_str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (strchr(" \t\r\n", text.p[i]) == NULL || text.p[i] == '\0') {
+            return false;
+        }
+    }
+    return true;
 }
