@@ -41,9 +41,20 @@ if ! command -v dpkg >/dev/null 2>&1; then
     exit 2
 fi
 
+# A query tells every architecture that a package is installed for; "dpkg -s" refuses to tell any
+# when there are two.
+native=$(dpkg --print-architecture)
+# shellcheck disable=SC2016,SC2086 # the fields are dpkg's; the words are meant to be split
+installed=$(dpkg-query -W -f '${Package}:${Architecture} ${db:Status-Status}\n' $wanted \
+    2>/dev/null) || true
 missing=""
 for package in $wanted; do
-    if ! dpkg -s "$package" 2>/dev/null | grep -q '^Status: install ok installed'; then
+    case "$package" in
+        *:*) whole=$package ;;
+        *) whole=$package:$native ;;
+    esac
+    if ! echo "$installed" |
+        grep -qxF -e "$whole installed" -e "${package%:*}:all installed"; then
         missing="$missing $package"
     fi
 done

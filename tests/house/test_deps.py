@@ -29,11 +29,19 @@ class Deps(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def debian(self, missing=(), uid=1000, sudo=None, apt="exit 0"):
+    def debian(self, missing=(), uid=1000, sudo=None, apt="exit 0", foreign=()):
+        """Everything is installed, natively and where a name says so for another architecture, but
+        for `missing`; `foreign` is installed for both."""
         cases = "|".join(missing) or "none-missing"
-        installed = 'echo "Status: install ok installed"'
-        log = f'[ "$1" = -s ] || echo "dpkg $*" >>{self.log}'
-        self.fake("dpkg", f'{log}\ncase "$2" in {cases}) exit 1 ;; esac\n{installed}')
+        both = "|".join(foreign) or "none-foreign"
+        log = f'echo "dpkg $*" >>{self.log}'
+        self.fake("dpkg", f'[ "$1" = --print-architecture ] && echo amd64 && exit\n{log}')
+        self.fake("dpkg-query", f"""shift 3
+            for name do
+                case "$name" in {cases}) continue ;; {both}) echo "$name:arm64 installed" ;; esac
+                case "$name" in *:*) echo "$name installed" ;; *-cross) echo "$name:all installed" ;;
+                *) echo "$name:amd64 installed" ;; esac
+            done""")
         self.fake("apt-get", f'echo "apt-get $*" >>{self.log}\n{apt}')
         self.fake("id", f"echo {uid}")
         if sudo is not None:
@@ -53,6 +61,17 @@ class Deps(unittest.TestCase):
         for what in ("run", "bench", "test", "check", "cross"):
             result, calls = self.deps(what)
             self.assertEqual((result.returncode, result.stdout, calls), (0, "", []))
+
+    def test_a_package_of_two_architectures_is_not_missing(self):
+        self.debian(foreign=("libc6-dev", "libsqlite3-dev"))
+        for what in ("run", "bench", "cross"):
+            result, calls = self.deps(what)
+            self.assertEqual((result.returncode, result.stdout, calls), (0, "", []))
+
+    def test_a_package_of_another_architecture_alone_is_missing(self):
+        self.debian(missing=("libsqlite3-dev",))
+        result, _ = self.deps("cross")
+        self.assertEqual(result.stdout, f"{LINE} libsqlite3-dev\n")
 
     def test_missing_as_root_updates_then_installs_only_that(self):
         self.debian(missing=("ninja-build", "cmake"), uid=0)
