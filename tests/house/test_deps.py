@@ -39,8 +39,11 @@ class Deps(unittest.TestCase):
         self.fake("dpkg-query", f"""shift 3
             for name do
                 case "$name" in {cases}) continue ;; {both}) echo "$name:arm64 installed" ;; esac
-                case "$name" in *:*) echo "$name installed" ;; *-cross) echo "$name:all installed" ;;
-                *) echo "$name:amd64 installed" ;; esac
+                case "$name" in
+                    *:*) echo "$name installed" ;;
+                    *-cross) echo "$name:all installed" ;;
+                    *) echo "$name:amd64 installed" ;;
+                esac
             done""")
         self.fake("apt-get", f'echo "apt-get $*" >>{self.log}\n{apt}')
         self.fake("id", f"echo {uid}")
