@@ -1,7 +1,7 @@
 /* Sessions whose messages lie between those of others. The yardstick of the bars is the first one
  * of layout.c, rows in the order of arrival and an index, of which only the text is touched. Beside
- * it: the same layout decoded as we do, and hand-written calls on our own tables, which show what
- * there is to gain. */
+ * it: that layout decoded as we do, our layout with only the text touched, and hand-written calls
+ * on our own tables; these two show what there is to gain. */
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +24,21 @@ typedef enum mixed_side {
     MIXED_ROWS,    /* rows as they came, the text touched */
     MIXED_DECODED, /* rows as they came, decoded */
     MIXED_FLOOR,   /* our layout, decoded by hand */
+    MIXED_TOUCHED, /* our layout, the text touched: what the layout itself gives */
     MIXED_SIDES
 } mixed_side;
 
-typedef struct mixed_files {
-    quipu_store *store;
-    sqlite3 *rows;
+/* Texts of one session, all and the last, of which only the sizes are looked at. */
+typedef struct mixed_reader {
+    sqlite3 *db;
     sqlite3_stmt *all;
     sqlite3_stmt *last;
+} mixed_reader;
+
+typedef struct mixed_files {
+    quipu_store *store;
+    mixed_reader rows;
+    mixed_reader touched;
     same_db *decoded;
     same_db *floor;
     uint64_t each;
@@ -87,6 +94,25 @@ static sqlite3 *mixed_open(const char *path)
         bench_die("%s: %s", path, sqlite3_errmsg(db));
     }
     return db;
+}
+
+#define MIXED_OURS_OF " FROM messages WHERE id BETWEEN (?1 << 32) AND (?1 << 32) | 4294967295"
+
+static mixed_reader mixed_open_reader(const char *path, const char *all, const char *last)
+{
+    mixed_reader reader = {.db = mixed_open(path)};
+
+    mixed_execute(reader.db, "PRAGMA mmap_size=0; PRAGMA cache_size=-2000");
+    reader.all = mixed_prepare(reader.db, all);
+    reader.last = mixed_prepare(reader.db, last);
+    return reader;
+}
+
+static void mixed_close_reader(mixed_reader *reader)
+{
+    sqlite3_finalize(reader->all);
+    sqlite3_finalize(reader->last);
+    sqlite3_close(reader->db);
 }
 
 static void mixed_build_rows(const mixed_files *self, const char *body)
@@ -175,11 +201,10 @@ static void mixed_files_open(mixed_files *self, const bench_arguments *arguments
     mixed_build_rows(self, body);
     mixed_build_store(self, body);
     free(body);
-    self->rows = mixed_open(self->rows_path);
-    mixed_execute(self->rows, "PRAGMA mmap_size=0; PRAGMA cache_size=-2000");
-    self->all = mixed_prepare(self->rows, "SELECT body FROM m WHERE s = ?1 ORDER BY seq");
-    self->last =
-        mixed_prepare(self->rows, "SELECT body FROM m WHERE s = ?1 ORDER BY seq DESC LIMIT 50");
+    self->rows = mixed_open_reader(self->rows_path, "SELECT body FROM m WHERE s = ?1 ORDER BY seq",
+                                   "SELECT body FROM m WHERE s = ?1 ORDER BY seq DESC LIMIT 50");
+    self->touched = mixed_open_reader(self->path, "SELECT content" MIXED_OURS_OF " ORDER BY id",
+                                      "SELECT content" MIXED_OURS_OF " ORDER BY id DESC LIMIT 50");
     self->decoded = mixed_open_decoded(self, arguments);
     self->floor = same_open_reader(self->path);
     self->store = wall_open(self->path, false);
@@ -187,9 +212,8 @@ static void mixed_files_open(mixed_files *self, const bench_arguments *arguments
 
 static void mixed_files_close(mixed_files *self)
 {
-    sqlite3_finalize(self->all);
-    sqlite3_finalize(self->last);
-    sqlite3_close(self->rows);
+    mixed_close_reader(&self->rows);
+    mixed_close_reader(&self->touched);
     same_close(self->decoded);
     same_close(self->floor);
     quipu_close(self->store);
@@ -218,9 +242,10 @@ static void mixed_load_ours(const mixed_pair *pair, quipu_str key, bench_work *w
     quipu_history_free(history);
 }
 
-static void mixed_load_rows(const mixed_pair *pair, uint64_t session, bench_work *work)
+static void mixed_load_sizes(const mixed_pair *pair, const mixed_reader *reader, uint64_t session,
+                             bench_work *work)
 {
-    sqlite3_stmt *stmt = pair->limit > 0 ? pair->files->last : pair->files->all;
+    sqlite3_stmt *stmt = pair->limit > 0 ? reader->last : reader->all;
     uint64_t sum = 0; /* of sizes: the orders differ */
 
     sqlite3_bind_int64(stmt, 1, (sqlite3_int64)session);
@@ -258,7 +283,9 @@ static bench_work mixed_block(mixed_pair *pair, mixed_side side)
         if (side == MIXED_OURS) {
             mixed_load_ours(pair, text, &work);
         } else if (side == MIXED_ROWS) {
-            mixed_load_rows(pair, session, &work);
+            mixed_load_sizes(pair, &pair->files->rows, session, &work);
+        } else if (side == MIXED_TOUCHED) {
+            mixed_load_sizes(pair, &pair->files->touched, session, &work);
         } else {
             mixed_load_same(pair, side == MIXED_DECODED ? pair->files->decoded : pair->files->floor,
                             text, &work);
@@ -308,6 +335,7 @@ void bench_store_mixed(const bench_arguments *arguments)
 {
     static const char rows[] = "SQLite, rows as they came and an index, 2 MB of cache";
     static const char decoded[] = "raw_same, whole messages from rows as they came";
+    static const char touched[] = "the rows: our layout, of which only the text is touched, too";
     static const char floor[] = "the rows: what raw_same reaches on our tables";
     mixed_files files = {.each = sides_long() ? (uint64_t)2 * MIXED_EACH : MIXED_EACH};
 
@@ -324,6 +352,13 @@ void bench_store_mixed(const bench_arguments *arguments)
               (mixed_pair){
                   .limit = MIXED_LAST, .sizes = true, .ours = MIXED_FLOOR, .yardstick = MIXED_ROWS},
               floor);
+    mixed_run(&files, arguments, "store.interleaved_all_touched",
+              (mixed_pair){.sizes = true, .ours = MIXED_TOUCHED, .yardstick = MIXED_ROWS}, touched);
+    mixed_run(
+        &files, arguments, "store.interleaved_last_50_touched",
+        (mixed_pair){
+            .limit = MIXED_LAST, .sizes = true, .ours = MIXED_TOUCHED, .yardstick = MIXED_ROWS},
+        touched);
     mixed_run(&files, arguments, "store.interleaved_all_decoded",
               (mixed_pair){.ours = MIXED_OURS, .yardstick = MIXED_DECODED}, decoded);
     mixed_run(&files, arguments, "store.interleaved_last_50_decoded",
