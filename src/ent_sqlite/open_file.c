@@ -98,20 +98,14 @@ static quipu_status open_file_local(const char *path, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* SQLite would make the file with the process's umask: make it here, for this user only. */
+/* SQLite would make the file with the process's umask: make it here, for this user only. Without a
+ * descriptor: closing it would drop the locks of another thread that opened the new file already. */
 static quipu_status open_file_create(const char *path, quipu_error *reterr)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    quipu_status status = QUIPU_OK;
-
-    if (fd < 0) {
+    if (mknod(path, S_IFREG | 0600, 0) != 0) {
         return errno == EEXIST ? QUIPU_OK : open_file_refused(path, errno, reterr);
     }
-    if (fchmod(fd, 0600) != 0) {
-        status = open_file_refused(path, errno, reterr);
-    }
-    (void)close(fd);
-    return status;
+    return chmod(path, 0600) == 0 ? QUIPU_OK : open_file_refused(path, errno, reterr);
 }
 
 /* Refuse a file that is too short to be a database. A longer one is left to SQLite: whoever closes
