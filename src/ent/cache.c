@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "ent/db.h"
 #include "ent/row.h"
+#include "ent/search_engine.h"
 
 #define CACHE_SQL_MAX ((size_t)1 << 20)
 
@@ -61,19 +62,27 @@ static bool cache_evict(ent_db *db)
 }
 
 /* What the columns of a statement's rows are read as. */
-static void cache_kinds(qp_cached *cached, const ent_entity *entity, unsigned operation)
+static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_entity *entity,
+                        unsigned operation)
 {
+    size_t n = 0;
+
     switch (operation) {
     case QP_OP_COUNT:
     case QP_OP_EXISTS:
         cached->kinds[0] = QP_INT;
         return;
     case QP_OP_HITS:
-        cached->kinds[0] = QP_INT;
-        cached->kinds[1] = QP_FLOAT;
+        n = qp_search_keys(engine, entity);
+        memset(cached->kinds, QP_INT, n);
+        cached->kinds[n] = QP_FLOAT;
+        cached->kinds[n + 1] = QP_BOOL;
         return;
-    case QP_OP_SNIPPET:
-        cached->kinds[0] = QP_TEXT;
+    case QP_OP_INDEX:
+    case QP_OP_TEXTS:
+        n = operation == QP_OP_INDEX ? qp_search_keys(engine, entity) : 0;
+        memset(cached->kinds, QP_INT, n);
+        memset(cached->kinds + n, QP_TEXT, entity->search_count);
         return;
     default:
         assert(cached->columns == 0 || cached->columns == entity->field_count);
@@ -112,7 +121,7 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
         cached->shape = cached->sql + sql.n + 1;
         cached->shape_n = shape.n;
         cached->columns = (uint8_t)columns;
-        cache_kinds(cached, entity, (unsigned char)shape.p[0]);
+        cache_kinds(cached, db->engine, entity, (unsigned char)shape.p[0]);
     }
     qp_buf_free(&sql);
     return status;

@@ -28,6 +28,9 @@ typedef struct qp_cached {
     int64_t start_ns; /* of the current use, when traced */
     quipu_arena keep; /* values that must outlive the call: an iterator's */
     uint8_t kinds[ENT_FIELDS_MAX];
+    /* Of hits that have to be looked at: what with, in `keep`, and how many are still wanted. */
+    const struct qp_match_query *query;
+    int64_t left;
 } qp_cached;
 
 typedef struct qp_cache {

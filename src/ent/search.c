@@ -1,5 +1,6 @@
 /* Full-text search: keeping an index by hand, hits by rank, snippets. The engine writes the heads
- * of the statements (search_engine.h); conditions are planned as everywhere. */
+ * of the statements (search_engine.h); conditions are planned as everywhere. Snippets are made
+ * here, from the row's texts. */
 #include <string.h>
 
 #include <ent/search.h>
@@ -9,6 +10,8 @@
 #include "base/str.h"
 #include "ent/cluster.h"
 #include "ent/db.h"
+#include "ent/match.h"
+#include "ent/search_engine.h"
 
 #define SEARCH_SNIPPET_MIN 16
 
@@ -23,6 +26,11 @@ static quipu_status search_check(const ent_db *db, const ent_entity *entity, boo
     }
     if (db->engine->searcher == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s: the engine has no full-text search",
+                            entity->name);
+    }
+    if (db->engine->searcher->manual_only && (entity->flags & ENT_E_SEARCH_MANUAL) == 0) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "%s: the engine keeps no full-text index by itself; say `manual`",
                             entity->name);
     }
     return QUIPU_OK;
@@ -57,6 +65,34 @@ static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *rete
         status = qp_run_write(db, cached, false, &count, reterr);
         qp_cache_release(db, cached, status);
     }
+    if (status == QUIPU_OK && ret_count != NULL) {
+        *ret_count = count;
+    }
+    return status;
+}
+
+/* Rows to the engine, whose index is made on our side. */
+static quipu_status search_gather(ent_db *db, int64_t *ret_count, quipu_error *reterr)
+{
+    const qp_searcher *searcher = db->engine->searcher;
+    const ent_entity *entity = db->plan.entity;
+    qp_value row[QP_SEARCH_KEYS_MAX + ENT_FIELDS_MAX];
+    qp_cached *cached = NULL;
+    int64_t count = 0;
+    bool is_row = true;
+    quipu_status status = qp_cache_take(db, &cached, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, cached, false, reterr);
+    }
+    while (status == QUIPU_OK && is_row) {
+        status = qp_cached_step(db, cached, row, &is_row, reterr);
+        if (status == QUIPU_OK) {
+            status = searcher->gather(db->conn, entity, is_row ? row : NULL, reterr);
+            count += is_row;
+        }
+    }
+    qp_cache_release(db, cached, status);
     if (status == QUIPU_OK && ret_count != NULL) {
         *ret_count = count;
     }
@@ -99,7 +135,12 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
         status = qp_error_set(reterr, QUIPU_MISUSE, "%s: which rows? The condition is empty",
                               entity->name);
     }
-    return status == QUIPU_OK ? search_run(db, ret_count, reterr) : status;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    return operation == QP_OP_INDEX && db->engine->searcher->gather != NULL
+               ? search_gather(db, ret_count, reterr)
+               : search_run(db, ret_count, reterr);
 }
 
 quipu_status ent_index_rows(ent_db *db, const ent_entity *entity, const void *where,
@@ -128,6 +169,9 @@ static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_oper
     }
     if (status != QUIPU_OK) {
         return status;
+    }
+    if (operation == QP_OP_INDEX_CHECK && db->engine->searcher->check != NULL) {
+        return db->engine->searcher->check(db->conn, entity, reterr);
     }
     qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
     return search_run(db, NULL, reterr);
@@ -158,6 +202,12 @@ static void search_tie(qp_plan *plan, char *where)
     if ((int)owner->op != ENT_OP_EQ) {
         return;
     }
+    if (!plan->packs) {
+        qp_plan_mark(plan, QP_MARK_ID_IS);
+        qp_plan_bind_int(plan, owner->v);
+        memset(owner, 0, sizeof(*owner));
+        return;
+    }
     range = qp_cluster_bounds(seq);
     (void)qp_cluster_tie(plan, owner->v, &range);
     memset(owner, 0, sizeof(*owner));
@@ -181,16 +231,32 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
             return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
         }
         memcpy(copy, where, entity->where_size);
-        if (plan->packs) {
+        if ((entity->flags & ENT_E_CLUSTER) != 0) {
             search_tie(plan, copy);
         }
         status = qp_where_walk(plan, copy, reterr);
     }
-    if (status == QUIPU_OK && limit > 0) {
+    /* Hits that turn out to be none would count: then the limit is held while they are read. */
+    if (status == QUIPU_OK && limit > 0 && !db->engine->searcher->doubts) {
         qp_plan_mark(plan, QP_MARK_LIMIT);
         qp_plan_bind_int(plan, limit);
     }
     return status;
+}
+
+/* What doubtful hits are looked at with. */
+static quipu_status search_keep_query(ent_db *db, qp_cached *cached, quipu_str words, int64_t limit,
+                                      quipu_error *reterr)
+{
+    qp_match_query *query = qp_arena_take(&cached->keep, sizeof(*query));
+
+    if (query == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
+    }
+    cached->query = query;
+    cached->left = limit > 0 ? limit : INT64_MAX;
+    return qp_match_query_make(&cached->keep, words, qp_search_is_cjk(db->engine, cached->entity),
+                               query, reterr);
 }
 
 quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str words,
@@ -220,6 +286,9 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
     if (status == QUIPU_OK) {
         status = qp_cached_bind(db, cached, true, reterr);
     }
+    if (status == QUIPU_OK && db->engine->searcher->doubts) {
+        status = search_keep_query(db, cached, words, limit, reterr);
+    }
     if (status != QUIPU_OK) {
         qp_cache_release(db, cached, status);
         return status;
@@ -228,24 +297,108 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
     return QUIPU_OK;
 }
 
+/* The searched texts of one row; none when it is gone. */
+typedef struct search_row {
+    quipu_arena *arena; /* holds them */
+    quipu_str texts[ENT_FIELDS_MAX];
+    size_t count;
+} search_row;
+
+static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent_hit *hit,
+                                 search_row *row, quipu_error *reterr)
+{
+    qp_value values[ENT_FIELDS_MAX];
+    qp_cached *cached = NULL;
+    bool is_row = false;
+    quipu_status status;
+
+    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_TEXTS);
+    qp_plan_bind_int(&db->plan, db->plan.packs ? qp_cluster_key(hit->key, hit->seq) : hit->key);
+    if (qp_search_keys(db->engine, entity) > 1) {
+        qp_plan_bind_int(&db->plan, hit->seq);
+    }
+    status = qp_cache_take(db, &cached, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, cached, false, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_cached_step(db, cached, values, &is_row, reterr);
+    }
+    for (size_t i = 0; status == QUIPU_OK && is_row && i < entity->search_count; i++) {
+        row->texts[i] = QUIPU_STR("");
+        if (values[i].kind == QP_TEXT) {
+            status = quipu_arena_copy(row->arena, values[i].as.text, &row->texts[i]);
+            if (status != QUIPU_OK) {
+                (void)qp_error_set(reterr, status, "out of memory for a searched text");
+            }
+        }
+        row->count = i + 1;
+    }
+    qp_cache_release(db, cached, status);
+    return status;
+}
+
+/* Whether a doubtful hit has the phrases. */
+static quipu_status search_look(ent_iter *iter, const qp_match_query *query, const ent_hit *hit,
+                                bool *ret_found)
+{
+    quipu_arena scratch = QUIPU_ARENA_INIT;
+    search_row row = {.arena = &scratch};
+    quipu_status status = search_texts(iter->db, iter->entity, hit, &row, &iter->error);
+
+    if (status == QUIPU_OK) {
+        status = qp_match_texts(&scratch, query, row.texts, row.count, ret_found, &iter->error);
+    }
+    quipu_arena_free(&scratch);
+    return status;
+}
+
+/* Step to the next row of hits, or to the next whose texts are as they should be. */
+static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_hit, bool *ret_row)
+{
+    ent_db *db = iter->db;
+    const bool packs = db->engine->packs_clusters && (iter->entity->flags & ENT_E_CLUSTER) != 0;
+    const size_t keys = qp_search_keys(db->engine, iter->entity);
+    qp_value values[QP_SEARCH_KEYS_MAX + 2];
+    bool found = false;
+    quipu_status status = QUIPU_OK;
+
+    while (status == QUIPU_OK && !found) {
+        status = qp_cached_step(db, cached, values, ret_row, &iter->error);
+        if (status != QUIPU_OK || !*ret_row) {
+            return status;
+        }
+        *ret_hit = (ent_hit){.key = packs ? values[0].as.i >> 32 : values[0].as.i,
+                             .rank = -values[keys].as.f};
+        if (packs) {
+            ret_hit->seq = values[0].as.i & ENT_CLUSTER_SEQ_MAX;
+        } else if (keys > 1) {
+            ret_hit->seq = values[1].as.i;
+        }
+        found = !db->engine->searcher->doubts || !values[keys + 1].as.b;
+        if (!found) {
+            status = search_look(iter, cached->query, ret_hit, &found);
+        }
+    }
+    return status;
+}
+
 bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 {
-    qp_value values[2];
     bool is_row = false;
+    qp_cached *cached;
 
     if (iter == NULL || ret_hit == NULL || iter->statement == NULL || iter->status != QUIPU_OK) {
         return false;
     }
-    iter->status = qp_cached_step(iter->db, iter->statement, values, &is_row, &iter->error);
+    cached = iter->statement;
+    if (!iter->db->engine->searcher->doubts || cached->left-- > 0) {
+        iter->status = search_step(iter, cached, ret_hit, &is_row);
+    }
     if (iter->status != QUIPU_OK || !is_row) {
-        qp_cache_release(iter->db, iter->statement, iter->status);
+        qp_cache_release(iter->db, cached, iter->status);
         iter->statement = NULL;
         return false;
-    }
-    *ret_hit = (ent_hit){.key = values[0].as.i, .rank = -values[1].as.f};
-    if (iter->db->engine->packs_clusters && (iter->entity->flags & ENT_E_CLUSTER) != 0) {
-        ret_hit->key = values[0].as.i >> 32;
-        ret_hit->seq = values[0].as.i & ENT_CLUSTER_SEQ_MAX;
     }
     return true;
 }
@@ -253,31 +406,33 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 /* ---- snippets ---------------------------------------------------------------------------------
  */
 
-static quipu_status search_snippet(ent_db *db, quipu_arena *arena, quipu_str *ret_snippet,
-                                   quipu_error *reterr)
+static quipu_status search_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                                   const ent_hit *hit, const ent_marks *given,
+                                   quipu_str *ret_snippet, quipu_error *reterr)
 {
-    qp_cached *cached = NULL;
-    qp_value value = {.kind = QP_NULL};
+    ent_marks marks = *given;
+    quipu_arena scratch = QUIPU_ARENA_INIT; /* looking up uses the connection's own */
+    search_row row = {.arena = &scratch};
     quipu_str snippet = {"", 0};
-    bool is_row = false;
-    quipu_status status = qp_cache_take(db, &cached, reterr);
+    qp_match_query query;
+    quipu_status status = search_texts(db, entity, hit, &row, reterr);
 
+    marks.before = marks.before.p != NULL ? marks.before : QUIPU_STR("");
+    marks.after = marks.after.p != NULL ? marks.after : QUIPU_STR("");
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, false, reterr);
+        status = qp_match_query_make(&scratch, marks.words, qp_search_is_cjk(db->engine, entity),
+                                     &query, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_cached_step(db, cached, &value, &is_row, reterr);
+        status = qp_match_snippet(&scratch, &query, row.texts, row.count, &marks, &snippet, reterr);
     }
-    if (status == QUIPU_OK && is_row && value.kind == QP_TEXT) {
-        status = quipu_arena_copy(arena, value.as.text, &snippet);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, snippet, ret_snippet);
         if (status != QUIPU_OK) {
             (void)qp_error_set(reterr, status, "out of memory for a snippet");
         }
     }
-    qp_cache_release(db, cached, status);
-    if (status == QUIPU_OK) {
-        *ret_snippet = snippet;
-    }
+    quipu_arena_free(&scratch);
     return status;
 }
 
@@ -286,7 +441,6 @@ quipu_status ent_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entit
                          quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_read(db, reterr);
-    qp_value value = {.kind = QP_WORDS};
 
     if (status == QUIPU_OK) {
         status = search_check(db, entity, false, reterr);
@@ -304,18 +458,6 @@ quipu_status ent_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entit
                             SEARCH_SNIPPET_MIN, ENT_SNIPPET_BYTES_MAX);
     }
     status = search_check_words(entity, marks->words, reterr);
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_SNIPPET);
-    value.as.text = marks->words;
-    qp_plan_bind(&db->plan, &value);
-    qp_plan_bind_int(&db->plan, db->plan.packs ? qp_cluster_key(hit->key, hit->seq) : hit->key);
-    value.kind = QP_TEXT;
-    value.as.text = marks->before.p != NULL ? marks->before : QUIPU_STR("");
-    qp_plan_bind(&db->plan, &value);
-    value.as.text = marks->after.p != NULL ? marks->after : QUIPU_STR("");
-    qp_plan_bind(&db->plan, &value);
-    qp_plan_bind_int(&db->plan, marks->bytes);
-    return search_snippet(db, arena, ret_snippet, reterr);
+    return status == QUIPU_OK ? search_snippet(db, arena, entity, hit, marks, ret_snippet, reterr)
+                              : status;
 }

@@ -479,12 +479,31 @@ static void sql_update(sql_writer *w)
     sql_where(w);
 }
 
+/* A column of the key by which full text knows a row. */
+static const char *sql_search_key(const sql_writer *w, size_t part)
+{
+    return w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[part]].column;
+}
+
+/* The searched texts of a row. */
+static void sql_texts(sql_writer *w)
+{
+    for (size_t i = 0; i < w->entity->search_count; i++) {
+        sql_puts(w, i > 0 ? "," : "SELECT ");
+        qp_sql_name(w->sql, w->entity->fields[w->entity->search_fields[i]].column);
+    }
+    sql_from(w);
+    for (size_t i = 0; i < qp_search_keys(w->engine, w->entity); i++) {
+        sql_puts(w, i > 0 ? " AND " : " WHERE ");
+        sql_compare(w, sql_search_key(w, i), "=");
+    }
+}
+
 /* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
  * are on the row, which is then looked up. */
 static void sql_hits(sql_writer *w)
 {
     const qp_searcher *searcher = w->engine->searcher;
-    const char *key = w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[0]].column;
     unsigned mark;
 
     searcher->put_hits(w->sql, w->entity);
@@ -493,7 +512,7 @@ static void sql_hits(sql_writer *w)
     if (mark == QP_MARK_ID_IS || mark == QP_MARK_ID_BETWEEN) {
         (void)sql_take(w);
         sql_puts(w, " AND ");
-        searcher->put_key(w->sql, w->entity);
+        searcher->put_key(w->sql, w->entity, 0);
         sql_puts(w, mark == QP_MARK_ID_IS ? "=" : " BETWEEN ");
         sql_next_number(w);
         if (mark == QP_MARK_ID_BETWEEN) {
@@ -505,10 +524,12 @@ static void sql_hits(sql_writer *w)
     if (mark != QP_MARK_LIMIT && w->at < w->end) {
         sql_puts(w, " AND EXISTS (SELECT 1");
         sql_from(w);
-        sql_puts(w, " WHERE ");
-        qp_sql_name(w->sql, key);
-        sql_puts(w, "=");
-        searcher->put_key(w->sql, w->entity);
+        for (size_t i = 0; i < qp_search_keys(w->engine, w->entity); i++) {
+            sql_puts(w, i > 0 ? " AND " : " WHERE ");
+            qp_sql_name(w->sql, sql_search_key(w, i));
+            sql_puts(w, "=");
+            searcher->put_key(w->sql, w->entity, i);
+        }
         (void)sql_level(w, " AND ");
         sql_puts(w, ")");
     }
@@ -530,7 +551,13 @@ static size_t sql_search(sql_writer *w, unsigned operation)
     case QP_OP_UNINDEX:
         searcher->put_index(w->sql, w->entity, operation == QP_OP_UNINDEX);
         sql_where(w);
-        return 0;
+        if (operation == QP_OP_UNINDEX) {
+            sql_puts(w, searcher->unindex_end);
+            return 0;
+        }
+        return searcher->gather == NULL
+                   ? 0
+                   : qp_search_keys(w->engine, w->entity) + w->entity->search_count;
     case QP_OP_INDEX_CLEAR:
         searcher->put_clear(w->sql, w->entity);
         return 0;
@@ -539,11 +566,11 @@ static size_t sql_search(sql_writer *w, unsigned operation)
         return 0;
     case QP_OP_HITS:
         sql_hits(w);
-        return 2;
+        return qp_search_keys(w->engine, w->entity) + (searcher->doubts ? 2 : 1);
     default:
-        assert(operation == QP_OP_SNIPPET);
-        searcher->put_snippet(w->sql, w->entity);
-        return 1;
+        assert(operation == QP_OP_TEXTS);
+        sql_texts(w);
+        return w->entity->search_count;
     }
 }
 

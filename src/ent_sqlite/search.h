@@ -3,22 +3,13 @@
 #ifndef QP_ENT_SQLITE_SEARCH_H
 #define QP_ENT_SQLITE_SEARCH_H
 
-#include <sqlite3.h>
-
 #include "base/buf.h"
 #include "ent/search_engine.h"
-
-#define QP_SQLITE_SNIPPET "ent_snippet"
 
 extern const qp_searcher qp_sqlite_searcher;
 
 /* The user's words as an FTS5 expression: each word and each "quoted phrase" becomes a string, so
  * that nothing can be read as an operator; a * behind it asks for a prefix. */
 void qp_sqlite_words(quipu_str words, qp_buf *ret);
-
-/* ent_snippet(table, before, after, bytes): the part of the text where the most of the words stand
- * together, each match between the two marks. */
-void qp_sqlite_snippet(const Fts5ExtensionApi *api, Fts5Context *fts, sqlite3_context *ctx,
-                       int argc, sqlite3_value **argv);
 
 #endif

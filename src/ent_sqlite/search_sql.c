@@ -68,8 +68,9 @@ static void search_sql_put_hits(qp_buf *sql, const ent_entity *entity)
     search_sql_from(sql, entity);
 }
 
-static void search_sql_put_key(qp_buf *sql, const ent_entity *entity)
+static void search_sql_put_key(qp_buf *sql, const ent_entity *entity, size_t part)
 {
+    (void)part; /* there is one */
     search_sql_index(sql, entity);
     qp_buf_puts(sql, ".rowid");
 }
@@ -80,22 +81,14 @@ static void search_sql_put_order(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, " ORDER BY rank,rowid");
 }
 
-static void search_sql_put_snippet(qp_buf *sql, const ent_entity *entity)
-{
-    qp_buf_puts(sql, "SELECT " QP_SQLITE_SNIPPET "(");
-    search_sql_index(sql, entity);
-    qp_buf_puts(sql, ",?3,?4,?5)");
-    search_sql_from(sql, entity);
-    qp_buf_puts(sql, " AND rowid=?2");
-}
-
 const qp_searcher qp_sqlite_searcher = {
     .version = 1,
     .put_index = search_sql_put_index,
+    .unindex_end = "",
     .put_clear = search_sql_put_clear,
     .put_check = search_sql_put_check,
     .put_hits = search_sql_put_hits,
     .put_key = search_sql_put_key,
     .put_order = search_sql_put_order,
-    .put_snippet = search_sql_put_snippet,
+    .leaves_words = true,
 };

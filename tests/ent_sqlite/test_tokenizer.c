@@ -3,7 +3,9 @@
 
 #include <ent/sqlite.h>
 
+#include "base/str.h"
 #include "ent/db.h"
+#include "ent/words.h"
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/search.h"
 #include "ent_sqlite/tokenizer.h"
@@ -194,21 +196,111 @@ static void bytes_that_are_no_text_are_harmless(void **state)
         qp_sqlite_execute(db->conn, QUIPU_STR("INSERT INTO d(d) VALUES('integrity-check')"), NULL));
 }
 
+/* ---- the same words as SQLite's own tokenizer, but for CJK ------------------------------------
+ */
+
+typedef struct peer {
+    fts5_tokenizer api;
+    Fts5Tokenizer *of;
+    qp_word_reader reader; /* ours, which follows */
+    bool same;
+} peer;
+
+static int peer_token(void *ctx, int flags, const char *token, int n, int start, int end)
+{
+    peer *self = ctx;
+    qp_word word;
+
+    (void)flags;
+    self->same = self->same && qp_words_next(&self->reader, &word) &&
+                 quipu_str_eq(word.text, (quipu_str){token, (size_t)n}) &&
+                 word.start == (size_t)start && word.end == (size_t)end;
+    return SQLITE_OK;
+}
+
+/* Whether both cut a text into the same words at the same places. */
+static bool peer_agrees(peer *self, const char *text, size_t n)
+{
+    qp_word word;
+
+    self->same = true;
+    qp_words_begin(&self->reader, (quipu_str){text, n}, false);
+    assert_int_equal(
+        self->api.xTokenize(self->of, self, FTS5_TOKENIZE_DOCUMENT, text, (int)n, peer_token),
+        SQLITE_OK);
+    return self->same && !qp_words_next(&self->reader, &word);
+}
+
+static void peer_open(peer *self)
+{
+    const char *folding[] = {"remove_diacritics", "2"};
+    fts5_api *api = qp_sqlite_fts5(db->conn);
+    void *ctx = NULL;
+
+    assert_non_null(api);
+    assert_int_equal(api->xFindTokenizer(api, "unicode61", &ctx, &self->api), SQLITE_OK);
+    assert_int_equal(self->api.xCreate(ctx, folding, 2, &self->of), SQLITE_OK);
+}
+
+static void every_character_counts_as_it_does_in_sqlite(void **state)
+{
+    peer other;
+
+    (void)state;
+    peer_open(&other);
+    for (uint32_t point = 1; point <= 0x10ffff; point++) {
+        char text[8] = "a";
+        size_t n = 1 + qp_utf8_put(point, text + 1);
+
+        if (point >= 0xd800 && point <= 0xdfff) {
+            continue; /* no character */
+        }
+        text[n++] = 'a';
+        if (!peer_agrees(&other, text + 1, n - 2) || !peer_agrees(&other, text, n)) {
+            fail_msg("U+%04X makes other words than in SQLite", (unsigned)point);
+        }
+    }
+    other.api.xDelete(other.of);
+}
+
+static void every_text_has_the_words_that_it_has_in_sqlite(void **state)
+{
+    uint64_t seed = t_seed();
+    char text[256];
+    peer other;
+
+    (void)state;
+    peer_open(&other);
+    for (int64_t i = t_count(20000, 1000000); i > 0; i--) {
+        size_t n = 0;
+        while (n < sizeof(text) - 4 && t_random_below(&seed, 40) != 0) {
+            const uint64_t kind = t_random_below(&seed, 4);
+            uint32_t point = kind == 0   ? 32 + (uint32_t)t_random_below(&seed, 96)
+                             : kind == 1 ? 0x80 + (uint32_t)t_random_below(&seed, 0x600)
+                             : kind == 2 ? 0x300 + (uint32_t)t_random_below(&seed, 0x40)
+                                         : 1 + (uint32_t)t_random_below(&seed, 0xd7ff);
+            n += qp_utf8_put(point, text + n);
+        }
+        assert_true(peer_agrees(&other, text, n));
+    }
+    other.api.xDelete(other.of);
+}
+
 static void the_borders_of_the_ranges_are_right(void **state)
 {
     (void)state;
-    assert_false(qp_sqlite_is_cjk(0x10ff));
-    assert_true(qp_sqlite_is_cjk(0x1100));
-    assert_true(qp_sqlite_is_cjk(0x4e00));
-    assert_true(qp_sqlite_is_cjk(0x9fff));
-    assert_false(qp_sqlite_is_cjk(0xa000));
-    assert_true(qp_sqlite_is_cjk(0xac00));
-    assert_true(qp_sqlite_is_cjk(0xd7a3));
-    assert_false(qp_sqlite_is_cjk(0x30fb));
-    assert_false(qp_sqlite_is_cjk(0x3000));
-    assert_true(qp_sqlite_is_cjk(0x3ffff));
-    assert_false(qp_sqlite_is_cjk(0x40000));
-    assert_false(qp_sqlite_is_cjk('a'));
+    assert_false(qp_word_is_cjk(0x10ff));
+    assert_true(qp_word_is_cjk(0x1100));
+    assert_true(qp_word_is_cjk(0x4e00));
+    assert_true(qp_word_is_cjk(0x9fff));
+    assert_false(qp_word_is_cjk(0xa000));
+    assert_true(qp_word_is_cjk(0xac00));
+    assert_true(qp_word_is_cjk(0xd7a3));
+    assert_false(qp_word_is_cjk(0x30fb));
+    assert_false(qp_word_is_cjk(0x3000));
+    assert_true(qp_word_is_cjk(0x3ffff));
+    assert_false(qp_word_is_cjk(0x40000));
+    assert_false(qp_word_is_cjk('a'));
 }
 
 int main(void)
@@ -221,6 +313,8 @@ int main(void)
         K_TEST(phrases_and_prefixes_are_asked_for_by_quote_and_star),
         K_TEST(a_long_word_is_known_by_its_beginning),
         K_TEST(bytes_that_are_no_text_are_harmless),
+        K_TEST(every_character_counts_as_it_does_in_sqlite),
+        K_TEST(every_text_has_the_words_that_it_has_in_sqlite),
         K_TEST(the_borders_of_the_ranges_are_right),
     };
 

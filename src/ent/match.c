@@ -1,0 +1,134 @@
+/* Words of queries in texts. All phrases are followed at once, word by word: a place in a phrase is
+ * reached where its word matches and the place before was reached one word earlier. */
+#include "ent/match.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+
+#define MATCH_BEFORE_FIRST ((size_t)-1)
+
+static quipu_status match_nomem(quipu_error *reterr)
+{
+    return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the words of a search");
+}
+
+/* The words of one part, behind those that there are. */
+static quipu_status match_add(quipu_arena *arena, const qp_phrase *part, qp_match_query *query)
+{
+    const size_t first = query->word_count;
+    qp_word_reader reader;
+    qp_word word;
+
+    qp_words_begin(&reader, part->text, query->cjk);
+    while (qp_words_next(&reader, &word)) {
+        if (quipu_arena_copy(arena, word.text, &query->words[query->word_count]) != QUIPU_OK) {
+            return QUIPU_NOMEM;
+        }
+        query->word_count++;
+    }
+    if (query->word_count > first) {
+        const size_t count = query->word_count - first;
+        query->phrases[query->phrase_count++] = (qp_match_phrase){first, count, part->prefix};
+        query->longest = count > query->longest ? count : query->longest;
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, qp_match_query *ret,
+                                 quipu_error *reterr)
+{
+    const size_t room = words.n + 1; /* a word, and a part, have at least one byte */
+    const char *at = words.p;
+    qp_match_query query = {.cjk = cjk};
+    qp_phrase part;
+
+    query.words = qp_arena_take(arena, room * sizeof(*query.words));
+    query.phrases = qp_arena_take(arena, room * sizeof(*query.phrases));
+    if (query.words == NULL || query.phrases == NULL) {
+        return match_nomem(reterr);
+    }
+    while (qp_phrase_next(&at, words.p + words.n, &part)) {
+        if (match_add(arena, &part, &query) != QUIPU_OK) {
+            return match_nomem(reterr);
+        }
+    }
+    *ret = query;
+    return QUIPU_OK;
+}
+
+quipu_status qp_matcher_make(quipu_arena *arena, const qp_match_query *query, qp_matcher *ret,
+                             quipu_error *reterr)
+{
+    ret->query = query;
+    ret->now = qp_arena_take(arena, query->word_count + 1);
+    ret->before = qp_arena_take(arena, query->word_count + 1);
+    return ret->now != NULL && ret->before != NULL ? QUIPU_OK : match_nomem(reterr);
+}
+
+void qp_matcher_begin(qp_matcher *matcher, quipu_str text)
+{
+    qp_words_begin(&matcher->reader, text, matcher->query->cjk);
+    matcher->at = MATCH_BEFORE_FIRST;
+    memset(matcher->now, 0, matcher->query->word_count);
+}
+
+static bool match_word(quipu_str wanted, quipu_str word, bool prefix)
+{
+    return prefix ? wanted.n <= word.n && memcmp(wanted.p, word.p, wanted.n) == 0
+                  : quipu_str_eq(wanted, word);
+}
+
+bool qp_matcher_next(qp_matcher *matcher)
+{
+    const qp_match_query *query = matcher->query;
+    bool *now = matcher->before;
+
+    if (!qp_words_next(&matcher->reader, &matcher->word)) {
+        return false;
+    }
+    matcher->at++;
+    matcher->before = matcher->now;
+    matcher->now = now;
+    for (size_t i = 0; i < query->phrase_count; i++) {
+        const qp_match_phrase *phrase = &query->phrases[i];
+
+        for (size_t j = 0; j < phrase->count; j++) {
+            const size_t word = phrase->first + j;
+            now[word] = (j == 0 || matcher->before[word - 1]) &&
+                        match_word(query->words[word], matcher->word.text,
+                                   phrase->prefix && j + 1 == phrase->count);
+        }
+    }
+    return true;
+}
+
+quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, const quipu_str *texts,
+                            size_t n, bool *ret_found, quipu_error *reterr)
+{
+    bool *seen = qp_arena_take(arena, query->phrase_count + 1);
+    size_t left = query->phrase_count;
+    qp_matcher matcher;
+    quipu_status status =
+        seen == NULL ? match_nomem(reterr) : qp_matcher_make(arena, query, &matcher, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    memset(seen, 0, query->phrase_count + 1);
+    for (size_t i = 0; i < n && left > 0; i++) {
+        qp_matcher_begin(&matcher, texts[i]);
+        while (left > 0 && qp_matcher_next(&matcher)) {
+            for (size_t j = 0; j < query->phrase_count; j++) {
+                if (!seen[j] && qp_matcher_ends(&matcher, &query->phrases[j])) {
+                    seen[j] = true;
+                    left--;
+                }
+            }
+        }
+    }
+    *ret_found = left == 0 && query->phrase_count > 0;
+    return QUIPU_OK;
+}

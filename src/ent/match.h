@@ -1,0 +1,64 @@
+/* Finding the words of a query in texts, on our side: for snippets, and for engines whose index
+ * cannot tell everything. */
+#ifndef QP_ENT_MATCH_H
+#define QP_ENT_MATCH_H
+
+#include <ent/search.h>
+
+#include "ent/words.h"
+
+typedef struct qp_match_phrase {
+    size_t first; /* of its words */
+    size_t count; /* at least 1 */
+    bool prefix;  /* the last word is the beginning of one */
+} qp_match_phrase;
+
+/* What a user typed, cut into words; all of it is the arena's. Parts without a word are left out;
+ * without any part nothing is found. */
+typedef struct qp_match_query {
+    quipu_str *words;
+    size_t word_count;
+    qp_match_phrase *phrases;
+    size_t phrase_count;
+    size_t longest; /* words of a phrase */
+    bool cjk;
+} qp_match_query;
+
+quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, qp_match_query *ret,
+                                 quipu_error *reterr);
+
+/* Whether the texts of a row have all phrases, each in any of them. */
+quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, const quipu_str *texts,
+                            size_t n, bool *ret_found, quipu_error *reterr);
+
+/* The part where the most of the words stand together, each match between the two marks; empty when
+ * the texts do not have all phrases. */
+quipu_status qp_match_snippet(quipu_arena *arena, const qp_match_query *query,
+                              const quipu_str *texts, size_t n, const ent_marks *marks,
+                              quipu_str *ret_snippet, quipu_error *reterr);
+
+/* ---- shared by match.c and snippet.c ----------------------------------------------------------
+ */
+
+/* Walks over a text word by word and knows which phrases end where it stands. */
+typedef struct qp_matcher {
+    const qp_match_query *query;
+    qp_word_reader reader;
+    qp_word word;
+    size_t at;    /* number of the word in its text, from 0 */
+    bool *now;    /* which words of the query match here, in a row with those before */
+    bool *before; /* the same one word earlier */
+} qp_matcher;
+
+quipu_status qp_matcher_make(quipu_arena *arena, const qp_match_query *query, qp_matcher *ret,
+                             quipu_error *reterr);
+void qp_matcher_begin(qp_matcher *matcher, quipu_str text);
+bool qp_matcher_next(qp_matcher *matcher);
+
+/* Whether a phrase ends at the current word. */
+static inline bool qp_matcher_ends(const qp_matcher *matcher, const qp_match_phrase *phrase)
+{
+    return matcher->now[phrase->first + phrase->count - 1];
+}
+
+#endif

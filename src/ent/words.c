@@ -1,0 +1,196 @@
+/* Cutting texts and queries into words. */
+#include "ent/words.h"
+
+#include <string.h>
+
+#include "base/str.h"
+
+/* What a character is to a word. */
+typedef enum words_kind {
+    WORDS_GAP = 0, /* ends it */
+    WORDS_LETTER,
+    WORDS_MARK, /* goes on with it and is left out */
+    WORDS_CJK   /* a word of its own */
+} words_kind;
+
+static bool words_in(const qp_word_range *ranges, size_t count, uint32_t point)
+{
+    size_t low = 0;
+    size_t high = count;
+
+    while (low < high) {
+        size_t at = (low + high) / 2;
+        if (point > ranges[at].high) {
+            low = at + 1;
+        } else {
+            high = at;
+        }
+    }
+    return low < count && point >= ranges[low].low;
+}
+
+bool qp_word_is_cjk(uint32_t point)
+{
+    /* Ideographs, kana, bopomofo, Hangul and its letters; the marks between them are not words. */
+    static const qp_word_range ranges[] = {
+        {0x1100, 0x11ff}, {0x2e80, 0x2fdf},   {0x3005, 0x3007},   {0x3021, 0x302f},
+        {0x3031, 0x3035}, {0x3038, 0x303c},   {0x3041, 0x309f},   {0x30a1, 0x30fa},
+        {0x30fc, 0x318e}, {0x31a0, 0x31bf},   {0x31f0, 0x31ff},   {0x3400, 0x4dbf},
+        {0x4e00, 0x9fff}, {0xa960, 0xa97c},   {0xac00, 0xd7fb},   {0xf900, 0xfaff},
+        {0xff66, 0xffdc}, {0x16fe0, 0x18cff}, {0x1aff0, 0x1b2ff}, {0x20000, 0x3ffff}};
+
+    return words_in(ranges, sizeof(ranges) / sizeof(ranges[0]), point);
+}
+
+static uint32_t words_fold(uint32_t point)
+{
+    size_t low = 0;
+    size_t high = qp_word_folds_count;
+
+    while (low < high) {
+        size_t at = (low + high) / 2;
+        if (point > qp_word_folds[at].from) {
+            low = at + 1;
+        } else {
+            high = at;
+        }
+    }
+    return low < qp_word_folds_count && qp_word_folds[low].from == point ? qp_word_folds[low].to
+                                                                         : point;
+}
+
+/* The character at the reader's place: its length, what it is, and what it counts as. */
+static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uint32_t *ret_point)
+{
+    const unsigned char c = *reader->at;
+    const unsigned char lower = (unsigned char)(c | 0x20);
+    uint32_t point = 0;
+    size_t n = 1;
+
+    if (c < 0x80) {
+        bool upper = c >= 'A' && c <= 'Z';
+        *ret_kind =
+            (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9') ? WORDS_LETTER : WORDS_GAP;
+        *ret_point = upper ? lower : c;
+        return n;
+    }
+    n = qp_utf8_step(reader->at, reader->end, &point);
+    if (n == 0) {
+        *ret_kind = WORDS_GAP;
+        return 1;
+    }
+    /* The first byte settles most: U+1100 is E1 84 80. */
+    if (reader->cjk && c >= 0xe1 && qp_word_is_cjk(point)) {
+        *ret_kind = WORDS_CJK;
+    } else if (words_in(qp_word_gaps, qp_word_gaps_count, point)) {
+        *ret_kind = WORDS_GAP;
+    } else {
+        *ret_kind = words_in(qp_word_marks, qp_word_marks_count, point) ? WORDS_MARK : WORDS_LETTER;
+    }
+    *ret_point = words_fold(point);
+    return n;
+}
+
+void qp_words_begin(qp_word_reader *reader, quipu_str text, bool cjk)
+{
+    reader->start = (const unsigned char *)text.p;
+    reader->at = reader->start;
+    reader->end = text.n != 0 ? reader->start + text.n : reader->start;
+    reader->cjk = cjk;
+}
+
+bool qp_words_next(qp_word_reader *reader, qp_word *ret)
+{
+    words_kind kind = WORDS_GAP;
+    uint32_t point = 0;
+    size_t step = 0;
+    size_t n = 0;
+    bool full = false;
+    const unsigned char *start;
+
+    while (reader->at < reader->end && kind != WORDS_LETTER && kind != WORDS_CJK) {
+        reader->at += step;
+        if (reader->at < reader->end) {
+            step = words_step(reader, &kind, &point);
+        }
+    }
+    if (reader->at >= reader->end) {
+        return false;
+    }
+    start = reader->at;
+    if (kind == WORDS_CJK) {
+        reader->at += step;
+        *ret = (qp_word){{(const char *)start, step},
+                         (size_t)(start - reader->start),
+                         (size_t)(reader->at - reader->start)};
+        return true;
+    }
+    while (kind == WORDS_LETTER || kind == WORDS_MARK) {
+        char bytes[4];
+        size_t size = kind == WORDS_MARK ? 0 : qp_utf8_put(point, bytes);
+
+        full = full || n + size > sizeof(reader->folded);
+        if (!full) {
+            memcpy(reader->folded + n, bytes, size);
+            n += size;
+        }
+        reader->at += step;
+        if (reader->at >= reader->end) {
+            break;
+        }
+        step = words_step(reader, &kind, &point);
+    }
+    *ret = (qp_word){
+        {reader->folded, n}, (size_t)(start - reader->start), (size_t)(reader->at - reader->start)};
+    return true;
+}
+
+/* ---- queries ----------------------------------------------------------------------------------
+ */
+
+/* The length of the space at `p`, or 0: ASCII's, and the wide one that CJK keyboards type. */
+static size_t words_space(const char *p, const char *end)
+{
+    if (*p == ' ' || (*p >= '\t' && *p <= '\r')) {
+        return 1;
+    }
+    return end - p >= 3 && p[0] == '\xe3' && p[1] == '\x80' && p[2] == '\x80' ? 3 : 0;
+}
+
+/* From behind an opening quote to behind the closing one; without one, the rest is the phrase. */
+static const char *words_quoted(const char *p, const char *end, qp_phrase *ret)
+{
+    const char *close = memchr(p, '"', (size_t)(end - p));
+    const char *stop = close == NULL ? end : close;
+
+    ret->prefix = close != NULL && close + 1 < end && close[1] == '*';
+    ret->text = (quipu_str){p, (size_t)(stop - p)};
+    return close == NULL ? end : close + (ret->prefix ? 2 : 1);
+}
+
+bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret)
+{
+    const char *p = *at;
+    const char *start;
+    size_t space = 0;
+
+    while (p < end && (space = words_space(p, end)) != 0) {
+        p += space;
+    }
+    if (p >= end) {
+        *at = end;
+        return false;
+    }
+    if (*p == '"') {
+        *at = words_quoted(p + 1, end, ret);
+        return true;
+    }
+    start = p;
+    while (p < end && *p != '"' && words_space(p, end) == 0) {
+        p++;
+    }
+    ret->prefix = p - start > 1 && p[-1] == '*';
+    ret->text = (quipu_str){start, (size_t)(p - start) - (ret->prefix ? 1 : 0)};
+    *at = p;
+    return true;
+}

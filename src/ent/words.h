@@ -1,0 +1,67 @@
+/* The words of full text, the same for every engine: what a text is cut into, and what a user typed
+ * is cut into. Letters and digits make a word; case, and accents of Latin letters, do not count; a
+ * word is known by its first QP_TOKEN_BYTES_MAX bytes. Where an index is said to be for them, every
+ * Chinese, Japanese or Korean character is a word of its own, so that a text of several is a
+ * phrase, found without knowing where words begin (docs/decisions/0004-search.md). */
+#ifndef QP_ENT_WORDS_H
+#define QP_ENT_WORDS_H
+
+#include <ent/ent.h>
+
+#define QP_TOKEN_BYTES_MAX 256 /* a longer word is known by its beginning */
+
+typedef struct qp_word {
+    quipu_str text; /* folded; the reader's until the next word */
+    size_t start;   /* where it stands in the text, in bytes */
+    size_t end;
+} qp_word;
+
+typedef struct qp_word_reader {
+    const unsigned char *start;
+    const unsigned char *at;
+    const unsigned char *end;
+    bool cjk;
+    char folded[QP_TOKEN_BYTES_MAX];
+} qp_word_reader;
+
+/* Read the words of a text. Bytes that are no UTF-8 stand between words. */
+void qp_words_begin(qp_word_reader *reader, quipu_str text, bool cjk);
+bool qp_words_next(qp_word_reader *reader, qp_word *ret);
+
+/* Whether a character is a word of its own. */
+bool qp_word_is_cjk(uint32_t point);
+
+/* One part of what a user typed: a word, or a "quoted phrase"; a * behind it asks for what begins
+ * with it. */
+typedef struct qp_phrase {
+    quipu_str text;
+    bool prefix;
+} qp_phrase;
+
+/* The next part from *at on, which moves behind it; false at the end. Nothing that is typed is an
+ * error: a quote that is not closed reaches to the end. */
+bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret);
+
+/* ---- words_table.c ----------------------------------------------------------------------------
+ */
+
+typedef struct qp_word_range {
+    uint32_t low;
+    uint32_t high;
+} qp_word_range;
+
+typedef struct qp_word_fold {
+    uint32_t from;
+    uint32_t to;
+} qp_word_fold;
+
+/* From U+0080 on: what stands between words, what is left out of a word that goes on, and letters
+ * that count as others. All else is a letter that counts as itself. */
+extern const qp_word_range qp_word_gaps[];
+extern const size_t qp_word_gaps_count;
+extern const qp_word_range qp_word_marks[];
+extern const size_t qp_word_marks_count;
+extern const qp_word_fold qp_word_folds[];
+extern const size_t qp_word_folds_count;
+
+#endif

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Writes src/ent/words_table.c: which characters stand between words, and how those of words are
+folded. Asks SQLite's unicode61 about every character, because stores have always been indexed by
+it; tests/ent_sqlite/test_tokenizer.c does the same and compares."""
+
+import sqlite3
+import subprocess
+
+import qptools
+
+HEAD = """\
+/* What is no part of a word, and how the characters of words are folded. Written by
+ * tools/make_words.py; the rules are those of SQLite's unicode61 with remove_diacritics 2. */
+#include "ent/words.h"
+
+"""
+
+
+def ask():
+    """{point: what is left of it inside of a word, None: it ends the word}, and those that start
+    one."""
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize='unicode61 remove_diacritics 2')")
+    db.execute("CREATE VIRTUAL TABLE v USING fts5vocab(t, 'instance')")
+    points = [p for p in range(0x80, 0x110000) if not 0xD800 <= p <= 0xDFFF]
+    for at, text in enumerate(("{}", "a{}a")):
+        rows = ((2 * p + at, text.format(chr(p))) for p in points)
+        db.executemany("INSERT INTO t(rowid, x) VALUES (?, ?)", rows)
+    terms = {}
+    for term, row, _, _ in db.execute("SELECT * FROM v"):
+        terms.setdefault(row, []).append(term)
+    inside = {p: terms[2 * p + 1][0][1:-1] if len(terms[2 * p + 1]) == 1 else None for p in points}
+    return inside, {p for p in points if 2 * p in terms}
+
+
+def ranges(points):
+    """Neighbours together: [[low, high]]."""
+    found = []
+    for point in sorted(points):
+        if found and found[-1][1] == point - 1:
+            found[-1][1] = point
+        else:
+            found.append([point, point])
+    return found
+
+
+def table(kind, name, pairs):
+    """One array of pairs, and its length."""
+    items = ", ".join(f"{{0x{a:x}, 0x{b:x}}}" for a, b in pairs)
+    return (
+        f"const {kind} {name}[] = {{{items}}};\n"
+        f"const size_t {name}_count = sizeof({name}) / sizeof({name}[0]);\n\n"
+    )
+
+
+def main():
+    args = qptools.parser(__doc__).parse_args()
+    inside, starts = ask()
+    gaps = [p for p in inside if inside[p] is None]
+    marks = [p for p in inside if inside[p] is not None and p not in starts]
+    folds = [(p, ord(to)) for p, to in inside.items() if to and p in starts and ord(to) != p]
+    if any(inside[p] for p in marks) or any(inside[p] == "" for p in starts):
+        raise SystemExit("a mark is kept, or a letter is left out")
+    text = HEAD
+    text += table("qp_word_range", "qp_word_gaps", ranges(gaps))
+    text += table("qp_word_range", "qp_word_marks", ranges(marks))
+    text += table("qp_word_fold", "qp_word_folds", folds)
+    path = args.root / "src/ent/words_table.c"
+    path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    subprocess.run(["clang-format-19", "-i", str(path)], check=True)
+
+
+if __name__ == "__main__":
+    main()
