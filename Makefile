@@ -2,9 +2,11 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 PYTHON ?= python3
+CLUSTER_KILLS ?= 5
 
 .PHONY: help run test check check-fast test-long test-llm test-cross bench static amalgamation
 .PHONY: bench-go install clean format deps release test-adk-upstream bench-python
+.PHONY: test-cluster test-cluster-nightly
 
 help:
 	@echo "make run         build the release and run the main job in a fresh folder"
@@ -16,6 +18,8 @@ help:
 	@echo "make test-adk-upstream ADK_SOURCE=...  ADK's own suite from a checkout, over our service"
 	@echo "make bench-python  the Python package against ADK's services and SQLiteSession"
 	@echo "make test-cross  aarch64 under qemu, the static program in a chroot, the amalgamation"
+	@echo "make test-cluster  3 PostgreSQL under Patroni: the leader killed, cut off, frozen (root)"
+	@echo "make test-cluster-nightly  the same with CLUSTER_KILLS=20"
 	@echo "make static      one self-contained program: build/static/bin/quipu"
 	@echo "make amalgamation  build/amalgamation/quipu.c and quipu.h, for who embeds by copying"
 	@echo "make bench       measure against the bars; writes build/bench.json"
@@ -65,6 +69,13 @@ test-llm:
 test-cross:
 	@tools/deps.sh cross
 	@$(PYTHON) tools/test.py test-cross
+
+test-cluster:
+	@tools/deps.sh cluster
+	@$(PYTHON) tests/cluster/run.py --kills "$(CLUSTER_KILLS)"
+
+test-cluster-nightly:
+	@$(MAKE) --no-print-directory test-cluster CLUSTER_KILLS=20
 
 static:
 	@tools/deps.sh run

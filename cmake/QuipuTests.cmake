@@ -192,6 +192,18 @@ function(quipu_add_llm)
   endif()
 endfunction()
 
+# quipu_add_cluster(): the client of the cluster test, for `make test-cluster` alone.
+function(quipu_add_cluster)
+  set(source "${PROJECT_SOURCE_DIR}/tests/cluster/writer.c")
+  if(TARGET qp_ent_postgres AND TARGET quipu_static AND EXISTS "${source}")
+    add_executable(quipu_cluster_writer EXCLUDE_FROM_ALL "${source}")
+    quipu_compile(quipu_cluster_writer)
+    target_link_libraries(quipu_cluster_writer PRIVATE quipu_static Threads::Threads)
+    set_target_properties(quipu_cluster_writer PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                                          "${PROJECT_BINARY_DIR}/tests/cluster")
+  endif()
+endfunction()
+
 # quipu_add_scripts(): tests that are scripts; run from here so that CTest counts them.
 function(quipu_add_scripts)
   set(root "${PROJECT_SOURCE_DIR}/tests")
@@ -265,5 +277,6 @@ function(quipu_add_tests)
   endforeach()
   quipu_add_fuzz()
   quipu_add_llm()
+  quipu_add_cluster()
   quipu_add_scripts()
 endfunction()

@@ -5,12 +5,13 @@
 set -eu
 
 usage() {
-    echo "usage: tools/deps.sh run|bench|test|check|cross"
+    echo "usage: tools/deps.sh run|bench|test|check|cross|cluster"
     echo "  run    what 'make run' and 'make install' need"
     echo "  bench  run, and what 'make bench' needs"
     echo "  test   run, and what 'make test' needs"
     echo "  check  test, and what 'make check' needs"
     echo "  cross  test, and what 'make test-cross' needs: a cross compiler, arm64 libraries, qemu"
+    echo "  cluster  test, and what 'make test-cluster' needs: servers, Patroni, etcd"
 }
 
 run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev libcurl4-openssl-dev"
@@ -21,6 +22,7 @@ test="$test sqlite3 python3 python3-dev python3-venv openssl zsh fish groff-base
 check="$test clang-tidy-19 cppcheck"
 cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 cross="$cross libsqlite3-dev:arm64 libcmocka-dev:arm64 libjansson-dev:arm64"
+cluster="$test patroni python3-etcd etcd-server iproute2"
 
 case "${1:-}" in
     run) wanted=$run ;;
@@ -28,6 +30,7 @@ case "${1:-}" in
     test) wanted=$test ;;
     check) wanted=$check ;;
     cross) wanted=$cross ;;
+    cluster) wanted=$cluster ;;
     -h | --help) usage && exit 0 ;;
     *) usage >&2 && exit 2 ;;
 esac

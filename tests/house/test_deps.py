@@ -61,7 +61,7 @@ class Deps(unittest.TestCase):
 
     def test_nothing_missing_calls_nothing(self):
         self.debian()
-        for what in ("run", "bench", "test", "check", "cross"):
+        for what in ("run", "bench", "test", "check", "cross", "cluster"):
             result, calls = self.deps(what)
             self.assertEqual((result.returncode, result.stdout, calls), (0, "", []))
 
