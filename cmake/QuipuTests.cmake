@@ -7,8 +7,6 @@ pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson)
 find_program(QUIPU_PYTHON NAMES python3 REQUIRED)
 
-set(quipu_test_timeout_s 300)
-
 # quipu_test_objects(folder ret): the object expressions that tests of this folder link.
 function(quipu_test_objects folder ret)
   set(objects "")
@@ -61,8 +59,8 @@ function(quipu_test_register name folder labels)
     list(APPEND environment "QUIPU_ENTGEN=$<TARGET_FILE:entgen>")
   endif()
   set_tests_properties(
-    ${name} PROPERTIES LABELS "${folder};${labels}" SKIP_RETURN_CODE 77 TIMEOUT
-                       ${quipu_test_timeout_s} ENVIRONMENT "${environment}")
+    ${name} PROPERTIES LABELS "${folder};${labels}" SKIP_RETURN_CODE 77 ENVIRONMENT
+                                                                       "${environment}")
 endfunction()
 
 # What runs on every engine; the rest is about SQLite, its files, or no engine at all.
@@ -229,9 +227,9 @@ function(quipu_add_scripts)
   if(NOT QUIPU_SANITIZE)
     quipu_test_register(python.package python "script;long" "${QUIPU_PYTHON}"
                         "${root}/python/run.py")
-    set_tests_properties(python.package PROPERTIES TIMEOUT 1800)
+    set_tests_properties(python.package PROPERTIES TIMEOUT 7200)
     # Together they talk through the Python package of that environment, so one after the other.
-    set_tests_properties(go.go go.together PROPERTIES TIMEOUT 1800)
+    set_tests_properties(go.go go.together PROPERTIES TIMEOUT 7200)
     set_tests_properties(go.together PROPERTIES DEPENDS "python.package;go.go")
   endif()
 

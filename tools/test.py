@@ -124,15 +124,16 @@ def without_aslr(preset):
     return prefix if works else []
 
 
-def suite(name, preset, ctest_args=(), targets=(), jobs=JOBS):
+def suite(name, preset, ctest_args=(), targets=(), timeout_s=300):
     """Build a preset and run its tests."""
     stage = Stage(name)
     print(f"== {name}", flush=True)
     if build(stage, preset, targets):
         report = ROOT / "build" / preset / "junit.xml"
         report.unlink(missing_ok=True)
-        command = ["ctest", "--test-dir", f"build/{preset}", "-j", jobs, "--output-on-failure"]
+        command = ["ctest", "--test-dir", f"build/{preset}", "-j", JOBS, "--output-on-failure"]
         command += ["--no-tests=ignore", "--output-junit", str(report), *ctest_args]
+        command += ["--timeout", str(timeout_s)]  # of a test that has none of its own
         command += ["--test-output-size-passed", OUTPUT_BYTES_MAX]
         command += ["--test-output-size-failed", OUTPUT_BYTES_MAX]
         code = run([*without_aslr(preset), *command])
@@ -203,26 +204,26 @@ def stages(what):
         names = ("tidy", "cppcheck", "docs")
         yield scripts("check", [(n, [sys.executable, f"tools/check_{n}.py"]) for n in names])
     elif what == "test-long":
-        long_timeout = ["-L", "^long$", "--timeout", "7200"]
-        yield suite("debug: long forms", "debug", long_timeout)
-        yield suite("asan+ubsan: long forms of fuzz", "asan", ["-L", "^fuzz$", *long_timeout[2:]])
+        yield suite("debug: long forms", "debug", ["-L", "^long$"], timeout_s=7200)
+        yield suite("asan+ubsan: long forms of fuzz", "asan", ["-L", "^fuzz$"], timeout_s=7200)
     elif what == "test-cross":
         yield from cross_stages()
 
 
 def cross_stages():
     """The program and the library away from home: static, on another processor, as one file."""
-    contract = ["-L", "^contract$", "--timeout", "1800"]
+    contract = {"ctest_args": ["-L", "^contract$"], "targets": ["contract_tests"]}
+    contract["timeout_s"] = 1800
     chroot = "tests/cross/empty_chroot.sh"
     emulator = "qemu-aarch64-static"
     yield compile_only("static: one self-contained quipu", "static", ["quipu_program"])
     yield scripts("static: an empty chroot", [("chroot", [chroot, "build/static/bin/quipu"])])
     yield scripts("static: size", [("size", ["tests/cross/static_size.sh", "build/static"])])
-    yield suite("aarch64 under qemu: contract", "aarch64", contract, ["contract_tests"])
+    yield suite("aarch64 under qemu: contract", "aarch64", **contract)
     yield compile_only("aarch64: static quipu", "aarch64-static", ["quipu_program"])
     command = [chroot, "build/aarch64-static/bin/quipu", emulator]
     yield scripts("aarch64: an empty chroot", [("chroot-aarch64", command)])
-    yield suite("amalgamation: contract", "amalgamation", contract, ["contract_tests"])
+    yield suite("amalgamation: contract", "amalgamation", **contract)
     compiled = ["gcc", "-c", "build/amalgamation/amalgamation/quipu.c", "-o", os.devnull]
     yield scripts("amalgamation: one compiler line", [("amalgamation", compiled)])
 

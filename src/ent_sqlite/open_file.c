@@ -99,7 +99,7 @@ static quipu_status open_file_local(const char *path, quipu_error *reterr)
 }
 
 /* SQLite would make the file with the process's umask: make it here, for this user only. Without a
- * descriptor: closing it would drop the locks of another thread that opened the new file already. */
+ * descriptor: closing it would drop the locks of a thread that opened the new file already. */
 static quipu_status open_file_create(const char *path, quipu_error *reterr)
 {
     if (mknod(path, S_IFREG | 0600, 0) != 0) {
