@@ -71,11 +71,12 @@ void qpy_store_close(qpy_store *store);
 void qpy_store_free(qpy_store *store);
 
 qpy_port *qpy_port_new(void);
-int qpy_port_fd(qpy_port *port);                   /* readable when jobs are done */
-int qpy_port_submit(qpy_port *port, qpy_job *job); /* 0, or -1 without a thread: run it yourself */
-qpy_job *qpy_port_take(qpy_port *port);            /* the jobs that are done, a list; or NULL */
-qpy_job *qpy_job_next(qpy_job *job);               /* the next one of such a list, or NULL */
-void qpy_port_free(qpy_port *port);                /* waits for nothing: what runs, runs on */
+int qpy_port_fd(qpy_port *port); /* readable when jobs are done */
+/* 0: it will be taken; 1: it is done; -1: there is no thread, run it yourself. */
+int qpy_port_submit(qpy_port *port, qpy_job *job);
+qpy_job *qpy_port_take(qpy_port *port); /* the jobs that are done, a list; or NULL */
+qpy_job *qpy_job_next(qpy_job *job);    /* the next one of such a list, or NULL */
+void qpy_port_free(qpy_port *port);     /* waits for nothing: what runs, runs on */
 
 const char *qpy_version(void);
 const char *qpy_sqlite_version(void);

@@ -8,6 +8,8 @@
 #define ITEMS_BEFORE "{\"item\":"
 #define ITEMS_POP "{\"pop\":true}"
 #define ITEMS_AROUND 40 /* bytes around the text of an item: names, quotes, a comma */
+#define ITEMS_PAGE 256  /* items that are read at once: memory for more is slower to have */
+#define ITEMS_ONES 0x0101010101010101u
 
 typedef struct items_row {
     int64_t role;
@@ -69,29 +71,63 @@ quipu_status qpy_items_add(qpy_task *task)
     return status;
 }
 
-/* A text as a JSON string: bytes that need no escape go in runs. */
+static bool items_needs_escape(char byte)
+{
+    const unsigned char c = (unsigned char)byte;
+
+    return c < 0x20 || c == '"' || c == '\\';
+}
+
+/* Nonzero when one of eight bytes is zero; the same, when one is below 0x20. */
+static uint64_t items_has_zero(uint64_t bytes)
+{
+    return (bytes - ITEMS_ONES) & ~bytes & (ITEMS_ONES << 7);
+}
+
+static uint64_t items_has_control(uint64_t bytes)
+{
+    return (bytes - (ITEMS_ONES << 5)) & ~bytes & (ITEMS_ONES << 7);
+}
+
+/* How many bytes at the beginning need no escape: eight at a time, the last ones singly. */
+static size_t items_plain(const char *p, size_t n)
+{
+    size_t at = 0;
+
+    for (uint64_t bytes; n - at >= sizeof(bytes); at += sizeof(bytes)) {
+        memcpy(&bytes, p + at, sizeof(bytes));
+        if ((items_has_control(bytes) | items_has_zero(bytes ^ (ITEMS_ONES * '"')) |
+             items_has_zero(bytes ^ (ITEMS_ONES * '\\'))) != 0) {
+            break;
+        }
+    }
+    while (at < n && !items_needs_escape(p[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* A text as a JSON string. */
 static void items_put_string(qpy_buf *buf, quipu_str text)
 {
     static const char hex[] = "0123456789abcdef";
-    size_t from = 0;
+    size_t at = 0;
 
     qpy_buf_add(buf, "\"", 1);
-    for (size_t i = 0; i < text.n; i++) {
-        const unsigned char c = (unsigned char)text.p[i];
+    while (at < text.n) {
+        const size_t plain = items_plain(text.p + at, text.n - at);
 
-        if (c < 0x20) {
-            const char escape[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+        qpy_buf_add(buf, text.p + at, plain);
+        at += plain;
+        if (at < text.n) {
+            const unsigned char c = (unsigned char)text.p[at++];
+            const char control[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
+            const char quoted[2] = {'\\', (char)c};
 
-            qpy_buf_add(buf, text.p + from, i - from);
-            qpy_buf_add(buf, escape, sizeof(escape));
-            from = i + 1;
-        } else if (c == '"' || c == '\\') {
-            qpy_buf_add(buf, text.p + from, i - from);
-            qpy_buf_add(buf, "\\", 1);
-            from = i;
+            qpy_buf_add(buf, c < 0x20 ? control : quoted,
+                        c < 0x20 ? sizeof(control) : sizeof(quoted));
         }
     }
-    qpy_buf_add(buf, text.p + from, text.n - from);
     qpy_buf_add(buf, "\"", 1);
 }
 
@@ -135,40 +171,118 @@ static size_t items_size(const quipu_history *history)
     return size;
 }
 
+/* One more page of items, behind those in the buffer; `pages` will come of about its size. */
+static void items_put_page(qpy_buf *buf, const quipu_history *history, size_t pages)
+{
+    qpy_buf_reserve(buf, items_size(history) * pages);
+    for (size_t i = 0; i < history->message_count; i++) {
+        qpy_buf_add(buf, buf->n == 0 ? "[" : ",", 1);
+        items_put(buf, &history->messages[i]);
+    }
+}
+
+/* What the pages of one read have in common. */
+typedef struct items_read {
+    quipu_uuid uid;
+    int64_t revision;
+    int64_t first;    /* the number of the oldest message; 0: none came */
+    int64_t next;     /* the number after the newest message that is wanted */
+    bool more_before; /* older ones exist */
+} items_read;
+
+static quipu_status items_page(qpy_task *task, const quipu_range *range, quipu_history **ret)
+{
+    return quipu_session_get(task->on->store, task->in[0], range, NULL, ret, &task->error);
+}
+
+/* All that is left behind the first page, in `ret_same`: whether nothing changed meanwhile. */
+static quipu_status items_read_rest(qpy_task *task, const items_read *read, int64_t after,
+                                    qpy_buf *buf, bool *ret_same)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_status status = QUIPU_OK;
+    bool same = true;
+
+    range.limit = ITEMS_PAGE;
+    range.before_seq = read->next;
+    range.after_seq = after;
+    while (status == QUIPU_OK && same && range.after_seq + 1 < read->next) {
+        quipu_history *history = NULL;
+
+        status = items_page(task, &range, &history);
+        if (status == QUIPU_OK) {
+            same = history->message_count > 0 && history->session.revision == read->revision &&
+                   memcmp(&history->session.uid, &read->uid, sizeof(read->uid)) == 0;
+            items_put_page(buf, history, 1);
+            range.after_seq += (int64_t)history->message_count;
+        }
+        quipu_history_free(history);
+    }
+    *ret_same = same;
+    return status;
+}
+
+/* Read a range, and with `by_pages` only a page of it. */
+static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_pages, qpy_buf *buf,
+                                     items_read *ret_read)
+{
+    quipu_history *history = NULL;
+    quipu_status status;
+
+    if (by_pages) {
+        range.limit = ITEMS_PAGE;
+    }
+    status = items_page(task, &range, &history);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    *ret_read = (items_read){
+        .uid = history->session.uid,
+        .revision = history->session.revision,
+        .first = history->message_count > 0 ? history->messages[0].seq : 0,
+        .next = range.before_seq > 0 ? range.before_seq : history->session.next_seq,
+        .more_before = history->more_before,
+    };
+    buf->n = 0;
+    items_put_page(buf, history,
+                   by_pages ? (size_t)history->session.message_count / ITEMS_PAGE + 1 : 1);
+    quipu_history_free(history);
+    return QUIPU_OK;
+}
+
 /* The text is the key; numbers: how many of the newest (0: all), before which number (0: the end).
  * Back come one array, null for a mark that takes one away, and numbers: the revision, of the oldest
  * message, whether there are older ones. A missing session has nothing. */
 quipu_status qpy_items_get(qpy_task *task)
 {
     quipu_range range = QUIPU_RANGE_INIT;
-    quipu_history *history = NULL;
+    items_read read = {.revision = 0};
     qpy_buf buf = {NULL, 0, 0, false};
+    bool same = true;
     quipu_status status;
 
     range.limit = task->given[0];
     range.before_seq = task->given[1];
     range.flags = range.limit > 0 ? QUIPU_RANGE_LAST : 0;
-    status = quipu_session_get(task->on->store, task->in[0], &range, NULL, &history, &task->error);
-    if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
-        task->error = (quipu_error){0};
-        return QUIPU_OK;
-    }
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    qpy_buf_reserve(&buf, items_size(history));
-    qpy_buf_add(&buf, "[", 1);
-    for (size_t i = 0; i < history->message_count; i++) {
-        if (i > 0) {
-            qpy_buf_add(&buf, ",", 1);
+    status = items_read_first(task, range, range.limit == 0, &buf, &read);
+    if (status == QUIPU_OK && range.limit == 0 && read.first > 0) {
+        status = items_read_rest(task, &read, read.first + ITEMS_PAGE - 1, &buf, &same);
+        if (status != QUIPU_OK || !same) {
+            /* Somebody changed the session between two pages: one snapshot has it all. */
+            task->error = (quipu_error){0};
+            status = items_read_first(task, range, false, &buf, &read);
         }
-        items_put(&buf, &history->messages[i]);
     }
-    qpy_buf_add(&buf, "]", 1);
-    qpy_put_buf(task, &buf);
-    qpy_put_number(task, history->session.revision);
-    qpy_put_number(task, history->message_count > 0 ? history->messages[0].seq : 0);
-    qpy_put_number(task, history->more_before);
-    quipu_history_free(history);
+    if (status == QUIPU_OK) {
+        qpy_buf_add(&buf, buf.n == 0 ? "[]" : "]", buf.n == 0 ? 2 : 1);
+        qpy_put_buf(task, &buf);
+        qpy_put_number(task, read.revision);
+        qpy_put_number(task, read.first);
+        qpy_put_number(task, read.more_before);
+    } else if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
+        task->error = (quipu_error){0};
+        status = QUIPU_OK;
+    }
+    qpy_buf_free(&buf);
     return status;
 }

@@ -140,6 +140,14 @@ void qpy_buf_add(qpy_buf *buf, const char *p, size_t n)
     }
 }
 
+void qpy_buf_free(qpy_buf *buf)
+{
+    if (buf->p != NULL) {
+        (void)job_memory(buf->p, 0);
+    }
+    *buf = (qpy_buf){NULL, 0, 0, false};
+}
+
 void qpy_put_buf(qpy_task *task, qpy_buf *buf)
 {
     if (buf->failed) {

@@ -14,6 +14,8 @@ typedef struct qpy_task {
     qpy_job job;
     int op;
     struct qpy_task *next; /* in a list of a port */
+    bool watched;          /* by its submitter, under the port's lock... */
+    atomic_bool done;      /* ...who looks at this without it */
     qpy_store *on;         /* the store that it uses, or NULL */
     quipu_str in[QPY_TEXTS_MAX];
     int64_t given[QPY_NUMBERS_MAX];
@@ -50,6 +52,7 @@ typedef struct qpy_buf {
 
 void qpy_buf_reserve(qpy_buf *buf, size_t n); /* so many bytes more will come, at least */
 void qpy_buf_add(qpy_buf *buf, const char *p, size_t n);
+void qpy_buf_free(qpy_buf *buf);
 void qpy_put_buf(qpy_task *task,
                  qpy_buf *buf); /* an answer; at most one a task, then it is empty */
 

@@ -1,17 +1,25 @@
 /* Threads that run jobs for an event loop. They never touch the interpreter: a finished job goes to
- * a list, and one byte in a pipe wakes the loop when that list was empty. */
+ * a list, and one byte in a pipe wakes the loop when that list was empty.
+ *
+ * Most calls take less time than it takes to send a thread to sleep and to wake it. So whoever
+ * submits the only job looks after it for a moment, which is all that it ever waits; a kind of call
+ * that was not done by then is left alone for longer and longer. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <quipu/base.h>
 
 #include "native_job.h"
 
-#define PORT_THREADS_MAX 16 /* callers that share one commit; more only wait in line */
+#define PORT_THREADS_MAX 16   /* callers that share one commit; more only wait in line */
+#define PORT_MOMENT_NS 150000 /* how long a submitter looks after its job */
+#define PORT_HURRY_MAX 255    /* calls of a kind in a row that nobody looks after */
 
 typedef struct port_list {
     qpy_task *first;
@@ -26,11 +34,18 @@ typedef struct port_sleeper {
     struct port_sleeper *below;
 } port_sleeper;
 
+/* Whether calls of a kind are worth a look. */
+typedef struct port_hurry {
+    int left; /* calls until the next look */
+    int next; /* calls without one after a look in vain */
+} port_hurry;
+
 struct qpy_port {
     pthread_mutex_t mutex; /* guards all below */
     port_list waiting;
     port_list done;
     port_sleeper *sleepers;
+    port_hurry hurries[QPY_OP_COUNT];
     int threads;
     int running; /* of them, with a job */
     bool closed;
@@ -113,7 +128,8 @@ static void port_sleep(qpy_port *port, port_sleeper *self)
     }
 }
 
-/* Run a job outside of the lock; whoever makes the list of done ones begin wakes the loop. */
+/* Run a job outside of the lock; whoever makes the list of done ones begin wakes the loop. One that
+ * is looked after is its submitter's. */
 static void port_run(qpy_port *port, qpy_task *task)
 {
     bool first;
@@ -123,6 +139,10 @@ static void port_run(qpy_port *port, qpy_task *task)
     qpy_job_run(&task->job);
     (void)pthread_mutex_lock(&port->mutex);
     port->running--;
+    if (task->watched) {
+        atomic_store(&task->done, true);
+        return;
+    }
     first = port->done.first == NULL;
     port_put(&port->done, task);
     if (first) {
@@ -206,12 +226,54 @@ static bool port_grow(qpy_port *port)
     return grown;
 }
 
+/* Whether a job that is about to wait in line shall be looked after. */
+static bool port_worth_a_look(qpy_port *port, const qpy_task *task)
+{
+    port_hurry *hurry = &port->hurries[task->op];
+
+    if (hurry->left > 0) {
+        hurry->left--;
+        return false;
+    }
+    return port->running == 0 && port->waiting.count == 0 && port->done.count == 0;
+}
+
+static int64_t port_now_ns(void)
+{
+    struct timespec now = {0, 0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Look after a job for a moment; true when it is done, and the caller's again. */
+static bool port_look(qpy_port *port, qpy_task *task)
+{
+    const int64_t end = port_now_ns() + PORT_MOMENT_NS;
+    port_hurry *hurry = &port->hurries[task->op];
+    bool done;
+
+    while (!atomic_load(&task->done) && port_now_ns() < end) {
+        (void)sched_yield(); /* to the thread with the job, should it want this processor */
+    }
+    (void)pthread_mutex_lock(&port->mutex);
+    done = atomic_load(&task->done);
+    task->watched = false;
+    hurry->next = done ? 0 : 2 * hurry->next + 1;
+    hurry->next = hurry->next > PORT_HURRY_MAX ? PORT_HURRY_MAX : hurry->next;
+    hurry->left = hurry->next;
+    (void)pthread_mutex_unlock(&port->mutex);
+    return done;
+}
+
 int qpy_port_submit(qpy_port *port, qpy_job *job)
 {
     qpy_task *task = (qpy_task *)job;
     bool taken = true;
+    bool watched;
 
     (void)pthread_mutex_lock(&port->mutex);
+    watched = task->watched = port_worth_a_look(port, task);
     /* Threads that neither run nor sleep look for a job before they sleep. */
     if (!port_call(port) && port->threads - port->running <= port->waiting.count &&
         port->threads < PORT_THREADS_MAX) {
@@ -221,7 +283,10 @@ int qpy_port_submit(qpy_port *port, qpy_job *job)
         port_put(&port->waiting, task);
     }
     (void)pthread_mutex_unlock(&port->mutex);
-    return taken ? 0 : -1;
+    if (!taken) {
+        return -1;
+    }
+    return watched && port_look(port, task) ? 1 : 0;
 }
 
 qpy_job *qpy_port_take(qpy_port *port)

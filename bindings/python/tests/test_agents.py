@@ -14,9 +14,11 @@ from agents.models.interface import Model
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 import quipu
+from conftest import LONG
 from quipu.agents import QuipuSession
 
 Item = dict[str, Any]
+PAGE = 256  # as many as native_items.c reads at once
 
 
 @pytest.fixture
@@ -59,6 +61,49 @@ async def test_items_come_back_as_they_were(session: QuipuSession) -> None:
     await session.add_items(ITEMS)
     assert await session.get_items() == ITEMS
     assert [list(item) for item in await session.get_items()][:2] == [["role", "content"]] * 2
+
+
+@pytest.mark.parametrize("count", [1, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE, 2 * PAGE + 1])
+async def test_long_sessions_come_back_whole(session: QuipuSession, count: int) -> None:
+    await session.add_items([user(str(number)) for number in range(count)])
+    assert await session.get_items() == [user(str(number)) for number in range(count)]
+    await session.pop_item()
+    assert await session.get_items() == [user(str(number)) for number in range(count - 1)]
+
+
+async def test_a_session_that_changes_while_it_is_read_is_read_whole(path: pathlib.Path) -> None:
+    """What comes back is what was there at some moment: clearing and adding are all or nothing."""
+    async with quipu.AsyncStore(path, durability="relaxed") as store:
+        session, again = QuipuSession("s", store), 40 if LONG else 8
+
+        async def change() -> None:
+            for number in range(again):
+                await session.add_items([user(str(number))] * 5 * PAGE)
+                await session.clear_session()
+
+        async def look() -> list[list[Any]]:
+            found: list[list[Any]] = []
+            while not changing.done():
+                found.append(list(await session.get_items()))
+                await asyncio.sleep(0)
+            return found
+
+        changing = asyncio.ensure_future(change())
+        for found in await asyncio.gather(look(), look()):
+            assert {len(items) for items in found} <= {0, 5 * PAGE}
+            assert all(items.count(items[0]) == 5 * PAGE for items in found if items)
+        await changing
+
+
+async def test_texts_are_escaped_wherever_they_need_it(session: QuipuSession) -> None:
+    items = [
+        user("x" * before + special + "\u00ff" * after)
+        for special in ('"', "\\", "\n", "\x1f", "\x20", "\x7f", "!", "\u0000", '""', "\U0001f600")
+        for before in range(18)
+        for after in (0, 1, 9)
+    ]
+    await session.add_items(items)
+    assert await session.get_items() == items
 
 
 async def test_a_limit_takes_the_newest(session: QuipuSession) -> None:

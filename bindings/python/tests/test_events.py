@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from google.adk.events.event import Event
+from google.genai.types import Part
 from pydantic import ValidationError
 
 import quipu
@@ -121,15 +122,75 @@ def test_our_reader_makes_what_adk_makes(name: str) -> None:
         same(Event.model_validate_json(text).model_dump_json())
 
 
+def _with_nulls(generator: Generator, event: dict[str, Any]) -> None:
+    """Members that are there and null, some of them."""
+    names = ("text", "thought", "functionCall", "inline_data", "thoughtSignature", "videoMetadata")
+    for part in event.get("content", {}).get("parts", ()):
+        if generator.chance(0.3):
+            part.setdefault(generator.random.choice(names), None)
+    if generator.chance(0.3):
+        event[generator.random.choice(("branch", "partial", "errorCode", "actions"))] = None
+
+
+def test_our_reader_makes_what_adk_makes_of_random_events() -> None:
+    seed = int(os.environ.get("QUIPU_SEED", random.randrange(2**32)))
+    print(f"QUIPU_SEED={seed}")
+    generator, encoder = Generator(seed), _Encoder()
+    taken = 0
+    for number in range(20 * BATCH if LONG else 2 * BATCH):
+        event = generator.event()
+        if number & 1:
+            _with_nulls(generator, event)
+        text = encoder.encode(event)
+        try:
+            Event.model_validate_json(text)
+        except ValidationError:
+            continue
+        same(text)
+        taken += 1
+    assert taken > BATCH // 4
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"text": ""},
+        {"text": None},
+        {"text": "a", "thought": True, "thoughtSignature": "-_8="},
+        {"thought_signature": "+/8="},
+        {"inlineData": {"mimeType": "image/png", "data": "AAEC", "displayName": "x"}},
+        {"fileData": {"fileUri": "gs://x", "mimeType": "a/b"}, "videoMetadata": {"fps": 2}},
+        {"executableCode": {"code": "1", "language": "python"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
+        {"functionCall": {"id": "c", "name": "f", "args": {"x": [1, 2.5, None, {"y": "z"}]}}},
+        {"functionCall": {"name": "f", "args": {"n": 1e400}}},
+        {"functionResponse": {"name": "f", "response": {"a": 1}, "scheduling": "SILENT"}},
+        {"functionResponse": {"name": "f", "parts": [{"inlineData": {"data": "AA=="}}]}},
+        {"partMetadata": {"k": [True, 18446744073709551616]}},
+    ],
+)
+def test_parts_are_what_adk_makes_of_them(part: dict[str, Any]) -> None:
+    event = {"id": "e", "timestamp": 1, "content": {"role": "model", "parts": [part, part]}}
+    same(json.dumps(event, separators=(",", ":")))
+
+
 @pytest.mark.parametrize("name", SHORTHANDS)
 def test_shorthands_are_read_as_adk_reads_them(name: str) -> None:
     same(json.dumps({"id": "e", "timestamp": 1, name: SHORTHANDS[name]}, separators=(",", ":")))
 
 
-def test_our_reader_does_not_run_what_finds_nothing() -> None:
+def test_our_reader_does_not_run_what_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a new pydantic made it fall back, which is right but slow."""
     assert _adk_events._plain is not _adk_events._EVENTS
-    assert _adk_events._shorthand is not _adk_events._EVENTS
+    assert _adk_events._special is not _adk_events._EVENTS
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("the constructor ran")
+
+    monkeypatch.setattr(Part, "__init__", refuse)
+    (found,) = read_events(b'[{"id":"e","content":{"parts":[{"text":"hello"}]}}]')
+    assert found.content is not None and found.content.parts is not None
+    assert found.content.parts[0].text == "hello"
 
 
 def test_what_adk_refuses_is_refused() -> None:

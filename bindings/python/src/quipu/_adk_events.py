@@ -1,17 +1,20 @@
 """ADK's events out of JSON, quicker than one by one and equal to what ADK itself would make.
 
-Two thirds of the time that pydantic needs for an event goes into validators in Python that can find
-nothing in JSON: one looks for objects of a wrong model, and a text has none; one rewrites the names
-`message`, `state`, `route` and `node_path`, which hardly any event has. So they are left out of a
+Most of the time that pydantic needs for an event goes into functions in Python that can find
+nothing to do in ordinary JSON: one looks for objects of a wrong model, and a text has none; one
+rewrites the names `message`, `state`, `route` and `node_path`, which hardly any event has; and a
+constructor takes members that are null for members that are not there. So they are left out of a
 validator of our own where they do nothing. Whatever it refuses goes the ordinary way.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from google.adk.events.event import Event
+from google.genai.types import Part
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator
 
@@ -20,28 +23,33 @@ from ._build import no_collection
 _EVENT = TypeAdapter(Event)
 _EVENTS = TypeAdapter(list[Event])
 _MISMATCH = "_check_field_type_mismatches"  # of google.genai's models: only warns about objects
-_SHORTHAND = "_accept_convenience_kwargs"  # of Event: rewrites the names below
-_SHORTHANDS = (b'"message":', b'"state":', b'"route":', b'"node_path":')
+_SHORTHAND = "_accept_convenience_kwargs"  # of Event: rewrites some names
 _FORBIDDEN = "extra_forbidden"
+# Those names, and members that are null.
+_SPECIAL = re.compile(rb'"(?::null|(?:message|state|route|node_path)":)')
 
 
-def _without(schema: Any, names: frozenset[str]) -> Any:
-    """A core schema without the "before" validators of these names."""
+def _without(schema: Any, names: frozenset[str], made_by: frozenset[type]) -> Any:
+    """A core schema without the "before" validators of these names, and without the constructors of
+    these models, which are then made as other models are."""
     if isinstance(schema, dict):
         function = schema.get("function")
         if schema.get("type") == "function-before" and isinstance(function, dict):
             if getattr(function.get("function"), "__name__", "") in names:
-                return _without(schema["schema"], names)
-        return {name: _without(value, names) for name, value in schema.items()}
+                return _without(schema["schema"], names, made_by)
+        made = {name: _without(value, names, made_by) for name, value in schema.items()}
+        if schema.get("type") == "model" and schema.get("cls") in made_by:
+            made["custom_init"] = False
+        return made
     if isinstance(schema, list):
-        return [_without(value, names) for value in schema]
+        return [_without(value, names, made_by) for value in schema]
     return schema
 
 
-def _make_validator(*names: str) -> Any:
+def _make_validator(names: set[str], made_by: set[type]) -> Any:
     """A validator of a list of events; ADK's own where this pydantic has other insides."""
     try:
-        schema = _without(Event.__pydantic_core_schema__, frozenset(names))
+        schema = _without(Event.__pydantic_core_schema__, frozenset(names), frozenset(made_by))
         definitions = schema["definitions"] if schema["type"] == "definitions" else []
         event = schema["schema"] if schema["type"] == "definitions" else schema
         events = {"type": "list", "items_schema": event}
@@ -54,8 +62,8 @@ def _make_validator(*names: str) -> Any:
         return _EVENTS
 
 
-_plain = _make_validator(_MISMATCH, _SHORTHAND)
-_shorthand = _make_validator(_MISMATCH)
+_plain = _make_validator({_MISMATCH, _SHORTHAND}, {Part})
+_special = _make_validator({_MISMATCH}, set())
 
 
 def read_one(event: Any) -> Event:
@@ -77,7 +85,7 @@ def read_one(event: Any) -> Event:
 
 def read_events(text: bytes) -> list[Event]:
     """The events of a JSON array, as the library writes it: without space between its tokens."""
-    validator = _shorthand if any(name in text for name in _SHORTHANDS) else _plain
+    validator = _special if _SPECIAL.search(text) else _plain
     with no_collection(text):
         try:
             events: list[Event] = validator.validate_json(text)

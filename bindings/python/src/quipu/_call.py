@@ -1,7 +1,8 @@
 """Calls of the library as jobs: run here, or on threads that never need the interpreter.
 
-An awaited call costs two thread switches and no lock of Python's: the job goes to a C thread, and a
-byte in a pipe tells the event loop when it is done.
+An awaited call takes no lock of Python's: the job goes to a C thread, and a byte in a pipe tells
+the event loop when it is done. A call that is done within a moment, while nothing else is, is
+answered without that pipe; the loop still turns once in a while.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,6 +22,7 @@ _FORKED = (
     "this store was opened before os.fork(): its locks and threads are the parent's. "
     "Open the file anew in the child."
 )
+_TURN_S = 0.001  # that a task may go on with calls that are done at once, before others have a turn
 
 
 class Answer(NamedTuple):
@@ -117,16 +120,27 @@ class _Port:
         self._fd: int = lib.qpy_port_fd(pointer)
         self._waiting: dict[int, tuple[asyncio.Future[Answer], Handle]] = {}
         self._ids = itertools.count(1)
+        self._turned = 0.0  # when the loop had its last turn that we know of
         loop.add_reader(self._fd, self._drain)
 
     def submit(self, job: Any, handle: Handle, future: asyncio.Future[Answer]) -> None:
         job.id = number = next(self._ids)
         self._waiting[number] = (future, handle)
-        if lib.qpy_port_submit(self._pointer, job) != 0:
+        taken = lib.qpy_port_submit(self._pointer, job)
+        if taken < 0:
             lib.qpy_job_run(job)  # the system has no thread to give
-            self._finish(job)
+        if taken != 0:
+            if time.monotonic() - self._turned < _TURN_S:
+                self._finish(job)
+            else:
+                future.get_loop().call_soon(self._finish_later, job)
+
+    def _finish_later(self, job: Any) -> None:
+        self._turned = time.monotonic()
+        self._finish(job)
 
     def _drain(self) -> None:
+        self._turned = time.monotonic()
         job = lib.qpy_port_take(self._pointer)
         while job:
             following = lib.qpy_job_next(job)

@@ -91,7 +91,7 @@ class QuipuSession(SessionABC):
         text = answer.texts[0] or b"[]"
         with no_collection(text):
             try:
-                return from_json(text), answer.numbers
+                return from_json(text, cache_strings="keys"), answer.numbers
             except ValueError:  # half of a pair, which only the slower reader takes
                 return json.loads(text), answer.numbers
 
