@@ -185,6 +185,8 @@ typedef struct quipu_stats {
     int64_t commits;        /* by this store: each costs one sync at most */
     int64_t writes;         /* calls that they held */
     int64_t largest_commit; /* calls in one of them */
+    int64_t unindexed;      /* messages that the next search brings into the index first */
+    int64_t expired;        /* of the sessions: a sweep deletes them */
 } quipu_stats;
 
 /**

@@ -8,15 +8,23 @@
 
 typedef struct stats_call {
     quipu_store *store;
+    quipu_time now;
     quipu_stats stats;
 } stats_call;
 
-static void stats_add(quipu_stats *stats, const qp_session *row)
+static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
 {
     stats->sessions++;
+    stats->expired += qp_session_expired(row, now);
     stats->forks += row->parent_id.has;
     stats->messages += row->message_count;
     stats->tokens += row->token_count;
+    if (row->lags) {
+        const int64_t gone = row->first_seq - 1;
+        const int64_t left =
+            row->next_seq - 1 - (row->indexed_seq > gone ? row->indexed_seq : gone);
+        stats->unindexed += left > 0 ? left : 0;
+    }
     if (row->message_count > stats->largest_messages && row->key.n <= QUIPU_KEY_MAX) {
         stats->largest_messages = row->message_count;
         memcpy(stats->largest_key, row->key.p, row->key.n);
@@ -36,7 +44,7 @@ static quipu_status stats_sessions(stats_call *call, ent_db *db, quipu_error *re
         return status;
     }
     while (qp_session_iter_next(&iter, &row)) {
-        stats_add(&call->stats, &row);
+        stats_add(&call->stats, &row, call->now);
     }
     return qp_session_iter_end(&iter, reterr);
 }
@@ -71,7 +79,7 @@ static void stats_connections(quipu_store *store, quipu_stats *stats)
 quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu_stats *ret_stats,
                                quipu_error *reterr)
 {
-    stats_call stats = {.store = store};
+    stats_call stats = {.store = store, .now = quipu_time_now()};
     qp_call within;
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);
 

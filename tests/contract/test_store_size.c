@@ -257,6 +257,32 @@ static void stats_count_and_measure(void **state)
     quipu_close(store);
 }
 
+static void stats_tell_what_waits_for_the_index_and_the_sweep(void **state)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "a");
+    st_append_many(store, "a", 3);
+    assert_int_equal(stats_of(store).unindexed, 3);
+    T_OK(quipu_search_index(store, NULL, NULL, &err));
+    assert_int_equal(stats_of(store).unindexed, 0);
+    st_append_many(store, "a", 2);
+    assert_int_equal(stats_of(store).unindexed, 2);
+    assert_int_equal(stats_of(store).expired, 0);
+    values.key = QUIPU_STR("short");
+    values.ttl_ms = 1;
+    T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
+    st_nap();
+    assert_int_equal(stats_of(store).expired, 1);
+    T_OK(quipu_store_sweep(store, NULL, NULL, &err));
+    assert_int_equal(stats_of(store).expired, 0);
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +293,7 @@ int main(void)
         cmocka_unit_test(options_out_of_range_are_misuse),
         ST_TEST(encryption_is_unsupported_and_no_key_is_asked_for),
         cmocka_unit_test(stats_count_and_measure),
+        cmocka_unit_test(stats_tell_what_waits_for_the_index_and_the_sweep),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
