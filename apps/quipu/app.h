@@ -7,6 +7,7 @@
 #ifndef APPS_QUIPU_APP_H
 #define APPS_QUIPU_APP_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,13 +70,19 @@ typedef struct app_option {
 } app_option;
 
 /* Options that many verbs have; a verb says which. --help is everybody's. */
-#define APP_STORE 1u     /* --store, --tenant: use app_open() */
+#define APP_STORE 1u     /* --store, --tenant, --wait: use app_open() */
 #define APP_JSON 2u      /* --json */
 #define APP_READ_ONLY 4u /* --read-only */
 #define APP_YES 8u       /* --yes: use app_confirm() */
 #define APP_COLOR 16u    /* --color WHEN: use app_style() */
 #define APP_QUIET 32u    /* --quiet: progress keeps still */
+#define APP_STORES 64u   /* --tenant, --wait for stores that arguments name: app_open_options() */
+#define APP_ADDS 128u    /* --durability, --index, --max-size: of the opening, not of the file */
 #define APP_READS (APP_STORE | APP_JSON | APP_READ_ONLY | APP_COLOR)
+
+/* The words of quipu_durability and quipu_search_mode, in their order. */
+#define APP_DURABILITIES "full relaxed"
+#define APP_INDEX_WORDS "lazy inline off"
 
 typedef enum app_group {
     APP_GROUP_BEGIN,
@@ -95,6 +102,7 @@ typedef struct app_verb {
     int arguments_max;
     const char *words;   /* the first argument is one of these, parted by spaces; NULL: anything */
     const char *summary; /* one line, begins with a small letter */
+    const char *note;    /* more lines for --help, behind the options; NULL: none */
     uint32_t common;     /* APP_STORE... */
     const app_option *options; /* ends with a NULL name; NULL: none of its own */
     int (*run)(const struct app_call *call);
@@ -107,9 +115,9 @@ APP_VERBS(APP_VERB_DECLARE)
 /* All verbs; ends with NULL. */
 extern const app_verb *const app_verbs[];
 
-#define APP_COMMON_COUNT 8
+#define APP_COMMON_COUNT 12
 
-/* The common options; `bit` is 0 for --help. Ends with a NULL name. */
+/* The common options; `bit` is 0 for --help; of several bits one will do. Ends with a NULL name. */
 typedef struct app_common {
     app_option option;
     uint32_t bit;
@@ -143,6 +151,9 @@ bool app_given(const app_call *call, const char *name);
  * number from `least` to `most`, which was told; exit with APP_USAGE. */
 bool app_number(const app_call *call, const char *name, int64_t least, int64_t most,
                 int64_t *ret_value);
+
+/* An option's size in bytes, with K, M, G or T for powers of 1024; otherwise as app_number(). */
+bool app_size(const app_call *call, const char *name, int64_t least, int64_t *ret_bytes);
 
 /* An option's instant, in any form that quipu_time_parse() reads, or an age such as 30s, 15m, 2h,
  * 7d. False: it is none, which was told. */
@@ -210,10 +221,13 @@ typedef enum app_need {
     APP_NEED_NEW    /* it is made when it does not exist */
 } app_need;
 
-/* Open the store of the call; --read-only and --tenant are heard. An exit code; what failed was
- * told, with the path and what to do. `options` may be NULL. */
-int app_open(const app_call *call, app_need need, const quipu_open_options *options,
-             quipu_store **ret_store);
+/* What the command line says about an opening: --read-only, --tenant, --wait, --durability, --index
+ * and --max-size. False: an option is wrong, which was told; exit with APP_USAGE. */
+bool app_open_options(const app_call *call, app_need need, quipu_open_options *ret_options);
+
+/* Open the store of the call by these options. An exit code; what failed was told, with the path
+ * and what to do. */
+int app_open(const app_call *call, app_need need, quipu_store **ret_store);
 
 /* Bring the search index up to date, however long it takes, with a progress bar. */
 quipu_status app_index(const app_call *call, quipu_store *store, quipu_error *error);
@@ -226,7 +240,10 @@ int app_confirm(const app_call *call, const char *format, ...) QUIPU_PRINTF(2, 3
 FILE *app_input_open(const app_call *call, const char *path);
 void app_input_close(FILE *file);
 
-/* ---- term.c: colours, width, progress, pager, signals -----------------------------------------
+/* How many bytes it has; 0 of a pipe or a terminal: nobody knows. */
+int64_t app_input_bytes(FILE *file);
+
+/* ---- term.c: colours, width, pager, signals ---------------------------------------------------
  */
 
 #define APP_COLUMNS_DEFAULT 80
@@ -254,25 +271,6 @@ bool app_colours(const app_call *call);
 /* The escape sequence for a look, or "" where `colours` is false. */
 const char *app_style(bool colours, app_look look);
 
-/* A progress bar on stderr: only on a terminal, without --quiet, and after a second. */
-typedef struct app_progress {
-    const char *what; /* "reading" */
-    const char *unit; /* "messages" */
-    bool able;
-    bool shown;
-    int64_t begun_ms;
-    int64_t drawn_ms;
-} app_progress;
-
-void app_progress_begin(app_progress *progress, const app_call *call, const char *what,
-                        const char *unit);
-/* So many are done; a `total` of 0 is unknown. */
-void app_progress_to(app_progress *progress, int64_t done, int64_t total);
-/* The same for a call that counts; a quipu_progress_fn whose context is the bar. */
-void app_progress_count(void *progress, int64_t done);
-/* Take the bar away. */
-void app_progress_end(app_progress *progress);
-
 /* Send stdout through $PAGER when it is a terminal; app_pager_end() waits until the person leaves
  * it. Nothing happens without a terminal, without $PAGER, or with --no-pager. */
 typedef struct app_pager {
@@ -283,12 +281,67 @@ typedef struct app_pager {
 void app_pager_begin(app_pager *pager, const app_call *call);
 void app_pager_end(app_pager *pager);
 
+/* Told of SIGINT and SIGTERM, on a thread of its own. */
+typedef void (*app_signal_fn)(void *ctx, int number);
+
+/* Have Ctrl-C (SIGINT) and SIGTERM told instead of ending the program; once, and before other
+ * threads begin, which inherit the mask. `ctx` stays until the program is gone. */
+bool app_signals_listen(app_signal_fn fn, void *ctx);
+
 /* A flag that Ctrl-C (SIGINT) and SIGTERM set instead of ending the program; for the `call` of a
  * library function; the same one at every call. NULL when memory is used up. Call it before other
  * threads begin. */
 quipu_cancel *app_signals_begin(void);
 /* Whether a signal came. */
 bool app_signals_came(void);
+
+/* ---- progress.c: how far a verb is ------------------------------------------------------------
+ */
+
+#define APP_BYTES "bytes" /* the unit that is shown as sizes */
+
+/* A progress bar on stderr: only on a terminal, without --quiet, and after a second. */
+typedef struct app_progress {
+    const char *what; /* "reading" */
+    const char *unit; /* "messages" */
+    int64_t total;    /* about so many; 0: unknown; may change on the way */
+    bool able;
+    bool shown;
+    int64_t begun_ms;
+    int64_t drawn_ms;
+} app_progress;
+
+void app_progress_begin(app_progress *progress, const app_call *call, const char *what,
+                        const char *unit, int64_t total);
+/* So many are done; a quipu_progress_fn whose context is the bar. */
+void app_progress_to(void *progress, int64_t done);
+/* Take the bar away. */
+void app_progress_end(app_progress *progress);
+
+/* What there is to do, for a total. All zero when no bar would be shown, which costs nothing, and
+ * when it cannot be told, which is worth no failure. */
+quipu_stats app_progress_stats(const app_call *call, quipu_store *store);
+
+/* What has been done so far, in bytes; -1: nobody knows. */
+typedef int64_t (*app_look_fn)(void *ctx);
+
+/* A bar over a call that tells nobody how far it is: a thread looks, and draws. */
+typedef struct app_watch {
+    app_progress progress;
+    app_look_fn look;
+    void *ctx;
+    int64_t from; /* what there was before */
+    pthread_t thread;
+    int ends[2]; /* a pipe, whose closing ends the thread */
+    bool watching;
+} app_watch;
+
+/* Begin behind app_signals_begin(), so that no signal meets the thread. Nothing happens when
+ * nothing would be shown. A NULL look: at the bytes that the program reads and writes. */
+void app_watch_begin(app_watch *watch, const app_call *call, const char *what, app_look_fn look,
+                     void *ctx, int64_t total);
+/* Take the bar away; also what was not begun, when it is zero. */
+void app_watch_end(app_watch *watch);
 
 /* ---- text.c: text that cannot harm a terminal -------------------------------------------------
  */

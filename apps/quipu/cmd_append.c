@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lines.h"
+#include "render.h"
 
 #define APPEND_BATCH 500 /* messages of one transaction with --keep-going, at most */
 
@@ -21,7 +22,7 @@ static const app_option append_options[] = {
     {.name = "text", .value = "TEXT", .help = "one message of this text, instead of JSON Lines"},
     {.name = "role",
      .value = "ROLE",
-     .choices = "user assistant tool function model system",
+     .choices = APP_ROLES,
      .help = "with --text: who says it; default: user"},
     {.name = "author", .value = "NAME", .help = "with --text: the agent that says it"},
     {.name = "event-id", .value = "ID", .help = "with --text: a repeat with the same id is one"},
@@ -264,7 +265,7 @@ static int append_batch(append_run *run)
     }
     run->count = 0;
     quipu_arena_reset(&run->arena);
-    app_progress_to(&run->progress, run->stored, 0);
+    app_progress_to(&run->progress, app_lines_bytes(&run->lines));
     return code;
 }
 
@@ -316,11 +317,10 @@ static int append_lines(append_run *run)
 
 static int append_text(append_run *run)
 {
-    static const char roles[] = "user assistant tool function model system";
     const char *role = app_value(run->call, "role");
 
     run->messages[0] = (quipu_message){
-        .role = role == NULL ? QUIPU_ROLE_USER : (quipu_role)(app_word_number(roles, role) + 1),
+        .role = role == NULL ? QUIPU_ROLE_USER : (quipu_role)(app_word_number(APP_ROLES, role) + 1),
         .content = app_text_value(run->call, "text"),
         .author = app_text_value(run->call, "author"),
         .event_id = app_text_value(run->call, "event-id")};
@@ -358,12 +358,13 @@ static void append_print(const append_run *run)
 static int append_work(append_run *run)
 {
     int code = app_open(run->call, app_given(run->call, "create") ? APP_NEED_NEW : APP_NEED_WRITE,
-                        NULL, &run->store);
+                        &run->store);
 
     if (code != APP_OK) {
         return code;
     }
-    app_progress_begin(&run->progress, run->call, "appending", "messages");
+    app_progress_begin(&run->progress, run->call, "appending", APP_BYTES,
+                       run->file != NULL ? app_input_bytes(run->file) : 0);
     code = run->file == NULL ? append_text(run) : append_lines(run);
     if (code == APP_OK && run->stored == 0 && run->bad == 0) {
         code = append_nothing(run);
@@ -431,7 +432,7 @@ const app_verb app_verb_append = {
     .arguments_min = 1,
     .arguments_max = 2,
     .summary = "append messages: JSON Lines from a file or stdin, or one by --text",
-    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .common = APP_STORE | APP_ADDS | APP_JSON | APP_QUIET,
     .options = append_options,
     .run = append_verb,
 };

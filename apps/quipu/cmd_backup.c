@@ -1,59 +1,29 @@
 /* quipu backup: the store as a file of its own, while others write to it. */
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "output.h"
 
-#define BACKUP_LOOK_NS 200000000L /* between two looks at the growing file */
-
 /* The engine copies pages and tells nobody: the bar looks at the file. */
-typedef struct backup_watch {
-    const char *part;
-    app_progress progress;
-    int64_t total;
-    atomic_bool over;
-} backup_watch;
-
-static void *backup_look(void *ctx)
+static int64_t backup_look(void *part)
 {
-    const struct timespec pause = {0, BACKUP_LOOK_NS};
-    backup_watch *watch = ctx;
     struct stat info;
 
-    while (!atomic_load(&watch->over)) {
-        if (stat(watch->part, &info) == 0) {
-            app_progress_to(&watch->progress, (int64_t)info.st_size, watch->total);
-        }
-        (void)nanosleep(&pause, NULL);
-    }
-    return NULL;
+    return stat(part, &info) == 0 ? (int64_t)info.st_size : -1;
 }
 
-static int backup_do(const app_call *call, quipu_store *store, const char *part)
+static int backup_do(const app_call *call, quipu_store *store, char *part)
 {
-    backup_watch watch = {.part = part};
+    app_watch watch;
     quipu_call within = QUIPU_CALL_INIT;
     quipu_error error = {0};
-    quipu_stats stats;
     quipu_status status;
-    pthread_t thread;
-    bool watched = false;
 
     within.cancel = app_signals_begin();
-    app_progress_begin(&watch.progress, call, "writing", "bytes");
-    if (watch.progress.able && quipu_store_stats(store, NULL, &stats, NULL) == QUIPU_OK) {
-        watch.total = stats.file_bytes;
-        watched = pthread_create(&thread, NULL, backup_look, &watch) == 0;
-    }
+    app_watch_begin(&watch, call, "writing", backup_look, part,
+                    app_progress_stats(call, store).file_bytes);
     status = quipu_store_backup(store, part, &within, &error);
-    if (watched) {
-        atomic_store(&watch.over, true);
-        (void)pthread_join(thread, NULL);
-    }
-    app_progress_end(&watch.progress);
+    app_watch_end(&watch);
     return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
 }
 
@@ -105,7 +75,7 @@ static int backup_run(const app_call *call)
         code = backup_check_log(call, path);
     }
     if (code == APP_OK) {
-        code = app_open(call, APP_NEED_READ, NULL, &store);
+        code = app_open(call, APP_NEED_READ, &store);
     }
     if (code == APP_OK) {
         code = backup_do(call, store, output.part);

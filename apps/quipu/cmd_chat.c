@@ -73,45 +73,25 @@ typedef struct chat_run {
 /* ---- signals ---------------------------------------------------------------------------------
  */
 
-/* Waits for signals in a thread of its own. Ctrl-C stops the turn under way; without one it wakes
- * whoever waits for input. */
-static void *chat_wait_signal(void *ctx)
+/* Ctrl-C stops the turn under way; without one it wakes whoever waits for input. */
+static void chat_hear_signal(void *ctx, int number)
 {
     chat_run *run = ctx;
-    sigset_t set;
-    int number = 0;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    while (sigwait(&set, &number) == 0) {
-        pthread_mutex_lock(&run->mutex);
-        run->ended = run->ended || number == SIGTERM;
-        if (run->cancel != NULL) {
-            quipu_cancel_set(run->cancel);
-        } else if (write(run->wake[1], "", 1) != 1) {
-            run->ended = true; /* the pipe is full of signals already */
-        }
-        pthread_mutex_unlock(&run->mutex);
+    pthread_mutex_lock(&run->mutex);
+    run->ended = run->ended || number == SIGTERM;
+    if (run->cancel != NULL) {
+        quipu_cancel_set(run->cancel);
+    } else if (write(run->wake[1], "", 1) != 1) {
+        run->ended = true; /* the pipe is full of signals already */
     }
-    return NULL;
+    pthread_mutex_unlock(&run->mutex);
 }
 
 static bool chat_signals_begin(chat_run *run)
 {
-    pthread_t thread;
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    if (pthread_mutex_init(&run->mutex, NULL) != 0 || pipe(run->wake) != 0 ||
-        pthread_sigmask(SIG_BLOCK, &set, NULL) != 0 ||
-        pthread_create(&thread, NULL, chat_wait_signal, run) != 0) {
-        return false;
-    }
-    pthread_detach(thread);
-    return true;
+    return pthread_mutex_init(&run->mutex, NULL) == 0 && pipe(run->wake) == 0 &&
+           app_signals_listen(chat_hear_signal, run);
 }
 
 /* Name the flag of the turn that begins, or take it away; gives whether the program is to end. */
@@ -508,7 +488,7 @@ static int chat_run_verb(const app_call *call)
     }
     code = chat_connect(&run);
     if (code == APP_OK) {
-        code = app_open(call, APP_NEED_NEW, NULL, &run.store);
+        code = app_open(call, APP_NEED_NEW, &run.store);
     }
     if (code == APP_OK) {
         code = chat_begin(&run);
@@ -528,7 +508,7 @@ const app_verb app_verb_chat = {
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "talk with a model, and keep the talk",
-    .common = APP_STORE | APP_COLOR | APP_QUIET,
+    .common = APP_STORE | APP_ADDS | APP_COLOR | APP_QUIET,
     .options = chat_options,
     .run = chat_run_verb,
 };

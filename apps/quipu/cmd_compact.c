@@ -114,7 +114,7 @@ static int compact_run(const app_call *call)
         code = compact_read(call, &arena, &summary);
     }
     if (code == APP_OK) {
-        code = app_open(call, APP_NEED_WRITE, NULL, &store);
+        code = app_open(call, APP_NEED_WRITE, &store);
     }
     if (code == APP_OK) {
         code = undo ? compact_undo(call, store) : compact_do(call, store, summary, &through, &seq);
@@ -134,7 +134,7 @@ const app_verb app_verb_compact = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "put a summary in the place of old messages, or take it back",
-    .common = APP_STORE | APP_JSON,
+    .common = APP_STORE | APP_ADDS | APP_JSON,
     .options = compact_options,
     .run = compact_run,
 };

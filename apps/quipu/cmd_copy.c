@@ -4,16 +4,10 @@
 #include "app.h"
 #include "mask.h"
 
-static const app_option copy_options[] = {
-    {.name = "tenant", .value = "NAME", .help = "whose sessions, in both stores"},
-    {.name = NULL},
-};
-
 typedef struct copy_view {
     const app_call *call;
     app_progress progress;
     bool checking;
-    int64_t total; /* about so many lines */
 } copy_view;
 
 static void copy_hear(void *ctx, const quipu_copy_progress *progress)
@@ -22,21 +16,21 @@ static void copy_hear(void *ctx, const quipu_copy_progress *progress)
 
     if (progress->checking && !view->checking) {
         app_progress_end(&view->progress);
-        app_progress_begin(&view->progress, view->call, "checking", "lines");
+        app_progress_begin(&view->progress, view->call, "checking", "lines", progress->lines_total);
         view->checking = true;
     }
-    app_progress_to(&view->progress, progress->lines,
-                    progress->checking ? progress->lines_total : view->total);
+    app_progress_to(&view->progress, progress->lines);
 }
 
-static int copy_open(const app_call *call, int number, uint32_t flags, quipu_store **ret_store)
+static int copy_open(const app_call *call, int number, app_need need, quipu_store **ret_store)
 {
-    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_open_options options;
     quipu_error error = {0};
     quipu_status status;
 
-    options.flags = flags;
-    options.tenant = app_text_value(call, "tenant");
+    if (!app_open_options(call, need, &options)) {
+        return APP_USAGE;
+    }
     status = quipu_open(call->arguments[number], &options, ret_store, &error);
     return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[number], status, &error);
 }
@@ -86,13 +80,10 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
     quipu_call within = QUIPU_CALL_INIT;
     quipu_copied copied = {.bytes = 0};
     quipu_error error = {0};
-    quipu_stats stats;
+    const quipu_stats stats = app_progress_stats(call, source);
     quipu_status status;
 
-    app_progress_begin(&view.progress, call, "copying", "lines");
-    if (view.progress.able && quipu_store_stats(source, NULL, &stats, NULL) == QUIPU_OK) {
-        view.total = stats.sessions + stats.messages;
-    }
+    app_progress_begin(&view.progress, call, "copying", "lines", stats.sessions + stats.messages);
     options.progress = copy_hear;
     options.ctx = &view;
     within.cancel = cancel;
@@ -117,10 +108,10 @@ static int copy_run(const app_call *call)
     quipu_store *source = NULL;
     quipu_store *target = NULL;
     quipu_cancel *cancel = app_signals_begin();
-    int code = copy_open(call, 0, QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST, &source);
+    int code = copy_open(call, 0, APP_NEED_READ, &source);
 
     if (code == APP_OK) {
-        code = copy_open(call, 1, 0, &target);
+        code = copy_open(call, 1, APP_NEED_NEW, &target);
     }
     if (code == APP_OK) {
         code = copy_do(call, source, target, cancel);
@@ -137,7 +128,6 @@ const app_verb app_verb_copy = {
     .arguments_min = 2,
     .arguments_max = 2,
     .summary = "copy a store into another one, checked; run again it goes on",
-    .common = APP_JSON | APP_QUIET,
-    .options = copy_options,
+    .common = APP_STORES | APP_ADDS | APP_JSON | APP_QUIET,
     .run = copy_run,
 };

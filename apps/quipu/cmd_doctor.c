@@ -15,6 +15,7 @@
 
 #include "app.h"
 #include "mask.h"
+#include "problems.h"
 
 #define DOCTOR_TEXT_SIZE 512
 #define DOCTOR_LOG_BYTES 67108864   /* a log larger than 64 MiB is not emptied as it should be */
@@ -41,7 +42,7 @@ typedef struct doctor_job {
     bool colours;
     bool bad;
     int told; /* problems */
-    app_progress progress;
+    app_checking checking;
 } doctor_job;
 
 /* ---- telling ---------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ static void doctor_problem(void *ctx, const quipu_problem *problem)
 {
     doctor_job *job = ctx;
 
-    app_progress_end(&job->progress); /* it comes back below */
+    app_checking_pause(&job->checking);
     if (job->told++ < DOCTOR_PROBLEMS_TOLD) {
         doctor_tell(job, DOCTOR_BAD, "verify", NULL, "%s%s%s",
                     problem->session_key.p != NULL ? problem->session_key.p : "",
@@ -268,12 +269,12 @@ static void doctor_verify(doctor_job *job, quipu_store *store)
     quipu_error error = {0};
     quipu_status status;
 
-    app_progress_begin(&job->progress, job->call, "checking", "sessions");
-    within.progress = app_progress_count;
-    within.progress_ctx = &job->progress;
+    app_checking_begin(&job->checking, job->call, store, &within);
     status = quipu_store_verify(store, doctor_problem, job, &within, &verified, &error);
-    app_progress_end(&job->progress);
-    if (status != QUIPU_OK) {
+    app_checking_pause(&job->checking);
+    if (status == QUIPU_CANCELLED) {
+        doctor_tell(job, DOCTOR_BAD, "verify", "\"quipu verify\" does it again", "interrupted");
+    } else if (status != QUIPU_OK) {
         doctor_tell(job, DOCTOR_BAD, "verify", "put a backup in its place", "%s", error.message);
     } else if (verified.problems > 0) {
         doctor_tell(job, DOCTOR_BAD, "verify",

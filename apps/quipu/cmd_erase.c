@@ -4,6 +4,10 @@
 
 #include "app.h"
 
+/* How often each byte of a file that is written anew is read or written on its way through a copy,
+ * the log and back: counted. */
+#define ERASE_PASSES 7
+
 static const app_option erase_options[] = {
     {.name = "user", .value = "ID", .help = "all sessions and the state of this user"},
     {.name = "app", .value = "NAME", .help = "with --user: of this app only"},
@@ -67,18 +71,25 @@ static void erase_print(const quipu_erasure *receipt)
 /* ---- the verb ---------------------------------------------------------------------------------
  */
 
-static quipu_status erase_do(const app_call *call, quipu_store *store, quipu_cancel *cancel,
-                             quipu_erasure **ret_receipt, quipu_error *reterr)
+static quipu_status erase_do(const app_call *call, quipu_store *store, quipu_erasure **ret_receipt,
+                             quipu_error *reterr)
 {
-    const uint32_t flags = app_given(call, "quick") ? QUIPU_ERASE_QUICK : 0;
+    const bool quick = app_given(call, "quick");
+    const uint32_t flags = quick ? QUIPU_ERASE_QUICK : 0;
     quipu_call within = QUIPU_CALL_INIT;
+    quipu_status status;
+    app_watch watch;
 
-    within.cancel = cancel;
-    return app_given(call, "user")
-               ? quipu_user_erase(store, app_text_value(call, "app"), app_text_value(call, "user"),
-                                  flags, &within, ret_receipt, reterr)
-               : quipu_session_erase(store, app_argument(call, 0), flags, &within, ret_receipt,
-                                     reterr);
+    within.cancel = app_signals_begin();
+    app_watch_begin(&watch, call, "erasing", NULL, NULL,
+                    quick ? 0 : ERASE_PASSES * app_progress_stats(call, store).file_bytes);
+    status = app_given(call, "user") ? quipu_user_erase(store, app_text_value(call, "app"),
+                                                        app_text_value(call, "user"), flags,
+                                                        &within, ret_receipt, reterr)
+                                     : quipu_session_erase(store, app_argument(call, 0), flags,
+                                                           &within, ret_receipt, reterr);
+    app_watch_end(&watch);
+    return status;
 }
 
 static int erase_run(const app_call *call)
@@ -94,13 +105,13 @@ static int erase_run(const app_call *call)
     if (user == (call->argument_count > 0) || (app_given(call, "app") && !user)) {
         return app_usage(call, "give either a session's KEY or --user ID (with --app NAME)");
     }
-    code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    code = app_open(call, APP_NEED_WRITE, &store);
     if (code == APP_OK) {
         code = user ? app_confirm(call, "erase all sessions of the user \"%s\" for good", what)
                     : app_confirm(call, "erase the session \"%s\" and its forks for good", what);
     }
     if (code == APP_OK) {
-        status = erase_do(call, store, app_signals_begin(), &receipt, &error);
+        status = erase_do(call, store, &receipt, &error);
         code = status == QUIPU_OK ? APP_OK : app_fail(call, what, status, &error);
     }
     quipu_close(store);
@@ -119,7 +130,7 @@ const app_verb app_verb_erase = {
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "delete a session or a user's, and leave no byte of the text in the file",
-    .common = APP_STORE | APP_JSON | APP_YES,
+    .common = APP_STORE | APP_JSON | APP_YES | APP_QUIET,
     .options = erase_options,
     .run = erase_run,
 };

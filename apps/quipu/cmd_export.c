@@ -20,8 +20,7 @@ typedef struct export_run {
     FILE *out;
     app_progress progress;
     int64_t lines;
-    int64_t total; /* about so many; 0: not known */
-    int error;     /* errno of a write that failed */
+    int error; /* errno of a write that failed */
 } export_run;
 
 static quipu_status export_write(void *ctx, const void *bytes, size_t n)
@@ -37,19 +36,16 @@ static quipu_status export_write(void *ctx, const void *bytes, size_t n)
          at = memchr(at + 1, '\n', (size_t)(end - at - 1))) {
         run->lines++;
     }
-    app_progress_to(&run->progress, run->lines, run->total);
+    app_progress_to(&run->progress, run->lines);
     return QUIPU_OK;
 }
 
-/* About how many lines there will be; counting is not worth a failure. */
+/* About how many lines there will be. */
 static int64_t export_total(const app_call *call, quipu_store *store)
 {
-    quipu_stats stats;
+    const quipu_stats stats = app_progress_stats(call, store);
 
-    if (call->argument_count > 0 || quipu_store_stats(store, NULL, &stats, NULL) != QUIPU_OK) {
-        return 0;
-    }
-    return stats.sessions + stats.messages;
+    return call->argument_count > 0 ? 0 : stats.sessions + stats.messages;
 }
 
 static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_transfer *ret_done)
@@ -63,10 +59,7 @@ static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_
     options.key = app_argument(call, 0);
     options.flags = app_given(call, "flat") ? QUIPU_EXPORT_FLAT : 0;
     within.cancel = app_signals_begin();
-    app_progress_begin(&run.progress, call, "exporting", "lines");
-    if (run.progress.able) {
-        run.total = export_total(call, store);
-    }
+    app_progress_begin(&run.progress, call, "exporting", "lines", export_total(call, store));
     status = quipu_store_export(store, &options, export_write, &run, &within, ret_done, &error);
     app_progress_end(&run.progress);
     if (status == QUIPU_OK) {
@@ -113,7 +106,7 @@ static int export_verb(const app_call *call)
     if (!file && (app_given(call, "json") || app_given(call, "force"))) {
         return app_usage(call, "--json and --force go with --output FILE");
     }
-    code = app_open(call, APP_NEED_READ, NULL, &store);
+    code = app_open(call, APP_NEED_READ, &store);
     if (code == APP_OK && !file) {
         code = export_do(call, store, stdout, &done);
     } else if (code == APP_OK) {

@@ -23,7 +23,7 @@ static int fork_run(const app_call *call)
     values.key = app_argument(call, 1);
     values.agent_id = app_text_value(call, "agent");
     values.model = app_text_value(call, "model");
-    code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    code = app_open(call, APP_NEED_WRITE, &store);
     if (code == APP_OK && seq < 0) {
         code = app_seq_newest(call, store, key, &seq);
     }
@@ -46,7 +46,7 @@ const app_verb app_verb_fork = {
     .arguments_min = 2,
     .arguments_max = 2,
     .summary = "make a session that shares the past of another one",
-    .common = APP_STORE | APP_JSON,
+    .common = APP_STORE | APP_ADDS | APP_JSON,
     .options = fork_options,
     .run = fork_run,
 };

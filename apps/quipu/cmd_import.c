@@ -34,7 +34,8 @@ static void import_hear_progress(void *ctx, const quipu_source_progress *progres
     const int64_t half = progress->writing ? progress->messages_total : 0;
 
     view->progress.what = progress->writing ? "writing" : "reading";
-    app_progress_to(&view->progress, half + progress->messages, 2 * progress->messages_total);
+    view->progress.total = 2 * progress->messages_total;
+    app_progress_to(&view->progress, half + progress->messages);
 }
 
 static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
@@ -115,7 +116,7 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
     quipu_error error = {0};
     quipu_status status;
 
-    app_progress_begin(&view.progress, call, "reading", "messages");
+    app_progress_begin(&view.progress, call, "reading", "messages", 0);
     options.flags = app_given(call, "dry-run") ? QUIPU_SOURCE_DRY_RUN : 0;
     options.kind = kind;
     options.progress = import_hear_progress;
@@ -136,7 +137,6 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
 typedef struct import_stream {
     FILE *file;
     int64_t done;
-    int64_t total; /* bytes; 0: unknown */
     app_progress progress;
 } import_stream;
 
@@ -146,22 +146,18 @@ static quipu_status import_read(void *ctx, void *ret_bytes, size_t size, size_t 
 
     *ret_n = fread(ret_bytes, 1, size, stream->file);
     stream->done += (int64_t)*ret_n;
-    app_progress_to(&stream->progress, stream->done, stream->total);
+    app_progress_to(&stream->progress, stream->done);
     return ferror(stream->file) ? QUIPU_IO : QUIPU_OK;
 }
 
 static int import_export(const app_call *call, quipu_store *store, FILE *file)
 {
     import_stream stream = {.file = file};
-    struct stat info = {0};
     quipu_transfer done = {0};
     quipu_error error = {0};
     quipu_status status;
 
-    if (fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode)) {
-        stream.total = info.st_size;
-    }
-    app_progress_begin(&stream.progress, call, "reading", "bytes");
+    app_progress_begin(&stream.progress, call, "reading", APP_BYTES, app_input_bytes(file));
     status = quipu_store_import(store, NULL, import_read, &stream, NULL, &done, &error);
     app_progress_end(&stream.progress);
     if (status != QUIPU_OK) {
@@ -204,16 +200,17 @@ static int import_into(const app_call *call, const char *path, FILE *file, bool 
                        quipu_source_kind kind)
 {
     const bool dry = app_given(call, "dry-run");
-    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_open_options options;
     quipu_store *store = NULL;
     quipu_error error = {0};
     quipu_status status;
     int code;
 
+    if (!app_open_options(call, dry ? APP_NEED_READ : APP_NEED_NEW, &options)) {
+        return APP_USAGE;
+    }
     /* A dry run writes nothing: it compares with the store that is there, or with an empty one. An
      * export is tried on an empty store in memory. */
-    options.tenant = app_text_value(call, "tenant");
-    options.flags = dry ? QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST : 0;
     status = dry && !database ? QUIPU_NOT_FOUND : quipu_open(path, &options, &store, &error);
     if (dry && status == QUIPU_NOT_FOUND) {
         status = quipu_open(":memory:", NULL, &store, &error);
@@ -267,7 +264,7 @@ const app_verb app_verb_import = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "bring in sessions from Google ADK, Lango or an export",
-    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .common = APP_STORE | APP_ADDS | APP_JSON | APP_QUIET,
     .options = import_options,
     .run = import_run,
 };

@@ -4,7 +4,8 @@
 
 static int init_run(const app_call *call)
 {
-    quipu_open_options looking = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_open_options making;
+    quipu_open_options looking;
     app_json json = {.out = stdout};
     char path[APP_PATH_MAX];
     char shown[APP_PATH_MAX];
@@ -13,15 +14,18 @@ static int init_run(const app_call *call)
     quipu_status status;
     bool made;
 
+    if (!app_open_options(call, APP_NEED_NEW, &making) ||
+        !app_open_options(call, APP_NEED_READ, &looking)) {
+        return APP_USAGE;
+    }
     if (!app_store_path(call, true, path)) {
         return APP_FAILURE;
     }
     /* What is there is only looked at: another program's file must not be changed by this. */
-    looking.flags = QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST;
     status = quipu_open(path, &looking, &store, &error);
     made = status == QUIPU_NOT_FOUND;
     if (made) {
-        status = quipu_open(path, NULL, &store, &error);
+        status = quipu_open(path, &making, &store, &error);
     }
     if (status != QUIPU_OK) {
         return app_fail(call, path, status, &error);
@@ -46,6 +50,8 @@ const app_verb app_verb_init = {
     .group = APP_GROUP_BEGIN,
     .arguments = "",
     .summary = "make a store",
+    .note = "Durability, indexing and a size cap are not the file's: the verbs that add messages\n"
+            "(append, chat, compact, copy, fork, import) take --durability, --index, --max-size.",
     .common = APP_STORE | APP_JSON,
     .run = init_run,
 };

@@ -211,7 +211,7 @@ static int ls_run(const app_call *call)
     job.options.agent_id = app_text_value(call, "agent");
     job.options.after = app_text_value(call, "after");
     ls_meta(call, &job.options);
-    code = app_open(call, APP_NEED_READ, NULL, &job.store);
+    code = app_open(call, APP_NEED_READ, &job.store);
     if (code == APP_OK) {
         code = ls_all(call, &job);
         quipu_close(job.store);

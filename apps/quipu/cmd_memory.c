@@ -237,7 +237,7 @@ static int memory_run(const app_call *call)
     static const app_need needs[] = {APP_NEED_READ, APP_NEED_NEW, APP_NEED_WRITE};
     const int word = app_word_number(call->verb->words, call->arguments[0]);
     quipu_store *store = NULL;
-    int code = app_open(call, needs[word], NULL, &store);
+    int code = app_open(call, needs[word], &store);
 
     if (code == APP_OK) {
         code = words[word](call, store, app_argument(call, 1));

@@ -9,7 +9,7 @@ static int prune_run(const app_call *call)
     quipu_store *store = NULL;
     quipu_error error = {0};
     int64_t removed = 0;
-    int code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    int code = app_open(call, APP_NEED_WRITE, &store);
 
     if (code == APP_OK) {
         code = app_confirm(call, "remove the messages of \"%s\" that its summary covers, for good",

@@ -20,7 +20,7 @@ static void repair_index(const app_call *call, quipu_store *store)
 static int repair_run(const app_call *call)
 {
     quipu_store *store = NULL;
-    int code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    int code = app_open(call, APP_NEED_WRITE, &store);
 
     if (code == APP_OK && !app_given(call, "no-index")) {
         repair_index(call, store);

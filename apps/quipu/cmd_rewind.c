@@ -19,7 +19,7 @@ static int rewind_run(const app_call *call)
         snprintf(made, sizeof(made), "%s@%" PRId64, call->arguments[0], seq);
         new_key = quipu_cstr(made);
     }
-    code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    code = app_open(call, APP_NEED_WRITE, &store);
     if (code == APP_OK) {
         quipu_status status =
             quipu_session_rewind(store, app_argument(call, 0), seq, new_key, NULL, &error);

@@ -67,7 +67,7 @@ static int rm_run(const app_call *call)
 {
     quipu_store *store = NULL;
     int64_t removed = 0;
-    int code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    int code = app_open(call, APP_NEED_WRITE, &store);
 
     if (code == APP_OK) {
         code = rm_ask(call, store);

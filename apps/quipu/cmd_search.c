@@ -169,7 +169,7 @@ static int search_run(const app_call *call)
     options.user_id = app_text_value(call, "user");
     options.author = app_text_value(call, "author");
     options.role = (quipu_role)(role != NULL ? app_word_number(APP_ROLES, role) + 1 : 0);
-    code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    code = app_open(call, APP_NEED_WRITE, &store);
     if (code == APP_OK) {
         code = search_find(call, store, &options);
         quipu_close(store);

@@ -169,7 +169,7 @@ static int show_run(const app_call *call)
                               .colours = app_colours(call),
                               .columns = (int)width,
                               .unfold = app_given(call, "unfold")};
-    code = app_open(call, APP_NEED_READ, NULL, &job.store);
+    code = app_open(call, APP_NEED_READ, &job.store);
     if (code == APP_OK) {
         code = show_all(&job);
         quipu_close(job.store);

@@ -16,6 +16,8 @@ static void stats_json(const quipu_stats *stats)
     app_json_int(&json, "fileBytes", stats->file_bytes);
     app_json_int(&json, "logBytes", stats->log_bytes);
     app_json_int(&json, "freeBytes", stats->free_bytes);
+    app_json_int(&json, "unindexed", stats->unindexed);
+    app_json_int(&json, "expired", stats->expired);
     if (stats->sessions > 0) {
         app_json_cstr(&json, "largestKey", stats->largest_key);
         app_json_int(&json, "largestMessages", stats->largest_messages);
@@ -33,8 +35,10 @@ static void stats_print(const app_call *call, const quipu_stats *stats)
     app_size_text(stats->file_bytes, file);
     app_size_text(stats->log_bytes, log);
     app_size_text(stats->free_bytes, spare);
-    printf("sessions  %" PRId64 ", %" PRId64 " of them forks\n", stats->sessions, stats->forks);
-    printf("messages  %" PRId64 "\n", stats->messages);
+    printf("sessions  %" PRId64 ", %" PRId64 " of them forks, %" PRId64 " expired\n",
+           stats->sessions, stats->forks, stats->expired);
+    printf("messages  %" PRId64 ", %" PRId64 " of them not indexed yet\n", stats->messages,
+           stats->unindexed);
     printf("tokens    about %" PRId64 "\n", stats->tokens);
     printf("file      %s, %s of it free, and a log of %s\n", file, spare, log);
     if (stats->sessions > 0) {
@@ -51,7 +55,7 @@ static int stats_run(const app_call *call)
     quipu_stats stats = {0};
     quipu_error error = {0};
     quipu_status status;
-    int code = app_open(call, APP_NEED_READ, NULL, &store);
+    int code = app_open(call, APP_NEED_READ, &store);
 
     if (code != APP_OK) {
         return code;

@@ -8,16 +8,17 @@ static int sweep_run(const app_call *call)
     quipu_store *store = NULL;
     quipu_error error = {0};
     int64_t removed = 0;
-    int code = app_open(call, APP_NEED_WRITE, NULL, &store);
+    int code = app_open(call, APP_NEED_WRITE, &store);
 
     if (code != APP_OK) {
         return code;
     }
     within.deadline_ms = -1;
     within.cancel = app_signals_begin();
-    within.progress = app_progress_count;
+    within.progress = app_progress_to;
     within.progress_ctx = &progress;
-    app_progress_begin(&progress, call, "deleting", "sessions");
+    app_progress_begin(&progress, call, "deleting", "sessions",
+                       app_progress_stats(call, store).expired);
     quipu_status status = quipu_store_sweep(store, &within, &removed, &error);
     app_progress_end(&progress);
     quipu_close(store);

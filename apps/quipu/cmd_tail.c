@@ -106,7 +106,7 @@ static int tail_run(const app_call *call)
     if (app_given(call, "follow")) {
         job.limits.cancel = app_signals_begin();
     }
-    code = app_open(call, APP_NEED_READ, NULL, &job.store);
+    code = app_open(call, APP_NEED_READ, &job.store);
     if (code == APP_OK) {
         code = tail_session(&job);
         quipu_close(job.store);

@@ -4,7 +4,7 @@
 static int verify_run(const app_call *call)
 {
     quipu_store *store = NULL;
-    int code = app_open(call, APP_NEED_READ, NULL, &store);
+    int code = app_open(call, APP_NEED_READ, &store);
 
     if (code == APP_OK) {
         code = app_problems(call, store, false);

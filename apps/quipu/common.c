@@ -10,6 +10,7 @@
 #include "mask.h"
 
 #define COMMON_ANSWER_SIZE 16
+#define COMMON_WAIT_S_MAX 86400
 
 /* ---- telling ----------------------------------------------------------------------------------
  */
@@ -183,30 +184,53 @@ bool app_store_path(const app_call *call, bool make, char ret_path[APP_PATH_MAX]
     return !make || !ours || common_make_folders(call, ret_path);
 }
 
-int app_open(const app_call *call, app_need need, const quipu_open_options *options,
-             quipu_store **ret_store)
+/* The number of an option's word among its choices; 0, which is the default, when not given. */
+static int common_choice(const app_call *call, const char *name, const char *words)
 {
-    quipu_open_options opt = QUIPU_OPEN_OPTIONS_INIT;
+    const char *given = app_value(call, name);
+
+    return given != NULL ? app_word_number(words, given) : 0;
+}
+
+bool app_open_options(const app_call *call, app_need need, quipu_open_options *ret_options)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    int64_t wait_s = -1;
+
+    if (!app_number(call, "wait", 0, COMMON_WAIT_S_MAX, &wait_s) ||
+        !app_size(call, "max-size", 1, &options.max_bytes)) {
+        return false;
+    }
+    if (need == APP_NEED_READ || app_given(call, "read-only")) {
+        options.flags |= QUIPU_OPEN_READ_ONLY;
+    }
+    if (need != APP_NEED_NEW) {
+        options.flags |= QUIPU_OPEN_MUST_EXIST;
+    }
+    options.tenant = app_text_value(call, "tenant");
+    if (wait_s >= 0) {
+        options.deadline_ms = wait_s > 0 ? (int32_t)(wait_s * 1000) : 1;
+    }
+    options.durability = (quipu_durability)common_choice(call, "durability", APP_DURABILITIES);
+    options.search = (quipu_search_mode)common_choice(call, "index", APP_INDEX_WORDS);
+    *ret_options = options;
+    return true;
+}
+
+int app_open(const app_call *call, app_need need, quipu_store **ret_store)
+{
+    quipu_open_options options;
     char path[APP_PATH_MAX];
     quipu_error error = {0};
     quipu_status status;
 
-    if (options != NULL) {
-        opt = *options;
-    }
-    if (need == APP_NEED_READ || app_given(call, "read-only")) {
-        opt.flags |= QUIPU_OPEN_READ_ONLY;
-    }
-    if (need != APP_NEED_NEW) {
-        opt.flags |= QUIPU_OPEN_MUST_EXIST;
-    }
-    if (app_given(call, "tenant")) {
-        opt.tenant = app_text_value(call, "tenant");
+    if (!app_open_options(call, need, &options)) {
+        return APP_USAGE;
     }
     if (!app_store_path(call, need == APP_NEED_NEW, path)) {
         return APP_FAILURE;
     }
-    status = quipu_open(path, &opt, ret_store, &error);
+    status = quipu_open(path, &options, ret_store, &error);
     if (status == QUIPU_NOT_FOUND) {
         app_tell(call, "%s: there is no store\n\"quipu init\" makes one; --store names another",
                  path);
@@ -221,9 +245,10 @@ quipu_status app_index(const app_call *call, quipu_store *store, quipu_error *er
     app_progress progress;
     quipu_status status;
 
-    app_progress_begin(&progress, call, "indexing", "messages");
+    app_progress_begin(&progress, call, "indexing", "messages",
+                       app_progress_stats(call, store).unindexed);
     within.deadline_ms = -1;
-    within.progress = app_progress_count;
+    within.progress = app_progress_to;
     within.progress_ctx = &progress;
     status = quipu_search_index(store, &within, NULL, error);
     app_progress_end(&progress);
@@ -276,4 +301,11 @@ void app_input_close(FILE *file)
     if (file != NULL && file != stdin) {
         fclose(file);
     }
+}
+
+int64_t app_input_bytes(FILE *file)
+{
+    struct stat info;
+
+    return fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) ? (int64_t)info.st_size : 0;
 }

@@ -69,6 +69,9 @@ void app_print_help(FILE *out, const app_verb *verb)
             help_option(out, &app_commons[i].option);
         }
     }
+    if (verb->note != NULL) {
+        fprintf(out, "\n%s\n", verb->note);
+    }
 }
 
 /* ---- for the manual --------------------------------------------------------------------------

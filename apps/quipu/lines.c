@@ -20,6 +20,11 @@ void app_lines_end(app_lines *lines)
     *lines = (app_lines){.fd = -1};
 }
 
+int64_t app_lines_bytes(const app_lines *lines)
+{
+    return lines->passed + (int64_t)lines->at;
+}
+
 /* Whether a read would not wait; a file never does. */
 static bool lines_ready(const app_lines *lines)
 {
@@ -34,6 +39,7 @@ static bool lines_read(app_lines *lines)
     ssize_t got;
 
     if (lines->at > 0) {
+        lines->passed += (int64_t)lines->at;
         lines->n -= lines->at;
         memmove(lines->buf, lines->buf + lines->at, lines->n);
         lines->looked -= lines->at;

@@ -12,6 +12,7 @@ typedef struct app_lines {
     size_t n;      /* bytes in the buffer */
     size_t looked; /* up to here there is no end of a line */
     size_t size;
+    int64_t passed; /* bytes before the buffer's */
     bool ended;
 } app_lines;
 
@@ -27,6 +28,9 @@ void app_lines_begin(app_lines *lines, FILE *file);
 
 /* The next line without its end; it lives until the next call. */
 app_line app_lines_next(app_lines *lines, bool wait, quipu_str *ret_line);
+
+/* The bytes of all lines that were given so far. */
+int64_t app_lines_bytes(const app_lines *lines);
 
 void app_lines_end(app_lines *lines);
 

@@ -14,7 +14,25 @@ const app_common app_commons[APP_COMMON_COUNT + 1] = {
       .help = "the store; else $QUIPU_STORE, else a file in your data folder"},
      APP_STORE},
     {{.name = "tenant", .value = "NAME", .help = "whose sessions; default: the nameless tenant's"},
-     APP_STORE},
+     APP_STORE | APP_STORES},
+    {{.name = "wait",
+      .value = "SECONDS",
+      .help = "how long to wait while others hold the store; default 30"},
+     APP_STORE | APP_STORES},
+    {{.name = "durability",
+      .value = "KIND",
+      .choices = APP_DURABILITIES,
+      .help = "full survives a power cut; relaxed is faster, and may lose the last writes"},
+     APP_ADDS},
+    {{.name = "index",
+      .value = "WHEN",
+      .choices = APP_INDEX_WORDS,
+      .help = "when new messages come into the search index; lazy: with the next search"},
+     APP_ADDS},
+    {{.name = "max-size",
+      .value = "BYTES",
+      .help = "refuse what would make the file larger; 512M and 2G can be said"},
+     APP_ADDS},
     {{.name = "json", .help = "for programs: JSON instead of text"}, APP_JSON},
     {{.name = "read-only", .help = "open the store so that nothing can be written"}, APP_READ_ONLY},
     {{.name = "yes", .letter = 'y', .help = "do not ask"}, APP_YES},
@@ -286,6 +304,34 @@ bool app_number(const app_call *call, const char *name, int64_t least, int64_t m
         return false;
     }
     *ret_value = value;
+    return true;
+}
+
+bool app_size(const app_call *call, const char *name, int64_t least, int64_t *ret_bytes)
+{
+    static const char letters[] = "KMGT";
+    const char *given = app_value(call, name);
+    char *end = NULL;
+    long long count;
+    int shift = 0;
+
+    if (given == NULL) {
+        return true;
+    }
+    errno = 0;
+    count = strtoll(given, &end, 10);
+    const char *letter = *end != '\0' ? strchr(letters, *end) : NULL;
+    if (letter != NULL) {
+        shift = 10 * (int)(letter - letters + 1);
+        end++;
+    }
+    if (end == given || *end != '\0' || errno != 0 || count < 0 || count > INT64_MAX >> shift ||
+        count << shift < least) {
+        app_usage(call, "--%s must be a size of at least %lld bytes, such as 512M, not \"%s\"",
+                  name, (long long)least, given);
+        return false;
+    }
+    *ret_bytes = (int64_t)count << shift;
     return true;
 }
 

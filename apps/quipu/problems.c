@@ -3,11 +3,52 @@
 
 #include <inttypes.h>
 
+/* How often each byte of the file is read by the check of its structure: counted, at most. */
+#define PROBLEMS_PASSES 2
+
+/* ---- how far it is ----------------------------------------------------------------------------
+ */
+
+/* The file is done when the first session is. */
+static void problems_hear_session(void *ctx, int64_t done)
+{
+    app_checking *checking = ctx;
+
+    if (checking->file.look != NULL) {
+        app_watch_end(&checking->file);
+        checking->file.look = NULL;
+        app_progress_begin(&checking->sessions, checking->call, "checking", "sessions",
+                           checking->total);
+    }
+    app_progress_to(&checking->sessions, done);
+}
+
+void app_checking_begin(app_checking *checking, const app_call *call, quipu_store *store,
+                        quipu_call *within)
+{
+    const quipu_stats stats = app_progress_stats(call, store);
+
+    *checking = (app_checking){.call = call, .total = stats.sessions};
+    within->progress = problems_hear_session;
+    within->progress_ctx = checking;
+    within->cancel = app_signals_begin();
+    app_watch_begin(&checking->file, call, "checking the file", NULL, NULL,
+                    PROBLEMS_PASSES * stats.file_bytes);
+}
+
+void app_checking_pause(app_checking *checking)
+{
+    app_watch_end(&checking->file);
+    app_progress_end(&checking->sessions);
+}
+
+/* ---- what is found ----------------------------------------------------------------------------
+ */
+
 typedef struct problems_view {
     bool json;
     bool colours;
-    app_progress progress;
-    int64_t total; /* sessions, about */
+    app_checking checking;
     app_json out;
 } problems_view;
 
@@ -24,18 +65,11 @@ static const char *problems_kind(quipu_problem_kind kind)
     return number > 0 && number < sizeof(names) / sizeof(names[0]) ? names[number] : "other";
 }
 
-static void problems_hear_progress(void *ctx, int64_t done)
-{
-    problems_view *view = ctx;
-
-    app_progress_to(&view->progress, done, view->total);
-}
-
 static void problems_hear(void *ctx, const quipu_problem *problem)
 {
     problems_view *view = ctx;
 
-    app_progress_end(&view->progress); /* it comes back below */
+    app_checking_pause(&view->checking);
     if (view->json) {
         app_json_open(&view->out, NULL, '{');
         app_json_cstr(&view->out, "kind", problems_kind(problem->kind));
@@ -88,23 +122,16 @@ int app_problems(const app_call *call, quipu_store *store, bool repair)
     quipu_verified verified = {0};
     quipu_call within = QUIPU_CALL_INIT;
     quipu_error error = {0};
-    quipu_stats stats;
     quipu_status status;
 
-    within.cancel = app_signals_begin();
-    within.progress = problems_hear_progress;
-    within.progress_ctx = &view;
-    app_progress_begin(&view.progress, call, repair ? "mending" : "checking", "sessions");
-    if (view.progress.able && quipu_store_stats(store, NULL, &stats, NULL) == QUIPU_OK) {
-        view.total = stats.sessions;
-    }
+    app_checking_begin(&view.checking, call, store, &within);
     if (view.json) {
         app_json_open(&view.out, NULL, '{');
         app_json_open(&view.out, "problems", '[');
     }
     status = (repair ? quipu_store_repair : quipu_store_verify)(store, problems_hear, &view,
                                                                 &within, &verified, &error);
-    app_progress_end(&view.progress);
+    app_checking_pause(&view.checking);
     if (view.json) {
         app_json_close(&view.out, ']');
     }

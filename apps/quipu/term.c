@@ -1,6 +1,5 @@
-/* The terminal: its width and colours, a progress bar, the pager, Ctrl-C. */
+/* The terminal: its width and colours, the pager, Ctrl-C. */
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -9,14 +8,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app.h"
-
-#define TERM_PROGRESS_AFTER_MS 1000
-#define TERM_PROGRESS_EVERY_MS 100
-#define TERM_BAR_COLUMNS 20
 
 extern char **environ;
 
@@ -65,69 +59,6 @@ const char *app_style(bool colours, app_look look)
     };
 
     return colours ? sequences[look] : "";
-}
-
-/* ---- progress ---------------------------------------------------------------------------------
- */
-
-static int64_t term_now_ms(void)
-{
-    struct timespec now = {0};
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-void app_progress_begin(app_progress *progress, const app_call *call, const char *what,
-                        const char *unit)
-{
-    *progress = (app_progress){.what = what,
-                               .unit = unit,
-                               .able = isatty(STDERR_FILENO) == 1 && !app_given(call, "quiet"),
-                               .begun_ms = term_now_ms()};
-}
-
-static void term_bar(double share)
-{
-    fputs(" [", stderr);
-    for (int i = 0; i < TERM_BAR_COLUMNS; i++) {
-        fputc(i < (int)(share * TERM_BAR_COLUMNS) ? '#' : '.', stderr);
-    }
-    fprintf(stderr, "] %3d%%", (int)(share * 100));
-}
-
-void app_progress_to(app_progress *progress, int64_t done, int64_t total)
-{
-    const int64_t now = progress->able ? term_now_ms() : 0;
-    const double seconds = (double)(now - progress->begun_ms) / 1000;
-
-    if (!progress->able || now - progress->begun_ms < TERM_PROGRESS_AFTER_MS ||
-        now - progress->drawn_ms < TERM_PROGRESS_EVERY_MS || done <= 0) {
-        return;
-    }
-    progress->shown = true;
-    progress->drawn_ms = now;
-    fprintf(stderr, "\r%s", progress->what);
-    if (total > 0) {
-        const double share = done < total ? (double)done / (double)total : 1;
-        term_bar(share);
-        fprintf(stderr, ", %.0f s left", seconds / share - seconds);
-    }
-    fprintf(stderr, ", %" PRId64 " %s, %.0f/s\033[K", done, progress->unit, (double)done / seconds);
-    fflush(stderr);
-}
-
-void app_progress_count(void *progress, int64_t done)
-{
-    app_progress_to(progress, done, 0);
-}
-
-void app_progress_end(app_progress *progress)
-{
-    if (progress->shown) {
-        fputs("\r\033[K", stderr);
-        progress->shown = false;
-    }
 }
 
 /* ---- the pager --------------------------------------------------------------------------------
@@ -200,44 +131,63 @@ void app_pager_end(app_pager *pager)
 
 static atomic_bool term_signal_came;
 
-/* Waits for a signal in a thread of its own: setting the flag takes locks, which a handler must
- * not. */
-static void *term_wait_signal(void *ctx)
-{
-    quipu_cancel *cancel = ctx;
+/* Who hears of the signals; there until the program is gone, as its thread is. */
+typedef struct term_listener {
+    app_signal_fn fn;
+    void *ctx;
     sigset_t set;
+} term_listener;
+
+/* Waits for signals in a thread of its own: who hears of them takes locks, which a handler must
+ * not. */
+static void *term_listen(void *ctx)
+{
+    const term_listener *listener = ctx;
     int number = 0;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    while (sigwait(&set, &number) == 0) {
-        atomic_store(&term_signal_came, true);
-        quipu_cancel_set(cancel);
+    while (sigwait(&listener->set, &number) == 0) {
+        listener->fn(listener->ctx, number);
     }
     return NULL;
+}
+
+bool app_signals_listen(app_signal_fn fn, void *ctx)
+{
+    static term_listener listener;
+    pthread_t thread;
+
+    listener = (term_listener){.fn = fn, .ctx = ctx};
+    sigemptyset(&listener.set);
+    sigaddset(&listener.set, SIGINT);
+    sigaddset(&listener.set, SIGTERM);
+    if (pthread_sigmask(SIG_BLOCK, &listener.set, NULL) != 0 ||
+        pthread_create(&thread, NULL, term_listen, &listener) != 0) {
+        return false;
+    }
+    pthread_detach(thread);
+    return true;
+}
+
+static void term_stop(void *cancel, int number)
+{
+    (void)number;
+    atomic_store(&term_signal_came, true);
+    quipu_cancel_set(cancel);
 }
 
 quipu_cancel *app_signals_begin(void)
 {
     static quipu_cancel *begun;
     quipu_cancel *cancel;
-    pthread_t thread;
-    sigset_t set;
 
     if (begun != NULL) {
         return begun;
     }
     cancel = quipu_cancel_new();
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    if (cancel == NULL || pthread_sigmask(SIG_BLOCK, &set, NULL) != 0 ||
-        pthread_create(&thread, NULL, term_wait_signal, cancel) != 0) {
+    if (cancel == NULL || !app_signals_listen(term_stop, cancel)) {
         quipu_cancel_free(cancel);
         return NULL;
     }
-    pthread_detach(thread);
     begun = cancel;
     return cancel;
 }

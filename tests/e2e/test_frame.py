@@ -8,6 +8,7 @@ import pathlib
 import re
 import select
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -142,11 +143,44 @@ class Progress(harness.Case):
 
     def test_a_slow_import_shows_how_far_it_is(self):
         text = self.feed()
-        self.assertRegex(text, r"\rreading, \d+ bytes, \d+/s\x1b\[K")
+        self.assertRegex(text, r"\rreading, [\d.]+ \w+, [\d.]+ \w+/s\x1b\[K")
         self.assertTrue(text.endswith("\r\x1b[K"), repr(text[-80:]))
 
     def test_quiet_shows_nothing(self):
         self.assertEqual(self.feed("--quiet"), "")
+
+    def erase(self, *args):
+        """Erase in a terminal while a reader keeps the log from being emptied."""
+        self.run_quipu("append", "k", "--create", "--text", "x" * 100000)
+        reader = sqlite3.connect(self.store, isolation_level=None)
+        self.addCleanup(reader.close)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM messages").fetchone()
+        return reader, self.terminal("erase", "k", "--yes", *args)
+
+    def test_a_call_that_tells_nothing_is_watched(self):
+        reader, terminal = self.erase()
+        terminal.expect("s left")
+        reader.execute("ROLLBACK")
+        text = terminal.finish()
+        self.assertEqual(terminal.code, 0)
+        self.assertRegex(text, r"\rerasing \[[#.]{20}\] +\d+%, \d+ s left, [\d.]+ \w+, [\d.]+ \w")
+        self.assertIn("\r\x1b[Ksession  k\n", text)
+
+    def test_without_a_total_there_is_a_rate(self):
+        reader, terminal = self.erase("--quick")
+        terminal.expect("/s")
+        reader.execute("ROLLBACK")
+        self.assertRegex(terminal.finish(), r"\rerasing, [\d.]+ \w+, [\d.]+ \w+/s\x1b\[K")
+
+    def test_a_watched_call_can_be_interrupted(self):
+        reader, terminal = self.erase()
+        terminal.expect("s left")
+        terminal.send("\x03")
+        text = terminal.finish()
+        self.assertEqual(terminal.code, 1)
+        self.assertIn("interrupted", text)
+        reader.execute("ROLLBACK")
 
 
 class Completion(harness.Case):

@@ -240,11 +240,14 @@ class Stats(Reading):
         self.assertGreater(stats["tokens"], 0)
         self.assertGreaterEqual(stats["bytes"], self.store.stat().st_size)
         self.assertEqual(stats["largestMessages"], 2)
+        self.assertEqual((stats["unindexed"], stats["expired"]), (5, 0))
+        self.run_quipu("search", "anything")
+        self.assertEqual(self.run_quipu("stats", "--json").json()["unindexed"], 0)
 
     def test_people_get_lines(self):
         text = self.run_terminal("stats", env={"NO_COLOR": "1"})
-        self.assertRegex(text, r"(?m)^sessions  4, 0 of them forks$")
-        self.assertRegex(text, r"(?m)^messages  5$")
+        self.assertRegex(text, r"(?m)^sessions  4, 0 of them forks, 0 expired$")
+        self.assertRegex(text, r"(?m)^messages  5, 5 of them not indexed yet$")
         self.assertEqual(text, self.run_quipu("stats").out)
 
 

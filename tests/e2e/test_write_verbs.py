@@ -2,6 +2,7 @@
 """The verbs that write, in a pipe and in a terminal: init, append, rm, erase, fork, rewind,
 compact, prune, export, copy, backup, verify, repair, sweep, bench."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -683,15 +684,54 @@ class Busy(Verbs):
     def test_busy_store_is_exit_code_5(self):
         self.session("k", "a")
         db = sqlite3.connect(self.store, isolation_level=None)
+        self.addCleanup(db.close)
         db.execute("BEGIN IMMEDIATE")
-        done = self.run_quipu("append", "k", "--text", "b", code=5)
-        self.assertIn("another process", done.err)
+        for verb in (["append", "k", "--text", "b"], ["rm", "k", "--yes"], ["fork", "k", "f"],
+                     ["erase", "k", "--yes"], ["memory", "add", "k", "x", "--wait", "1"]):
+            done = self.run_quipu("--wait", "0", *verb, code=5)
+            self.assertIn("another process", done.err)
+        self.assertEqual(len(self.run_quipu("show", "k", "--json", "--wait", "0").lines()), 1)
         db.execute("ROLLBACK")
-        db.close()
+        self.run_quipu("append", "k", "--text", "b", "--wait", "0")
+
+    def test_the_other_may_end_in_time(self):
+        self.session("k", "a")
+        db = sqlite3.connect(self.store, isolation_level=None)
+        self.addCleanup(db.close)
+        db.execute("BEGIN IMMEDIATE")
+        waiting = self.start_quipu("append", "k", "--text", "b", "--wait", "60")
+        self.assertRaises(subprocess.TimeoutExpired, waiting.wait, 0.3)
+        db.execute("ROLLBACK")
+        self.assertEqual(waiting.wait(timeout=harness.WAIT_S), 0)
 
 
-if os.environ.get("QUIPU_LONG") != "1":
-    del Busy  # it waits for the whole deadline, half a minute
+class Opening(Verbs):
+    """How a store is opened for writing: durability, index and size are the opening's."""
+
+    def test_a_size_cap_refuses_what_would_pass_it(self):
+        self.session("k", "a")
+        size = self.store.stat().st_size
+        done = self.run_quipu("append", "k", "--text", "x" * 100000, "--max-size", size, code=1)
+        self.assertIn("size cap", done.err)
+        self.run_quipu("append", "k", "--text", "x" * 100000, "--max-size", "1G")
+        for bad in ("0", "-1", "x", "1X", "1KB", "9000000T", "99999999999999999999", ""):
+            done = self.run_quipu("append", "k", "--text", "x", "--max-size", bad, code=2)
+            self.assertIn("--max-size must be a size", done.err)
+
+    def test_a_message_can_be_indexed_at_once_later_or_never(self):
+        for when in ("inline", "lazy", "off"):
+            self.run_quipu("append", "k", "--create", "--text", f"llama {when}", "--index", when)
+        with contextlib.closing(sqlite3.connect(self.store)) as db:
+            self.assertEqual(db.execute("SELECT indexed_seq FROM sessions").fetchall(), [(1,)])
+        self.assertEqual(len(self.run_quipu("search", "llama", "--json").lines()), 3)
+
+    def test_durability_can_be_chosen(self):
+        for kind in ("full", "relaxed"):
+            self.run_quipu("append", "k", "--create", "--text", "x", "--durability", kind)
+        self.run_quipu("append", "k", "--text", "x", "--durability", "some", code=2)
+        for wait in ("-1", "86401", "x"):
+            self.run_quipu("append", "k", "--text", "x", "--wait", wait, code=2)
+        self.run_quipu("append", "k", "--text", "x", "--wait", "86400")
 
 
 if __name__ == "__main__":
