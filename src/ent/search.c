@@ -93,7 +93,9 @@ static quipu_status search_gather(ent_db *db, int64_t *ret_count, quipu_error *r
         }
     }
     qp_cache_release(db, cached, status);
-    if (status == QUIPU_OK && ret_count != NULL) {
+    if (status != QUIPU_OK) {
+        searcher->forget(db->conn);
+    } else if (ret_count != NULL) {
         *ret_count = count;
     }
     return status;

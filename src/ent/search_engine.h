@@ -36,6 +36,7 @@ typedef struct qp_searcher {
      * NULL function: the statement did it all. */
     quipu_status (*gather)(void *conn, const ent_entity *entity, const qp_value *row,
                            quipu_error *reterr);
+    void (*forget)(void *conn); /* drop what was gathered: the reading failed */
     quipu_status (*check)(void *conn, const ent_entity *entity, quipu_error *reterr);
     bool doubts;
     /* It keeps an index only by hand: of entities that say `manual`. Every one is cut as `cjk`. */

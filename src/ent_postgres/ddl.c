@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "ent/diff.h"
 #include "ent/plan.h"
-#include "ent_postgres/open.h"
+#include "ent_postgres/search.h"
 
 static const char *ddl_type(const ent_field *field)
 {
@@ -194,6 +194,8 @@ void qp_pg_write_ddl(const qp_ddl *change, qp_buf *out)
         qp_sql_name(out, change->name);
         return;
     case QP_DDL_SEARCH:
+        qp_pg_put_search(out, change->entity);
+        return;
     case QP_DDL_CARRY:
     case QP_DDL_REPLACE:
         break; /* steps that rebuild a table are for files that others wrote */

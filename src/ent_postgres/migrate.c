@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ent_postgres/ddl.h"
-#include "ent_postgres/open.h"
+#include "ent_postgres/search.h"
 
 static quipu_status migrate_application_id(void *conn, uint32_t *ret, quipu_error *reterr)
 {
@@ -44,13 +44,6 @@ static quipu_status migrate_set_application_id(void *conn, uint32_t id, quipu_er
                    "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=%u WHERE \"name\"='" QP_PG_IDENTITY "'",
                    (unsigned)id);
     return qp_pg_execute(conn, quipu_cstr(sql), reterr);
-}
-
-static qp_search_state migrate_search_state(const ent_entity *entity, const qp_file_shape *shape)
-{
-    (void)entity;
-    (void)shape;
-    return QP_SEARCH_OK; /* nothing is kept for it */
 }
 
 static quipu_status migrate_backup(void *conn, const char *label, quipu_time now, char *ret_path,
@@ -101,7 +94,7 @@ const struct qp_migrator qp_pg_migrator = {
     .inspect = qp_pg_inspect,
     .write_ddl = qp_pg_write_ddl,
     .column_fits = qp_pg_column_fits,
-    .search_state = migrate_search_state,
+    .search_state = qp_pg_search_state,
     .application_id = migrate_application_id,
     .set_application_id = migrate_set_application_id,
     .backup = migrate_backup,

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "ent/db.h"
+#include "ent_postgres/search.h"
 
 /* ---- the function table --------------------------------------------------------------------- */
 
@@ -17,6 +18,7 @@ static void open_close(void *conn)
 
     if (self != NULL) {
         PQfinish(self->pg);
+        qp_pg_gathered_free(self->gathered);
         qp_free(self->uri);
         qp_free(self);
     }
@@ -86,6 +88,7 @@ const qp_engine qp_pg_engine = {
     .execute = qp_pg_execute,
     .migrator = &qp_pg_migrator,
     .watch = qp_pg_watch,
+    .searcher = &qp_pg_searcher,
     .keeper = &qp_pg_keeper,
     .data_version = qp_pg_data_version,
 };

@@ -87,7 +87,8 @@ typedef struct qp_pg {
     /* The batch being sent (wire.c). */
     uint32_t fresh; /* fixed commands that it prepares, one bit each */
     int sent;
-    bool broken; /* a send failed; told when the batch is run */
+    bool broken;                     /* a send failed; told when the batch is run */
+    struct qp_pg_gathered *gathered; /* rows on their way to a search index (search.c), or NULL */
 } qp_pg;
 
 extern const qp_engine qp_pg_engine;
@@ -200,6 +201,9 @@ typedef struct qp_pg_param {
 } qp_pg_param;
 quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret);
 quipu_status qp_pg_encode_list(const qp_list_operand *list, qp_buf *buf, Oid *ret_type);
+/* The user's words as a list of two queries: with phrases, and with all words in any order
+ * (search_text.c). */
+quipu_status qp_pg_encode_words(quipu_str words, qp_buf *buf, Oid *ret_type);
 
 /* One column of a row. */
 void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret);

@@ -121,11 +121,13 @@ quipu_status qp_pg_bind(qp_statement *statement, const qp_value *values, size_t 
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
         qp_pg_param *param = &statement->params[i];
 
-        if (values[i].kind == QP_LIST) {
+        if (values[i].kind == QP_LIST || values[i].kind == QP_WORDS) {
             /* Later lists may move the buffer: only the place is kept. */
             param->listed = true;
             param->at = statement->lists.n;
-            status = qp_pg_encode_list(values[i].as.list, &statement->lists, &param->type);
+            status = values[i].kind == QP_LIST
+                         ? qp_pg_encode_list(values[i].as.list, &statement->lists, &param->type)
+                         : qp_pg_encode_words(values[i].as.text, &statement->lists, &param->type);
             param->n = statement->lists.n - param->at;
         } else {
             status = qp_pg_encode(&values[i], param);

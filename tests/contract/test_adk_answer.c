@@ -55,8 +55,6 @@ static void a_response_alone_is_content_and_output(void **state)
 
 static void a_response_is_found_by_its_words(void **state)
 {
-    T_SQLITE_ONLY("PostgreSQL has no search");
-
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     quipu_session *session = adk_create(world, "u", "s", NULL);
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;

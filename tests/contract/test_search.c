@@ -179,6 +179,11 @@ static void an_index_that_the_engine_keeps_has_hits_too(void **state)
     W_OK(w, note_create(w->db, &w->arena,
                         &(note_new){.title = QUIPU_STR("Milk"), .body = QUIPU_STR("buy the milk")},
                         &made, &w->err));
+    if (t_pg()) { /* PostgreSQL keeps only those that are kept by hand, and says so */
+        W_STATUS(w, note_hits_begin(w->db, QUIPU_STR("buy"), NULL, 0, &iter, &w->err),
+                 QUIPU_UNSUPPORTED);
+        return;
+    }
     W_OK(w, note_hits_begin(w->db, QUIPU_STR("buy"), NULL, 0, &iter, &w->err));
     assert_true(ent_hits_next(&iter, &hit));
     assert_int_equal(hit.key, made->id);

@@ -681,9 +681,6 @@ static size_t rows_seen(const model *m, int64_t id)
 /* A message has a word of its own: it is found once a row, where it is seen, and not when gone. */
 static void check_found(const model *m, int64_t id, const model_session *within)
 {
-    if (t_pg()) {
-        return; /* it has no search */
-    }
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
     quipu_search_results *got = NULL;
     quipu_error err = {0};
@@ -937,7 +934,7 @@ static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_
     int depth = 0;
 
     options.durability = QUIPU_RELAXED;
-    options.search = t_pg() ? QUIPU_SEARCH_OFF : search;
+    options.search = search;
     m.plain = st_open_new(&options, m.path);
     options.cap_messages = cap_messages;
     options.cap_tokens = cap_tokens;

@@ -242,8 +242,6 @@ static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
 
 static void search_finds_again_after_repair(void **state)
 {
-    T_SQLITE_ONLY("PostgreSQL has no search");
-
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -270,8 +268,6 @@ static void search_finds_again_after_repair(void **state)
  * to repair, which does not touch an index that is right. */
 static void repair_compares_the_words_of_the_search_index(void **state)
 {
-    T_SQLITE_ONLY("PostgreSQL has no search");
-
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -321,8 +317,6 @@ static void count_progress(void *ctx, int64_t done)
 
 static void long_calls_count_what_they_have_done(void **state)
 {
-    T_SQLITE_ONLY("PostgreSQL has no search");
-
     quipu_store *store = st_open_new(NULL, NULL);
     quipu_call call = QUIPU_CALL_INIT;
     quipu_verified verified = {0};

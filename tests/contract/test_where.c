@@ -606,7 +606,7 @@ static int64_t matches(world *w, const char *words)
 
 static void search_finds_words_and_prefixes(void **state)
 {
-    T_SQLITE_ONLY("PostgreSQL has no search");
+    T_SQLITE_ONLY("PostgreSQL keeps no index by itself");
 
     world *w = *state;
     int64_t n = 0;
@@ -633,7 +633,7 @@ static void search_finds_words_and_prefixes(void **state)
 
 static void no_search_text_is_a_syntax_error(void **state)
 {
-    T_SQLITE_ONLY("PostgreSQL has no search");
+    T_SQLITE_ONLY("PostgreSQL keeps no index by itself");
 
     static const char *const words[] = {"",   " ",      "\"",   "'",  "a AND",  "NOT",
                                         "(",  "*",      "a*b",  "-x", "title:", "NEAR(",

@@ -5,15 +5,12 @@
 #include <pthread.h>
 
 #include <quipu/maintain.h>
-#include <quipu/search.h>
 
 #define OPENERS 8
 
 static void what_a_server_cannot_do_is_refused_by_name(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
-    quipu_search_options search = QUIPU_SEARCH_OPTIONS_INIT;
-    quipu_search_results *results = NULL;
     char uri[T_PATH_MAX];
     char path[T_PATH_MAX];
     quipu_error err = {0};
@@ -25,9 +22,6 @@ static void what_a_server_cannot_do_is_refused_by_name(void **state)
     T_STATUS(quipu_store_backup(store, path, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "pg_dump"));
     assert_false(t_file_exists(path));
-    search.query = QUIPU_STR("word");
-    T_STATUS(quipu_search(store, &search, NULL, &results, &err), QUIPU_UNSUPPORTED);
-    assert_non_null(strstr(err.message, "search"));
     options.max_bytes = 64 << 20;
     T_STATUS(quipu_open(uri, &options, &other, &err), QUIPU_UNSUPPORTED);
     assert_null(other);

@@ -1,0 +1,217 @@
+/* Words as PostgreSQL reads them: a tsvector's text for a row, a tsquery's for a query. Words hold
+ * letters and digits only, so that nothing in them has to be escaped. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include "ent/match.h"
+#include "ent_postgres/search.h"
+
+#define SEARCH_TEXT_SLOTS_MIN 256
+#define SEARCH_TEXT_WORD_COST 3  /* bytes that a word with positions takes beside its letters */
+#define SEARCH_TEXT_PLACE_COST 2 /* and each position */
+#define SEARCH_TEXT_QUERY_MAX ((size_t)64 << 20)
+
+/* A different word of the row. */
+typedef struct search_text_word {
+    uint64_t hash;
+    size_t at; /* of its letters */
+    uint16_t n;
+    uint16_t count; /* of positions */
+    uint16_t first; /* position, 0: none */
+    uint16_t last;
+} search_text_word;
+
+typedef struct search_text_row {
+    qp_buf letters;
+    search_text_word *words; /* in the order in which they came */
+    size_t count;
+    uint32_t *slots; /* numbers of words from 1, by hash; a power of two of them */
+    size_t slot_count;
+    size_t bytes; /* taken so far */
+    bool partial;
+    uint16_t next[QP_PG_POSITION_MAX + 1]; /* the word's next position, by position */
+} search_text_row;
+
+/* ---- rows -------------------------------------------------------------------------------------
+ */
+
+/* Room for one more word: slots are at most half full. */
+static bool search_text_grow(search_text_row *row)
+{
+    const size_t slots = row->slot_count == 0 ? SEARCH_TEXT_SLOTS_MIN : 2 * row->slot_count;
+    search_text_word *words;
+    uint32_t *table;
+
+    if (2 * (row->count + 1) <= row->slot_count) {
+        return true;
+    }
+    words = qp_realloc(row->words, slots / 2 * sizeof(*words));
+    row->words = words != NULL ? words : row->words;
+    table = qp_calloc(slots, sizeof(*table));
+    if (words == NULL || table == NULL) {
+        qp_free(table);
+        return false;
+    }
+    for (size_t i = 0; i < row->count; i++) {
+        size_t slot = words[i].hash & (slots - 1);
+        while (table[slot] != 0) {
+            slot = (slot + 1) & (slots - 1);
+        }
+        table[slot] = (uint32_t)i + 1;
+    }
+    qp_free(row->slots);
+    row->slots = table;
+    row->slot_count = slots;
+    return true;
+}
+
+/* The word's entry, a new one when it has room; NULL: it has not. */
+static search_text_word *search_text_find(search_text_row *row, quipu_str text)
+{
+    const uint64_t hash = qp_hash64(text, 0);
+    size_t slot = hash & (row->slot_count - 1);
+
+    for (; row->slots[slot] != 0; slot = (slot + 1) & (row->slot_count - 1)) {
+        search_text_word *word = &row->words[row->slots[slot] - 1];
+        if (word->hash == hash && word->n == text.n &&
+            memcmp(qp_buf_str(&row->letters).p + word->at, text.p, text.n) == 0) {
+            return word;
+        }
+    }
+    if (row->bytes + text.n + SEARCH_TEXT_WORD_COST > QP_PG_WORDS_BYTES_MAX) {
+        return NULL;
+    }
+    row->bytes += text.n + SEARCH_TEXT_WORD_COST;
+    row->words[row->count] =
+        (search_text_word){.hash = hash, .at = row->letters.n, .n = (uint16_t)text.n};
+    qp_buf_put(&row->letters, text);
+    row->slots[slot] = (uint32_t)row->count + 1;
+    return &row->words[row->count++];
+}
+
+/* One more place of a word, if it fits. */
+static void search_text_place(search_text_row *row, search_text_word *word, size_t position)
+{
+    if (word == NULL || position > QP_PG_POSITION_MAX || word->count == QP_PG_WORD_POSITIONS_MAX ||
+        row->bytes + SEARCH_TEXT_PLACE_COST > QP_PG_WORDS_BYTES_MAX) {
+        row->partial = true;
+        return;
+    }
+    row->bytes += SEARCH_TEXT_PLACE_COST;
+    row->next[position] = 0;
+    if (word->count++ == 0) {
+        word->first = (uint16_t)position;
+    } else {
+        row->next[word->last] = (uint16_t)position;
+    }
+    word->last = (uint16_t)position;
+}
+
+static void search_text_write(const search_text_row *row, qp_buf *out)
+{
+    for (size_t i = 0; i < row->count; i++) {
+        const search_text_word *word = &row->words[i];
+        char before = ':';
+
+        qp_buf_putc(out, '\'');
+        qp_buf_put(out, (quipu_str){qp_buf_str(&row->letters).p + word->at, word->n});
+        qp_buf_putc(out, '\'');
+        for (unsigned at = word->first; at != 0; at = row->next[at]) {
+            qp_buf_putc(out, before);
+            qp_buf_u64(out, at);
+            before = ',';
+        }
+        qp_buf_putc(out, ' ');
+    }
+}
+
+static quipu_status search_text_read(search_text_row *row, const quipu_str *texts, size_t n)
+{
+    size_t position = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        qp_word_reader reader;
+        qp_word word;
+
+        qp_words_begin(&reader, texts[i], true);
+        while (qp_words_next(&reader, &word)) {
+            if (!search_text_grow(row)) {
+                return QUIPU_NOMEM;
+            }
+            search_text_place(row, search_text_find(row, word.text), ++position);
+        }
+        position++; /* a phrase does not reach from one text into the next */
+    }
+    return qp_buf_status(&row->letters);
+}
+
+quipu_status qp_pg_put_words(const quipu_str *texts, size_t n, qp_buf *out, bool *ret_partial)
+{
+    search_text_row *row = qp_calloc(1, sizeof(*row));
+    quipu_status status;
+
+    if (row == NULL) {
+        return QUIPU_NOMEM;
+    }
+    qp_buf_init(&row->letters, QP_PG_WORDS_BYTES_MAX);
+    status = search_text_read(row, texts, n);
+    if (status == QUIPU_OK) {
+        search_text_write(row, out);
+        *ret_partial = row->partial;
+        status = qp_buf_status(out);
+    }
+    qp_buf_free(&row->letters);
+    qp_free(row->words);
+    qp_free(row->slots);
+    qp_free(row);
+    return status;
+}
+
+/* ---- queries ----------------------------------------------------------------------------------
+ */
+
+/* All phrases, their words next to each other or, loosely, anywhere. */
+static void search_text_query(const qp_match_query *query, bool loose, qp_buf *out)
+{
+    for (size_t i = 0; i < query->phrase_count; i++) {
+        const qp_match_phrase *phrase = &query->phrases[i];
+
+        for (size_t j = 0; j < phrase->count; j++) {
+            qp_buf_puts(out, j > 0 && !loose ? "<->" : i + j > 0 ? "&" : "");
+            qp_buf_putc(out, '\'');
+            qp_buf_put(out, query->words[phrase->first + j]);
+            qp_buf_puts(out, phrase->prefix && j + 1 == phrase->count ? "':*" : "'");
+        }
+    }
+}
+
+quipu_status qp_pg_encode_words(quipu_str words, qp_buf *buf, Oid *ret_type)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    qp_match_query query;
+    quipu_str texts[2];
+    const qp_list_operand list = {.items = texts, .n = 2, .kind = QP_TEXT};
+    qp_buf strict;
+    qp_buf loose;
+    quipu_status status = qp_match_query_make(&arena, words, true, &query, NULL);
+
+    qp_buf_init(&strict, SEARCH_TEXT_QUERY_MAX);
+    qp_buf_init(&loose, SEARCH_TEXT_QUERY_MAX);
+    if (status == QUIPU_OK) {
+        search_text_query(&query, false, &strict);
+        search_text_query(&query, true, &loose);
+        status =
+            qp_buf_status(&strict) != QUIPU_OK ? qp_buf_status(&strict) : qp_buf_status(&loose);
+    }
+    if (status == QUIPU_OK) {
+        texts[0] = qp_buf_str(&strict);
+        texts[1] = qp_buf_str(&loose);
+        status = qp_pg_encode_list(&list, buf, ret_type);
+    }
+    qp_buf_free(&strict);
+    qp_buf_free(&loose);
+    quipu_arena_free(&arena);
+    return status;
+}
