@@ -1,6 +1,4 @@
-/* quipu chat: a talk with a model, kept in the store and gone on with by its key. The network part
- * is libquipu-provider, which is loaded when this verb runs: no other verb waits for libcurl, and a
- * program without the library still does everything else. */
+/* quipu chat: a talk with a model, kept in the store and gone on with by its key. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -10,17 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef APP_PROVIDER
-#include <dlfcn.h>
-#endif
-
 #include <quipu/agent.h>
 #include <quipu/provider.h>
 
 #include "lines.h"
+#include "provider.h"
 
-#define CHAT_KEY "chat"      /* the session of who names none */
-#define CHAT_MODELS_SHOWN 12 /* of those an endpoint offers */
+#define CHAT_KEY "chat"                          /* the session of who names none */
+#define CHAT_PROVIDERS "openai anthropic gemini" /* in the order of quipu_provider_kind */
+#define CHAT_MODELS_SHOWN 12                     /* of those an endpoint offers */
 
 static const app_option chat_options[] = {
     {.name = "model",
@@ -31,7 +27,7 @@ static const app_option chat_options[] = {
      .help = "the endpoint; else $QUIPU_BASE_URL, else the provider's own"},
     {.name = "provider",
      .value = "KIND",
-     .choices = "openai anthropic gemini",
+     .choices = CHAT_PROVIDERS,
      .help = "how it speaks; default: openai, as most servers do"},
     {.name = "key-file", .value = "FILE", .help = "a file with the API key and nothing else"},
     {.name = "key-env",
@@ -50,7 +46,6 @@ typedef struct chat_run {
     const app_call *call;
     quipu_store *store;
     quipu_provider *provider;
-    void *library;
     quipu_arena arena; /* of what lives as long as the talk */
     quipu_str key;
     quipu_str model;
@@ -109,36 +104,22 @@ static bool chat_signals_turn(chat_run *run, quipu_cancel *cancel)
 /* ---- the provider ----------------------------------------------------------------------------
  */
 
-#ifdef APP_PROVIDER
 typedef quipu_status (*chat_open_fn)(quipu_provider_kind kind,
                                      const quipu_provider_options *options,
                                      quipu_provider **ret_provider, quipu_error *reterr);
-
-static chat_open_fn chat_load(chat_run *run)
-{
-    chat_open_fn open = NULL;
-    void *symbol;
-
-    run->library = dlopen(APP_PROVIDER, RTLD_NOW | RTLD_LOCAL);
-    symbol = run->library != NULL ? dlsym(run->library, "quipu_provider_open") : NULL;
-    if (symbol != NULL) {
-        memcpy(&open, &symbol, sizeof(open)); /* POSIX has them alike, ISO C has no cast for it */
-    } else {
-        app_tell(run->call, "the library of the providers cannot be loaded: %s", dlerror());
-    }
-    return open;
-}
 
 static int chat_connect(chat_run *run)
 {
     quipu_provider_options options = QUIPU_PROVIDER_OPTIONS_INIT;
     const char *kind = app_value(run->call, "provider");
-    const int number = kind != NULL ? app_word_number("openai anthropic gemini", kind) : 0;
+    const int number = kind != NULL ? app_word_number(CHAT_PROVIDERS, kind) : 0;
     quipu_error error = {0};
     quipu_status status;
-    chat_open_fn open = chat_load(run);
+    chat_open_fn open = NULL;
+    const char *why = app_provider_find("quipu_provider_open", &open, sizeof(open));
 
-    if (open == NULL) {
+    if (why != NULL) {
+        app_tell(run->call, "the library of the providers cannot be loaded: %s", why);
         return APP_FAILURE;
     }
     options.base_url = app_text_value(run->call, "base-url");
@@ -151,13 +132,6 @@ static int chat_connect(chat_run *run)
                   &error);
     return status == QUIPU_OK ? APP_OK : app_fail(run->call, "the provider", status, &error);
 }
-#else
-static int chat_connect(chat_run *run)
-{
-    app_tell(run->call, "this program was built without libcurl, so it cannot reach a model");
-    return APP_FAILURE;
-}
-#endif
 
 /* The endpoint's only model; more than one are told. */
 static int chat_only_model(chat_run *run)

@@ -13,9 +13,11 @@
 #include <sys/vfs.h>
 #endif
 
-#include "app.h"
+#include <ent/postgres.h>
+
 #include "mask.h"
 #include "problems.h"
+#include "provider.h"
 
 #define DOCTOR_TEXT_SIZE 512
 #define DOCTOR_LOG_BYTES 67108864   /* a log larger than 64 MiB is not emptied as it should be */
@@ -37,6 +39,7 @@ typedef struct doctor_job {
     char path[APP_PATH_MAX];
     bool is_file; /* a file, and not a database elsewhere */
     bool exists;
+    bool foreign; /* it does not say that it is quipu's */
     app_json json;
     bool as_json;
     bool colours;
@@ -89,14 +92,56 @@ static void doctor_tell(doctor_job *job, doctor_verdict verdict, const char *wha
 /* ---- the environment -------------------------------------------------------------------------
  */
 
+/* The engine of a store: what is really in use, whatever it was built with. */
+static void doctor_engine(doctor_job *job, const char *what, quipu_store *store)
+{
+    char engine[QUIPU_ENGINE_SIZE];
+    quipu_error error = {0};
+    quipu_status status = quipu_store_engine(store, NULL, engine, &error);
+
+    doctor_tell(job, status == QUIPU_OK ? DOCTOR_OK : DOCTOR_BAD, what, NULL, "%s",
+                status == QUIPU_OK ? engine : error.message);
+}
+
+/* The libraries that are loaded on demand; without them all but one thing works. */
+static void doctor_libraries(doctor_job *job)
+{
+    const char *(*network)(void) = NULL;
+    const char *why;
+    int libpq = 0;
+    quipu_error error = {0};
+
+    if (ent_postgres_library(&libpq, &error) == QUIPU_OK) {
+        doctor_tell(job, DOCTOR_OK, "libpq", NULL, "%d.%d", libpq / 10000, libpq % 10000);
+    } else {
+        doctor_tell(job, DOCTOR_NOTE, "libpq", "stores in files need none", "%s", error.message);
+    }
+    why = app_provider_find("quipu_provider_network", &network, sizeof(network));
+    if (why == NULL) {
+        doctor_tell(job, DOCTOR_OK, "network", NULL, "%s", network());
+    } else {
+        doctor_tell(job, DOCTOR_NOTE, "network", "only \"quipu chat\" needs it", "%s", why);
+    }
+}
+
 static void doctor_versions(doctor_job *job)
 {
+    quipu_store *memory = NULL;
+    quipu_error error = {0};
+
     if (strcmp(QUIPU_VERSION_TEXT, quipu_version()) == 0) {
         doctor_tell(job, DOCTOR_OK, "version", NULL, "quipu %s", quipu_version());
     } else {
         doctor_tell(job, DOCTOR_NOTE, "version", "install program and library of one version",
                     "the program is %s, the library %s", QUIPU_VERSION_TEXT, quipu_version());
     }
+    if (quipu_open(":memory:", NULL, &memory, &error) == QUIPU_OK) {
+        doctor_engine(job, "engine", memory);
+        quipu_close(memory);
+    } else {
+        doctor_tell(job, DOCTOR_BAD, "engine", NULL, "%s", error.message);
+    }
+    doctor_libraries(job);
 }
 
 /* The name of a network file system, or NULL. Locks are not reliable there. */
@@ -191,6 +236,7 @@ static void doctor_head(doctor_job *job)
                            : "--store names another; a backup can be put in its place",
                     "%s is %s", job->path, n == 0 ? "empty" : "no database");
     } else if (memcmp(head + DOCTOR_APPLICATION_AT, "QIPU", 4) != 0) {
+        job->foreign = true;
         doctor_tell(job, DOCTOR_NOTE, "file", "\"quipu import\" brings in other programs' sessions",
                     "%s is a database that does not say it is quipu's", job->path);
     } else {
@@ -286,29 +332,45 @@ static void doctor_verify(doctor_job *job, quipu_store *store)
     }
 }
 
-static void doctor_open(doctor_job *job)
+/* What to do about a store that cannot be opened. */
+static const char *doctor_advice(quipu_status status)
 {
-    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    switch (status) {
+    case QUIPU_NEWER:
+        return "install the newer quipu that wrote it";
+    case QUIPU_BUSY:
+        return "see who holds it, or give it more time with --wait";
+    case QUIPU_UNSUPPORTED:
+        return "--store names another store";
+    case QUIPU_IO:
+        return "see whether the server runs, or who may read the file";
+    case QUIPU_NOT_FOUND:
+        return "\"quipu init\" makes one; --store names another";
+    default:
+        return "put a backup in its place";
+    }
+}
+
+static void doctor_open(doctor_job *job, const quipu_open_options *options)
+{
     const bool migrate = app_given(job->call, "migrate");
     quipu_store *store = NULL;
     quipu_error error = {0};
-    quipu_status status;
+    quipu_status status = quipu_open(job->path, options, &store, &error);
 
-    options.flags = QUIPU_OPEN_MUST_EXIST | (migrate ? 0 : QUIPU_OPEN_READ_ONLY);
-    options.tenant = app_text_value(job->call, "tenant");
-    status = quipu_open(job->path, &options, &store, &error);
-    if (status == QUIPU_UNSUPPORTED && !migrate) {
+    /* A layout that is behind is told by what it lacks. */
+    if (status == QUIPU_UNSUPPORTED && !migrate && !job->foreign && error.entity[0] != '\0') {
         doctor_tell(job, DOCTOR_NOTE, "layout",
                     "copy the file; then \"quipu doctor --migrate\" brings it up to date", "%s",
                     error.message);
         return;
     }
     if (status != QUIPU_OK) {
-        doctor_tell(job, DOCTOR_BAD, "open",
-                    status == QUIPU_NEWER ? "install the newer quipu that wrote it"
-                                          : "put a backup in its place, or see who holds it",
-                    "%s", error.message);
+        doctor_tell(job, DOCTOR_BAD, "open", doctor_advice(status), "%s", error.message);
         return;
+    }
+    if (!job->is_file) {
+        doctor_engine(job, "server", store);
     }
     doctor_tell(job, DOCTOR_OK, "layout", NULL, "up to date");
     if (!app_given(job->call, "quick")) {
@@ -319,11 +381,16 @@ static void doctor_open(doctor_job *job)
 
 static int doctor_run(const app_call *call)
 {
+    quipu_open_options options;
     doctor_job job = {.call = call,
                       .json = {.out = stdout},
                       .as_json = app_given(call, "json"),
                       .colours = app_colours(call)};
 
+    if (!app_open_options(call, app_given(call, "migrate") ? APP_NEED_WRITE : APP_NEED_READ,
+                          &options)) {
+        return APP_USAGE;
+    }
     if (!app_store_path(call, false, job.path)) {
         return APP_FAILURE;
     }
@@ -333,7 +400,7 @@ static int doctor_run(const app_call *call)
         doctor_file(&job);
     }
     if (!job.is_file || (job.exists && !job.bad)) {
-        doctor_open(&job);
+        doctor_open(&job, &options);
     }
     return job.bad ? APP_FAILURE : APP_OK;
 }

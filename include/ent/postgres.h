@@ -43,6 +43,18 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_postgres_open(const char *uri,
                                                         const ent_postgres_options *options,
                                                         ent_db **ret_db, quipu_error *reterr);
 
+/**
+ * The version of the libpq that is in use, as its PQlibVersion() tells it: 150008 is 15.8. It is
+ * loaded when it was not yet.
+ *
+ * Ownership: `ret_version` may be NULL.
+ * Threads:   any.
+ * Errors:    QUIPU_UNSUPPORTED (a build without it, or it is not installed; the message says what
+ *            to install).
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr);
+
 #ifdef __cplusplus
 }
 #endif

@@ -201,6 +201,21 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store, cons
                                                         quipu_stats *ret_stats,
                                                         quipu_error *reterr);
 
+#define QUIPU_ENGINE_SIZE 128 /* of an engine's name with its NUL; a longer one is cut */
+
+/**
+ * Name the engine that is really in use, and its version: "SQLite 3.40.1" for a file or a store in
+ * memory, "PostgreSQL 15.8" with whatever the server adds.
+ *
+ * Ownership: `ret_text` is the caller's.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_engine(quipu_store *store, const quipu_call *call,
+                                                         char ret_text[QUIPU_ENGINE_SIZE],
+                                                         quipu_error *reterr);
+
 /* ---- verify and repair ------------------------------------------------------------------------
  */
 

@@ -37,6 +37,14 @@ quipu_status qp_keep_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr)
     return keeper != NULL ? keeper->sizes(db->conn, ret_sizes, reterr) : status;
 }
 
+quipu_status qp_keep_engine(ent_db *db, char *ret_text, size_t size, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+    const qp_keeper *keeper = keep_enter(db, false, &status, reterr);
+
+    return keeper != NULL ? keeper->engine(db->conn, ret_text, size, reterr) : status;
+}
+
 quipu_status qp_keep_limit(ent_db *db, int64_t max_bytes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

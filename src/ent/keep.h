@@ -30,10 +30,16 @@ typedef struct qp_keeper {
     quipu_status (*backups)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
     quipu_status (*image)(void *conn, ent_db **ret_db, quipu_error *reterr); /* or NULL */
     quipu_status (*intact)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
+    quipu_status (*engine)(void *conn, char *ret_text, size_t size, quipu_error *reterr);
 } qp_keeper;
 
 /* How large the file is now. */
 QUIPU_MUST_USE quipu_status qp_keep_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr);
+
+/* Name the engine that is in use, and its version: "SQLite 3.40.1". A text that is too long is cut.
+ */
+QUIPU_MUST_USE quipu_status qp_keep_engine(ent_db *db, char *ret_text, size_t size,
+                                           quipu_error *reterr);
 
 /* Cap the file: what would make it larger answers QUIPU_FULL; 0 lifts the cap. A file that is
  * larger already keeps its size. For this connection, also inside of a transaction. */

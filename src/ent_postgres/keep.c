@@ -2,6 +2,8 @@
  * tables are written anew on request, the rest answers QUIPU_UNSUPPORTED and says what to use. */
 #include "ent/keep.h"
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "ent/plan.h"
 #include "ent_postgres/ddl.h"
@@ -34,6 +36,20 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
     }
     qp_pg_call_done(&call);
     return status;
+}
+
+static quipu_status keep_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
+{
+    qp_pg *self = conn;
+    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
+    const char *server;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    server = PQparameterStatus(self->pg, "server_version");
+    (void)snprintf(ret_text, size, "PostgreSQL %s", server != NULL ? server : "of unknown version");
+    return QUIPU_OK;
 }
 
 static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
@@ -116,4 +132,5 @@ const struct qp_keeper qp_pg_keeper = {
     .copy = keep_copy,
     .check = keep_check,
     .backups = keep_backups,
+    .engine = keep_engine,
 };

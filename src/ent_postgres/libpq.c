@@ -6,6 +6,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include <ent/postgres.h>
+
 #include "base/error.h"
 #include "base/thread.h"
 
@@ -35,6 +37,16 @@ static void libpq_load(void)
     QP_LIBPQ_MAP(LIBPQ_FIND)
 #undef LIBPQ_FIND
     libpq_loaded = found;
+}
+
+quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr)
+{
+    quipu_status status = qp_libpq_load(reterr);
+
+    if (status == QUIPU_OK && ret_version != NULL) {
+        *ret_version = PQlibVersion();
+    }
+    return status;
 }
 
 quipu_status qp_libpq_load(quipu_error *reterr)

@@ -33,6 +33,7 @@
     X(int, PQgetlength, (const PGresult *res, int tup_num, int field_num))                         \
     X(char *, PQgetvalue, (const PGresult *res, int tup_num, int field_num))                       \
     X(int, PQisBusy, (PGconn * conn))                                                              \
+    X(int, PQlibVersion, (void))                                                                   \
     X(int, PQntuples, (const PGresult *res))                                                       \
     X(const char *, PQparameterStatus, (const PGconn *conn, const char *name))                     \
     X(int, PQpipelineSync, (PGconn * conn))                                                        \
@@ -87,6 +88,7 @@ quipu_status qp_libpq_load(quipu_error *reterr);
 #define PQgetlength qp_libpq.p_PQgetlength
 #define PQgetvalue qp_libpq.p_PQgetvalue
 #define PQisBusy qp_libpq.p_PQisBusy
+#define PQlibVersion qp_libpq.p_PQlibVersion
 #define PQntuples qp_libpq.p_PQntuples
 #define PQparameterStatus qp_libpq.p_PQparameterStatus
 #define PQpipelineSync qp_libpq.p_PQpipelineSync

@@ -48,6 +48,14 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+static quipu_status keep_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
+{
+    (void)conn;
+    (void)reterr;
+    (void)snprintf(ret_text, size, "SQLite %s", sqlite3_libversion());
+    return QUIPU_OK;
+}
+
 static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -180,4 +188,5 @@ const struct qp_keeper qp_sqlite_keeper = {
     .backups = qp_sqlite_backups,
     .image = qp_sqlite_image,
     .intact = keep_intact,
+    .engine = keep_engine,
 };

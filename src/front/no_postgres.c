@@ -12,6 +12,12 @@ quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *opti
     (void)uri;
     (void)options;
     (void)ret_db;
+    return ent_postgres_library(NULL, reterr);
+}
+
+quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr)
+{
+    (void)ret_version;
     return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                         "this build has no PostgreSQL; build it where libpq is (libpq-dev)");
 }

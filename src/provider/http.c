@@ -9,6 +9,8 @@
 
 #include <curl/curl.h>
 
+#include <quipu/provider.h>
+
 #include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/error.h"
@@ -346,4 +348,9 @@ done:
     curl_slist_free_all(headers);
     http_line_give(pool, line);
     return status;
+}
+
+const char *quipu_provider_network(void)
+{
+    return curl_version();
 }

@@ -97,3 +97,31 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu
     qp_store_leave(&within);
     return status;
 }
+
+static quipu_status stats_engine_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    (void)scratch;
+    return qp_keep_engine(db, ctx, QUIPU_ENGINE_SIZE, reterr);
+}
+
+quipu_status quipu_store_engine(quipu_store *store, const quipu_call *call,
+                                char ret_text[QUIPU_ENGINE_SIZE], quipu_error *reterr)
+{
+    char text[QUIPU_ENGINE_SIZE] = "";
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && ret_text == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "the engine's name needs a place");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_read_apart(store, &within, stats_engine_work, text, reterr);
+    }
+    if (status == QUIPU_OK) {
+        assert(ret_text != NULL);
+        memcpy(ret_text, text, sizeof(text));
+    }
+    qp_store_leave(&within);
+    return status;
+}

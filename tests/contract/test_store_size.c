@@ -257,6 +257,21 @@ static void stats_count_and_measure(void **state)
     quipu_close(store);
 }
 
+static void engine_names_itself_and_its_version(void **state)
+{
+    char text[QUIPU_ENGINE_SIZE];
+    char path[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, path);
+    quipu_error err = {0};
+
+    (void)state;
+    T_OK(quipu_store_engine(store, NULL, text, &err));
+    assert_true(strncmp(text, "SQLite 3.", strlen("SQLite 3.")) == 0);
+    T_STATUS(quipu_store_engine(store, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_engine(NULL, NULL, text, &err), QUIPU_MISUSE);
+    quipu_close(store);
+}
+
 static void stats_tell_what_waits_for_the_index_and_the_sweep(void **state)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -293,6 +308,7 @@ int main(void)
         cmocka_unit_test(options_out_of_range_are_misuse),
         ST_TEST(encryption_is_unsupported_and_no_key_is_asked_for),
         cmocka_unit_test(stats_count_and_measure),
+        cmocka_unit_test(engine_names_itself_and_its_version),
         cmocka_unit_test(stats_tell_what_waits_for_the_index_and_the_sweep),
     };
 

@@ -307,11 +307,30 @@ class Doctor(Reading):
     def test_a_sound_store_is_well(self):
         found = self.findings()
         self.assertEqual({f["verdict"] for f in found.values()}, {"ok"}, found)
-        self.assertLessEqual({"version", "file system", "disk", "file", "permissions", "log",
+        self.assertLessEqual({"version", "engine", "libpq", "network", "file system", "disk", "file", "permissions", "log",
                               "layout", "verify"}, set(found))
         self.assertEqual(found["verify"]["text"], "4 sessions, 5 messages")
         self.assertNotIn("verify", self.findings("--quick"))
         self.assertRegex(self.run_terminal("doctor"), "ok.* verify ")
+
+    def test_the_versions_in_use_are_told(self):
+        found = self.findings()
+        self.assertRegex(found["version"]["text"], r"^quipu \d+\.\d+\.\d+$")
+        self.assertRegex(found["engine"]["text"], r"^SQLite 3\.\d+\.\d+$")
+        self.assertRegex(found["libpq"]["text"], r"^\d+\.\d+$|libpq")
+        self.assertRegex(found["network"]["text"], r"^libcurl/\d|libcurl|cannot")
+        self.assertIn("engine", self.findings("--store", self.folder / "none.db"))
+
+    def test_a_store_that_cannot_be_opened_is_bad(self):
+        for uri in ("mysql://127.0.0.1/x", "postgresql://127.0.0.1:1/x"):
+            self.assertEqual(self.findings("--store", uri, code=1)["open"]["verdict"], "bad")
+        other = self.folder / "other.db"
+        with contextlib.closing(sqlite3.connect(other)) as db:
+            db.execute("CREATE TABLE songs (name TEXT)")
+        os.chmod(other, 0o600)
+        self.assertEqual(self.findings("--store", other, code=1)["open"]["verdict"], "bad")
+        self.assertEqual(self.findings("--migrate", "--store", other, code=1)["open"]["verdict"],
+                         "bad")
 
     def test_open_permissions_are_noted(self):
         os.chmod(self.store, 0o644)
