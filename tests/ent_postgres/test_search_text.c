@@ -1,0 +1,151 @@
+/* Words as PostgreSQL reads them: what a row's words look like, and what one row may have at most.
+ */
+#include "lib/t.h"
+
+#include "base/alloc.h"
+#include "ent_postgres/search.h"
+
+static qp_buf out;
+
+static int setup(void **state)
+{
+    (void)state;
+    qp_buf_init(&out, (size_t)64 << 20);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    qp_buf_free(&out);
+    return 0;
+}
+
+#define S_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+/* The words of one text; tells whether something was left out. */
+static bool cut(quipu_str text)
+{
+    bool partial = false;
+
+    qp_buf_reset(&out);
+    T_OK(qp_pg_put_words(&text, 1, &out, &partial));
+    return partial;
+}
+
+static void words_come_once_with_all_their_places(void **state)
+{
+    const quipu_str texts[] = {QUIPU_STR("The cat, the Café"), QUIPU_STR("北京 it's")};
+    bool partial = true;
+
+    (void)state;
+    T_OK(qp_pg_put_words(texts, 2, &out, &partial));
+    /* A place is left free between the texts, so that no phrase reaches across. */
+    assert_string_equal(qp_buf_str(&out).p,
+                        "'the':1,3 'cat':2 'cafe':4 '北':6 '京':7 'it':8 's':9 ");
+    assert_false(partial);
+    assert_false(cut(QUIPU_STR("... ''' \\ !")));
+    assert_int_equal(out.n, 0);
+}
+
+/* `count` times the same word, then another. */
+static bool cut_repeated(size_t count)
+{
+    char *text = malloc(2 * count + 8);
+    bool partial;
+
+    assert_non_null(text);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(text + 2 * i, "a ", 2);
+    }
+    memcpy(text + 2 * count, "end", 4);
+    partial = cut(quipu_cstr(text));
+    free(text);
+    return partial;
+}
+
+static void a_word_has_so_many_places_at_most(void **state)
+{
+    (void)state;
+    assert_false(cut_repeated(QP_PG_WORD_POSITIONS_MAX));
+    assert_non_null(strstr(qp_buf_str(&out).p, ",254,255 'end':256 "));
+    assert_true(cut_repeated(QP_PG_WORD_POSITIONS_MAX + 1));
+    assert_non_null(strstr(qp_buf_str(&out).p, ",254,255 'end':257 "));
+}
+
+/* So many different words of eight letters. */
+static bool cut_different(size_t count)
+{
+    char *text = malloc(9 * count + 1);
+    bool partial;
+
+    assert_non_null(text);
+    for (size_t i = 0; i < count; i++) {
+        char word[32];
+        (void)snprintf(word, sizeof(word), "w%07zu ", i);
+        memcpy(text + 9 * i, word, 9);
+    }
+    partial = cut((quipu_str){text, 9 * count});
+    free(text);
+    return partial;
+}
+
+static void a_place_has_a_largest_number(void **state)
+{
+    (void)state;
+    assert_false(cut_different(QP_PG_POSITION_MAX));
+    assert_non_null(strstr(qp_buf_str(&out).p, "'w0016382':16383 "));
+    assert_true(cut_different(QP_PG_POSITION_MAX + 1));
+    assert_non_null(strstr(qp_buf_str(&out).p, "'w0016383' ")); /* found, but in no phrase */
+}
+
+static void a_row_has_so_many_bytes_of_words_at_most(void **state)
+{
+    /* 8 letters and 3 bytes beside each, 2 bytes for each of the places that there are. */
+    const size_t fit = (QP_PG_WORDS_BYTES_MAX - 2 * (size_t)QP_PG_POSITION_MAX) / 11;
+    char last[16];
+
+    (void)state;
+    assert_true(cut_different(fit));
+    (void)snprintf(last, sizeof(last), "'w%07zu' ", fit - 1);
+    assert_non_null(strstr(qp_buf_str(&out).p, last));
+    assert_true(cut_different(fit + 1));
+    assert_non_null(strstr(qp_buf_str(&out).p, last));
+    (void)snprintf(last, sizeof(last), "'w%07zu' ", fit);
+    assert_null(strstr(qp_buf_str(&out).p, last));
+}
+
+static void cut_body(void *ctx)
+{
+    const quipu_str text = QUIPU_STR("some words to cut");
+    bool partial = false;
+    qp_buf own;
+    quipu_status status;
+
+    (void)ctx;
+    qp_buf_init(&own, 1 << 20);
+    status = qp_pg_put_words(&text, 1, &own, &partial);
+    T_STATUS(status, t_fault_fired() > 0 ? QUIPU_NOMEM : QUIPU_OK);
+    qp_buf_free(&own);
+}
+
+static void out_of_memory_is_told(void **state)
+{
+    (void)state;
+    t_fault_install();
+    assert_true(t_fault_sweep(cut_body, NULL) > 0);
+    t_fault_remove();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        S_TEST(words_come_once_with_all_their_places),
+        S_TEST(a_word_has_so_many_places_at_most),
+        S_TEST(a_place_has_a_largest_number),
+        S_TEST(a_row_has_so_many_bytes_of_words_at_most),
+        S_TEST(out_of_memory_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
