@@ -359,12 +359,13 @@ int app_width(quipu_str text);
 /* Write a text on one line, whole. */
 void app_put(FILE *out, quipu_str text);
 
-/* Write a text on one line, whole, its runs of space and line ends as one space each. */
-void app_put_flat(FILE *out, quipu_str text);
-
 /* Write the beginning of a text in at most `columns` columns, cut with "…"; gives the columns. Runs
  * of space and line ends count as one space. */
 int app_put_cut(FILE *out, quipu_str text, int columns);
+
+/* The next of the lines, at most `columns` wide, into which a text is broken: what begins at *at,
+ * which moves on, without the space or the end at which it was broken. False: there is none. */
+bool app_line_next(quipu_str text, int columns, size_t *at, quipu_str *ret_line);
 
 /* Write a text as lines at most `columns` wide, each behind `margin`. Gives the number of lines. */
 size_t app_put_wrapped(FILE *out, quipu_str text, const char *margin, int columns);

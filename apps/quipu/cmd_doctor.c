@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "provider.h"
 
 #define DOCTOR_TEXT_SIZE 512
+#define DOCTOR_MARGIN 19            /* columns before what is found */
 #define DOCTOR_LOG_BYTES 67108864   /* a log larger than 64 MiB is not emptied as it should be */
 #define DOCTOR_SPARE_BYTES 67108864 /* less room than this on the disk is little */
 #define DOCTOR_PROBLEMS_TOLD 10     /* of a store that is damaged; "quipu verify" tells all */
@@ -51,6 +53,23 @@ typedef struct doctor_job {
 /* ---- telling ---------------------------------------------------------------------------------
  */
 
+/* A text behind the margin, broken where the terminal ends; in a pipe on one line. */
+static void doctor_lines(const char *text, const char *mark)
+{
+    const int columns = app_table_width();
+    const int margin = DOCTOR_MARGIN + (int)strlen(mark);
+    bool first = true;
+    quipu_str line;
+
+    for (size_t at = 0;
+         app_line_next(quipu_cstr(text), columns > 0 ? columns - margin : INT_MAX, &at, &line);
+         first = false) {
+        printf("%*s%s", first ? 0 : margin, "", first ? mark : "");
+        app_put(stdout, line);
+        fputc('\n', stdout);
+    }
+}
+
 /* One finding: what was looked at, how it is, and what to do (NULL: nothing). */
 static void doctor_tell(doctor_job *job, doctor_verdict verdict, const char *what,
                         const char *advice, const char *format, ...) QUIPU_PRINTF(5, 6);
@@ -80,12 +99,10 @@ static void doctor_tell(doctor_job *job, doctor_verdict verdict, const char *wha
     }
     printf("%s%-5s%s %-12s ", app_style(job->colours, looks[verdict]), words[verdict],
            app_style(job->colours, APP_PLAIN), what);
-    app_put(stdout, quipu_cstr(text));
-    fputc('\n', stdout);
+    doctor_lines(text, "");
     if (advice != NULL) {
-        printf("%*s-> ", 19, "");
-        app_put(stdout, quipu_cstr(advice));
-        fputc('\n', stdout);
+        printf("%*s", DOCTOR_MARGIN, "");
+        doctor_lines(advice, "-> ");
     }
 }
 

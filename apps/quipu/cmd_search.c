@@ -1,5 +1,7 @@
 /* quipu search: messages by their words, best first, with the place where the words stand. */
 #include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app.h"
@@ -9,6 +11,7 @@
 #define SEARCH_MARK_BEFORE "\xee\x80\x81"
 #define SEARCH_MARK_AFTER "\xee\x80\x82"
 #define SEARCH_MARK_BYTES 3
+#define SEARCH_MARGIN 4 /* columns before a snippet */
 
 static const app_option search_options[] = {
     {.name = "limit", .letter = 'n', .value = "N", .help = "at most N hits; default 20"},
@@ -59,12 +62,13 @@ static void search_json(const quipu_search_hit *hit)
     app_json_close(&json, '}');
 }
 
-/* A snippet on one line, its matching words highlighted. */
-static void search_snippet(quipu_str text, bool colours)
+/* A piece of a snippet, its matching words highlighted. */
+static void search_marked(quipu_str text, bool colours, bool *marked)
 {
     const char *at = text.p;
     const char *end = text.p + text.n;
 
+    fputs(*marked ? app_style(colours, APP_BOLD) : "", stdout);
     while (at < end) {
         const char *mark = at;
         bool before = false;
@@ -79,14 +83,47 @@ static void search_snippet(quipu_str text, bool colours)
                 break;
             }
         }
-        app_put_flat(stdout, (quipu_str){at, (size_t)(mark - at)});
-        if (before) {
-            printf("%s%s", colours ? "" : "[", app_style(colours, APP_BOLD));
-        } else if (after) {
-            printf("%s%s", colours ? "" : "]", app_style(colours, APP_PLAIN));
+        app_put(stdout, (quipu_str){at, (size_t)(mark - at)});
+        if (before || after) {
+            printf("%s%s",
+                   colours  ? ""
+                   : before ? "["
+                            : "]",
+                   app_style(colours, before ? APP_BOLD : APP_PLAIN));
+            *marked = before;
         }
         at = mark + (mark < end ? SEARCH_MARK_BYTES : 0);
     }
+    fputs(*marked ? app_style(colours, APP_PLAIN) : "", stdout);
+}
+
+/* A snippet, runs of space and line ends as one space each: broken where the terminal ends, on one line in a pipe. A mark
+ * is as wide as the bracket that may stand for it. */
+static void search_snippet(quipu_str snippet, bool colours)
+{
+    const int columns = app_table_width();
+    const int room = columns > 0 ? columns - SEARCH_MARGIN : INT_MAX;
+    char *flat = malloc(snippet.n + 1);
+    bool marked = false;
+    size_t n = 0;
+    quipu_str line;
+
+    if (flat == NULL) {
+        return; /* where it stands was told */
+    }
+    for (size_t i = 0; i < snippet.n; i++) {
+        const bool space = app_is_blank((quipu_str){snippet.p + i, 1});
+
+        if (!space || n == 0 || flat[n - 1] != ' ') {
+            flat[n++] = space ? ' ' : snippet.p[i];
+        }
+    }
+    for (size_t at = 0; app_line_next((quipu_str){flat, n}, room, &at, &line);) {
+        printf("%*s", SEARCH_MARGIN, "");
+        search_marked(line, colours, &marked);
+        fputc('\n', stdout);
+    }
+    free(flat);
 }
 
 static void search_print(const quipu_search_hit *hit, bool colours)
@@ -98,9 +135,8 @@ static void search_print(const quipu_search_hit *hit, bool colours)
     app_put(stdout, hit->session_key);
     printf("%s  %" PRId64 "  ", app_style(colours, APP_PLAIN), hit->seq);
     app_put(stdout, hit->author.n > 0 ? hit->author : quipu_cstr(app_role_name(hit->role)));
-    printf("  %s%s%s\n    ", app_style(colours, APP_DIM), time, app_style(colours, APP_PLAIN));
+    printf("  %s%s%s\n", app_style(colours, APP_DIM), time, app_style(colours, APP_PLAIN));
     search_snippet(hit->snippet, colours);
-    fputc('\n', stdout);
 }
 
 static int search_find(const app_call *call, quipu_store *store, quipu_search_options *options)

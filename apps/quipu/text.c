@@ -1,7 +1,6 @@
 /* Text for a terminal: whatever stands in a message, what is written is harmless, and its columns
  * are known. A control character, a bidi control, an invisible tag or a byte that is no UTF-8 is
  * shown as what it is. */
-#include <limits.h>
 #include <string.h>
 
 #include "app.h"
@@ -162,13 +161,6 @@ static int text_put_flat(FILE *out, quipu_str text, int room, bool *ret_all)
     return used;
 }
 
-void app_put_flat(FILE *out, quipu_str text)
-{
-    bool all = false;
-
-    (void)text_put_flat(out, text, INT_MAX, &all);
-}
-
 int app_put_cut(FILE *out, quipu_str text, int columns)
 {
     bool all = false;
@@ -262,28 +254,41 @@ static void text_put_line(FILE *out, const char *p, size_t n)
     fputc('\n', out);
 }
 
+bool app_line_next(quipu_str text, int columns, size_t *at, quipu_str *ret_line)
+{
+    const char *p = text.p + *at;
+    const size_t left = text.n - *at;
+    size_t bytes;
+    size_t kept;
+
+    if (left == 0) {
+        return false;
+    }
+    kept = bytes = text_line_bytes(p, left, columns);
+    while (kept > 0 && p[kept - 1] == ' ') {
+        kept--;
+    }
+    *ret_line = (quipu_str){p, kept};
+    if (bytes < left && text_line_end(p + bytes, left - bytes) > 0) {
+        bytes += text_line_end(p + bytes, left - bytes);
+    } else {
+        /* The space at which a line was broken is not the next one's. */
+        while (bytes < left && p[bytes] == ' ') {
+            bytes++;
+        }
+    }
+    *at += bytes;
+    return true;
+}
+
 size_t app_put_wrapped(FILE *out, quipu_str text, const char *margin, int columns)
 {
     size_t lines = 0;
+    quipu_str line;
 
-    for (size_t at = 0; at < text.n; lines++) {
-        size_t bytes = text_line_bytes(text.p + at, text.n - at, columns);
-        size_t kept = bytes;
-
-        while (kept > 0 && text.p[at + kept - 1] == ' ') {
-            kept--;
-        }
-        fputs(kept > 0 ? margin : "", out);
-        text_put_line(out, text.p + at, kept);
-        at += bytes;
-        if (at < text.n && text_line_end(text.p + at, text.n - at) > 0) {
-            at += text_line_end(text.p + at, text.n - at);
-        } else {
-            /* The space at which a line was broken is not the next one's. */
-            while (at < text.n && text.p[at] == ' ') {
-                at++;
-            }
-        }
+    for (size_t at = 0; app_line_next(text, columns, &at, &line); lines++) {
+        fputs(line.n > 0 ? margin : "", out);
+        text_put_line(out, line.p, line.n);
     }
     return lines;
 }

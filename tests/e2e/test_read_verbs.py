@@ -142,6 +142,24 @@ class Search(Reading):
         self.assert_harmless(self.run_terminal("search", "comes"), colours=True)
         self.assert_harmless(self.run_terminal("search", "--json", "comes"))
 
+    def test_a_snippet_is_broken_where_the_terminal_ends(self):
+        words = " ".join(f"pack{i}" for i in range(40))
+        harness.make_store(self, {"long": [{"role": "user", "content": f"{words}\n\n \t llama  x"}]})
+        whole = self.run_quipu("search", "llama").out.splitlines()
+        self.assertEqual(len(whole), 2)
+        self.assertTrue(whole[1].endswith(" pack39 [llama] x"), whole)
+        for columns in (20, 40, 80):
+            lines = self.run_terminal("search", "llama", "pack39", columns=columns,
+                                      env={"NO_COLOR": "1"}).splitlines()
+            found = lines[1:]
+            self.assertLessEqual(max(map(len, found)), columns)
+            self.assertTrue(all(line.startswith("    ") for line in found))
+            joined = " ".join(line.strip() for line in found)
+            self.assertIn("pack38 [pack39] [llama] x", joined)
+            text = self.run_terminal("search", "llama", "pack39", columns=columns)
+            for line in text.splitlines()[1:]:
+                self.assertEqual(line.count("\x1b[1m"), line.count("\x1b[0m"), line)
+
     def test_scopes_narrow_it(self):
         def keys(*args):
             hits = self.run_quipu("search", "--json", *args, "train").lines()
@@ -311,7 +329,9 @@ class Doctor(Reading):
                               "layout", "verify"}, set(found))
         self.assertEqual(found["verify"]["text"], "4 sessions, 5 messages")
         self.assertNotIn("verify", self.findings("--quick"))
-        self.assertRegex(self.run_terminal("doctor"), "ok.* verify ")
+        text = self.run_terminal("doctor", columns=60, env={"NO_COLOR": "1"})
+        self.assertRegex(text, "ok.* verify ")
+        self.assertLessEqual(max(map(len, text.splitlines())), 60 + len(str(self.folder)))
 
     def test_the_versions_in_use_are_told(self):
         found = self.findings()
