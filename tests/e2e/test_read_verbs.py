@@ -144,7 +144,8 @@ class Search(Reading):
 
     def test_a_snippet_is_broken_where_the_terminal_ends(self):
         words = " ".join(f"pack{i}" for i in range(40))
-        harness.make_store(self, {"long": [{"role": "user", "content": f"{words}\n\n \t llama  x"}]})
+        text = f"{words}\n\n \t llama  x"
+        harness.make_store(self, {"long": [{"role": "user", "content": text}]})
         whole = self.run_quipu("search", "llama").out.splitlines()
         self.assertEqual(len(whole), 2)
         self.assertTrue(whole[1].endswith(" pack39 [llama] x"), whole)
@@ -325,8 +326,8 @@ class Doctor(Reading):
     def test_a_sound_store_is_well(self):
         found = self.findings()
         self.assertEqual({f["verdict"] for f in found.values()}, {"ok"}, found)
-        self.assertLessEqual({"version", "engine", "libpq", "network", "file system", "disk", "file", "permissions", "log",
-                              "layout", "verify"}, set(found))
+        self.assertLessEqual({"version", "engine", "libpq", "network", "file system", "disk",
+                              "file", "permissions", "log", "layout", "verify"}, set(found))
         self.assertEqual(found["verify"]["text"], "4 sessions, 5 messages")
         self.assertNotIn("verify", self.findings("--quick"))
         text = self.run_terminal("doctor", columns=60, env={"NO_COLOR": "1"})
