@@ -17,8 +17,8 @@ static void open_close(void *conn)
     qp_pg *self = conn;
 
     if (self != NULL) {
-        PQfinish(self->pg);
         qp_pg_gathered_free(self->gathered);
+        PQfinish(self->pg);
         qp_free(self->uri);
         qp_free(self);
     }

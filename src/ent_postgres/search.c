@@ -22,6 +22,8 @@ typedef struct qp_pg_gathered {
     int64_t partial[SEARCH_ROWS_MAX];
     size_t ends[SEARCH_ROWS_MAX]; /* of their words */
     qp_buf words;
+    const ent_entity *entity; /* that `insert` is for */
+    qp_statement *insert;     /* or NULL */
 } qp_pg_gathered;
 
 /* ---- names ------------------------------------------------------------------------------------
@@ -118,6 +120,7 @@ static void search_put_order(qp_buf *sql, const ent_entity *entity)
 void qp_pg_gathered_free(qp_pg_gathered *gathered)
 {
     if (gathered != NULL) {
+        qp_pg_finalize(gathered->insert);
         qp_buf_free(&gathered->words);
         qp_free(gathered);
     }
@@ -171,36 +174,44 @@ static void search_put_compare(qp_buf *sql, const ent_entity *entity)
                      "OR \"partial\" IS DISTINCT FROM (p<>0)");
 }
 
+typedef void (*search_put_fn)(qp_buf *sql, const ent_entity *entity);
+
+static quipu_status search_prepare(qp_pg *conn, const ent_entity *entity, search_put_fn put,
+                                   qp_statement **ret, quipu_error *reterr)
+{
+    quipu_status status;
+    qp_buf sql;
+
+    qp_buf_init(&sql, SEARCH_SQL_MAX);
+    put(&sql, entity);
+    status = qp_buf_status(&sql);
+    status = status == QUIPU_OK ? qp_pg_prepare(conn, qp_buf_str(&sql), ret, reterr)
+                                : qp_error_set(reterr, status, "no memory for a search index");
+    qp_buf_free(&sql);
+    return status;
+}
+
 /* Run a statement that gives one number or none. */
-static quipu_status search_ask(qp_pg *conn, const qp_buf *sql, const qp_value *values, size_t n,
+static quipu_status search_ask(qp_statement *statement, const qp_value *values, size_t n,
                                int64_t *ret_number, quipu_error *reterr)
 {
     static const uint8_t kinds[] = {QP_INT};
-    qp_statement *statement = NULL;
     qp_value value = {.kind = QP_NULL};
     bool is_row = false;
-    quipu_status status = qp_buf_status(sql);
+    quipu_status status = qp_pg_bind(statement, values, n, reterr);
 
-    if (status != QUIPU_OK) {
-        return qp_error_set(reterr, status, "no memory for a search index");
-    }
-    status = qp_pg_prepare(conn, qp_buf_str(sql), &statement, reterr);
-    if (status == QUIPU_OK) {
-        status = qp_pg_bind(statement, values, n, reterr);
-    }
     if (status == QUIPU_OK) {
         status = qp_pg_step(statement, kinds, ret_number != NULL ? 1 : 0, &value, &is_row, reterr);
     }
     if (status == QUIPU_OK && ret_number != NULL) {
         *ret_number = is_row && value.kind == QP_INT ? value.as.i : 0;
     }
-    qp_pg_finalize(statement);
+    qp_pg_reset(statement);
     return status;
 }
 
 /* The gathered rows through one statement. */
-static quipu_status search_flush(qp_pg *conn, const ent_entity *entity,
-                                 void (*put)(qp_buf *sql, const ent_entity *entity),
+static quipu_status search_flush(qp_pg *conn, const ent_entity *entity, qp_statement *statement,
                                  int64_t *ret_number, quipu_error *reterr)
 {
     const qp_pg_gathered *rows = conn->gathered;
@@ -209,7 +220,6 @@ static quipu_status search_flush(qp_pg *conn, const ent_entity *entity,
     quipu_str words[SEARCH_ROWS_MAX];
     size_t n = 0;
     quipu_status status;
-    qp_buf sql;
 
     for (size_t i = 0; i < rows->count; i++) {
         const size_t from = i > 0 ? rows->ends[i - 1] : 0;
@@ -224,12 +234,29 @@ static quipu_status search_flush(qp_pg *conn, const ent_entity *entity,
         lists[i].n = rows->count;
         values[i] = (qp_value){.kind = QP_LIST, .as.list = &lists[i]};
     }
-    qp_buf_init(&sql, SEARCH_SQL_MAX);
-    put(&sql, entity);
-    status = search_ask(conn, &sql, values, n, ret_number, reterr);
-    qp_buf_free(&sql);
+    status = search_ask(statement, values, n, ret_number, reterr);
     search_forget(conn);
     return status;
+}
+
+/* The gathered rows into the index; the statement is kept for the next ones. */
+static quipu_status search_insert(qp_pg *conn, const ent_entity *entity, quipu_error *reterr)
+{
+    qp_pg_gathered *rows = conn->gathered;
+    quipu_status status = QUIPU_OK;
+
+    if (rows->entity != entity) {
+        qp_pg_finalize(rows->insert);
+        rows->insert = NULL;
+        rows->entity = NULL;
+        status = search_prepare(conn, entity, search_put_insert, &rows->insert, reterr);
+    }
+    if (status != QUIPU_OK) {
+        search_forget(conn);
+        return status;
+    }
+    rows->entity = entity;
+    return search_flush(conn, entity, rows->insert, NULL, reterr);
 }
 
 /* Cut one row into words and keep them. */
@@ -283,7 +310,7 @@ static quipu_status search_gather(void *conn, const ent_entity *entity, const qp
     if (status == QUIPU_OK && self->gathered->count > 0 &&
         (row == NULL || self->gathered->count == SEARCH_ROWS_MAX ||
          self->gathered->words.n > SEARCH_BYTES)) {
-        status = search_flush(self, entity, search_put_insert, NULL, reterr);
+        status = search_insert(self, entity, reterr);
     }
     return status;
 }
@@ -325,8 +352,22 @@ static quipu_status search_page(qp_pg *conn, const ent_entity *entity, qp_statem
     return status;
 }
 
-static quipu_status search_compare(qp_pg *conn, const ent_entity *entity, qp_statement *pages,
-                                   int64_t *ret_differs, quipu_error *reterr)
+static void search_put_count(qp_buf *sql, const ent_entity *entity)
+{
+    qp_buf_puts(sql, "SELECT count(*) FROM ");
+    search_table(sql, entity);
+}
+
+/* The statements of a check. */
+typedef struct search_statements {
+    qp_statement *pages;
+    qp_statement *compare;
+    qp_statement *count;
+} search_statements;
+
+static quipu_status search_compare(qp_pg *conn, const ent_entity *entity,
+                                   const search_statements *with, bool *ret_same,
+                                   quipu_error *reterr)
 {
     qp_value last[QP_SEARCH_KEYS_MAX] = {{.kind = QP_INT, .as.i = INT64_MIN},
                                          {.kind = QP_INT, .as.i = INT64_MIN}};
@@ -335,53 +376,49 @@ static quipu_status search_compare(qp_pg *conn, const ent_entity *entity, qp_sta
     int64_t held = 0;
     bool more = true;
     quipu_status status = QUIPU_OK;
-    qp_buf sql;
 
     while (status == QUIPU_OK && more && differs == 0) {
-        status = search_page(conn, entity, pages, last, reterr);
+        status = search_page(conn, entity, with->pages, last, reterr);
         rows += (int64_t)conn->gathered->count;
         more = conn->gathered->count > 0;
         if (status == QUIPU_OK && more) {
-            status = search_flush(conn, entity, search_put_compare, &differs, reterr);
+            status = search_flush(conn, entity, with->compare, &differs, reterr);
         }
     }
-    qp_buf_init(&sql, SEARCH_SQL_MAX);
-    qp_buf_puts(&sql, "SELECT count(*) FROM ");
-    search_table(&sql, entity);
     if (status == QUIPU_OK) {
-        status = search_ask(conn, &sql, NULL, 0, &held, reterr);
+        status = search_ask(with->count, NULL, 0, &held, reterr);
     }
-    qp_buf_free(&sql);
-    *ret_differs = differs + (held != rows);
+    *ret_same = differs == 0 && held == rows;
     return status;
 }
 
 static quipu_status search_check(void *conn, const ent_entity *entity, quipu_error *reterr)
 {
-    qp_statement *pages = NULL;
-    int64_t differs = 0;
+    search_statements with = {0};
+    bool same = true;
     quipu_status status = search_ready(conn, reterr);
-    qp_buf sql;
 
-    qp_buf_init(&sql, SEARCH_SQL_MAX);
-    search_put_page(&sql, entity);
-    if (status == QUIPU_OK && qp_buf_status(&sql) != QUIPU_OK) {
-        status = qp_error_set(reterr, qp_buf_status(&sql), "no memory for a search index");
+    search_forget(conn);
+    if (status == QUIPU_OK) {
+        status = search_prepare(conn, entity, search_put_page, &with.pages, reterr);
     }
     if (status == QUIPU_OK) {
-        search_forget(conn);
-        status = qp_pg_prepare(conn, qp_buf_str(&sql), &pages, reterr);
+        status = search_prepare(conn, entity, search_put_compare, &with.compare, reterr);
     }
     if (status == QUIPU_OK) {
-        status = search_compare(conn, entity, pages, &differs, reterr);
+        status = search_prepare(conn, entity, search_put_count, &with.count, reterr);
     }
-    if (status == QUIPU_OK && differs != 0) {
+    if (status == QUIPU_OK) {
+        status = search_compare(conn, entity, &with, &same, reterr);
+    }
+    if (status == QUIPU_OK && !same) {
         status =
             qp_error_set(reterr, QUIPU_CORRUPT,
                          "%s: the full-text index does not hold what the rows hold", entity->name);
     }
-    qp_pg_finalize(pages);
-    qp_buf_free(&sql);
+    qp_pg_finalize(with.pages);
+    qp_pg_finalize(with.compare);
+    qp_pg_finalize(with.count);
     return status;
 }
 
