@@ -70,9 +70,13 @@ static quipu_status connect_refused(const PGconn *pg, quipu_error *reterr)
     return qp_error_set(reterr, pg != NULL ? QUIPU_IO : QUIPU_NOMEM, "cannot connect: %s", text);
 }
 
-/* What stands before the URI may be said otherwise in it; what stands after it may not. */
+/* What stands before the URI may be said otherwise in it; what stands after it may not. A machine
+ * that is cut off is silent: whoever waits for its answer must ask whether it is still there, and
+ * be done with it before another leads (Patroni: 20 s). */
 static const char *const connect_names[] = {"connect_timeout",
                                             "tcp_user_timeout",
+                                            "keepalives_idle",
+                                            "keepalives_interval",
                                             "fallback_application_name",
                                             "target_session_attrs",
                                             "dbname",
@@ -80,7 +84,8 @@ static const char *const connect_names[] = {"connect_timeout",
                                             NULL};
 
 #define CONNECT_VALUES(conn)                                                                       \
-    {"10", "30000", "quipu", (conn)->read_only ? "any" : "read-write", (conn)->uri, "UTF8", NULL}
+    {"3",         "15000", "5", "5", "quipu", (conn)->read_only ? "any" : "read-write",            \
+     (conn)->uri, "UTF8",  NULL}
 
 /* Connect step by step, so that notices come to us from the first one on: libpq would print them.
  * NULL when no answer came in time. */
