@@ -25,6 +25,8 @@ SESSIONS = 8
 DEADLINE_MS = 120_000  # longer than any failover: an error that comes through is a defect
 INSIDE_DEADLINE_MS = 5_000  # of the writer that is cut off, which is to see UNKNOWN
 LOAD_S = 5  # of undisturbed load before each fault
+GO_ON_S = 120
+GO_ON_BYTES = 1000  # of a log: some appends
 CUT_S = 40
 FREEZE_S = 30
 STANDBY_CUT_S = 30
@@ -49,6 +51,7 @@ class Run:
         self.kills = kills
         self.faults = faults
         self.writers = []
+        self.threads = {}  # of each writer
         self.outages = []  # when commits became impossible
         self.minority = []  # for history.check()
 
@@ -58,6 +61,7 @@ class Run:
         """Start a writing process, in one of the machines or beside them. Each begins its list of
         hosts with another one, so that one of them always meets the missing machine first."""
         uri = self.cluster.uri(first=len(self.writers) % nodes.COUNT)
+        self.threads[name] = threads
         command = [
             self.writer, "write", uri, str(SESSIONS), name, str(self.logs), str(threads),
             str(deadline_ms),
@@ -73,8 +77,25 @@ class Run:
             )
 
     def load(self):
-        """Some seconds of it; a writer that has ended is a failure."""
+        """Some seconds of it, counted from when every thread has gone on: a fault that comes before
+        would only make the last one longer."""
+        before = self.sizes()
+        deadline = time.monotonic() + GO_ON_S
+        while any(size - before.get(log, 0) < GO_ON_BYTES for log, size in self.sizes().items()):
+            self.check_writers()
+            if time.monotonic() > deadline:
+                raise nodes.Failed(f"a writer has not gone on for {GO_ON_S} s")
+            time.sleep(nodes.POLL_S)
         time.sleep(LOAD_S)
+        self.check_writers()
+
+    def sizes(self):
+        """How much each thread has logged; one that is about to begin has nothing."""
+        threads = ((name, i) for name, count in self.threads.items() for i in range(count))
+        paths = [self.logs / f"{name}.{i}.log" for name, i in threads]
+        return {path: path.stat().st_size if path.exists() else 0 for path in paths}
+
+    def check_writers(self):
         for process in self.writers:
             if process.poll() is not None:
                 text = "".join(p.read_text("utf-8", "replace") for p in self.logs.glob("*.err"))
