@@ -4,9 +4,10 @@ SqliteSessionService, and the OpenAI Agents SDK's SQLiteSession, in one run.
 
     make bench-python            or, in the tests' environment: python bench/python/bench.py
 
-Sides take turns in blocks, so that a busy machine is busy for all; figures are medians of single
-calls, in microseconds, by the clock and by the processor: the second tells what a quiet machine
-would, but for waits. Bars are by the clock.
+Sides take turns in short blocks, so that a busy machine is busy for all: a ratio is the median, over
+the blocks, of the ratio of the sides' medians in a block. Times are medians of single calls, in
+microseconds, by the clock and by the processor: the second tells what a quiet machine would, but
+for waits. Bars are by the clock.
 
 "normal": both sides at WAL and synchronous=NORMAL. "default": each as it ships; ADK has a rollback
 journal and FULL, SQLiteSession and quipu have WAL and FULL. The floor of a read is a list of
@@ -44,9 +45,11 @@ from quipu.adk import QuipuSessionService
 from quipu.agents import QuipuSession
 
 SIZES = (10, 1_000, 10_000)
-BLOCKS = 10
-APPENDS = 20  # in a block
-READS = 10  # the same, of short ones
+BLOCKS = 25
+APPENDS = 8  # in a block
+READS = 5  # the same, of short ones
+BLOCKS_LONG = 9  # of reads of everything
+BLOCKS_LONGEST = 3  # of such with ADK and 10,000 events
 SESSIONS = {10: 20}  # of a size; appends go round
 TEXT = ("xxxxxxx " * 38)[:300]
 TOOL_OUT = "r" * 480
@@ -195,8 +198,34 @@ async def adk_sides(folder: pathlib.Path, mode: str) -> list[AdkSide]:
     return sides
 
 
-Figures = dict[tuple[str, str, str, int], list[tuple[float, float]]]
-Medians = dict[tuple[str, str, str, int], float]
+Key = tuple[str, str, str, int]  # what, side, mode, events
+
+
+class Figures:
+    """Times of single calls, in blocks."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[Key, list[list[tuple[float, float]]]] = {}
+
+    def note(self, key: Key, block: int, value: tuple[float, float]) -> None:
+        blocks = self._blocks.setdefault(key, [])
+        if len(blocks) <= block:
+            blocks.append([])
+        blocks[block].append(value)
+
+    def keys(self) -> list[Key]:
+        return list(self._blocks)
+
+    def median(self, key: Key, column: int) -> float:
+        return statistics.median(value[column] for block in self._blocks[key] for value in block)
+
+    def ratio(self, above: Key, below: Key, column: int) -> float:
+        """The median over blocks that were measured one beside the other."""
+        return statistics.median(
+            statistics.median(value[column] for value in one)
+            / statistics.median(value[column] for value in other)
+            for one, other in zip(self._blocks[above], self._blocks[below], strict=True)
+        )
 
 
 async def timed(call: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
@@ -208,117 +237,158 @@ async def timed(call: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
     return took / 1e3, (time.process_time_ns() - cpu) / 1e3
 
 
-def note(
-    figures: Figures, what: str, side: str, mode: str, size: int, value: tuple[float, float]
-) -> None:
-    figures.setdefault((what, side, mode, size), []).append(value)
+# A side of a comparison: makes the call with a number, which is then measured.
+Side = tuple[Key, Callable[[int], Callable[[], Awaitable[Any]]]]
+
+
+async def take_turns(figures: Figures, sides: list[Side], blocks: int, calls: int) -> None:
+    """Measure sides in blocks, each of them first as often as any other."""
+    for block in range(blocks):
+        for turn in range(len(sides)):
+            key, make = sides[(block + turn) % len(sides)]
+            for number in range(calls):
+                figures.note(key, block, await timed(make(number)))
+
+
+def again(call: Callable[[], Awaitable[Any]]) -> Callable[[int], Callable[[], Awaitable[Any]]]:
+    """The same call for every number."""
+    return lambda number: call
 
 
 async def adk_appends(sides: list[AdkSide], mode: str, figures: Figures) -> None:
     for size in SIZES:
         names = keys(size)
-        for block in range(BLOCKS):
-            for turn in range(len(sides)):
-                side = sides[(block + turn) % len(sides)]
-                for number in range(APPENDS):
-                    key = names[number % len(names)]
-                    made = event(number)
-                    took = await timed(functools.partial(side.append, key, made))
-                    note(figures, "adk append", side.name, mode, size, took)
+
+        def make(side: AdkSide, number: int) -> Callable[[], Awaitable[Any]]:
+            return functools.partial(side.append, names[number % len(names)], event(number))
+
+        turns: list[Side] = [
+            (("adk append", side.name, mode, size), functools.partial(make, side))
+            for side in sides
+        ]
+        await take_turns(figures, turns, BLOCKS, APPENDS)
 
 
 async def floor(texts: list[str]) -> list[Event]:
     return [Event.model_validate_json(text) for text in texts]
 
 
-async def adk_reads(sides: list[AdkSide], mode: str, figures: Figures) -> None:
+def adk_readers(sides: list[AdkSide], what: str, size: int, recent: int | None) -> list[Side]:
+    """All services, and the floor over the bytes that ours has."""
+    key = keys(size)[0]
+    names = [APP.encode(), USER.encode(), key.encode()]
+    wanted = [-1 if recent is None else recent, 0]
+    raw = _call.run(lib.QPY_ADK_GET, sides[0].service.store._handle, names, wanted).texts[3]
+    texts = [json.dumps(one) for one in json.loads(raw or b"[]")]
+    made: list[Side] = [
+        ((what, side.name, "normal", size), again(functools.partial(side.get, key, recent)))
+        for side in sides
+    ]
+    made.append(((what, "floor", "normal", size), again(functools.partial(floor, texts))))
+    return made
+
+
+async def adk_reads(sides: list[AdkSide], figures: Figures) -> None:
+    last = [turn for size in SIZES for turn in adk_readers(sides, "adk last 50", size, LAST)]
+    await take_turns(figures, last, BLOCKS, READS)
     for size in SIZES:
-        key = keys(size)[0]
-        for what, recent in (("adk last 50", LAST), ("adk all", None)):
-            handle = sides[0].service.store._handle
-            wanted = [-1 if recent is None else recent, 0]
-            names = [APP.encode(), USER.encode(), key.encode()]
-            raw = _call.run(lib.QPY_ADK_GET, handle, names, wanted).texts[3] or b"[]"
-            texts = [json.dumps(one) for one in json.loads(raw)]
-            rounds = 3 if recent is None and size > 1_000 else 9
-            turns: list[tuple[str, Callable[[], Awaitable[Any]]]] = [
-                (side.name, functools.partial(side.get, key, recent)) for side in sides
-            ]
-            turns.append(("floor", functools.partial(floor, texts)))
-            for block in range(rounds):
-                for turn in range(len(turns)):
-                    name, call = turns[(block + turn) % len(turns)]
-                    for _ in range(READS if recent is not None or size == SIZES[0] else 1):
-                        note(figures, what, name, mode, size, await timed(call))
+        blocks = {SIZES[0]: BLOCKS, SIZES[-1]: BLOCKS_LONGEST}.get(size, BLOCKS_LONG)
+        calls = READS if size == SIZES[0] else 1
+        await take_turns(figures, adk_readers(sides, "adk all", size, None), blocks, calls)
+
+
+Pairs = dict[str, dict[str, Any]]  # of a session's key: its two sides, by their names
+
+
+def items_turns(
+    pairs: Pairs, what: str, mode: str, size: int, call: Callable[[Any, int], Any]
+) -> list[Side]:
+    """Both sides; `call` makes a call of a session."""
+    names = keys(size)
+
+    def make(side: str, number: int) -> Callable[[], Awaitable[Any]]:
+        made: Callable[[], Awaitable[Any]] = call(pairs[names[number % len(names)]][side], number)
+        return made
+
+    return [
+        ((what, side, mode, size), functools.partial(make, side))
+        for side in ("quipu", "sqlitesession")
+    ]
+
+
+def items_get(limit: int | None, session: Any, number: int) -> Callable[[], Awaitable[Any]]:
+    return functools.partial(session.get_items, limit)
+
+
+def items_add(session: Any, number: int) -> Callable[[], Awaitable[Any]]:
+    return functools.partial(session.add_items, items(number))
 
 
 async def items_part(folder: pathlib.Path, mode: str, figures: Figures) -> None:
     durability: Any = "relaxed" if mode == "normal" else "full"
     store = quipu.AsyncStore(folder / f"items-{mode}.db", durability=durability)
     peer = folder / f"sqlitesession-{mode}.db"
+    pairs: Pairs = {}
     for size in SIZES:
-        names = keys(size)
-        pairs = {key: (QuipuSession(key, store), SQLiteSession(key, peer)) for key in names}
-        for mine, theirs in pairs.values():
-            batch = [items(number)[0] for number in range(size)]
-            await mine.add_items(batch)
-            await theirs.add_items(batch)
-        for block in range(BLOCKS):
-            for turn in range(2):
-                side = (block + turn) % 2
-                name = ("quipu", "sqlitesession")[side]
-                for number in range(APPENDS):
-                    session: Any = pairs[names[number % len(names)]][side]
-                    made = items(number)
-                    took = await timed(functools.partial(session.add_items, made))
-                    note(figures, "items append", name, mode, size, took)
-        both: Any = pairs[names[0]]
-        for what, limit in (("items last 50", LAST), ("items all", None)):
-            for block in range(9):
-                for turn in range(2):
-                    side = (block + turn) % 2
-                    name = ("quipu", "sqlitesession")[side]
-                    for _ in range(READS if limit is not None or size == SIZES[0] else 1):
-                        took = await timed(functools.partial(both[side].get_items, limit))
-                        note(figures, what, name, mode, size, took)
-        for _, theirs in pairs.values():
-            theirs.close()
+        batch = [items(number)[0] for number in range(size)]
+        for key in keys(size):
+            pairs[key] = {
+                "quipu": QuipuSession(key, store),
+                "sqlitesession": SQLiteSession(key, peer),
+            }
+            for session in pairs[key].values():
+                await session.add_items(batch)
+    if mode == "normal":
+        last = functools.partial(items_get, LAST)
+        turns = [
+            turn for size in SIZES for turn in items_turns(pairs, "items last 50", mode, size, last)
+        ]
+        await take_turns(figures, turns, BLOCKS, READS)
+        for size in SIZES:
+            turns = items_turns(pairs, "items all", mode, size, functools.partial(items_get, None))
+            few = size == SIZES[0]
+            await take_turns(figures, turns, BLOCKS if few else BLOCKS_LONG, READS if few else 1)
+    for size in SIZES:
+        turns = items_turns(pairs, "items append", mode, size, items_add)
+        await take_turns(figures, turns, BLOCKS, APPENDS)
+    for both in pairs.values():
+        both["sqlitesession"].close()
     await store.close()
 
 
-def judge(medians: Medians) -> list[tuple[str, float, float, bool]]:
+def judge(figures: Figures, column: int) -> list[tuple[str, float, float, bool]]:
     """Rows of (what, ratio, bar, whether it is held)."""
     rows = []
-
-    def add(what: str, ratio: float, bar: float, held: bool) -> None:
-        rows.append((what, ratio, bar, held))
-
     for bars, sizes in ((FASTER, SIZES), (FASTER_LARGE, SIZES[-1:])):
         for (what, peer, mode), bar in bars.items():
             for size in sizes:
-                mine = medians[what, "quipu", mode, size]
-                ratio = medians[what, peer, mode, size] / mine
-                add(f"{what}, {mode}, {size}: times {peer}'s speed", ratio, bar, ratio >= bar)
+                ratio = figures.ratio(
+                    (what, peer, mode, size), (what, "quipu", mode, size), column
+                )
+                text = f"{what}, {mode}, {size}: times {peer}'s speed"
+                rows.append((text, ratio, bar, ratio >= bar))
     for what in ("adk last 50", "adk all"):
         for size in SIZES:
-            mine = medians[what, "quipu", "normal", size]
-            ratio = mine / medians[what, "floor", "normal", size]
-            add(f"{what}, {size}: times the floor", ratio, FLOOR_MAX, ratio <= FLOOR_MAX)
+            ratio = figures.ratio(
+                (what, "quipu", "normal", size), (what, "floor", "normal", size), column
+            )
+            rows.append((f"{what}, {size}: times the floor", ratio, FLOOR_MAX, ratio <= FLOOR_MAX))
     for what in ("adk last 50", "items last 50"):
-        large = medians[what, "quipu", "normal", SIZES[2]]
-        ratio = large / medians[what, "quipu", "normal", SIZES[1]]
-        add(f"{what}: 10,000 against 1,000", ratio, FLAT_MAX, ratio <= FLAT_MAX)
+        ratio = figures.ratio(
+            (what, "quipu", "normal", SIZES[2]), (what, "quipu", "normal", SIZES[1]), column
+        )
+        rows.append((f"{what}: 10,000 against 1,000", ratio, FLAT_MAX, ratio <= FLAT_MAX))
     return rows
 
 
 async def measure(folder: pathlib.Path) -> Figures:
-    figures: Figures = {}
+    figures = Figures()
     for mode in ("normal", "default"):
         set_mode("fill")
         sides = await adk_sides(folder, mode)
         set_mode(mode)
         if mode == "normal":
-            await adk_reads(sides, mode, figures)
+            await adk_reads(sides, figures)
         await adk_appends(sides, mode, figures)
         for side in sides:
             await side.close()
@@ -336,24 +406,20 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix=f"quipu-{uuid.uuid4().hex[:8]}-") as folder:
         figures = asyncio.run(measure(pathlib.Path(folder)))
-    clock: Medians = {}
-    cpu: Medians = {}
-    for key, values in figures.items():
-        clock[key] = statistics.median(value[0] for value in values)
-        cpu[key] = statistics.median(value[1] for value in values)
     print(f"{'what':16} {'mode':8} {'events':>7}  median of one call, us (of the processor)")
     shown: dict[tuple[str, str, int], list[str]] = {}
-    for (what, side, mode, size), value in clock.items():
-        text = f"{side} {value:.0f} ({cpu[what, side, mode, size]:.0f})"
+    for key in figures.keys():
+        what, side, mode, size = key
+        text = f"{side} {figures.median(key, 0):.0f} ({figures.median(key, 1):.0f})"
         shown.setdefault((what, mode, size), []).append(text)
     for (what, mode, size), cells in shown.items():
         print(f"{what:16} {mode:8} {size:7}  {', '.join(cells)}")
     print("\n           clock processor")
-    rows = judge(clock)
-    for (text, ratio, bar, held), (_, by_cpu, _, _) in zip(rows, judge(cpu), strict=True):
+    rows = judge(figures, 0)
+    for (text, ratio, bar, held), (_, by_cpu, _, _) in zip(rows, judge(figures, 1), strict=True):
         print(f"{'held' if held else 'MISSED':7} {ratio:8.2f} {by_cpu:8.2f} (bar {bar})  {text}")
     if args.json is not None:
-        kept = [[*key, value, cpu[key]] for key, value in clock.items()]
+        kept = [[*key, figures.median(key, 0), figures.median(key, 1)] for key in figures.keys()]
         args.json.write_text(json.dumps({"medians": kept, "bars": rows}, indent=1))
     missed = sum(not held for *_, held in rows)
     print(f"\n{len(rows) - missed} bars held, {missed} missed")

@@ -9,6 +9,7 @@
 #define ITEMS_POP "{\"pop\":true}"
 #define ITEMS_AROUND 40 /* bytes around the text of an item: names, quotes, a comma */
 #define ITEMS_PAGE 256  /* items that are read at once: memory for more is slower to have */
+#define ITEMS_RESERVE_MAX ((size_t)16 << 20) /* bytes that are asked for ahead of their items */
 #define ITEMS_ONES 0x0101010101010101u
 
 typedef struct items_row {
@@ -131,7 +132,8 @@ static void items_put_string(qpy_buf *buf, quipu_str text)
     qpy_buf_add(buf, "\"", 1);
 }
 
-static void items_put(qpy_buf *buf, const quipu_message *message)
+/* Put an item; true when it is a mark that takes one away. */
+static bool items_put(qpy_buf *buf, const quipu_message *message)
 {
     static const char *const heads[] = {
         [QUIPU_ROLE_USER] = "{\"role\":\"user\",\"content\":",
@@ -148,6 +150,7 @@ static void items_put(qpy_buf *buf, const quipu_message *message)
         qpy_buf_add(buf, extra.p + before, extra.n - before - 1);
     } else if (extra.n == sizeof(ITEMS_POP) - 1 && memcmp(extra.p, ITEMS_POP, extra.n) == 0) {
         qpy_buf_add(buf, "null", 4);
+        return true;
     } else {
         const char *head = heads[message->role];
 
@@ -155,6 +158,7 @@ static void items_put(qpy_buf *buf, const quipu_message *message)
         items_put_string(buf, message->content);
         qpy_buf_add(buf, "}", 1);
     }
+    return false;
 }
 
 /* About what the items of a history need as JSON. */
@@ -171,62 +175,42 @@ static size_t items_size(const quipu_history *history)
     return size;
 }
 
-/* One more page of items, behind those in the buffer; `pages` will come of about its size. */
-static void items_put_page(qpy_buf *buf, const quipu_history *history, size_t pages)
-{
-    qpy_buf_reserve(buf, items_size(history) * pages);
-    for (size_t i = 0; i < history->message_count; i++) {
-        qpy_buf_add(buf, buf->n == 0 ? "[" : ",", 1);
-        items_put(buf, &history->messages[i]);
-    }
-}
-
-/* What the pages of one read have in common. */
+/* What the pages of one read make together. */
 typedef struct items_read {
+    qpy_buf buf; /* the array so far */
     quipu_uuid uid;
     int64_t revision;
     int64_t first;    /* the number of the oldest message; 0: none came */
     int64_t next;     /* the number after the newest message that is wanted */
     bool more_before; /* older ones exist */
+    bool marks;       /* some take others away */
 } items_read;
+
+/* One more page of items; `pages` will come of about its size. */
+static void items_put_page(items_read *read, const quipu_history *history, size_t pages)
+{
+    const size_t size = items_size(history);
+
+    qpy_buf_reserve(&read->buf, size > ITEMS_RESERVE_MAX / pages ? size : size * pages);
+    for (size_t i = 0; i < history->message_count; i++) {
+        qpy_buf_add(&read->buf, read->buf.n == 0 ? "[" : ",", 1);
+        if (items_put(&read->buf, &history->messages[i])) {
+            read->marks = true;
+        }
+    }
+}
 
 static quipu_status items_page(qpy_task *task, const quipu_range *range, quipu_history **ret)
 {
     return quipu_session_get(task->on->store, task->in[0], range, NULL, ret, &task->error);
 }
 
-/* All that is left behind the first page, in `ret_same`: whether nothing changed meanwhile. */
-static quipu_status items_read_rest(qpy_task *task, const items_read *read, int64_t after,
-                                    qpy_buf *buf, bool *ret_same)
-{
-    quipu_range range = QUIPU_RANGE_INIT;
-    quipu_status status = QUIPU_OK;
-    bool same = true;
-
-    range.limit = ITEMS_PAGE;
-    range.before_seq = read->next;
-    range.after_seq = after;
-    while (status == QUIPU_OK && same && range.after_seq + 1 < read->next) {
-        quipu_history *history = NULL;
-
-        status = items_page(task, &range, &history);
-        if (status == QUIPU_OK) {
-            same = history->message_count > 0 && history->session.revision == read->revision &&
-                   memcmp(&history->session.uid, &read->uid, sizeof(read->uid)) == 0;
-            items_put_page(buf, history, 1);
-            range.after_seq += (int64_t)history->message_count;
-        }
-        quipu_history_free(history);
-    }
-    *ret_same = same;
-    return status;
-}
-
-/* Read a range, and with `by_pages` only a page of it. */
-static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_pages, qpy_buf *buf,
-                                     items_read *ret_read)
+/* Read a range, and with `by_pages` only the first page of it. */
+static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_pages,
+                                     items_read *read)
 {
     quipu_history *history = NULL;
+    size_t pages = 1;
     quipu_status status;
 
     if (by_pages) {
@@ -236,53 +220,81 @@ static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_
     if (status != QUIPU_OK) {
         return status;
     }
-    *ret_read = (items_read){
-        .uid = history->session.uid,
-        .revision = history->session.revision,
-        .first = history->message_count > 0 ? history->messages[0].seq : 0,
-        .next = range.before_seq > 0 ? range.before_seq : history->session.next_seq,
-        .more_before = history->more_before,
-    };
-    buf->n = 0;
-    items_put_page(buf, history,
-                   by_pages ? (size_t)history->session.message_count / ITEMS_PAGE + 1 : 1);
+    read->buf.n = 0;
+    read->uid = history->session.uid;
+    read->revision = history->session.revision;
+    read->first = history->message_count > 0 ? history->messages[0].seq : 0;
+    read->next = range.before_seq > 0 ? range.before_seq : history->session.next_seq;
+    read->more_before = history->more_before;
+    read->marks = false;
+    if (by_pages) {
+        pages += (size_t)history->session.message_count / ITEMS_PAGE;
+    }
+    items_put_page(read, history, pages);
     quipu_history_free(history);
     return QUIPU_OK;
 }
 
+/* Read all that is left behind the first page; `ret_same`: whether nothing changed meanwhile. */
+static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_same)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_status status = QUIPU_OK;
+    bool same = true;
+
+    range.limit = ITEMS_PAGE;
+    range.before_seq = read->next;
+    range.after_seq = read->first + ITEMS_PAGE - 1;
+    while (status == QUIPU_OK && same && range.after_seq + 1 < read->next) {
+        quipu_history *history = NULL;
+
+        status = items_page(task, &range, &history);
+        if (status == QUIPU_OK) {
+            same = history->message_count > 0 && history->session.revision == read->revision &&
+                   memcmp(&history->session.uid, &read->uid, sizeof(read->uid)) == 0;
+            items_put_page(read, history, 1);
+            range.after_seq += (int64_t)history->message_count;
+        }
+        quipu_history_free(history);
+    }
+    *ret_same = same;
+    return status;
+}
+
 /* The text is the key; numbers: how many of the newest (0: all), before which number (0: the end).
  * Back come one array, null for a mark that takes one away, and numbers: the revision, of the oldest
- * message, whether there are older ones. A missing session has nothing. */
+ * message, whether there are older ones, whether there are marks. A missing session has nothing. */
 quipu_status qpy_items_get(qpy_task *task)
 {
     quipu_range range = QUIPU_RANGE_INIT;
     items_read read = {.revision = 0};
-    qpy_buf buf = {NULL, 0, 0, false};
-    bool same = true;
     quipu_status status;
 
     range.limit = task->given[0];
     range.before_seq = task->given[1];
     range.flags = range.limit > 0 ? QUIPU_RANGE_LAST : 0;
-    status = items_read_first(task, range, range.limit == 0, &buf, &read);
+    status = items_read_first(task, range, range.limit == 0, &read);
     if (status == QUIPU_OK && range.limit == 0 && read.first > 0) {
-        status = items_read_rest(task, &read, read.first + ITEMS_PAGE - 1, &buf, &same);
+        bool same = true;
+
+        status = items_read_rest(task, &read, &same);
         if (status != QUIPU_OK || !same) {
             /* Somebody changed the session between two pages: one snapshot has it all. */
             task->error = (quipu_error){0};
-            status = items_read_first(task, range, false, &buf, &read);
+            status = items_read_first(task, range, false, &read);
         }
     }
     if (status == QUIPU_OK) {
-        qpy_buf_add(&buf, buf.n == 0 ? "[]" : "]", buf.n == 0 ? 2 : 1);
-        qpy_put_buf(task, &buf);
+        qpy_buf_add(&read.buf, read.buf.n == 0 ? "[]" : "]", read.buf.n == 0 ? 2 : 1);
+        qpy_put_buf(task, &read.buf);
         qpy_put_number(task, read.revision);
         qpy_put_number(task, read.first);
         qpy_put_number(task, read.more_before);
+        qpy_put_number(task, read.marks);
     } else if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
         task->error = (quipu_error){0};
         status = QUIPU_OK;
     }
-    qpy_buf_free(&buf);
+    qpy_buf_free(&read.buf);
     return status;
 }

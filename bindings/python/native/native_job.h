@@ -13,10 +13,11 @@
 typedef struct qpy_task {
     qpy_job job;
     int op;
-    struct qpy_task *next; /* in a list of a port */
-    bool watched;          /* by its submitter, under the port's lock... */
-    atomic_bool done;      /* ...who looks at this without it */
-    qpy_store *on;         /* the store that it uses, or NULL */
+    struct qpy_task *next;  /* in a list of a port */
+    bool watched;           /* by its submitter, under the port's lock... */
+    atomic_bool done;       /* ...who looks at this without it */
+    struct port_worker *by; /* who runs it */
+    qpy_store *on;          /* the store that it uses, or NULL */
     quipu_str in[QPY_TEXTS_MAX];
     int64_t given[QPY_NUMBERS_MAX];
     quipu_arena arena; /* texts, in and out */

@@ -1,9 +1,11 @@
 /* Threads that run jobs for an event loop. They never touch the interpreter: a finished job goes to
  * a list, and one byte in a pipe wakes the loop when that list was empty.
  *
- * Most calls take less time than it takes to send a thread to sleep and to wake it. So whoever
- * submits the only job looks after it for a moment, which is all that it ever waits; a kind of call
- * that was not done by then is left alone for longer and longer. */
+ * Most calls take less time than it takes to wake a thread on another processor, twice. So whoever
+ * submits the only job waits for it a moment, no longer, and has it run on its own processor, which
+ * it leaves meanwhile. A kind of call that was not done by then is not waited for, longer and longer
+ * each time. */
+#define _GNU_SOURCE /* sched_getcpu(), pthread_setaffinity_np() */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,8 +20,9 @@
 #include "native_job.h"
 
 #define PORT_THREADS_MAX 16   /* callers that share one commit; more only wait in line */
-#define PORT_MOMENT_NS 150000 /* how long a submitter looks after its job */
-#define PORT_HURRY_MAX 255    /* calls of a kind in a row that nobody looks after */
+#define PORT_MOMENT_NS 200000 /* how long a submitter waits for its job */
+#define PORT_HURRY_MAX 255    /* calls of a kind in a row that nobody waits for */
+#define PORT_ANYWHERE (-1)    /* not a processor's number */
 
 typedef struct port_list {
     qpy_task *first;
@@ -27,24 +30,30 @@ typedef struct port_list {
     int count;
 } port_list;
 
-/* A thread that sleeps. The one that slept last is woken first: its caches are the warmest. */
-typedef struct port_sleeper {
+/* A thread. Of those that sleep the one that fell asleep last is woken first: its caches are the
+ * warmest. */
+typedef struct port_worker {
     pthread_cond_t wake;
     bool called;
-    struct port_sleeper *below;
-} port_sleeper;
+    struct port_worker *below; /* among those that sleep */
+    pthread_t thread;
+    int processor; /* that it is bound to, or PORT_ANYWHERE */
+#ifdef __linux__
+    cpu_set_t processors; /* that it may use by itself */
+#endif
+} port_worker;
 
-/* Whether calls of a kind are worth a look. */
+/* Whether calls of a kind are waited for. */
 typedef struct port_hurry {
-    int left; /* calls until the next look */
-    int next; /* calls without one after a look in vain */
+    int left; /* calls until the next one is */
+    int next; /* calls that are not, after one in vain */
 } port_hurry;
 
 struct qpy_port {
     pthread_mutex_t mutex; /* guards all below */
     port_list waiting;
     port_list done;
-    port_sleeper *sleepers;
+    port_worker *sleepers;
     port_hurry hurries[QPY_OP_COUNT];
     int threads;
     int running; /* of them, with a job */
@@ -104,21 +113,52 @@ static void port_wake(qpy_port *port)
     (void)written;
 }
 
-/* Wake the sleeper on top, if there is one. */
-static bool port_call(qpy_port *port)
+/* The processor that this thread is on. */
+static int port_here(void)
 {
-    port_sleeper *top = port->sleepers;
-
-    if (top == NULL) {
-        return false;
-    }
-    port->sleepers = top->below;
-    top->called = true;
-    (void)pthread_cond_signal(&top->wake);
-    return true;
+#ifdef __linux__
+    return sched_getcpu();
+#else
+    return PORT_ANYWHERE;
+#endif
 }
 
-static void port_sleep(qpy_port *port, port_sleeper *self)
+/* Bind a thread to a processor, or let it go. */
+static void port_bind(port_worker *worker, int processor)
+{
+#ifdef __linux__
+    if (worker->processor != processor) {
+        cpu_set_t one;
+
+        CPU_ZERO(&one);
+        if (processor != PORT_ANYWHERE) {
+            CPU_SET((size_t)processor, &one);
+        }
+        if (pthread_setaffinity_np(worker->thread, sizeof(one),
+                                   processor != PORT_ANYWHERE ? &one : &worker->processors) == 0) {
+            worker->processor = processor;
+        }
+    }
+#else
+    (void)worker;
+    (void)processor;
+#endif
+}
+
+/* Take the sleeper on top, to be woken on a processor; NULL when all are awake. */
+static port_worker *port_take_sleeper(qpy_port *port, int processor)
+{
+    port_worker *top = port->sleepers;
+
+    if (top != NULL) {
+        port->sleepers = top->below;
+        top->called = true;
+        port_bind(top, processor);
+    }
+    return top;
+}
+
+static void port_sleep(qpy_port *port, port_worker *self)
 {
     self->called = false;
     self->below = port->sleepers;
@@ -128,13 +168,14 @@ static void port_sleep(qpy_port *port, port_sleeper *self)
     }
 }
 
-/* Run a job outside of the lock; whoever makes the list of done ones begin wakes the loop. One that
- * is looked after is its submitter's. */
-static void port_run(qpy_port *port, qpy_task *task)
+/* Run a job outside of the lock. One that is waited for is its submitter's; else whoever makes the
+ * list of done ones begin wakes the loop. */
+static void port_run(qpy_port *port, port_worker *self, qpy_task *task)
 {
     bool first;
 
     port->running++;
+    task->by = self;
     (void)pthread_mutex_unlock(&port->mutex);
     qpy_job_run(&task->job);
     (void)pthread_mutex_lock(&port->mutex);
@@ -155,16 +196,19 @@ static void port_run(qpy_port *port, qpy_task *task)
 static void *port_main(void *context)
 {
     qpy_port *port = context;
-    port_sleeper self = {.called = false};
+    port_worker self = {.thread = pthread_self(), .processor = PORT_ANYWHERE};
     bool last;
 
     (void)pthread_cond_init(&self.wake, NULL);
+#ifdef __linux__
+    (void)pthread_getaffinity_np(self.thread, sizeof(self.processors), &self.processors);
+#endif
     (void)pthread_mutex_lock(&port->mutex);
     for (;;) {
         qpy_task *task = port_pop(&port->waiting);
 
         if (task != NULL) {
-            port_run(port, task);
+            port_run(port, &self, task);
         } else if (port->closed) {
             break;
         } else {
@@ -226,8 +270,8 @@ static bool port_grow(qpy_port *port)
     return grown;
 }
 
-/* Whether a job that is about to wait in line shall be looked after. */
-static bool port_worth_a_look(qpy_port *port, const qpy_task *task)
+/* Whether the submitter shall wait for a job, which is about to be put in line. */
+static bool port_worth_waiting(qpy_port *port, const qpy_task *task)
 {
     port_hurry *hurry = &port->hurries[task->op];
 
@@ -246,15 +290,16 @@ static int64_t port_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Look after a job for a moment; true when it is done, and the caller's again. */
-static bool port_look(qpy_port *port, qpy_task *task)
+/* Wait for a job for a moment; true when it is done, and the caller's again. Yielding is cheaper
+ * than a timer. */
+static bool port_wait(qpy_port *port, qpy_task *task)
 {
     const int64_t end = port_now_ns() + PORT_MOMENT_NS;
     port_hurry *hurry = &port->hurries[task->op];
     bool done;
 
     while (!atomic_load(&task->done) && port_now_ns() < end) {
-        (void)sched_yield(); /* to the thread with the job, should it want this processor */
+        (void)sched_yield();
     }
     (void)pthread_mutex_lock(&port->mutex);
     done = atomic_load(&task->done);
@@ -262,6 +307,9 @@ static bool port_look(qpy_port *port, qpy_task *task)
     hurry->next = done ? 0 : 2 * hurry->next + 1;
     hurry->next = hurry->next > PORT_HURRY_MAX ? PORT_HURRY_MAX : hurry->next;
     hurry->left = hurry->next;
+    if (!done && task->by != NULL) {
+        port_bind(task->by, PORT_ANYWHERE);
+    }
     (void)pthread_mutex_unlock(&port->mutex);
     return done;
 }
@@ -269,24 +317,30 @@ static bool port_look(qpy_port *port, qpy_task *task)
 int qpy_port_submit(qpy_port *port, qpy_job *job)
 {
     qpy_task *task = (qpy_task *)job;
+    port_worker *sleeper;
     bool taken = true;
     bool watched;
 
     (void)pthread_mutex_lock(&port->mutex);
-    watched = task->watched = port_worth_a_look(port, task);
+    watched = port_worth_waiting(port, task);
+    task->watched = watched;
+    sleeper = port_take_sleeper(port, watched ? port_here() : PORT_ANYWHERE);
     /* Threads that neither run nor sleep look for a job before they sleep. */
-    if (!port_call(port) && port->threads - port->running <= port->waiting.count &&
+    if (sleeper == NULL && port->threads - port->running <= port->waiting.count &&
         port->threads < PORT_THREADS_MAX) {
         taken = port_grow(port) || port->threads > 0;
     }
     if (taken) {
         port_put(&port->waiting, task);
     }
-    (void)pthread_mutex_unlock(&port->mutex);
+    (void)pthread_mutex_unlock(&port->mutex); /* for who wakes at once */
+    if (sleeper != NULL) {
+        (void)pthread_cond_signal(&sleeper->wake);
+    }
     if (!taken) {
         return -1;
     }
-    return watched && port_look(port, task) ? 1 : 0;
+    return watched && port_wait(port, task) ? 1 : 0;
 }
 
 qpy_job *qpy_port_take(qpy_port *port)
@@ -314,6 +368,7 @@ qpy_job *qpy_job_next(qpy_job *job)
 
 void qpy_port_free(qpy_port *port)
 {
+    port_worker *sleeper;
     bool last;
 
     if (port == NULL) {
@@ -322,8 +377,8 @@ void qpy_port_free(qpy_port *port)
     (void)pthread_mutex_lock(&port->mutex);
     port->closed = true;
     last = port->threads == 0;
-    while (port_call(port)) {
-        /* All of them look, and leave. */
+    while ((sleeper = port_take_sleeper(port, PORT_ANYWHERE)) != NULL) {
+        (void)pthread_cond_signal(&sleeper->wake); /* it looks, and leaves */
     }
     (void)pthread_mutex_unlock(&port->mutex);
     if (last) {

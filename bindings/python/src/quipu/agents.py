@@ -87,7 +87,7 @@ class QuipuSession(SessionABC):
             lib.QPY_ITEMS_GET, self.store._handle, [self._key], [limit, before]
         )
         if not answer.texts:
-            return [], [0, 0, 0]
+            return [], [0, 0, 0, 0]
         text = answer.texts[0] or b"[]"
         with no_collection(text):
             try:
@@ -115,7 +115,7 @@ class QuipuSession(SessionABC):
             return []
         wanted = None if wanted is None or wanted < 0 else wanted
         found, numbers = await self._read(wanted or 0)
-        if None not in found:
+        if not numbers[3]:
             return cast("list[TResponseInputItem]", found)
         newest: list[Any] = []  # backwards: a mark takes the next item away
         taken = 0
