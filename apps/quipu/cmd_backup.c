@@ -96,6 +96,6 @@ const app_verb app_verb_backup = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "copy the live store to a new file, checked",
-    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_QUIET,
     .run = backup_run,
 };

@@ -62,6 +62,8 @@ typedef struct bench_run {
     int64_t budget_ns;
     int64_t *taken_ns;
     bench_figure figures[BENCH_KINDS];
+    int64_t done; /* of them */
+    app_progress progress;
 } bench_run;
 
 /* ---- what is measured -------------------------------------------------------------------------
@@ -238,27 +240,36 @@ static quipu_status bench_fill(bench_run *run, quipu_error *reterr)
 /* ---- the figures ------------------------------------------------------------------------------
  */
 
+/* The figures so far are how far it is. */
+static quipu_status bench_next(bench_run *run, bench_kind kind, quipu_error *reterr)
+{
+    quipu_status status = bench_measure(run, kind, reterr);
+
+    app_progress_to(&run->progress, ++run->done);
+    return status;
+}
+
 static quipu_status bench_stores(bench_run *run, quipu_error *reterr)
 {
     quipu_status status = bench_open(run, QUIPU_DURABLE, reterr);
 
     if (status == QUIPU_OK) {
-        status = bench_measure(run, BENCH_FULL, reterr);
+        status = bench_next(run, BENCH_FULL, reterr);
     }
     if (status == QUIPU_OK) {
         status = bench_open(run, QUIPU_RELAXED, reterr);
     }
     if (status == QUIPU_OK) {
-        status = bench_measure(run, BENCH_NORMAL, reterr);
+        status = bench_next(run, BENCH_NORMAL, reterr);
     }
     if (status == QUIPU_OK) {
         status = bench_fill(run, reterr);
     }
     if (status == QUIPU_OK) {
-        status = bench_measure(run, BENCH_LAST_50, reterr);
+        status = bench_next(run, BENCH_LAST_50, reterr);
     }
     if (status == QUIPU_OK) {
-        status = bench_measure(run, BENCH_WINDOW, reterr);
+        status = bench_next(run, BENCH_WINDOW, reterr);
     }
     quipu_close(run->store);
     bench_remove(run->path);
@@ -274,7 +285,7 @@ static quipu_status bench_all(bench_run *run, quipu_error *reterr)
         snprintf(reterr->message, sizeof(reterr->message), "no file can be made there");
         return QUIPU_IO;
     }
-    status = bench_measure(run, BENCH_SYNC, reterr);
+    status = bench_next(run, BENCH_SYNC, reterr);
     close(run->fd);
     bench_remove(run->path);
     return status == QUIPU_OK ? bench_stores(run, reterr) : status;
@@ -333,7 +344,9 @@ static int bench_verb(const app_call *call)
     (void)app_signals_begin();
     bench_sweep(path);
     run.budget_ns = seconds * 1000000000 / BENCH_KINDS;
+    app_progress_begin(&run.progress, call, "measuring", "figures", BENCH_KINDS);
     status = bench_all(&run, &error);
+    app_progress_end(&run.progress);
     free(run.taken_ns);
     if (status != QUIPU_OK) {
         return app_fail(call, run.path, status, &error);
@@ -347,7 +360,7 @@ const app_verb app_verb_bench = {
     .group = APP_GROUP_KEEP,
     .arguments = "",
     .summary = "measure appends and reads on the disk of the store",
-    .common = APP_STORE | APP_JSON,
+    .common = APP_STORE | APP_JSON | APP_QUIET,
     .options = bench_options,
     .run = bench_verb,
 };

@@ -427,7 +427,7 @@ const app_verb app_verb_doctor = {
     .group = APP_GROUP_BEGIN,
     .arguments = "",
     .summary = "check the environment and the store, and say what to do",
-    .common = APP_STORE | APP_JSON | APP_COLOR | APP_QUIET,
+    .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_COLOR | APP_QUIET,
     .options = doctor_options,
     .run = doctor_run,
 };

@@ -136,7 +136,7 @@ const app_verb app_verb_export = {
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "write the store, or a session, as JSON Lines",
-    .common = APP_STORE | APP_JSON | APP_QUIET,
+    .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_QUIET,
     .options = export_options,
     .run = export_verb,
 };

@@ -8,7 +8,9 @@ static int prune_run(const app_call *call)
     app_json json = {.out = stdout};
     quipu_store *store = NULL;
     quipu_error error = {0};
+    quipu_call within = QUIPU_CALL_INIT;
     int64_t removed = 0;
+    app_watch watch;
     int code = app_open(call, APP_NEED_WRITE, &store);
 
     if (code == APP_OK) {
@@ -16,8 +18,12 @@ static int prune_run(const app_call *call)
                            call->arguments[0]);
     }
     if (code == APP_OK) {
-        quipu_status status =
-            quipu_session_prune(store, app_argument(call, 0), NULL, &removed, &error);
+        quipu_status status;
+
+        within.cancel = app_signals_begin();
+        app_watch_begin(&watch, call, "removing", NULL, NULL, 0);
+        status = quipu_session_prune(store, app_argument(call, 0), &within, &removed, &error);
+        app_watch_end(&watch);
         code = status == QUIPU_OK ? APP_OK
                                   : app_fail_session(call, app_argument(call, 0), status, &error);
     }
@@ -40,6 +46,6 @@ const app_verb app_verb_prune = {
     .arguments_min = 1,
     .arguments_max = 1,
     .summary = "remove the messages that a compaction covers, for good",
-    .common = APP_STORE | APP_JSON | APP_YES,
+    .common = APP_STORE | APP_JSON | APP_YES | APP_QUIET,
     .run = prune_run,
 };

@@ -5,6 +5,9 @@
 
 #define RM_KEYS_MAX 1000 /* of one call */
 
+/* How often each byte of what is deleted is read or written, by and large: counted. */
+#define RM_PASSES 6
+
 static const app_option rm_options[] = {
     {.name = "with-forks", .help = "delete the forks of the sessions too, and theirs"},
     {.name = NULL},
@@ -25,7 +28,8 @@ static quipu_status rm_look(quipu_store *store, quipu_str key, int64_t *ret_mess
     return status == QUIPU_EXPIRED ? QUIPU_OK : status;
 }
 
-static int rm_ask(const app_call *call, quipu_store *store)
+/* Gives what is to be deleted, too. */
+static int rm_ask(const app_call *call, quipu_store *store, int64_t *ret_messages)
 {
     const char *forks = app_given(call, "with-forks") ? ", and all forks" : "";
     int64_t messages = 0;
@@ -39,6 +43,7 @@ static int rm_ask(const app_call *call, quipu_store *store)
         }
         messages += n;
     }
+    *ret_messages = messages;
     return call->argument_count == 1
                ? app_confirm(call, "delete the session \"%s\" with %" PRId64 " messages%s",
                              call->arguments[0], messages, forks)
@@ -46,15 +51,18 @@ static int rm_ask(const app_call *call, quipu_store *store)
                              call->argument_count, messages, forks);
 }
 
-static int rm_delete(const app_call *call, quipu_store *store, int64_t *removed)
+static int rm_each(const app_call *call, quipu_store *store, int64_t *removed)
 {
+    quipu_call within = QUIPU_CALL_INIT;
+
+    within.cancel = app_signals_begin();
     for (int i = 0; i < call->argument_count; i++) {
         const quipu_str key = app_argument(call, i);
         quipu_error error = {0};
         int64_t n = 1;
         quipu_status status = app_given(call, "with-forks")
-                                  ? quipu_session_delete_tree(store, key, NULL, &n, &error)
-                                  : quipu_session_delete(store, key, NULL, &error);
+                                  ? quipu_session_delete_tree(store, key, &within, &n, &error)
+                                  : quipu_session_delete(store, key, &within, &error);
         if (status != QUIPU_OK) {
             return app_fail_session(call, app_argument(call, i), status, &error);
         }
@@ -63,17 +71,34 @@ static int rm_delete(const app_call *call, quipu_store *store, int64_t *removed)
     return APP_OK;
 }
 
+/* A long session takes long, and tells nothing meanwhile. */
+static int rm_delete(const app_call *call, quipu_store *store, int64_t messages, int64_t *removed)
+{
+    const quipu_stats stats = app_progress_stats(call, store);
+    const double share = stats.messages > 0 ? (double)messages / (double)stats.messages : 0;
+    app_watch watch;
+    int code;
+
+    (void)app_signals_begin();
+    app_watch_begin(&watch, call, "deleting", NULL, NULL,
+                    (int64_t)(share * RM_PASSES * (double)stats.file_bytes));
+    code = rm_each(call, store, removed);
+    app_watch_end(&watch);
+    return code;
+}
+
 static int rm_run(const app_call *call)
 {
+    int64_t messages = 0;
     quipu_store *store = NULL;
     int64_t removed = 0;
     int code = app_open(call, APP_NEED_WRITE, &store);
 
     if (code == APP_OK) {
-        code = rm_ask(call, store);
+        code = rm_ask(call, store, &messages);
     }
     if (code == APP_OK) {
-        code = rm_delete(call, store, &removed);
+        code = rm_delete(call, store, messages, &removed);
     }
     quipu_close(store);
     if (code == APP_OK) {
@@ -89,7 +114,7 @@ const app_verb app_verb_rm = {
     .arguments_min = 1,
     .arguments_max = RM_KEYS_MAX,
     .summary = "delete sessions",
-    .common = APP_STORE | APP_JSON | APP_YES,
+    .common = APP_STORE | APP_JSON | APP_YES | APP_QUIET,
     .options = rm_options,
     .run = rm_run,
 };

@@ -97,8 +97,8 @@ static void search_marked(quipu_str text, bool colours, bool *marked)
     fputs(*marked ? app_style(colours, APP_PLAIN) : "", stdout);
 }
 
-/* A snippet, runs of space and line ends as one space each: broken where the terminal ends, on one line in a pipe. A mark
- * is as wide as the bracket that may stand for it. */
+/* A snippet, runs of space and line ends as one space each: broken where the terminal ends, on one
+ * line in a pipe. A mark is as wide as the bracket that may stand for it. */
 static void search_snippet(quipu_str snippet, bool colours)
 {
     const int columns = app_table_width();

@@ -22,6 +22,6 @@ const app_verb app_verb_verify = {
     .group = APP_GROUP_KEEP,
     .arguments = "",
     .summary = "check that the store is sound; says what is damaged",
-    .common = APP_STORE | APP_JSON | APP_COLOR | APP_QUIET,
+    .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_COLOR | APP_QUIET,
     .run = verify_run,
 };

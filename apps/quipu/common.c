@@ -80,7 +80,7 @@ static const char *common_advice(quipu_status status)
     case QUIPU_CONFLICT:
         return "somebody else changed it meanwhile: look at it again and repeat";
     case QUIPU_BUSY:
-        return "another process holds the store: try again, or see what it does";
+        return "another process holds the store, or it takes long: see, and give --wait SECONDS";
     case QUIPU_FULL:
         return "make room on the disk, remove sessions, or raise the size cap";
     case QUIPU_UNKNOWN:

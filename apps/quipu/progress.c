@@ -109,8 +109,10 @@ void app_progress_end(app_progress *progress)
 static int64_t progress_member(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
+    char *end = NULL;
+    const int64_t value = at != NULL ? strtoll(at + strlen(name), &end, 10) : 0;
 
-    return at != NULL ? strtoll(at + strlen(name), NULL, 10) : 0;
+    return end != NULL && *end == '\n' ? value : 0;
 }
 
 /* The bytes that this program has read and written so far, wherever they went. */
