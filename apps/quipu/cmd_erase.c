@@ -39,6 +39,7 @@ static void erase_print_json(const quipu_erasure *receipt)
     app_json_int(&json, "states", receipt->states);
     app_json_int(&json, "memories", receipt->memories);
     erase_json_texts(&json, "backups", receipt->backups, receipt->backup_count);
+    erase_json_texts(&json, "kept", receipt->kept, receipt->kept_count);
     app_json_close(&json, '}');
 }
 
@@ -63,6 +64,7 @@ static void erase_print(const quipu_erasure *receipt)
         printf("there was no such session; the file was cleaned all the same\n");
     }
     erase_print_texts("backup", receipt->backups, receipt->backup_count);
+    erase_print_texts("kept by", receipt->kept, receipt->kept_count);
     printf("%s\n", receipt->backup_count > 0
                        ? "these backups, and whatever was exported, may still hold the text"
                        : "exports and backups elsewhere are out of reach");

@@ -305,6 +305,9 @@ typedef struct quipu_erasure {
     int64_t messages;
     int64_t states;
     int64_t memories;
+    const quipu_str *kept; /* sentences: what else keeps the text for a while, out of our reach. Of
+                            * a file nothing does; of a server its log, its standbys... */
+    size_t kept_count;
 } quipu_erasure;
 
 /**
@@ -317,6 +320,10 @@ typedef struct quipu_erasure {
  * A missing session is fine: the file is cleaned all the same. When the call fails after the
  * deletion, the message says so; repeat it to clean up. Backups and exports elsewhere are out of
  * reach; the receipt names the backups beside the file.
+ *
+ * In a server rows and words of the search index are deleted in one transaction, then the tables
+ * are cleaned (VACUUM), but for QUIPU_ERASE_QUICK. Only the former can fail: what the server keeps
+ * longer, also because it could not be cleaned, is told by the receipt.
  *
  * Ownership: free *ret_erasure with quipu_erasure_free(); `ret_erasure` may be NULL.
  * Threads:   any, same store.

@@ -108,6 +108,11 @@ quipu_status qp_keep_intact(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *r
     return keeper != NULL ? keeper->intact(db->conn, fn, ctx, reterr) : status;
 }
 
+const char *const *qp_keep_left(const ent_db *db)
+{
+    return db->engine->keeper != NULL ? db->engine->keeper->left : NULL;
+}
+
 quipu_status qp_keep_backups(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;

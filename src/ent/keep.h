@@ -31,6 +31,9 @@ typedef struct qp_keeper {
     quipu_status (*image)(void *conn, ent_db **ret_db, quipu_error *reterr); /* or NULL */
     quipu_status (*intact)(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
     quipu_status (*engine)(void *conn, char *ret_text, size_t size, quipu_error *reterr);
+    /* What else keeps a text that was erased, out of our reach: sentences, NULL behind the last. A
+     * failure to rewrite is one more of them. NULL: the file is all that there is. */
+    const char *const *left;
 } qp_keeper;
 
 /* How large the file is now. */
@@ -49,8 +52,12 @@ QUIPU_MUST_USE quipu_status qp_keep_limit(ent_db *db, int64_t max_bytes, quipu_e
  * the deadline of ent_watch(). */
 QUIPU_MUST_USE quipu_status qp_keep_flush(ent_db *db, quipu_error *reterr);
 
-/* Write the whole file anew, without free room and without remains of what is gone. */
+/* Write the whole file anew, without free room and without remains of what is gone; in a server,
+ * clean the tables of what is gone while others go on. */
 QUIPU_MUST_USE quipu_status qp_keep_rewrite(ent_db *db, quipu_error *reterr);
+
+/* See qp_keeper's `left`. */
+const char *const *qp_keep_left(const ent_db *db);
 
 /* Copy the committed state to a new file of mode 0600, on the disk and checked when the call
  * returns; writers go on meanwhile. QUIPU_EXISTS when the path is taken. */

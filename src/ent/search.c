@@ -42,6 +42,11 @@ static bool search_has_none(const ent_db *db)
     return db->engine->searcher == NULL;
 }
 
+bool qp_search_leaves_words(const ent_db *db)
+{
+    return db->engine->searcher != NULL && db->engine->searcher->leaves_words;
+}
+
 static quipu_status search_check_words(const ent_entity *entity, quipu_str words,
                                        quipu_error *reterr)
 {

@@ -45,6 +45,9 @@ typedef struct qp_searcher {
     bool leaves_words;
 } qp_searcher;
 
+/* Whether an index keeps words of rows that were taken out of it. */
+bool qp_search_leaves_words(const ent_db *db);
+
 /* How many columns the key of a searched entity has in this engine. */
 static inline size_t qp_search_keys(const qp_engine *engine, const ent_entity *entity)
 {

@@ -1,5 +1,5 @@
 /* Keeping a database in order is mostly the server's and its operator's affair: sizes are told,
- * tables are written anew on request, the rest answers QUIPU_UNSUPPORTED and says what to use. */
+ * tables are cleaned on request, the rest answers QUIPU_UNSUPPORTED and says what to use. */
 #include "ent/keep.h"
 
 #include <stdio.h>
@@ -68,15 +68,39 @@ static quipu_status keep_flush(void *conn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* Every table of the schema anew, one after the other; each is closed to others meanwhile. What was
- * shipped or archived before is the operator's. */
+/* VACUUM skips the tables of others with a mere warning. */
+static quipu_status keep_owns(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_call call = {.doing = "cannot read", .wanted = 0};
+    quipu_status status;
+
+    qp_pg_batch(conn);
+    qp_pg_send(conn, "SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class t "
+                     "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "
+                     "WHERE n.nspname = current_schema() AND t.relkind = 'r' "
+                     "AND NOT pg_catalog.pg_has_role(t.relowner, 'USAGE')");
+    status = qp_pg_run(conn, &call, reterr);
+    if (status == QUIPU_OK && qp_pg_int(call.result, 0, 0) > 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED, "the role does not own the tables");
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
+/* Every table of the schema is cleaned of rows that are gone, while others read and write. */
 static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
 {
     qp_pg *self = conn;
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_file_shape shape = {0};
-    quipu_status status = qp_pg_inspect(conn, &arena, &shape, reterr);
+    quipu_status status = qp_pg_ready(self, reterr);
 
+    if (status == QUIPU_OK) {
+        status = keep_owns(self, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_pg_inspect(conn, &arena, &shape, reterr);
+    }
     for (size_t i = 0; i < shape.table_count && status == QUIPU_OK; i++) {
         qp_buf sql;
 
@@ -84,16 +108,24 @@ static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
             continue;
         }
         qp_buf_init(&sql, KEEP_SQL_MAX);
-        qp_buf_puts(&sql, "VACUUM (FULL) ");
+        qp_buf_puts(&sql, "VACUUM ");
         qp_sql_name(&sql, shape.tables[i].name);
         status = qp_buf_status(&sql);
         status = status == QUIPU_OK ? qp_pg_run_text(self, qp_buf_str(&sql).p, reterr)
-                                    : qp_error_set(reterr, status, "no memory to rewrite with");
+                                    : qp_error_set(reterr, status, "no memory to clean up with");
         qp_buf_free(&sql);
     }
     quipu_arena_free(&arena);
     return status;
 }
+
+static const char *const keep_left[] = {
+    "the server's files: rows that were deleted go with VACUUM, as soon as no older transaction "
+    "can see them; their bytes with VACUUM FULL",
+    "the server's write-ahead log, its archive and its standbys, until they are recycled",
+    "backups of the server (pg_dump, pg_basebackup)",
+    NULL,
+};
 
 static quipu_status keep_copy(void *conn, const char *path, quipu_error *reterr)
 {
@@ -133,4 +165,5 @@ const struct qp_keeper qp_pg_keeper = {
     .check = keep_check,
     .backups = keep_backups,
     .engine = keep_engine,
+    .left = keep_left,
 };

@@ -1,6 +1,8 @@
 /* Erasing: sessions go with all their forks, then the file is cleaned. Deleting overwrites what it
  * deletes; the search index, whose segments keep words of deleted rows, is emptied; the file is
- * written anew; the log is emptied. */
+ * written anew; the log is emptied. A server keeps more than its tables, and cleaning those is up
+ * to it: the receipt tells what is left. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,6 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "ent/keep.h"
+#include "ent/search_engine.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/fork_release.h"
@@ -39,8 +42,10 @@ typedef struct erase_run {
     erase_list sessions;
     erase_list forks;
     erase_list backups;
-    bool more;             /* a batch was full */
-    const qp_call *within; /* all of the call */
+    erase_list kept;
+    const char *const *left; /* of the engine: see qp_keep_left() */
+    bool more;               /* a batch was full */
+    const qp_call *within;   /* all of the call */
 } erase_run;
 
 void quipu_erasure_free(quipu_erasure *erasure)
@@ -251,6 +256,7 @@ static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     quipu_status status = qp_session_lookup(run->store, db, scratch, run->key, &row, reterr);
 
     erase_step_again(step);
+    run->left = qp_keep_left(db);
     if (status == QUIPU_OK) {
         status = row != NULL ? erase_tree(run, db, row, reterr)
                              : erase_memories(run, db, run->key, reterr);
@@ -271,6 +277,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     quipu_status status;
 
     erase_step_again(step);
+    run->left = qp_keep_left(db);
     if (run->app_name.p != NULL) {
         query.where.app_name = ent_eq(run->app_name);
     }
@@ -325,6 +332,9 @@ static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *r
 {
     quipu_status status;
 
+    if (!qp_search_leaves_words(db)) {
+        return QUIPU_OK; /* they went with their messages */
+    }
     erase_watch_wait(run, db);
     status = ent_begin(db, ENT_WRITE, reterr);
     qp_maintain_watch(db, run->within);
@@ -404,8 +414,26 @@ static quipu_status erase_enter(erase_run *run, const quipu_call *call, qp_call 
     return status;
 }
 
+/* What a server keeps; among it, rows that it could not be made to clean away now. */
+static quipu_status erase_tell_left(erase_run *run, const quipu_error *failure, quipu_error *reterr)
+{
+    char text[sizeof(failure->message) + 64];
+    quipu_status status = QUIPU_OK;
+
+    if (failure->status != QUIPU_OK) {
+        (void)snprintf(text, sizeof(text), "the tables, which were not cleaned now: %s",
+                       failure->message);
+        status = erase_note(run, &run->kept, quipu_cstr(text), reterr);
+    }
+    for (const char *const *left = run->left; *left != NULL && status == QUIPU_OK; left++) {
+        status = erase_note(run, &run->kept, quipu_cstr(*left), reterr);
+    }
+    return status;
+}
+
 static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error *reterr)
 {
+    quipu_error cause = {0};
     quipu_status status;
 
     run->within = within;
@@ -413,9 +441,11 @@ static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error
     if (status != QUIPU_OK) {
         return status;
     }
-    status = qp_maintain_write(run->store, within, erase_clean_work, run, reterr);
+    status = qp_maintain_write(run->store, within, erase_clean_work, run, &cause);
+    if (run->left != NULL) {
+        return erase_tell_left(run, &cause, reterr);
+    }
     if (status != QUIPU_OK && reterr != NULL) {
-        quipu_error cause = *reterr;
         (void)qp_error_set(reterr, status,
                            "everything is deleted, but bytes of it may be left in the file: %s; "
                            "repeat the call",
@@ -437,6 +467,8 @@ static void erase_end(erase_run *run, quipu_status status, quipu_erasure **ret_e
     run->receipt->pub.fork_count = run->forks.count;
     run->receipt->pub.backups = run->backups.items;
     run->receipt->pub.backup_count = run->backups.count;
+    run->receipt->pub.kept = run->kept.items;
+    run->receipt->pub.kept_count = run->kept.count;
     *ret_erasure = &run->receipt->pub;
 }
 

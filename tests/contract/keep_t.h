@@ -7,6 +7,10 @@
 
 #include <sqlite3.h>
 
+#ifdef QUIPU_POSTGRES
+#include <libpq-fe.h>
+#endif
+
 #include "gen/quipu.h"
 
 /* ---- streams ------------------------------------------------------------------------------- */
@@ -150,9 +154,42 @@ static inline bool kt_find(const char *bytes, size_t size, const char *text)
     return false;
 }
 
-/* Whether the file, its log or its shared memory holds the text. */
+#ifdef QUIPU_POSTGRES
+/* Whether any row of any table holds the text, an index of words among them. */
+static inline bool kt_rows_hold(const char *uri, const char *text)
+{
+    PGconn *pg = PQconnectdb(uri);
+    PGresult *tables = PQexec(pg, "SELECT quote_ident(table_name) FROM information_schema.tables "
+                                  "WHERE table_schema = current_schema()");
+    bool found = false;
+
+    assert_true(PQntuples(tables) > 0);
+    for (int i = 0; i < PQntuples(tables); i++) {
+        char sql[256];
+        PGresult *rows;
+
+        (void)snprintf(sql, sizeof(sql),
+                       "SELECT 1 FROM %s AS r WHERE CAST(r AS text) LIKE '%%%s%%'",
+                       PQgetvalue(tables, i, 0), text);
+        rows = PQexec(pg, sql);
+        assert_int_equal(PQresultStatus(rows), PGRES_TUPLES_OK);
+        found = found || PQntuples(rows) > 0;
+        PQclear(rows);
+    }
+    PQclear(tables);
+    PQfinish(pg);
+    return found;
+}
+#endif
+
+/* Whether the file, its log or its shared memory holds the text, or any row of a server. */
 static inline bool kt_files_hold(const char *path, const char *text)
 {
+#ifdef QUIPU_POSTGRES
+    if (et_is_server(path)) {
+        return kt_rows_hold(path, text);
+    }
+#endif
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
     bool found = false;
 

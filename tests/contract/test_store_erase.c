@@ -77,8 +77,6 @@ static void interleave(quipu_store *store, int rounds)
 
 static void erased_session_leaves_no_byte(void **state)
 {
-    T_SQLITE_ONLY("it looks for bytes in the file");
-
     static const uint32_t flags[] = {0, QUIPU_ERASE_QUICK};
 
     (void)state;
@@ -126,8 +124,6 @@ static void erased_session_leaves_no_byte(void **state)
 
 static void shared_past_stays_with_its_owner(void **state)
 {
-    T_SQLITE_ONLY("it looks for bytes in the file");
-
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_erasure *erasure = NULL;
@@ -151,8 +147,6 @@ static void shared_past_stays_with_its_owner(void **state)
 
 static void past_that_was_kept_for_a_fork_goes_with_it(void **state)
 {
-    T_SQLITE_ONLY("it looks for bytes in the file");
-
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_erasure *erasure = NULL;
@@ -175,8 +169,6 @@ static void past_that_was_kept_for_a_fork_goes_with_it(void **state)
 
 static void text_that_was_only_deleted_goes_with_the_next_erase(void **state)
 {
-    T_SQLITE_ONLY("it looks for bytes in the file");
-
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_erasure *erasure = NULL;
@@ -198,8 +190,6 @@ static void text_that_was_only_deleted_goes_with_the_next_erase(void **state)
 
 static void erased_user_leaves_no_byte(void **state)
 {
-    T_SQLITE_ONLY("it looks for bytes in the file");
-
     char path[T_PATH_MAX];
     char key[32];
     quipu_store *store = st_open_new(NULL, path);
@@ -252,7 +242,7 @@ static void erased_user_leaves_no_byte(void **state)
 
 static void receipt_names_the_backups_beside_the_file(void **state)
 {
-    T_SQLITE_ONLY("it looks for bytes in the file");
+    T_SQLITE_ONLY("a server's backups lie elsewhere");
 
     char path[T_PATH_MAX];
     char backup[T_PATH_MAX + 64];

@@ -2,6 +2,7 @@
  * gone, and many programs may open a new one together. */
 #include "contract/store_t.h"
 
+#include <libpq-fe.h>
 #include <pthread.h>
 
 #include <quipu/maintain.h>
@@ -47,6 +48,94 @@ static void an_erased_session_is_gone_and_others_stay(void **state)
     T_OK(quipu_store_stats(store, NULL, &stats, &err));
     assert_int_equal(stats.messages, 4);
     assert_true(stats.file_bytes > 0);
+    quipu_close(store);
+}
+
+static bool is_kept(const quipu_erasure *erasure, const char *words)
+{
+    for (size_t i = 0; i < erasure->kept_count; i++) {
+        if (strstr(erasure->kept[i].p, words) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* How often the tables of the messages were cleaned. */
+static int64_t vacuums(const char *uri)
+{
+    PGconn *pg = PQconnectdb(uri);
+    PGresult *result;
+    int64_t count;
+
+    PQclear(PQexec(pg, "SELECT pg_stat_clear_snapshot()"));
+    result = PQexec(pg, "SELECT COALESCE(sum(vacuum_count), 0) FROM pg_stat_user_tables "
+                        "WHERE schemaname = current_schema() AND relname LIKE 'messages%'");
+    count = atoll(PQgetvalue(result, 0, 0));
+    PQclear(result);
+    PQfinish(pg);
+    return count;
+}
+
+static void a_receipt_tells_what_the_server_keeps(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_erasure *erasure = NULL;
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "gone");
+    st_append(store, "gone", "a secret");
+    T_OK(quipu_session_erase(store, QUIPU_STR("gone"), QUIPU_ERASE_QUICK, NULL, &erasure, &err));
+    assert_true(is_kept(erasure, "VACUUM") && is_kept(erasure, "log") &&
+                is_kept(erasure, "backup"));
+    assert_false(is_kept(erasure, "not cleaned"));
+    quipu_erasure_free(erasure);
+    assert_int_equal(vacuums(uri), 0);
+    T_OK(quipu_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
+    assert_int_equal(vacuums(uri), 2); /* the messages, and their words */
+    quipu_erasure_free(erasure);
+    quipu_close(store);
+}
+
+/* Rows are gone and the call has succeeded; that the tables cannot be cleaned is in the receipt. */
+static void tables_that_cannot_be_cleaned_fail_no_erasure(void **state)
+{
+    static char uri[T_PATH_MAX];
+    static char role_uri[2 * T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_erasure *erasure = NULL;
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_error err = {0};
+    PGconn *locker;
+
+    (void)state;
+    st_create(store, "first");
+    st_create(store, "second");
+    st_append(store, "first", "a secret");
+    locker = PQconnectdb(uri); /* holds what VACUUM needs, and lets writers write */
+    PQclear(PQexec(locker, "BEGIN; LOCK TABLE messages IN SHARE UPDATE EXCLUSIVE MODE"));
+    call.deadline_ms = 300;
+    T_OK(quipu_session_erase(store, QUIPU_STR("first"), 0, &call, &erasure, &err));
+    assert_int_equal(erasure->messages, 1);
+    assert_true(is_kept(erasure, "not cleaned"));
+    quipu_erasure_free(erasure);
+    T_STATUS(st_get_status(store, "first"), QUIPU_NOT_FOUND);
+    PQfinish(locker);
+    quipu_close(store);
+
+    t_pg_execute(uri, "DO $$ BEGIN CREATE ROLE quipu_guest LOGIN; EXCEPTION WHEN duplicate_object "
+                      "THEN NULL; END $$");
+    t_pg_execute(uri, "DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %1$I TO quipu_guest; "
+                      "GRANT ALL ON ALL TABLES IN SCHEMA %1$I TO quipu_guest', current_schema()); "
+                      "END $$");
+    (void)snprintf(role_uri, sizeof(role_uri), "%s&user=quipu_guest", uri);
+    T_OK(quipu_open(role_uri, NULL, &store, &err));
+    T_OK(quipu_session_erase(store, QUIPU_STR("second"), 0, NULL, &erasure, &err));
+    assert_int_equal(erasure->session_count, 1);
+    assert_true(is_kept(erasure, "does not own the tables"));
+    quipu_erasure_free(erasure);
     quipu_close(store);
 }
 
@@ -106,6 +195,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_server_cannot_do_is_refused_by_name),
         cmocka_unit_test(an_erased_session_is_gone_and_others_stay),
+        cmocka_unit_test(a_receipt_tells_what_the_server_keeps),
+        cmocka_unit_test(tables_that_cannot_be_cleaned_fail_no_erasure),
         cmocka_unit_test(many_openers_of_a_new_store_all_succeed),
         cmocka_unit_test(many_openers_succeed_where_transactions_are_serializable),
     };
