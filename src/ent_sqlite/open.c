@@ -39,13 +39,40 @@ static int open_busy(void *ctx, int tries)
 
 /* ---- the function table --------------------------------------------------------------------- */
 
+/* A connection that may not write makes the log and its index beside the file when it is the first,
+ * and cannot take them away when it is the last. As long as the log is empty, one that may write
+ * does it, by being closed behind it; NULL: there is nothing to take away. */
+static sqlite3 *open_tidier(const qp_sqlite *conn)
+{
+    const char *file =
+        conn->read_only && conn->db != NULL ? sqlite3_db_filename(conn->db, "main") : NULL;
+    sqlite3_vfs *vfs = NULL;
+    sqlite3 *tidier = NULL;
+
+    if (file == NULL || file[0] == '\0' || !qp_sqlite_log_is_empty(sqlite3_filename_wal(file)) ||
+        sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
+        vfs == NULL) {
+        return NULL;
+    }
+    if (sqlite3_open_v2(file, &tidier,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
+                        vfs->zName) == SQLITE_OK) {
+        /* Only who has read takes part; this reads no more than the file's first page. */
+        (void)sqlite3_exec(tidier, "PRAGMA user_version", NULL, NULL, NULL);
+    }
+    return tidier;
+}
+
 static void open_close(void *conn)
 {
     qp_sqlite *self = conn;
 
     if (self != NULL) {
+        sqlite3 *tidier = open_tidier(self);
+
         qp_sqlite_tx_free(self);
         (void)sqlite3_close_v2(self->db);
+        (void)sqlite3_close_v2(tidier);
         qp_free(self->path);
         qp_free(self);
     }

@@ -147,6 +147,13 @@ static bool open_file_is_still(const char *path)
            (access(folder, W_OK) != 0 || access(path, W_OK) != 0);
 }
 
+bool qp_sqlite_log_is_empty(const char *path)
+{
+    struct stat info;
+
+    return path != NULL && stat(path, &info) == 0 && info.st_size == 0;
+}
+
 quipu_status qp_sqlite_look(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
                             quipu_error *reterr)
 {

@@ -22,6 +22,9 @@ typedef struct qp_sqlite_file {
 quipu_status qp_sqlite_look(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
                             quipu_error *reterr);
 
+/* Whether a log lies there, and has not a byte. */
+bool qp_sqlite_log_is_empty(const char *path);
+
 /* The path as a file: URI with what `file` and `flags` ask for. */
 void qp_sqlite_uri(const char *path, uint32_t flags, const qp_sqlite_file *file, qp_buf *ret_uri);
 

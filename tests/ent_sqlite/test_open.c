@@ -373,6 +373,72 @@ static void opening_changes_no_byte_of_an_existing_file(void **state)
     }
 }
 
+/* What lies beside the file: bit 0 the log, bit 1 its index. */
+static int beside(const char *path)
+{
+    char log[T_PATH_MAX + 8];
+    char index[T_PATH_MAX + 8];
+
+    (void)snprintf(log, sizeof(log), "%s-wal", path);
+    (void)snprintf(index, sizeof(index), "%s-shm", path);
+    return (t_file_exists(log) ? 1 : 0) | (t_file_exists(index) ? 2 : 0);
+}
+
+static void the_last_reader_leaves_nothing_beside_the_file(void **state)
+{
+    char path[T_PATH_MAX];
+    ent_db *first;
+    ent_db *second;
+
+    (void)state;
+    t_path(t_tmpdir(), "tidy.db", path);
+    make_file(path, true);
+    assert_int_equal(beside(path), 0);
+    first = must_open(path, ENT_SQLITE_READ_ONLY);
+    assert_int_equal(ask(first, "SELECT x FROM t"), 42);
+    second = must_open(path, ENT_SQLITE_READ_ONLY);
+    assert_int_equal(ask(second, "SELECT x FROM t"), 42);
+    ent_close(first);
+    assert_int_equal(beside(path), 3);
+    assert_int_equal(ask(second, "SELECT x FROM t"), 42);
+    ent_close(second);
+    assert_int_equal(beside(path), 0);
+}
+
+/* What a writer that died has left in the log stays there, and the file as it is. */
+static void a_reader_leaves_a_log_with_rows_alone(void **state)
+{
+    char path[T_PATH_MAX];
+    char moved[T_PATH_MAX];
+    char copy[T_PATH_MAX];
+    char from[T_PATH_MAX + 8];
+    char to[T_PATH_MAX + 8];
+    const char *dir = t_tmpdir();
+    ent_db *writer;
+    ent_db *reader;
+
+    (void)state;
+    t_path(dir, "alive.db", path);
+    t_path(dir, "dead.db", moved);
+    t_path(dir, "copy.db", copy);
+    writer = must_open(path, 0);
+    run_sql(writer, "CREATE TABLE t(x); INSERT INTO t VALUES (42)");
+    t_file_copy(path, moved);
+    (void)snprintf(from, sizeof(from), "%s-wal", path);
+    (void)snprintf(to, sizeof(to), "%s-wal", moved);
+    t_file_copy(from, to);
+    ent_close(writer);
+    t_file_copy(moved, copy);
+    reader = must_open(moved, ENT_SQLITE_READ_ONLY);
+    assert_int_equal(ask(reader, "SELECT x FROM t"), 42);
+    ent_close(reader);
+    assert_true(t_file_equal(moved, copy));
+    assert_int_equal(beside(moved) & 1, 1);
+    reader = must_open(moved, ENT_SQLITE_READ_ONLY);
+    assert_int_equal(ask(reader, "SELECT x FROM t"), 42);
+    ent_close(reader);
+}
+
 static void adopting_an_existing_file_turns_the_wal_on(void **state)
 {
     char path[T_PATH_MAX];
@@ -502,6 +568,8 @@ int main(void)
         cmocka_unit_test(another_connection_keeps_the_locks_of_the_first),
         cmocka_unit_test(an_empty_file_becomes_a_store_only_when_writing),
         cmocka_unit_test(opening_changes_no_byte_of_an_existing_file),
+        cmocka_unit_test(the_last_reader_leaves_nothing_beside_the_file),
+        cmocka_unit_test(a_reader_leaves_a_log_with_rows_alone),
         cmocka_unit_test(adopting_an_existing_file_turns_the_wal_on),
         cmocka_unit_test(a_read_only_connection_refuses_to_write),
         cmocka_unit_test(a_reader_sees_what_a_live_writer_commits),
