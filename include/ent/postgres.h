@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 #define ENT_POSTGRES_BUSY_MS_DEFAULT 30000
-#define ENT_POSTGRES_URI_MAX 4096 /* bytes of a URI */
+#define ENT_POSTGRES_URI_MAX 4096    /* bytes of a URI */
+#define ENT_POSTGRES_TENANT_MAX 1024 /* bytes of a tenant's name */
 
 #define ENT_POSTGRES_READ_ONLY 1u  /* nothing is changed over this connection */
 #define ENT_POSTGRES_MUST_EXIST 2u /* a schema without tables is QUIPU_NOT_FOUND */
@@ -18,10 +19,12 @@ typedef struct ent_postgres_options {
     uint32_t struct_size; /* filled by the initializer; lets the struct grow without an ABI break */
     uint32_t flags;       /* ENT_POSTGRES_* */
     int32_t busy_ms;      /* how long a call waits for another writer, or for a server */
+    quipu_str tenant;     /* row security: every transaction sets quipu.tenant to this, for policies
+                           * to look at; absent: none does */
 } ent_postgres_options;
 
 #define ENT_POSTGRES_OPTIONS_INIT                                                                  \
-    {(uint32_t)sizeof(ent_postgres_options), 0, ENT_POSTGRES_BUSY_MS_DEFAULT}
+    {(uint32_t)sizeof(ent_postgres_options), 0, ENT_POSTGRES_BUSY_MS_DEFAULT, {NULL, 0}}
 
 /**
  * Open a connection to a database, named by a URI as libpq reads it
@@ -35,8 +38,9 @@ typedef struct ent_postgres_options {
  * Ownership: close with ent_close().
  * Threads:   any; the connection then belongs to one thread at a time.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (no server answered; the message says what was said),
- *            QUIPU_UNSUPPORTED (a build without libpq, or a server that is too old),
- *            QUIPU_NOMEM, QUIPU_MISUSE.
+ *            QUIPU_UNSUPPORTED (a build without libpq, a server that is too old, or a role that
+ *            row security does not hold for), QUIPU_INVALID (the tenant has no name), QUIPU_NOMEM,
+ *            QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_postgres_open(const char *uri,

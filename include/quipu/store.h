@@ -49,6 +49,9 @@ typedef enum quipu_search_mode {
 #define QUIPU_OPEN_READ_ONLY 1u  /* nothing is written, not even by migration */
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
 #define QUIPU_OPEN_FEED 4u       /* our changes are told to the feed: see quipu_feed_read() */
+/* PostgreSQL: the server itself keeps tenants apart, by policies on every table that it makes when
+ * they are not there. Needs a tenant with a name, and a plain role: no superuser, no BYPASSRLS. */
+#define QUIPU_OPEN_ROW_SECURITY 8u
 
 /* Asked for the key of an encrypted file: writes at most `size` bytes, gives the length. */
 typedef size_t (*quipu_key_fn)(void *ctx, void *ret_key, size_t size);
@@ -88,15 +91,16 @@ typedef struct quipu_open_options {
      NULL}
 
 /**
- * Open a store by URI: a path, "file:path" or ":memory:". A new file is created, an older one
- * migrated, one of Lango's adopted after a backup beside it. Opened read-only, a file of Lango's
- * stays as it is: a private copy of it, made and adopted now, is what the calls read.
+ * Open a store by URI: a path, "file:path", ":memory:" or "postgresql://...". A new file is
+ * created, an older one migrated, one of Lango's adopted after a backup beside it. Opened
+ * read-only, a file of Lango's stays as it is: a private copy of it, made and adopted now, is what
+ * the calls read.
  *
  * Ownership: close with quipu_close(); options are copied.
  * Threads:   any.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, an unknown
- *            scheme), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is no text), QUIPU_BUSY, QUIPU_FULL,
- *            QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
+ *            scheme, row security that cannot hold), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is
+ *            no text), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_open(const char *uri, const quipu_open_options *options,

@@ -48,6 +48,7 @@ typedef struct qp_value {
  */
 
 typedef struct qp_statement qp_statement; /* the engine's */
+struct qp_wall;                           /* ent/wall.h */
 
 /* A transaction that takes its snapshot with the first statement: what a read of several statements
  * needs. ENT_READ takes it at once. */
@@ -124,6 +125,10 @@ typedef struct qp_engine {
     /* Whether the last transaction ended for a reason that a repeat may not meet: a conflict that
      * the server resolved against us, a lost connection. NULL: there is no such reason. */
     bool (*is_transient)(void *conn);
+
+    /* See qp_walls_raise(). NULL: tenants are kept apart by our conditions alone. */
+    quipu_status (*raise_walls)(void *conn, const struct qp_wall *walls, size_t n,
+                                quipu_error *reterr);
 } qp_engine;
 
 #endif

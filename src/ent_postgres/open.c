@@ -2,12 +2,14 @@
 #include "ent_postgres/open.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/option.h"
+#include "base/str.h"
 #include "ent/db.h"
+#include "ent_postgres/row_security.h"
 #include "ent_postgres/search.h"
 
 /* ---- the function table --------------------------------------------------------------------- */
@@ -20,6 +22,7 @@ static void open_close(void *conn)
         qp_pg_gathered_free(self->gathered);
         PQfinish(self->pg);
         qp_free(self->uri);
+        qp_free(self->tenant);
         qp_free(self);
     }
 }
@@ -90,6 +93,7 @@ const qp_engine qp_pg_engine = {
     .watch = qp_pg_watch,
     .searcher = &qp_pg_searcher,
     .keeper = &qp_pg_keeper,
+    .raise_walls = qp_pg_raise_walls,
     .data_version = qp_pg_data_version,
 };
 
@@ -99,22 +103,25 @@ const qp_engine qp_pg_engine = {
 static quipu_status open_options(const ent_postgres_options *given, ent_postgres_options *ret,
                                  quipu_error *reterr)
 {
+    quipu_status status;
+
     *ret = (ent_postgres_options)ENT_POSTGRES_OPTIONS_INIT;
-    if (given == NULL) {
-        return QUIPU_OK;
+    status = qp_options_read(ret, sizeof(*ret), given, "ent_postgres_options", reterr);
+    if (status != QUIPU_OK) {
+        return status;
     }
-    if (given->struct_size < offsetof(ent_postgres_options, busy_ms) + sizeof(given->busy_ms) ||
-        given->struct_size > 4096) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the options' struct_size is %u; start from ENT_POSTGRES_OPTIONS_INIT",
-                            (unsigned)given->struct_size);
-    }
-    *ret = *given;
     if ((ret->flags & ~(ENT_POSTGRES_READ_ONLY | ENT_POSTGRES_MUST_EXIST)) != 0 ||
         ret->busy_ms < 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an option is out of range: flags 0x%x, busy_ms %d",
                             (unsigned)ret->flags, (int)ret->busy_ms);
+    }
+    if (ret->tenant.p != NULL && (ret->tenant.n == 0 || ret->tenant.n > ENT_POSTGRES_TENANT_MAX ||
+                                  qp_text_check(ret->tenant, NULL) != QP_TEXT_OK)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "row security is for a tenant with a name: text of 1 to %d bytes "
+                            "without NUL",
+                            ENT_POSTGRES_TENANT_MAX);
     }
     return QUIPU_OK;
 }
@@ -125,14 +132,22 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     size_t size = strlen(uri) + 1;
     qp_pg *conn = qp_calloc(1, sizeof(*conn));
     char *copy = qp_malloc(size);
+    char *tenant = qp_calloc(1, options->tenant.n + 1);
 
-    if (conn == NULL || copy == NULL) {
+    if (conn == NULL || copy == NULL || tenant == NULL) {
         qp_free(conn);
         qp_free(copy);
+        qp_free(tenant);
         return qp_error_set(reterr, QUIPU_NOMEM, "cannot open the database: out of memory");
     }
     memcpy(copy, uri, size);
     conn->uri = copy;
+    if (options->tenant.p != NULL) {
+        memcpy(tenant, options->tenant.p, options->tenant.n);
+        conn->tenant = tenant;
+    } else {
+        qp_free(tenant);
+    }
     conn->read_only = (options->flags & ENT_POSTGRES_READ_ONLY) != 0;
     conn->watch.busy_ms = options->busy_ms;
     *ret = conn;
@@ -186,6 +201,10 @@ quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *opti
     }
     if (status == QUIPU_OK) {
         status = open_look(conn, (opt.flags & ENT_POSTGRES_MUST_EXIST) != 0, reterr);
+    }
+    if (status == QUIPU_OK && opt.tenant.p != NULL) {
+        assert(conn != NULL);
+        status = qp_pg_check_role(conn, reterr);
     }
     if (status == QUIPU_OK) {
         assert(conn != NULL);

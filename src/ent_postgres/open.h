@@ -63,6 +63,7 @@ typedef struct qp_pg_number {
 typedef struct qp_pg {
     PGconn *pg; /* NULL while there is none */
     char *uri;
+    char *tenant; /* whose rows it sees where there is row security (row_security.c), or NULL */
     bool read_only;
     qp_watch watch;
     uint32_t generation; /* of the connection: statements of an older one are prepared anew */
@@ -176,6 +177,12 @@ quipu_status qp_pg_draw(void *conn, const char *table, int64_t given, int64_t *r
                         quipu_error *reterr);
 /* Send what writes the moved numbers back. */
 void qp_pg_send_numbers(qp_pg *conn);
+
+/* ---- row_security.c ---------------------------------------------------------------------------
+ */
+
+/* Send who the transaction that has just begun is for; nothing where there is no row security. */
+void qp_pg_send_tenant(qp_pg *conn);
 
 /* ---- stmt.c, value.c, dialect.c ---------------------------------------------------------------
  */

@@ -246,6 +246,9 @@ static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *r
 
     qp_pg_batch(conn);
     qp_pg_send_deferred(conn);
+    if (!conn->in_transaction) {
+        qp_pg_send_tenant(conn); /* a batch is a transaction, too */
+    }
     if (parts->guard) {
         qp_pg_send_fixed(conn, QP_PG_GUARD);
     }

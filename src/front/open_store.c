@@ -13,9 +13,11 @@
 #include "store/lango.h"
 #include "store/size.h"
 #include "store/store.h"
+#include "store/walls.h"
 
 #define OPEN_STORE_SCHEME "file:"
-#define OPEN_STORE_FLAGS (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED)
+#define OPEN_STORE_FLAGS                                                                           \
+    (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY)
 
 /* What further connections to the same store need. */
 typedef struct open_store_place {
@@ -25,6 +27,8 @@ typedef struct open_store_place {
     bool must_exist;
     int32_t busy_ms;
     ent_sqlite_durability durability;
+    quipu_str tenant; /* whose rows the server shows, or absent */
+    quipu_arena arena;
 } open_store_place;
 
 static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **ret_db,
@@ -39,6 +43,7 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
         postgres.flags = (read_only ? ENT_POSTGRES_READ_ONLY : 0) |
                          (self->must_exist ? ENT_POSTGRES_MUST_EXIST : 0);
         postgres.busy_ms = self->busy_ms;
+        postgres.tenant = self->tenant;
         return ent_postgres_open(self->name, &postgres, ret_db, reterr);
     }
     sqlite.flags =
@@ -52,6 +57,7 @@ static void open_store_done(void *ctx)
 {
     open_store_place *self = ctx;
 
+    quipu_arena_free(&self->arena);
     qp_free(self->name);
     qp_free(self);
 }
@@ -167,7 +173,36 @@ static quipu_status open_store_context(const char *path, const quipu_open_option
     self->must_exist = (options->flags & QUIPU_OPEN_MUST_EXIST) != 0;
     self->busy_ms =
         options->deadline_ms > 0 ? options->deadline_ms : (int32_t)QUIPU_DEADLINE_MS_DEFAULT;
+    if ((options->flags & QUIPU_OPEN_ROW_SECURITY) != 0 &&
+        quipu_arena_copy(&self->arena, options->tenant, &self->tenant) != QUIPU_OK) {
+        open_store_done(self);
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+    }
     *ret = self;
+    return QUIPU_OK;
+}
+
+/* Options that do not go with every kind of place. */
+static quipu_status open_store_fits(const open_store_place *self, const quipu_open_options *options,
+                                    bool in_memory, quipu_error *reterr)
+{
+    const bool walled = (options->flags & QUIPU_OPEN_ROW_SECURITY) != 0;
+
+    if (in_memory && (options->flags & (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)) != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "a store in memory is always new");
+    }
+    if (self->postgres && options->max_bytes > 0) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "a PostgreSQL store has no size cap; give its tablespace a disk of "
+                            "that size");
+    }
+    if (walled && !self->postgres) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "row security is a server's; give each tenant a file of its own");
+    }
+    if (walled && options->tenant.n == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "row security needs a tenant with a name");
+    }
     return QUIPU_OK;
 }
 
@@ -250,18 +285,15 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     assert(path != NULL && self != NULL);
     connector.ctx = self;
     connector.single = strcmp(path, ":memory:") == 0;
-    if (connector.single && (opt.flags & (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)) != 0) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "a store in memory is always new");
-    } else if (self->postgres && opt.max_bytes > 0) {
-        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                              "a PostgreSQL store has no size cap; give its tablespace a disk of "
-                              "that size");
-    }
+    status = open_store_fits(self, &opt, connector.single, reterr);
     if (status == QUIPU_OK) {
         status = open_store_connection(self, false, &db, reterr);
     }
     if (status == QUIPU_OK) {
         status = open_store_prepare(&db, &opt, &connector.single, reterr);
+    }
+    if (status == QUIPU_OK && (opt.flags & QUIPU_OPEN_ROW_SECURITY) != 0) {
+        status = qp_walls_raise(db, qp_store_walls, qp_store_wall_count, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(db);

@@ -33,8 +33,28 @@ static void senseless_options_are_misuse(void **state)
     options = (ent_postgres_options)ENT_POSTGRES_OPTIONS_INIT;
     options.busy_ms = -1;
     T_STATUS(ent_postgres_open("postgresql:///", &options, &db, &err), QUIPU_MISUSE);
-    options.struct_size = 4;
+    options.struct_size = 3;
     T_STATUS(ent_postgres_open("postgresql:///", &options, &db, &err), QUIPU_MISUSE);
+    assert_null(db);
+}
+
+static void a_tenant_has_a_name_that_is_not_too_long(void **state)
+{
+    char name[ENT_POSTGRES_TENANT_MAX + 1];
+    char uri[T_PATH_MAX];
+    ent_postgres_options options = ENT_POSTGRES_OPTIONS_INIT;
+    quipu_error err = {0};
+    ent_db *db = NULL;
+
+    (void)state;
+    t_pg_schema(uri);
+    memset(name, 'x', sizeof(name));
+    options.tenant = (quipu_str){name, 0};
+    T_STATUS(ent_postgres_open(uri, &options, &db, &err), QUIPU_INVALID);
+    options.tenant.n = ENT_POSTGRES_TENANT_MAX + 1;
+    T_STATUS(ent_postgres_open(uri, &options, &db, &err), QUIPU_INVALID);
+    options.tenant.n = ENT_POSTGRES_TENANT_MAX; /* fits; the server's superuser is refused then */
+    T_STATUS(ent_postgres_open(uri, &options, &db, &err), QUIPU_UNSUPPORTED);
     assert_null(db);
 }
 
@@ -196,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(senseless_options_are_misuse),
+        cmocka_unit_test(a_tenant_has_a_name_that_is_not_too_long),
         cmocka_unit_test(a_uri_is_as_long_as_it_may_be_and_no_longer),
         cmocka_unit_test(what_is_not_there_is_told_without_the_password),
         cmocka_unit_test(numbers_are_given_back_when_the_transaction_is_rolled_back),

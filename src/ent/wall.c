@@ -1,0 +1,21 @@
+/* Walls between tenants, over the engine's table. */
+#include "ent/wall.h"
+
+#include "base/error.h"
+#include "ent/db.h"
+
+quipu_status qp_walls_raise(ent_db *db, const qp_wall *walls, size_t n, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+
+    if (status == QUIPU_OK && db->depth > 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "end the open transaction first");
+    }
+    if (status == QUIPU_OK && db->engine->raise_walls == NULL) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the engine %s has no row security; give each tenant a store of its "
+                            "own",
+                            db->engine->name);
+    }
+    return status == QUIPU_OK ? db->engine->raise_walls(db->conn, walls, n, reterr) : status;
+}

@@ -1,0 +1,22 @@
+/* Walls between the tenants of one database, kept by the server itself: a connection sees and
+ * writes the rows of its own tenant only, whatever its statements say. */
+#ifndef QP_ENT_WALL_H
+#define QP_ENT_WALL_H
+
+#include <ent/ent.h>
+
+#define QP_WALL_COLUMN "tenant" /* of every entity that belongs to somebody by itself */
+
+/* How the rows of one entity belong to a tenant. */
+typedef struct qp_wall {
+    const ent_entity *entity;
+    const char *column;        /* the number of the row that it belongs to, of... */
+    const ent_entity *through; /* ...this entity; NULL: it has a tenant itself, and no `column` */
+} qp_wall;
+
+/* See that all walls stand, and build those that do not. QUIPU_UNSUPPORTED where the engine has
+ * none, or the role may not build what is missing. Outside of transactions. */
+QUIPU_MUST_USE quipu_status qp_walls_raise(ent_db *db, const qp_wall *walls, size_t n,
+                                           quipu_error *reterr);
+
+#endif

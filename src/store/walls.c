@@ -1,0 +1,18 @@
+/* Whose rows are whose, for engines that keep tenants apart by themselves: every entity stands
+ * here. */
+#include "store/walls.h"
+
+#include "gen/quipu.h"
+
+const qp_wall qp_store_walls[] = {
+    {.entity = &qp_session_entity},
+    {.entity = &qp_message_entity, .column = "session_messages", .through = &qp_session_entity},
+    {.entity = &qp_state_entity},
+    {.entity = &qp_state_event_entity, .column = "session_number", .through = &qp_session_entity},
+    {.entity = &qp_observation_entity},
+    {.entity = &qp_reflection_entity},
+    {.entity = &qp_feed_entity},
+    {.entity = &qp_model_factor_entity},
+};
+
+const size_t qp_store_wall_count = sizeof(qp_store_walls) / sizeof(qp_store_walls[0]);
