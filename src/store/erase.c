@@ -313,6 +313,9 @@ static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_er
         erase_step begun = erase_step_begin(run);
         run->more = false;
         status = qp_size_exempt(run->store, &step, work, &begun, reterr);
+        if (status == QUIPU_OK) {
+            qp_call_tell(within, (int64_t)(run->sessions.count + run->forks.count));
+        }
     } while (status == QUIPU_OK && run->more);
     return status;
 }

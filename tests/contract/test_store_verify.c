@@ -353,6 +353,19 @@ static void long_calls_count_what_they_have_done(void **state)
     T_OK(quipu_store_sweep(store, &call, NULL, &err));
     assert_int_equal(counts.last, QUIPU_SWEEP_BATCH + 1);
     assert_int_equal(counts.calls, 2);
+
+    counts = (counted){0};
+    for (int i = 0; i <= QUIPU_SWEEP_BATCH; i++) {
+        char key[32];
+        quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+        (void)snprintf(key, sizeof(key), "of ann %d", i);
+        values.key = quipu_cstr(key);
+        values.user_id = QUIPU_STR("ann");
+        T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
+    }
+    T_OK(quipu_user_erase(store, (quipu_str){NULL, 0}, QUIPU_STR("ann"), 0, &call, NULL, &err));
+    assert_int_equal(counts.last, QUIPU_SWEEP_BATCH + 1);
+    assert_int_equal(counts.calls, 2);
     quipu_close(store);
 }
 
