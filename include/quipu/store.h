@@ -50,7 +50,8 @@ typedef enum quipu_search_mode {
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
 #define QUIPU_OPEN_FEED 4u       /* our changes are told to the feed: see quipu_feed_read() */
 /* PostgreSQL: the server itself keeps tenants apart, by policies on every table that it makes when
- * they are not there. Needs a tenant with a name, and a plain role: no superuser, no BYPASSRLS. */
+ * they are not there. Needs a tenant with a name, and a plain role: no superuser, no BYPASSRLS. The
+ * same is said by "row_security=on" among the URI's parameters. */
 #define QUIPU_OPEN_ROW_SECURITY 8u
 
 /* Asked for the key of an encrypted file: writes at most `size` bytes, gives the length. */

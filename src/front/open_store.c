@@ -16,6 +16,7 @@
 #include "store/walls.h"
 
 #define OPEN_STORE_SCHEME "file:"
+#define OPEN_STORE_PARAMETER "row_security="
 #define OPEN_STORE_FLAGS                                                                           \
     (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST | QUIPU_OPEN_FEED | QUIPU_OPEN_ROW_SECURITY)
 
@@ -66,6 +67,37 @@ static bool open_store_is_postgres(const char *uri)
 {
     return strncmp(uri, "postgresql://", strlen("postgresql://")) == 0 ||
            strncmp(uri, "postgres://", strlen("postgres://")) == 0;
+}
+
+/* One parameter of a server's URI is ours, not libpq's: take it out. It can turn row security on;
+ * what the options have turned on it cannot turn off. */
+static quipu_status open_store_parameter(char *uri, bool *walled, quipu_error *reterr)
+{
+    char *at = strchr(uri, '?');
+
+    while (at != NULL) {
+        char *start = at + 1;
+        const size_t n = strcspn(start, "&");
+        const quipu_str given = {start, n};
+
+        if (strncmp(start, OPEN_STORE_PARAMETER, strlen(OPEN_STORE_PARAMETER)) != 0) {
+            at = strchr(start, '&');
+            continue;
+        }
+        if (quipu_str_eq(given, QUIPU_STR(OPEN_STORE_PARAMETER "on"))) {
+            *walled = true;
+        } else if (!quipu_str_eq(given, QUIPU_STR(OPEN_STORE_PARAMETER "off"))) {
+            return qp_error_set(reterr, QUIPU_MISUSE,
+                                "the URI's " OPEN_STORE_PARAMETER " must be on or off");
+        }
+        if (start[n] == '&') { /* the next one takes its place, and is looked at then */
+            memmove(start, start + n + 1, strlen(start + n + 1) + 1);
+        } else {
+            *at = '\0';
+            at = NULL;
+        }
+    }
+    return QUIPU_OK;
 }
 
 /* What a URI names: a server's database as it is, a path as it is, or what follows "file:". Another
@@ -152,9 +184,13 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
     return QUIPU_OK;
 }
 
-static quipu_status open_store_context(const char *path, const quipu_open_options *options,
+/* The options are filled up by what the URI says. */
+static quipu_status open_store_context(const char *path, quipu_open_options *options,
                                        open_store_place **ret, quipu_error *reterr)
 {
+    bool walled = (options->flags & QUIPU_OPEN_ROW_SECURITY) != 0;
+    quipu_status status = QUIPU_OK;
+
     assert(path != NULL);
     size_t size = strlen(path) + 1;
     open_store_place *self = qp_calloc(1, sizeof(*self));
@@ -173,10 +209,17 @@ static quipu_status open_store_context(const char *path, const quipu_open_option
     self->must_exist = (options->flags & QUIPU_OPEN_MUST_EXIST) != 0;
     self->busy_ms =
         options->deadline_ms > 0 ? options->deadline_ms : (int32_t)QUIPU_DEADLINE_MS_DEFAULT;
-    if ((options->flags & QUIPU_OPEN_ROW_SECURITY) != 0 &&
+    if (self->postgres) {
+        status = open_store_parameter(copy, &walled, reterr);
+        options->flags |= walled ? QUIPU_OPEN_ROW_SECURITY : 0;
+    }
+    if (status == QUIPU_OK && walled &&
         quipu_arena_copy(&self->arena, options->tenant, &self->tenant) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+    }
+    if (status != QUIPU_OK) {
         open_store_done(self);
-        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
+        return status;
     }
     *ret = self;
     return QUIPU_OK;

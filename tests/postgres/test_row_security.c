@@ -464,6 +464,37 @@ static void what_cannot_be_walled_off_is_refused(void **state)
     T_STATUS(open_as(where.app, "red", 0, &store, &err), QUIPU_UNSUPPORTED);
 }
 
+/* The URI can say it, wherever it stands, for those who have no other place for options. */
+static void a_uri_turns_it_on(void **state)
+{
+    static const struct {
+        const char *tail;
+        quipu_status status;
+    } cases[] = {{"&row_security=on", QUIPU_UNSUPPORTED},
+                 {"&row_security=off&row_security=on&application_name=x", QUIPU_UNSUPPORTED},
+                 {"&row_security=off", QUIPU_OK},
+                 {"&row_security=", QUIPU_MISUSE},
+                 {"&row_security=one", QUIPU_MISUSE},
+                 {"&row_security=o&x", QUIPU_MISUSE},
+                 {"&other_security=on", QUIPU_IO}};
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    place where;
+    quipu_error err = {0};
+
+    (void)state;
+    place_make(&where);
+    options.tenant = QUIPU_STR("red");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char uri[3 * T_PATH_MAX];
+        quipu_store *store = NULL;
+
+        (void)snprintf(uri, sizeof(uri), "%s%s", where.admin, cases[i].tail);
+        T_STATUS(quipu_open(uri, &options, &store, &err), cases[i].status);
+        quipu_close(store);
+    }
+    T_STATUS(open_as(where.admin, "red", 0, NULL, &err), QUIPU_MISUSE);
+}
+
 static void the_owner_migrates_a_walled_store(void **state)
 {
     place where;
@@ -500,6 +531,7 @@ int main(void)
         cmocka_unit_test(whoever_mistakes_the_tenant_reaches_no_row_of_another),
         cmocka_unit_test(all_verbs_stay_inside_of_their_tenant),
         cmocka_unit_test(what_cannot_be_walled_off_is_refused),
+        cmocka_unit_test(a_uri_turns_it_on),
         cmocka_unit_test(the_owner_migrates_a_walled_store),
     };
 
