@@ -61,7 +61,7 @@ static void erase_print(const quipu_erasure *receipt)
            receipt->session_count, receipt->fork_count, receipt->hidden, receipt->messages,
            receipt->states, receipt->memories);
     if (receipt->session_count == 0) {
-        printf("there was no such session; the file was cleaned all the same\n");
+        printf("there was no such session; the store was cleaned all the same\n");
     }
     erase_print_texts("backup", receipt->backups, receipt->backup_count);
     erase_print_texts("kept by", receipt->kept, receipt->kept_count);

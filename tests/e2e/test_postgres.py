@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""The program on a PostgreSQL store: search, erase and row security, by URI alone."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import harness
+
+SERVER = pathlib.Path(__file__).resolve().parents[1] / "lib" / "pg.sh"
+
+
+class Postgres(harness.Case):
+    """One server for all tests; each has a schema and a plain role of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        place = os.path.join(cls.folder.name, "pg")
+        cls.addClassCleanup(subprocess.run, ["bash", str(SERVER), "stop", place], check=False)
+        done = subprocess.run(["bash", str(SERVER), "start", place], check=False,
+                              capture_output=True, text=True)
+        if done.returncode == 77:
+            print(done.stdout.strip())
+            raise unittest.SkipTest(done.stdout.strip())
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+        cls.server = pathlib.Path(place, "uri").read_text(encoding="utf-8").strip()
+
+    def setUp(self):
+        super().setUp()
+        name = self.id().rsplit(".", 1)[1]
+        sql = f"CREATE ROLE {name} LOGIN; CREATE SCHEMA {name} AUTHORIZATION {name}"
+        subprocess.run(["psql", "-q", "-c", sql, self.server], check=True)
+        self.uri = f"{self.server}&user={name}&options=-csearch_path%3D{name}"
+        lacks = "this build has no PostgreSQL"
+        if lacks in self.run_quipu("init", "--store", self.uri, code=None).err:
+            print("SKIP: " + lacks)
+            self.skipTest(lacks)
+
+    def on(self, verb, *args, **more):
+        """A verb on the server's store."""
+        return self.run_quipu(verb, "--store", self.uri, *args, **more)
+
+    def session(self, key, *texts, tenant=""):
+        """A session with these texts of the user's."""
+        stdin = "".join(json.dumps({"role": "user", "content": text}) + "\n" for text in texts)
+        self.on("append", "--create", "--tenant", tenant, key, stdin=stdin)
+
+    def hits(self, words, *args):
+        """What a search finds: (key, seq), best first."""
+        found = self.on("search", "--json", *args, words).lines()
+        return [(hit["key"], hit["seq"]) for hit in found if "seq" in hit]
+
+    def test_search_finds_words_phrases_and_cjk(self):
+        self.session("k", "the quick brown fox", "我们昨天去了北京大学", "brown quick")
+        self.assertEqual(self.hits("QUICK"), [("k", 3), ("k", 1)])
+        self.assertEqual(self.hits('"quick brown"'), [("k", 1)])
+        self.assertEqual(self.hits("北京"), [("k", 2)])
+        self.assertIn("[quick brown]", self.on("search", '"quick brown"').out)
+        self.on("rm", "k", "--yes")
+        self.assertEqual(self.hits("QUICK"), [])
+
+    def test_erase_succeeds_and_tells_what_the_server_keeps(self):
+        self.session("k", "a secret")
+        self.assertEqual(self.hits("secret"), [("k", 1)])
+        receipt = self.on("erase", "k", "--yes", "--json").json()
+        self.assertEqual((receipt["sessions"], receipt["messages"]), (["k"], 1))
+        self.assertTrue(any("write-ahead log" in text for text in receipt["kept"]))
+        self.assertEqual(self.hits("secret"), [])
+        self.assertIn("kept by", self.on("erase", "k", "--yes").out)
+
+    def test_row_security_is_a_parameter_of_the_uri(self):
+        self.uri += "&row_security=on"
+        self.session("k", "a red word", tenant="red")
+        self.session("k", "a blue word", tenant="blue")
+        self.assertEqual(self.hits("word", "--tenant", "red"), [("k", 1)])
+        self.assertIn("[red]", self.on("search", "--tenant", "red", "red").out)
+        self.assertEqual(self.hits("red", "--tenant", "blue"), [])
+        self.assertIn("tenant", self.on("search", "word", code=None).err)
+        seen = subprocess.run(["psql", "-Atc", "SELECT count(*) FROM messages",
+                               self.uri.replace("&row_security=on", "")],
+                              check=True, capture_output=True, text=True)
+        self.assertEqual(seen.stdout, "0\n")
+
+
+if __name__ == "__main__":
+    harness.main()
