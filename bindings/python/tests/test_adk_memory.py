@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from google.adk.events.event import Event
+from google.adk.memory.base_memory_service import BaseMemoryService
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.sessions.session import Session
 from google.genai import types
@@ -137,3 +139,63 @@ async def test_the_content_is_whole(memory: QuipuMemoryService) -> None:
     )
     found = await memory.search_memory(app_name="app", user_id="u", query="melon")
     assert found.memories[0].content.parts == parts
+
+
+async def test_every_method_of_adk_s_memory_is_there() -> None:
+    for name in vars(BaseMemoryService):
+        if not name.startswith("_"):
+            assert name in vars(QuipuMemoryService), name
+
+
+async def test_memories_are_added_as_they_are(memory: QuipuMemoryService) -> None:
+    content = types.Content(role="user", parts=[types.Part(text="likes quinces")])
+    full = MemoryEntry(
+        id="m1",
+        content=content,
+        author="ada",
+        timestamp="some day in May",
+        custom_metadata={"weight": 2, "tags": ["fruit"]},
+    )
+    bare = MemoryEntry(content=types.Content(parts=[types.Part(text="hates quinces")]))
+    for _ in range(2):
+        await memory.add_memory(app_name="app", user_id="u", memories=[full])
+    await memory.add_memory(app_name="app", user_id="u", memories=[bare])
+    found = await memory.search_memory(app_name="app", user_id="u", query="likes quinces")
+    assert found.memories[0] == full
+    assert len(found.memories) == 2
+    assert found.memories[1].id and found.memories[1].author is None
+    assert found.memories[1].content == bare.content
+    assert await texts(memory, "quinces", "other") == []
+
+
+async def test_deleted_memories_do_not_come_back(memory: QuipuMemoryService) -> None:
+    kept, gone = says("a medlar to keep"), says("a medlar to lose")
+    session = foreign(kept, gone)
+    await memory.add_session_to_memory(session)
+    await memory.delete_memory(app_name="app", user_id="other", memory_id=gone.id)
+    assert len(await texts(memory, "medlar")) == 2
+    await memory.delete_memory(app_name="app", user_id="u", memory_id=gone.id)
+    assert await texts(memory, "medlar") == ["a medlar to keep"]
+    await memory.add_session_to_memory(session)
+    await memory.add_events_to_memory(
+        app_name="app", user_id="u", events=[gone], session_id="elsewhere"
+    )
+    entry = MemoryEntry(id=gone.id, content=gone.content or types.Content())
+    await memory.add_memory(app_name="app", user_id="u", memories=[entry])
+    assert await texts(memory, "medlar") == ["a medlar to keep"]
+    for nothing in (None, "", "never seen", gone.id):
+        await memory.delete_memory(app_name="app", user_id="u", memory_id=nothing)
+    assert await texts(memory, "medlar") == ["a medlar to keep"]
+
+
+async def test_a_deleted_memory_stays_in_its_conversation(path: pathlib.Path) -> None:
+    async with QuipuSessionService(path) as service:
+        memory = QuipuMemoryService(service.store)
+        session = await service.create_session(app_name="app", user_id="u", session_id="s")
+        event = says("sorrel soup")
+        await service.append_event(session, event)
+        await memory.delete_memory(app_name="app", user_id="u", memory_id=event.id)
+        assert await texts(memory, "sorrel") == []
+        stored = await service.get_session(app_name="app", user_id="u", session_id="s")
+        assert stored is not None and [kept.id for kept in stored.events] == [event.id]
+        assert stored.state == {}

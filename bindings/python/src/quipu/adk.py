@@ -23,6 +23,7 @@ from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.memory import _utils as memory_utils
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
@@ -48,6 +49,10 @@ __all__ = ["QuipuMemoryService", "QuipuSessionService"]
 _MARKER = "quipu:"
 _MEMORY_APP = "quipu-memory:"  # what other session services hand over stands under such an app
 _MEMORY_UNKNOWN = "unknown-session"
+_MEMORY_ADDED = "added-memories"  # the session of what add_memory() is given
+_MEMORY_DELETED = "deleted-memories"  # the session that tells what delete_memory() was given
+_MEMORY_GONE = "gone:"  # before the id of a deleted memory, in the state of its user
+_MEMORY_ENTRY = "quipu_memory"  # among an event's metadata: what an entry has beside its content
 _MEMORY_WORDS_MAX = 32  # words of a query that are looked for
 _MEMORY_HITS = 50  # of each word
 _MEMORY_RESULTS = 10  # as many as ADK's own service gives
@@ -384,22 +389,74 @@ class QuipuMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        app_name = _MEMORY_APP + app_name
-        session_id = session_id or _MEMORY_UNKNOWN
-        kept = [event for event in events if event.content and event.content.parts]
+        gone = await self._gone(app_name, user_id)
+        kept = [
+            # A copy: appending takes temp: names out of an event's delta.
+            event.model_copy(deep=True)
+            for event in events
+            if event.content and event.content.parts and event.id not in gone
+        ]
+        await self._put(app_name, user_id, session_id or _MEMORY_UNKNOWN, kept)
+
+    @override
+    async def add_memory(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
+    ) -> None:
+        gone = await self._gone(app_name, user_id)
+        events = []
+        for memory in memories:
+            beside = memory.model_dump(mode="json", exclude={"content", "id"})
+            event = Event(
+                id=memory.id or "",
+                author=memory.author or _MEMORY_ENTRY,
+                content=memory.content.model_copy(deep=True),
+                custom_metadata={_MEMORY_ENTRY: beside},
+            )
+            if event.id not in gone:
+                events.append(event)
+        await self._put(app_name, user_id, _MEMORY_ADDED, events)
+
+    @override
+    async def delete_memory(
+        self, *, app_name: str, user_id: str, memory_id: str | None = None
+    ) -> None:
+        """Take a memory out of every search, for good, and keep it from being added again. What was
+        said stays in the conversation that it is from."""
+        if memory_id:
+            delta = {State.USER_PREFIX + _MEMORY_GONE + memory_id: True}
+            event = Event(author=_MEMORY_ENTRY, actions=EventActions(state_delta=delta))
+            await self._put(app_name, user_id, _MEMORY_DELETED, [event])
+
+    async def _gone(self, app_name: str, user_id: str) -> set[str]:
+        """The ids of deleted memories."""
+        state = await self._sessions.get_user_state(
+            app_name=_MEMORY_APP + app_name, user_id=user_id
+        )
+        return {
+            name.removeprefix(_MEMORY_GONE) for name in state if name.startswith(_MEMORY_GONE)
+        }
+
+    async def _put(
+        self, app_name: str, user_id: str, session_id: str, events: list[Event]
+    ) -> None:
+        """Append events to a session of the memory's own."""
         session = None
-        while kept:
+        while events:
             if session is None:
-                session = await self._shelf(app_name, user_id, session_id)
+                session = await self._shelf(_MEMORY_APP + app_name, user_id, session_id)
             try:
-                # A copy: appending takes temp: names out of an event's delta.
-                await self._sessions.append_event(session, kept[0].model_copy(deep=True))
+                await self._sessions.append_event(session, events[0])
             except StaleSessionError:
                 session = None  # somebody else adds too: read again and go on
                 continue
             except AlreadyExistsError:
                 pass  # the first word stands
-            kept.pop(0)
+            events.pop(0)
 
     async def _shelf(self, app_name: str, user_id: str, session_id: str) -> Session:
         """Where the events of a session are kept, made when it is missing."""
@@ -429,13 +486,14 @@ class QuipuMemoryService(BaseMemoryService):
                 for hit in hits.hits:
                     count, rank = found.get((hit.session_key, hit.seq), (0, 0.0))
                     found[hit.session_key, hit.seq] = (count + 1, rank + hit.rank)
+        gone = await self._gone(app_name, user_id) if found else set()
         best = sorted(found, key=lambda place: found[place], reverse=True)
         memories: dict[str, MemoryEntry] = {}
         for key, seq in best:
             if len(memories) == _MEMORY_RESULTS:
                 break
             entry = await self._entry(key, seq)
-            if entry is not None:
+            if entry is not None and entry.id not in gone:
                 memories.setdefault(entry.id or "", entry)
         return SearchMemoryResponse(memories=list(memories.values()))
 
@@ -450,6 +508,9 @@ class QuipuMemoryService(BaseMemoryService):
         event = read_one(json.loads(answer.texts[0] or b"{}"))
         if not event.content or not event.content.parts:
             return None
+        beside = (event.custom_metadata or {}).get(_MEMORY_ENTRY)
+        if beside is not None:
+            return MemoryEntry(id=event.id, content=event.content, **beside)
         return MemoryEntry(
             id=event.id,
             content=event.content,
