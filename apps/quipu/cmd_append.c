@@ -276,13 +276,10 @@ static int append_batch(append_run *run)
 static int append_nothing(append_run *run)
 {
     const quipu_session_new values = append_session(run);
-    quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_error error = {0};
-    quipu_status status;
+    quipu_status status = app_session_header(run->store, run->key, NULL, &history, &error);
 
-    header.flags = QUIPU_RANGE_HEADER;
-    status = quipu_session_get(run->store, run->key, &header, NULL, &history, &error);
     if ((status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) && app_given(run->call, "create")) {
         status =
             quipu_session_get_or_create(run->store, &values, NULL, &history, &run->created, &error);

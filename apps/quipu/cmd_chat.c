@@ -170,13 +170,10 @@ static quipu_status chat_keep_model(chat_run *run, quipu_error *error)
 /* The session as it is, or absent; its model is the one to go on with unless another is named. */
 static int chat_resume(chat_run *run, int64_t *ret_messages)
 {
-    quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_error error = {0};
-    quipu_status status;
+    quipu_status status = app_session_header(run->store, run->key, NULL, &history, &error);
 
-    header.flags = QUIPU_RANGE_HEADER;
-    status = quipu_session_get(run->store, run->key, &header, NULL, &history, &error);
     if (status == QUIPU_OK) {
         *ret_messages = history->session.message_count;
         if (run->model.n == 0) {

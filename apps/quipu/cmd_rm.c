@@ -17,12 +17,9 @@ static const app_option rm_options[] = {
 static quipu_status rm_look(quipu_store *store, quipu_str key, int64_t *ret_messages,
                             quipu_error *reterr)
 {
-    quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
-    quipu_status status;
+    quipu_status status = app_session_header(store, key, NULL, &history, reterr);
 
-    header.flags = QUIPU_RANGE_HEADER;
-    status = quipu_session_get(store, key, &header, NULL, &history, reterr);
     *ret_messages = status == QUIPU_OK ? history->session.message_count : 0;
     quipu_history_free(history);
     return status == QUIPU_EXPIRED ? QUIPU_OK : status;

@@ -104,12 +104,9 @@ static quipu_status show_pages(show_job *job, quipu_history *page, quipu_error *
 /* Find where to begin: the newest N begin so many before the end. */
 static quipu_status show_begin(show_job *job, quipu_history **ret_page, quipu_error *error)
 {
-    quipu_range head = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
-    quipu_status status;
+    quipu_status status = app_session_header(job->store, job->key, NULL, &history, error);
 
-    head.flags = QUIPU_RANGE_HEADER;
-    status = quipu_session_get(job->store, job->key, &head, NULL, &history, error);
     if (status != QUIPU_OK) {
         return status;
     }

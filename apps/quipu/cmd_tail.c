@@ -62,15 +62,12 @@ static quipu_status tail_follow(tail_job *job, quipu_tail *tail, quipu_error *er
 
 static int tail_session(tail_job *job)
 {
-    quipu_range head = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_tail *tail = NULL;
     quipu_error error = {0};
     int64_t after = 0;
-    quipu_status status;
+    quipu_status status = app_session_header(job->store, job->key, &job->limits, &history, &error);
 
-    head.flags = QUIPU_RANGE_HEADER;
-    status = quipu_session_get(job->store, job->key, &head, &job->limits, &history, &error);
     if (status == QUIPU_OK) {
         after = history->session.next_seq - 1 - job->last;
         app_render_set(&job->render, &history->session);

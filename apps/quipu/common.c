@@ -239,6 +239,15 @@ int app_open(const app_call *call, app_need need, quipu_store **ret_store)
     return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
 }
 
+quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_call *within,
+                                quipu_history **ret_history, quipu_error *reterr)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+
+    range.flags = QUIPU_RANGE_HEADER;
+    return quipu_session_get(store, key, &range, within, ret_history, reterr);
+}
+
 quipu_status app_index(const app_call *call, quipu_store *store, quipu_error *error)
 {
     quipu_call within = QUIPU_CALL_INIT;

@@ -23,13 +23,10 @@ bool app_seq_argument(const app_call *call, int number, int64_t *ret_seq)
 
 int app_seq_newest(const app_call *call, quipu_store *store, quipu_str key, int64_t *ret_seq)
 {
-    quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
     quipu_error error = {0};
-    quipu_status status;
+    quipu_status status = app_session_header(store, key, NULL, &history, &error);
 
-    header.flags = QUIPU_RANGE_HEADER;
-    status = quipu_session_get(store, key, &header, NULL, &history, &error);
     if (status != QUIPU_OK) {
         return app_fail_session(call, key, status, &error);
     }
