@@ -317,7 +317,7 @@ typedef struct quipu_erasure {
  * QUIPU_ERASE_QUICK the file is not written anew, which is enough when it was always written with
  * secure deletion, as this library does.
  *
- * The call's progress counts the sessions, forks too, as they are deleted; then the file is cleaned.
+ * The call's progress counts sessions, forks too, as they are deleted; then the file is cleaned.
  *
  * A missing session is fine: the file is cleaned all the same. When the call fails after the
  * deletion, the message says so; repeat it to clean up. Backups and exports elsewhere are out of
