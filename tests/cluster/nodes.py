@@ -226,6 +226,17 @@ class Node:
             if time.monotonic() > deadline:
                 raise Failed(f"{self.name}: processes {sorted(left)} do not die")
 
+    def kill_receiver(self):
+        """The process that takes the leader's log, and with it all that waits in its socket."""
+        found = False
+        for pid in family({self.postmaster()}):
+            with contextlib.suppress(OSError):
+                if b"walreceiver" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+                    found = True
+        if not found:
+            raise Failed(f"{self.name}: no process takes the leader's log")
+
     def cut(self):
         """Out of the bridge: packets go nowhere, and nobody is told."""
         ip(f"link set {self.port} nomaster")

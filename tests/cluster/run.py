@@ -174,14 +174,13 @@ class Run:
         self.whole("the freeze")
 
     def cancel_waits(self):
-        """The server answers a cancelled wait for the standby with success. Then the leader dies,
-        and what only it had is gone: whoever took that for success has lost an append."""
+        """The server answers a cancelled wait for the standby with success. Then the leader dies
+        with what only it had: whoever took that for success has lost an append."""
         leader = self.cluster.leader()
         say(f"cancel: standbys stopped, waits for them cancelled, then kill -9 of {leader.name}")
-        standbys = [n for n in self.others(leader) if n.postmaster() is not None]
         cancelled = 0
         with contextlib.ExitStack() as stack:
-            for node in standbys:
+            for node in self.others(leader):
                 node.signal(signal.SIGSTOP)
                 stack.callback(node.signal, signal.SIGCONT)
             for _ in range(CANCEL_ROUNDS):
@@ -193,6 +192,8 @@ class Run:
             start = time.monotonic()
             self.outages.append(time.monotonic_ns())
             leader.kill()
+            for node in self.others(leader):
+                node.kill_receiver()
         say(f"  {cancelled} waits cancelled")
         if cancelled == 0:
             raise nodes.Failed("no commit waited for a standby while none was there")
