@@ -235,6 +235,16 @@ function(quipu_add_scripts)
     set_tests_properties(go.together PROPERTIES DEPENDS "python.package;go.go")
   endif()
 
+  # The suites of the store on servers that are less kind; all of them in the long form only.
+  if(QUIPU_POSTGRES AND NOT QUIPU_SANITIZE)
+    set(suites ${quipu_tests_of_every_engine})
+    list(FILTER suites INCLUDE REGEX "\\.(store|adk)_")
+    list(TRANSFORM suites REPLACE "^contract\\." "")
+    quipu_test_register(postgres.sweep postgres "script;long" "${QUIPU_PYTHON}"
+                        "${root}/postgres/sweep.py" ${suites})
+    set_tests_properties(postgres.sweep PROPERTIES TIMEOUT 7200)
+  endif()
+
   # Must-not-compile: one entry a compiler; a compiler that is absent is a skip (exit 77).
   foreach(runner run.sh run.py)
     if(EXISTS "${root}/mustfail/${runner}")

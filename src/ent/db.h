@@ -48,6 +48,11 @@ bool qp_db_is_broken(const ent_db *db);
 /* Whether the last transaction ended for a reason that a repeat may not meet. */
 bool qp_db_is_transient(const ent_db *db);
 
+/* So often such a transaction is tried in all, with naps of so many milliseconds between. */
+#define QP_TRIES_MAX 10
+#define QP_TRIES_NAP_MS_MIN 2
+#define QP_TRIES_NAP_MS_MAX 50
+
 /* Rows that all statements of this connection have changed, those that were undone included: equal
  * numbers tell that nothing was changed between. */
 int64_t qp_db_total_changes(const ent_db *db);

@@ -9,16 +9,15 @@
 
 #include "base/error.h"
 #include "base/thread.h"
+#include "ent/db.h"
 
-#define CONNECT_NAP_MS_MIN 2
-#define CONNECT_NAP_MS_MAX 50
 #define CONNECT_HEARD_NS (3 * QP_NS_PER_S)
 #define CONNECT_STANDBY_FUNCTION "SyncRepWaitForLSN"
 
 bool qp_pg_nap(qp_pg *conn, int64_t deadline_ns)
 {
-    return qp_watch_nap(&conn->watch, deadline_ns, CONNECT_NAP_MS_MIN,
-                        CONNECT_NAP_MS_MAX - CONNECT_NAP_MS_MIN);
+    return qp_watch_nap(&conn->watch, deadline_ns, QP_TRIES_NAP_MS_MIN,
+                        QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN);
 }
 
 /* Notices are not for the user, but one tells that a commit is on one machine only. The function's
@@ -142,8 +141,8 @@ quipu_status qp_pg_connect(qp_pg *conn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* Whether the other end has hung up: then there is something to read where nothing should be. */
-static bool connect_hung_up(const qp_pg *conn)
+/* There is something to read then, where nothing should be. */
+bool qp_pg_hung_up(const qp_pg *conn)
 {
     struct pollfd fd = {.fd = PQsocket(conn->pg), .events = POLLIN};
 
@@ -161,7 +160,8 @@ quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr)
     int64_t deadline_ns;
     quipu_status status;
 
-    if (conn->pg != NULL && connect_hung_up(conn)) {
+    conn->transient = false; /* of what begins now nothing has failed yet */
+    if (conn->pg != NULL && qp_pg_hung_up(conn)) {
         qp_pg_drop(conn);
     }
     if (conn->pg != NULL) {

@@ -74,9 +74,10 @@ quipu_status qp_pg_draw(void *conn, const char *table, int64_t given, int64_t *r
 {
     qp_pg *self = conn;
     qp_pg_number *number = NULL;
-    quipu_status status = number_of(self, table, &number, reterr);
+    quipu_status status;
 
     assert(self->writes);
+    status = number_of(self, table, &number, reterr);
     if (status != QUIPU_OK) {
         return status;
     }

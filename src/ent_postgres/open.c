@@ -155,7 +155,7 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
 }
 
 /* There must be a schema to work in and, when asked for, tables in it. */
-static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
+static quipu_status open_look_once(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot read", .wanted = 0};
     quipu_status status;
@@ -172,6 +172,23 @@ static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the schema has no tables");
     }
     qp_pg_call_done(&call);
+    return status;
+}
+
+static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
+{
+    int64_t deadline_ns = qp_watch_patience(&conn->watch);
+    quipu_status status;
+    int tries = 0;
+
+    do {
+        status = qp_pg_ready(conn, reterr);
+        if (status == QUIPU_OK) {
+            status = open_look_once(conn, must_exist, reterr);
+        }
+        tries++;
+    } while (status != QUIPU_OK && conn->transient && tries < QP_TRIES_MAX &&
+             qp_pg_nap(conn, deadline_ns));
     return status;
 }
 

@@ -17,7 +17,7 @@
 
 /* Savepoint commands that wait for a statement to travel with. */
 #define QP_PG_DEFERRED_MAX (2 * ENT_SAVEPOINT_MAX + 2)
-#define QP_PG_DEAD_MAX 64 /* statements that are forgotten at the server together */
+#define QP_PG_DEAD_MAX 1024 /* statements that wait to be forgotten at the server */
 #define QP_PG_SERVER_MIN 120000
 #define QP_PG_NAME_SIZE 64   /* of a table's name with its NUL: the server's own limit */
 #define QP_PG_NUMBERS_MAX 64 /* tables whose numbers a connection knows */
@@ -104,6 +104,9 @@ quipu_status qp_pg_connect(qp_pg *conn, quipu_error *reterr);
 
 /* Outside of a transaction: see that there is a connection, a new one when the last was lost. */
 quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr);
+
+/* Between batches: whether the other end has hung up. */
+bool qp_pg_hung_up(const qp_pg *conn);
 
 /* Sleep a little, differently long each time; false when the deadline has passed or the watch says
  * stop. */

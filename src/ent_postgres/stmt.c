@@ -9,10 +9,12 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ent/db.h"
 
 #define STMT_LISTS_MAX ((size_t)256 << 20)
 #define STMT_TEXT_MAX ((size_t)8 << 20)
 #define STMT_NAME_SIZE 24
+#define STMT_DEAD_MIN 64 /* so many are worth a message each */
 
 struct qp_statement {
     qp_pg *conn;
@@ -56,20 +58,20 @@ static void stmt_name(uint32_t number, char name[STMT_NAME_SIZE])
     (void)snprintf(name, STMT_NAME_SIZE, "ent_%u", (unsigned)number);
 }
 
-/* Forget statements at the server, many together. */
-static void stmt_bury(qp_pg *conn)
+/* Forget statements at the server, together with what is sent anyway: a round trip of its own could
+ * lose the open transaction where nobody would be told. */
+static void stmt_send_dead(qp_pg *conn)
 {
-    qp_pg_call call = {.doing = "cannot use", .wanted = -1, .certain = true};
     char sql[64];
 
-    qp_pg_batch(conn);
+    if (conn->dead_count < STMT_DEAD_MIN) {
+        return;
+    }
     for (size_t i = 0; i < conn->dead_count; i++) {
         (void)snprintf(sql, sizeof(sql), "DEALLOCATE ent_%u", (unsigned)conn->dead[i]);
         qp_pg_send(conn, sql);
     }
     conn->dead_count = 0;
-    (void)qp_pg_run(conn, &call, NULL);
-    qp_pg_call_done(&call);
 }
 
 void qp_pg_finalize(qp_statement *statement)
@@ -79,11 +81,10 @@ void qp_pg_finalize(qp_statement *statement)
     }
     qp_pg *conn = statement->conn;
 
-    if (statement->name != 0 && statement->generation == conn->generation && conn->pg != NULL) {
+    /* One that finds no place is forgotten with the connection. */
+    if (statement->name != 0 && statement->generation == conn->generation && conn->pg != NULL &&
+        conn->dead_count < QP_PG_DEAD_MAX) {
         conn->dead[conn->dead_count++] = statement->name;
-        if (conn->dead_count == QP_PG_DEAD_MAX) {
-            stmt_bury(conn);
-        }
     }
     PQclear(statement->result);
     qp_buf_free(&statement->lists);
@@ -245,6 +246,7 @@ static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *r
     quipu_status status;
 
     qp_pg_batch(conn);
+    stmt_send_dead(conn);
     qp_pg_send_deferred(conn);
     if (!conn->in_transaction) {
         qp_pg_send_tenant(conn); /* a batch is a transaction, too */
@@ -299,6 +301,8 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
     ran = qp_pg_run(conn, &call, status == QUIPU_OK ? reterr : NULL);
     if (ran != QUIPU_OK) {
         stmt_failed(statement, &parts, &call, in_transaction, reterr);
+        /* Whoever could live with the failure must hear of the transaction that went with it. */
+        ran = conn->pg == NULL ? qp_pg_fail_lost(conn, call.doing, reterr) : ran;
     }
     status = status == QUIPU_OK ? ran : status;
     if (status == QUIPU_OK) {
@@ -309,33 +313,49 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
     return status;
 }
 
-/* What a statement outside of a transaction needs around it. */
+/* A statement outside of a transaction, in one of its own where it writes. *ret_ends: a commit was
+ * asked for, and its failure says nothing about what is stored. */
+static quipu_status stmt_try_alone(qp_statement *statement, bool *ret_ends, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    quipu_status status;
+
+    *ret_ends = false;
+    PQclear(statement->result); /* of a try whose commit failed */
+    statement->result = NULL;
+    if (!statement->writes) {
+        status = qp_pg_ready(conn, reterr);
+        return status == QUIPU_OK ? stmt_run(statement, false, reterr) : status;
+    }
+    status = qp_pg_begin(conn, 0, ENT_WRITE, reterr);
+    if (status == QUIPU_OK) {
+        status = stmt_run(statement, true, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_pg_commit(conn, 0, reterr);
+            *ret_ends = status != QUIPU_BUSY; /* a conflict is told before anything is stored */
+        } else if (conn->in_transaction) {
+            qp_pg_rollback(conn, 0);
+        }
+    }
+    return status;
+}
+
 static quipu_status stmt_run_alone(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    quipu_status status = QUIPU_OK;
+    int64_t deadline_ns = qp_watch_patience(&conn->watch);
+    quipu_error error = {0};
+    quipu_status status;
+    bool ends = false;
+    int tries = 0;
 
-    if (statement->writes) {
-        status = qp_pg_begin(conn, 0, ENT_WRITE, reterr);
-        if (status == QUIPU_OK) {
-            status = stmt_run(statement, true, reterr);
-            if (status == QUIPU_OK) {
-                status = qp_pg_commit(conn, 0, reterr);
-            } else if (conn->in_transaction) {
-                qp_pg_rollback(conn, 0);
-            }
-        }
-        return status;
-    }
-    for (int tries = 0; tries < 2; tries++) {
-        status = qp_pg_ready(conn, reterr);
-        if (status != QUIPU_OK) {
-            return status;
-        }
-        status = stmt_run(statement, false, reterr);
-        if (status != QUIPU_IO || conn->pg != NULL) {
-            break;
-        }
+    do {
+        status = stmt_try_alone(statement, &ends, &error);
+        tries++;
+    } while (status != QUIPU_OK && !ends && conn->transient && tries < QP_TRIES_MAX &&
+             qp_pg_nap(conn, deadline_ns));
+    if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
     }
     return status;
 }
@@ -423,6 +443,7 @@ static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error
         status = qp_pg_run_text(conn, qp_buf_str(&text).p, reterr);
         if (status != QUIPU_OK) {
             stmt_recover(conn, true);
+            status = conn->pg == NULL ? qp_pg_fail_lost(conn, "cannot change", reterr) : status;
         }
     }
     qp_buf_free(&text);

@@ -185,6 +185,16 @@ static bool tx_is_deferred(const qp_pg *conn)
     return conn->deferred_count > 0 && conn->deferred[0] == 0;
 }
 
+/* Where the COMMIT has not been sent, a lost connection leaves nothing unknown. */
+static quipu_status tx_lost_before(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_drop(conn);
+    conn->transient = true;
+    return qp_error_set(reterr, QUIPU_BUSY,
+                        "cannot commit to the database: the connection was lost before, and "
+                        "nothing is stored");
+}
+
 static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot commit to", .certain = true};
@@ -195,6 +205,9 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
         conn->deferred_count = 0;
         conn->in_transaction = false;
         return QUIPU_OK;
+    }
+    if (qp_pg_hung_up(conn)) {
+        return tx_lost_before(conn, reterr);
     }
     qp_pg_batch(conn);
     qp_pg_send_deferred(conn);

@@ -18,6 +18,7 @@ typedef struct qp_call {
     quipu_store *store; /* that was entered and not left yet, or NULL */
     bool carries;       /* its work goes on from what one of its kind left: see qp_carry */
     bool settles;       /* its work finds by itself what an earlier try has done */
+    const bool *spent;  /* set once its work cannot be run again, or NULL */
 } qp_call;
 
 /* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */

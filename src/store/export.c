@@ -26,6 +26,7 @@ typedef struct export_run {
     quipu_status status; /* of a callback that shows messages */
     quipu_error *reterr;
     quipu_transfer done;
+    bool spent; /* the caller has a part of it */
 } export_run;
 
 static bool export_is_flat(const export_run *run)
@@ -47,7 +48,12 @@ static void export_begin(export_run *run, const char *type)
 static quipu_status export_flush(export_run *run, quipu_error *reterr)
 {
     quipu_str bytes = qp_buf_str(&run->buf);
-    quipu_status status = bytes.n == 0 ? QUIPU_OK : run->write(run->write_ctx, bytes.p, bytes.n);
+    quipu_status status = QUIPU_OK;
+
+    if (bytes.n > 0) {
+        run->spent = true; /* what the caller has cannot be taken back */
+        status = run->write(run->write_ctx, bytes.p, bytes.n);
+    }
 
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "the export could not be written on (%s)",
@@ -496,6 +502,9 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
 
     run->db = db;
     run->scratch = scratch;
+    run->status = QUIPU_OK;
+    run->done = (quipu_transfer){0}; /* of a try that gave nothing away */
+    qp_buf_reset(&run->buf);
     if (status == QUIPU_OK) {
         status = export_header(run, reterr);
     }
@@ -531,6 +540,7 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
     }
     if (status == QUIPU_OK) {
         qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
+        within.spent = &run.spent;
         status = qp_store_read_apart(store, &within, export_work, &run, reterr);
         qp_buf_free(&run.buf);
     }

@@ -68,6 +68,7 @@ typedef struct import_run {
     size_t parent_cap;
     quipu_transfer done;  /* of groups that are stored */
     quipu_transfer group; /* of the one under way */
+    bool spent;           /* lines of the group under way are gone */
     const qp_call *within;
 } import_run;
 
@@ -630,10 +631,16 @@ static quipu_status import_store_gathered(import_run *run, ent_db *db, quipu_are
          line = line->next) {
         status = import_store(run, db, scratch, line, reterr);
     }
+    return status;
+}
+
+/* Forget the lines that are stored; the transaction cannot be repeated after that. */
+static void import_forget_gathered(import_run *run)
+{
     quipu_arena_free(&run->gathered);
     run->first = run->last = NULL;
     run->gathered_bytes = 0;
-    return status;
+    run->spent = true;
 }
 
 /* The session as verify sees it. */
@@ -671,7 +678,8 @@ static quipu_status import_tell(const import_run *run, ent_db *db, quipu_error *
                         reterr);
 }
 
-/* Runs once, with the connection to itself: what was read cannot be read again. */
+/* Has the connection to itself. A group that outgrows the buffer runs once: what was read cannot be
+ * read again. */
 static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -680,6 +688,9 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     const qp_call step = qp_maintain_step(run->store, run->within);
     quipu_status status;
 
+    run->row = NULL;
+    run->skip = false;
+    run->group = (quipu_transfer){0};
     qp_maintain_watch(db, &step);
     status = ent_begin(db, ENT_WRITE, reterr);
     qp_maintain_watch(db, run->within);
@@ -688,6 +699,7 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     }
     status = import_store_gathered(run, db, scratch, reterr);
     while (status == QUIPU_OK && !run->whole) {
+        import_forget_gathered(run);
         /* It goes on; the parsed line ahead was overwritten while lines were stored. */
         status = import_parse(run, run->ahead.text, run->ahead.number, reterr);
         if (status == QUIPU_OK) {
@@ -723,9 +735,7 @@ static void import_group_begin(import_run *run)
     run->first = run->last = NULL;
     run->gathered_bytes = 0;
     run->key = QP_STR_ABSENT;
-    run->row = NULL;
-    run->open = run->loose = run->whole = run->skip = false;
-    run->group = (quipu_transfer){0};
+    run->open = run->loose = run->whole = run->spent = false;
 }
 
 static void import_group_end(import_run *run)
@@ -848,6 +858,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
         return status;
     }
     run.within = &within;
+    within.spent = &run.spent;
     qp_json_init(&run.doc);
     qp_lines_begin(&run.reader, read, ctx, (size_t)run.options.line_bytes_max);
     status = import_header(&run, reterr);

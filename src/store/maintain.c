@@ -32,10 +32,28 @@ void qp_maintain_watch(ent_db *db, const qp_call *call)
     ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
 }
 
+typedef struct maintain_write {
+    const qp_call *call;
+    qp_work_fn work;
+    void *ctx;
+} maintain_write;
+
+static quipu_status maintain_write_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    const maintain_write *write = ctx;
+
+    (void)scratch;
+    return qp_store_repeat(db, write->call, write->work, write->ctx, reterr);
+}
+
 quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                                quipu_error *reterr)
 {
+    maintain_write write = {call, work, ctx};
     quipu_status status = qp_store_writable(store, reterr);
 
-    return status == QUIPU_OK ? qp_group_alone(&store->group, call, work, ctx, reterr) : status;
+    return status == QUIPU_OK
+               ? qp_group_alone(&store->group, call, maintain_write_work, &write, reterr)
+               : status;
 }

@@ -1,5 +1,5 @@
 /* What the calls of <quipu/maintain.h> share: they run long, so a call that names no deadline has
- * none, and their work runs once, with a connection to itself. */
+ * none, and their work has a connection to itself. */
 #ifndef QP_STORE_MAINTAIN_H
 #define QP_STORE_MAINTAIN_H
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "ent/db.h"
 #include "ent/keep.h"
 #include "store/append.h"
 #include "store/tool_calls.h"
@@ -171,11 +172,45 @@ quipu_status qp_store_writable(const quipu_store *store, quipu_error *reterr)
                             : QUIPU_OK;
 }
 
-/* Run `work` with a connection of the pool, in a snapshot or without a transaction. */
-static quipu_status store_pooled(quipu_store *store, const qp_call *call, bool snapshot,
-                                 qp_work_fn work, void *ctx, quipu_error *reterr)
+quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, void *ctx,
+                             quipu_error *reterr)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
+    quipu_error error = {0};
+    quipu_status status;
+    int tries = 0;
+
+    do {
+        status = work(ctx, db, &scratch, &error);
+        while (ent_depth(db) > 0) {
+            ent_rollback(db);
+        }
+        quipu_arena_free(&scratch);
+        tries++;
+    } while (status != QUIPU_OK && status != QUIPU_UNKNOWN && tries < QP_TRIES_MAX &&
+             qp_db_is_transient(db) && (call->spent == NULL || !*call->spent) && qp_call_nap(call));
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}
+
+/* A work that wants a snapshot. */
+typedef struct store_snapshot {
+    qp_work_fn work;
+    void *ctx;
+} store_snapshot;
+
+static quipu_status store_snapshot_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    const store_snapshot *snapshot = ctx;
+    quipu_status status = ent_begin(db, ENT_READ, reterr);
+
+    return status == QUIPU_OK ? snapshot->work(snapshot->ctx, db, scratch, reterr) : status;
+}
+
+/* Run `work` with a connection of the pool. */
+static quipu_status store_pooled(quipu_store *store, const qp_call *call, qp_work_fn work,
+                                 void *ctx, quipu_error *reterr)
+{
     ent_db *db = NULL;
     quipu_status status = qp_pool_take(&store->pool, call, &db, reterr);
 
@@ -183,32 +218,25 @@ static quipu_status store_pooled(quipu_store *store, const qp_call *call, bool s
         return status;
     }
     ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
-    if (snapshot) {
-        status = ent_begin(db, ENT_READ, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = work(ctx, db, &scratch, reterr);
-    }
-    while (ent_depth(db) > 0) {
-        ent_rollback(db);
-    }
+    status = qp_store_repeat(db, call, work, ctx, reterr);
     ent_watch(db, 0, NULL, NULL);
     qp_pool_give(&store->pool, db);
-    quipu_arena_free(&scratch);
     return status;
 }
 
 quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                            quipu_error *reterr)
 {
-    return qp_store_pools(store) ? store_pooled(store, call, true, work, ctx, reterr)
+    store_snapshot snapshot = {work, ctx};
+
+    return qp_store_pools(store) ? store_pooled(store, call, store_snapshot_work, &snapshot, reterr)
                                  : qp_group_read(&store->group, call, work, ctx, reterr);
 }
 
 quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_work_fn work,
                                  void *ctx, quipu_error *reterr)
 {
-    return qp_store_pools(store) ? store_pooled(store, call, false, work, ctx, reterr)
+    return qp_store_pools(store) ? store_pooled(store, call, work, ctx, reterr)
                                  : qp_group_alone(&store->group, call, work, ctx, reterr);
 }
 

@@ -66,7 +66,12 @@ QUIPU_MUST_USE quipu_status qp_store_read(quipu_store *store, const qp_call *cal
 QUIPU_MUST_USE quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work,
                                            void *ctx, quipu_error *reterr);
 
-/* Run `work` once with a reading connection, outside of a transaction: it begins its own. */
+/* Run `work` on a connection, outside of a transaction, and roll back what it leaves open; again
+ * when what stopped it may pass, unless the call is spent. */
+QUIPU_MUST_USE quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work,
+                                            void *ctx, quipu_error *reterr);
+
+/* The same with a reading connection: the work begins its own transactions. */
 QUIPU_MUST_USE quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call,
                                                 qp_work_fn work, void *ctx, quipu_error *reterr);
 

@@ -379,8 +379,10 @@ static quipu_status verify_next_work(void *ctx, ent_db *db, quipu_arena *scratch
     if (!next->found) {
         return status;
     }
-    next->id = list.items[0].id;
     status = qp_verify_session(db, &list.items[0], &next->findings, reterr);
+    if (status == QUIPU_OK) {
+        next->id = list.items[0].id; /* a try that failed is repeated from the same one */
+    }
     while (ent_depth(db) > 0) {
         ent_rollback(db); /* nobody waits while the callback runs */
     }
@@ -444,12 +446,14 @@ static quipu_status verify_state_work(void *ctx, ent_db *db, quipu_arena *scratc
         if (status != QUIPU_OK || list.n == 0) {
             break;
         }
-        quipu_arena_free(&state->arena);
-        state->arena = fresh;
-        fresh = (quipu_arena)QUIPU_ARENA_INIT;
-        state->row = &list.items[0];
         status = qp_session_exists(
-            db, &(qp_session_where){.id = ent_eq(state->row->session_number)}, &exists, reterr);
+            db, &(qp_session_where){.id = ent_eq(list.items[0].session_number)}, &exists, reterr);
+        if (status == QUIPU_OK) { /* a try that failed is repeated from the same row */
+            quipu_arena_free(&state->arena);
+            state->arena = fresh;
+            fresh = (quipu_arena)QUIPU_ARENA_INIT;
+            state->row = &list.items[0];
+        }
     }
     quipu_arena_free(&fresh);
     if (status == QUIPU_OK && exists) {

@@ -22,7 +22,9 @@ static inline quipu_store *st_open_new(const quipu_open_options *options, char *
     if (ret_path != NULL) {
         memcpy(ret_path, path, sizeof(path));
     }
-    T_OK(quipu_open(path, options, &store, &err));
+    if (quipu_open(path, options, &store, &err) != QUIPU_OK) {
+        fail_msg("open %s: %s", path, err.message);
+    }
     return store;
 }
 

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+atomic_bool t_pg_calm;
+
 #ifdef QUIPU_POSTGRES
 #include <libpq-fe.h>
 
@@ -27,6 +29,12 @@ bool t_pg(void)
         t_pg_server[strcspn(t_pg_server, "\n")] = '\0';
     }
     return true;
+}
+
+void t_pg_uri(char ret_uri[T_PATH_MAX])
+{
+    assert_true(t_pg());
+    (void)snprintf(ret_uri, T_PATH_MAX, "%s", t_pg_server);
 }
 
 void t_pg_execute(const char *uri, const char *sql)
@@ -71,6 +79,12 @@ void t_pg_schema(char ret_uri[T_PATH_MAX])
 bool t_pg(void)
 {
     return false;
+}
+
+void t_pg_uri(char ret_uri[T_PATH_MAX])
+{
+    ret_uri[0] = '\0';
+    fail_msg("built without libpq");
 }
 
 void t_pg_execute(const char *uri, const char *sql)

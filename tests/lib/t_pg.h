@@ -5,11 +5,20 @@
 
 #include "lib/t.h"
 
+#include <stdatomic.h>
+
 /* Whether this run is on PostgreSQL. Ends the program as skipped when the server is not there. */
 bool t_pg(void);
 
+/* The URI of the server itself. */
+void t_pg_uri(char ret_uri[T_PATH_MAX]);
+
 /* The URI of a fresh, empty schema at the server. */
 void t_pg_schema(char ret_uri[T_PATH_MAX]);
+
+/* While set, pg_faults.c injects nothing: around a call that cannot be repeated inside, an export
+ * whose caller has a part of it already. */
+extern atomic_bool t_pg_calm;
 
 /* Run SQL in the schema that a URI names; a failure fails the test. */
 void t_pg_execute(const char *uri, const char *sql);
