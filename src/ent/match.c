@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/str.h"
 
 #define MATCH_BEFORE_FIRST ((size_t)-1)
 
@@ -111,9 +110,12 @@ quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, con
     bool *seen = qp_arena_take(arena, query->phrase_count + 1);
     size_t left = query->phrase_count;
     qp_matcher matcher;
-    quipu_status status =
-        seen == NULL ? match_nomem(reterr) : qp_matcher_make(arena, query, &matcher, reterr);
+    quipu_status status;
 
+    if (seen == NULL) {
+        return match_nomem(reterr);
+    }
+    status = qp_matcher_make(arena, query, &matcher, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
