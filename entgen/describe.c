@@ -106,6 +106,7 @@ static void describe_entity(eg_run *run, const eg_schema *schema, const eg_entit
     out->search_count = (uint8_t)entity->search.n;
     memcpy(out->key, entity->key_fields, sizeof(out->key));
     out->key_count = entity->key_count;
+    out->part = entity->has_part ? &entity->part : NULL;
     out->flags = (uint8_t)(entity->cluster ? ENT_E_CLUSTER : 0);
     if (entity->has_search) {
         out->flags |= entity->manual ? ENT_E_SEARCH_MANUAL : ENT_E_SEARCH;
@@ -132,7 +133,7 @@ void eg_describe(eg_run *run, eg_schema *schema)
     out->min_reader = schema->min_reader;
     out->min_writer = schema->min_writer;
     qp_buf_init(&text, EG_OUTPUT_MAX);
-    if (qp_schema_text(out, &text) != QUIPU_OK) {
+    if (qp_schema_text(out, false, &text) != QUIPU_OK) {
         (void)fputs("entgen: out of memory\n", stderr);
         exit(EXIT_FAILURE);
     }

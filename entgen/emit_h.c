@@ -264,6 +264,23 @@ static void emit_h_entity(emit_h_state *emit, const eg_entity *entity)
     emit_h_functions(emit, entity);
 }
 
+/* The program's own functions that give parts, each once. */
+static void emit_h_parts(const eg_schema *schema, qp_buf *out)
+{
+    for (size_t i = 0; i < schema->entities.n; i++) {
+        const char *by = eg_entity_at(schema, i)->part_by.text;
+        bool first = by != NULL;
+
+        for (size_t j = 0; j < i && first; j++) {
+            const char *other = eg_entity_at(schema, j)->part_by.text;
+            first = other == NULL || strcmp(other, by) != 0;
+        }
+        if (first) {
+            qp_buf_printf(out, "uint32_t %s(const quipu_str *texts, size_t n);\n\n", by);
+        }
+    }
+}
+
 void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out)
 {
     emit_h_state emit = {.run = run, .schema = schema, .out = out};
@@ -275,6 +292,7 @@ void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out)
                   schema->upper_name, schema->upper_name);
     qp_buf_printf(out, "extern const ent_schema %s%s_schema;\n\n", schema->prefix.text,
                   schema->name.text);
+    emit_h_parts(schema, out);
     for (size_t i = 0; i < schema->entities.n; i++) {
         eg_put_template(out, "ENT_TYPES($)", eg_entity_at(schema, i)->c);
     }

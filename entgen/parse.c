@@ -547,6 +547,39 @@ static bool parse_search(parse_state *parse, eg_entity *entity)
     return true;
 }
 
+/* A word and a name behind it, neither of which could begin a field. */
+static bool parse_named(parse_state *parse, const char *word, eg_name *ret)
+{
+    const eg_token *token;
+
+    if (!parse_is_word(parse, 0, word) || !parse_is(parse, 1, EG_WORD) || parse_is_type(parse, 1)) {
+        return false;
+    }
+    (void)parse_next(parse);
+    token = parse_next(parse);
+    *ret = (eg_name){token->text, token->pos};
+    return true;
+}
+
+static bool parse_part(parse_state *parse, eg_entity *entity)
+{
+    const eg_token *token = parse_next(parse);
+
+    if (entity->has_part) {
+        eg_error(parse->run, token->pos, "a second part, expected one: the first is at %s",
+                 eg_where(parse->run, entity->part_pos));
+        return false;
+    }
+    entity->has_part = true;
+    entity->part_pos = token->pos;
+    if (!parse_names(parse, &entity->part_names, NULL)) {
+        return false;
+    }
+    (void)parse_named(parse, "key", &entity->part_key);
+    (void)parse_named(parse, "by", &entity->part_by);
+    return true;
+}
+
 /* ---- blocks ------------------------------------------------------------------------------------
  */
 
@@ -563,26 +596,32 @@ static void parse_recover(parse_state *parse)
 
 static bool parse_item(parse_state *parse, eg_entity *entity)
 {
+    static const struct {
+        const char *word;
+        bool (*parse)(parse_state *parse, eg_entity *entity);
+    } lists[] = {{"index", parse_index},
+                 {"key", parse_key},
+                 {"cluster", parse_key},
+                 {"search", parse_search},
+                 {"part", parse_part}};
     bool list = parse_is(parse, 1, EG_LEFT);
 
     if (parse_is_word(parse, 0, "edge") &&
         (parse_is(parse, 2, EG_TO) || parse_is(parse, 2, EG_FROM) || !parse_is_type(parse, 1))) {
         return parse_edge(parse, entity);
     }
-    if ((parse_is_word(parse, 0, "index") && list) ||
-        (parse_is_word(parse, 0, "unique") && parse_is_word(parse, 1, "index"))) {
+    if (parse_is_word(parse, 0, "unique") && parse_is_word(parse, 1, "index")) {
         return parse_index(parse, entity);
     }
-    if (list && (parse_is_word(parse, 0, "key") || parse_is_word(parse, 0, "cluster"))) {
-        return parse_key(parse, entity);
-    }
-    if (list && parse_is_word(parse, 0, "search")) {
-        return parse_search(parse, entity);
+    for (size_t i = 0; list && i < PARSE_COUNT(lists); i++) {
+        if (parse_is_word(parse, 0, lists[i].word)) {
+            return lists[i].parse(parse, entity);
+        }
     }
     if (parse_is(parse, 0, EG_WORD)) {
         return parse_field(parse, entity);
     }
-    return parse_expected(parse, "a field, an edge, index, key, cluster, search or '}'");
+    return parse_expected(parse, "a field, an edge, index, key, cluster, search, part or '}'");
 }
 
 /* Items up to the closing brace. A word `entity` or `schema` with a block behind it means that the

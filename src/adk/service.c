@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "base/str.h"
+#include "store/part.h"
 
 #define SERVICE_FLAGS                                                                              \
     (QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_ZERO_IS_ALL | QUIPU_SERVICE_STRIP_IDS |           \
@@ -104,8 +105,6 @@ void quipu_service_free(quipu_service *service)
 /* ---- identity ---------------------------------------------------------------------------------
  */
 
-#define SERVICE_PREFIX "adk:"
-
 /* What Python's str.strip() takes off. */
 static bool service_is_space(uint32_t point)
 {
@@ -152,10 +151,10 @@ static void service_escape(quipu_str text, qp_buf *buf)
 /* A plain session has its id for a key, unless that could be taken for another's. */
 static bool service_is_plain(const quipu_session_ref *ref)
 {
-    const size_t n = sizeof(SERVICE_PREFIX) - 1;
+    const size_t n = sizeof(QP_KEY_OF_USER) - 1;
 
     return ref->app_name.n == 0 && ref->user_id.n == 0 &&
-           (ref->session_id.n < n || memcmp(ref->session_id.p, SERVICE_PREFIX, n) != 0);
+           (ref->session_id.n < n || memcmp(ref->session_id.p, QP_KEY_OF_USER, n) != 0);
 }
 
 static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
@@ -216,7 +215,7 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
     if (service_is_plain(&used)) {
         qp_buf_put(&key, used.session_id);
     } else {
-        qp_buf_puts(&key, SERVICE_PREFIX);
+        qp_buf_puts(&key, QP_KEY_OF_USER);
         service_escape(used.app_name, &key);
         qp_buf_putc(&key, '/');
         service_escape(used.user_id, &key);

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "ent/cluster.h"
+#include "ent/part.h"
 #include "ent/row.h"
 
 /* ---- the values of a new row
@@ -82,8 +83,64 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
                           "%s.%s is required", entity->name, field->name);
 }
 
-quipu_status qp_new_row_read(const ent_entity *entity, const void *values, const quipu_time *now,
-                             qp_new_row *ret_row, quipu_error *reterr)
+static bool create_value(const void *ctx, size_t field, qp_value *ret)
+{
+    const qp_new_row *row = ctx;
+
+    *ret = row->slots[1 + field];
+    return true;
+}
+
+/* The same without the number that carries the part: what the texts give. */
+static bool create_text(const void *ctx, size_t field, qp_value *ret)
+{
+    (void)create_value(ctx, field, ret);
+    return ret->kind != QP_INT;
+}
+
+/* The part, in front. A number that is given must carry that of the texts, by which the row is
+ * looked for, too. */
+static quipu_status create_part(const ent_entity *entity, qp_new_row *row, quipu_error *reterr)
+{
+    const ent_field *number =
+        entity->part->number != 0 ? &entity->fields[entity->part->number - 1] : NULL;
+    int64_t part = 0;
+    int64_t of_texts = 0;
+
+    if (!qp_part_find(entity, create_value, row, &part)) {
+        return qp_error_field(reterr, QUIPU_INVALID, entity->name,
+                              number != NULL ? number->name : NULL, "part",
+                              "%s: nothing says which part the row belongs to", entity->name);
+    }
+    if (number != NULL && (number->flags & ENT_F_AUTO) != 0 && !row->key_given_out &&
+        qp_part_find(entity, create_text, row, &of_texts) && of_texts != part) {
+        return qp_error_field(reterr, QUIPU_INVALID, entity->name, number->name, "part",
+                              "%s.%s carries part %lld, but the row belongs to part %lld",
+                              entity->name, number->name, (long long)part, (long long)of_texts);
+    }
+    row->slots[0] = (qp_value){.kind = QP_INT, .as.i = part};
+    return QUIPU_OK;
+}
+
+/* What stands in front of the fields: the packed key, or the part. */
+static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
+                                 quipu_error *reterr)
+{
+    const bool parts = db->engine->parts && entity->part != NULL;
+    quipu_status status = QUIPU_OK;
+
+    if ((entity->flags & ENT_E_CLUSTER) != 0) {
+        /* Also where it is not packed: the limits are the same in every engine. */
+        row->slots[0].kind = QP_INT;
+        status = qp_cluster_pack(
+            entity, qp_new_row_value(row, entity->key[0])->as.i >> (parts ? ENT_PART_BITS : 0),
+            qp_new_row_value(row, entity->key[1])->as.i, &row->slots[0].as.i, reterr);
+    }
+    return status == QUIPU_OK && parts ? create_part(entity, row, reterr) : status;
+}
+
+quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
+                             const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr)
 {
     const ent_field *field = entity->fields;
     quipu_status status = QUIPU_OK;
@@ -108,14 +165,7 @@ quipu_status qp_new_row_read(const ent_entity *entity, const void *values, const
             }
         }
     }
-    if (status == QUIPU_OK && (entity->flags & ENT_E_CLUSTER) != 0) {
-        /* Also where it is not packed: the limits are the same in every engine. */
-        ret_row->slots[0].kind = QP_INT;
-        status = qp_cluster_pack(entity, qp_new_row_value(ret_row, entity->key[0])->as.i,
-                                 qp_new_row_value(ret_row, entity->key[1])->as.i,
-                                 &ret_row->slots[0].as.i, reterr);
-    }
-    return status;
+    return status == QUIPU_OK ? create_front(db, entity, ret_row, reterr) : status;
 }
 
 quipu_time qp_new_row_now(qp_new_row *row)
@@ -134,6 +184,10 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
     quipu_status status = QUIPU_OK;
     bool own = db->depth == 0;
     int64_t number = 0;
+    int64_t given;
+    /* A number that carries its part is counted without it. */
+    const int bits =
+        db->engine->parts && entity->part != NULL && entity->part->number == 1 ? ENT_PART_BITS : 0;
 
     *ret_own = false;
     if (db->engine->draw == NULL || (entity->fields[0].flags & ENT_F_AUTO) == 0) {
@@ -145,10 +199,17 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
     }
-    status = db->engine->draw(db->conn, entity->table, row->key_given_out ? 0 : key->as.i, &number,
-                              reterr);
+    given = row->key_given_out ? 0 : key->as.i >> bits;
+    status = db->engine->draw(db->conn, entity->table, given, &number, reterr);
+    if (status == QUIPU_OK && number > INT64_MAX >> bits) {
+        status = qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left",
+                              entity->table);
+    }
     if (status != QUIPU_OK) {
         return qp_db_failed(db, qp_new_row_end(db, own, status, reterr));
+    }
+    if (bits != 0) {
+        number = (int64_t)((uint64_t)number << bits) | row->slots[0].as.i;
     }
     *key = (qp_value){.kind = QP_INT, .as.i = number};
     row->key_given_out = false;
@@ -170,17 +231,19 @@ quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_err
 void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row,
                      qp_operation operation)
 {
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
+    qp_plan_begin(&db->plan, entity, db->engine, operation);
     qp_plan_mark(&db->plan, row->key_given_out);
 }
 
 const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, const qp_new_row *row,
                                  size_t *ret_count)
 {
-    /* A packed key stands in front; a key that is given out, the first field, is left away. */
+    /* A packed key or a part stands in front; a key that is given out, the first field, is left
+     * away. */
     size_t first = 1;
 
-    if ((entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) {
+    if (((entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) ||
+        (db->engine->parts && entity->part != NULL)) {
         first = 0;
     } else if (row->key_given_out) {
         first = 2;
@@ -283,7 +346,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "create needs an entity, values, and an arena for the row it returns");
     }
-    status = qp_new_row_read(entity, values, NULL, &row, reterr);
+    status = qp_new_row_read(db, entity, values, NULL, &row, reterr);
     if (status == QUIPU_OK) {
         status = qp_new_row_draw(db, entity, &row, &own, reterr);
     }
@@ -312,7 +375,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     size_t i;
 
     for (i = 0; i < n && status == QUIPU_OK; i++) {
-        status = qp_new_row_read(entity, values + i * entity->create_size, &now, &row, reterr);
+        status = qp_new_row_read(db, entity, values + i * entity->create_size, &now, &row, reterr);
         if (status == QUIPU_OK) {
             status = qp_new_row_draw(db, entity, &row, &own, reterr);
         }

@@ -6,8 +6,8 @@
 
 /* The values of one new row, by field, defaults filled in and rules checked. */
 typedef struct qp_new_row {
-    /* [0]: key of a packed cluster, in front as its column is; then one a field. Statements take
-     * their values from here: nothing is copied. */
+    /* [0]: key of a packed cluster, or the part, in front as its column is; then one a field.
+     * Statements take their values from here: nothing is copied. */
     qp_value slots[1 + ENT_FIELDS_MAX];
     qp_fields given;    /* by the caller, as opposed to a default */
     bool key_given_out; /* the engine gives out the key, which is field 0 then */
@@ -24,8 +24,8 @@ QP_INLINE qp_value *qp_new_row_value(qp_new_row *row, size_t field)
     return &row->slots[1 + field];
 }
 
-quipu_status qp_new_row_read(const ent_entity *entity, const void *values, const quipu_time *now,
-                             qp_new_row *ret_row, quipu_error *reterr);
+quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
+                             const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr);
 
 /* Where the engine draws integer keys: give the row its number, or tell the engine of a given one,
  * in a transaction that *ret_own says was begun for it. qp_new_row_end() then ends that one. */

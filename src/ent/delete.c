@@ -47,7 +47,7 @@ quipu_status ent_delete(ent_db *db, const ent_entity *entity, const void *where,
     if (entity == NULL || where == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "delete needs an entity and a where");
     }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_DELETE);
+    qp_plan_begin(&db->plan, entity, db->engine, QP_OP_DELETE);
     status = qp_where_walk(&db->plan, where, reterr);
     if (status == QUIPU_OK && db->plan.conditions == 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
@@ -69,6 +69,6 @@ quipu_status ent_delete_all(ent_db *db, const ent_entity *entity, int64_t *ret_c
     if (entity == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "delete_all needs an entity");
     }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_DELETE);
+    qp_plan_begin(&db->plan, entity, db->engine, QP_OP_DELETE);
     return delete_run(db, ret_count, reterr);
 }

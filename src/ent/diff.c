@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "ent/part.h"
 
 /* The hidden key column of a cluster, in engines that pack it. */
 #define DIFF_CLUSTER_KEY "id"
@@ -19,6 +20,7 @@ typedef struct diff_work {
     quipu_arena *arena;
     qp_diff_purpose purpose;
     bool packs;
+    bool parts;
     quipu_time now;
     qp_ddl *changes;
     size_t n;
@@ -144,12 +146,50 @@ static const char *diff_not_addable(const ent_entity *entity, size_t number)
     return NULL;
 }
 
+/* The column that a name of a key means now: that of a field by its name or its former one, or one
+ * that only the engine knows. */
+static const qp_column *diff_key_column(const qp_table_shape *table, const ent_entity *entity,
+                                        const char *name)
+{
+    for (size_t i = 0; i < entity->field_count; i++) {
+        if (strcmp(entity->fields[i].column, name) == 0) {
+            return diff_column(table, &entity->fields[i]);
+        }
+    }
+    return qp_shape_column(table, name);
+}
+
+/* The columns of the primary key, as the engine has them. */
+static size_t diff_primary(const diff_work *work, const ent_entity *entity,
+                           const char *ret_columns[QP_PART_KEY_MAX])
+{
+    if (work->packs && (entity->flags & ENT_E_CLUSTER) != 0) {
+        ret_columns[0] = DIFF_CLUSTER_KEY;
+        return 1;
+    }
+    if (work->parts) {
+        return qp_part_primary(entity, ret_columns);
+    }
+    for (size_t i = 0; i < entity->key_count; i++) {
+        ret_columns[i] = entity->fields[entity->key[i]].column;
+    }
+    return entity->key_count;
+}
+
 /* The key's columns, in order, are those of the entity. */
 static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
 {
     bool cluster = work->packs && (entity->flags & ENT_E_CLUSTER) != 0;
-    size_t count = cluster ? 1 : entity->key_count;
+    const char *names[QP_PART_KEY_MAX] = {NULL};
+    size_t count = diff_primary(work, entity, names);
     size_t found = 0;
+
+    if (work->parts && entity->part != NULL && qp_shape_column(table, QP_PART_COLUMN) == NULL) {
+        diff_problem(work, entity, NULL,
+                     "has keys without a part, as another version made them (export with that "
+                     "one, import with this)");
+        return;
+    }
 
     for (size_t i = 0; i < table->column_count; i++) {
         const qp_column *column = &table->columns[i];
@@ -157,10 +197,8 @@ static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_s
         if (column->key_position == 0) {
             continue;
         }
-        if (cluster) {
-            expected = qp_shape_column(table, DIFF_CLUSTER_KEY);
-        } else if (column->key_position <= entity->key_count) {
-            expected = diff_column(table, &entity->fields[entity->key[column->key_position - 1]]);
+        if (column->key_position <= count) {
+            expected = diff_key_column(table, entity, names[column->key_position - 1]);
         }
         if (expected != column || (cluster && !column->auto_key)) {
             diff_problem(work, entity, column->name, "belongs to another primary key");
@@ -192,12 +230,16 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
 {
     for (size_t i = 0; i < entity->edge_count; i++) {
         const ent_edge *edge = &entity->edges[i];
+        const ent_entity *owner = work->parts ? qp_part_owner(entity) : NULL;
         const qp_column *column = NULL;
         bool fits = false;
         if (edge->kind != ENT_TO_ONE) {
             continue;
         }
         column = diff_column(table, &entity->fields[edge->field]);
+        if (owner != NULL && edge->field == entity->part->number - 1) {
+            column = qp_shape_column(table, owner->fields[owner->part->key - 1].column);
+        }
         for (size_t j = 0; column != NULL && j < table->reference_count; j++) {
             const qp_reference *reference = &table->references[j];
             fits =
@@ -303,16 +345,22 @@ done:
 /* ---- indexes ------------------------------------------------------------------------------------
  */
 
-static bool diff_index_serves(const ent_entity *entity, const ent_index *index,
+static bool diff_index_serves(const diff_work *work, const ent_entity *entity, size_t number,
                               const qp_table_shape *table, const qp_index_shape *found)
 {
-    if (found->partial || found->column_count != index->count ||
-        (index->unique && !found->unique)) {
+    const ent_index *index = &entity->indexes[number];
+    const char *names[QP_PART_KEY_MAX] = {NULL};
+    const bool led = work->parts && index->unique && entity->part != NULL;
+    const size_t count = led ? qp_part_columns(entity, (int)number, names) : index->count;
+    const unsigned asked = led ? (unsigned)index->desc << 1 : index->desc;
+
+    if (found->partial || found->column_count != count || (index->unique && !found->unique)) {
         return false;
     }
-    for (size_t i = 0; i < index->count; i++) {
-        const qp_column *column = diff_column(table, &entity->fields[index->fields[i]]);
-        bool desc = (index->desc & (1u << i)) != 0;
+    for (size_t i = 0; i < count; i++) {
+        const qp_column *column = led ? diff_key_column(table, entity, names[i])
+                                      : diff_column(table, &entity->fields[index->fields[i]]);
+        bool desc = (asked & (1u << i)) != 0;
         if (column == NULL || found->columns[i] == NULL ||
             !qp_name_eq(found->columns[i], column->name) ||
             desc != ((found->desc & (1u << i)) != 0)) {
@@ -382,7 +430,7 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
         qp_ddl *change = NULL;
         quipu_status status;
         for (size_t j = 0; table != NULL && j < table->index_count && !served; j++) {
-            served = diff_index_serves(entity, index, table, &table->indexes[j]);
+            served = diff_index_serves(work, entity, i, table, &table->indexes[j]);
         }
         if (served) {
             continue;
@@ -428,6 +476,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
                       .migrator = question->migrator,
                       .purpose = question->purpose,
                       .packs = question->packs_clusters,
+                      .parts = question->parts,
                       .now = question->now};
     size_t most = 1;
     size_t tables = 0;

@@ -59,7 +59,7 @@ static quipu_status eager_plan(eager_edge *e, size_t field, int64_t limit, bool 
                             "%s.%s leads to at most one row: limit, offset and after make no sense",
                             e->parents->entity->name, e->edge->name);
     }
-    qp_plan_begin(plan, child, e->db->engine->packs_clusters, QP_OP_SELECT);
+    qp_plan_begin(plan, child, e->db->engine, QP_OP_SELECT);
     status = qp_where_walk_child(plan, field, (const char *)e->query + child->query_where, reterr);
     if (status == QUIPU_OK) {
         status = qp_order_walk(plan, &head, limit, reterr);

@@ -64,6 +64,8 @@ typedef struct qp_engine {
     const char *parameter;
     /* A cluster's key is also kept as one integer column `id`, owner << 32 | seq (cluster.h). */
     bool packs_clusters;
+    /* Rows have a part, which leads every key (part.h). */
+    bool parts;
 
     quipu_status (*prepare)(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
     void (*finalize)(qp_statement *statement);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ent/cluster.h"
+#include "ent/part.h"
 
 /* Append to a fixed text, cutting what does not fit. */
 static void explain_add(char *to, size_t size, const char *text)
@@ -63,6 +64,23 @@ static const ent_field *explain_item(const ent_entity *entity, const char *item,
     return found;
 }
 
+/* A column that only an engine with parts has: the part, told by nobody, or the key that stands for
+ * the owner's number, which is told by the number's name. */
+static bool explain_hidden(const ent_entity *entity, const char *item, const char **ret_name,
+                           const char **ret_rest)
+{
+    const ent_entity *owner = qp_part_owner(entity);
+    const char *rest = entity->part == NULL ? NULL : explain_skip(item, QP_PART_COLUMN);
+
+    *ret_name = NULL;
+    if (owner != NULL && rest == NULL) {
+        rest = explain_skip(item, owner->fields[owner->part->key - 1].column);
+        *ret_name = entity->fields[entity->part->number - 1].name;
+    }
+    *ret_rest = rest;
+    return rest != NULL && (*rest == '\0' || strncmp(rest, ", ", 2) == 0);
+}
+
 static void explain_add_name(char *to, size_t size, const char *name)
 {
     explain_add(to, size, to[0] == '\0' ? "" : ", ");
@@ -78,9 +96,10 @@ static void explain_names(const ent_entity *entity, const char *list, char *ret,
     ret[0] = '\0';
     while (item != NULL && *item == '.') {
         const char *rest = NULL;
+        const char *name = NULL;
         const ent_field *field = explain_item(entity, item + 1, &rest);
 
-        if (field == NULL) {
+        if (field == NULL && !explain_hidden(entity, item + 1, &name, &rest)) {
             rest = explain_skip(item + 1, QP_CLUSTER_COLUMN);
             if ((entity->flags & ENT_E_CLUSTER) == 0 || rest == NULL || *rest != '\0') {
                 return;
@@ -90,7 +109,10 @@ static void explain_names(const ent_entity *entity, const char *list, char *ret,
             }
             return;
         }
-        explain_add_name(ret, size, field->name);
+        name = field != NULL ? field->name : name;
+        if (name != NULL) {
+            explain_add_name(ret, size, name);
+        }
         item = *rest == '\0' ? NULL : explain_skip(rest + 2, entity->table);
     }
 }

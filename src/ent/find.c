@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "ent/cluster.h"
 #include "ent/create.h"
+#include "ent/part.h"
 #include "ent/row.h"
 
 #define FIND_ROWS_FIRST 64
@@ -96,7 +97,7 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
     quipu_status status;
     ent_query head;
 
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_SELECT);
+    qp_plan_begin(&db->plan, entity, db->engine, QP_OP_SELECT);
     memcpy(&head, query, sizeof(head));
     status = qp_where_walk(&db->plan, (const char *)query + entity->query_where, reterr);
     return status == QUIPU_OK ? qp_order_walk(&db->plan, &head, limit, reterr) : status;
@@ -234,6 +235,38 @@ quipu_status ent_one(ent_db *db, quipu_arena *arena, const ent_entity *entity, c
 /* ---- by key
  * ------------------------------------------------------------------------------------------ */
 
+/* The values of a key, asked for what they say about a field. */
+typedef struct find_values {
+    const uint8_t *fields;
+    size_t n;
+    const qp_value *values;
+} find_values;
+
+static bool find_value(const void *ctx, size_t field, qp_value *ret)
+{
+    const find_values *key = ctx;
+
+    for (size_t i = 0; i < key->n; i++) {
+        if (key->fields[i] == field) {
+            *ret = key->values[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the key gives the part, which then is the first value. */
+static void find_part(qp_plan *plan, const find_values *key)
+{
+    int64_t part = 0;
+    bool known = plan->parts && qp_part_find(plan->entity, find_value, key, &part);
+
+    qp_plan_mark(plan, known);
+    if (known) {
+        qp_plan_bind_int(plan, part);
+    }
+}
+
 /* The values of a key, given as pointers to members of their row types. */
 static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, quipu_error *reterr)
 {
@@ -256,6 +289,7 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
                                   "%s.%s is needed to get a row", entity->name, field->name);
         }
     }
+    find_part(plan, &(find_values){fields, n, values});
     if (index < 0 && plan->packs) {
         qp_plan_bind_int(plan, qp_cluster_key(values[0].as.i, values[1].as.i));
         return QUIPU_OK;
@@ -293,7 +327,7 @@ quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, i
                             "get needs an arena, an entity, the key (-1) or a unique index, its "
                             "values and a place for the row");
     }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_GET);
+    qp_plan_begin(&db->plan, entity, db->engine, QP_OP_GET);
     qp_plan_mark(&db->plan, (unsigned)(index + 1));
     status = find_key(&db->plan, index, keys, reterr);
     if (status == QUIPU_OK) {
@@ -332,7 +366,7 @@ static quipu_status find_number(ent_db *db, const ent_entity *entity, const void
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "count and exists need an entity and a place for the answer");
     }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
+    qp_plan_begin(&db->plan, entity, db->engine, operation);
     status = qp_where_walk(&db->plan, where, reterr);
     if (status == QUIPU_OK) {
         status = qp_cache_take(db, &cached, reterr);

@@ -136,7 +136,7 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
         status = reader->all ? journal_step_row(reader, values, reterr) : QUIPU_OK;
     } else if (!reader->changed) {
         state->known =
-            state->known || (journal_is(values[JOURNAL_HASH].as.text, m->schema->hash) &&
+            state->known || (journal_is(values[JOURNAL_HASH].as.text, m->schema_hash) &&
                              journal_is(values[JOURNAL_STEP_HASH].as.text, m->steps_hash));
     }
     reader->changed = reader->changed || values[JOURNAL_STATEMENTS].as.i > 0;
@@ -197,7 +197,7 @@ quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, in
         {.kind = QP_TIME, .as.time = m->now},
         journal_text(quipu_cstr(program)),
         journal_text(quipu_cstr(schema->name)),
-        journal_text(quipu_cstr(schema->hash)),
+        journal_text(quipu_cstr(m->schema_hash)),
         journal_text(is_step ? QUIPU_STR("") : m->schema_text),
         journal_int(reader),
         journal_int(writer),

@@ -3,6 +3,7 @@
 #include "ent/migrate_internal.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -65,6 +66,50 @@ static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
     return status;
 }
 
+/* Parts are no concern of an engine without them: its files stay as they are, the journal too. */
+static bool migrate_has_parts(const qp_migration *m)
+{
+    for (size_t i = 0; i < m->schema->entity_count && m->engine->parts; i++) {
+        if (m->schema->entities[i]->part != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static quipu_status migrate_write_text(qp_migration *m, bool parts, quipu_error *reterr)
+{
+    qp_buf text;
+    quipu_status status;
+
+    qp_buf_init(&text, QP_SCHEMA_TEXT_MAX);
+    status = qp_schema_text(m->schema, parts, &text);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(&m->arena, qp_buf_str(&text), &m->schema_text);
+    }
+    qp_buf_free(&text);
+    return status == QUIPU_OK
+               ? QUIPU_OK
+               : qp_error_set(reterr, status, "cannot write the text of schema \"%s\"",
+                              m->schema->name);
+}
+
+/* What the journal's last row must say for the file to be as this program wants it. */
+static quipu_status migrate_hash_schema(qp_migration *m, quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (!migrate_has_parts(m)) {
+        (void)snprintf(m->schema_hash, sizeof(m->schema_hash), "%s", m->schema->hash);
+        return QUIPU_OK;
+    }
+    status = migrate_write_text(m, true, reterr);
+    if (status == QUIPU_OK) {
+        qp_schema_hash(m->schema_text, m->schema_hash);
+    }
+    return status;
+}
+
 static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema *schema,
                                   const ent_migrate_options *options, quipu_error *reterr)
 {
@@ -99,6 +144,9 @@ static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema 
     m->conn = db->conn;
     m->now = quipu_time_now();
     status = migrate_check_steps(&m->options, reterr);
+    if (status == QUIPU_OK) {
+        status = migrate_hash_schema(m, reterr);
+    }
     return status == QUIPU_OK ? migrate_hash_steps(m, reterr) : status;
 }
 
@@ -179,6 +227,7 @@ static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
                                        .migrator = m->migrator,
                                        .purpose = purpose,
                                        .packs_clusters = m->engine->packs_clusters,
+                                       .parts = m->engine->parts,
                                        .now = m->now};
 
     return qp_diff_make(&question, &m->arena, ret_diff, reterr);
@@ -254,18 +303,10 @@ static quipu_status migrate_ask_steps(qp_migration *m, bool empty, size_t *ret_n
 static quipu_status migrate_text(qp_migration *m, quipu_error *reterr)
 {
     char hash[QP_SCHEMA_HASH_SIZE];
-    qp_buf text;
-    quipu_status status;
+    quipu_status status = migrate_write_text(m, false, reterr);
 
-    qp_buf_init(&text, QP_SCHEMA_TEXT_MAX);
-    status = qp_schema_text(m->schema, &text);
-    if (status == QUIPU_OK) {
-        status = quipu_arena_copy(&m->arena, qp_buf_str(&text), &m->schema_text);
-    }
-    qp_buf_free(&text);
     if (status != QUIPU_OK) {
-        return qp_error_set(reterr, status, "cannot write the text of schema \"%s\"",
-                            m->schema->name);
+        return status;
     }
     qp_schema_hash(m->schema_text, hash);
     if (strcmp(hash, m->schema->hash) != 0) {
@@ -274,7 +315,7 @@ static quipu_status migrate_text(qp_migration *m, quipu_error *reterr)
                             "code again with entgen",
                             m->schema->name, m->schema->hash, hash);
     }
-    return QUIPU_OK;
+    return migrate_has_parts(m) ? migrate_write_text(m, true, reterr) : QUIPU_OK;
 }
 
 /* May we change it? An unmarked file with tables in it is somebody else's. */

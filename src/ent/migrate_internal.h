@@ -43,7 +43,9 @@ typedef struct qp_migration {
     quipu_arena arena;
     qp_step_state *steps; /* one for each of options.steps */
     char steps_hash[QP_SCHEMA_HASH_SIZE];
-    quipu_str schema_text; /* in the arena; absent until it is needed */
+    char schema_hash
+        [QP_SCHEMA_HASH_SIZE]; /* of its text, parts included where the engine has them */
+    quipu_str schema_text;     /* in the arena; absent until it is needed */
     ent_migrate_report report;
     bool committing;         /* past the point where a failure surely changed nothing */
     const ent_step *running; /* the step that runs now, or NULL */

@@ -20,7 +20,7 @@ void qp_plan_free(qp_plan *plan)
     plan->bind_capacity = 0;
 }
 
-void qp_plan_begin(qp_plan *plan, const ent_entity *entity, bool packs_clusters,
+void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *engine,
                    qp_operation operation)
 {
     plan->entity = entity;
@@ -28,7 +28,8 @@ void qp_plan_begin(qp_plan *plan, const ent_entity *entity, bool packs_clusters,
     plan->bind_count = 0;
     plan->conditions = 0;
     plan->pinned = (qp_fields){{0, 0}};
-    plan->packs = packs_clusters && (entity->flags & ENT_E_CLUSTER) != 0;
+    plan->packs = engine->packs_clusters && (entity->flags & ENT_E_CLUSTER) != 0;
+    plan->parts = engine->parts && entity->part != NULL;
     plan->parent = QP_PARENT_NONE;
     qp_plan_mark(plan, operation);
 }

@@ -136,7 +136,7 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
                             "%s: an index is kept by conditions other than its own matches",
                             entity->name);
     }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
+    qp_plan_begin(&db->plan, entity, db->engine, operation);
     status = qp_where_walk(&db->plan, where, reterr);
     if (status == QUIPU_OK && db->plan.conditions == 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE, "%s: which rows? The condition is empty",
@@ -180,7 +180,7 @@ static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_oper
     if (operation == QP_OP_INDEX_CHECK && db->engine->searcher->check != NULL) {
         return db->engine->searcher->check(db->conn, entity, reterr);
     }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
+    qp_plan_begin(&db->plan, entity, db->engine, operation);
     return search_run(db, NULL, reterr);
 }
 
@@ -230,7 +230,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
     qp_plan *plan = &db->plan;
     quipu_status status = QUIPU_OK;
 
-    qp_plan_begin(plan, entity, db->engine->packs_clusters, QP_OP_HITS);
+    qp_plan_begin(plan, entity, db->engine, QP_OP_HITS);
     qp_plan_bind(plan, &bound);
     if (where != NULL) {
         char *copy = qp_arena_take(&db->scratch, entity->where_size);
@@ -319,7 +319,7 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     bool is_row = false;
     quipu_status status;
 
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, QP_OP_TEXTS);
+    qp_plan_begin(&db->plan, entity, db->engine, QP_OP_TEXTS);
     qp_plan_bind_int(&db->plan, db->plan.packs ? qp_cluster_key(hit->key, hit->seq) : hit->key);
     if (qp_search_keys(db->engine, entity) > 1) {
         qp_plan_bind_int(&db->plan, hit->seq);

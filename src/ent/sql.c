@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ent/cluster.h"
+#include "ent/part.h"
 #include "ent/search_engine.h"
 
 typedef struct sql_writer {
@@ -18,6 +19,7 @@ typedef struct sql_writer {
     qp_buf *sql;
     unsigned number; /* of the last parameter */
     bool packs;
+    bool parts; /* the engine has them; the entity need not */
 } sql_writer;
 
 /* One order term, read back. */
@@ -82,6 +84,55 @@ static void sql_compare(sql_writer *w, const char *column, const char *operator)
     qp_sql_name(w->sql, column);
     sql_puts(w, operator);
     sql_next_number(w);
+}
+
+/* ---- parts
+ * ---------------------------------------------------------------------------------------- */
+
+static const ent_entity *sql_owner(const sql_writer *w)
+{
+    return w->parts ? qp_part_owner(w->entity) : NULL;
+}
+
+/* The key that stands for the owner's number, looked up by both. */
+static void sql_owner_key(sql_writer *w, unsigned part, unsigned number)
+{
+    const ent_entity *owner = qp_part_owner(w->entity);
+
+    sql_puts(w, "(SELECT ");
+    qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
+    sql_puts(w, " FROM ");
+    qp_sql_name(w->sql, owner->table);
+    sql_puts(w, " WHERE \"" QP_PART_COLUMN "\"=");
+    sql_number(w, part);
+    sql_puts(w, " AND ");
+    qp_sql_name(w->sql, owner->fields[owner->key[0]].column);
+    sql_puts(w, "=");
+    sql_number(w, number);
+    sql_puts(w, ")");
+}
+
+/* The part and the owner's key are those of the next two values. */
+static void sql_owner_is(sql_writer *w)
+{
+    const ent_entity *owner = qp_part_owner(w->entity);
+
+    sql_compare(w, QP_PART_COLUMN, "=");
+    sql_puts(w, " AND ");
+    qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
+    sql_puts(w, "=");
+    w->number++;
+    sql_owner_key(w, w->number - 1, w->number);
+}
+
+/* The part of a reference, out of the number that is parameter `number`, which has no type by
+ * itself when it has no value. */
+static void sql_part_of(sql_writer *w, unsigned number)
+{
+    sql_puts(w, "CAST(");
+    sql_number(w, number);
+    sql_puts(w, " AS bigint) & ");
+    qp_buf_u64(w->sql, ENT_PART_MAX);
 }
 
 /* ---- conditions
@@ -173,7 +224,7 @@ static bool sql_level(sql_writer *w, const char *before)
         unsigned mark = sql_peek(w);
         bool is_field = mark < ENT_FIELDS_MAX;
 
-        if (!is_field && (mark < QP_MARK_ANY || mark > QP_MARK_ID_BETWEEN || mark == QP_MARK_NEXT ||
+        if (!is_field && (mark < QP_MARK_ANY || mark > QP_MARK_OWNER || mark == QP_MARK_NEXT ||
                           mark == QP_MARK_CLOSE)) {
             return any;
         }
@@ -192,6 +243,10 @@ static bool sql_level(sql_writer *w, const char *before)
             sql_compare(w, QP_CLUSTER_COLUMN, " BETWEEN ");
             sql_puts(w, " AND ");
             sql_next_number(w);
+        } else if (mark == QP_MARK_PART) {
+            sql_compare(w, QP_PART_COLUMN, "=");
+        } else if (mark == QP_MARK_OWNER) {
+            sql_owner_is(w);
         } else {
             sql_group(w, mark);
         }
@@ -349,7 +404,7 @@ static void sql_select(sql_writer *w)
 }
 
 /* Columns of the primary key (index 0) or of index number - 1, as they stand in the table. */
-static size_t sql_key(const sql_writer *w, unsigned index, const char *ret_columns[ENT_KEY_MAX])
+static size_t sql_key(const sql_writer *w, unsigned index, const char *ret_columns[QP_PART_KEY_MAX])
 {
     const uint8_t *fields = index == 0 ? w->entity->key : w->entity->indexes[index - 1].fields;
     size_t n = index == 0 ? w->entity->key_count : w->entity->indexes[index - 1].count;
@@ -357,6 +412,9 @@ static size_t sql_key(const sql_writer *w, unsigned index, const char *ret_colum
     if (index == 0 && w->packs) {
         ret_columns[0] = QP_CLUSTER_COLUMN;
         return 1;
+    }
+    if (w->parts) {
+        return qp_part_columns(w->entity, (int)index - 1, ret_columns);
     }
     for (size_t i = 0; i < n; i++) {
         ret_columns[i] = w->entity->fields[fields[i]].column;
@@ -366,15 +424,51 @@ static size_t sql_key(const sql_writer *w, unsigned index, const char *ret_colum
 
 static void sql_get(sql_writer *w)
 {
-    const char *columns[ENT_KEY_MAX];
+    const char *columns[QP_PART_KEY_MAX];
     size_t n = sql_key(w, sql_take(w), columns);
+    bool known = sql_take(w) != 0;
+    /* A key that does not give the part is looked for without it. */
+    size_t first = w->parts && w->entity->part != NULL && !known ? 1 : 0;
 
     sql_puts(w, "SELECT ");
     sql_columns(w);
     sql_from(w);
-    for (size_t i = 0; i < n; i++) {
-        sql_puts(w, i == 0 ? " WHERE " : " AND ");
+    sql_puts(w, " WHERE ");
+    if (known && sql_owner(w) != NULL) {
+        sql_owner_is(w);
+        first = 2; /* a cluster's owner comes first in all its keys */
+    }
+    for (size_t i = first; i < n; i++) {
+        sql_puts(w, i == (known ? 0 : first) ? "" : " AND ");
         sql_compare(w, columns[i], "=");
+    }
+}
+
+/* The columns that an engine with parts has beside the fields: names, or the values, which are
+ * made of those of the fields. The part itself is the first parameter, the fields follow. */
+static void sql_insert_parts(sql_writer *w, bool values)
+{
+    const ent_entity *owner = sql_owner(w);
+    const unsigned first = w->entity->part != NULL ? 2 : 1;
+
+    if (owner != NULL && values) {
+        sql_puts(w, ",COALESCE(");
+        sql_owner_key(w, 1, first + w->entity->part->number - 1);
+        /* An owner that is not there is a broken reference, not a missing value. */
+        sql_puts(w, ",'00000000-0000-0000-0000-000000000000')");
+    } else if (owner != NULL) {
+        sql_puts(w, ",");
+        qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
+    }
+    for (size_t i = 0; i < w->entity->field_count && w->parts; i++) {
+        if (qp_part_beside(w->entity, &w->entity->fields[i])) {
+            sql_puts(w, ",");
+            if (values) {
+                sql_part_of(w, first + (unsigned)i);
+            } else {
+                qp_part_put_beside(w->sql, &w->entity->fields[i]);
+            }
+        }
     }
 }
 
@@ -382,13 +476,16 @@ static void sql_get(sql_writer *w)
 static void sql_insert(sql_writer *w)
 {
     bool given_out = sql_take(w) != 0;
+    const char *front = w->packs                              ? QP_CLUSTER_COLUMN
+                        : w->parts && w->entity->part != NULL ? QP_PART_COLUMN
+                                                              : NULL;
     size_t n = 0;
 
     sql_puts(w, "INSERT INTO ");
     qp_sql_name(w->sql, w->entity->table);
-    if (w->packs) {
+    if (front != NULL) {
         sql_puts(w, " (");
-        qp_sql_name(w->sql, QP_CLUSTER_COLUMN);
+        qp_sql_name(w->sql, front);
         n++;
     }
     for (size_t i = 0; i < w->entity->field_count; i++) {
@@ -398,17 +495,19 @@ static void sql_insert(sql_writer *w)
             n++;
         }
     }
+    sql_insert_parts(w, false);
     sql_puts(w, n == 0 ? " DEFAULT VALUES" : ") VALUES (");
     for (size_t i = 0; i < n; i++) {
         sql_puts(w, i == 0 ? "" : ",");
         sql_next_number(w);
     }
+    sql_insert_parts(w, true);
     sql_puts(w, n == 0 ? "" : ")");
 }
 
 static void sql_upsert(sql_writer *w)
 {
-    const char *columns[ENT_KEY_MAX] = {NULL};
+    const char *columns[QP_PART_KEY_MAX] = {NULL};
     bool any = false;
     size_t n;
 
@@ -431,6 +530,12 @@ static void sql_upsert(sql_writer *w)
             } else {
                 sql_puts(w, "excluded.");
                 qp_sql_name(w->sql, w->entity->fields[i].column);
+            }
+            if (w->parts && qp_part_beside(w->entity, &w->entity->fields[i])) {
+                sql_puts(w, ",");
+                qp_part_put_beside(w->sql, &w->entity->fields[i]);
+                sql_puts(w, "=excluded.");
+                qp_part_put_beside(w->sql, &w->entity->fields[i]);
             }
             any = true;
         }
@@ -459,6 +564,7 @@ static void sql_update(sql_writer *w)
     sql_puts(w, " SET ");
     while (sql_peek(w) != QP_MARK_END) {
         const ent_field *field = &w->entity->fields[sql_take(w)];
+        const bool beside = w->parts && qp_part_beside(w->entity, field);
         unsigned op = sql_take(w);
 
         sql_puts(w, any ? "," : "");
@@ -474,6 +580,16 @@ static void sql_update(sql_writer *w)
         } else {
             sql_next_number(w);
         }
+        if (beside) {
+            sql_puts(w, ",");
+            qp_part_put_beside(w->sql, field);
+            sql_puts(w, "=");
+            if (op == ENT_OP_CLEAR) {
+                sql_puts(w, "NULL");
+            } else {
+                sql_part_of(w, w->number);
+            }
+        }
     }
     (void)sql_take(w);
     sql_where(w);
@@ -485,6 +601,54 @@ static const char *sql_search_key(const sql_writer *w, size_t part)
     return w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[part]].column;
 }
 
+/* What stands for a column of the key in a condition: a parameter, or the hit's own column. */
+static void sql_search_value(sql_writer *w, size_t part, bool of_hit)
+{
+    if (of_hit) {
+        w->engine->searcher->put_key(w->sql, w->entity, part);
+    } else {
+        sql_number(w, w->number + 1 + (unsigned)part);
+    }
+}
+
+/* The row is kept by its owner's key, of which a hit knows the number only. */
+static void sql_search_owner(sql_writer *w, const ent_entity *owner, bool of_hit)
+{
+    sql_puts(w, " AND \"" QP_PART_COLUMN "\"=(");
+    sql_search_value(w, 0, of_hit);
+    qp_buf_printf(w->sql, " & %d) AND ", ENT_PART_MAX);
+    qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
+    sql_puts(w, "=(SELECT ");
+    qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
+    sql_puts(w, " FROM ");
+    qp_sql_name(w->sql, owner->table);
+    sql_puts(w, " WHERE \"" QP_PART_COLUMN "\"=(");
+    sql_search_value(w, 0, of_hit);
+    qp_buf_printf(w->sql, " & %d) AND ", ENT_PART_MAX);
+    qp_sql_name(w->sql, owner->fields[owner->key[0]].column);
+    sql_puts(w, "=");
+    sql_search_value(w, 0, of_hit);
+    sql_puts(w, ")");
+}
+
+/* The row of a hit. */
+static void sql_search_row(sql_writer *w, bool of_hit)
+{
+    const ent_entity *owner = sql_owner(w);
+    const size_t n = qp_search_keys(w->engine, w->entity);
+
+    for (size_t i = 0; i < n; i++) {
+        sql_puts(w, i > 0 ? " AND " : " WHERE ");
+        qp_sql_name(w->sql, sql_search_key(w, i));
+        sql_puts(w, "=");
+        sql_search_value(w, i, of_hit);
+    }
+    if (owner != NULL) {
+        sql_search_owner(w, owner, of_hit);
+    }
+    w->number += of_hit ? 0 : (unsigned)n;
+}
+
 /* The searched texts of a row. */
 static void sql_texts(sql_writer *w)
 {
@@ -493,10 +657,7 @@ static void sql_texts(sql_writer *w)
         qp_sql_name(w->sql, w->entity->fields[w->entity->search_fields[i]].column);
     }
     sql_from(w);
-    for (size_t i = 0; i < qp_search_keys(w->engine, w->entity); i++) {
-        sql_puts(w, i > 0 ? " AND " : " WHERE ");
-        sql_compare(w, sql_search_key(w, i), "=");
-    }
+    sql_search_row(w, false);
 }
 
 /* Hits: the words are parameter 1. A range of the key bounds the search itself; other conditions
@@ -524,12 +685,7 @@ static void sql_hits(sql_writer *w)
     if (mark != QP_MARK_LIMIT && w->at < w->end) {
         sql_puts(w, " AND EXISTS (SELECT 1");
         sql_from(w);
-        for (size_t i = 0; i < qp_search_keys(w->engine, w->entity); i++) {
-            sql_puts(w, i > 0 ? " AND " : " WHERE ");
-            qp_sql_name(w->sql, sql_search_key(w, i));
-            sql_puts(w, "=");
-            searcher->put_key(w->sql, w->entity, i);
-        }
+        sql_search_row(w, true);
         (void)sql_level(w, " AND ");
         sql_puts(w, ")");
     }
@@ -582,7 +738,8 @@ quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, qui
                     .at = (const unsigned char *)shape.p,
                     .end = (const unsigned char *)shape.p + shape.n,
                     .sql = sql,
-                    .packs = engine->packs_clusters && (entity->flags & ENT_E_CLUSTER) != 0};
+                    .packs = engine->packs_clusters && (entity->flags & ENT_E_CLUSTER) != 0,
+                    .parts = engine->parts};
     unsigned operation = sql_take(&w);
 
     *ret_columns = entity->field_count;

@@ -133,7 +133,7 @@ static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void
     if (entity == NULL || where == NULL || patch == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "update needs an entity, a where and a patch");
     }
-    qp_plan_begin(&db->plan, entity, db->engine->packs_clusters, operation);
+    qp_plan_begin(&db->plan, entity, db->engine, operation);
     status = update_patch(&db->plan, patch, reterr);
     if (status == QUIPU_OK) {
         status = qp_where_walk(&db->plan, where, reterr);

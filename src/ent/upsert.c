@@ -110,7 +110,7 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
             "upsert needs an entity, values, the key (-1) or a unique index, and an "
             "arena for the row it returns");
     }
-    status = qp_new_row_read(entity, values, NULL, &row, reterr);
+    status = qp_new_row_read(db, entity, values, NULL, &row, reterr);
     if (status != QUIPU_OK) {
         return status;
     }

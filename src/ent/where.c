@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "ent/cluster.h"
+#include "ent/part.h"
 #include "ent/row.h"
 
 /* A condition of any type, taken out of its slot. */
@@ -348,6 +349,72 @@ static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outerm
     return done;
 }
 
+/* A level's conditions, asked for what they tie. */
+typedef struct where_ties {
+    const ent_entity *entity;
+    const char *where;
+} where_ties;
+
+static bool where_tied(const void *ctx, size_t field, qp_value *ret)
+{
+    const where_ties *ties = ctx;
+    const ent_field *of = &ties->entity->fields[field];
+    where_slot slot;
+
+    if (of->where == ENT_ABSENT || where_op(ties->where + of->where) != ENT_OP_EQ) {
+        return false;
+    }
+    where_load(of, ties->where + of->where, &slot);
+    *ret = slot.v;
+    return slot.v.kind != QP_TEXT || slot.v.as.text.p != NULL;
+}
+
+/* The part and the number that carries it: two values. Gives the place of the first. */
+static size_t where_put_number(qp_plan *plan, int64_t number)
+{
+    size_t at = plan->bind_count;
+    size_t field = plan->entity->part->number - 1u;
+
+    if (qp_part_owner(plan->entity) != NULL) {
+        qp_plan_mark(plan, QP_MARK_OWNER);
+        qp_plan_bind_int(plan, number & ENT_PART_MAX);
+    } else {
+        qp_plan_mark(plan, QP_MARK_PART);
+        qp_plan_bind_int(plan, number & ENT_PART_MAX);
+        qp_plan_mark(plan, (unsigned)field);
+        qp_plan_mark(plan, ENT_OP_EQ);
+    }
+    qp_plan_bind_int(plan, number);
+    return at;
+}
+
+/* A level whose conditions give the part says so. Gives the fields that need no condition of their
+ * own any more. */
+static qp_fields where_put_part(qp_plan *plan, const char *where, bool outermost)
+{
+    const ent_entity *entity = plan->entity;
+    const where_ties ties = {entity, where};
+    qp_fields done = {{0, 0}};
+    qp_value number = {.kind = QP_NULL};
+    int64_t part = 0;
+
+    if (!qp_part_find(entity, where_tied, &ties, &part)) {
+        return done;
+    }
+    if (qp_part_owner(entity) != NULL && where_tied(&ties, entity->part->number - 1u, &number)) {
+        (void)where_put_number(plan, number.as.i);
+        plan->conditions++;
+        qp_fields_add(&done, entity->part->number - 1u);
+        if (outermost) {
+            qp_fields_add(&plan->pinned, entity->part->number - 1u);
+        }
+        return done;
+    }
+    qp_plan_mark(plan, QP_MARK_PART);
+    qp_plan_bind_int(plan, part);
+    return done;
+}
+
 static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth,
                                 quipu_error *reterr);
 
@@ -448,6 +515,8 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
 
     if (plan->packs) {
         done = where_put_cluster(plan, where, depth == 0);
+    } else if (plan->parts && (depth > 0 || plan->parent != QP_PARENT_PART)) {
+        done = where_put_part(plan, where, depth == 0);
     }
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
         uint16_t at = entity->fields[i].where;
@@ -480,6 +549,10 @@ quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
 
     if (plan->packs && field == plan->entity->key[0]) {
         plan->parent = QP_PARENT_CLUSTER;
+    } else if (plan->parts && field + 1 == plan->entity->part->number) {
+        plan->parent = QP_PARENT_PART;
+        plan->parent_at = where_put_number(plan, 0);
+        qp_fields_add(&plan->pinned, field);
     } else {
         plan->parent = QP_PARENT_FIELD;
         plan->parent_at = plan->bind_count;
@@ -497,6 +570,10 @@ void qp_where_set_parent(qp_plan *plan, const qp_value *key)
         const qp_cluster_range range = {plan->parent_low, plan->parent_high, true};
         assert(key->kind == QP_INT);
         qp_cluster_retie(plan, plan->parent_at, key->as.i, &range);
+    } else if (plan->parent == QP_PARENT_PART) {
+        assert(key->kind == QP_INT);
+        plan->binds[plan->parent_at].as.i = key->as.i & ENT_PART_MAX;
+        plan->binds[plan->parent_at + 1].as.i = key->as.i;
     } else {
         assert(plan->parent == QP_PARENT_FIELD);
         plan->binds[plan->parent_at] = *key;

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "ent/diff.h"
+#include "ent/part.h"
 #include "ent/plan.h"
 #include "ent_postgres/search.h"
 
@@ -96,8 +97,61 @@ static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time
     }
 }
 
+static void ddl_put_list(qp_buf *out, const char *before, const char *const *columns, size_t n)
+{
+    qp_buf_puts(out, before);
+    for (size_t i = 0; i < n; i++) {
+        qp_buf_puts(out, i > 0 ? ", " : "(");
+        qp_sql_name(out, columns[i]);
+    }
+    qp_buf_putc(out, ')');
+}
+
+/* The columns that the engine has beside the fields. */
+static void ddl_put_parts(qp_buf *out, const ent_entity *entity)
+{
+    const ent_entity *owner = qp_part_owner(entity);
+
+    if (entity->part != NULL) {
+        qp_buf_puts(out, ", \"" QP_PART_COLUMN "\" bigint NOT NULL");
+    }
+    if (owner != NULL) {
+        const ent_field *key = &owner->fields[owner->part->key - 1];
+
+        qp_buf_puts(out, ", ");
+        qp_sql_name(out, key->column);
+        qp_buf_printf(out, " %s NOT NULL", ddl_type(key));
+    }
+    for (size_t i = 0; i < entity->field_count; i++) {
+        if (qp_part_beside(entity, &entity->fields[i])) {
+            qp_buf_puts(out, ", ");
+            qp_part_put_beside(out, &entity->fields[i]);
+            qp_buf_puts(out, " bigint");
+        }
+    }
+}
+
+/* A key of one column is also looked for, and read in its order, without the part: an index that
+ * claims nothing, so that it need not begin with one. */
+static void ddl_put_order(qp_buf *out, const ent_entity *entity)
+{
+    const char *column = entity->fields[entity->key[0]].column;
+
+    if (entity->part == NULL || entity->key_count != 1) {
+        return;
+    }
+    qp_buf_puts(out, ";\nCREATE INDEX \"");
+    qp_buf_puts(out, entity->table);
+    qp_buf_putc(out, '_');
+    qp_buf_puts(out, column);
+    qp_buf_puts(out, "_order\" ON ");
+    qp_sql_name(out, entity->table);
+    ddl_put_list(out, " ", &column, 1);
+}
+
 static void ddl_put_table(const qp_ddl *change, qp_buf *out)
 {
+    const char *columns[QP_PART_KEY_MAX];
     const ent_entity *entity = change->entity;
 
     if (change->name != NULL || change->extra_count > 0) {
@@ -110,11 +164,13 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
         qp_buf_puts(out, i > 0 ? ", " : " (");
         ddl_put_column(out, &entity->fields[i], NULL);
     }
-    for (size_t i = 0; i < entity->key_count; i++) {
-        qp_buf_puts(out, i > 0 ? ", " : ", PRIMARY KEY (");
-        qp_sql_name(out, entity->fields[entity->key[i]].column);
+    ddl_put_parts(out, entity);
+    ddl_put_list(out, ", PRIMARY KEY ", columns, qp_part_primary(entity, columns));
+    if (entity->part != NULL && entity->part->key != 0) {
+        ddl_put_list(out, ", UNIQUE ", columns, qp_part_columns(entity, -1, columns));
     }
-    qp_buf_puts(out, "))");
+    qp_buf_putc(out, ')');
+    ddl_put_order(out, entity);
     if ((entity->fields[0].flags & ENT_F_AUTO) != 0) {
         qp_buf_puts(out, ";\nINSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") VALUES "
                          "('" QP_PG_NUMBER "' || ");
@@ -127,17 +183,22 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
 static void ddl_put_index(const qp_ddl *change, qp_buf *out)
 {
     const ent_index *index = change->index;
+    const char *columns[QP_PART_KEY_MAX];
+    bool led;
 
     qp_buf_puts(out, index->unique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ");
     qp_sql_name(out, change->name != NULL ? change->name : index->name);
     qp_buf_puts(out, " ON ");
     qp_sql_name(out, change->entity->table);
+    led = index->unique && change->entity->part != NULL;
+    (void)qp_part_columns(change->entity, (int)(index - change->entity->indexes), columns);
+    qp_buf_puts(out, led ? " (\"" QP_PART_COLUMN "\"" : "");
     for (size_t i = 0; i < index->count; i++) {
         const ent_field *field = &change->entity->fields[index->fields[i]];
         bool desc = (index->desc & (1u << i)) != 0;
 
-        qp_buf_puts(out, i > 0 ? ", " : " (");
-        qp_sql_name(out, field->column);
+        qp_buf_puts(out, i > 0 || led ? ", " : " (");
+        qp_sql_name(out, led ? columns[i + 1] : field->column);
         qp_buf_puts(out, desc ? " DESC" : "");
         if ((field->flags & ENT_F_NULLABLE) != 0) {
             qp_buf_puts(out, desc ? " NULLS LAST" : " NULLS FIRST");
@@ -150,17 +211,32 @@ static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
 {
     static const char *const rules[] = {"", "CASCADE", "RESTRICT", "SET NULL"};
     const ent_edge *edge = qp_entity_reference(change->entity, change->field);
+    const ent_entity *owner = qp_part_owner(change->entity);
+    const bool beside = qp_part_beside(change->entity, change->field);
+    const char *columns[QP_PART_KEY_MAX];
+    const char *column = change->field->column;
+    size_t n;
 
     assert(edge != NULL && edge->to->key_count == 1);
+    n = qp_part_columns(edge->to, -1, columns);
+    if (owner != NULL && !beside) {
+        n = qp_part_primary(owner, columns);
+        column = columns[n - 1];
+    }
     qp_buf_puts(out, "ALTER TABLE ");
     qp_sql_name(out, change->entity->table);
     qp_buf_puts(out, " ADD FOREIGN KEY (");
-    qp_sql_name(out, change->field->column);
+    if (beside) {
+        qp_part_put_beside(out, change->field);
+        qp_buf_puts(out, ", ");
+    } else if (edge->to->part != NULL) {
+        qp_buf_puts(out, "\"" QP_PART_COLUMN "\", ");
+    }
+    qp_sql_name(out, column);
     qp_buf_puts(out, ") REFERENCES ");
     qp_sql_name(out, edge->to->table);
-    qp_buf_puts(out, " (");
-    qp_sql_name(out, edge->to->fields[edge->to->key[0]].column);
-    qp_buf_printf(out, ") ON DELETE %s", rules[edge->on_delete]);
+    ddl_put_list(out, " ", columns, n);
+    qp_buf_printf(out, " ON DELETE %s", rules[edge->on_delete]);
 }
 
 void qp_pg_write_ddl(const qp_ddl *change, qp_buf *out)
@@ -206,9 +282,6 @@ void qp_pg_write_ddl(const qp_ddl *change, qp_buf *out)
 bool qp_pg_column_fits(const ent_field *field, const qp_column *column)
 {
     if (column->generated || column->declared == NULL) {
-        return false;
-    }
-    if ((field->flags & ENT_F_AUTO) != 0 && !column->auto_key) {
         return false;
     }
     return strcmp(column->declared, ddl_type(field)) == 0;

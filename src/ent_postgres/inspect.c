@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "ent/part.h"
 #include "ent_postgres/open.h"
 
 #define INSPECT_HERE                                                                               \
@@ -22,9 +23,7 @@ static const char *const inspect_columns =
     "pg_catalog.pg_get_expr(d.adbin, d.adrelid), CAST(a.attnotnull AS text), "
     "CAST(a.attgenerated <> '' AS text), CAST(COALESCE((SELECT k.place FROM pg_catalog.pg_index i "
     "CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(number, place) "
-    "WHERE i.indrelid = t.oid AND i.indisprimary AND k.number = a.attnum), 0) AS text), "
-    "CAST(COALESCE((SELECT i.indnatts FROM pg_catalog.pg_index i "
-    "WHERE i.indrelid = t.oid AND i.indisprimary), 0) AS text) "
+    "WHERE i.indrelid = t.oid AND i.indisprimary AND k.number = a.attnum), 0) AS text) "
     "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class t ON t.oid = a.attrelid "
     "LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = "
     "a.attnum " INSPECT_HERE
@@ -50,8 +49,11 @@ static const char *const inspect_references =
     "ELSE 'NO ACTION' END "
     "FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class t ON t.oid = o.conrelid "
     "JOIN pg_catalog.pg_class r ON r.oid = o.confrelid "
-    "LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum = o.conkey[1] "
-    "AND o.conkey[2] IS NULL " INSPECT_HERE "AND o.contype = 'f' ORDER BY t.relname COLLATE \"C\"";
+    "LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND o.conkey[3] IS NULL "
+    "AND a.attnum = COALESCE(o.conkey[2], o.conkey[1]) AND (o.conkey[2] IS NULL OR EXISTS "
+    "(SELECT 1 FROM pg_catalog.pg_attribute p WHERE p.attrelid = t.oid AND p.attnum = o.conkey[1] "
+    "AND p.attname IN ('" QP_PART_COLUMN "', a.attname || '_" QP_PART_COLUMN "'))) " INSPECT_HERE
+    "AND o.contype = 'f' ORDER BY t.relname COLLATE \"C\"";
 
 typedef struct inspect_reader {
     quipu_arena *arena;
@@ -129,8 +131,6 @@ static void inspect_read_columns(inspect_reader *reader, const PGresult *rows, i
         column->not_null = inspect_true(rows, row, 4);
         column->generated = inspect_true(rows, row, 5);
         column->key_position = (uint8_t)inspect_small(rows, row, 6);
-        column->auto_key = column->key_position == 1 && inspect_small(rows, row, 7) == 1 &&
-                           strcmp(PQgetvalue(rows, row, 2), "bigint") == 0;
     }
     table->columns = columns;
     table->column_count = (size_t)count;

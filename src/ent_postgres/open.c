@@ -68,6 +68,7 @@ const qp_engine qp_pg_engine = {
     .close = open_close,
     .parameter = "$",
     .packs_clusters = false,
+    .parts = true,
     .prepare = qp_pg_prepare,
     .finalize = qp_pg_finalize,
     .bind = qp_pg_bind,

@@ -9,6 +9,8 @@ ENT_BEGIN
 
 extern const ent_schema qp_quipu_schema;
 
+uint32_t qp_part_of_key(const quipu_str *texts, size_t n);
+
 ENT_TYPES(qp_session)
 ENT_TYPES(qp_message)
 ENT_TYPES(qp_state)

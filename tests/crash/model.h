@@ -159,7 +159,7 @@ static inline const ent_schema *model_end(model *m)
 
     m->schema.entities = m->list;
     qp_buf_init(&text, MODEL_TEXT_MAX);
-    T_OK(qp_schema_text(&m->schema, &text));
+    T_OK(qp_schema_text(&m->schema, false, &text));
     qp_schema_hash(qp_buf_str(&text), m->hash);
     m->schema.hash = m->hash;
     qp_buf_free(&text);

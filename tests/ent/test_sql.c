@@ -79,7 +79,7 @@ static void check_select(const qp_engine *engine, const item_where *where, const
 
     qp_plan_init(&plan, &scratch);
     qp_buf_init(&sql, 1 << 16);
-    qp_plan_begin(&plan, &item_entity, engine->packs_clusters, QP_OP_SELECT);
+    qp_plan_begin(&plan, &item_entity, engine, QP_OP_SELECT);
     T_OK(qp_where_walk(&plan, where, &err));
     T_OK(qp_order_walk(&plan, query, 0, &err));
     T_OK(qp_plan_status(&plan, &err));
@@ -151,7 +151,7 @@ static void the_same_shape_has_the_same_bytes(void **state)
         qp_plan plan;
 
         qp_plan_init(&plan, &scratch);
-        qp_plan_begin(&plan, &item_entity, true, QP_OP_COUNT);
+        qp_plan_begin(&plan, &item_entity, &packing, QP_OP_COUNT);
         T_OK(qp_where_walk(&plan, &where, NULL));
         if (round == 1) {
             n = plan.shape.n;

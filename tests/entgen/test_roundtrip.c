@@ -8,7 +8,7 @@
 static void roundtrip_text(const eg_schema *schema, qp_buf *out)
 {
     qp_buf_init(out, EG_OUTPUT_MAX);
-    T_OK(qp_schema_text(schema->described, out));
+    T_OK(qp_schema_text(schema->described, true, out));
 }
 
 /* text -> schema -> canonical -> schema -> canonical: the last two are equal, and the hashes. */

@@ -62,7 +62,7 @@ static void entgen_fuzz_round_trip(const eg_schema *schema)
     qp_buf text;
 
     qp_buf_init(&text, EG_OUTPUT_MAX);
-    FUZZ_CHECK(qp_schema_text(schema->described, &text) == QUIPU_OK);
+    FUZZ_CHECK(qp_schema_text(schema->described, true, &text) == QUIPU_OK);
     FUZZ_CHECK(entgen_fuzz_load(&run, &again, qp_buf_str(&text)));
     FUZZ_CHECK(strcmp(schema->hash, again.hash) == 0);
     eg_run_free(&run);

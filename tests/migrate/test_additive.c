@@ -60,7 +60,7 @@ static void journal_keeps_the_whole_schema_text(void **state)
     (void)model_end(&m);
     MODEL_OPEN_OK(path, &m);
     qp_buf_init(&text, MODEL_TEXT_MAX);
-    T_OK(qp_schema_text(&m.schema, &text));
+    T_OK(qp_schema_text(&m.schema, false, &text));
     qp_buf_putc(&text, '\n');
     stored = model_query(path, "SELECT schema_text FROM ent_journal");
     assert_string_equal(stored, qp_buf_str(&text).p);

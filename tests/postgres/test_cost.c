@@ -51,23 +51,39 @@ static void plain_run(PGconn *pg, const char *name, int n, const char *const *va
     PQclear(result);
 }
 
+/* Where the session lies and what its number is. */
+static void plain_find(PGconn *pg, char ret_part[32], char ret_number[32])
+{
+    PGresult *result = PQexec(pg, "SELECT part, id FROM sessions WHERE tenant = '' AND key = 'k'");
+
+    assert_int_equal(PQntuples(result), 1);
+    (void)snprintf(ret_part, 32, "%s", PQgetvalue(result, 0, 0));
+    (void)snprintf(ret_number, 32, "%s", PQgetvalue(result, 0, 1));
+    PQclear(result);
+}
+
 /* Appends as our engine makes them, command by command. Gives nanoseconds per append. */
 static int64_t plain_appends(const char *uri, int count)
 {
     PGconn *pg = PQconnectdb(uri);
+    char part[32];
+    char number[32];
     int64_t start_ns;
 
     plain_prepare(pg, "lease", "UPDATE ent_numbers SET last = last + 1 WHERE name = 'write'");
-    plain_prepare(pg, "session", "SELECT * FROM sessions WHERE tenant = '' AND key = $1");
+    plain_find(pg, part, number);
+    plain_prepare(pg, "session",
+                  "SELECT * FROM sessions WHERE part = $1 AND tenant = '' AND key = $2");
     plain_prepare(
         pg, "message",
-        "INSERT INTO messages (role, content, \"timestamp\", author, seq, event_id, tokens, "
-        "tokens_total, session_messages) VALUES ('user', $2, "
-        "'2026-01-01 00:00:00.000000000+00:00', '', $1, decode(md5($2), 'hex'), 1, $1, 1)");
+        "INSERT INTO messages (part, uid, role, content, \"timestamp\", author, seq, event_id, "
+        "tokens, tokens_total, session_messages) VALUES ($3, (SELECT uid FROM sessions WHERE "
+        "part = $3 AND id = $4), 'user', $2, '2026-01-01 00:00:00.000000000+00:00', '', $1, "
+        "decode(md5($2), 'hex'), 1, $1, $4)");
     plain_prepare(pg, "move",
                   "UPDATE sessions SET next_seq = $1, revision = revision + 1, message_count = "
                   "message_count + 1, token_count = token_count + 1, lags = true, updated_at = "
-                  "'2026-01-01 00:00:00.000000000+00:00' WHERE id = 1");
+                  "'2026-01-01 00:00:00.000000000+00:00' WHERE part = $2 AND id = $3");
     start_ns = now_ns();
     for (int i = 1; i <= count; i++) {
         char seq[16];
@@ -79,9 +95,9 @@ static int64_t plain_appends(const char *uri, int count)
         (void)snprintf(text, sizeof(text), "message %d", i);
         plain_say(pg, "BEGIN");
         plain_run(pg, "lease", 0, NULL);
-        plain_run(pg, "session", 1, (const char *const[]){"k"});
-        plain_run(pg, "message", 2, (const char *const[]){seq, text});
-        plain_run(pg, "move", 1, (const char *const[]){next});
+        plain_run(pg, "session", 2, (const char *const[]){part, "k"});
+        plain_run(pg, "message", 4, (const char *const[]){seq, text, part, number});
+        plain_run(pg, "move", 3, (const char *const[]){next, part, number});
         plain_say(pg, "COMMIT");
     }
     start_ns = (now_ns() - start_ns) / count;

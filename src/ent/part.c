@@ -1,0 +1,131 @@
+/* The part of a row, and the columns of keys that begin with it. */
+#include "ent/part.h"
+
+#include <assert.h>
+
+#include "ent/diff.h"
+#include "ent/plan.h"
+
+/* ---- from texts -------------------------------------------------------------------------------
+ */
+
+void qp_part_add_length(qp_sha256 *sha, size_t n)
+{
+    const uint8_t bytes[4] = {(uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8),
+                              (uint8_t)n};
+
+    qp_sha256_add(sha, bytes, sizeof(bytes));
+}
+
+uint32_t qp_part_end(qp_sha256 *sha)
+{
+    uint8_t digest[QP_SHA256_SIZE];
+
+    qp_sha256_end(sha, digest);
+    return (uint32_t)digest[0] << 4 | (uint32_t)digest[1] >> 4;
+}
+
+uint32_t qp_part_of_texts(const quipu_str *texts, size_t n)
+{
+    qp_sha256 sha;
+
+    qp_sha256_begin(&sha);
+    for (size_t i = 0; i < n; i++) {
+        qp_part_add_length(&sha, texts[i].n);
+        if (texts[i].n > 0) {
+            qp_sha256_add(&sha, texts[i].p, texts[i].n);
+        }
+    }
+    return qp_part_end(&sha);
+}
+
+bool qp_part_find(const ent_entity *entity, qp_part_value_fn value, const void *ctx,
+                  int64_t *ret_part)
+{
+    const ent_part *part = entity->part;
+    quipu_str texts[ENT_KEY_MAX];
+    qp_value found = {.kind = QP_NULL};
+
+    if (part->number != 0) {
+        const bool given = value(ctx, part->number - 1u, &found) && found.kind == QP_INT;
+
+        if (given && found.as.i != 0) {
+            *ret_part = found.as.i & ENT_PART_MAX;
+            return true;
+        }
+        if (!given && (entity->fields[part->number - 1].flags & ENT_F_AUTO) == 0) {
+            return false; /* only a row whose number is 0 has the part of its texts */
+        }
+    }
+    for (size_t i = 0; i < part->text_count; i++) {
+        if (!value(ctx, part->texts[i], &found)) {
+            return false;
+        }
+        texts[i] = found.kind == QP_TEXT ? found.as.text : QUIPU_STR("");
+    }
+    if (part->text_count == 0) {
+        return false;
+    }
+    *ret_part = part->of != NULL ? (int64_t)(part->of(texts, part->text_count) & ENT_PART_MAX)
+                                 : (int64_t)qp_part_of_texts(texts, part->text_count);
+    return true;
+}
+
+/* ---- columns ----------------------------------------------------------------------------------
+ */
+
+const ent_entity *qp_part_owner(const ent_entity *entity)
+{
+    const ent_edge *edge = NULL;
+
+    if (entity->part != NULL && entity->part->number != 0) {
+        edge = qp_entity_reference(entity, &entity->fields[entity->part->number - 1]);
+    }
+    return edge != NULL && edge->to->part != NULL && edge->to->part->key != 0 ? edge->to : NULL;
+}
+
+bool qp_part_beside(const ent_entity *entity, const ent_field *field)
+{
+    const ent_edge *edge = qp_entity_reference(entity, field);
+
+    return edge != NULL && edge->to->part != NULL &&
+           (entity->part == NULL || entity->part->number == 0 ||
+            field != &entity->fields[entity->part->number - 1]);
+}
+
+void qp_part_put_beside(qp_buf *sql, const ent_field *field)
+{
+    qp_buf_putc(sql, '"');
+    qp_buf_puts(sql, field->column);
+    qp_buf_puts(sql, "_" QP_PART_COLUMN "\"");
+}
+
+size_t qp_part_columns(const ent_entity *entity, int index,
+                       const char *ret_columns[QP_PART_KEY_MAX])
+{
+    const uint8_t *fields = index < 0 ? entity->key : entity->indexes[index].fields;
+    const size_t count = index < 0 ? entity->key_count : entity->indexes[index].count;
+    const ent_entity *owner = qp_part_owner(entity);
+    size_t n = 0;
+
+    if (entity->part != NULL) {
+        ret_columns[n++] = QP_PART_COLUMN;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool stands_in = owner != NULL && fields[i] == entity->part->number - 1;
+
+        ret_columns[n++] = stands_in ? owner->fields[owner->part->key - 1].column
+                                     : entity->fields[fields[i]].column;
+    }
+    return n;
+}
+
+size_t qp_part_primary(const ent_entity *entity, const char *ret_columns[QP_PART_KEY_MAX])
+{
+    if (entity->part == NULL || entity->part->key == 0) {
+        return qp_part_columns(entity, -1, ret_columns);
+    }
+    ret_columns[0] = QP_PART_COLUMN;
+    ret_columns[1] = entity->fields[entity->part->key - 1].column;
+    return 2;
+}

@@ -1,0 +1,51 @@
+/* Parts, in engines that spread rows over many servers: a column `part` leads every primary key and
+ * every unique index, so that a row is found without asking all servers, and rows of one user lie
+ * together. Nothing above the engine sees it: what a row or a condition says gives the part.
+ *
+ * A number that carries its part (a session's) is count << ENT_PART_BITS | part. An entity with
+ * `part (...) key uid` has the primary key (part, uid), and those whose cluster it owns have (part,
+ * uid, seq); the number stays beside it. */
+#ifndef QP_ENT_PART_H
+#define QP_ENT_PART_H
+
+#include <ent/ent.h>
+
+#include "base/buf.h"
+#include "base/sha256.h"
+#include "ent/engine.h"
+
+#define QP_PART_COLUMN "part"
+#define QP_PART_KEY_MAX (ENT_KEY_MAX + 1) /* columns of a key with its part */
+
+/* The part of texts: the first 12 bits of SHA-256 over them, each behind its length as four bytes,
+ * the highest first. */
+uint32_t qp_part_of_texts(const quipu_str *texts, size_t n);
+
+/* The same in pieces: what stands before a text of n bytes; the part of all that was added. */
+void qp_part_add_length(qp_sha256 *sha, size_t n);
+uint32_t qp_part_end(qp_sha256 *sha);
+
+/* What a row, a key or a condition says about a field; false: nothing that ties it. */
+typedef bool (*qp_part_value_fn)(const void *ctx, size_t field, qp_value *ret);
+
+/* The part that these values give; false when they do not give one. */
+bool qp_part_find(const ent_entity *entity, qp_part_value_fn value, const void *ctx,
+                  int64_t *ret_part);
+
+/* The entity whose number says the part of ours, and whose key stands in ours for it; NULL: none.
+ */
+const ent_entity *qp_part_owner(const ent_entity *entity);
+
+/* Whether a reference has the part of what it refers to in a column of its own, the name of which
+ * qp_part_put_beside() writes. */
+bool qp_part_beside(const ent_entity *entity, const ent_field *field);
+void qp_part_put_beside(qp_buf *sql, const ent_field *field);
+
+/* The columns that hold the key (index -1) or a unique index, the part in front. */
+size_t qp_part_columns(const ent_entity *entity, int index,
+                       const char *ret_columns[QP_PART_KEY_MAX]);
+
+/* The columns of the primary key, which are others where one stands in for the number. */
+size_t qp_part_primary(const ent_entity *entity, const char *ret_columns[QP_PART_KEY_MAX]);
+
+#endif
