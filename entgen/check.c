@@ -185,8 +185,8 @@ void eg_check(eg_run *run, eg_schema *schema)
     for (size_t i = 0; i < schema->entities.n && run->error_count == 0; i++) {
         eg_check_indexes(run, eg_entity_at(schema, i));
     }
-    for (size_t i = 0; i < schema->entities.n && run->error_count == 0; i++) {
-        eg_check_parts(run, eg_entity_at(schema, i));
+    if (run->error_count == 0) {
+        eg_check_parts(run, schema);
     }
     if (run->error_count == 0) {
         eg_check_claims(run, schema);

@@ -67,6 +67,7 @@ static void check_names_entity_c(check_names_state *state, const eg_entity *enti
                                         "_edges",
                                         "_indexes",
                                         "_search_fields",
+                                        "_part",
                                         "_snippet",
                                         "_hits_begin",
                                         "_index",

@@ -23,7 +23,8 @@ static void check_part_fields(eg_run *run, eg_entity *entity)
                      "'%s' gives no part, expected string fields behind at most one required int",
                      name->text);
         } else if (entity->part.text_count == ENT_KEY_MAX) {
-            eg_error(run, name->pos, "a part of more than %d texts", ENT_KEY_MAX);
+            eg_error(run, name->pos, "'%s' is a text too many for a part, expected at most %d",
+                     name->text, ENT_KEY_MAX);
             return;
         } else {
             entity->part.texts[entity->part.text_count++] = field->number;
@@ -115,10 +116,11 @@ static void check_part_owner(eg_run *run, const eg_entity *entity)
     }
 }
 
-void eg_check_parts(eg_run *run, eg_entity *entity)
+static void check_part_entity(eg_run *run, eg_entity *entity)
 {
-    if (!entity->has_part) {
-        return;
+    if (entity->part_by.text != NULL && eg_is_keyword(entity->part_by.text)) {
+        eg_error(run, entity->part_by.pos, "'%s' is a keyword, expected the name of a function",
+                 entity->part_by.text);
     }
     check_part_fields(run, entity);
     check_part_key(run, entity);
@@ -133,5 +135,25 @@ void eg_check_parts(eg_run *run, eg_entity *entity)
     }
     if (entity->part.number != 0) {
         check_part_owner(run, entity);
+    }
+}
+
+/* Rows of an entity without a part could not lie with those of the others. */
+void eg_check_parts(eg_run *run, const eg_schema *schema)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < schema->entities.n; i++) {
+        count += eg_entity_at(schema, i)->has_part ? 1 : 0;
+    }
+    for (size_t i = 0; i < schema->entities.n && count > 0 && run->error_count == 0; i++) {
+        eg_entity *entity = eg_entity_at(schema, i);
+
+        if (entity->has_part) {
+            check_part_entity(run, entity);
+        } else {
+            eg_error(run, entity->name.pos, "entity %s has no part, expected one as others have",
+                     entity->name.text);
+        }
     }
 }
