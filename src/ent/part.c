@@ -84,6 +84,48 @@ const ent_entity *qp_part_owner(const ent_entity *entity)
     return edge != NULL && edge->to->part != NULL && edge->to->part->key != 0 ? edge->to : NULL;
 }
 
+static void part_put(qp_buf *sql, const char *part, const char *number)
+{
+    qp_buf_puts(sql, "\"" QP_PART_COLUMN "\"=");
+    if (part != NULL) {
+        qp_buf_puts(sql, part);
+    } else {
+        qp_buf_puts(sql, number);
+        qp_buf_puts(sql, " & ");
+        qp_buf_u64(sql, ENT_PART_MAX);
+    }
+}
+
+void qp_part_put_owner(qp_buf *sql, const ent_entity *entity, const char *part, const char *number)
+{
+    const ent_entity *owner = qp_part_owner(entity);
+
+    assert(owner != NULL);
+    qp_buf_puts(sql, "(SELECT ");
+    qp_sql_name(sql, owner->fields[owner->part->key - 1].column);
+    qp_buf_puts(sql, " FROM ");
+    qp_sql_name(sql, owner->table);
+    qp_buf_puts(sql, " WHERE ");
+    part_put(sql, part, number);
+    qp_buf_puts(sql, " AND ");
+    qp_sql_name(sql, owner->fields[owner->key[0]].column);
+    qp_buf_putc(sql, '=');
+    qp_buf_puts(sql, number);
+    qp_buf_putc(sql, ')');
+}
+
+void qp_part_put_owned(qp_buf *sql, const ent_entity *entity, const char *part, const char *number)
+{
+    const ent_entity *owner = qp_part_owner(entity);
+
+    assert(owner != NULL);
+    part_put(sql, part, number);
+    qp_buf_puts(sql, " AND ");
+    qp_sql_name(sql, owner->fields[owner->part->key - 1].column);
+    qp_buf_putc(sql, '=');
+    qp_part_put_owner(sql, entity, part, number);
+}
+
 bool qp_part_beside(const ent_entity *entity, const ent_field *field)
 {
     const ent_edge *edge = qp_entity_reference(entity, field);

@@ -36,6 +36,11 @@ bool qp_part_find(const ent_entity *entity, qp_part_value_fn value, const void *
  */
 const ent_entity *qp_part_owner(const ent_entity *entity);
 
+/* Append the key of such an owner, looked up by SQL that gives its part (NULL: the number does) and
+ * its number; and that a row is one of that owner's. */
+void qp_part_put_owner(qp_buf *sql, const ent_entity *entity, const char *part, const char *number);
+void qp_part_put_owned(qp_buf *sql, const ent_entity *entity, const char *part, const char *number);
+
 /* Whether a reference has the part of what it refers to in a column of its own, the name of which
  * qp_part_put_beside() writes. */
 bool qp_part_beside(const ent_entity *entity, const ent_field *field);

@@ -4,6 +4,7 @@
 #include "ent/plan.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -94,35 +95,25 @@ static const ent_entity *sql_owner(const sql_writer *w)
     return w->parts ? qp_part_owner(w->entity) : NULL;
 }
 
-/* The key that stands for the owner's number, looked up by both. */
-static void sql_owner_key(sql_writer *w, unsigned part, unsigned number)
-{
-    const ent_entity *owner = qp_part_owner(w->entity);
+/* A parameter as text. */
+typedef struct sql_parameter {
+    char text[16];
+} sql_parameter;
 
-    sql_puts(w, "(SELECT ");
-    qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
-    sql_puts(w, " FROM ");
-    qp_sql_name(w->sql, owner->table);
-    sql_puts(w, " WHERE \"" QP_PART_COLUMN "\"=");
-    sql_number(w, part);
-    sql_puts(w, " AND ");
-    qp_sql_name(w->sql, owner->fields[owner->key[0]].column);
-    sql_puts(w, "=");
-    sql_number(w, number);
-    sql_puts(w, ")");
+static sql_parameter sql_parameter_of(const sql_writer *w, unsigned number)
+{
+    sql_parameter parameter;
+
+    (void)snprintf(parameter.text, sizeof(parameter.text), "%s%u", w->engine->parameter, number);
+    return parameter;
 }
 
-/* The part and the owner's key are those of the next two values. */
+/* The part and the owner's number are the next two values. */
 static void sql_owner_is(sql_writer *w)
 {
-    const ent_entity *owner = qp_part_owner(w->entity);
-
-    sql_compare(w, QP_PART_COLUMN, "=");
-    sql_puts(w, " AND ");
-    qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
-    sql_puts(w, "=");
-    w->number++;
-    sql_owner_key(w, w->number - 1, w->number);
+    w->number += 2;
+    qp_part_put_owned(w->sql, w->entity, sql_parameter_of(w, w->number - 1).text,
+                      sql_parameter_of(w, w->number).text);
 }
 
 /* The part of a reference, out of the number that is parameter `number`, which has no type by
@@ -453,7 +444,8 @@ static void sql_insert_parts(sql_writer *w, bool values)
 
     if (owner != NULL && values) {
         sql_puts(w, ",COALESCE(");
-        sql_owner_key(w, 1, first + w->entity->part->number - 1);
+        qp_part_put_owner(w->sql, w->entity, sql_parameter_of(w, 1).text,
+                          sql_parameter_of(w, first + w->entity->part->number - 1).text);
         /* An owner that is not there is a broken reference, not a missing value. */
         sql_puts(w, ",'00000000-0000-0000-0000-000000000000')");
     } else if (owner != NULL) {
@@ -612,29 +604,26 @@ static void sql_search_value(sql_writer *w, size_t part, bool of_hit)
 }
 
 /* The row is kept by its owner's key, of which a hit knows the number only. */
-static void sql_search_owner(sql_writer *w, const ent_entity *owner, bool of_hit)
+static void sql_search_owner(sql_writer *w, bool of_hit)
 {
-    sql_puts(w, " AND \"" QP_PART_COLUMN "\"=(");
+    qp_buf *sql = w->sql;
+    qp_buf number;
+
+    qp_buf_init(&number, QP_SHAPE_SIZE_MAX);
+    w->sql = &number;
     sql_search_value(w, 0, of_hit);
-    qp_buf_printf(w->sql, " & %d) AND ", ENT_PART_MAX);
-    qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
-    sql_puts(w, "=(SELECT ");
-    qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
-    sql_puts(w, " FROM ");
-    qp_sql_name(w->sql, owner->table);
-    sql_puts(w, " WHERE \"" QP_PART_COLUMN "\"=(");
-    sql_search_value(w, 0, of_hit);
-    qp_buf_printf(w->sql, " & %d) AND ", ENT_PART_MAX);
-    qp_sql_name(w->sql, owner->fields[owner->key[0]].column);
-    sql_puts(w, "=");
-    sql_search_value(w, 0, of_hit);
-    sql_puts(w, ")");
+    w->sql = sql;
+    if (qp_buf_status(&number) == QUIPU_OK) {
+        sql_puts(w, " AND ");
+        qp_part_put_owned(sql, w->entity, NULL, qp_buf_str(&number).p);
+    }
+    qp_buf_fail(sql, qp_buf_status(&number));
+    qp_buf_free(&number);
 }
 
 /* The row of a hit. */
 static void sql_search_row(sql_writer *w, bool of_hit)
 {
-    const ent_entity *owner = sql_owner(w);
     const size_t n = qp_search_keys(w->engine, w->entity);
 
     for (size_t i = 0; i < n; i++) {
@@ -643,8 +632,8 @@ static void sql_search_row(sql_writer *w, bool of_hit)
         sql_puts(w, "=");
         sql_search_value(w, i, of_hit);
     }
-    if (owner != NULL) {
-        sql_search_owner(w, owner, of_hit);
+    if (sql_owner(w) != NULL) {
+        sql_search_owner(w, of_hit);
     }
     w->number += of_hit ? 0 : (unsigned)n;
 }

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ent/part.h"
 #include "ent/plan.h"
 
 #define SEARCH_ROWS_MAX 256                 /* put into the index together, as long as... */
@@ -318,15 +319,42 @@ static quipu_status search_gather(void *conn, const ent_entity *entity, const qp
 /* ---- checking ---------------------------------------------------------------------------------
  */
 
-/* The next page of rows behind a key. */
+/* The next page of rows behind a key. Where an owner's key stands for its number, rows lie in the
+ * order of numbers only within one owner. */
 static void search_put_page(qp_buf *sql, const ent_entity *entity)
 {
     search_put_rows(sql, entity);
-    qp_buf_puts(sql, " WHERE (");
-    search_keys(sql, entity);
-    qp_buf_puts(sql, entity->key_count > 1 ? ")>($1,$2) ORDER BY " : ")>($1) ORDER BY ");
-    search_keys(sql, entity);
+    qp_buf_puts(sql, " WHERE ");
+    if (qp_part_owner(entity) != NULL) {
+        qp_part_put_owned(sql, entity, NULL, "$1");
+        qp_buf_puts(sql, " AND ");
+        search_key(sql, entity, 1);
+        qp_buf_puts(sql, ">$2 ORDER BY ");
+        search_key(sql, entity, 1);
+    } else {
+        qp_buf_putc(sql, '(');
+        search_keys(sql, entity);
+        qp_buf_puts(sql, entity->key_count > 1 ? ")>($1,$2) ORDER BY " : ")>($1) ORDER BY ");
+        search_keys(sql, entity);
+    }
     qp_buf_printf(sql, " LIMIT %d", SEARCH_PAGE);
+}
+
+/* The owner behind one. */
+static void search_put_next(qp_buf *sql, const ent_entity *entity)
+{
+    const ent_entity *owner = qp_part_owner(entity);
+    const char *number = owner->fields[owner->key[0]].column;
+
+    qp_buf_puts(sql, "SELECT ");
+    qp_sql_name(sql, number);
+    qp_buf_puts(sql, " FROM ");
+    qp_sql_name(sql, owner->table);
+    qp_buf_puts(sql, " WHERE ");
+    qp_sql_name(sql, number);
+    qp_buf_puts(sql, ">$1 ORDER BY ");
+    qp_sql_name(sql, number);
+    qp_buf_puts(sql, " LIMIT 1");
 }
 
 /* Gather a page; `last` moves behind it. */
@@ -361,9 +389,29 @@ static void search_put_count(qp_buf *sql, const ent_entity *entity)
 /* The statements of a check. */
 typedef struct search_statements {
     qp_statement *pages;
+    qp_statement *next; /* NULL: pages go on by themselves */
     qp_statement *compare;
     qp_statement *count;
 } search_statements;
+
+/* Behind the last page of an owner: go on with the next, if there is one. */
+static quipu_status search_next(const search_statements *with, qp_value *last, bool *ret_more,
+                                quipu_error *reterr)
+{
+    int64_t number = 0; /* no row has it */
+    quipu_status status = QUIPU_OK;
+
+    *ret_more = false;
+    if (with->next != NULL) {
+        status = search_ask(with->next, last, 1, &number, reterr);
+    }
+    if (status == QUIPU_OK && number != 0) {
+        last[0].as.i = number;
+        last[1].as.i = INT64_MIN;
+        *ret_more = true;
+    }
+    return status;
+}
 
 static quipu_status search_compare(qp_pg *conn, const ent_entity *entity,
                                    const search_statements *with, bool *ret_same,
@@ -381,8 +429,9 @@ static quipu_status search_compare(qp_pg *conn, const ent_entity *entity,
         status = search_page(conn, entity, with->pages, last, reterr);
         rows += (int64_t)conn->gathered->count;
         more = conn->gathered->count > 0;
-        if (status == QUIPU_OK && more) {
-            status = search_flush(conn, entity, with->compare, &differs, reterr);
+        if (status == QUIPU_OK) {
+            status = more ? search_flush(conn, entity, with->compare, &differs, reterr)
+                          : search_next(with, last, &more, reterr);
         }
     }
     if (status == QUIPU_OK) {
@@ -402,6 +451,9 @@ static quipu_status search_check(void *conn, const ent_entity *entity, quipu_err
     if (status == QUIPU_OK) {
         status = search_prepare(conn, entity, search_put_page, &with.pages, reterr);
     }
+    if (status == QUIPU_OK && qp_part_owner(entity) != NULL) {
+        status = search_prepare(conn, entity, search_put_next, &with.next, reterr);
+    }
     if (status == QUIPU_OK) {
         status = search_prepare(conn, entity, search_put_compare, &with.compare, reterr);
     }
@@ -417,6 +469,7 @@ static quipu_status search_check(void *conn, const ent_entity *entity, quipu_err
                          "%s: the full-text index does not hold what the rows hold", entity->name);
     }
     qp_pg_finalize(with.pages);
+    qp_pg_finalize(with.next);
     qp_pg_finalize(with.compare);
     qp_pg_finalize(with.count);
     return status;

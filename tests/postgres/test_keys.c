@@ -366,9 +366,10 @@ static void plan_of(const char *uri, const char *sql, char ret_plan[SQL_MAX])
     int used;
 
     PQclear(ask(pg, "SET plan_cache_mode = force_generic_plan; SET enable_bitmapscan = off"));
-    for (const char *at = strchr(sql, '$'); at != NULL; at = strchr(at + 1, '$')) {
-        values = atoi(at + 1) > values ? atoi(at + 1) : values;
-    }
+    do { /* parameters are numbered without gaps */
+        (void)snprintf(command, sizeof(command), "$%d", ++values);
+    } while (strstr(sql, command) != NULL);
+    values--;
     (void)snprintf(command, sizeof(command), "PREPARE looked AS %s", sql);
     PQclear(ask(pg, command));
     used = snprintf(command, sizeof(command), "EXPLAIN (COSTS OFF) EXECUTE looked");
