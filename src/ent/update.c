@@ -43,6 +43,15 @@ static quipu_status update_refuse(const ent_entity *entity, const ent_field *fie
                           field->name, text);
 }
 
+/* Whether a row would not be found any more where its texts say that it lies. */
+static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
+{
+    const ent_part *part = plan->entity->part;
+
+    return plan->parts && op == ENT_OP_SET &&
+           memchr(part->texts, (int)number, part->text_count) != NULL;
+}
+
 static quipu_status update_field(qp_plan *plan, size_t number, const char *at, quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
@@ -51,6 +60,10 @@ static quipu_status update_field(qp_plan *plan, size_t number, const char *at, q
     update_slot slot = {.op = ENT_OP_KEEP};
 
     update_load(field, at, &slot);
+    if (update_moves(plan, number, slot.op)) {
+        return update_refuse(entity, field, QUIPU_UNSUPPORTED, "part",
+                             "says where the row lies and cannot change here", reterr);
+    }
     switch (slot.op) {
     case ENT_OP_SET:
         if (slot.v.kind == QP_NULL) {

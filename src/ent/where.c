@@ -389,7 +389,8 @@ static size_t where_put_number(qp_plan *plan, int64_t number)
 }
 
 /* A level whose conditions give the part says so. Gives the fields that need no condition of their
- * own any more. */
+ * own any more: at the outermost level the owner's, whose key is looked up. In a group an owner that
+ * is not there would make its condition unknown instead of false. */
 static qp_fields where_put_part(qp_plan *plan, const char *where, bool outermost)
 {
     const ent_entity *entity = plan->entity;
@@ -401,13 +402,12 @@ static qp_fields where_put_part(qp_plan *plan, const char *where, bool outermost
     if (!qp_part_find(entity, where_tied, &ties, &part)) {
         return done;
     }
-    if (qp_part_owner(entity) != NULL && where_tied(&ties, entity->part->number - 1u, &number)) {
+    if (outermost && qp_part_owner(entity) != NULL &&
+        where_tied(&ties, entity->part->number - 1u, &number)) {
         (void)where_put_number(plan, number.as.i);
         plan->conditions++;
         qp_fields_add(&done, entity->part->number - 1u);
-        if (outermost) {
-            qp_fields_add(&plan->pinned, entity->part->number - 1u);
-        }
+        qp_fields_add(&plan->pinned, entity->part->number - 1u);
         return done;
     }
     qp_plan_mark(plan, QP_MARK_PART);

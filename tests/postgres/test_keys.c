@@ -290,6 +290,53 @@ static void broken_rules_are_told_without_the_part(void **state)
     ent_close(db);
 }
 
+/* A condition on an owner that is not there is false, so that its opposite is true. */
+static void no_row_is_of_an_owner_that_is_not_there(void **state)
+{
+    const int64_t id = (INT64_C(1) << ENT_PART_BITS) | 1069;
+    const int64_t nobody = (INT64_C(9) << ENT_PART_BITS) | 1069; /* of the same part */
+    const qp_message_where of_nobody = {.session_id = ent_eq(nobody)};
+    const qp_message_where of_others = {.none_of = &of_nobody, .none_n = 1};
+    const qp_message_where of_either[] = {{.session_id = ent_eq(nobody)},
+                                          {.session_id = ent_eq(id)}};
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_error err = {0};
+    int64_t count = -1;
+    ent_db *db;
+
+    (void)state;
+    st_create(store, "k");
+    st_append_many(store, "k", 3);
+    quipu_close(store);
+    db = et_connect(uri, 0);
+    T_OK(qp_message_count(db, &of_nobody, &count, &err));
+    assert_int_equal(count, 0);
+    T_OK(qp_message_count(db, &of_others, &count, &err));
+    assert_int_equal(count, 3);
+    T_OK(qp_message_count(db, &(qp_message_where){.any_of = of_either, .any_n = 2}, &count, &err));
+    assert_int_equal(count, 3);
+    ent_close(db);
+}
+
+static void what_says_where_a_row_lies_cannot_change(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_error err = {0};
+    ent_db *db;
+
+    (void)state;
+    st_create(store, "k");
+    quipu_close(store);
+    db = et_connect(uri, 0);
+    T_STATUS(qp_session_update(db, &(qp_session_where){.key = ent_eq("k")},
+                               &(qp_session_patch){.key = ent_set("other")}, NULL, &err),
+             QUIPU_UNSUPPORTED);
+    assert_string_equal(err.rule, "part");
+    ent_close(db);
+}
+
 static void a_store_numbers_as_many_sessions_as_a_file_does(void **state)
 {
     char uri[T_PATH_MAX];
@@ -527,6 +574,8 @@ int main(void)
         cmocka_unit_test(messages_state_and_memory_lie_with_their_session),
         cmocka_unit_test(a_fork_refers_to_a_parent_of_another_part),
         cmocka_unit_test(broken_rules_are_told_without_the_part),
+        cmocka_unit_test(no_row_is_of_an_owner_that_is_not_there),
+        cmocka_unit_test(what_says_where_a_row_lies_cannot_change),
         cmocka_unit_test(a_store_numbers_as_many_sessions_as_a_file_does),
         cmocka_unit_test(look_ups_and_reads_go_down_the_key),
         cmocka_unit_test(writes_go_down_the_key),
