@@ -1,4 +1,4 @@
-/* Full-text search over entities that say `search (...)`: hits in the order of their rank,
+/* Full-text search over entities that say `search (...)` (in PostgreSQL: `manual` ones): hits in the order of their rank,
  * snippets, and, for those that say `manual`, the keeping of the index. A condition `.search =
  * ent_match(...)` in a query needs none of this. Generated headers wrap these functions in typed
  * ones. */
@@ -17,7 +17,7 @@ extern "C" {
 typedef struct ent_hit {
     int64_t key; /* the row's int key; of a cluster, its first field */
     int64_t seq; /* the second field of a cluster, else 0 */
-    double rank; /* by bm25: larger is better */
+    double rank; /* larger is better; by bm25, in PostgreSQL by ts_rank */
 } ent_hit;
 
 /* What a snippet marks, and how. */

@@ -70,7 +70,7 @@ typedef struct quipu_search_hit {
     quipu_str author;
     quipu_time timestamp;
     quipu_str snippet; /* the part where the words stand, each between the marks */
-    double rank;       /* by bm25: larger is better */
+    double rank;       /* larger is better; by bm25, in PostgreSQL by ts_rank */
 } quipu_search_hit;
 
 typedef struct quipu_search_results {
@@ -87,6 +87,8 @@ typedef struct quipu_search_results {
  *
  * A message that forks share is found once: for the session asked for, else for the session that
  * holds it, or, when that does not show it any more, for the first fork that does.
+ *
+ * In a PostgreSQL store a message is found by the first 1,048,575 bytes of its different words.
  *
  * The call first indexes what was committed before it began and is not indexed yet, in batches of
  * QUIPU_INDEX_BATCH; what it has done stays done when its deadline passes.

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "ent/words.h"
 #include "ent_sqlite/ddl.h"
-#include "ent_sqlite/search.h"
 
 struct Fts5Tokenizer {
     char unused; /* it has no state; FTS5 wants an instance */
