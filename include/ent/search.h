@@ -1,7 +1,7 @@
-/* Full-text search over entities that say `search (...)` (in PostgreSQL: `manual` ones): hits in the order of their rank,
- * snippets, and, for those that say `manual`, the keeping of the index. A condition `.search =
- * ent_match(...)` in a query needs none of this. Generated headers wrap these functions in typed
- * ones. */
+/* Full-text search over entities that say `search (...)`, in PostgreSQL over `manual` ones: hits in
+ * the order of their rank, snippets, and, for those that say `manual`, the keeping of the index. A
+ * condition `.search = ent_match(...)` in a query needs none of this; PostgreSQL has no such
+ * condition. Generated headers wrap these functions in typed ones. */
 #ifndef ENT_SEARCH_H
 #define ENT_SEARCH_H
 
