@@ -2,7 +2,6 @@
  * is data and goes to stdout; progress and orphans are for people. */
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <quipu/import.h>
 
