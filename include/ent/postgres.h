@@ -14,6 +14,7 @@ extern "C" {
 
 #define ENT_POSTGRES_READ_ONLY 1u  /* nothing is changed over this connection */
 #define ENT_POSTGRES_MUST_EXIST 2u /* a schema without tables is QUIPU_NOT_FOUND */
+#define ENT_POSTGRES_WAIT 4u       /* for a server that does not answer, for busy_ms */
 
 typedef struct ent_postgres_options {
     uint32_t struct_size; /* filled by the initializer; lets the struct grow without an ABI break */
@@ -32,14 +33,19 @@ typedef struct ent_postgres_options {
  * schema of the role's search path. Of several hosts the one that takes writes is used, unless the
  * connection is read-only. The schema's tables are not touched: see ent_migrate().
  *
+ * A server that is starting, shutting down or has no room for another connection is waited for, for
+ * busy_ms; one that does not answer only with ENT_POSTGRES_WAIT.
+ *
  * A connection that is lost outside of a transaction is made anew by the next call; inside of one
  * the call fails with QUIPU_IO and the transaction is over.
  *
  * Ownership: close with ent_close().
  * Threads:   any; the connection then belongs to one thread at a time.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (no server answered; the message says what was said),
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (no server answered, or it refused; the message says why,
+ *            and never shows a password), QUIPU_BUSY (it has no room for another connection),
  *            QUIPU_UNSUPPORTED (a build without libpq, a server that is too old, or a role that
- *            row security does not hold for), QUIPU_INVALID (the tenant has no name), QUIPU_NOMEM,
+ *            row security does not hold for), QUIPU_INVALID (the tenant has no name, or the URI
+ *            is none), QUIPU_NOMEM,
  *            QUIPU_MISUSE.
  * Since:     0.1
  */

@@ -101,7 +101,8 @@ typedef struct quipu_open_options {
  * Threads:   any.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, an unknown
  *            scheme, row security that cannot hold), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is
- *            no text), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM, QUIPU_MISUSE.
+ *            no text, a server's URI is none), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM,
+ *            QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_open(const char *uri, const quipu_open_options *options,

@@ -19,6 +19,8 @@
       (const char *const *keywords, const char *const *values, int expand_dbname))                 \
     X(PGconn *, PQconnectdbParams,                                                                 \
       (const char *const *keywords, const char *const *values, int expand_dbname))                 \
+    X(void, PQconninfoFree, (PQconninfoOption * options))                                          \
+    X(PQconninfoOption *, PQconninfoParse, (const char *conninfo, char **errmsg))                  \
     X(int, PQconsumeInput, (PGconn * conn))                                                        \
     X(int, PQenterPipelineMode, (PGconn * conn))                                                   \
     X(char *, PQerrorMessage, (const PGconn *conn))                                                \
@@ -26,6 +28,7 @@
     X(void, PQfinish, (PGconn * conn))                                                             \
     X(int, PQflush, (PGconn * conn))                                                               \
     X(void, PQfreeCancel, (PGcancel * cancel))                                                     \
+    X(void, PQfreemem, (void *ptr))                                                                \
     X(Oid, PQftype, (const PGresult *res, int field_num))                                          \
     X(PGcancel *, PQgetCancel, (PGconn * conn))                                                    \
     X(PGresult *, PQgetResult, (PGconn * conn))                                                    \
@@ -49,6 +52,7 @@
       (PGconn * conn, const char *statement, int count, const char *const *values,                 \
        const int *lengths, const int *formats, int result_format))                                 \
     X(int, PQserverVersion, (const PGconn *conn))                                                  \
+    X(PGVerbosity, PQsetErrorVerbosity, (PGconn * conn, PGVerbosity verbosity))                    \
     X(PQnoticeReceiver, PQsetNoticeReceiver, (PGconn * conn, PQnoticeReceiver proc, void *arg))    \
     X(int, PQsetnonblocking, (PGconn * conn, int arg))                                             \
     X(int, PQsocket, (const PGconn *conn))                                                         \
@@ -74,6 +78,8 @@ quipu_status qp_libpq_load(quipu_error *reterr);
 #define PQconnectPoll qp_libpq.p_PQconnectPoll
 #define PQconnectStartParams qp_libpq.p_PQconnectStartParams
 #define PQconnectdbParams qp_libpq.p_PQconnectdbParams
+#define PQconninfoFree qp_libpq.p_PQconninfoFree
+#define PQconninfoParse qp_libpq.p_PQconninfoParse
 #define PQconsumeInput qp_libpq.p_PQconsumeInput
 #define PQenterPipelineMode qp_libpq.p_PQenterPipelineMode
 #define PQerrorMessage qp_libpq.p_PQerrorMessage
@@ -81,6 +87,7 @@ quipu_status qp_libpq_load(quipu_error *reterr);
 #define PQfinish qp_libpq.p_PQfinish
 #define PQflush qp_libpq.p_PQflush
 #define PQfreeCancel qp_libpq.p_PQfreeCancel
+#define PQfreemem qp_libpq.p_PQfreemem
 #define PQftype qp_libpq.p_PQftype
 #define PQgetCancel qp_libpq.p_PQgetCancel
 #define PQgetResult qp_libpq.p_PQgetResult
@@ -99,6 +106,7 @@ quipu_status qp_libpq_load(quipu_error *reterr);
 #define PQsendQueryParams qp_libpq.p_PQsendQueryParams
 #define PQsendQueryPrepared qp_libpq.p_PQsendQueryPrepared
 #define PQserverVersion qp_libpq.p_PQserverVersion
+#define PQsetErrorVerbosity qp_libpq.p_PQsetErrorVerbosity
 #define PQsetNoticeReceiver qp_libpq.p_PQsetNoticeReceiver
 #define PQsetnonblocking qp_libpq.p_PQsetnonblocking
 #define PQsocket qp_libpq.p_PQsocket

@@ -111,7 +111,8 @@ static quipu_status open_options(const ent_postgres_options *given, ent_postgres
     if (status != QUIPU_OK) {
         return status;
     }
-    if ((ret->flags & ~(ENT_POSTGRES_READ_ONLY | ENT_POSTGRES_MUST_EXIST)) != 0 ||
+    if ((ret->flags & ~(ENT_POSTGRES_READ_ONLY | ENT_POSTGRES_MUST_EXIST | ENT_POSTGRES_WAIT)) !=
+            0 ||
         ret->busy_ms < 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an option is out of range: flags 0x%x, busy_ms %d",
@@ -215,7 +216,7 @@ quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *opti
     }
     if (status == QUIPU_OK) {
         assert(conn != NULL);
-        status = qp_pg_connect(conn, reterr);
+        status = qp_pg_connect(conn, (opt.flags & ENT_POSTGRES_WAIT) != 0, reterr);
     }
     if (status == QUIPU_OK) {
         status = open_look(conn, (opt.flags & ENT_POSTGRES_MUST_EXIST) != 0, reterr);

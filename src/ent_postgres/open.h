@@ -99,8 +99,9 @@ extern const struct qp_keeper qp_pg_keeper;     /* keep.c */
 /* ---- connect.c --------------------------------------------------------------------------------
  */
 
-/* Connect, waiting for a server until the deadline. */
-quipu_status qp_pg_connect(qp_pg *conn, quipu_error *reterr);
+/* Connect. Until the deadline a server that is starting or has no room is waited for, and where the
+ * caller `waits` also one that does not answer. QUIPU_INVALID: the URI is none. */
+quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr);
 
 /* Outside of a transaction: see that there is a connection, a new one when the last was lost. */
 quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr);

@@ -292,6 +292,7 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
     qp_pg_call call = {.doing = statement->writes ? "cannot write to" : "cannot read"};
     quipu_status status = parts.fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
     quipu_status ran;
+    bool alive;
 
     if (status != QUIPU_OK) {
         return status;
@@ -299,10 +300,13 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
     parts.guard = in_transaction && (parts.fresh || statement->writes);
     status = stmt_send(statement, &parts, &call.wanted, reterr);
     ran = qp_pg_run(conn, &call, status == QUIPU_OK ? reterr : NULL);
+    alive = conn->pg != NULL;
     if (ran != QUIPU_OK) {
         stmt_failed(statement, &parts, &call, in_transaction, reterr);
+    }
+    if (alive && conn->pg == NULL) {
         /* Whoever could live with the failure must hear of the transaction that went with it. */
-        ran = conn->pg == NULL ? qp_pg_fail_lost(conn, call.doing, reterr) : ran;
+        ran = qp_pg_fail_lost(conn, call.doing, reterr);
     }
     status = status == QUIPU_OK ? ran : status;
     if (status == QUIPU_OK) {

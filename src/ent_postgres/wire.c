@@ -254,6 +254,9 @@ quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
             conn->fixed[i] = 0; /* it may not have come to it */
         }
     }
+    if (qp_pg_failed_with(call, "25006")) {
+        qp_pg_drop(conn); /* a standby, or no longer in charge: look for the one that is */
+    }
     return qp_pg_fail(conn, call->failure, call->doing, reterr);
 }
 

@@ -26,6 +26,7 @@ typedef struct open_store_place {
     bool postgres; /* the latter */
     bool read_only;
     bool must_exist;
+    bool opened; /* once: a server that does not answer now will be back */
     int32_t busy_ms;
     ent_sqlite_durability durability;
     quipu_str tenant; /* whose rows the server shows, or absent */
@@ -43,6 +44,7 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
     if (self->postgres) {
         postgres.flags = (read_only ? ENT_POSTGRES_READ_ONLY : 0) |
                          (self->must_exist ? ENT_POSTGRES_MUST_EXIST : 0);
+        postgres.flags |= self->opened ? ENT_POSTGRES_WAIT : 0;
         postgres.busy_ms = self->busy_ms;
         postgres.tenant = self->tenant;
         return ent_postgres_open(self->name, &postgres, ret_db, reterr);
@@ -343,6 +345,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         open_store_done(self);
         return status;
     }
+    self->opened = true;
     self->must_exist = true; /* later connections never make a new file */
     return qp_store_new(&connector, db, &opt, ret_store, reterr);
 }

@@ -28,7 +28,7 @@ static void senseless_options_are_misuse(void **state)
     T_STATUS(ent_postgres_open(NULL, NULL, &db, &err), QUIPU_MISUSE);
     T_STATUS(ent_postgres_open("", NULL, &db, &err), QUIPU_MISUSE);
     T_STATUS(ent_postgres_open("postgresql:///", NULL, NULL, &err), QUIPU_MISUSE);
-    options.flags = 4;
+    options.flags = 8;
     T_STATUS(ent_postgres_open("postgresql:///", &options, &db, &err), QUIPU_MISUSE);
     options = (ent_postgres_options)ENT_POSTGRES_OPTIONS_INIT;
     options.busy_ms = -1;

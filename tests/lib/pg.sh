@@ -1,8 +1,8 @@
 #!/bin/bash
-# pg.sh start|stop FOLDER: a PostgreSQL server for the tests, on a unix socket in a temporary
-# folder, without durability. FOLDER/uri names it. As root the server runs as another user, because
-# it refuses root. QUIPU_PG_CONF may hold more lines of its configuration. Exits 77 where no server
-# is installed.
+# pg.sh start|stop|halt|resume FOLDER: a PostgreSQL server for the tests, on a unix socket in a
+# temporary folder, without durability. FOLDER/uri names it. halt ends it as a crash would, resume
+# starts it again. As root the server runs as another user, because it refuses root. QUIPU_PG_CONF
+# may hold more lines of its configuration. Exits 77 where no server is installed.
 set -eu
 
 verb=${1:?start or stop}
@@ -34,6 +34,11 @@ stop() {
 
 case $verb in
 stop) stop ;;
+halt) as_user "${bin}pg_ctl" -D "$(cat "$folder/data")/db" -m immediate stop >/dev/null ;;
+resume)
+    data=$(cat "$folder/data")
+    as_user "${bin}pg_ctl" -D "$data/db" -l "$data/log" -w start >/dev/null
+    ;;
 start)
     stop # what an interrupted run left behind
     mkdir -p "$folder"
@@ -59,7 +64,7 @@ EOF
     echo "postgresql:///?host=$data&user=quipu&dbname=postgres" >"$folder/uri"
     ;;
 *)
-    echo "usage: pg.sh start|stop FOLDER" >&2
+    echo "usage: pg.sh start|stop|halt|resume FOLDER" >&2
     exit 2
     ;;
 esac

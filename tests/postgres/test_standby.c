@@ -2,6 +2,7 @@
  * warning: that must never be taken for a replicated commit. The test has a server of its own,
  * which waits for a standby that does not exist. */
 #include "contract/store_t.h"
+#include "postgres/server_t.h"
 
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -16,24 +17,6 @@ typedef struct server {
     PGconn *admin;
     quipu_store *store;
 } server;
-
-static void server_script(const char *verb, const char *folder)
-{
-    char command[3 * T_PATH_MAX];
-    FILE *pipe;
-    int n = snprintf(command, sizeof(command),
-                     "QUIPU_PG_CONF=\"synchronous_standby_names = 'nobody'\" "
-                     "bash '%s/tests/lib/pg.sh' %s '%s' 2>&1",
-                     QUIPU_SOURCE_DIR, verb, folder);
-
-    assert_true(n > 0 && n < (int)sizeof(command));
-    pipe = popen(command, "r");
-    assert_non_null(pipe);
-    while (fgets(command, (int)sizeof(command), pipe) != NULL) {
-        print_message("%s", command);
-    }
-    assert_int_equal(pclose(pipe), 0);
-}
 
 static void server_say(server *self, const char *sql)
 {
@@ -78,18 +61,9 @@ static int server_setup(void **state)
 {
     server *self = calloc(1, sizeof(*self));
     char local[T_PATH_MAX + 64];
-    char path[T_PATH_MAX];
-    char *text;
 
     assert_non_null(self);
-    (void)t_pg(); /* skips where no server is installed */
-    t_path(t_tmpdir(), "pg", self->folder);
-    server_script("start", self->folder);
-    t_path(self->folder, "uri", path);
-    text = t_file_read(path, NULL);
-    (void)snprintf(self->uri, sizeof(self->uri), "%s", text);
-    self->uri[strcspn(self->uri, "\n")] = '\0';
-    free(text);
+    sv_start("synchronous_standby_names = 'nobody'", self->folder, self->uri);
     (void)snprintf(local, sizeof(local), "%s&options=-csynchronous_commit%%3Dlocal", self->uri);
     self->admin = PQconnectdb(local);
     assert_int_equal(PQstatus(self->admin), CONNECTION_OK);
@@ -107,7 +81,7 @@ static int server_teardown(void **state)
 
     quipu_close(self->store);
     PQfinish(self->admin);
-    server_script("stop", self->folder);
+    sv_script("stop", self->folder, "");
     free(self);
     return 0;
 }
