@@ -64,6 +64,8 @@ qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *
                      size_t text_count, const int64_t *numbers, size_t number_count);
 void qpy_job_run(qpy_job *job);
 void qpy_job_free(qpy_job *job);
+/* Free a job whose store is still there: its memory may serve another job. */
+void qpy_job_end(qpy_job *job);
 
 /* Close a store: later jobs fail, those on their way are waited for. Free closes too; no job may use
  * the store then. */

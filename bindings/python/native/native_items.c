@@ -270,6 +270,7 @@ quipu_status qpy_items_get(qpy_task *task)
     items_read read = {.revision = 0};
     quipu_status status;
 
+    qpy_buf_take_spare(&read.buf, task->on);
     range.limit = task->given[0];
     range.before_seq = task->given[1];
     range.flags = range.limit > 0 ? QUIPU_RANGE_LAST : 0;

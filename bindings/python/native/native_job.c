@@ -8,6 +8,8 @@
 #include <sqlite3.h>
 
 #define JOB_BUF_MIN 512          /* bytes that a buffer begins with */
+#define JOB_SPARE_MIN 65536      /* bytes of an answer that is worth a spare room */
+#define JOB_SPARE_ROOM 4194304   /* bytes of such a room; what needs more has its own */
 #define JOB_CLOSE_WAIT_NS 200000 /* between two looks at whether calls are still on their way */
 
 typedef quipu_status (*job_fn)(qpy_task *task);
@@ -117,16 +119,31 @@ void qpy_put_time(qpy_task *task, quipu_time time)
     qpy_put_number(task, time.ns);
 }
 
+void qpy_buf_take_spare(qpy_buf *buf, qpy_store *store)
+{
+    char *spare = buf->p == NULL ? atomic_exchange(&store->spare, NULL) : NULL;
+
+    if (spare != NULL) {
+        *buf = (qpy_buf){.p = spare, .room = JOB_SPARE_ROOM};
+    }
+}
+
 void qpy_buf_reserve(qpy_buf *buf, size_t n)
 {
     if (buf->room - buf->n < n && !buf->failed) {
         size_t room = buf->n + n < 2 * buf->room ? 2 * buf->room : buf->n + n;
-        char *more = job_memory(buf->p, room < JOB_BUF_MIN ? JOB_BUF_MIN : room);
+        char *more;
 
+        if (room < JOB_BUF_MIN) {
+            room = JOB_BUF_MIN;
+        } else if (room >= JOB_SPARE_MIN && room < JOB_SPARE_ROOM) {
+            room = JOB_SPARE_ROOM; /* it is touched as far as it is filled */
+        }
+        more = job_memory(buf->p, room);
         buf->failed = more == NULL;
         if (more != NULL) {
             buf->p = more;
-            buf->room = room < JOB_BUF_MIN ? JOB_BUF_MIN : room;
+            buf->room = room;
         }
     }
 }
@@ -155,6 +172,7 @@ void qpy_put_buf(qpy_task *task, qpy_buf *buf)
     }
     qpy_put_own(task, (quipu_str){buf->p, buf->n});
     task->kept = buf->p;
+    task->kept_room = buf->room;
     *buf = (qpy_buf){NULL, 0, 0, false};
 }
 
@@ -253,6 +271,16 @@ void qpy_job_free(qpy_job *job)
     }
 }
 
+void qpy_job_end(qpy_job *job)
+{
+    qpy_task *task = (qpy_task *)job;
+
+    if (task->on != NULL && task->kept_room == JOB_SPARE_ROOM) {
+        task->kept = atomic_exchange(&task->on->spare, task->kept);
+    }
+    qpy_job_free(job);
+}
+
 void qpy_store_close(qpy_store *store)
 {
     const struct timespec moment = {0, JOB_CLOSE_WAIT_NS};
@@ -270,7 +298,13 @@ void qpy_store_close(qpy_store *store)
 void qpy_store_free(qpy_store *store)
 {
     if (store != NULL) {
+        char *spare;
+
         qpy_store_close(store);
+        spare = atomic_exchange(&store->spare, NULL);
+        if (spare != NULL) {
+            (void)job_memory(spare, 0);
+        }
         (void)job_memory(store, 0);
     }
 }

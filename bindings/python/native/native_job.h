@@ -25,6 +25,7 @@ typedef struct qpy_task {
     size_t text_room;
     size_t number_room;
     char *kept; /* a text that is too large to be copied, or NULL */
+    size_t kept_room;
 } qpy_task;
 
 struct qpy_store {
@@ -32,7 +33,8 @@ struct qpy_store {
     quipu_service *service;
     pid_t
         process; /* that opened it: after fork(2) nobody in the child ends a call of the parent's */
-    atomic_int users; /* calls on their way */
+    _Atomic(char *) spare; /* room for a large answer, or NULL: new memory is slow to touch */
+    atomic_int users;      /* calls on their way */
     atomic_bool closed;
 };
 
@@ -51,6 +53,7 @@ typedef struct qpy_buf {
     bool failed;
 } qpy_buf;
 
+void qpy_buf_take_spare(qpy_buf *buf, qpy_store *store);
 void qpy_buf_reserve(qpy_buf *buf, size_t n); /* so many bytes more will come, at least */
 void qpy_buf_add(qpy_buf *buf, const char *p, size_t n);
 void qpy_buf_free(qpy_buf *buf);

@@ -106,7 +106,7 @@ def run(
             raise _failure(job, handle)
         return _read(job)
     finally:
-        lib.qpy_job_free(job)
+        lib.qpy_job_end(job)
 
 
 class _Port:
@@ -156,7 +156,7 @@ class _Port:
                 else:
                     future.set_exception(_failure(job, handle))
         finally:
-            lib.qpy_job_free(job)
+            lib.qpy_job_end(job)
 
 
 _ports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Port] = weakref.WeakKeyDictionary()
