@@ -310,7 +310,6 @@ typedef struct app_progress {
     const char *unit; /* "messages" */
     int64_t total;    /* about so many; 0: unknown; may change on the way */
     bool able;
-    bool shown;
     int64_t begun_ms;
     int64_t drawn_ms;
 } app_progress;
@@ -321,6 +320,10 @@ void app_progress_begin(app_progress *progress, const app_call *call, const char
 void app_progress_to(void *progress, int64_t done);
 /* Take the bar away. */
 void app_progress_end(app_progress *progress);
+
+/* Take away whatever bar there is and keep it still, for other lines; and let it come back. */
+void app_progress_hush(void);
+void app_progress_go_on(void);
 
 /* What there is to do, for a total. All zero when no bar would be shown, which costs nothing, and
  * when it cannot be told, which is worth no failure. */

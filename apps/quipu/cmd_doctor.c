@@ -383,7 +383,8 @@ static void doctor_open(doctor_job *job, const quipu_open_options *options)
         return;
     }
     if (status != QUIPU_OK) {
-        doctor_tell(job, DOCTOR_BAD, "open", doctor_advice(status), "%s", error.message);
+        doctor_tell(job, status == QUIPU_NOT_FOUND ? DOCTOR_NOTE : DOCTOR_BAD, "open",
+                    doctor_advice(status), "%s", error.message);
         return;
     }
     if (!job->is_file) {

@@ -26,6 +26,7 @@ static void common_vtell(const app_call *call, const char *format, va_list list)
 
     vsnprintf(text, sizeof(text), format, list);
     app_mask(text, shown, sizeof(shown));
+    app_progress_hush();
     fprintf(stderr, "quipu %s: ", call->verb->name);
     for (const char *end = strchr(line, '\n'); end != NULL; end = strchr(line, '\n')) {
         app_put(stderr, (quipu_str){line, (size_t)(end - line)});
@@ -34,6 +35,7 @@ static void common_vtell(const app_call *call, const char *format, va_list list)
     }
     app_put(stderr, quipu_cstr(line));
     fputc('\n', stderr);
+    app_progress_go_on();
 }
 
 void app_tell(const app_call *call, const char *format, ...)

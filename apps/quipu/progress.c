@@ -14,6 +14,11 @@
 #define PROGRESS_SHARE_MAX 0.99 /* a total that is only about right is never reached */
 #define PROGRESS_IO_SIZE 512    /* of /proc/self/io: seven lines */
 
+/* There is one terminal: a bar on it is taken away before anything else is written, whoever drew
+ * it. */
+static pthread_mutex_t progress_mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool progress_drawn;
+
 static int64_t progress_now_ms(void)
 {
     struct timespec now = {0};
@@ -80,8 +85,9 @@ void app_progress_to(void *ctx, int64_t done)
         now - progress->drawn_ms < PROGRESS_EVERY_MS || done <= 0) {
         return;
     }
-    progress->shown = true;
     progress->drawn_ms = now;
+    pthread_mutex_lock(&progress_mutex);
+    progress_drawn = true;
     fprintf(stderr, "\r%s", progress->what);
     if (progress->total > 0) {
         const double share = (double)done / (double)progress->total;
@@ -92,13 +98,28 @@ void app_progress_to(void *ctx, int64_t done)
     progress_rate(progress, done, seconds);
     fputs("\033[K", stderr);
     fflush(stderr);
+    pthread_mutex_unlock(&progress_mutex);
+}
+
+void app_progress_hush(void)
+{
+    pthread_mutex_lock(&progress_mutex);
+    if (progress_drawn) {
+        fputs("\r\033[K", stderr);
+        progress_drawn = false;
+    }
+}
+
+void app_progress_go_on(void)
+{
+    pthread_mutex_unlock(&progress_mutex);
 }
 
 void app_progress_end(app_progress *progress)
 {
-    if (progress->shown) {
-        fputs("\r\033[K", stderr);
-        progress->shown = false;
+    if (progress->able) {
+        app_progress_hush();
+        app_progress_go_on();
     }
 }
 

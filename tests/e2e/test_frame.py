@@ -167,6 +167,14 @@ class Progress(harness.Case):
         self.assertRegex(text, r"\rerasing \[[#.]{20}\] +\d+%, \d+ s left, [\d.]+ \w+, [\d.]+ \w")
         self.assertIn("\r\x1b[Ksession  k\n", text)
 
+    def test_what_is_told_stands_on_a_line_of_its_own(self):
+        self.run_quipu("append", "k", "--create", "--text", "x")
+        writer = sqlite3.connect(self.store, isolation_level=None)
+        self.addCleanup(writer.close)
+        writer.execute("BEGIN IMMEDIATE")
+        text = self.run_terminal("rm", "k", "--yes", "--wait", "2", code=5)
+        self.assertRegex(text, r"\rdeleting .*\x1b\[K\r\x1b\[Kquipu rm: k: ")
+
     def test_without_a_total_there_is_a_rate(self):
         reader, terminal = self.erase("--quick")
         terminal.expect("/s")
