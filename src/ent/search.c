@@ -93,7 +93,8 @@ static quipu_status search_gather(ent_db *db, int64_t *ret_count, quipu_error *r
     while (status == QUIPU_OK && is_row) {
         status = qp_cached_step(db, cached, row, &is_row, reterr);
         if (status == QUIPU_OK) {
-            status = searcher->gather(db->conn, entity, is_row ? row : NULL, reterr);
+            status =
+                qp_db_failed(db, searcher->gather(db->conn, entity, is_row ? row : NULL, reterr));
             count += is_row;
         }
     }
@@ -178,7 +179,7 @@ static quipu_status search_command(ent_db *db, const ent_entity *entity, qp_oper
         return status;
     }
     if (operation == QP_OP_INDEX_CHECK && db->engine->searcher->check != NULL) {
-        return db->engine->searcher->check(db->conn, entity, reterr);
+        return qp_db_failed(db, db->engine->searcher->check(db->conn, entity, reterr));
     }
     qp_plan_begin(&db->plan, entity, db->engine, operation);
     return search_run(db, NULL, reterr);
@@ -223,16 +224,32 @@ static void search_tie(qp_plan *plan, char *where)
     }
 }
 
+/* Whether there may be hits that turn out to be none: those of phrases. */
+static quipu_status search_doubts(ent_db *db, const ent_entity *entity, quipu_str words,
+                                  bool *ret_doubtful, quipu_error *reterr)
+{
+    qp_match_query query = {.longest = 0};
+    quipu_status status = QUIPU_OK;
+
+    if (db->engine->searcher->doubts) {
+        status = qp_match_query_make(&db->scratch, words, qp_search_is_cjk(db->engine, entity),
+                                     &query, reterr);
+    }
+    *ret_doubtful = query.longest > 1;
+    return status;
+}
+
 static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str words,
                                 const void *where, int64_t limit, quipu_error *reterr)
 {
     const qp_value bound = {.kind = QP_WORDS, .as.text = words};
     qp_plan *plan = &db->plan;
-    quipu_status status = QUIPU_OK;
+    bool doubtful = false;
+    quipu_status status = search_doubts(db, entity, words, &doubtful, reterr);
 
     qp_plan_begin(plan, entity, db->engine, QP_OP_HITS);
     qp_plan_bind(plan, &bound);
-    if (where != NULL) {
+    if (where != NULL && status == QUIPU_OK) {
         char *copy = qp_arena_take(&db->scratch, entity->where_size);
         if (copy == NULL) {
             return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a search");
@@ -244,7 +261,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
         status = qp_where_walk(plan, copy, reterr);
     }
     /* Hits that turn out to be none would count: then the limit is held while they are read. */
-    if (status == QUIPU_OK && limit > 0 && !db->engine->searcher->doubts) {
+    if (status == QUIPU_OK && limit > 0 && !doubtful) {
         qp_plan_mark(plan, QP_MARK_LIMIT);
         qp_plan_bind_int(plan, limit);
     }

@@ -154,6 +154,11 @@ static void search_put_insert(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, entity->key_count > 1 ? ",k2" : "");
     qp_buf_puts(sql, ",p<>0,CAST(w AS tsvector)");
     search_put_gathered(sql, entity);
+    /* Two who catch up with the same rows together write the same. */
+    qp_buf_puts(sql, " ON CONFLICT (");
+    search_keys(sql, entity);
+    qp_buf_puts(sql, ") DO UPDATE SET \"partial\"=excluded.\"partial\","
+                     "\"words\"=excluded.\"words\"");
 }
 
 /* How many of them the index does not have, or has otherwise. */

@@ -12,6 +12,8 @@
 #include "store/search.h"
 
 #define SEARCH_FIND_BUCKETS 256 /* of the sessions that a search has met */
+#define SEARCH_FIND_SPARE 64    /* hits that are asked for beside those that are wanted... */
+#define SEARCH_FIND_GROWTH 16   /* ...and how many times as many, when some are not shown */
 
 /* The results and their memory. */
 typedef struct find_results {
@@ -169,11 +171,11 @@ static quipu_status search_find_forks(search_find *find, find_session *session, 
 /* ---- taking hits -----------------------------------------------------------------------------
  */
 
+/* Take at most `limit` hits, until as many as are wanted are shown. *ret_read: how many it was. */
 static quipu_status search_find_take(search_find *find, const qp_message_where *where,
-                                     quipu_str key, quipu_error *reterr)
+                                     quipu_str key, int64_t limit, int64_t *ret_read,
+                                     quipu_error *reterr)
 {
-    /* With a key every hit counts; without, some may turn out not to be shown. */
-    const int64_t limit = key.p != NULL ? (int64_t)find->wanted : 0;
     const size_t room = find->count + find->wanted;
     ent_iter iter;
     ent_hit hit;
@@ -182,9 +184,11 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
     if (status != QUIPU_OK) {
         return status;
     }
+    *ret_read = 0;
     while (status == QUIPU_OK && find->count < room && ent_hits_next(&iter, &hit)) {
         quipu_str shown = key;
 
+        ++*ret_read;
         if (key.p == NULL) {
             status = search_find_shown(find, hit.key, hit.seq, 0, &shown, reterr);
         }
@@ -194,6 +198,26 @@ static quipu_status search_find_take(search_find *find, const qp_message_where *
     }
     quipu_status ended = ent_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? ended : status;
+}
+
+/* Hits of all sessions. Some may not be shown: a few more are asked for than are wanted, and many
+ * more when that was not enough, because a common word has as many hits as there are messages. */
+static quipu_status search_find_take_all(search_find *find, const qp_message_where *where,
+                                         quipu_error *reterr)
+{
+    int64_t limit = SEARCH_FIND_SPARE + 2 * (int64_t)find->wanted;
+    int64_t read = 0;
+    quipu_status status;
+
+    do {
+        find->count = 0;
+        status = search_find_take(find, where, QP_STR_ABSENT, limit, &read, reterr);
+        if (status != QUIPU_OK || read < limit) {
+            break;
+        }
+        limit *= SEARCH_FIND_GROWTH;
+    } while (find->count < find->wanted);
+    return status;
 }
 
 static int search_find_compare(const void *left, const void *right)
@@ -236,6 +260,7 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
     qp_message_where also;
     qp_message_where where = search_find_where(&find->options, &also);
     const size_t parts = chain != NULL ? chain->count : 1;
+    int64_t read = 0;
     quipu_status status = QUIPU_OK;
 
     find->hits = qp_arena_take(find->scratch, (find->wanted * parts + 1) * sizeof(*find->hits));
@@ -243,13 +268,14 @@ static quipu_status search_find_hits(search_find *find, const qp_chain *chain, q
         return search_find_nomem(reterr);
     }
     if (chain == NULL) {
-        return search_find_take(find, &where, QP_STR_ABSENT, reterr);
+        return search_find_take_all(find, &where, reterr);
     }
     for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
         const qp_segment *part = &chain->segments[i];
         where.session_id = ent_eq(part->session);
         where.seq = ent_between(part->from, part->to);
-        status = search_find_take(find, &where, find->options.session_key, reterr);
+        status = search_find_take(find, &where, find->options.session_key, (int64_t)find->wanted,
+                                  &read, reterr);
     }
     if (status == QUIPU_OK && chain->count > 1) {
         qsort(find->hits, find->count, sizeof(*find->hits), search_find_compare);

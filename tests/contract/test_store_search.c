@@ -202,6 +202,34 @@ static void a_search_is_scoped_by_every_filter(void **state)
     assert_string_equal(found_with(store, &options), "s1:1 s1:2 ");
 }
 
+/* However many better hits belong to others. */
+static void hits_behind_many_that_are_not_shown_are_found(void **state)
+{
+    quipu_store *store = *state;
+    quipu_search_options options = ask("same");
+    enum { OTHERS = 1500 };
+    static quipu_message others[OTHERS];
+    quipu_error err = {0};
+
+    belongs(store, "theirs", "other", "bob");
+    belongs(store, "mine", "mail", "ann");
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = st_says(QUIPU_ROLE_USER, "same same");
+    }
+    T_OK(quipu_message_append(store, QUIPU_STR("theirs"), (quipu_messages){others, OTHERS}, NULL,
+                              NULL, NULL, &err));
+    st_append(store, "mine", "the same word, in a longer text");
+    options.app_name = QUIPU_STR("mail");
+    options.limit = 1;
+    assert_string_equal(found_with(store, &options), "mine:1 ");
+    options.limit = 0;
+    assert_string_equal(found_with(store, &options), "mine:1 ");
+    options.query = QUIPU_STR("\"same word\"");
+    assert_string_equal(found_with(store, &options), "mine:1 ");
+    options.offset = 1;
+    assert_string_equal(found_with(store, &options), "");
+}
+
 static void a_tenant_finds_its_own_messages_only(void **state)
 {
     quipu_open_options other = QUIPU_OPEN_OPTIONS_INIT;
@@ -462,6 +490,7 @@ int main(void)
         ST_TEST(a_hit_tells_all_about_its_message),
         ST_TEST(snippets_mark_words_and_split_no_character),
         ST_TEST(a_search_is_scoped_by_every_filter),
+        ST_TEST(hits_behind_many_that_are_not_shown_are_found),
         cmocka_unit_test(a_tenant_finds_its_own_messages_only),
         ST_TEST(pages_follow_each_other),
         ST_TEST(limits_hold_at_the_maximum_and_one_past_it),
