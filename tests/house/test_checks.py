@@ -97,6 +97,9 @@ class Layers(Tree):
             "LISTEN news",
             "CREATE TEMP TABLE t (a int)",
             "SET lock_timeout = 5",
+            "a @@ CAST(b AS tsquery)",
+            "CREATE POLICY p ON t",
+            "SELECT set_config('a', 'b', true)",
         ):
             self.plant("src/ent_postgres/a.c", f'const char *q = "{text}";\n')
             self.fails("layers", "src/ent_postgres/a.c:2", "portable")
@@ -105,6 +108,13 @@ class Layers(Tree):
         for text in ("SET LOCAL lock_timeout = 5", "UPDATE t SET a = 1", "ON DELETE SET NULL"):
             self.plant("src/ent_postgres/a.c", f'const char *q = "{text}";\n')
             self.passes("layers")
+
+    def test_capabilities_of_one_server_stay_in_their_files(self):
+        self.plant("src/ent_postgres/search.c", 'const char *q = "CREATE INDEX i USING gin";\n')
+        self.plant("src/ent_postgres/row_security.c", 'const char *q = "CREATE POLICY p";\n')
+        self.passes("layers")
+        self.plant("src/ent_postgres/search_more.c", 'const char *q = "x tsvector";\n')
+        self.fails("layers", "src/ent_postgres/search_more.c:2", "portable")
 
     def test_sql_text_outside_ent_fails_even_in_pieces(self):
         self.plant("src/store/a.c", 'const char *q = "SELECT id "\n                "FROM t";\n')
