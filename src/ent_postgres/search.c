@@ -154,7 +154,7 @@ static void search_put_insert(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, entity->key_count > 1 ? ",k2" : "");
     qp_buf_puts(sql, ",p<>0,CAST(w AS tsvector)");
     search_put_gathered(sql, entity);
-    /* Two who catch up with the same rows together write the same. */
+    /* What damage has left behind must not keep a row from being found. */
     qp_buf_puts(sql, " ON CONFLICT (");
     search_keys(sql, entity);
     qp_buf_puts(sql, ") DO UPDATE SET \"partial\"=excluded.\"partial\","

@@ -167,7 +167,7 @@ void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
         conn->broken = PQsendQueryPrepared(conn->pg, name, 0, NULL, NULL, NULL, 1) != 1;
         conn->sent++;
     }
-    if (command == QP_PG_BEGIN_WRITE || command == QP_PG_BEGIN_READ) {
+    if (strncmp(wire_fixed[command], "BEGIN", strlen("BEGIN")) == 0) {
         qp_pg_send_tenant(conn);
     }
 }
