@@ -45,6 +45,13 @@ void bench_store_peak(const bench_arguments *arguments);
 void bench_store_cold(const bench_arguments *arguments);
 void bench_store_search(const bench_arguments *arguments);
 
+/* pg_bench.c: the store in PostgreSQL. */
+void bench_postgres_append(const bench_arguments *arguments);
+void bench_postgres_callers(const bench_arguments *arguments);
+void bench_postgres_load_all(const bench_arguments *arguments);
+void bench_postgres_load_last(const bench_arguments *arguments);
+void bench_postgres_list_flat(const bench_arguments *arguments);
+
 /* event_bench.c: the session service and its events. */
 void bench_event_decode(const bench_arguments *arguments);
 void bench_event_encode(const bench_arguments *arguments);

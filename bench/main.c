@@ -45,6 +45,13 @@ static const bench_entry main_benches[] = {
     {"adk.last_50_events_as_texts", bench_event_recent_texts, NULL},
     {"adk.append_flat", bench_event_flat, "adk.last_50_flat"},
     {"agent.turn_flat", bench_agent_turn_flat, "agent.turn_us"},
+#ifdef BENCH_POSTGRES /* built with libpq */
+    {"postgres.append", bench_postgres_append, NULL},
+    {"postgres.append_32_callers", bench_postgres_callers, NULL},
+    {"postgres.load_10000", bench_postgres_load_all, NULL},
+    {"postgres.last_50_of_10000", bench_postgres_load_last, NULL},
+    {"postgres.list_flat", bench_postgres_list_flat, NULL},
+#endif
 #ifdef BENCH_PROVIDER /* built with libcurl */
     {"model.sse_accumulate", bench_model_sse, NULL},
     {"model.stream_openai", bench_model_openai, NULL},

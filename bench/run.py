@@ -6,6 +6,7 @@ Exit 1 when a bar does not hold, or when a listed bar has no result; "unsure" an
 unless QUIPU_REQUIRE_ALL=1 asks for the absent ones."""
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -26,6 +27,9 @@ REPEATS_MAX = 3  # of an unsure bar, each time with twice the blocks
 COUNTED = "bench_counted_block"  # callgrind counts inside this function of the harness
 SUMMARY = re.compile(r"^summary: (\d+)", re.M)
 SIGN = {"max": "<=", "min": ">="}
+SERVER = "QUIPU_BENCH_POSTGRES"  # tells quipu_bench which PostgreSQL server there is
+# The tests' server is not durable, this one is.
+SERVER_CONF = "fsync = on\nfull_page_writes = on\nautovacuum = on\nmax_wal_size = 1GB"
 
 
 class Bar:
@@ -52,8 +56,8 @@ def read_bars(path):
             raise SystemExit(f"{path}:{number}: want: name max|min value unit needs against")
         if bar.kind not in SIGN or bar.name in bars:
             raise SystemExit(f"{path}:{number}: neither max nor min, or named twice: {bar.name}")
-        if not re.fullmatch(r"-|(program|python):\S+", bar.needs):
-            raise SystemExit(f"{path}:{number}: needs is -, program:NAME or python:MODULE")
+        if not re.fullmatch(r"-|(program|python|server):\S+", bar.needs):
+            raise SystemExit(f"{path}:{number}: needs is -, program:, python: or server:NAME")
         bars[bar.name] = bar
     return bars
 
@@ -189,10 +193,12 @@ def count_instructions(program, results, bars):
 
 
 def is_there(needs):
-    """Whether what a bar needs is installed: "-", "program:NAME" or "python:MODULE"."""
+    """Whether what a bar needs is there: "-", "program:", "python:MODULE" or "server:NAME"."""
     kind, _, name = needs.partition(":")
     if kind == "program":
         return shutil.which(name) is not None
+    if kind == "server":
+        return SERVER in os.environ
     return kind != "python" or importlib.util.find_spec(name) is not None
 
 
@@ -202,6 +208,27 @@ def missing(bar):
     result = {"name": bar.name, "value": None, "unit": bar.unit, "against": bar.against}
     result["options"] = f"needs {bar.needs}" if bar.needs != "-" else ""
     return result | {"bar": bar.text(), "holds": "absent" if absent else "missing"}
+
+
+@contextlib.contextmanager
+def postgres_server(wanted):
+    """A PostgreSQL server while the benches run, where one is installed."""
+    if not wanted or SERVER in os.environ:
+        yield
+        return
+    script = ["bash", str(ROOT / "tests/lib/pg.sh")]
+    with tempfile.TemporaryDirectory(prefix="quipu-bench-pg-") as folder:
+        place = pathlib.Path(folder, "server")
+        started = subprocess.run(
+            [*script, "start", str(place)], env=os.environ | {"QUIPU_PG_CONF": SERVER_CONF},
+            check=False,
+        )
+        if started.returncode == 0:
+            os.environ[SERVER] = (place / "uri").read_text(encoding="utf-8").strip()
+        try:
+            yield
+        finally:
+            subprocess.run([*script, "stop", str(place)], check=False)
 
 
 def number(value):
@@ -276,6 +303,8 @@ def measure(args, bars):
         counting = False
     results = []
     for name in select_benches(list_benches(args.program), bars, wanted):
+        if name.startswith("postgres.") and SERVER not in os.environ:
+            continue  # its bars are absent
         found = measure_bench(args.program, name, bars, args.blocks)
         if counting:
             found += count_instructions(args.program, found, bars)
@@ -295,11 +324,13 @@ def measure(args, bars):
 def main():
     args = parse_arguments()
     bars = read_bars(args.bars)
-    results = measure(args, bars)
-    have = {r["name"] for r in results}
-    for bar in bars.values():
-        if bar.name not in have and (not args.only or bar.name.startswith(args.only)):
-            results.append(missing(bar))
+    wanted = args.only or ""
+    with postgres_server("postgres.".startswith(wanted) or wanted.startswith("postgres.")):
+        results = measure(args, bars)
+        have = {r["name"] for r in results}
+        for bar in bars.values():
+            if bar.name not in have and bar.name.startswith(wanted):
+                results.append(missing(bar))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     args.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(table(results))

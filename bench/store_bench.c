@@ -243,26 +243,6 @@ void bench_store_delete(const bench_arguments *arguments)
 /* ---- flat --------------------------------------------------------------------------------------
  */
 
-#define PAGE_ROUNDS 50
-
-static double list_page(quipu_store *store)
-{
-    uint64_t ns[PAGE_ROUNDS];
-
-    for (size_t i = 0; i < PAGE_ROUNDS; i++) {
-        quipu_session_page *page = NULL;
-        quipu_error error = {0};
-        uint64_t start = wall_now();
-        bench_ok(quipu_session_list(store, NULL, NULL, &page, &error), &error, "list");
-        ns[i] = wall_now() - start;
-        if (page->count != QUIPU_PAGE_DEFAULT) {
-            bench_die("a page of %zu sessions", page->count);
-        }
-        quipu_session_page_free(page);
-    }
-    return wall_median(ns, PAGE_ROUNDS);
-}
-
 static quipu_store *list_make(const bench_arguments *arguments, const char *name, uint64_t sessions)
 {
     char path[STORE_PATH_MAX];
@@ -287,8 +267,8 @@ void bench_store_list_flat(const bench_arguments *arguments)
     quipu_store *large = list_make(arguments, "list_large.db", 100000);
 
     for (size_t i = 0; i < blocks; i++) {
-        times[i] = list_page(large);
-        times[blocks + i] = list_page(small);
+        times[i] = wall_list_page(large);
+        times[blocks + i] = wall_list_page(small);
     }
     quipu_close(small);
     quipu_close(large);

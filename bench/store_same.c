@@ -306,10 +306,8 @@ static quipu_str same_text(sqlite3_stmt *stmt, int column, quipu_arena *arena)
     return copy;
 }
 
-static quipu_role same_role(sqlite3_stmt *stmt)
+quipu_role same_role(const char *text)
 {
-    const char *text = (const char *)sqlite3_column_text(stmt, 0);
-
     for (size_t i = 1; i < sizeof(same_roles) / sizeof(same_roles[0]); i++) {
         if (strcmp(text, same_roles[i]) == 0) {
             return (quipu_role)i;
@@ -320,7 +318,8 @@ static quipu_role same_role(sqlite3_stmt *stmt)
 
 static quipu_message same_decode(same_db *same, sqlite3_stmt *stmt, quipu_arena *arena)
 {
-    quipu_message message = {.role = same_role(stmt), .has_timestamp = true};
+    const char *role = (const char *)sqlite3_column_text(stmt, 0);
+    quipu_message message = {.role = same_role(role), .has_timestamp = true};
     const char *time = (const char *)sqlite3_column_text(stmt, 2);
     char *uuid_text = quipu_arena_alloc(arena, QUIPU_UUID_TEXT_SIZE);
     quipu_uuid uuid;

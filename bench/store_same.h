@@ -51,6 +51,9 @@ void same_delete(same_db *same, quipu_str key);
 bench_work same_load(same_db *same, quipu_arena *arena, quipu_str key, int64_t last,
                      const quipu_message **ret_messages);
 
+/* A role by its text; ends the program when there is none. */
+quipu_role same_role(const char *text);
+
 /* The same checksum over what our store read. */
 uint64_t same_mix(uint64_t sum, const quipu_message *message);
 

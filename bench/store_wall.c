@@ -11,6 +11,7 @@
 #include <time.h>
 
 #define WALL_BATCH 1000
+#define WALL_PAGE_ROUNDS 50
 
 uint64_t wall_now(void)
 {
@@ -218,4 +219,22 @@ void wall_fill(quipu_store *store, quipu_str key, int64_t messages)
     }
     free(batch);
     free(texts);
+}
+
+double wall_list_page(quipu_store *store)
+{
+    uint64_t ns[WALL_PAGE_ROUNDS];
+
+    for (size_t i = 0; i < WALL_PAGE_ROUNDS; i++) {
+        quipu_session_page *page = NULL;
+        quipu_error error = {0};
+        uint64_t start = wall_now();
+        bench_ok(quipu_session_list(store, NULL, NULL, &page, &error), &error, "list");
+        ns[i] = wall_now() - start;
+        if (page->count != QUIPU_PAGE_DEFAULT) {
+            bench_die("a page of %zu sessions", page->count);
+        }
+        quipu_session_page_free(page);
+    }
+    return wall_median(ns, WALL_PAGE_ROUNDS);
 }

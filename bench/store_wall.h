@@ -41,4 +41,7 @@ quipu_str wall_text(uint64_t number, char text[WALL_TEXT + 1]);
 /* Append one message; ends the program when it fails. */
 void wall_append(quipu_store *store, quipu_str key, quipu_str content);
 
+/* The median time of a page of the newest sessions. */
+double wall_list_page(quipu_store *store);
+
 #endif

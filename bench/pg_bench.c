@@ -1,0 +1,304 @@
+/* The store in PostgreSQL against a plain libpq program with the same statements, on one server.
+ * QUIPU_BENCH_POSTGRES names it; run.py starts it. Wall time, because most of it is the server's. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench/benches.h"
+#include "bench/pg_same.h"
+#include "bench/store_sides.h"
+
+#define PG_URI_MAX 512
+#define PG_AGAINST "plain libpq, our tables and statements"
+#define PG_PLAIN QUIPU_STR("plain")
+
+/* A schema of its own, with a store for us. */
+typedef struct pg_store {
+    char uri[PG_URI_MAX];
+    quipu_store *store;
+} pg_store;
+
+static pg_store pg_open(const char *schema)
+{
+    const char *server = getenv("QUIPU_BENCH_POSTGRES");
+    char sql[96];
+    pg_store self;
+
+    if (server == NULL) {
+        bench_die("QUIPU_BENCH_POSTGRES names no server");
+    }
+    snprintf(sql, sizeof(sql), "DROP SCHEMA IF EXISTS %s CASCADE", schema);
+    pg_same_once(server, sql);
+    snprintf(sql, sizeof(sql), "CREATE SCHEMA %s", schema);
+    pg_same_once(server, sql);
+    snprintf(self.uri, sizeof(self.uri), "%s&options=-csearch_path%%3D%s", server, schema);
+    self.store = wall_open_search(self.uri, true, QUIPU_SEARCH_OFF);
+    return self;
+}
+
+/* ---- one caller --------------------------------------------------------------------------------
+ */
+
+#define PG_APPENDS 200
+
+static void pg_append_ours(quipu_store *store, pg_same *same, quipu_str content)
+{
+    (void)same;
+    wall_append(store, SIDES_KEY, content);
+}
+
+static void pg_append_plain(quipu_store *store, pg_same *same, quipu_str content)
+{
+    (void)store;
+    pg_same_append(same, content);
+}
+
+/* The mean and the median of a block. */
+static void pg_append_block(void (*append)(quipu_store *, pg_same *, quipu_str), quipu_store *store,
+                            pg_same *same, double *ret_mean, double *ret_p50)
+{
+    uint64_t ns[PG_APPENDS];
+    char text[WALL_TEXT + 1];
+
+    for (size_t i = 0; i < PG_APPENDS; i++) {
+        quipu_str content = wall_text(i, text);
+        uint64_t start = wall_now();
+        append(store, same, content);
+        ns[i] = wall_now() - start;
+    }
+    *ret_mean = wall_mean(ns, PG_APPENDS);
+    *ret_p50 = wall_median(ns, PG_APPENDS);
+}
+
+void bench_postgres_append(const bench_arguments *arguments)
+{
+    size_t blocks = arguments->blocks;
+    double *mean = bench_alloc(2 * blocks * sizeof(*mean));
+    double *p50 = bench_alloc(2 * blocks * sizeof(*p50));
+    pg_store self = pg_open("bench_append");
+    pg_same *same;
+
+    wall_fill(self.store, SIDES_KEY, 100);
+    wall_fill(self.store, PG_PLAIN, 100);
+    same = pg_same_open(self.uri, PG_PLAIN, 0);
+    pg_append_block(pg_append_ours, self.store, same, &mean[0], &p50[0]);
+    pg_append_block(pg_append_plain, self.store, same, &mean[0], &p50[0]);
+    for (size_t i = 0; i < 2 * blocks; i++) {
+        bool ours = (i % 2 == 0) == (i / 2 % 2 == 0); /* who goes first alternates */
+        size_t at = ours ? i / 2 : blocks + i / 2;
+        pg_append_block(ours ? pg_append_ours : pg_append_plain, self.store, same, &mean[at],
+                        &p50[at]);
+    }
+    pg_same_close(same);
+    quipu_close(self.store);
+    wall_print("postgres.append", PG_AGAINST, "one caller, fsync on, search off", BENCH_COST_RATIO,
+               mean, mean + blocks, blocks);
+    wall_print("postgres.append_p50", PG_AGAINST, "one caller, fsync on, search off",
+               BENCH_COST_RATIO, p50, p50 + blocks, blocks);
+    free(mean);
+    free(p50);
+}
+
+/* ---- callers together --------------------------------------------------------------------------
+ */
+
+#define PG_CALLERS 32
+#define PG_CALLER_APPENDS 50
+#define PG_SEATS 16
+
+/* One of them; `same` when it is a plain program. */
+typedef struct pg_caller {
+    quipu_store *store;
+    pg_same *same;
+    char key[STORE_KEY_SIZE];
+} pg_caller;
+
+static void *pg_caller_run(void *arg)
+{
+    pg_caller *self = arg;
+    char text[WALL_TEXT + 1];
+
+    for (uint64_t i = 0; i < PG_CALLER_APPENDS; i++) {
+        quipu_str content = wall_text(i, text);
+        if (self->same != NULL) {
+            pg_same_append(self->same, content);
+        } else {
+            wall_append(self->store, quipu_cstr(self->key), content);
+        }
+    }
+    return NULL;
+}
+
+/* Nanoseconds an append when all work at once. */
+static double pg_callers_block(pg_caller *callers)
+{
+    pthread_t ids[PG_CALLERS];
+    uint64_t start = wall_now();
+
+    for (size_t i = 0; i < PG_CALLERS; i++) {
+        if (pthread_create(&ids[i], NULL, pg_caller_run, &callers[i]) != 0) {
+            bench_die("no thread");
+        }
+    }
+    for (size_t i = 0; i < PG_CALLERS; i++) {
+        (void)pthread_join(ids[i], NULL);
+    }
+    return (double)(wall_now() - start) / (PG_CALLERS * PG_CALLER_APPENDS);
+}
+
+static void pg_callers_open(const pg_store *store, pg_caller *ours, pg_caller *plain)
+{
+    for (uint64_t i = 0; i < PG_CALLERS; i++) {
+        ours[i] = (pg_caller){.store = store->store};
+        plain[i] = (pg_caller){.store = NULL};
+        wall_fill(store->store, sides_key(i, ours[i].key), 1);
+        wall_fill(store->store, sides_key(PG_CALLERS + i, plain[i].key), 1);
+        plain[i].same = pg_same_open(store->uri, quipu_cstr(plain[i].key), (int)(i % PG_SEATS));
+    }
+}
+
+static int64_t pg_commits(quipu_store *store)
+{
+    quipu_error error = {0};
+    quipu_stats stats;
+
+    bench_ok(quipu_store_stats(store, NULL, &stats, &error), &error, "statistics");
+    return stats.commits;
+}
+
+void bench_postgres_callers(const bench_arguments *arguments)
+{
+    static const char options[] = "32 callers, a session each, fsync on, search off";
+    size_t blocks = arguments->blocks;
+    double *times = bench_alloc(2 * blocks * sizeof(*times));
+    pg_store self = pg_open("bench_callers");
+    pg_caller ours[PG_CALLERS];
+    pg_caller plain[PG_CALLERS];
+    int64_t commits;
+
+    pg_callers_open(&self, ours, plain);
+    (void)pg_callers_block(ours);
+    (void)pg_callers_block(plain);
+    commits = pg_commits(self.store);
+    for (size_t i = 0; i < blocks; i++) {
+        times[i] = pg_callers_block(ours);
+        times[blocks + i] = pg_callers_block(plain);
+    }
+    commits = pg_commits(self.store) - commits;
+    for (size_t i = 0; i < PG_CALLERS; i++) {
+        pg_same_close(plain[i].same);
+    }
+    quipu_close(self.store);
+    wall_print("postgres.append_32_callers", "32 plain connections, a session each", options,
+               BENCH_SPEED_RATIO, times, times + blocks, blocks);
+    bench_print_count("postgres.append_32_callers_commits",
+                      (double)commits / ((double)blocks * PG_CALLERS * PG_CALLER_APPENDS),
+                      "commits", "counted by the store, an append", options);
+    free(times);
+}
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
+
+#define PG_ALL 10000
+#define PG_LAST 50
+
+static double pg_load_ours(const pg_store *self, int64_t last, int rounds, uint64_t *ret_sum)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    uint64_t start = wall_now();
+
+    range.limit = last;
+    range.flags = last > 0 ? QUIPU_RANGE_LAST : 0;
+    for (int i = 0; i < rounds; i++) {
+        quipu_history *history = NULL;
+        quipu_error error = {0};
+        bench_ok(quipu_session_get(self->store, SIDES_KEY, &range, NULL, &history, &error), &error,
+                 "load");
+        *ret_sum = 0;
+        for (size_t m = 0; m < history->message_count; m++) {
+            *ret_sum = same_mix(*ret_sum, &history->messages[m]);
+        }
+        quipu_history_free(history);
+    }
+    return (double)(wall_now() - start) / rounds;
+}
+
+static double pg_load_plain(pg_same *same, int64_t last, int rounds, uint64_t *ret_sum)
+{
+    uint64_t start = wall_now();
+
+    for (int i = 0; i < rounds; i++) {
+        *ret_sum = pg_same_load(same, last).checksum;
+    }
+    return (double)(wall_now() - start) / rounds;
+}
+
+static void pg_load_run(const bench_arguments *arguments, const char *name, int64_t last,
+                        int rounds)
+{
+    size_t blocks = arguments->blocks;
+    double *times = bench_alloc(2 * blocks * sizeof(*times));
+    pg_store self = pg_open("bench_load");
+    pg_same *same;
+    uint64_t ours = 0;
+    uint64_t plain = 0;
+
+    wall_fill(self.store, SIDES_KEY, PG_ALL);
+    same = pg_same_open(self.uri, SIDES_KEY, 0);
+    (void)pg_load_ours(&self, last, rounds, &ours);
+    (void)pg_load_plain(same, last, rounds, &plain);
+    if (ours != plain) {
+        bench_die("%s: the sides read different messages", name);
+    }
+    for (size_t i = 0; i < blocks; i++) {
+        times[i] = pg_load_ours(&self, last, rounds, &ours);
+        times[blocks + i] = pg_load_plain(same, last, rounds, &plain);
+    }
+    pg_same_close(same);
+    quipu_close(self.store);
+    wall_print(name, PG_AGAINST, "10000 messages of 300 bytes", BENCH_COST_RATIO, times,
+               times + blocks, blocks);
+    free(times);
+}
+
+void bench_postgres_load_all(const bench_arguments *arguments)
+{
+    pg_load_run(arguments, "postgres.load_10000", 0, 2);
+}
+
+void bench_postgres_load_last(const bench_arguments *arguments)
+{
+    pg_load_run(arguments, "postgres.last_50_of_10000", PG_LAST, 100);
+}
+
+static pg_store pg_list_make(const char *schema, int64_t sessions)
+{
+    pg_store self = pg_open(schema);
+    pg_same *same;
+
+    wall_fill(self.store, SIDES_KEY, 0);
+    same = pg_same_open(self.uri, SIDES_KEY, 0);
+    pg_same_sessions(same, sessions);
+    pg_same_close(same);
+    return self;
+}
+
+void bench_postgres_list_flat(const bench_arguments *arguments)
+{
+    size_t blocks = arguments->blocks;
+    double *times = bench_alloc(2 * blocks * sizeof(*times));
+    pg_store small = pg_list_make("bench_list_small", 1000);
+    pg_store large = pg_list_make("bench_list_large", 100000);
+
+    for (size_t i = 0; i < blocks; i++) {
+        times[i] = wall_list_page(large.store);
+        times[blocks + i] = wall_list_page(small.store);
+    }
+    quipu_close(small.store);
+    quipu_close(large.store);
+    wall_print("postgres.list_flat", "the same out of 1,000 sessions",
+               "p50 of a page of 50 out of 100,000 sessions", BENCH_COST_RATIO, times,
+               times + blocks, blocks);
+    free(times);
+}
