@@ -21,15 +21,16 @@ typedef struct pg_store {
 static pg_store pg_open(const char *schema)
 {
     const char *server = getenv("QUIPU_BENCH_POSTGRES");
-    char sql[96];
+    char sql[192];
     pg_store self;
 
     if (server == NULL) {
         bench_die("QUIPU_BENCH_POSTGRES names no server");
     }
-    snprintf(sql, sizeof(sql), "DROP SCHEMA IF EXISTS %s CASCADE", schema);
-    pg_same_once(server, sql);
-    snprintf(sql, sizeof(sql), "CREATE SCHEMA %s", schema);
+    snprintf(
+        sql, sizeof(sql),
+        "SET client_min_messages = warning; DROP SCHEMA IF EXISTS %s CASCADE; CREATE SCHEMA %s",
+        schema, schema);
     pg_same_once(server, sql);
     snprintf(self.uri, sizeof(self.uri), "%s&options=-csearch_path%%3D%s", server, schema);
     self.store = wall_open_search(self.uri, true, QUIPU_SEARCH_OFF);

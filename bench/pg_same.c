@@ -262,12 +262,13 @@ void pg_same_sessions(pg_same *same, int64_t count)
 {
     char sql[512];
 
-    snprintf(sql, sizeof(sql),
-             "INSERT INTO sessions (part, id, key, session_id, uid, created_at, updated_at) SELECT "
-             "n & 4095, n << 12 | n & 4095, 'many-' || n, 'many-' || n, gen_random_uuid(), t, t "
-             "FROM (SELECT n, '2026-01-01 00:00:00.' || lpad(CAST(n AS text), 9, '0') || '+00:00' "
-             "AS t FROM generate_series(1000, CAST(%" PRId64 " AS bigint) + 999) AS n) AS made",
-             count);
+    snprintf(
+        sql, sizeof(sql),
+        "INSERT INTO sessions (part, id, key, session_id, uid, created_at, updated_at) SELECT "
+        "n & 4095, (n << 12) | (n & 4095), 'many-' || n, 'many-' || n, gen_random_uuid(), t, t "
+        "FROM (SELECT n, '2026-01-01 00:00:00.' || lpad(CAST(n AS text), 9, '0') || '+00:00' "
+        "AS t FROM generate_series(1000, CAST(%" PRId64 " AS bigint) + 999) AS n) AS made",
+        count);
     pg_same_say(same, sql);
     pg_same_say(same, "ANALYZE sessions");
 }
