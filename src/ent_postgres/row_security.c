@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "ent/part.h"
 #include "ent/plan.h"
 #include "ent_postgres/search.h"
 
@@ -107,6 +108,14 @@ static bool row_security_is(const PGresult *tables, int row, int column)
  * the tenant out of an EXISTS or IN, which costs more the more there are. */
 static void row_security_put_owned(qp_buf *sql, const char *table, const qp_wall *wall)
 {
+    const char *columns[QP_PART_KEY_MAX];
+    size_t n = 0;
+
+    /* A row that is kept by its owner's key as well must not name one owner by number, and another
+     * by key. */
+    if (qp_part_owner(wall->entity) != NULL && strcmp(table, wall->entity->table) == 0) {
+        n = qp_part_primary(wall->through, columns);
+    }
     if (wall->through != NULL) {
         qp_buf_puts(sql, "(SELECT o.\"" QP_WALL_COLUMN "\" FROM ");
         qp_sql_name(sql, wall->through->table);
@@ -116,6 +125,14 @@ static void row_security_put_owned(qp_buf *sql, const char *table, const qp_wall
         qp_sql_name(sql, table);
         qp_buf_putc(sql, '.');
         qp_sql_name(sql, wall->column);
+        for (size_t i = 0; i < n; i++) {
+            qp_buf_puts(sql, " AND o.");
+            qp_sql_name(sql, columns[i]);
+            qp_buf_putc(sql, '=');
+            qp_sql_name(sql, table);
+            qp_buf_putc(sql, '.');
+            qp_sql_name(sql, columns[i]);
+        }
         qp_buf_putc(sql, ')');
     } else {
         qp_buf_puts(sql, "\"" QP_WALL_COLUMN "\"");

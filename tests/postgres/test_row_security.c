@@ -251,8 +251,25 @@ static void whoever_forgets_the_tenant_sees_and_writes_nothing(void **state)
     }
 }
 
+/* The part and the uid of a tenant's session, as SQL. */
+static void keys_of(const char *admin, const char *tenant, char ret[128])
+{
+    PGconn *pg = bare(admin);
+    const char *values[1] = {tenant};
+    PGresult *result = PQexecParams(pg, "SELECT part, uid FROM sessions WHERE tenant = $1", 1, NULL,
+                                    values, NULL, NULL, 0);
+
+    assert_int_equal(PQntuples(result), 1);
+    (void)snprintf(ret, 128, "%s, CAST('%s' AS uuid)", PQgetvalue(result, 0, 0),
+                   PQgetvalue(result, 0, 1));
+    PQclear(result);
+    PQfinish(pg);
+}
+
 static void whoever_mistakes_the_tenant_reaches_no_row_of_another(void **state)
 {
+    char red_key[128];
+    char sql[512];
     place where;
     PGconn *pg;
     PGresult *result;
@@ -281,12 +298,21 @@ static void whoever_mistakes_the_tenant_reaches_no_row_of_another(void **state)
         PQclear(result);
     }
     PQfinish(pg);
-    /* Taken over by number: a row of one's own cannot be moved into another's session. */
+    /* Taken over by number, or by key: a row of one's own cannot be moved into another's session. */
     quipu_store *blue = filled(where.app, "blue", "blue word");
+    keys_of(where.admin, "red", red_key);
     pg = bare(where.app);
     PQclear(ask_bare(pg, "SELECT set_config('quipu.tenant', 'blue', false)"));
     is_refused(pg, "UPDATE state_events SET session_number = 1");
     is_refused(pg, "UPDATE sessions SET tenant = 'red'");
+    (void)snprintf(sql, sizeof(sql), "UPDATE messages SET (part, uid) = (%s)", red_key);
+    is_refused(pg, sql);
+    (void)snprintf(sql, sizeof(sql),
+                   "INSERT INTO messages (role, content, timestamp, author, seq, event_id, "
+                   "session_messages, part, uid) SELECT role, content, timestamp, author, 2, "
+                   "'\\x0077', session_messages, %s FROM messages",
+                   red_key);
+    is_refused(pg, sql);
     PQfinish(pg);
     quipu_close(blue);
 }
@@ -476,7 +502,7 @@ static void a_uri_turns_it_on(void **state)
                  {"&row_security=", QUIPU_MISUSE},
                  {"&row_security=one", QUIPU_MISUSE},
                  {"&row_security=o&x", QUIPU_MISUSE},
-                 {"&other_security=on", QUIPU_IO}};
+                 {"&other_security=on", QUIPU_INVALID}};
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     place where;
     quipu_error err = {0};
