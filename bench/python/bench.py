@@ -143,6 +143,11 @@ class AdkSide:
     async def append(self, key: str, made: Event) -> None:
         await self.service.append_event(self.sessions[key], made)
 
+    async def reopen(self) -> None:
+        """Let go of connections that were opened to fill the file, at another level."""
+        if hasattr(self.service, "db_engine"):
+            await self.service.db_engine.dispose()
+
     async def close(self) -> None:
         if hasattr(self.service, "close"):
             await self.service.close()
@@ -387,6 +392,8 @@ async def measure(folder: pathlib.Path) -> Figures:
         set_mode("fill")
         sides = await adk_sides(folder, mode)
         set_mode(mode)
+        for side in sides:
+            await side.reopen()
         if mode == "normal":
             await adk_reads(sides, figures)
         await adk_appends(sides, mode, figures)

@@ -21,7 +21,7 @@
 
 #define PORT_THREADS_MAX 16   /* callers that share one commit; more only wait in line */
 #define PORT_MOMENT_NS 200000 /* how long a submitter waits for its job */
-#define PORT_HURRY_MAX 255    /* calls of a kind in a row that nobody waits for */
+#define PORT_HURRY_MAX 31     /* calls of a kind in a row that nobody waits for */
 #define PORT_ANYWHERE (-1)    /* not a processor's number */
 
 typedef struct port_list {
