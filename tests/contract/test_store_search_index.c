@@ -480,6 +480,8 @@ static void starved(void *ctx)
 
 static void a_search_without_memory_fails_whole(void **state)
 {
+    T_LONG_ON_PG("hundreds of runs, each with connections of its own");
+
     (void)state;
     for (int mode = QUIPU_SEARCH_LAZY; mode <= QUIPU_SEARCH_INLINE; mode++) {
         starving with = {.mode = (quipu_search_mode)mode};

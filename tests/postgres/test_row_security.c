@@ -298,7 +298,7 @@ static void whoever_mistakes_the_tenant_reaches_no_row_of_another(void **state)
         PQclear(result);
     }
     PQfinish(pg);
-    /* Taken over by number, or by key: a row of one's own cannot be moved into another's session. */
+    /* Taken over by number, or by key: no row of one's own can be moved into another's session. */
     quipu_store *blue = filled(where.app, "blue", "blue word");
     keys_of(where.admin, "red", red_key);
     pg = bare(where.app);
