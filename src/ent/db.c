@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "ent/watch.h"
 
 quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_db **ret_db,
                        quipu_error *reterr)
@@ -94,6 +95,15 @@ bool qp_db_is_transient(const ent_db *db)
     return db->engine->is_transient != NULL && db->engine->is_transient(db->conn);
 }
 
+bool qp_db_repeats(const ent_db *db, quipu_status status, int tries)
+{
+    qp_watch patient = {.deadline_ns = 0};
+
+    return status != QUIPU_OK && db != NULL && tries < QP_TRIES_MAX && qp_db_is_transient(db) &&
+           qp_watch_nap(&patient, INT64_MAX, QP_TRIES_NAP_MS_MIN,
+                        QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN);
+}
+
 bool qp_db_is_broken(const ent_db *db)
 {
     return db->broken != QUIPU_OK;
@@ -152,5 +162,12 @@ quipu_status ent_data_version(ent_db *db, int64_t *ret_version, quipu_error *ret
                               "the data version needs a place, and no transaction open: a snapshot "
                               "does not change");
     }
-    return status == QUIPU_OK ? db->engine->data_version(db->conn, ret_version, reterr) : status;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = db->engine->data_version(db->conn, ret_version, reterr);
+    for (int tries = 1; qp_db_repeats(db, status, tries); tries++) {
+        status = db->engine->data_version(db->conn, ret_version, reterr);
+    }
+    return status;
 }

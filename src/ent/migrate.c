@@ -9,7 +9,6 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "ent/journal.h"
-#include "ent/watch.h"
 
 /* ---- what was asked for -------------------------------------------------------------------------
  */
@@ -617,23 +616,13 @@ static quipu_status migrate_once(ent_db *db, const ent_schema *schema,
     return status;
 }
 
-/* Nap before another try; false: there is none. */
-static bool migrate_repeats(const ent_db *db, quipu_status status, int tries)
-{
-    qp_watch patient = {.deadline_ns = 0};
-
-    return status != QUIPU_OK && db != NULL && tries < QP_TRIES_MAX && qp_db_is_transient(db) &&
-           qp_watch_nap(&patient, INT64_MAX, QP_TRIES_NAP_MS_MIN,
-                        QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN);
-}
-
 /* A migration whose answer was lost finds, when it is repeated, what it has done. */
 quipu_status ent_migrate(ent_db *db, const ent_schema *schema, const ent_migrate_options *options,
                          ent_migrate_report *ret_report, quipu_error *reterr)
 {
     quipu_status status = migrate_once(db, schema, options, ret_report, reterr);
 
-    for (int tries = 1; migrate_repeats(db, status, tries); tries++) {
+    for (int tries = 1; qp_db_repeats(db, status, tries); tries++) {
         status = migrate_once(db, schema, options, ret_report, reterr);
     }
     return status;

@@ -296,17 +296,18 @@ static void tail_without_news_follows_other_processes_too(void **state)
 static bool tail_play(quipu_store *store, int64_t side, int64_t rounds)
 {
     quipu_tail *tail = NULL;
+    quipu_error err = {0};
     int64_t last = 0;
-    bool right = quipu_tail_open(store, K, 0, NULL, &tail, NULL) == QUIPU_OK;
+    bool right = quipu_tail_open(store, K, 0, NULL, &tail, &err) == QUIPU_OK;
 
     while (right && last < rounds) {
         quipu_history *batch = NULL;
         if (last % 2 == side) {
             quipu_message message = st_says(QUIPU_ROLE_USER, side == 0 ? "ping" : "pong");
             right = quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL,
-                                         NULL) == QUIPU_OK;
+                                         &err) == QUIPU_OK;
         }
-        right = right && quipu_tail_next(tail, WAIT_MS, NULL, &batch, NULL) == QUIPU_OK &&
+        right = right && quipu_tail_next(tail, WAIT_MS, NULL, &batch, &err) == QUIPU_OK &&
                 batch != NULL;
         /* The answer may be there before one's own word was read. */
         for (size_t i = 0; right && i < batch->message_count; i++) {
@@ -314,6 +315,9 @@ static bool tail_play(quipu_store *store, int64_t side, int64_t rounds)
                     strcmp(batch->messages[i].content.p, last % 2 == 1 ? "ping" : "pong") == 0;
         }
         quipu_history_free(batch);
+    }
+    if (!right) {
+        print_message("side %d after %lld: %s\n", (int)side, (long long)last, err.message);
     }
     quipu_tail_close(tail);
     return right;

@@ -19,7 +19,7 @@ BINARIES = pathlib.Path(os.environ["QUIPU_BINARY_DIR"]) / "tests" / "contract"
 LONG = os.environ.get("QUIPU_LONG") == "1"
 SKIP = 77
 FEW = ("adk_snapshot", "store_session")
-CONFLICTS = (2, 3, 7) if LONG else (3,)
+CONFLICTS = (3, 7, 19) if LONG else (3,)
 CUTS = (17, 41, 97) if LONG else (29,)
 FIRED = re.compile(r"^faults: (\d+) in", re.M)
 
