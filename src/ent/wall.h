@@ -14,8 +14,9 @@ typedef struct qp_wall {
     const ent_entity *through; /* ...this entity; NULL: it has a tenant itself, and no `column` */
 } qp_wall;
 
-/* See that all walls stand, and build those that do not. QUIPU_UNSUPPORTED where the engine has
- * none, or the role may not build what is missing. Outside of transactions. */
+/* See that all walls stand, and build those that do not; for a connection without a tenant, that no
+ * wall keeps its rows from it. QUIPU_UNSUPPORTED where that is not so, the engine has none, or the
+ * role may not build what is missing. Outside of transactions. */
 QUIPU_MUST_USE quipu_status qp_walls_raise(ent_db *db, const qp_wall *walls, size_t n,
                                            quipu_error *reterr);
 

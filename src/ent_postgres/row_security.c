@@ -222,6 +222,29 @@ static quipu_status row_security_build(qp_pg *conn, const qp_wall *walls, size_t
     return status;
 }
 
+/* Without a tenant everything would look empty behind walls: better to be told. */
+static quipu_status row_security_none(qp_pg *conn, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status =
+        row_security_ask(conn,
+                         "SELECT 1 FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class t ON "
+                         "t.oid = p.polrelid JOIN pg_catalog.pg_namespace n ON n.oid = "
+                         "t.relnamespace WHERE n.nspname = current_schema() AND p.polname = "
+                         "'" ROW_SECURITY_POLICY "' AND NOT EXISTS (SELECT 1 FROM "
+                         "pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR "
+                         "rolbypassrls)) LIMIT 1",
+                         &call, reterr);
+
+    if (status == QUIPU_OK && PQntuples(call.result) > 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "the tables have row security, which hides all rows from whoever "
+                              "does not ask for it; say row_security=on in the URI, and a tenant");
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
 quipu_status qp_pg_raise_walls(void *conn, const qp_wall *walls, size_t n, quipu_error *reterr)
 {
     qp_pg *self = conn;
@@ -229,7 +252,7 @@ quipu_status qp_pg_raise_walls(void *conn, const qp_wall *walls, size_t n, quipu
     qp_buf sql;
 
     if (status == QUIPU_OK && self->tenant == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "the connection was opened without a tenant");
+        return row_security_none(self, reterr);
     }
     qp_buf_init(&sql, ROW_SECURITY_SQL_MAX);
     if (status == QUIPU_OK) {

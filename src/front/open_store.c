@@ -337,7 +337,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     if (status == QUIPU_OK) {
         status = open_store_prepare(&db, &opt, &connector.single, reterr);
     }
-    if (status == QUIPU_OK && (opt.flags & QUIPU_OPEN_ROW_SECURITY) != 0) {
+    if (status == QUIPU_OK && self->postgres) {
         status = qp_walls_raise(db, qp_store_walls, qp_store_wall_count, reterr);
     }
     if (status != QUIPU_OK) {

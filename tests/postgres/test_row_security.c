@@ -482,6 +482,10 @@ static void what_cannot_be_walled_off_is_refused(void **state)
     T_STATUS(open_as(where.owner, "red", QUIPU_OPEN_READ_ONLY, &store, &err), QUIPU_UNSUPPORTED);
     quipu_close(opened(where.owner, "red"));
     quipu_close(opened(where.app, "red"));
+    T_STATUS(quipu_open(where.owner, NULL, &store, &err), QUIPU_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "row_security=on")); /* not an empty store */
+    T_OK(quipu_open(where.admin, NULL, &store, &err));       /* whom no wall stops */
+    quipu_close(store);
     T_OK(open_as(where.app, "red", QUIPU_OPEN_READ_ONLY, &store, &err));
     quipu_close(store);
 
