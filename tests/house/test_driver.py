@@ -53,6 +53,13 @@ class Count(unittest.TestCase):
         skips = ["room.topic: two (fixture lango.db is absent)"]
         self.assertEqual(self.count("run", CMOCKA), (2, [], skips))
 
+    def test_case_of_another_engine_is_not_passed_and_named_with_its_reason(self):
+        stage = driver.Stage("s")
+        output = CMOCKA.replace("[ RUN      ] one\n", "[ RUN      ] one\nnot on PostgreSQL: a file\n")
+        driver.count_output(stage, "room.topic.pg", "run", output)
+        self.assertEqual(stage.passed, 1)
+        self.assertEqual(stage.elsewhere, ["room.topic.pg: one (not on PostgreSQL: a file)"])
+
     def test_failed_case_is_counted_once_and_named(self):
         self.assertEqual(self.count("fail", CMOCKA_FAILED), (1, ["room.topic: two"], []))
 

@@ -26,7 +26,8 @@ void t_pg_execute(const char *uri, const char *sql);
 /* A place for a new store of the engine under test: a file in a fresh folder, or a schema. */
 void t_new_store(const char *name, char ret_uri[T_PATH_MAX]);
 
-/* End a test that says nothing about PostgreSQL, telling why. Not a skip: nothing is missing. */
+/* End a test that says nothing about PostgreSQL, telling why. Not a skip, because nothing is
+ * missing, and not passed: tools/test.py names and counts it apart. */
 #define T_SQLITE_ONLY(why) T_NOT_ON_PG(t_pg(), why)
 
 /* The same for what a server takes minutes for: there in the long form only. */
