@@ -55,7 +55,7 @@ class Count(unittest.TestCase):
 
     def test_case_of_another_engine_is_not_passed_and_named_with_its_reason(self):
         stage = driver.Stage("s")
-        output = CMOCKA.replace("[ RUN      ] one\n", "[ RUN      ] one\nnot on PostgreSQL: a file\n")
+        output = CMOCKA.replace("] one\n", "] one\nnot on PostgreSQL: a file\n", 1)
         driver.count_output(stage, "room.topic.pg", "run", output)
         self.assertEqual(stage.passed, 1)
         self.assertEqual(stage.elsewhere, ["room.topic.pg: one (not on PostgreSQL: a file)"])
