@@ -539,9 +539,13 @@ static inline quipu_json ent_json(quipu_str text)
 typedef struct ent_db ent_db;
 
 typedef enum ent_tx_kind {
-    ENT_READ = 1, /* one snapshot for several reads; writing inside is refused. Inside an ENT_WRITE
-                   * it is a savepoint like any other */
-    ENT_WRITE     /* takes the write lock at once */
+    ENT_READ = 1,  /* one snapshot for several reads; writing inside is refused. Inside an ENT_WRITE
+                    * it is a savepoint like any other */
+    ENT_WRITE,     /* takes the write lock at once: whoever has it writes alone */
+    ENT_WRITE_ROWS /* for whoever changes only rows that he has locked first, with X_lock(), or rows
+                    * that nobody changes without such a lock. Others of this kind write at the same
+                    * time, where the engine can; in SQLite it is ENT_WRITE. Integer keys are not
+                    * given out in it */
 } ent_tx_kind;
 
 /**
@@ -738,6 +742,21 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_get(ent_db *db, quipu_arena *arena,
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_find(ent_db *db, quipu_arena *arena,
+                                               const ent_entity *entity, const void *query,
+                                               void *ret_list, quipu_error *reterr);
+
+/**
+ * Find, inside a transaction that writes, and keep all others from changing the rows until it ends:
+ * X_lock(). Waits for whoever has them now; the rows come as he left them. They are locked one
+ * after the other in the query's order, so that callers who ask for the same order cannot wait for
+ * each other in a circle. Edges are read, not locked.
+ *
+ * Ownership: rows are the arena's.
+ * Threads:   the connection's thread.
+ * Errors:    as ent_find(); QUIPU_MISUSE (no transaction that writes is open), QUIPU_CANCELLED.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status ent_lock(ent_db *db, quipu_arena *arena,
                                                const ent_entity *entity, const void *query,
                                                void *ret_list, quipu_error *reterr);
 

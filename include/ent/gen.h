@@ -36,6 +36,7 @@
  *   X_create_many(db, array of X_new, n, &err)               insert all or none
  *   X_upsert(db, mem, &(X_new){...}, X_ON_..., &row, &err)   insert, or set what is given
  *   X_find(db, mem, &(X_query){...}, &list, &err)            all that a query asks for
+ *   X_lock(db, mem, &(X_query){...}, &list, &err)            the same, and keep others off them
  *   X_one(db, mem, &(X_query){...}, &row, &err)              its first row; needs a condition
  *   X_count, X_exists(db, &(X_where){...}, &out, &err)       NULL: all
  *   X_delete(db, &(X_where){...}, &n, &err)                  needs a condition; n may be NULL
@@ -62,6 +63,11 @@
                       quipu_error *err)                                                            \
     {                                                                                              \
         return ent_find(db, mem, &X##_entity, qry, ret, err);                                      \
+    }                                                                                              \
+    ENT_CALL X##_lock(ent_db *db, quipu_arena *mem, const X##_query *qry, X##_list *ret,           \
+                      quipu_error *err)                                                            \
+    {                                                                                              \
+        return ent_lock(db, mem, &X##_entity, qry, ret, err);                                      \
     }                                                                                              \
     ENT_CALL X##_one(ent_db *db, quipu_arena *mem, const X##_query *qry, const X **ret,            \
                      quipu_error *err)                                                             \

@@ -190,7 +190,16 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
         db->engine->parts && entity->part != NULL && entity->part->number == 1 ? ENT_PART_BITS : 0;
 
     *ret_own = false;
-    if (db->engine->draw == NULL || (entity->fields[0].flags & ENT_F_AUTO) == 0) {
+    if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
+        return QUIPU_OK;
+    }
+    if (!own && db->kind == ENT_WRITE_ROWS) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "%s: integer keys are given out to whoever writes alone; begin with "
+                            "ENT_WRITE",
+                            entity->name);
+    }
+    if (db->engine->draw == NULL) {
         return QUIPU_OK;
     }
     if (own) {

@@ -131,6 +131,9 @@ typedef struct qp_engine {
     /* See qp_walls_raise(). NULL: tenants are kept apart by our conditions alone. */
     quipu_status (*raise_walls)(void *conn, const struct qp_wall *walls, size_t n,
                                 quipu_error *reterr);
+    /* What ends a SELECT that keeps others off its rows until the transaction ends. NULL: whoever
+     * writes is alone anyway, and ENT_WRITE_ROWS is ENT_WRITE. */
+    const char *row_lock;
 } qp_engine;
 
 #endif

@@ -173,21 +173,21 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
     return status;
 }
 
-quipu_status ent_find(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
-                      void *ret_list, quipu_error *reterr)
+static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *entity,
+                              const void *query, bool locks, void *ret_list, quipu_error *reterr)
 {
-    quipu_status status = qp_db_enter_read(db, reterr);
     ent_list list = {.loaded = true};
     char *rows = NULL;
+    quipu_status status;
 
-    if (status != QUIPU_OK) {
-        return status;
-    }
     if (arena == NULL || entity == NULL || query == NULL || ret_list == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "find needs an arena, an entity, a query and a place for the list");
     }
     status = qp_find_plan(db, entity, query, 0, reterr);
+    if (locks) {
+        qp_plan_mark(&db->plan, QP_MARK_LOCK);
+    }
     if (status == QUIPU_OK) {
         status = find_all(db, arena, entity, query, &rows, &list.n, reterr);
     }
@@ -196,6 +196,35 @@ quipu_status ent_find(ent_db *db, quipu_arena *arena, const ent_entity *entity, 
         memcpy(ret_list, &list, sizeof(list));
     }
     return status;
+}
+
+quipu_status ent_find(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
+                      void *ret_list, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+
+    return status == QUIPU_OK ? find_list(db, arena, entity, query, false, ret_list, reterr)
+                              : status;
+}
+
+bool qp_db_locks_rows(const ent_db *db)
+{
+    return db->engine->row_lock != NULL;
+}
+
+quipu_status ent_lock(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
+                      void *ret_list, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_write(db, reterr);
+
+    if (status == QUIPU_OK && db->depth == 0) {
+        status =
+            qp_error_set(reterr, QUIPU_MISUSE,
+                         "a lock lasts as long as its transaction: begin one with ENT_WRITE or "
+                         "ENT_WRITE_ROWS");
+    }
+    return status == QUIPU_OK ? find_list(db, arena, entity, query, true, ret_list, reterr)
+                              : status;
 }
 
 quipu_status ent_one(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,

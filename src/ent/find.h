@@ -17,6 +17,9 @@ quipu_status qp_find_settle(ent_db *db, const ent_entity *entity, quipu_arena *a
 quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
                           quipu_error *reterr);
 
+/* Whether several connections can write at the same time, each to rows that it has locked. */
+bool qp_db_locks_rows(const ent_db *db);
+
 /* Whether a query names any edge. */
 bool qp_query_has_edges(const ent_entity *entity, const void *query);
 

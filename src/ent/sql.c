@@ -392,6 +392,10 @@ static void sql_select(sql_writer *w)
         sql_puts(w, " OFFSET ");
         sql_next_number(w);
     }
+    if (sql_peek(w) == QP_MARK_LOCK) {
+        (void)sql_take(w);
+        sql_puts(w, w->engine->row_lock != NULL ? w->engine->row_lock : "");
+    }
 }
 
 /* Columns of the primary key (index 0) or of index number - 1, as they stand in the table. */

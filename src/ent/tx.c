@@ -8,14 +8,15 @@
 
 static quipu_status tx_refuse(const ent_db *db, ent_tx_kind kind, quipu_error *reterr)
 {
-    if (kind != ENT_READ && kind != ENT_WRITE) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "begin a transaction with ENT_READ or ENT_WRITE");
+    if (kind != ENT_READ && kind != ENT_WRITE && kind != ENT_WRITE_ROWS) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "begin a transaction with ENT_READ, ENT_WRITE or ENT_WRITE_ROWS");
     }
-    if (kind == ENT_WRITE && db->read_only) {
+    if (kind != ENT_READ && db->read_only) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the store was opened read-only; open it for writing");
     }
-    if (kind == ENT_WRITE && db->depth > 0 && db->kind == ENT_READ) {
+    if (kind != ENT_READ && db->depth > 0 && db->kind == ENT_READ) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a read transaction is open; a write cannot begin inside it");
     }

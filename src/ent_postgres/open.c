@@ -87,6 +87,7 @@ const qp_engine qp_pg_engine = {
     .position = "strpos",
     .draw = qp_pg_draw,
     .is_transient = open_is_transient,
+    .row_lock = QP_PG_ROW_LOCK,
     .is_read_only = open_is_read_only,
     .adopt = open_adopt,
     .execute = qp_pg_execute,

@@ -8,10 +8,17 @@
 #include "ent/watch.h"
 #include "ent_postgres/libpq.h"
 
-/* The engine's own table: numbers given out per table, the lease of the writer, the application id.
- * Its rows are named by these texts. */
+/* The engine's own table: numbers given out per table, the writers' seats, the application id. Its
+ * rows are named by these texts. */
 #define QP_PG_TABLE "ent_numbers"
-#define QP_PG_WRITE "write" /* moved by every writing transaction, which so locks it */
+/* Seats: whoever writes beside others moves his own, and so locks it; whoever writes alone moves
+ * all. "write/00" and so on: the names that begin like this and sort before the next sign. */
+#define QP_PG_SEATS 16
+#define QP_PG_SEAT_NAME "write/"
+#define QP_PG_SEAT_NEXT "write0"
+#define QP_PG_SEAT_SIZE 12
+#define QP_PG_ROW_LOCK " FOR UPDATE" /* ends a statement that may wait for another writer */
+#define QP_PG_SEATED "seats taken"   /* seats are given out by turns */
 #define QP_PG_IDENTITY "application_id"
 #define QP_PG_NUMBER "number of " /* and the table's name */
 
@@ -42,8 +49,12 @@ typedef enum qp_pg_type {
 
 /* Commands that every transaction needs: prepared once a connection. */
 typedef enum qp_pg_fixed {
-    QP_PG_BEGIN_WRITE = 0,
-    QP_PG_LEASE,
+    QP_PG_BEGIN_ALONE = 0,
+    QP_PG_HOLD_SEATS,
+    QP_PG_MOVE_SEATS,
+    QP_PG_BEGIN_ROWS,
+    QP_PG_MOVE_SEAT,
+    QP_PG_TAKE_SEAT,
     QP_PG_BEGIN_READ,
     QP_PG_SNAPSHOT,
     QP_PG_COMMIT,
@@ -69,7 +80,7 @@ typedef struct qp_pg {
     uint32_t generation; /* of the connection: statements of an older one are prepared anew */
     uint32_t names;      /* given to prepared statements so far */
     bool in_transaction;
-    bool writes;       /* the open transaction holds the writer's lease */
+    bool writes;       /* the open transaction holds a seat, or all of them */
     bool timed;        /* it has bounded its waits for tables */
     bool transient;    /* the last failure is one that a repeat may not meet */
     bool unreplicated; /* the server gave up waiting for a standby */
@@ -80,8 +91,10 @@ typedef struct qp_pg {
     int64_t total_changes;
     qp_pg_number numbers[QP_PG_NUMBERS_MAX];
     size_t number_count;
-    int64_t own;        /* writing transactions that this connection has committed */
-    uint32_t rollbacks; /* transactions and savepoints undone: rows read before are void */
+    char seat[QP_PG_SEAT_SIZE]; /* its row's name; empty: not taken yet */
+    int64_t moved;              /* seats that the open transaction has moved */
+    int64_t own;                /* those that this connection has moved and committed */
+    uint32_t rollbacks;         /* transactions and savepoints undone: rows read before are void */
     uint32_t dead[QP_PG_DEAD_MAX]; /* names of statements that are still prepared at the server */
     size_t dead_count;
     uint32_t fixed[QP_PG_FIXED_COUNT]; /* names of the fixed commands, 0: not prepared */
@@ -220,6 +233,8 @@ quipu_status qp_pg_encode_words(quipu_str words, qp_buf *buf, Oid *ret_type);
 void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret);
 /* An integer of any width; 0 when it is none. */
 int64_t qp_pg_int(const PGresult *result, int row, int column);
+/* How many rows a command has changed. */
+int64_t qp_pg_changed(PGresult *result);
 
 void qp_pg_put_in(qp_buf *sql, const char *column, unsigned number, bool negated);
 void qp_pg_put_add(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);

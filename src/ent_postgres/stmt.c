@@ -20,6 +20,7 @@ struct qp_statement {
     qp_pg *conn;
     char *sql;
     bool writes;
+    bool locks;          /* it may wait for another writer */
     uint32_t name;       /* of the prepared statement, or 0 */
     uint32_t generation; /* of the connection that knows it */
     qp_pg_param *params;
@@ -48,6 +49,8 @@ quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_
     statement->conn = conn;
     statement->sql = text;
     statement->writes = strncmp(text, "SELECT", strlen("SELECT")) != 0;
+    statement->locks = sql.n > strlen(QP_PG_ROW_LOCK) &&
+                       strcmp(text + sql.n - strlen(QP_PG_ROW_LOCK), QP_PG_ROW_LOCK) == 0;
     qp_buf_init(&statement->lists, STMT_LISTS_MAX);
     *ret = statement;
     return QUIPU_OK;
@@ -289,7 +292,8 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
 {
     qp_pg *conn = statement->conn;
     stmt_parts parts = {.fresh = !stmt_is_prepared(statement)};
-    qp_pg_call call = {.doing = statement->writes ? "cannot write to" : "cannot read"};
+    qp_pg_call call = {.doing = statement->writes ? "cannot write to" : "cannot read",
+                       .deadline_ns = statement->locks ? qp_watch_patience(&conn->watch) : 0};
     quipu_status status = parts.fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
     quipu_status ran;
     bool alive;
@@ -368,7 +372,6 @@ static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
-    int64_t changes;
 
     statement->in_transaction = conn->in_transaction;
     status = conn->in_transaction ? stmt_run(statement, true, reterr)
@@ -381,13 +384,8 @@ static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
     statement->row = 0;
     statement->rollbacks = conn->rollbacks;
     if (statement->writes) {
-        const char *text = PQcmdTuples(statement->result);
-        changes = 0;
-        for (; *text >= '0' && *text <= '9'; text++) {
-            changes = changes * 10 + (*text - '0');
-        }
-        conn->changes = changes;
-        conn->total_changes += changes;
+        conn->changes = qp_pg_changed(statement->result);
+        conn->total_changes += conn->changes;
     }
     return QUIPU_OK;
 }

@@ -1,6 +1,8 @@
-/* Transactions of the server engine. A writing one begins by moving the row "write" of the engine's
- * own table: the row's lock is the lease that lets one writer in at a time, as SQLite does, and its
- * number is the version of the data. Savepoints wait for a statement to travel with. */
+/* Transactions of the server engine. Writers have seats, rows of the engine's own table: whoever
+ * changes only rows that it locks moves its own seat, whoever must be alone moves all of them, and
+ * the rows' locks let in either several of the first or one of the second, in the order in which
+ * they came. The sum of the seats is the version of the data. Savepoints wait for a statement to
+ * travel with. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -9,6 +11,28 @@
 #include "base/error.h"
 
 #define TX_TRIES_MAX 1000 /* a begin that meets so many conflicts has met something else */
+#define TX_TEXT_MAX 2048
+
+/* The rows of the engine's own table, those that are not there. */
+static quipu_status tx_make_rows(qp_pg *conn, quipu_error *reterr)
+{
+    qp_buf sql;
+    quipu_status status;
+
+    qp_buf_init(&sql, TX_TEXT_MAX);
+    qp_buf_puts(&sql, "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") VALUES "
+                      "('" QP_PG_IDENTITY "', 0), ('" QP_PG_SEATED "', 0)");
+    for (unsigned i = 0; i < QP_PG_SEATS; i++) {
+        qp_buf_printf(&sql, ", ('" QP_PG_SEAT_NAME "%02u', 0)", i);
+    }
+    qp_buf_puts(&sql, " ON CONFLICT (\"name\") DO NOTHING");
+    status = qp_buf_status(&sql);
+    status = status == QUIPU_OK
+                 ? qp_pg_run_text(conn, qp_buf_str(&sql).p, reterr)
+                 : qp_error_set(reterr, status, "no memory for the rows of \"" QP_PG_TABLE "\"");
+    qp_buf_free(&sql);
+    return status;
+}
 
 quipu_status qp_pg_make_table(qp_pg *conn, quipu_error *reterr)
 {
@@ -21,11 +45,7 @@ quipu_status qp_pg_make_table(qp_pg *conn, quipu_error *reterr)
 
     /* Of two that make it together the server may refuse one with a broken key of its catalog. */
     if (status == QUIPU_OK || status == QUIPU_EXISTS || status == QUIPU_UNSUPPORTED) {
-        status = qp_pg_run_text(conn,
-                                "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") VALUES "
-                                "('" QP_PG_WRITE "', 0), ('" QP_PG_IDENTITY "', 0) "
-                                "ON CONFLICT (\"name\") DO NOTHING",
-                                reterr);
+        status = tx_make_rows(conn, reterr);
     } else if (reterr != NULL) {
         *reterr = error;
     }
@@ -53,12 +73,48 @@ void qp_pg_give_up(qp_pg *conn)
 /* ---- beginning --------------------------------------------------------------------------------
  */
 
-/* One try for the lease. *ret_again: nothing is decided, try once more. */
-static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_again,
-                                 quipu_error *reterr)
+/* Send what a writer begins with; gives how many seats it moves at least. */
+static int64_t tx_send_begin(qp_pg *conn, ent_tx_kind kind)
+{
+    if (kind == ENT_WRITE) {
+        qp_pg_send_fixed(conn, QP_PG_BEGIN_ALONE);
+        qp_pg_send_fixed(conn, QP_PG_HOLD_SEATS);
+        qp_pg_send_fixed(conn, QP_PG_MOVE_SEATS);
+        return QP_PG_SEATS;
+    }
+    if (conn->seat[0] == '\0') {
+        qp_pg_send_fixed(conn, QP_PG_TAKE_SEAT); /* before the transaction, for good */
+        return 1;
+    }
+    qp_pg_send_fixed(conn, QP_PG_BEGIN_ROWS);
+    qp_pg_send_fixed(conn, QP_PG_MOVE_SEAT);
+    return 1;
+}
+
+/* The beginning went well. *ret_again: only the seat is taken. */
+static void tx_begun(qp_pg *conn, const PGresult *result, int64_t moved, bool *ret_again)
+{
+    *ret_again = PQntuples(result) == 1;
+    if (*ret_again) {
+        (void)snprintf(conn->seat, sizeof(conn->seat), QP_PG_SEAT_NAME "%02u",
+                       (unsigned)(qp_pg_int(result, 0, 0) % QP_PG_SEATS));
+        return;
+    }
+    conn->in_transaction = true;
+    conn->writes = true;
+    conn->moved = moved;
+    conn->transient = false;
+    conn->number_count = 0; /* others may have moved them */
+}
+
+/* One try to begin. *ret_again: nothing is decided, try once more. */
+static quipu_status tx_try_write(qp_pg *conn, ent_tx_kind kind, int64_t deadline_ns,
+                                 bool *ret_again, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot write to", .deadline_ns = deadline_ns};
     quipu_status status = qp_pg_ready(conn, reterr);
+    int64_t wanted;
+    int64_t moved = 0;
     bool made = true;
 
     *ret_again = false;
@@ -66,15 +122,14 @@ static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_aga
         return status;
     }
     qp_pg_batch(conn);
-    qp_pg_send_fixed(conn, QP_PG_BEGIN_WRITE);
-    qp_pg_send_fixed(conn, QP_PG_LEASE);
+    wanted = tx_send_begin(conn, kind);
     call.wanted = conn->sent - 1;
     status = qp_pg_run(conn, &call, reterr);
-    if (status == QUIPU_OK && PQntuples(call.result) == 1) {
-        conn->in_transaction = true;
-        conn->writes = true;
-        conn->transient = false;
-        conn->number_count = 0; /* others may have moved them */
+    if (status == QUIPU_OK) {
+        moved = qp_pg_changed(call.result);
+    }
+    if (status == QUIPU_OK && moved >= wanted) {
+        tx_begun(conn, call.result, moved, ret_again);
     } else {
         made = conn->pg != NULL && (status == QUIPU_OK || qp_pg_failed_with(&call, "42P01"));
         qp_pg_give_up(conn);
@@ -95,7 +150,7 @@ static quipu_status tx_try_lease(qp_pg *conn, int64_t deadline_ns, bool *ret_aga
     return status;
 }
 
-static quipu_status tx_begin_write(qp_pg *conn, quipu_error *reterr)
+static quipu_status tx_begin_write(qp_pg *conn, ent_tx_kind kind, quipu_error *reterr)
 {
     int64_t deadline_ns = qp_watch_patience(&conn->watch);
     quipu_error error = {0};
@@ -106,10 +161,11 @@ static quipu_status tx_begin_write(qp_pg *conn, quipu_error *reterr)
         if (tries > 1 && !qp_pg_nap(conn, deadline_ns)) {
             break;
         }
-        status = tx_try_lease(conn, deadline_ns, &again, &error);
+        status = tx_try_write(conn, kind, deadline_ns, &again, &error);
     }
     if (again && status == QUIPU_OK) {
-        status = qp_error_set(&error, QUIPU_BUSY, "the database gave no lease until the deadline");
+        status =
+            qp_error_set(&error, QUIPU_BUSY, "the database let no writer in until the deadline");
     }
     if (status != QUIPU_OK && reterr != NULL) {
         *reterr = error;
@@ -161,8 +217,8 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
     if (depth == 0) {
         self->deferred_count = 0;
         self->timed = false;
-        if (kind == ENT_WRITE) {
-            return tx_begin_write(self, reterr);
+        if (kind == ENT_WRITE || kind == ENT_WRITE_ROWS) {
+            return tx_begin_write(self, kind, reterr);
         }
         if (kind == ENT_READ) {
             return tx_begin_read(self, reterr);
@@ -198,7 +254,6 @@ static quipu_status tx_lost_before(qp_pg *conn, quipu_error *reterr)
 static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot commit to", .certain = true};
-    bool writes = conn->writes;
     quipu_status status;
 
     if (tx_is_deferred(conn)) {
@@ -211,7 +266,9 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
     }
     qp_pg_batch(conn);
     qp_pg_send_deferred(conn);
-    qp_pg_send_numbers(conn);
+    if (conn->writes) {
+        qp_pg_send_numbers(conn);
+    }
     qp_pg_send_fixed(conn, QP_PG_COMMIT);
     call.wanted = conn->sent - 1;
     status = qp_pg_run(conn, &call, reterr);
@@ -224,7 +281,7 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
                               "the commit is on one machine only: the wait for a standby was cut "
                               "short");
     }
-    conn->own += writes && status == QUIPU_OK ? 1 : 0;
+    conn->own += conn->writes && status == QUIPU_OK ? conn->moved : 0;
     if (status != QUIPU_OK) {
         qp_pg_give_up(conn);
     }
@@ -303,11 +360,12 @@ quipu_status qp_pg_data_version(void *conn, int64_t *ret_version, quipu_error *r
         return status;
     }
     qp_pg_batch(self);
-    qp_pg_send(self, "SELECT \"last\" FROM \"" QP_PG_TABLE "\" WHERE \"name\"='" QP_PG_WRITE "'");
+    qp_pg_send(self, "SELECT CAST(COALESCE(SUM(\"last\"), 0) AS bigint) FROM \"" QP_PG_TABLE
+                     "\" WHERE \"name\">'" QP_PG_SEAT_NAME "' AND \"name\"<'" QP_PG_SEAT_NEXT "'");
     status = qp_pg_run(self, &call, reterr);
     if (status == QUIPU_OK) {
         /* One's own commits are no news. */
-        *ret_version = PQntuples(call.result) == 1 ? qp_pg_int(call.result, 0, 0) - self->own : 0;
+        *ret_version = qp_pg_int(call.result, 0, 0) - self->own;
     } else if (qp_pg_failed_with(&call, "42P01")) {
         *ret_version = 0;
         status = QUIPU_OK;

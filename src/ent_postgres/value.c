@@ -189,6 +189,16 @@ int64_t qp_pg_int(const PGresult *result, int row, int column)
     }
 }
 
+int64_t qp_pg_changed(PGresult *result)
+{
+    int64_t changed = 0;
+
+    for (const char *text = PQcmdTuples(result); *text >= '0' && *text <= '9'; text++) {
+        changed = changed * 10 + (*text - '0');
+    }
+    return changed;
+}
+
 static void value_raw(const char *from, size_t n, qp_value *ret)
 {
     *ret = (qp_value){.kind = QP_TEXT, .as.text = {from, n}};

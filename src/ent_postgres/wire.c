@@ -16,9 +16,17 @@
 #define WIRE_CANCEL_NS (10 * QP_NS_PER_S) /* a server that does not even cancel is lost */
 
 static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
-    [QP_PG_BEGIN_WRITE] = "BEGIN READ WRITE",
-    [QP_PG_LEASE] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
-                    "\"name\"='" QP_PG_WRITE "' RETURNING \"last\"",
+    /* Whoever is alone sees the same at every level, and at this one waits his turn for the seats:
+     * at the stricter ones each wait would end in a conflict, and he might never get them all. */
+    [QP_PG_BEGIN_ALONE] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    [QP_PG_HOLD_SEATS] = "SELECT 1 FROM \"" QP_PG_TABLE "\" WHERE \"name\">'" QP_PG_SEAT_NAME
+                         "' AND \"name\"<'" QP_PG_SEAT_NEXT "' ORDER BY \"name\" FOR UPDATE",
+    [QP_PG_MOVE_SEATS] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
+                         "\"name\">'" QP_PG_SEAT_NAME "' AND \"name\"<'" QP_PG_SEAT_NEXT "'",
+    [QP_PG_BEGIN_ROWS] = "BEGIN READ WRITE",
+    [QP_PG_MOVE_SEAT] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE \"name\"=$1",
+    [QP_PG_TAKE_SEAT] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
+                        "\"name\"='" QP_PG_SEATED "' RETURNING \"last\"",
     [QP_PG_BEGIN_READ] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     [QP_PG_SNAPSHOT] = "SELECT 1",
     [QP_PG_COMMIT] = "COMMIT",
@@ -151,6 +159,8 @@ void qp_pg_send(qp_pg *conn, const char *sql)
  * whoever waits for a result: the last one sent. */
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
 {
+    const char *const values[] = {conn->seat};
+    const int n = command == QP_PG_MOVE_SEAT ? 1 : 0;
     char name[WIRE_NAME_SIZE];
     bool fresh = conn->fixed[command] == 0;
 
@@ -164,7 +174,7 @@ void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
         conn->sent++;
     }
     if (!conn->broken) {
-        conn->broken = PQsendQueryPrepared(conn->pg, name, 0, NULL, NULL, NULL, 1) != 1;
+        conn->broken = PQsendQueryPrepared(conn->pg, name, n, values, NULL, NULL, 1) != 1;
         conn->sent++;
     }
     if (strncmp(wire_fixed[command], "BEGIN", strlen("BEGIN")) == 0) {

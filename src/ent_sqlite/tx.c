@@ -40,7 +40,7 @@ quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_erro
 
     if (depth > 0) {
         rc = tx_run(self, &self->savepoint, "SAVEPOINT ent");
-    } else if (kind == ENT_WRITE) {
+    } else if (kind == ENT_WRITE || kind == ENT_WRITE_ROWS) {
         rc = tx_run_patiently(self, &self->begin_write, "BEGIN IMMEDIATE");
     } else {
         rc = tx_run(self, &self->begin_read, "BEGIN");

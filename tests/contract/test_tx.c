@@ -145,6 +145,110 @@ static void a_second_writer_gets_busy_after_its_deadline(void **state)
     ent_close(other);
 }
 
+/* ---- writing beside others --------------------------------------------------------------------
+ */
+
+/* Lock one author, with the connection's own patience. */
+static quipu_status lock_author(ent_db *db, const char *name, quipu_error *err)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    author_list list = {0};
+    quipu_status status = author_lock(
+        db, &arena, &(author_query){.where = {.name = ent_eq(quipu_cstr(name))}}, &list, err);
+
+    assert_true(status != QUIPU_OK || list.n == 1);
+    quipu_arena_free(&arena);
+    return status;
+}
+
+static void set_born(ent_db *db, const char *name, int64_t born)
+{
+    int64_t n = 0;
+
+    T_OK(author_update(db, &(author_where){.name = ent_eq(quipu_cstr(name))},
+                       &(author_patch){.born = ent_set(born)}, &n, NULL));
+    assert_int_equal(n, 1);
+}
+
+static void whoever_locks_rows_keeps_others_off_them_until_the_end(void **state)
+{
+    world *w = *state;
+    ent_db *other = w_connect(w, 30);
+    quipu_error err = {0};
+    const author *row = NULL;
+
+    (void)w_author(w, "a");
+    (void)w_author(w, "b");
+    W_OK(w, ent_begin(w->db, ENT_WRITE_ROWS, &w->err));
+    W_OK(w, lock_author(w->db, "a", &w->err));
+    if (t_pg()) {
+        T_OK(ent_begin(other, ENT_WRITE_ROWS, &err));
+        T_OK(lock_author(other, "b", &err));
+        set_born(other, "b", 2);
+        T_OK(ent_commit(other, &err)); /* while the first is open */
+        T_OK(ent_begin(other, ENT_WRITE_ROWS, &err));
+        T_STATUS(lock_author(other, "a", &err), QUIPU_BUSY);
+        ent_rollback(other);
+    } else {
+        T_STATUS(ent_begin(other, ENT_WRITE_ROWS, &err), QUIPU_BUSY);
+    }
+    set_born(w->db, "a", 1);
+    W_OK(w, ent_commit(w->db, &w->err));
+    T_OK(ent_begin(other, ENT_WRITE_ROWS, &err));
+    T_OK(lock_author(other, "a", &err));
+    T_OK(author_by_name(other, &w->arena, QUIPU_STR("a"), &row, &err));
+    assert_int_equal(row->born.v, 1);
+    ent_close(other);
+}
+
+static void whoever_writes_alone_waits_for_those_who_write_beside_each_other(void **state)
+{
+    world *w = *state;
+    ent_db *other = w_connect(w, 30);
+    quipu_error err = {0};
+
+    W_OK(w, ent_begin(w->db, ENT_WRITE_ROWS, &w->err));
+    T_STATUS(ent_begin(other, ENT_WRITE, &err), QUIPU_BUSY);
+    T_STATUS(author_create(other, NULL, &(author_new){.name = QUIPU_STR("x")}, NULL, &err),
+             QUIPU_BUSY);
+    W_OK(w, ent_commit(w->db, &w->err));
+    W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err));
+    T_STATUS(ent_begin(other, ENT_WRITE_ROWS, &err), QUIPU_BUSY);
+    W_OK(w, ent_commit(w->db, &w->err));
+    T_OK(ent_begin(other, ENT_WRITE_ROWS, &err));
+    ent_close(other);
+}
+
+static void locks_need_a_transaction_that_writes(void **state)
+{
+    world *w = *state;
+
+    (void)w_author(w, "a");
+    W_STATUS(w, lock_author(w->db, "a", &w->err), QUIPU_MISUSE);
+    W_OK(w, ent_begin(w->db, ENT_READ, &w->err));
+    W_STATUS(w, lock_author(w->db, "a", &w->err), QUIPU_MISUSE);
+    W_STATUS(w, ent_begin(w->db, ENT_WRITE_ROWS, &w->err), QUIPU_MISUSE);
+    W_OK(w, ent_commit(w->db, &w->err));
+    W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err)); /* alone it is allowed, and costs nothing */
+    W_OK(w, lock_author(w->db, "a", &w->err));
+    W_OK(w, ent_commit(w->db, &w->err));
+}
+
+static void numbers_are_given_out_to_whoever_writes_alone(void **state)
+{
+    world *w = *state;
+
+    W_OK(w, ent_begin(w->db, ENT_WRITE_ROWS, &w->err));
+    W_STATUS(w, author_create(w->db, NULL, &(author_new){.name = QUIPU_STR("x")}, NULL, &w->err),
+             QUIPU_MISUSE);
+    W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err)); /* a savepoint changes nothing about it */
+    W_STATUS(w, author_create(w->db, NULL, &(author_new){.name = QUIPU_STR("x")}, NULL, &w->err),
+             QUIPU_MISUSE);
+    W_OK(w, ent_commit(w->db, &w->err));
+    W_OK(w, ent_commit(w->db, &w->err));
+    (void)w_author(w, "x");
+}
+
 static void a_read_keeps_its_snapshot_from_the_start(void **state)
 {
     world *w = *state;
@@ -178,6 +282,19 @@ static void the_data_version_tells_of_other_connections_commits(void **state)
     W_OK(w, author_create(other, NULL, &(author_new){.name = QUIPU_STR("theirs")}, NULL, &w->err));
     W_OK(w, ent_data_version(w->db, &now, &w->err));
     assert_int_not_equal(now, first);
+    first = now;
+    W_OK(w, ent_begin(other, ENT_WRITE_ROWS, &w->err));
+    W_OK(w, lock_author(other, "own", &w->err));
+    set_born(other, "own", 1);
+    W_OK(w, ent_commit(other, &w->err));
+    W_OK(w, ent_data_version(w->db, &now, &w->err));
+    assert_int_not_equal(now, first);
+    first = now;
+    W_OK(w, ent_begin(w->db, ENT_WRITE_ROWS, &w->err));
+    set_born(w->db, "own", 2);
+    W_OK(w, ent_commit(w->db, &w->err));
+    W_OK(w, ent_data_version(w->db, &now, &w->err));
+    assert_int_equal(now, first);
     W_OK(w, ent_begin(w->db, ENT_READ, &w->err));
     W_STATUS(w, ent_data_version(w->db, &now, &w->err), QUIPU_MISUSE);
     ent_rollback(w->db);
@@ -479,6 +596,10 @@ int main(void)
         W_TEST_FILE(closing_rolls_back),
         W_TEST(a_transaction_that_the_engine_ended_says_so_until_rollback),
         W_TEST_FILE(a_second_writer_gets_busy_after_its_deadline),
+        W_TEST_FILE(whoever_locks_rows_keeps_others_off_them_until_the_end),
+        W_TEST_FILE(whoever_writes_alone_waits_for_those_who_write_beside_each_other),
+        W_TEST(locks_need_a_transaction_that_writes),
+        W_TEST(numbers_are_given_out_to_whoever_writes_alone),
         W_TEST_FILE(a_read_keeps_its_snapshot_from_the_start),
         W_TEST_FILE(the_data_version_tells_of_other_connections_commits),
         W_TEST(a_warm_query_prepares_nothing),

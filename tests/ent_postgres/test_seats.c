@@ -1,0 +1,113 @@
+/* Seats: so many write beside each other, or one alone; at every level of isolation. */
+#include "lib/t.h"
+
+#include <ent/postgres.h>
+
+#include "ent/db.h"
+#include "ent_postgres/open.h"
+#include "lib/t_pg.h"
+
+/* Connections that give up at once: nothing here is decided by waiting. */
+static ent_db *connect_to(const char *uri)
+{
+    ent_postgres_options options = ENT_POSTGRES_OPTIONS_INIT;
+    quipu_error err = {0};
+    ent_db *db = NULL;
+
+    options.busy_ms = 30;
+    if (ent_postgres_open(uri, &options, &db, &err) != QUIPU_OK) {
+        fail_msg("%s: %s", uri, err.message);
+    }
+    return db;
+}
+
+static void so_many_write_beside_each_other_and_one_more_waits(void **state)
+{
+    char uri[T_PATH_MAX];
+    ent_db *dbs[QP_PG_SEATS + 1];
+    quipu_error err = {0};
+
+    (void)state;
+    t_pg_schema(uri);
+    for (int i = 0; i <= QP_PG_SEATS; i++) {
+        dbs[i] = connect_to(uri);
+        T_STATUS(ent_begin(dbs[i], ENT_WRITE_ROWS, &err), i < QP_PG_SEATS ? QUIPU_OK : QUIPU_BUSY);
+    }
+    T_STATUS(ent_begin(dbs[QP_PG_SEATS], ENT_WRITE, &err), QUIPU_BUSY);
+    for (int i = 0; i < QP_PG_SEATS; i++) {
+        T_OK(ent_commit(dbs[i], &err));
+    }
+    T_OK(ent_begin(dbs[QP_PG_SEATS], ENT_WRITE, &err));
+    for (int i = 0; i < QP_PG_SEATS; i++) {
+        T_STATUS(ent_begin(dbs[i], ENT_WRITE_ROWS, &err), QUIPU_BUSY);
+    }
+    for (int i = 0; i <= QP_PG_SEATS; i++) {
+        ent_close(dbs[i]);
+    }
+}
+
+/* A schema that was made by hand, or by a version with fewer of them. */
+static void seats_that_are_missing_are_made(void **state)
+{
+    char uri[T_PATH_MAX];
+    ent_db *db;
+
+    (void)state;
+    t_pg_schema(uri);
+    db = connect_to(uri);
+    T_OK(ent_begin(db, ENT_WRITE_ROWS, NULL));
+    T_OK(ent_commit(db, NULL));
+    t_pg_execute(uri, "DELETE FROM ent_numbers WHERE name LIKE 'write/%'");
+    T_OK(ent_begin(db, ENT_WRITE_ROWS, NULL));
+    T_OK(ent_commit(db, NULL));
+    t_pg_execute(uri, "DELETE FROM ent_numbers WHERE name = 'write/00'");
+    T_OK(ent_begin(db, ENT_WRITE, NULL));
+    T_OK(ent_commit(db, NULL));
+    ent_close(db);
+}
+
+/* At the strict levels a transaction sees what was there when it began to wait for its seat. A seat
+ * that has moved meanwhile makes the server refuse it, so that it begins again and sees all. */
+static void whoever_writes_alone_moves_every_seat(void **state)
+{
+    static const char *const levels[] = {"read%5C%20committed", "repeatable%5C%20read",
+                                         "serializable"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        char schema[T_PATH_MAX];
+        char uri[T_PATH_MAX + 64];
+        ent_db *one;
+        ent_db *two;
+        int64_t before = 0;
+        int64_t after = 0;
+
+        t_pg_schema(schema);
+        (void)snprintf(uri, sizeof(uri), "%s%%20-cdefault_transaction_isolation%%3D%s", schema,
+                       levels[i]);
+        one = connect_to(uri);
+        two = connect_to(uri);
+        T_OK(ent_begin(one, ENT_WRITE_ROWS, NULL));
+        T_OK(ent_begin(two, ENT_WRITE_ROWS, NULL)); /* beside it */
+        T_OK(ent_commit(two, NULL));
+        T_OK(ent_commit(one, NULL));
+        T_OK(ent_data_version(one, &before, NULL));
+        T_OK(ent_begin(two, ENT_WRITE, NULL));
+        T_OK(ent_commit(two, NULL));
+        T_OK(ent_data_version(one, &after, NULL));
+        assert_int_equal(after - before, QP_PG_SEATS);
+        ent_close(one);
+        ent_close(two);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(so_many_write_beside_each_other_and_one_more_waits),
+        cmocka_unit_test(seats_that_are_missing_are_made),
+        cmocka_unit_test(whoever_writes_alone_moves_every_seat),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
