@@ -15,12 +15,12 @@
 #include "store/state_internal.h"
 
 typedef struct append_call {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_str key;
     int64_t expected_revision;
     qp_batch batch;       /* empty: only state changes */
     qp_append_also *also; /* or NULL */
-    qp_append_run *run;   /* that it may go on with, or NULL */
+    bool carries;         /* it may go on with the store's run */
     quipu_appended result;
     bool again; /* the work has run before, and may have been stored then */
 } append_call;
@@ -215,7 +215,7 @@ static quipu_status append_move(const append_call *call, ent_db *db, const qp_se
     quipu_status status = append_rows(call->store, db, row, batch, now, &patch, reterr);
 
     if (status == QUIPU_OK) {
-        qp_append_run_move(call->run, &patch);
+        qp_append_run_move(&call->store->run, &patch);
     }
     return status;
 }
@@ -285,10 +285,10 @@ static quipu_status append_row(const append_call *call, ent_db *db, quipu_arena 
 {
     quipu_status status;
 
-    if (call->run == NULL) {
-        return qp_session_load(call->store, db, scratch, call->key, now, ret_row, reterr);
+    if (!call->carries) {
+        return qp_session_load_locked(call->store, db, scratch, call->key, now, ret_row, reterr);
     }
-    status = qp_append_run_row(call->store, call->run, db, call->key, ret_row, reterr);
+    status = qp_append_run_row(call->store, &call->store->run, db, call->key, ret_row, reterr);
     return status == QUIPU_OK ? qp_session_living(*ret_row, now, reterr) : status;
 }
 
@@ -299,7 +299,7 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
     if (call->batch.count == 0) {
         return append_only_state(call, db, row, now, reterr);
     }
-    return call->run != NULL
+    return call->carries
                ? append_move(call, db, row, &call->batch, now, reterr)
                : qp_append_write(call->store, db, scratch, row, &call->batch, now, reterr);
 }
@@ -335,6 +335,18 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return status;
 }
 
+/* The session, when an append with these changes concerns it alone. The feed numbers its events; a
+ * cap looks at forks, whose own caps look back; and state of a user or an app is that of many. */
+static quipu_str append_session(const quipu_store *store, quipu_str key, qp_state_items changes)
+{
+    bool alone = store->feed || store->cap_messages > 0 || store->cap_tokens > 0;
+
+    for (size_t i = 0; i < changes.count && !alone; i++) {
+        alone = changes.items[i].scope != QP_SCOPE_SESSION;
+    }
+    return alone ? (quipu_str){NULL, 0} : key;
+}
+
 quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messages messages,
                                   qp_append_also *also, const quipu_call *call,
                                   quipu_appended *ret_appended, quipu_error *reterr)
@@ -364,6 +376,7 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
     }
     if (status == QUIPU_OK) {
         within.settles = true; /* by the event ids */
+        within.session = append_session(store, key, also->changes);
         status = qp_store_write(store, &within, append_work, &append, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
@@ -402,9 +415,10 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     }
     if (status == QUIPU_OK) {
         within.settles = true; /* by the event ids */
+        within.session = append_session(store, key, (qp_state_items){NULL, 0});
         /* A cap moves the row too, and reads it. */
         within.carries = store->cap_messages == 0 && store->cap_tokens == 0;
-        append.run = within.carries ? &store->run : NULL;
+        append.carries = within.carries;
         status = qp_store_write(store, &within, append_work, &append, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {

@@ -2,6 +2,7 @@
 #include "store/append_run.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "store/store.h"
 
@@ -48,13 +49,73 @@ static void append_run_add(qp_session_patch *sum, const qp_session_patch *patch)
     }
 }
 
+static void append_run_end(qp_append_run *run)
+{
+    run->held = false;
+    run->dirty = false;
+}
+
 void qp_append_run_forget(void *ctx)
 {
     qp_append_run *run = ctx;
 
-    run->held = false;
-    run->dirty = false;
+    append_run_end(run);
+    run->locked.n = 0;
 }
+
+/* ---- locked rows ------------------------------------------------------------------------------
+ */
+
+quipu_status qp_append_run_lock(void *ctx, ent_db *db, const quipu_str *keys, size_t n,
+                                quipu_error *reterr)
+{
+    qp_append_run *run = ctx;
+    const qp_session_query query = {.order = {QP_SESSION_BY_KEY(ASC)},
+                                    .where = {.tenant = ent_eq(run->tenant),
+                                              .key = n == 1 ? ent_eq(keys[0]) : ent_in(keys, n)}};
+
+    assert(n > 0 && n <= QUIPU_GROUP_MAX);
+    quipu_arena_reset(&run->locked_arena);
+    memset(run->taken, 0, sizeof(run->taken));
+    run->next = 0;
+    return qp_session_lock(db, &run->locked_arena, &query, &run->locked, reterr);
+}
+
+/* The row of a session as it was read when it was locked, once; NULL: it must be read. */
+static const qp_session *append_run_locked(qp_append_run *run, quipu_str key)
+{
+    for (size_t i = 0; i < run->locked.n; i++) {
+        const size_t at = (run->next + i) % run->locked.n;
+
+        if (quipu_str_eq(run->locked.items[at].key, key)) {
+            const qp_session *row = run->taken[at] ? NULL : &run->locked.items[at];
+            run->taken[at] = true;
+            run->next = at;
+            return row;
+        }
+    }
+    return NULL;
+}
+
+quipu_status qp_session_load_locked(quipu_store *store, ent_db *db, quipu_arena *arena,
+                                    quipu_str key, quipu_time now, const qp_session **ret_row,
+                                    quipu_error *reterr)
+{
+    const qp_session *row = append_run_locked(&store->run, key);
+    quipu_status status;
+
+    if (row == NULL) {
+        return qp_session_load(store, db, arena, key, now, ret_row, reterr);
+    }
+    status = qp_session_living(row, now, reterr);
+    if (status == QUIPU_OK) {
+        *ret_row = row;
+    }
+    return status;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------
+ */
 
 quipu_status qp_append_run_settle(void *ctx, ent_db *db, quipu_error *reterr)
 {
@@ -67,7 +128,7 @@ quipu_status qp_append_run_settle(void *ctx, ent_db *db, quipu_error *reterr)
                                    &changed, reterr);
         assert(status != QUIPU_OK || changed == 1);
     }
-    qp_append_run_forget(run);
+    append_run_end(run);
     return status;
 }
 
@@ -87,11 +148,15 @@ quipu_status qp_append_run_row(const quipu_store *store, qp_append_run *run, ent
         return QUIPU_OK;
     }
     assert(!run->dirty);
-    qp_append_run_forget(run);
-    if (run->arena.head != NULL) {
-        quipu_arena_reset(&run->arena);
+    append_run_end(run);
+    row = append_run_locked(run, key);
+    status = QUIPU_OK;
+    if (row == NULL) {
+        if (run->arena.head != NULL) {
+            quipu_arena_reset(&run->arena);
+        }
+        status = qp_session_lookup(store, db, &run->arena, key, &row, reterr);
     }
-    status = qp_session_lookup(store, db, &run->arena, key, &row, reterr);
     if (status == QUIPU_OK && row != NULL) {
         run->row = *row;
         run->held = true;

@@ -1,6 +1,7 @@
 /* A run of appends to one session in one transaction of the commit group. Its row is read by the
  * first of them and written once, after the last, so that callers who append to one session
- * together cost little more than their messages. Belongs to whoever leads the group. */
+ * together cost little more than their messages. In a transaction that writes beside others the
+ * rows of all its sessions are read when they are locked. Belongs to whoever leads the group. */
 #ifndef QP_STORE_APPEND_RUN_H
 #define QP_STORE_APPEND_RUN_H
 
@@ -15,7 +16,23 @@ typedef struct qp_append_run {
     qp_session row;         /* its texts are in the arena */
     qp_session_patch patch; /* of all appends so far */
     quipu_arena arena;
+    quipu_str tenant;            /* the store's */
+    qp_session_list locked;      /* the rows as they were then */
+    bool taken[QUIPU_GROUP_MAX]; /* those that may have changed since */
+    size_t next;                 /* where the next one is looked for: works come sorted */
+    quipu_arena locked_arena;
 } qp_append_run;
+
+/* For a qp_carry: lock sessions, and read their rows. */
+QUIPU_MUST_USE quipu_status qp_append_run_lock(void *run, ent_db *db, const quipu_str *keys,
+                                               size_t n, quipu_error *reterr);
+
+/* As qp_session_load(), for a work that concerns one session: the row as it was read when it was
+ * locked, unless a work before may have changed it. */
+QUIPU_MUST_USE quipu_status qp_session_load_locked(quipu_store *store, ent_db *db,
+                                                   quipu_arena *arena, quipu_str key,
+                                                   quipu_time now, const qp_session **ret_row,
+                                                   quipu_error *reterr);
 
 /* Whether an append to this session goes on with the run; if not, it must be settled first. */
 bool qp_append_run_goes_on(const qp_append_run *run, quipu_str key);

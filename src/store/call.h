@@ -19,6 +19,10 @@ typedef struct qp_call {
     bool carries;       /* its work goes on from what one of its kind left: see qp_carry */
     bool settles;       /* its work finds by itself what an earlier try has done */
     const bool *spent;  /* set once its work cannot be run again, or NULL */
+    /* Its work changes this session's row and what hangs on it, and nothing else; it draws no
+     * number, and reads the row with qp_session_load_locked() or as a run of appends. No text: it
+     * must be the only one that writes. */
+    quipu_str session;
 } qp_call;
 
 /* Read the caller's struct; `deadline_ms` is the store's. QUIPU_CANCELLED when it is too late. */

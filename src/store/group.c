@@ -4,9 +4,12 @@
 #include "store/group.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "ent/db.h"
+#include "ent/find.h"
 #include "store/store.h"
 
 /* What a waiting caller is told. */
@@ -15,8 +18,9 @@ typedef enum group_news {
     GROUP_DONE      /* its work is done */
 } group_news;
 
-#define GROUP_DEAR_NS 50000 /* a commit that costs less is not worth waiting for company */
-#define GROUP_TRIES_MAX 10  /* of one caller's work, when what stopped it may pass */
+#define GROUP_DEAR_NS 50000       /* a commit that costs less is not worth waiting for company */
+#define GROUP_TRIES_MAX 10        /* of one caller's work, when what stopped it may pass */
+#define GROUP_LOCK_NS QP_NS_PER_S /* a caller waits so long for the sessions of others */
 
 /* One caller, on its own stack. */
 typedef struct qp_write {
@@ -31,6 +35,7 @@ typedef struct qp_write {
     struct qp_write *next; /* in the queue, then in the batch */
     qp_event told;         /* of the group_news */
     size_t wakes;          /* so many who follow it in the batch are woken by it */
+    size_t place;          /* in the batch */
 } qp_write;
 
 quipu_status qp_group_init(qp_group *group, const qp_connector *connector, quipu_error *reterr)
@@ -63,19 +68,35 @@ void qp_group_done(qp_group *group)
 /* ---- one caller's work ------------------------------------------------------------------------
  */
 
+/* Bound what the connection does by a caller's patience, or by less of it. */
+static void group_watch(qp_group *group, const qp_call *call, int64_t deadline_ns)
+{
+    ent_watch(group->db, deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
+}
+
+static void group_unwatch(qp_group *group)
+{
+    ent_watch(group->db, 0, NULL, NULL);
+}
+
 /* Take the write lock with a caller's patience. The watch ends here: a taken call is carried
  * through, it is bounded by local I/O. */
-static quipu_status group_begin(qp_group *group, const qp_write *write)
+static quipu_status group_begin(qp_group *group, const qp_write *write, ent_tx_kind kind)
 {
-    const qp_call *call = write->call;
     quipu_status status;
 
-    ent_watch(group->db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL,
-              call->cancel);
-    status = ent_begin(group->db, ENT_WRITE, write->reterr);
-    ent_watch(group->db, 0, NULL, NULL);
+    group_watch(group, write->call, write->call->deadline_ns);
+    status = ent_begin(group->db, kind, write->reterr);
+    group_unwatch(group);
     group->carry.forget(group->carry.ctx);
     return status;
+}
+
+static void group_give_up(qp_group *group)
+{
+    while (ent_depth(group->db) > 0) {
+        ent_rollback(group->db);
+    }
 }
 
 /* Do what the works so far left undone. A failure is not that of any one of them. */
@@ -191,7 +212,7 @@ static void group_try_alone(qp_group *group, qp_write *write)
 {
     qp_write *next = write->next;
 
-    write->status = group_begin(group, write);
+    write->status = group_begin(group, write, ENT_WRITE);
     if (write->status != QUIPU_OK) {
         return;
     }
@@ -200,9 +221,7 @@ static void group_try_alone(qp_group *group, qp_write *write)
         write->status = group_settle(group, write->reterr);
     }
     if (write->status != QUIPU_OK) {
-        while (ent_depth(group->db) > 0) {
-            ent_rollback(group->db);
-        }
+        group_give_up(group);
         return;
     }
     write->next = NULL;
@@ -218,8 +237,8 @@ static bool group_is_silent(quipu_status status)
 }
 
 /* One caller's work until it is done, refused, or out of tries; naps differ by chance, so that
- * callers of several machines do not meet again. What was unknown once stays so until a try has
- * settled it. */
+ * callers of several machines do not meet again. Whatever it was that met others, now it keeps them
+ * out. What was unknown once stays so until a try has settled it. */
 static void group_run_alone(qp_group *group, qp_write *write)
 {
     bool unknown = write->status == QUIPU_UNKNOWN;
@@ -264,11 +283,18 @@ static void group_repeat(qp_group *group, qp_write *batch)
 /* ---- leading ----------------------------------------------------------------------------------
  */
 
-/* Move callers from the queue to the end of the batch; gives the first of them. */
-static qp_write *group_take(qp_group *group, qp_write *last, size_t *count)
+/* Whether work may be done beside others' of other processes. */
+static bool group_is_local(const qp_write *write)
+{
+    return write->call->session.p != NULL;
+}
+
+/* Move callers from the queue to the end of the batch; gives the last of them. */
+static qp_write *group_take(qp_group *group, qp_write *last, ent_tx_kind kind, size_t *count)
 {
     qp_mutex_lock(&group->mutex);
-    while (group->head != NULL && !group->head->alone && *count < QUIPU_GROUP_MAX) {
+    while (group->head != NULL && !group->head->alone && *count < QUIPU_GROUP_MAX &&
+           (kind == ENT_WRITE || group_is_local(group->head))) {
         qp_write *write = group->head;
         group->head = write->next;
         if (group->head == NULL) {
@@ -305,13 +331,24 @@ static void group_invite(qp_group *group, size_t count, int64_t *patience_ns)
     *patience_ns -= qp_clock_ns() - start_ns;
 }
 
+static int64_t group_patience_ns(const qp_group *group)
+{
+    return group->commit_ns < GROUP_DEAR_NS ? 0 : group->commit_ns / 2;
+}
+
+/* So many came to this commit: about as many may come to the next. */
+static void group_expect(qp_group *group, size_t count)
+{
+    group->company = count > group->company ? count : (group->company + count) / 2;
+}
+
 /* Run the batch in the open transaction, and whoever comes meanwhile. False: the transaction must
  * be given up. */
 static bool group_run(qp_group *group, qp_write *own, bool *ret_any)
 {
     size_t count = 1;
-    int64_t patience_ns = group->commit_ns < GROUP_DEAR_NS ? 0 : group->commit_ns / 2;
-    qp_write *last = group_take(group, own, &count);
+    int64_t patience_ns = group_patience_ns(group);
+    qp_write *last = group_take(group, own, ENT_WRITE, &count);
 
     *ret_any = false;
     for (qp_write *write = own; write != NULL; write = write->next) {
@@ -320,29 +357,191 @@ static bool group_run(qp_group *group, qp_write *own, bool *ret_any)
         }
         *ret_any = *ret_any || write->status == QUIPU_OK;
         if (write->next == NULL) {
-            last = group_take(group, last, &count);
+            last = group_take(group, last, ENT_WRITE, &count);
         }
         if (write->next == NULL) {
             group_invite(group, count, &patience_ns);
-            last = group_take(group, last, &count);
+            last = group_take(group, last, ENT_WRITE, &count);
         }
     }
-    group->company = count > group->company ? count : (group->company + count) / 2;
+    group_expect(group, count);
     return true;
 }
 
 static void group_lead_alone(qp_group *group, qp_write *own)
 {
-    const qp_call *call = own->call;
-
-    ent_watch(group->db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL,
-              call->cancel);
+    group_watch(group, own->call, own->call->deadline_ns);
     group_work(group, own);
-    while (ent_depth(group->db) > 0) {
-        ent_rollback(group->db);
-    }
-    ent_watch(group->db, 0, NULL, NULL);
+    group_give_up(group);
+    group_unwatch(group);
     group_tell(group, own);
+}
+
+/* The end of a transaction that holds a batch: `whole` when every work was done or refused, `any`
+ * when one was done. */
+static void group_close(qp_group *group, qp_write *own, bool whole, bool any)
+{
+    bool settled = whole && group_settle(group, NULL) == QUIPU_OK;
+
+    if (settled && any) {
+        group_commit(group, own);
+        group_repeat(group, own);
+        return;
+    }
+    group_give_up(group);
+    /* What was left undone and failed has told nobody yet, also when there is only one. */
+    if (!settled && (whole || own->next != NULL || qp_db_is_transient(group->db))) {
+        /* One caller's failure must not be another's: everybody again, each by itself. */
+        for (qp_write *write = own; write != NULL; write = write->next) {
+            group_run_alone(group, write);
+        }
+    }
+}
+
+/* ---- leading beside others --------------------------------------------------------------------
+ */
+
+/* Everybody who waits or comes soon; nobody joins once the sessions are locked, because a lock that
+ * is taken late may be out of order. */
+static size_t group_gather(qp_group *group, qp_write *own)
+{
+    int64_t patience_ns = group_patience_ns(group);
+    size_t count = 1;
+    size_t before;
+    qp_write *last = group_take(group, own, ENT_WRITE_ROWS, &count);
+
+    do {
+        before = count;
+        group_invite(group, count, &patience_ns);
+        last = group_take(group, last, ENT_WRITE_ROWS, &count);
+    } while (count > before);
+    group_expect(group, count);
+    return count;
+}
+
+static int group_compare(const void *a, const void *b)
+{
+    const qp_write *one = *(qp_write *const *)a;
+    const qp_write *two = *(qp_write *const *)b;
+    const quipu_str left = one->call->session;
+    const quipu_str right = two->call->session;
+    int order = memcmp(left.p, right.p, left.n < right.n ? left.n : right.n);
+
+    if (order == 0) {
+        order = left.n == right.n ? (one->place > two->place) - (one->place < two->place)
+                                  : (left.n > right.n) - (left.n < right.n);
+    }
+    return order;
+}
+
+/* The batch by sessions, those of one session as they came: their row is then written once. */
+static void group_sort(qp_write *own, size_t count, qp_write **ret)
+{
+    size_t n = 0;
+
+    for (qp_write *write = own; write != NULL; write = write->next) {
+        write->place = n;
+        ret[n++] = write;
+    }
+    assert(n == count);
+    if (n > 1) {
+        qsort(ret, n, sizeof(ret[0]), group_compare);
+    }
+}
+
+/* Lock the sessions of a sorted batch. The leader does not wait for ever for those of others. */
+static quipu_status group_lock(qp_group *group, const qp_write *own, qp_write *const *sorted,
+                               size_t count)
+{
+    const int64_t now_ns = qp_clock_ns();
+    int64_t left_ns = own->call->deadline_ns - now_ns;
+    quipu_str keys[QUIPU_GROUP_MAX];
+    size_t n = 0;
+    quipu_status status;
+
+    for (size_t i = 0; i < count; i++) {
+        const quipu_str key = sorted[i]->call->session;
+        if (n == 0 || !quipu_str_eq(keys[n - 1], key)) {
+            keys[n++] = key;
+        }
+    }
+    if (count > 1) {
+        left_ns = left_ns / 2 < GROUP_LOCK_NS ? left_ns / 2 : GROUP_LOCK_NS;
+    }
+    group_watch(group, own->call, now_ns + left_ns);
+    status = group->carry.lock(group->carry.ctx, group->db, keys, n, own->reterr);
+    group_unwatch(group);
+    return status;
+}
+
+/* Send the others back to the head of the queue: nothing was done for them yet. */
+static void group_dismiss(qp_group *group, qp_write *own)
+{
+    qp_write *last = own->next;
+
+    if (last == NULL) {
+        return;
+    }
+    qp_mutex_lock(&group->mutex);
+    for (qp_write *write = own->next; write != NULL; write = write->next) {
+        write->queued = true;
+        last = write;
+    }
+    last->next = group->head;
+    if (group->head == NULL) {
+        group->tail = last;
+    }
+    group->head = own->next;
+    own->next = NULL;
+    qp_mutex_unlock(&group->mutex);
+}
+
+/* The sessions could not be locked. False: the leader may try it with its own alone. */
+static bool group_not_locked(qp_group *group, qp_write *own, size_t count)
+{
+    group_give_up(group);
+    group_dismiss(group, own);
+    if (qp_db_is_transient(group->db)) {
+        group_run_alone(group, own);
+        return true;
+    }
+    return count == 1 || own->status == QUIPU_CANCELLED;
+}
+
+/* One try with everybody, or without the others. False: see group_not_locked(). */
+static bool group_try_beside(qp_group *group, qp_write *own, bool gathers)
+{
+    qp_write *sorted[QUIPU_GROUP_MAX];
+    size_t count = gathers ? group_gather(group, own) : 1;
+    bool whole = true;
+    bool any = false;
+
+    group_sort(own, count, sorted);
+    own->status = group_lock(group, own, sorted, count);
+    if (own->status != QUIPU_OK) {
+        return group_not_locked(group, own, count);
+    }
+    for (size_t i = 0; i < count && whole; i++) {
+        whole = group_work_shared(group, sorted[i]);
+        any = any || (whole && sorted[i]->status == QUIPU_OK);
+    }
+    group_close(group, own, whole, any);
+    return true;
+}
+
+static void group_lead_beside(qp_group *group, qp_write *own)
+{
+    own->status = group_begin(group, own, ENT_WRITE_ROWS);
+    if (own->status != QUIPU_OK || group_try_beside(group, own, true)) {
+        return;
+    }
+    if (own->reterr != NULL) {
+        *own->reterr = (quipu_error){0}; /* of a try that does not count */
+    }
+    own->status = group_begin(group, own, ENT_WRITE_ROWS);
+    if (own->status == QUIPU_OK) {
+        (void)group_try_beside(group, own, false);
+    }
 }
 
 static void group_lead(qp_group *group, qp_write *own)
@@ -360,27 +559,16 @@ static void group_lead(qp_group *group, qp_write *own)
         group_lead_alone(group, own);
         return;
     }
-    own->status = group_begin(group, own);
+    if (group_is_local(own) && qp_db_locks_rows(group->db)) {
+        group_lead_beside(group, own);
+        return;
+    }
+    own->status = group_begin(group, own, ENT_WRITE);
     if (own->status != QUIPU_OK) {
         return;
     }
     bool whole = group_run(group, own, &any);
-    bool settled = whole && group_settle(group, NULL) == QUIPU_OK;
-    if (settled && any) {
-        group_commit(group, own);
-        group_repeat(group, own);
-        return;
-    }
-    while (ent_depth(group->db) > 0) {
-        ent_rollback(group->db);
-    }
-    /* What was left undone and failed has told nobody yet, also when there is only one. */
-    if (!settled && (whole || own->next != NULL || qp_db_is_transient(group->db))) {
-        /* One caller's failure must not be another's: everybody again, each by itself. */
-        for (qp_write *write = own; write != NULL; write = write->next) {
-            group_run_alone(group, write);
-        }
-    }
+    group_close(group, own, whole, any);
 }
 
 /* Wake a part of a batch. One thread alone would take longer to wake many than their work takes, so

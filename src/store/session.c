@@ -330,7 +330,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given, const 
      QUIPU_SET_METADATA | QUIPU_SET_TTL)
 
 typedef struct session_change {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_str key;
     quipu_session_patch given;
     ent_opt_int ttl_ms;
@@ -385,7 +385,7 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     qp_session_patch patch;
     int64_t changed = 0;
     quipu_status status =
-        qp_session_load(change->store, db, scratch, change->key, now, &row, reterr);
+        qp_session_load_locked(change->store, db, scratch, change->key, now, &row, reterr);
 
     if (status == QUIPU_OK && (change->given.set & QUIPU_SET_IF_REVISION) != 0 &&
         change->given.expected_revision != row->revision) {
@@ -451,6 +451,7 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
         status = session_patch_check(store, &change, reterr);
     }
     if (status == QUIPU_OK) {
+        within.session = store->feed ? (quipu_str){NULL, 0} : key; /* the feed draws numbers */
         status = qp_store_write(store, &within, session_update_work, &change, reterr);
     }
     if (status == QUIPU_OK && ret_revision != NULL) {

@@ -29,6 +29,7 @@ static void store_free(quipu_store *store)
     ent_close(atomic_load(&store->first));
     store->given.close(store->given.ctx);
     quipu_arena_free(&store->run.arena);
+    quipu_arena_free(&store->run.locked_arena);
     quipu_arena_free(&store->arena);
     qp_free(store);
 }
@@ -75,7 +76,9 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
         store->group.carry = (qp_carry){.ctx = &store->run,
                                         .goes_on = qp_append_goes_on,
                                         .settle = qp_append_run_settle,
-                                        .forget = qp_append_run_forget};
+                                        .forget = qp_append_run_forget,
+                                        .lock = qp_append_run_lock};
+        store->run.tenant = store->tenant;
     }
     return status;
 }

@@ -556,7 +556,8 @@ static void callers_of_one_commit_fare_as_one_after_another(void **state)
         step_check(&steps[i], i);
     }
     T_OK(quipu_store_stats(store, NULL, &after, NULL));
-    assert_int_equal(after.commits, before.commits + 1);
+    /* A server takes those that concern one session by themselves, up to the fork. */
+    assert_int_equal(after.commits, before.commits + (t_pg() ? 2 : 1));
     T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     quipu_history *history = st_get(store, "fork", NULL);
