@@ -2,6 +2,7 @@
  * connections to one file. */
 #include "contract/world.h"
 
+#include "base/thread.h"
 #include "ent/cache.h"
 #include "ent/db.h"
 
@@ -161,6 +162,19 @@ static quipu_status lock_author(ent_db *db, const char *name, quipu_error *err)
     return status;
 }
 
+/* Whoever must wait is not given much time for it. */
+static void hurry(ent_db *db)
+{
+    ent_watch(db, qp_clock_ns() + 20 * QP_NS_PER_MS, NULL, NULL);
+}
+
+static void check_waits(ent_db *db, ent_tx_kind kind)
+{
+    hurry(db);
+    T_STATUS(ent_begin(db, kind, NULL), QUIPU_BUSY);
+    ent_watch(db, 0, NULL, NULL);
+}
+
 static void set_born(ent_db *db, const char *name, int64_t born)
 {
     int64_t n = 0;
@@ -173,7 +187,7 @@ static void set_born(ent_db *db, const char *name, int64_t born)
 static void whoever_locks_rows_keeps_others_off_them_until_the_end(void **state)
 {
     world *w = *state;
-    ent_db *other = w_connect(w, 30);
+    ent_db *other = w_connect(w, 30000);
     quipu_error err = {0};
     const author *row = NULL;
 
@@ -187,10 +201,12 @@ static void whoever_locks_rows_keeps_others_off_them_until_the_end(void **state)
         set_born(other, "b", 2);
         T_OK(ent_commit(other, &err)); /* while the first is open */
         T_OK(ent_begin(other, ENT_WRITE_ROWS, &err));
+        hurry(other);
         T_STATUS(lock_author(other, "a", &err), QUIPU_BUSY);
+        ent_watch(other, 0, NULL, NULL);
         ent_rollback(other);
     } else {
-        T_STATUS(ent_begin(other, ENT_WRITE_ROWS, &err), QUIPU_BUSY);
+        check_waits(other, ENT_WRITE_ROWS);
     }
     set_born(w->db, "a", 1);
     W_OK(w, ent_commit(w->db, &w->err));
@@ -204,16 +220,18 @@ static void whoever_locks_rows_keeps_others_off_them_until_the_end(void **state)
 static void whoever_writes_alone_waits_for_those_who_write_beside_each_other(void **state)
 {
     world *w = *state;
-    ent_db *other = w_connect(w, 30);
+    ent_db *other = w_connect(w, 30000);
     quipu_error err = {0};
 
     W_OK(w, ent_begin(w->db, ENT_WRITE_ROWS, &w->err));
-    T_STATUS(ent_begin(other, ENT_WRITE, &err), QUIPU_BUSY);
+    check_waits(other, ENT_WRITE);
+    hurry(other);
     T_STATUS(author_create(other, NULL, &(author_new){.name = QUIPU_STR("x")}, NULL, &err),
              QUIPU_BUSY);
+    ent_watch(other, 0, NULL, NULL);
     W_OK(w, ent_commit(w->db, &w->err));
     W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err));
-    T_STATUS(ent_begin(other, ENT_WRITE_ROWS, &err), QUIPU_BUSY);
+    check_waits(other, ENT_WRITE_ROWS);
     W_OK(w, ent_commit(w->db, &w->err));
     T_OK(ent_begin(other, ENT_WRITE_ROWS, &err));
     ent_close(other);
