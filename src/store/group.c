@@ -403,7 +403,7 @@ static void group_close(qp_group *group, qp_write *own, bool whole, bool any)
 
 /* Everybody who waits or comes soon; nobody joins once the sessions are locked, because a lock that
  * is taken late may be out of order. */
-static size_t group_gather(qp_group *group, qp_write *own)
+static void group_gather(qp_group *group, qp_write *own)
 {
     int64_t patience_ns = group_patience_ns(group);
     size_t count = 1;
@@ -416,7 +416,6 @@ static size_t group_gather(qp_group *group, qp_write *own)
         last = group_take(group, last, ENT_WRITE_ROWS, &count);
     } while (count > before);
     group_expect(group, count);
-    return count;
 }
 
 static int group_compare(const void *a, const void *b)
@@ -435,7 +434,7 @@ static int group_compare(const void *a, const void *b)
 }
 
 /* The batch by sessions, those of one session as they came: their row is then written once. */
-static void group_sort(qp_write *own, size_t count, qp_write **ret)
+static size_t group_sort(qp_write *own, qp_write **ret)
 {
     size_t n = 0;
 
@@ -443,10 +442,10 @@ static void group_sort(qp_write *own, size_t count, qp_write **ret)
         write->place = n;
         ret[n++] = write;
     }
-    assert(n == count);
     if (n > 1) {
         qsort(ret, n, sizeof(ret[0]), group_compare);
     }
+    return n;
 }
 
 /* Lock the sessions of a sorted batch. The leader does not wait for ever for those of others. */
@@ -512,11 +511,14 @@ static bool group_not_locked(qp_group *group, qp_write *own, size_t count)
 static bool group_try_beside(qp_group *group, qp_write *own, bool gathers)
 {
     qp_write *sorted[QUIPU_GROUP_MAX];
-    size_t count = gathers ? group_gather(group, own) : 1;
+    size_t count;
     bool whole = true;
     bool any = false;
 
-    group_sort(own, count, sorted);
+    if (gathers) {
+        group_gather(group, own);
+    }
+    count = group_sort(own, sorted);
     own->status = group_lock(group, own, sorted, count);
     if (own->status != QUIPU_OK) {
         return group_not_locked(group, own, count);
