@@ -120,6 +120,7 @@ typedef struct caller {
     quipu_store *store;
     char key[16];
     int32_t ms;
+    quipu_cancel *cancel; /* or NULL */
     quipu_status status;
 } caller;
 
@@ -163,6 +164,80 @@ static void callers_of_other_sessions_outlive_one_that_waits_in_vain(void **stat
     release(pg);
     assert_int_equal(st_append(store, "k0", "x"), 1);
     assert_int_equal(st_append(store, "k1", "x"), 6);
+    quipu_close(store);
+}
+
+static void *cancel_run(void *arg)
+{
+    caller *self = arg;
+    const quipu_message message = st_says(QUIPU_ROLE_USER, "x");
+    quipu_call call = QUIPU_CALL_INIT;
+
+    call.deadline_ms = -1;
+    call.cancel = self->cancel;
+    self->status = quipu_message_append(self->store, quipu_cstr(self->key),
+                                        (quipu_messages){&message, 1}, NULL, &call, NULL, NULL);
+    return NULL;
+}
+
+static void an_append_that_waits_for_its_session_can_be_cancelled(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    caller one = {.store = store, .key = "a", .cancel = quipu_cancel_new()};
+    pthread_t thread;
+    PGconn *pg;
+
+    (void)state;
+    st_create(store, "a");
+    pg = hold(uri, "a");
+    assert_int_equal(pthread_create(&thread, NULL, cancel_run, &one), 0);
+    while (ask(uri, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                    "datname = current_database()") == 0) {
+        st_nap();
+    }
+    quipu_cancel_set(one.cancel);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    T_STATUS(one.status, QUIPU_CANCELLED);
+    quipu_cancel_free(one.cancel);
+    release(pg);
+    assert_int_equal(st_append(store, "a", "x"), 1);
+    quipu_close(store);
+}
+
+#define CROWD (QUIPU_GROUP_MAX + 1)
+
+/* As many sessions as a group holds callers, and one more. */
+static void a_group_locks_as_many_sessions_as_it_has_callers(void **state)
+{
+    static caller callers[CROWD];
+    static pthread_t threads[CROWD];
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_stats stats = {0};
+    ent_db *other;
+
+    (void)state;
+    for (int i = 0; i < CROWD; i++) {
+        callers[i] = (caller){.store = store, .ms = PATIENCE_MS};
+        (void)snprintf(callers[i].key, sizeof(callers[i].key), "k%d", i * 7919 % CROWD);
+        st_create(store, callers[i].key);
+    }
+    other = et_lock(uri);
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, caller_run, &callers[i]), 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        st_nap(); /* until all wait, or most */
+    }
+    et_unlock(other);
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        T_OK(callers[i].status);
+        assert_int_equal(st_append(store, callers[i].key, "x"), 2);
+    }
+    T_OK(quipu_store_stats(store, NULL, &stats, NULL));
+    assert_true(stats.largest_commit > 1 && stats.largest_commit <= QUIPU_GROUP_MAX);
     quipu_close(store);
 }
 
@@ -393,6 +468,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_append_passes_whoever_holds_another_session),
         cmocka_unit_test(callers_of_other_sessions_outlive_one_that_waits_in_vain),
+        cmocka_unit_test(an_append_that_waits_for_its_session_can_be_cancelled),
+        cmocka_unit_test(a_group_locks_as_many_sessions_as_it_has_callers),
         cmocka_unit_test(processes_append_to_one_session_without_gaps),
         cmocka_unit_test(processes_append_to_many_sessions_without_gaps),
         cmocka_unit_test(whoever_must_be_alone_gets_through_between_appends),
