@@ -12,8 +12,15 @@
 #include "base/thread.h"
 
 #define WIRE_NAME_SIZE 24
-#define WIRE_SLICE_MS 20                  /* how often a stop function is asked */
-#define WIRE_CANCEL_NS (10 * QP_NS_PER_S) /* a server that does not even cancel is lost */
+#define WIRE_SLICE_MS 20                   /* how often a stop function is asked */
+#define WIRE_CANCEL_NS (10 * QP_NS_PER_S)  /* a server that does not even cancel is lost */
+#define WIRE_AGAIN_NS (100 * QP_NS_PER_MS) /* a cancel that came before its statement did nothing */
+
+/* When what runs was first cancelled, and last; 0: not. */
+typedef struct wire_cancels {
+    int64_t first_ns;
+    int64_t last_ns;
+} wire_cancels;
 
 static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
     /* Whoever is alone sees the same at every level, and at this one waits his turn for the seats:
@@ -57,13 +64,13 @@ void qp_pg_drop(qp_pg *conn)
 }
 
 /* Milliseconds until something must be looked at; -1: only the server can end the wait. */
-static int wire_patience_ms(const qp_pg *conn, const qp_pg_call *call, int64_t cancelled_ns)
+static int wire_patience_ms(const qp_pg *conn, const qp_pg_call *call, const wire_cancels *cancels)
 {
     int64_t until_ns = 0;
     int64_t left_ms;
 
-    if (cancelled_ns != 0) {
-        until_ns = cancelled_ns + WIRE_CANCEL_NS;
+    if (cancels->first_ns != 0) {
+        until_ns = cancels->last_ns + WIRE_AGAIN_NS;
     } else if (!call->certain) {
         until_ns = call->deadline_ns;
         if (conn->watch.deadline_ns != 0 && (until_ns == 0 || conn->watch.deadline_ns < until_ns)) {
@@ -75,13 +82,13 @@ static int wire_patience_ms(const qp_pg *conn, const qp_pg_call *call, int64_t c
     }
     left_ms = (until_ns - qp_clock_ns()) / QP_NS_PER_MS + 1;
     left_ms = left_ms < 0 ? 0 : left_ms;
-    if (conn->watch.stop != NULL && cancelled_ns == 0 && left_ms > WIRE_SLICE_MS) {
+    if (conn->watch.stop != NULL && cancels->first_ns == 0 && left_ms > WIRE_SLICE_MS) {
         left_ms = WIRE_SLICE_MS;
     }
     return left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
 }
 
-static void wire_cancel(qp_pg *conn)
+static void wire_cancel(qp_pg *conn, wire_cancels *cancels)
 {
     char ignored[256];
     PGcancel *cancel = PQgetCancel(conn->pg);
@@ -90,13 +97,21 @@ static void wire_cancel(qp_pg *conn)
         (void)PQcancel(cancel, ignored, (int)sizeof(ignored));
         PQfreeCancel(cancel);
     }
+    cancels->last_ns = qp_clock_ns();
+    if (cancels->first_ns == 0) {
+        cancels->first_ns = cancels->last_ns;
+    }
 }
 
 /* Cancel what runs when its time is over; false: the server does not answer any more. */
-static bool wire_look(qp_pg *conn, const qp_pg_call *call, int64_t *cancelled_ns)
+static bool wire_look(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels)
 {
-    if (*cancelled_ns != 0) {
-        return qp_clock_ns() < *cancelled_ns + WIRE_CANCEL_NS;
+    if (cancels->first_ns != 0) {
+        const int64_t now_ns = qp_clock_ns();
+        if (now_ns >= cancels->last_ns + WIRE_AGAIN_NS) {
+            wire_cancel(conn, cancels);
+        }
+        return now_ns < cancels->first_ns + WIRE_CANCEL_NS;
     }
     if (call->certain) {
         return true;
@@ -107,13 +122,12 @@ static bool wire_look(qp_pg *conn, const qp_pg_call *call, int64_t *cancelled_ns
         }
         conn->watch.stopped = QUIPU_BUSY;
     }
-    wire_cancel(conn);
-    *cancelled_ns = qp_clock_ns();
+    wire_cancel(conn, cancels);
     return true;
 }
 
 /* Wait until a result can be taken; false: the connection is lost. */
-static bool wire_wait(qp_pg *conn, const qp_pg_call *call, int64_t *cancelled_ns)
+static bool wire_wait(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels)
 {
     int flush = PQflush(conn->pg);
 
@@ -121,10 +135,10 @@ static bool wire_wait(qp_pg *conn, const qp_pg_call *call, int64_t *cancelled_ns
         struct pollfd fd = {.fd = PQsocket(conn->pg),
                             .events = (short)(POLLIN | (flush == 1 ? POLLOUT : 0))};
 
-        if (fd.fd < 0 || !wire_look(conn, call, cancelled_ns)) {
+        if (fd.fd < 0 || !wire_look(conn, call, cancels)) {
             return false;
         }
-        if (poll(&fd, 1, wire_patience_ms(conn, call, *cancelled_ns)) < 0 && errno != EINTR) {
+        if (poll(&fd, 1, wire_patience_ms(conn, call, cancels)) < 0 && errno != EINTR) {
             return false;
         }
         if ((fd.revents & (POLLIN | POLLERR | POLLHUP)) != 0 && PQconsumeInput(conn->pg) == 0) {
@@ -220,13 +234,13 @@ static void wire_take(qp_pg_call *call, int place, PGresult *result)
 /* The results of `count` commands, each ended by NULL; false: the connection is lost. */
 static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
 {
-    int64_t cancelled_ns = 0;
+    wire_cancels cancels = {0};
     PGresult *sync;
 
     for (int i = 0; i < count; i++) {
         PGresult *result;
         do {
-            if (!wire_wait(conn, call, &cancelled_ns)) {
+            if (!wire_wait(conn, call, &cancels)) {
                 return false;
             }
             result = PQgetResult(conn->pg);
@@ -235,7 +249,7 @@ static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
             }
         } while (result != NULL);
     }
-    if (!wire_wait(conn, call, &cancelled_ns)) {
+    if (!wire_wait(conn, call, &cancels)) {
         return false;
     }
     sync = PQgetResult(conn->pg);
@@ -292,7 +306,7 @@ bool qp_pg_failed_with(const qp_pg_call *call, const char *state)
 quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot change", .wanted = -1};
-    int64_t cancelled_ns = 0;
+    wire_cancels cancels = {0};
     quipu_status status = QUIPU_OK;
     PGresult *result = NULL;
     bool alive;
@@ -300,7 +314,7 @@ quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr)
     conn->watch.stopped = QUIPU_OK;
     alive = conn->pg != NULL && PQsendQuery(conn->pg, sql) == 1;
     do {
-        alive = alive && wire_wait(conn, &call, &cancelled_ns);
+        alive = alive && wire_wait(conn, &call, &cancels);
         result = alive ? PQgetResult(conn->pg) : NULL;
         if (result != NULL) {
             wire_take(&call, 0, result);
