@@ -1,5 +1,5 @@
 /* The store in PostgreSQL against a plain libpq program with the same statements, on one server.
- * QUIPU_BENCH_POSTGRES names it; run.py starts it. Wall time, because most of it is the server's. */
+ * QUIPU_BENCH_POSTGRES names it; run.py starts it. Wall time: most of the work is the server's. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
