@@ -48,8 +48,8 @@ bool qp_db_is_broken(const ent_db *db);
 /* Whether the last transaction ended for a reason that a repeat may not meet. */
 bool qp_db_is_transient(const ent_db *db);
 
-/* Nap before a transaction that failed so is begun again, for the time number `tries` + 1; false: it
- * is not. */
+/* Nap before a transaction that failed so is begun again, for the time number `tries` + 1; false:
+ * it is not. */
 bool qp_db_repeats(const ent_db *db, quipu_status status, int tries);
 
 /* So often it is tried in all, with naps of so many milliseconds between. */

@@ -389,8 +389,8 @@ static size_t where_put_number(qp_plan *plan, int64_t number)
 }
 
 /* A level whose conditions give the part says so. Gives the fields that need no condition of their
- * own any more: at the outermost level the owner's, whose key is looked up. In a group an owner that
- * is not there would make its condition unknown instead of false. */
+ * own any more: at the outermost level the owner's, whose key is looked up. In a group an owner
+ * that is not there would make its condition unknown instead of false. */
 static qp_fields where_put_part(qp_plan *plan, const char *where, bool outermost)
 {
     const ent_entity *entity = plan->entity;
