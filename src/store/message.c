@@ -509,6 +509,16 @@ int64_t qp_batch_turn(const qp_batch *batch, int64_t before)
 
 quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr)
 {
-    return batch->count == 1 ? qp_message_create(db, NULL, &batch->rows[0], NULL, reterr)
-                             : qp_message_create_many(db, batch->rows, batch->count, reterr);
+    quipu_error error = {0};
+    quipu_status status = batch->count == 1
+                              ? qp_message_create(db, NULL, &batch->rows[0], NULL, &error)
+                              : qp_message_create_many(db, batch->rows, batch->count, &error);
+
+    if (status == QUIPU_EXISTS && strstr(error.field, "seq") != NULL) {
+        /* It was read from the locked session: whoever repeats would meet it again. */
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "number %lld of a new message is taken; verify and repair the store",
+                            (long long)batch->rows[0].seq);
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }

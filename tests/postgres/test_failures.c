@@ -291,6 +291,28 @@ static void a_create_that_is_lost_in_the_commit_is_unknown(void **state)
     quipu_close(store);
 }
 
+/* ---- numbers ----------------------------------------------------------------------------------
+ */
+
+/* Damage, and nothing that a caller could take for its own event. */
+static void a_number_that_is_taken_is_damage(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    quipu_message message = st_says(QUIPU_ROLE_USER, "x");
+    quipu_error err = {0};
+
+    (void)state;
+    st_create(store, "k");
+    append_numbered(store, "k", 2);
+    t_pg_execute(uri, "UPDATE sessions SET next_seq = 2");
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+                                  NULL, &err),
+             QUIPU_CORRUPT);
+    assert_non_null(strstr(err.message, "number 2"));
+    quipu_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_conflict_without_end_is_told_after_so_many_tries),
         cmocka_unit_test(a_connection_that_is_lost_in_the_commit_is_settled_by_the_event_id),
         cmocka_unit_test(a_create_that_is_lost_in_the_commit_is_unknown),
+        cmocka_unit_test(a_number_that_is_taken_is_damage),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
