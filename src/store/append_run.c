@@ -2,7 +2,6 @@
 #include "store/append_run.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "store/store.h"
 
@@ -60,36 +59,47 @@ void qp_append_run_forget(void *ctx)
     qp_append_run *run = ctx;
 
     append_run_end(run);
-    run->locked.n = 0;
+    run->locked_count = 0;
 }
 
 /* ---- locked rows ------------------------------------------------------------------------------
  */
 
+/* One after the other: a condition on several keys would tell the engine no part to look into. Each
+ * is then read once, as before there were locks. */
 quipu_status qp_append_run_lock(void *ctx, ent_db *db, const quipu_str *keys, size_t n,
                                 quipu_error *reterr)
 {
     qp_append_run *run = ctx;
-    const qp_session_query query = {.order = {QP_SESSION_BY_KEY(ASC)},
-                                    .where = {.tenant = ent_eq(run->tenant),
-                                              .key = n == 1 ? ent_eq(keys[0]) : ent_in(keys, n)}};
+    quipu_status status = QUIPU_OK;
 
     assert(n > 0 && n <= QUIPU_GROUP_MAX);
     quipu_arena_reset(&run->locked_arena);
-    memset(run->taken, 0, sizeof(run->taken));
+    run->locked_count = 0;
     run->next = 0;
-    return qp_session_lock(db, &run->locked_arena, &query, &run->locked, reterr);
+    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        const qp_session_query query = {
+            .where = {.tenant = ent_eq(run->tenant), .key = ent_eq(keys[i])}};
+        qp_session_list found = {0};
+
+        status = qp_session_lock(db, &run->locked_arena, &query, &found, reterr);
+        if (status == QUIPU_OK && found.n > 0) {
+            run->keys[run->locked_count] = found.items[0].key;
+            run->locked[run->locked_count++] = &found.items[0];
+        }
+    }
+    return status;
 }
 
 /* The row of a session as it was read when it was locked, once; NULL: it must be read. */
 static const qp_session *append_run_locked(qp_append_run *run, quipu_str key)
 {
-    for (size_t i = 0; i < run->locked.n; i++) {
-        const size_t at = (run->next + i) % run->locked.n;
+    for (size_t i = 0; i < run->locked_count; i++) {
+        const size_t at = (run->next + i) % run->locked_count;
 
-        if (quipu_str_eq(run->locked.items[at].key, key)) {
-            const qp_session *row = run->taken[at] ? NULL : &run->locked.items[at];
-            run->taken[at] = true;
+        if (quipu_str_eq(run->keys[at], key)) {
+            const qp_session *row = run->locked[at];
+            run->locked[at] = NULL;
             run->next = at;
             return row;
         }

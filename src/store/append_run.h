@@ -16,10 +16,12 @@ typedef struct qp_append_run {
     qp_session row;         /* its texts are in the arena */
     qp_session_patch patch; /* of all appends so far */
     quipu_arena arena;
-    quipu_str tenant;            /* the store's */
-    qp_session_list locked;      /* the rows as they were then */
-    bool taken[QUIPU_GROUP_MAX]; /* those that may have changed since */
-    size_t next;                 /* where the next one is looked for: works come sorted */
+    quipu_str tenant;                          /* the store's */
+    const qp_session *locked[QUIPU_GROUP_MAX]; /* the rows as they were then; NULL: taken, and may
+                                                * have changed since */
+    quipu_str keys[QUIPU_GROUP_MAX];           /* theirs */
+    size_t locked_count;
+    size_t next; /* where the next one is looked for: works come sorted */
     quipu_arena locked_arena;
 } qp_append_run;
 

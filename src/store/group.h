@@ -2,7 +2,7 @@
  * The first of them leads: it takes the file's write lock, runs everybody's work, commits once and
  * wakes everybody; then it hands the lead to the next one in the queue. Where the engine can lock
  * rows, works that each concern one session need not keep other processes out: they lock their
- * sessions, all at once and in order, and only then work. */
+ * sessions, all of them and in order, and only then work. */
 #ifndef QP_STORE_GROUP_H
 #define QP_STORE_GROUP_H
 
@@ -28,7 +28,8 @@ typedef struct qp_carry {
     quipu_status (*settle)(void *ctx, ent_db *db, quipu_error *reterr);
     /* The transaction is gone, and what was left with it. */
     void (*forget)(void *ctx);
-    /* In a transaction that writes beside others, before any work: lock these sessions. */
+    /* In a transaction that writes beside others, before any work: lock these sessions, in the
+     * order given, which is the same for everybody. */
     quipu_status (*lock)(void *ctx, ent_db *db, const quipu_str *keys, size_t n,
                          quipu_error *reterr);
 } qp_carry;
