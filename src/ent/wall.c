@@ -17,5 +17,12 @@ quipu_status qp_walls_raise(ent_db *db, const qp_wall *walls, size_t n, quipu_er
                             "own",
                             db->engine->name);
     }
-    return status == QUIPU_OK ? db->engine->raise_walls(db->conn, walls, n, reterr) : status;
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = db->engine->raise_walls(db->conn, walls, n, reterr);
+    for (int tries = 1; qp_db_repeats(db, status, tries); tries++) {
+        status = db->engine->raise_walls(db->conn, walls, n, reterr);
+    }
+    return status;
 }

@@ -157,7 +157,7 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     return QUIPU_OK;
 }
 
-/* There must be a schema to work in and, when asked for, tables in it. */
+/* There must be a schema to work in and, when asked for, tables in it... */
 static quipu_status open_look_once(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot read", .wanted = 0};
@@ -178,6 +178,7 @@ static quipu_status open_look_once(qp_pg *conn, bool must_exist, quipu_error *re
     return status;
 }
 
+/* ...and a role that row security holds for. */
 static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
     int64_t deadline_ns = qp_watch_patience(&conn->watch);
@@ -188,6 +189,9 @@ static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
         status = qp_pg_ready(conn, reterr);
         if (status == QUIPU_OK) {
             status = open_look_once(conn, must_exist, reterr);
+        }
+        if (status == QUIPU_OK && conn->tenant != NULL) {
+            status = qp_pg_check_role(conn, reterr);
         }
         tries++;
     } while (status != QUIPU_OK && conn->transient && tries < QP_TRIES_MAX &&
@@ -221,10 +225,6 @@ quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *opti
     }
     if (status == QUIPU_OK) {
         status = open_look(conn, (opt.flags & ENT_POSTGRES_MUST_EXIST) != 0, reterr);
-    }
-    if (status == QUIPU_OK && opt.tenant.p != NULL) {
-        assert(conn != NULL);
-        status = qp_pg_check_role(conn, reterr);
     }
     if (status == QUIPU_OK) {
         assert(conn != NULL);
