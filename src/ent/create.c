@@ -100,7 +100,8 @@ static bool create_text(const void *ctx, size_t field, qp_value *ret)
 
 /* The part, in front. A number that is given must carry that of the texts, by which the row is
  * looked for, too. */
-static quipu_status create_part(const ent_entity *entity, qp_new_row *row, quipu_error *reterr)
+static QP_NOINLINE quipu_status create_part(const ent_entity *entity, qp_new_row *row,
+                                            quipu_error *reterr)
 {
     const ent_field *number =
         entity->part->number != 0 ? &entity->fields[entity->part->number - 1] : NULL;
@@ -184,10 +185,7 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
     quipu_status status = QUIPU_OK;
     bool own = db->depth == 0;
     int64_t number = 0;
-    int64_t given;
-    /* A number that carries its part is counted without it. */
-    const int bits =
-        db->engine->parts && entity->part != NULL && entity->part->number == 1 ? ENT_PART_BITS : 0;
+    int bits = 0;
 
     *ret_own = false;
     if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
@@ -208,8 +206,11 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
     }
-    given = row->key_given_out ? 0 : key->as.i >> bits;
-    status = db->engine->draw(db->conn, entity->table, given, &number, reterr);
+    if (db->engine->parts && entity->part != NULL && entity->part->number == 1) {
+        bits = ENT_PART_BITS; /* a number that carries its part is counted without it */
+    }
+    status = db->engine->draw(db->conn, entity->table, row->key_given_out ? 0 : key->as.i >> bits,
+                              &number, reterr);
     if (status == QUIPU_OK && number > INT64_MAX >> bits) {
         status = qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left",
                               entity->table);
