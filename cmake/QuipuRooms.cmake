@@ -41,6 +41,9 @@ macro(quipu_add_rooms)
       quipu_compile(qp_${room})
       target_include_directories(qp_${room} PUBLIC "${PROJECT_SOURCE_DIR}/include"
                                                    "${PROJECT_SOURCE_DIR}/src")
+      if(QUIPU_STATIC) # the linker sees through the rooms' borders; plain objects are there, too
+        target_compile_options(qp_${room} PRIVATE -flto=auto -ffat-lto-objects)
+      endif()
       if(room STREQUAL "ent_sqlite")
         target_link_libraries(qp_${room} PRIVATE SQLite::SQLite3)
       endif()

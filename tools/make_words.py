@@ -44,9 +44,23 @@ def ranges(points):
     return found
 
 
-def table(kind, name, pairs):
-    """One array of pairs, and its length."""
-    items = ", ".join(f"{{0x{a:x}, 0x{b:x}}}" for a, b in pairs)
+def runs(folds):
+    """Folds of neighbours, or of every second one, by as much: [[from, count, apart, to]]."""
+    found = []
+    for point, to in folds:
+        last = found[-1] if found else [0, 0, 0, 0]
+        apart = point - last[0] - (last[1] - 1) * (last[2] or 1)  # from the run's newest
+        fits = apart == last[2] or (last[1] == 1 and apart in (1, 2))
+        if fits and to - point == last[3] - last[0]:
+            last[1:3] = [last[1] + 1, apart]
+        else:
+            found.append([point, 1, 0, to])
+    return [[start, count, apart or 1, to] for start, count, apart, to in found]
+
+
+def table(kind, name, rows):
+    """One array of structs, and its length."""
+    items = ", ".join("{" + ", ".join(hex(value) for value in row) + "}" for row in rows)
     return (
         f"const {kind} {name}[] = {{{items}}};\n"
         f"const size_t {name}_count = sizeof({name}) / sizeof({name}[0]);\n\n"
@@ -64,7 +78,7 @@ def main():
     text = HEAD
     text += table("qp_word_range", "qp_word_gaps", ranges(gaps))
     text += table("qp_word_range", "qp_word_marks", ranges(marks))
-    text += table("qp_word_fold", "qp_word_folds", folds)
+    text += table("qp_word_fold", "qp_word_folds", runs(folds))
     path = args.root / "src/ent/words_table.c"
     path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     subprocess.run(["clang-format-19", "-i", str(path)], check=True)

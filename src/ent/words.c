@@ -49,14 +49,20 @@ static uint32_t words_fold(uint32_t point)
 
     while (low < high) {
         size_t at = (low + high) / 2;
-        if (point > qp_word_folds[at].from) {
+        if (point >= qp_word_folds[at].from) {
             low = at + 1;
         } else {
             high = at;
         }
     }
-    return low < qp_word_folds_count && qp_word_folds[low].from == point ? qp_word_folds[low].to
-                                                                         : point;
+    if (low > 0) {
+        const qp_word_fold *run = &qp_word_folds[low - 1];
+        const uint32_t way = point - run->from;
+        if (way % run->apart == 0 && way / run->apart < run->count) {
+            return run->to + way;
+        }
+    }
+    return point;
 }
 
 /* The character at the reader's place: its length, what it is, and what it counts as. */

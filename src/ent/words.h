@@ -50,8 +50,11 @@ typedef struct qp_word_range {
     uint32_t high;
 } qp_word_range;
 
+/* `count` letters from this one on, each or every second one, count as others as far away. */
 typedef struct qp_word_fold {
-    uint32_t from;
+    uint32_t from : 21;
+    uint32_t count : 9;
+    uint32_t apart : 2;
     uint32_t to;
 } qp_word_fold;
 
