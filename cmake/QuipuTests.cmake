@@ -106,6 +106,9 @@ function(quipu_add_test_folder folder)
   file(GLOB tests CONFIGURE_DEPENDS "${root}/test_*.c")
   file(GLOB helpers CONFIGURE_DEPENDS "${root}/*.c" "${root}/gen/*.c")
   list(FILTER helpers EXCLUDE REGEX "/test_[^/]*\\.c$")
+  if(QUIPU_AMALGAMATION)
+    list(FILTER helpers EXCLUDE REGEX "/pg_faults\\.c$") # it is about a room that is not in it
+  endif()
   if(folder STREQUAL "agent" AND TARGET qp_provider)
     list(APPEND helpers "${PROJECT_SOURCE_DIR}/tests/provider/peer.c")
   elseif(folder STREQUAL "agent")
@@ -236,7 +239,7 @@ function(quipu_add_scripts)
   endif()
 
   # The suites of the store on servers that are less kind; all of them in the long form only.
-  if(QUIPU_POSTGRES AND NOT QUIPU_SANITIZE)
+  if(QUIPU_POSTGRES AND NOT QUIPU_SANITIZE AND NOT QUIPU_AMALGAMATION)
     set(suites ${quipu_tests_of_every_engine})
     list(FILTER suites INCLUDE REGEX "\\.(store|adk)_")
     list(TRANSFORM suites REPLACE "^contract\\." "")
