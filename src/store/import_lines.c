@@ -328,6 +328,27 @@ static quipu_status import_session_read(import_run *run, quipu_arena *scratch,
     return status;
 }
 
+/* Where a uid is in keys, it may be taken: by what forks share of a deleted session, or by another
+ * tenant's session that lies in the same part. Then this is a new life. */
+static quipu_status import_create(import_run *run, ent_db *db, const qp_session_new *made,
+                                  quipu_error *reterr)
+{
+    qp_session_new fresh = *made;
+    quipu_error error = {0};
+    quipu_status status = qp_session_create(db, &run->kept, made, &run->row, &error);
+
+    if (status == QUIPU_EXISTS && strcmp(error.field, "uid") == 0) {
+        status = quipu_uuid_v7(&fresh.uid.v);
+        status = status == QUIPU_OK
+                     ? qp_session_create(db, &run->kept, &fresh, &run->row, &error)
+                     : qp_error_set(&error, status, "the system has no randomness for a uid");
+    }
+    if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
+    }
+    return status;
+}
+
 static quipu_status import_session(import_run *run, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {
@@ -343,7 +364,7 @@ static quipu_status import_session(import_run *run, ent_db *db, quipu_arena *scr
         status = import_meet(run, &made, existing, reterr);
     } else if (status == QUIPU_OK) {
         made.lags = made.next_seq.has && made.next_seq.v > 1;
-        status = qp_session_create(db, &run->kept, &made, &run->row, reterr);
+        status = import_create(run, db, &made, reterr);
         run->group.sessions++;
     }
     if (status == QUIPU_OK && qp_json_kind_of(forks) == QP_JSON_TRUE) {

@@ -131,6 +131,35 @@ static void key_of_another_session_is_never_overwritten(void **state)
     quipu_close(other);
 }
 
+/* What forks share keeps the uid of its life; the session itself comes back beside it. */
+static void deleted_session_with_a_living_fork_comes_back(void **state)
+{
+    quipu_export_options only = QUIPU_EXPORT_OPTIONS_INIT;
+    quipu_store *store = st_open_new(NULL, NULL);
+    quipu_error err = {0};
+    quipu_transfer done;
+    quipu_history *history;
+
+    (void)state;
+    st_create(store, "k");
+    st_append_many(store, "k", 3);
+    kt_fork(store, "k", 2, "f");
+    only.key = QUIPU_STR("k");
+    kt_stream stream = kt_export(store, &only);
+    T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
+    done = kt_import(store, &stream);
+    assert_int_equal(done.sessions, 1);
+    history = st_get(store, "k", NULL);
+    assert_int_equal(history->message_count, 3);
+    quipu_history_free(history);
+    history = st_get(store, "f", NULL);
+    assert_int_equal(history->message_count, 2);
+    quipu_history_free(history);
+    kt_clean(store);
+    kt_free(&stream);
+    quipu_close(store);
+}
+
 static void newer_state_stays(void **state)
 {
     char path[T_PATH_MAX];
@@ -662,6 +691,7 @@ int main(void)
         cmocka_unit_test(everything_comes_back_byte_for_byte),
         cmocka_unit_test(import_can_be_repeated),
         ST_TEST(key_of_another_session_is_never_overwritten),
+        cmocka_unit_test(deleted_session_with_a_living_fork_comes_back),
         cmocka_unit_test(newer_state_stays),
         cmocka_unit_test(stores_in_memory_and_of_tenants_export_their_own),
         cmocka_unit_test(flat_export_makes_sessions_of_forks),
