@@ -545,7 +545,7 @@ typedef enum ent_tx_kind {
     ENT_WRITE_ROWS /* for whoever changes only rows that he has locked first, with X_lock(), or rows
                     * that nobody changes without such a lock. Others of this kind write at the same
                     * time, where the engine can; in SQLite it is ENT_WRITE. Integer keys are not
-                    * given out in it */
+                    * given out in it, and a call that fails may undo all of it: roll it back then */
 } ent_tx_kind;
 
 /**

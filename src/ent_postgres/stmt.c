@@ -1,6 +1,6 @@
 /* Running statements. A statement is prepared at the server with its first execution, in the same
- * round trip. Inside a transaction a failed statement must leave everything else as it was: what
- * may fail is guarded by a savepoint, which travels along. */
+ * round trip. Inside a transaction of somebody who is alone a failed statement must leave everything
+ * else as it was: what may fail is guarded by a savepoint, which travels along. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -288,6 +288,16 @@ static void stmt_failed(qp_statement *statement, const stmt_parts *parts, const 
     }
 }
 
+/* Whether the statement needs a savepoint, so that the transaction outlives its failure. Whoever
+ * writes beside others does not ask for that, and is spared two commands a statement. */
+static bool stmt_needs_guard(const qp_statement *statement, bool fresh)
+{
+    const qp_pg *conn = statement->conn;
+    const bool beside = conn->writes && conn->moved < QP_PG_SEATS;
+
+    return !beside && (fresh || statement->writes);
+}
+
 static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
@@ -301,7 +311,7 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
     if (status != QUIPU_OK) {
         return status;
     }
-    parts.guard = in_transaction && (parts.fresh || statement->writes);
+    parts.guard = in_transaction && stmt_needs_guard(statement, parts.fresh);
     status = stmt_send(statement, &parts, &call.wanted, reterr);
     ran = qp_pg_run(conn, &call, status == QUIPU_OK ? reterr : NULL);
     alive = conn->pg != NULL;
