@@ -419,11 +419,14 @@ static quipu_status diff_free_name(const diff_work *work, const char *name, cons
     return qp_error_set(reterr, QUIPU_LIMIT, "no free name for the index \"%s\"", name);
 }
 
+/* Of indexes that seem equally good a server without statistics takes the newest: there the
+ * schema's first index is made last. */
 static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quipu_error *reterr)
 {
     const qp_table_shape *table = qp_shape_table(work->shape, entity->table);
 
-    for (size_t i = 0; i < entity->index_count && work->purpose == QP_DIFF_WRITE; i++) {
+    for (size_t n = 0; n < entity->index_count && work->purpose == QP_DIFF_WRITE; n++) {
+        const size_t i = work->parts ? entity->index_count - 1 - n : n;
         const ent_index *index = &entity->indexes[i];
         const char *name = NULL;
         bool served = false;
