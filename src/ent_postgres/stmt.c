@@ -1,6 +1,6 @@
 /* Running statements. A statement is prepared at the server with its first execution, in the same
- * round trip. In a transaction of somebody who is alone a failed statement must leave all else as it
- * was: what may fail is guarded by a savepoint, which travels along. */
+ * round trip. In a transaction of somebody who is alone a failed statement must leave all else as
+ * it was: what may fail is guarded by a savepoint, which travels along. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
