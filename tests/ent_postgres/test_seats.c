@@ -110,12 +110,42 @@ static void whoever_writes_alone_moves_every_seat(void **state)
     }
 }
 
+/* Whoever changes a table does not queue behind its readers for ever: all who come later would wait
+ * behind it. */
+static void a_table_that_others_hold_is_busy_and_is_changed_later(void **state)
+{
+    static const char hold[] = "LOCK TABLE t IN ACCESS SHARE MODE";
+    static const char change[] = "ALTER TABLE t ADD COLUMN b bigint";
+    ent_postgres_options options = ENT_POSTGRES_OPTIONS_INIT;
+    char uri[T_PATH_MAX];
+    quipu_error err = {0};
+    ent_db *reader;
+    ent_db *db = NULL;
+
+    (void)state;
+    t_pg_schema(uri);
+    t_pg_execute(uri, "CREATE TABLE t (a bigint)");
+    options.busy_ms = 20;
+    reader = connect_to(uri);
+    T_OK(ent_postgres_open(uri, &options, &db, &err));
+    T_OK(ent_begin(reader, ENT_WRITE_ROWS, &err));
+    T_OK(reader->engine->execute(reader->conn, quipu_cstr(hold), &err));
+    T_OK(ent_begin(db, ENT_WRITE_ROWS, &err));
+    T_STATUS(db->engine->execute(db->conn, quipu_cstr(change), &err), QUIPU_BUSY);
+    ent_rollback(reader);
+    T_OK(db->engine->execute(db->conn, quipu_cstr(change), &err));
+    T_OK(ent_commit(db, &err));
+    ent_close(reader);
+    ent_close(db);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(so_many_write_beside_each_other_and_one_more_waits),
         cmocka_unit_test(seats_that_are_missing_are_made),
         cmocka_unit_test(whoever_writes_alone_moves_every_seat),
+        cmocka_unit_test(a_table_that_others_hold_is_busy_and_is_changed_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
