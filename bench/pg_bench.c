@@ -92,9 +92,9 @@ void bench_postgres_append(const bench_arguments *arguments)
     }
     pg_same_close(same);
     quipu_close(self.store);
-    wall_print("postgres.append", PG_AGAINST, "one caller, fsync on, search off", BENCH_COST_RATIO,
-               mean, mean + blocks, blocks);
-    wall_print("postgres.append_p50", PG_AGAINST, "one caller, fsync on, search off",
+    wall_print("postgres.append", PG_AGAINST, "one caller, fsync on, search off, one processor",
+               BENCH_COST_RATIO, mean, mean + blocks, blocks);
+    wall_print("postgres.append_p50", PG_AGAINST, "one caller, fsync on, search off, one processor",
                BENCH_COST_RATIO, p50, p50 + blocks, blocks);
     free(mean);
     free(p50);
@@ -169,7 +169,7 @@ static int64_t pg_commits(quipu_store *store)
 
 void bench_postgres_callers(const bench_arguments *arguments)
 {
-    static const char options[] = "32 callers, a session each, fsync on, search off";
+    static const char options[] = "32 callers, a session each, fsync on, search off, one processor";
     size_t blocks = arguments->blocks;
     double *times = bench_alloc(2 * blocks * sizeof(*times));
     pg_store self = pg_open("bench_callers");
@@ -258,8 +258,8 @@ static void pg_load_run(const bench_arguments *arguments, const char *name, int6
     }
     pg_same_close(same);
     quipu_close(self.store);
-    wall_print(name, PG_AGAINST, "10000 messages of 300 bytes", BENCH_COST_RATIO, times,
-               times + blocks, blocks);
+    wall_print(name, PG_AGAINST, "10000 messages of 300 bytes, one processor", BENCH_COST_RATIO,
+               times, times + blocks, blocks);
     free(times);
 }
 
