@@ -69,13 +69,14 @@ static const ent_field *explain_item(const ent_entity *entity, const char *item,
 static bool explain_hidden(const ent_entity *entity, const char *item, const char **ret_name,
                            const char **ret_rest)
 {
+    const ent_part *part = entity->part;
     const ent_entity *owner = qp_part_owner(entity);
-    const char *rest = entity->part == NULL ? NULL : explain_skip(item, QP_PART_COLUMN);
+    const char *rest = part == NULL ? NULL : explain_skip(item, QP_PART_COLUMN);
 
     *ret_name = NULL;
-    if (owner != NULL && rest == NULL) {
+    if (part != NULL && owner != NULL && rest == NULL) {
         rest = explain_skip(item, owner->fields[owner->part->key - 1].column);
-        *ret_name = entity->fields[entity->part->number - 1].name;
+        *ret_name = entity->fields[part->number - 1].name;
     }
     *ret_rest = rest;
     return rest != NULL && (*rest == '\0' || strncmp(rest, ", ", 2) == 0);
