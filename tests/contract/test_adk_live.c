@@ -286,6 +286,7 @@ static void an_expired_session_is_renewed_blank(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_AUTO_CREATE);
     quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
+    quipu_session_patch at_once = QUIPU_SESSION_PATCH_INIT;
     const quipu_session_ref ref = adk_ref("app", "u", "s");
     quipu_service *brief = NULL;
     quipu_session *session = NULL;
@@ -293,12 +294,15 @@ static void an_expired_session_is_renewed_blank(void **state)
     quipu_error err = {0};
 
     (void)state;
-    options.ttl_ms = 50;
+    options.ttl_ms = 3600000;
+    at_once.set = QUIPU_SET_TTL;
+    at_once.ttl_ms = 1;
     T_OK(quipu_service_new(world->store, &options, &brief, &err));
     T_OK(quipu_service_create(brief, &ref, (quipu_json){QUIPU_STR("{\"k\":1,\"user:u\":1}")}, NULL,
                               &old, &err));
     adk_append(old, adk_says(world, "e1", "user", "x", 1));
-    nanosleep(&(struct timespec){0, 80000000}, NULL);
+    T_OK(quipu_session_update(world->store, QUIPU_STR("adk:app/u/s"), &at_once, NULL, NULL, &err));
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
     T_OK(quipu_service_get(brief, &ref, NULL, NULL, &session, &err));
     assert_null(session); /* expired counts as missing */
     T_STATUS(try_append(old, adk_says(world, "e2", "user", "x", 2), &err), QUIPU_EXPIRED);
