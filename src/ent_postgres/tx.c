@@ -150,22 +150,34 @@ static quipu_status tx_try_write(qp_pg *conn, ent_tx_kind kind, int64_t deadline
     return status;
 }
 
+/* No try was the last word, and there is no time for another. */
+static quipu_status tx_no_time(const qp_pg *conn, quipu_error *error)
+{
+    const quipu_error last = *error; /* of the last try, where it failed */
+    const bool stopped = conn->watch.stopped == QUIPU_CANCELLED;
+
+    return qp_error_set(error, stopped ? QUIPU_CANCELLED : QUIPU_BUSY, "%s%s%s",
+                        stopped ? "cancelled before a writer was let in"
+                                : "the database let no writer in until the deadline",
+                        last.message[0] != '\0' ? "; last: " : "", last.message);
+}
+
 static quipu_status tx_begin_write(qp_pg *conn, ent_tx_kind kind, quipu_error *reterr)
 {
     int64_t deadline_ns = qp_watch_patience(&conn->watch);
     quipu_error error = {0};
     quipu_status status = QUIPU_OK;
     bool again = true;
+    bool in_time = true;
 
-    for (int tries = 0; again && tries < TX_TRIES_MAX; tries++) {
-        if (tries > 1 && !qp_pg_nap(conn, deadline_ns)) {
-            break;
+    for (int tries = 0; again && in_time && tries < TX_TRIES_MAX; tries++) {
+        in_time = tries <= 1 || qp_pg_nap(conn, deadline_ns);
+        if (in_time) {
+            status = tx_try_write(conn, kind, deadline_ns, &again, &error);
         }
-        status = tx_try_write(conn, kind, deadline_ns, &again, &error);
     }
-    if (again && status == QUIPU_OK) {
-        status =
-            qp_error_set(&error, QUIPU_BUSY, "the database let no writer in until the deadline");
+    if (again && (status == QUIPU_OK || !in_time)) {
+        status = tx_no_time(conn, &error);
     }
     if (status != QUIPU_OK && reterr != NULL) {
         *reterr = error;
