@@ -114,7 +114,7 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
             return status;
         }
         found += seq != 0;
-        unnamed += !named;
+        unnamed += !call->batch.named[i]; /* by the caller */
         first = i == 0 ? seq : first;
     }
     if (found != 0 && found != call->batch.count) {
