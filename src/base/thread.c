@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/attr.h"
+#include "base/uuid.h"
 
 quipu_status qp_mutex_init(qp_mutex *mutex)
 {
@@ -158,4 +159,19 @@ int64_t qp_clock_ns(void)
 
     assert(rc == 0);
     return (int64_t)now.tv_sec * QP_NS_PER_S + now.tv_nsec;
+}
+
+void qp_nap(int32_t min_ms, int32_t more_ms, int64_t left_ns)
+{
+    uint8_t chance = 0;
+    int64_t nap_ns;
+    struct timespec nap;
+
+    if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
+        chance = 0; /* a fixed nap is as good, only less fair */
+    }
+    nap_ns = (min_ms + chance % more_ms) * QP_NS_PER_MS;
+    nap_ns = nap_ns < left_ns ? nap_ns : left_ns;
+    nap = (struct timespec){0, (long)nap_ns};
+    (void)nanosleep(&nap, NULL);
 }

@@ -59,4 +59,8 @@ void qp_once_run(qp_once *once, void (*run)(void));
 /* Nanoseconds of a clock that never steps back; only differences mean something. */
 int64_t qp_clock_ns(void);
 
+/* Sleep for `min_ms` and by chance up to `more_ms` - 1 more, but no longer than `left_ns`: two that
+ * woke together must not keep doing so. */
+void qp_nap(int32_t min_ms, int32_t more_ms, int64_t left_ns);
+
 #endif

@@ -1,12 +1,7 @@
 /* Deadline, cancellation and naps of an engine's connection. */
-#include "base/port.h"
-
 #include "ent/watch.h"
 
-#include <time.h>
-
 #include "base/thread.h"
-#include "base/uuid.h"
 
 void qp_watch_set(qp_watch *watch, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
 {
@@ -38,20 +33,10 @@ int64_t qp_watch_patience(const qp_watch *watch)
 bool qp_watch_nap(qp_watch *watch, int64_t deadline_ns, int32_t min_ms, int32_t more_ms)
 {
     int64_t left_ns = deadline_ns - qp_clock_ns();
-    uint8_t chance = 0;
-    int64_t nap_ns;
-    struct timespec nap;
 
     if (left_ns <= 0 || qp_watch_stops(watch)) {
         return false;
     }
-    /* Two waiters that woke together must not keep doing so. */
-    if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
-        chance = 0; /* a fixed nap is as good, only less fair */
-    }
-    nap_ns = (min_ms + chance % more_ms) * QP_NS_PER_MS;
-    nap_ns = nap_ns < left_ns ? nap_ns : left_ns;
-    nap = (struct timespec){0, (long)nap_ns};
-    (void)nanosleep(&nap, NULL);
+    qp_nap(min_ms, more_ms, left_ns);
     return true;
 }

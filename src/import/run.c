@@ -214,7 +214,7 @@ quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
     import.source.bytes_max = store->message_bytes_max;
     import.source.orphan = import.options.orphan;
     import.source.orphan_ctx = import.options.ctx;
-    qp_maintain_watch(db, &within);
+    qp_call_watch(&within, db);
     status = run_snapshot(&import, reterr);
     if (status == QUIPU_OK && ret_report != NULL) {
         *ret_report = import.report;

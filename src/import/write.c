@@ -29,9 +29,9 @@ static quipu_status write_transaction(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_error error = {0};
     quipu_status status;
 
-    qp_maintain_watch(db, &step);
+    qp_call_watch(&step, db);
     status = ent_begin(db, ENT_WRITE, reterr);
-    qp_maintain_watch(db, import->within);
+    qp_call_watch(import->within, db);
     if (status == QUIPU_OK) {
         status = call->work(call->ctx, db, scratch, reterr);
     }

@@ -1,17 +1,10 @@
 /* Deadlines of the store's calls. */
-#include "base/port.h"
-
 #include "store/call.h"
-
-#include <time.h>
 
 #include "base/cancel.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "base/uuid.h"
-
-#define CALL_NAP_MS_MIN 2
-#define CALL_NAP_MS_MAX 50
+#include "ent/db.h"
 
 bool qp_call_stops(void *cancel)
 {
@@ -76,17 +69,14 @@ int64_t qp_call_wake_ns(const qp_call *call)
 
 bool qp_call_nap(const qp_call *call)
 {
-    uint8_t chance = 0;
-    struct timespec nap;
-
     if (qp_call_check(call, NULL) != QUIPU_OK) {
         return false;
     }
-    if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
-        chance = 0; /* a fixed nap is as good, only less fair */
-    }
-    nap = (struct timespec){
-        0, (long)((CALL_NAP_MS_MIN + chance % (CALL_NAP_MS_MAX - CALL_NAP_MS_MIN)) * QP_NS_PER_MS)};
-    (void)nanosleep(&nap, NULL);
+    qp_nap(QP_TRIES_NAP_MS_MIN, QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN, INT64_MAX);
     return true;
+}
+
+void qp_call_watch(const qp_call *call, ent_db *db)
+{
+    ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
 }

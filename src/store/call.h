@@ -2,6 +2,7 @@
 #ifndef QP_STORE_CALL_H
 #define QP_STORE_CALL_H
 
+#include <ent/ent.h>
 #include <quipu/store.h>
 
 #include "base/option.h" /* every call that takes a deadline reads options too */
@@ -41,6 +42,9 @@ int64_t qp_call_wake_ns(const qp_call *call);
 
 /* Tell the caller, when he wants to know, how far the call is. */
 void qp_call_tell(const qp_call *call, int64_t done);
+
+/* Bound what follows on a connection by the call. */
+void qp_call_watch(const qp_call *call, ent_db *db);
 
 /* Whether the flag is set; an ent_stop_fn. */
 bool qp_call_stops(void *cancel);

@@ -328,7 +328,7 @@ static void erase_watch_wait(const erase_run *run, ent_db *db)
 {
     const qp_call step = qp_maintain_step(run->store, run->within);
 
-    qp_maintain_watch(db, &step);
+    qp_call_watch(&step, db);
 }
 
 static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *reterr)
@@ -340,7 +340,7 @@ static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *r
     }
     erase_watch_wait(run, db);
     status = ent_begin(db, ENT_WRITE, reterr);
-    qp_maintain_watch(db, run->within);
+    qp_call_watch(run->within, db);
     if (status == QUIPU_OK) {
         status = qp_search_rebuild(db, reterr);
     }
@@ -370,7 +370,7 @@ static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
     if (status == QUIPU_OK) {
         erase_watch_wait(run, db);
         status = qp_keep_flush(db, reterr);
-        qp_maintain_watch(db, run->within);
+        qp_call_watch(run->within, db);
     }
     if (status == QUIPU_OK) {
         status = qp_keep_backups(db, erase_backup_noted, run, reterr);

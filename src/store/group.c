@@ -68,12 +68,6 @@ void qp_group_done(qp_group *group)
 /* ---- one caller's work ------------------------------------------------------------------------
  */
 
-/* Bound what the connection does by a caller's patience, or by less of it. */
-static void group_watch(qp_group *group, const qp_call *call, int64_t deadline_ns)
-{
-    ent_watch(group->db, deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
-}
-
 static void group_unwatch(qp_group *group)
 {
     ent_watch(group->db, 0, NULL, NULL);
@@ -85,7 +79,7 @@ static quipu_status group_begin(qp_group *group, const qp_write *write, ent_tx_k
 {
     quipu_status status;
 
-    group_watch(group, write->call, write->call->deadline_ns);
+    qp_call_watch(write->call, group->db);
     status = ent_begin(group->db, kind, write->reterr);
     group_unwatch(group);
     group->carry.forget(group->carry.ctx);
@@ -370,7 +364,7 @@ static bool group_run(qp_group *group, qp_write *own, bool *ret_any)
 
 static void group_lead_alone(qp_group *group, qp_write *own)
 {
-    group_watch(group, own->call, own->call->deadline_ns);
+    qp_call_watch(own->call, group->db);
     group_work(group, own);
     group_give_up(group);
     group_unwatch(group);
@@ -452,8 +446,7 @@ static size_t group_sort(qp_write *own, qp_write **ret)
 static quipu_status group_lock(qp_group *group, const qp_write *own, qp_write *const *sorted,
                                size_t count)
 {
-    const int64_t now_ns = qp_clock_ns();
-    int64_t left_ns = own->call->deadline_ns - now_ns;
+    qp_call patience = *own->call;
     quipu_str keys[QUIPU_GROUP_MAX];
     size_t n = 0;
     quipu_status status;
@@ -465,9 +458,11 @@ static quipu_status group_lock(qp_group *group, const qp_write *own, qp_write *c
         }
     }
     if (count > 1) {
-        left_ns = left_ns / 2 < GROUP_LOCK_NS ? left_ns / 2 : GROUP_LOCK_NS;
+        const int64_t now_ns = qp_clock_ns();
+        const int64_t half_ns = (patience.deadline_ns - now_ns) / 2;
+        patience.deadline_ns = now_ns + (half_ns < GROUP_LOCK_NS ? half_ns : GROUP_LOCK_NS);
     }
-    group_watch(group, own->call, now_ns + left_ns);
+    qp_call_watch(&patience, group->db);
     status = group->carry.lock(group->carry.ctx, group->db, keys, n, own->reterr);
     group_unwatch(group);
     return status;

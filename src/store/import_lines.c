@@ -712,9 +712,9 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     run->row = NULL;
     run->skip = false;
     run->group = (quipu_transfer){0};
-    qp_maintain_watch(db, &step);
+    qp_call_watch(&step, db);
     status = ent_begin(db, ENT_WRITE, reterr);
-    qp_maintain_watch(db, run->within);
+    qp_call_watch(run->within, db);
     if (status != QUIPU_OK) {
         return status;
     }

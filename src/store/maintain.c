@@ -27,11 +27,6 @@ qp_call qp_maintain_step(const quipu_store *store, const qp_call *call)
     return step;
 }
 
-void qp_maintain_watch(ent_db *db, const qp_call *call)
-{
-    ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
-}
-
 typedef struct maintain_write {
     const qp_call *call;
     qp_work_fn work;

@@ -12,9 +12,6 @@ QUIPU_MUST_USE quipu_status qp_maintain_enter(quipu_store *store, const quipu_ca
 /* The patience of one transaction of a long call: the store's, or what is left of the call's. */
 qp_call qp_maintain_step(const quipu_store *store, const qp_call *call);
 
-/* Bound what follows on a connection by a call: inside of the work of a function that runs it. */
-void qp_maintain_watch(ent_db *db, const qp_call *call);
-
 /* As qp_store_read_apart() with the writing connection, while no other caller writes. QUIPU_MISUSE
  * in a store that was opened read-only. */
 QUIPU_MUST_USE quipu_status qp_maintain_write(quipu_store *store, const qp_call *call,

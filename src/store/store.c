@@ -220,7 +220,7 @@ static quipu_status store_pooled(quipu_store *store, const qp_call *call, qp_wor
     if (status != QUIPU_OK) {
         return status;
     }
-    ent_watch(db, call->deadline_ns, call->cancel != NULL ? qp_call_stops : NULL, call->cancel);
+    qp_call_watch(call, db);
     status = qp_store_repeat(db, call, work, ctx, reterr);
     ent_watch(db, 0, NULL, NULL);
     qp_pool_give(&store->pool, db);
