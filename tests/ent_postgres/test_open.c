@@ -1,22 +1,9 @@
 /* Opening, its limits and refusals; numbers at their limits; savepoints that wait. */
-#include "lib/t.h"
-
-#include <ent/postgres.h>
+#include "ent_postgres/connect.h"
 
 #include "ent/db.h"
 #include "ent_postgres/open.h"
 #include "lib/t_pg.h"
-
-static ent_db *connect_to(const char *uri)
-{
-    quipu_error err = {0};
-    ent_db *db = NULL;
-
-    if (ent_postgres_open(uri, NULL, &db, &err) != QUIPU_OK) {
-        fail_msg("%s: %s", uri, err.message);
-    }
-    return db;
-}
 
 static void senseless_options_are_misuse(void **state)
 {

@@ -1,23 +1,10 @@
 /* Seats: so many write beside each other, or one alone; at every level of isolation. */
-#include "lib/t.h"
-
-#include <ent/postgres.h>
+#include "ent_postgres/connect.h"
 
 #include "base/thread.h"
 #include "ent/db.h"
 #include "ent_postgres/open.h"
 #include "lib/t_pg.h"
-
-static ent_db *connect_to(const char *uri)
-{
-    quipu_error err = {0};
-    ent_db *db = NULL;
-
-    if (ent_postgres_open(uri, NULL, &db, &err) != QUIPU_OK) {
-        fail_msg("%s: %s", uri, err.message);
-    }
-    return db;
-}
 
 /* Whoever must wait is not given much time for it. */
 static void check_waits(ent_db *db, ent_tx_kind kind)
