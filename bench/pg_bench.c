@@ -10,7 +10,6 @@
 
 #define PG_URI_MAX 512
 #define PG_AGAINST "plain libpq, our tables and statements"
-#define PG_PLAIN QUIPU_STR("plain")
 
 /* A schema of its own, with a store for us. */
 typedef struct pg_store {
@@ -37,26 +36,39 @@ static pg_store pg_open(const char *schema)
     return self;
 }
 
+/* Who appends, to a session of its own: a plain program where there is one, else the store. */
+typedef struct pg_caller {
+    quipu_store *store;
+    pg_same *same;
+    char key[STORE_KEY_SIZE];
+} pg_caller;
+
+static void pg_append(const pg_caller *caller, quipu_str content)
+{
+    if (caller->same != NULL) {
+        pg_same_append(caller->same, content);
+    } else {
+        wall_append(caller->store, quipu_cstr(caller->key), content);
+    }
+}
+
+/* The caller of a numbered session, which is made. */
+static pg_caller pg_caller_open(const pg_store *store, uint64_t number, bool plain, int seat)
+{
+    pg_caller caller = {.store = store->store};
+
+    wall_fill(store->store, sides_key(number, caller.key), 100);
+    caller.same = plain ? pg_same_open(store->uri, quipu_cstr(caller.key), seat) : NULL;
+    return caller;
+}
+
 /* ---- one caller --------------------------------------------------------------------------------
  */
 
 #define PG_APPENDS 200
 
-static void pg_append_ours(quipu_store *store, pg_same *same, quipu_str content)
-{
-    (void)same;
-    wall_append(store, SIDES_KEY, content);
-}
-
-static void pg_append_plain(quipu_store *store, pg_same *same, quipu_str content)
-{
-    (void)store;
-    pg_same_append(same, content);
-}
-
 /* The mean and the median of a block. */
-static void pg_append_block(void (*append)(quipu_store *, pg_same *, quipu_str), quipu_store *store,
-                            pg_same *same, double *ret_mean, double *ret_p50)
+static void pg_append_block(const pg_caller *caller, double *ret_mean, double *ret_p50)
 {
     uint64_t ns[PG_APPENDS];
     char text[WALL_TEXT + 1];
@@ -64,7 +76,7 @@ static void pg_append_block(void (*append)(quipu_store *, pg_same *, quipu_str),
     for (size_t i = 0; i < PG_APPENDS; i++) {
         quipu_str content = wall_text(i, text);
         uint64_t start = wall_now();
-        append(store, same, content);
+        pg_append(caller, content);
         ns[i] = wall_now() - start;
     }
     *ret_mean = wall_mean(ns, PG_APPENDS);
@@ -73,29 +85,27 @@ static void pg_append_block(void (*append)(quipu_store *, pg_same *, quipu_str),
 
 void bench_postgres_append(const bench_arguments *arguments)
 {
+    static const char options[] = "one caller, fsync on, search off, one processor";
     size_t blocks = arguments->blocks;
     double *mean = bench_alloc(2 * blocks * sizeof(*mean));
     double *p50 = bench_alloc(2 * blocks * sizeof(*p50));
     pg_store self = pg_open("bench_append");
-    pg_same *same;
+    pg_caller ours = pg_caller_open(&self, 1, false, 0);
+    pg_caller plain = pg_caller_open(&self, 2, true, 0);
 
-    wall_fill(self.store, SIDES_KEY, 100);
-    wall_fill(self.store, PG_PLAIN, 100);
-    same = pg_same_open(self.uri, PG_PLAIN, 0);
-    pg_append_block(pg_append_ours, self.store, same, &mean[0], &p50[0]);
-    pg_append_block(pg_append_plain, self.store, same, &mean[0], &p50[0]);
+    pg_append_block(&ours, &mean[0], &p50[0]);
+    pg_append_block(&plain, &mean[0], &p50[0]);
     for (size_t i = 0; i < 2 * blocks; i++) {
-        bool ours = (i % 2 == 0) == (i / 2 % 2 == 0); /* who goes first alternates */
-        size_t at = ours ? i / 2 : blocks + i / 2;
-        pg_append_block(ours ? pg_append_ours : pg_append_plain, self.store, same, &mean[at],
-                        &p50[at]);
+        bool first = (i % 2 == 0) == (i / 2 % 2 == 0); /* who goes first alternates */
+        size_t at = first ? i / 2 : blocks + i / 2;
+        pg_append_block(first ? &ours : &plain, &mean[at], &p50[at]);
     }
-    pg_same_close(same);
+    pg_same_close(plain.same);
     quipu_close(self.store);
-    wall_print("postgres.append", PG_AGAINST, "one caller, fsync on, search off, one processor",
-               BENCH_COST_RATIO, mean, mean + blocks, blocks);
-    wall_print("postgres.append_p50", PG_AGAINST, "one caller, fsync on, search off, one processor",
-               BENCH_COST_RATIO, p50, p50 + blocks, blocks);
+    wall_print("postgres.append", PG_AGAINST, options, BENCH_COST_RATIO, mean, mean + blocks,
+               blocks);
+    wall_print("postgres.append_p50", PG_AGAINST, options, BENCH_COST_RATIO, p50, p50 + blocks,
+               blocks);
     free(mean);
     free(p50);
 }
@@ -107,25 +117,13 @@ void bench_postgres_append(const bench_arguments *arguments)
 #define PG_CALLER_APPENDS 50
 #define PG_SEATS 16
 
-/* One of them; `same` when it is a plain program. */
-typedef struct pg_caller {
-    quipu_store *store;
-    pg_same *same;
-    char key[STORE_KEY_SIZE];
-} pg_caller;
-
 static void *pg_caller_run(void *arg)
 {
-    pg_caller *self = arg;
+    const pg_caller *self = arg;
     char text[WALL_TEXT + 1];
 
     for (uint64_t i = 0; i < PG_CALLER_APPENDS; i++) {
-        quipu_str content = wall_text(i, text);
-        if (self->same != NULL) {
-            pg_same_append(self->same, content);
-        } else {
-            wall_append(self->store, quipu_cstr(self->key), content);
-        }
+        pg_append(self, wall_text(i, text));
     }
     return NULL;
 }
@@ -147,17 +145,6 @@ static double pg_callers_block(pg_caller *callers)
     return (double)(wall_now() - start) / (PG_CALLERS * PG_CALLER_APPENDS);
 }
 
-static void pg_callers_open(const pg_store *store, pg_caller *ours, pg_caller *plain)
-{
-    for (uint64_t i = 0; i < PG_CALLERS; i++) {
-        ours[i] = (pg_caller){.store = store->store};
-        plain[i] = (pg_caller){.store = NULL};
-        wall_fill(store->store, sides_key(i, ours[i].key), 1);
-        wall_fill(store->store, sides_key(PG_CALLERS + i, plain[i].key), 1);
-        plain[i].same = pg_same_open(store->uri, quipu_cstr(plain[i].key), (int)(i % PG_SEATS));
-    }
-}
-
 static int64_t pg_commits(quipu_store *store)
 {
     quipu_error error = {0};
@@ -177,7 +164,10 @@ void bench_postgres_callers(const bench_arguments *arguments)
     pg_caller plain[PG_CALLERS];
     int64_t commits;
 
-    pg_callers_open(&self, ours, plain);
+    for (uint64_t i = 0; i < PG_CALLERS; i++) {
+        ours[i] = pg_caller_open(&self, i, false, 0);
+        plain[i] = pg_caller_open(&self, PG_CALLERS + i, true, (int)(i % PG_SEATS));
+    }
     (void)pg_callers_block(ours);
     (void)pg_callers_block(plain);
     commits = pg_commits(self.store);
@@ -206,21 +196,10 @@ void bench_postgres_callers(const bench_arguments *arguments)
 
 static double pg_load_ours(const pg_store *self, int64_t last, int rounds, uint64_t *ret_sum)
 {
-    quipu_range range = QUIPU_RANGE_INIT;
     uint64_t start = wall_now();
 
-    range.limit = last;
-    range.flags = last > 0 ? QUIPU_RANGE_LAST : 0;
     for (int i = 0; i < rounds; i++) {
-        quipu_history *history = NULL;
-        quipu_error error = {0};
-        bench_ok(quipu_session_get(self->store, SIDES_KEY, &range, NULL, &history, &error), &error,
-                 "load");
-        *ret_sum = 0;
-        for (size_t m = 0; m < history->message_count; m++) {
-            *ret_sum = same_mix(*ret_sum, &history->messages[m]);
-        }
-        quipu_history_free(history);
+        *ret_sum = sides_load(self->store, SIDES_KEY, last).checksum;
     }
     return (double)(wall_now() - start) / rounds;
 }

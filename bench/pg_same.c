@@ -24,21 +24,19 @@ struct pg_same {
 /* The columns of a session that the program needs, by their place in its SELECT. */
 enum { PG_SAME_ID = 0, PG_SAME_REVISION = 14, PG_SAME_NEXT = 16, PG_SAME_COUNT, PG_SAME_TOKENS };
 
+#define PG_SAME_SESSION                                                                            \
+    "SELECT id,key,agent_id,channel_type,channel_id,model,metadata,created_at,updated_at,uid,"     \
+    "tenant,app_name,user_id,session_id,revision,first_seq,next_seq,message_count,token_count,"    \
+    "token_rule,indexed_seq,lags,ttl_ms,expires_at,last_event_at,compact_seq,fork_seq,turn_seq,"   \
+    "fork_parent FROM sessions WHERE part=$1 AND tenant='' AND key=$2"
+
 static const struct {
     const char *name;
     const char *sql;
 } pg_same_statements[] = {
     {"seat", "UPDATE ent_numbers SET last=last+1 WHERE name=$1"},
-    {"session", "SELECT id,key,agent_id,channel_type,channel_id,model,metadata,created_at,"
-                "updated_at,uid,tenant,app_name,user_id,session_id,revision,first_seq,next_seq,"
-                "message_count,token_count,token_rule,indexed_seq,lags,ttl_ms,expires_at,"
-                "last_event_at,compact_seq,fork_seq,turn_seq,fork_parent FROM sessions WHERE "
-                "part=$1 AND tenant='' AND key=$2"},
-    {"lock", "SELECT id,key,agent_id,channel_type,channel_id,model,metadata,created_at,"
-             "updated_at,uid,tenant,app_name,user_id,session_id,revision,first_seq,next_seq,"
-             "message_count,token_count,token_rule,indexed_seq,lags,ttl_ms,expires_at,"
-             "last_event_at,compact_seq,fork_seq,turn_seq,fork_parent FROM sessions WHERE "
-             "part=$1 AND tenant='' AND key=$2 ORDER BY key FOR UPDATE"},
+    {"session", PG_SAME_SESSION},
+    {"lock", PG_SAME_SESSION " ORDER BY key FOR UPDATE"},
     {"message", "INSERT INTO messages (part,role,content,timestamp,tool_calls,author,seq,event_id,"
                 "invocation_id,branch,tokens,tokens_total,extra,mark,session_messages,uid) VALUES "
                 "($1,'user',$2,$3,NULL,'',$4,$5,NULL,NULL,$6,$7,NULL,NULL,$8,(SELECT uid FROM "

@@ -29,23 +29,12 @@ typedef struct load_side {
 static bench_work load_store(void *ctx)
 {
     load_side *self = ctx;
-    quipu_range range = QUIPU_RANGE_INIT;
     bench_work work = {0};
 
-    range.limit = self->last;
-    range.flags = self->last > 0 ? QUIPU_RANGE_LAST : 0;
     for (int i = 0; i < self->rounds; i++) {
-        quipu_history *history = NULL;
-        quipu_error error = {0};
-        uint64_t sum = 0;
-        bench_ok(quipu_session_get(self->sides.store, SIDES_KEY, &range, NULL, &history, &error),
-                 &error, "load");
-        for (size_t m = 0; m < history->message_count; m++) {
-            sum = same_mix(sum, &history->messages[m]);
-        }
-        work.rows += history->message_count;
-        work.checksum = bench_mix(work.checksum, sum);
-        quipu_history_free(history);
+        bench_work one = sides_load(self->sides.store, SIDES_KEY, self->last);
+        work.rows += one.rows;
+        work.checksum = bench_mix(work.checksum, one.checksum);
     }
     return work;
 }

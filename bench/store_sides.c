@@ -34,6 +34,24 @@ void sides_close(sides *self)
     same_close(self->same);
 }
 
+bench_work sides_load(quipu_store *store, quipu_str key, int64_t last)
+{
+    quipu_range range = QUIPU_RANGE_INIT;
+    quipu_history *history = NULL;
+    quipu_error error = {0};
+    bench_work work = {0};
+
+    range.limit = last;
+    range.flags = last > 0 ? QUIPU_RANGE_LAST : 0;
+    bench_ok(quipu_session_get(store, key, &range, NULL, &history, &error), &error, "load");
+    work.rows = history->message_count;
+    for (size_t m = 0; m < history->message_count; m++) {
+        work.checksum = same_mix(work.checksum, &history->messages[m]);
+    }
+    quipu_history_free(history);
+    return work;
+}
+
 quipu_str sides_key(uint64_t number, char key[STORE_KEY_SIZE])
 {
     store_key(number, key);

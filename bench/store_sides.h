@@ -20,6 +20,9 @@ void sides_open(sides *self, const bench_arguments *arguments, const char *name,
                 int64_t messages);
 void sides_close(sides *self);
 
+/* What same_load() does, through the store. */
+bench_work sides_load(quipu_store *store, quipu_str key, int64_t last);
+
 /* The key of a numbered session, written to `key`. */
 quipu_str sides_key(uint64_t number, char key[STORE_KEY_SIZE]);
 
