@@ -67,13 +67,22 @@ int64_t qp_call_wake_ns(const qp_call *call)
     return slice_ns < call->deadline_ns ? slice_ns : call->deadline_ns;
 }
 
-bool qp_call_nap(const qp_call *call)
+bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
 {
-    if (qp_call_check(call, NULL) != QUIPU_OK) {
-        return false;
+    quipu_error over = {0};
+
+    if (qp_call_check(call, &over) == QUIPU_OK) {
+        qp_nap(QP_TRIES_NAP_MS_MIN, QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN, INT64_MAX);
+        return true;
     }
-    qp_nap(QP_TRIES_NAP_MS_MIN, QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN, INT64_MAX);
-    return true;
+    if (*status != QUIPU_UNKNOWN) {
+        const quipu_error last = reterr != NULL ? *reterr : (quipu_error){0};
+
+        *status = qp_error_set(
+            reterr, (quipu_status)over.status, "the call was %s before another try; last: %s",
+            over.status == QUIPU_CANCELLED ? "cancelled" : "out of time", last.message);
+    }
+    return false;
 }
 
 void qp_call_watch(const qp_call *call, ent_db *db)

@@ -33,9 +33,10 @@ QUIPU_MUST_USE quipu_status qp_call_begin(const quipu_call *given, int32_t deadl
 /* QUIPU_OK, or why the call must not wait any longer: QUIPU_CANCELLED or QUIPU_BUSY. */
 quipu_status qp_call_check(const qp_call *call, quipu_error *reterr);
 
-/* Sleep a little, by chance more or less, before another try; false when the deadline has passed or
- * the call is cancelled. */
-bool qp_call_nap(const qp_call *call);
+/* Sleep a little, by chance more or less, before another try of what failed with *status. False
+ * when the deadline has passed or the call is cancelled: *status and the error tell that then,
+ * unless the outcome is unknown, which stays so. */
+bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr);
 
 /* When a wait that begins now has to look up: at the deadline, sooner with a cancel flag. */
 int64_t qp_call_wake_ns(const qp_call *call);

@@ -242,8 +242,9 @@ static void group_run_alone(qp_group *group, qp_write *write)
         first = *write->reterr;
     }
     group_try_alone(group, write);
-    for (int tries = 1; tries < GROUP_TRIES_MAX && group_may_repeat(write) &&
-                        qp_db_is_transient(group->db) && qp_call_nap(write->call);
+    for (int tries = 1;
+         tries < GROUP_TRIES_MAX && group_may_repeat(write) && qp_db_is_transient(group->db) &&
+         qp_call_nap(write->call, &write->status, write->reterr);
          tries++) {
         if (!unknown && write->status == QUIPU_UNKNOWN) {
             unknown = true;

@@ -191,7 +191,8 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
         quipu_arena_free(&scratch);
         tries++;
     } while (status != QUIPU_OK && status != QUIPU_UNKNOWN && tries < QP_TRIES_MAX &&
-             qp_db_is_transient(db) && (call->spent == NULL || !*call->spent) && qp_call_nap(call));
+             qp_db_is_transient(db) && (call->spent == NULL || !*call->spent) &&
+             qp_call_nap(call, &status, &error));
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 

@@ -203,6 +203,61 @@ static void appends_survive_connections_that_are_cut_all_the_time(void **state)
     quipu_close(store);
 }
 
+/* Whether somebody waits for a table that `pg` has locked. */
+static bool waits_for_a_table(PGconn *pg)
+{
+    PGresult *result = PQexec(pg, "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = "
+                                  "CAST('sessions' AS regclass)");
+    bool waits = PQntuples(result) > 0;
+
+    PQclear(result);
+    return waits;
+}
+
+typedef struct reader {
+    quipu_store *store;
+    quipu_cancel *cancel;
+    quipu_status status;
+} reader;
+
+static void *reader_run(void *arg)
+{
+    reader *self = arg;
+    quipu_call call = QUIPU_CALL_INIT;
+    quipu_history *history = NULL;
+
+    call.cancel = self->cancel;
+    self->status = quipu_session_get(self->store, QUIPU_STR("k"), NULL, &call, &history, NULL);
+    quipu_history_free(history);
+    return NULL;
+}
+
+/* The loss would be mended, had the caller not lost his patience. */
+static void a_call_that_was_cancelled_tells_that_and_not_its_lost_connection(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = st_open_new(NULL, uri);
+    reader one = {.store = store, .cancel = quipu_cancel_new()};
+    pthread_t thread;
+    PGconn *pg = PQconnectdb(uri);
+
+    (void)state;
+    st_create(store, "k");
+    PQclear(PQexec(pg, "BEGIN; LOCK TABLE sessions"));
+    assert_int_equal(pthread_create(&thread, NULL, reader_run, &one), 0);
+    while (!waits_for_a_table(pg)) {
+        st_nap();
+    }
+    assert_int_equal(PQsendQuery(pg, cut), 1); /* it must not see the flag before */
+    quipu_cancel_set(one.cancel);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    T_STATUS(one.status, QUIPU_CANCELLED);
+    quipu_cancel_free(one.cancel);
+    PQfinish(pg);
+    T_OK(st_get_status(store, "k"));
+    quipu_close(store);
+}
+
 /* ---- conflicts --------------------------------------------------------------------------------
  */
 
@@ -318,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_that_was_cut_while_idle_is_made_anew),
         cmocka_unit_test(appends_survive_connections_that_are_cut_all_the_time),
+        cmocka_unit_test(a_call_that_was_cancelled_tells_that_and_not_its_lost_connection),
         cmocka_unit_test(writers_of_two_stores_take_turns_where_transactions_are_serializable),
         cmocka_unit_test(a_serialization_failure_inside_is_tried_again),
         cmocka_unit_test(a_serialization_failure_at_the_commit_is_tried_again),
