@@ -15,6 +15,7 @@ extern "C" {
 #define ENT_POSTGRES_READ_ONLY 1u  /* nothing is changed over this connection */
 #define ENT_POSTGRES_MUST_EXIST 2u /* a schema without tables is QUIPU_NOT_FOUND */
 #define ENT_POSTGRES_WAIT 4u       /* for a server that does not answer, for busy_ms */
+#define ENT_POSTGRES_PRIMARY 8u    /* read-only, but from the host that takes writes */
 
 typedef struct ent_postgres_options {
     uint32_t struct_size; /* filled by the initializer; lets the struct grow without an ABI break */
@@ -30,8 +31,9 @@ typedef struct ent_postgres_options {
 /**
  * Open a connection to a database, named by a URI as libpq reads it
  * ("postgresql://user@host:5432,other:5432/base?sslmode=verify-full"). The tables live in the first
- * schema of the role's search path. Of several hosts the one that takes writes is used, unless the
- * connection is read-only. The schema's tables are not touched: see ent_migrate().
+ * schema of the role's search path. Of several hosts the one that takes writes is used; a read-only
+ * connection takes any, which may be a standby that lags, unless ENT_POSTGRES_PRIMARY is given. The
+ * schema's tables are not touched: see ent_migrate().
  *
  * A server that is starting, shutting down or has no room for another connection is waited for, for
  * busy_ms; one that does not answer only with ENT_POSTGRES_WAIT.
@@ -43,10 +45,10 @@ typedef struct ent_postgres_options {
  * Threads:   any; the connection then belongs to one thread at a time.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (no server answered, or it refused; the message says why,
  *            and never shows a password), QUIPU_BUSY (it has no room for another connection),
- *            QUIPU_UNSUPPORTED (a build without libpq, a server that is too old, or a role that
- *            row security does not hold for), QUIPU_INVALID (the tenant has no name, or the URI
- *            is none), QUIPU_NOMEM,
- *            QUIPU_MISUSE.
+ *            QUIPU_UNSUPPORTED (a build without libpq, a server that is too old, a role that row
+ *            security does not hold for, a role's setting that hides lost commits, a search path
+ *            that leads on to another store), QUIPU_INVALID (the tenant has no name, or the URI is
+ *            none), QUIPU_NOMEM, QUIPU_MISUSE.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status ent_postgres_open(const char *uri,

@@ -174,7 +174,7 @@ static const char *const connect_names[] = {"connect_timeout",
                                             NULL};
 
 #define CONNECT_VALUES(conn)                                                                       \
-    {"3",         "15000", "5", "5", "quipu", (conn)->read_only ? "any" : "read-write",            \
+    {"3",         "15000", "5", "5", "quipu", (conn)->any_host ? "any" : "read-write",             \
      (conn)->uri, "UTF8",  NULL}
 
 /* Connect step by step, so that notices come to us from the first one on: libpq would print them.
@@ -232,7 +232,12 @@ static quipu_status connect_once(qp_pg *conn, connect_answer *ret_answer, quipu_
     conn->pg = pg;
     conn->generation++;
     memset(conn->fixed, 0, sizeof(conn->fixed));
-    return QUIPU_OK;
+    status = qp_pg_settle(conn, reterr);
+    if (status != QUIPU_OK) {
+        *ret_answer = conn->transient ? CONNECT_LATER : CONNECT_REFUSED;
+        qp_pg_drop(conn);
+    }
+    return status;
 }
 
 /* Nap before another attempt; false: there is none. */

@@ -25,8 +25,8 @@ static const error_meaning error_meanings[] = {
     {"23", QUIPU_INVALID, "check", false},
     {"40", QUIPU_BUSY, NULL, true}, /* serialization, deadlock: the transaction may be repeated */
     {"55P03", QUIPU_BUSY, NULL, false}, /* lock_timeout */
-    {"57014", QUIPU_CANCELLED, NULL, false},
-    {"57P", QUIPU_IO, NULL, true}, /* shutting down, or not up yet */
+    {"57014", QUIPU_BUSY, NULL, false}, /* but for a cancel of our own, which is told as such */
+    {"57P", QUIPU_IO, NULL, true},      /* shutting down, or not up yet */
     {"08", QUIPU_IO, NULL, true},
     {"25006", QUIPU_IO, NULL, true}, /* a standby, or an old leader */
     {"53100", QUIPU_FULL, NULL, false},
@@ -36,8 +36,9 @@ static const error_meaning error_meanings[] = {
     {"22001", QUIPU_LIMIT, NULL, false},
     {"22", QUIPU_INVALID, NULL, false},
     {"28", QUIPU_IO, NULL, false},
-    {"42501", QUIPU_IO, NULL, false},       /* no right to it */
-    {"42", QUIPU_UNSUPPORTED, NULL, false}, /* SQL that fits no table of this schema */
+    {"42501", QUIPU_IO, NULL, false},          /* no right to it */
+    {"26000", QUIPU_UNSUPPORTED, NULL, false}, /* a prepared statement that another server has */
+    {"42", QUIPU_UNSUPPORTED, NULL, false},    /* SQL that fits no table of this schema */
     {"3F", QUIPU_UNSUPPORTED, NULL, false},
     {"0A", QUIPU_UNSUPPORTED, NULL, false},
     {"XX001", QUIPU_CORRUPT, NULL, false},
@@ -81,6 +82,9 @@ static const char *error_advice(quipu_status status, const char *state)
         return strncmp(state, "40", 2) == 0 ? "another writer was in the way; try again"
                : strncmp(state, "53", 2) == 0
                    ? "the server has no room for another caller; try again later"
+               : strcmp(state, "57014") == 0
+                   ? "the server ended the statement: the role's statement_timeout, or an "
+                     "operator; try again"
                    : "another writer held it until the deadline; try again";
     case QUIPU_NOMEM:
         return "the server is out of memory";
@@ -93,7 +97,11 @@ static const char *error_advice(quipu_status status, const char *state)
     case QUIPU_LIMIT:
         return "a value is larger than the server can hold";
     case QUIPU_UNSUPPORTED:
-        return "the schema's tables do not fit; migrate it first (ent_migrate)";
+        return strcmp(state, "26000") == 0 || strcmp(state, "42P05") == 0
+                   ? "a pooler changes the server between transactions, and prepared statements "
+                     "stay behind; use its session mode, or PgBouncer 1.21 with "
+                     "max_prepared_statements"
+                   : "the schema's tables do not fit; migrate it first (ent_migrate)";
     case QUIPU_INVALID:
         return "the server refused a value";
     default:
@@ -129,10 +137,12 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     const char *state = error_field(failure, PG_DIAG_SQLSTATE);
     const error_meaning *meaning = error_meaning_of(state);
     quipu_status status = meaning->status;
+    bool own = false;
 
     conn->transient = meaning->transient;
     if (strcmp(state, "57014") == 0 && conn->watch.stopped != QUIPU_OK) {
         status = conn->watch.stopped; /* we cancelled it ourselves */
+        own = true;
     }
     if (strcmp(state, "22P02") == 0 && error_range(failure, reterr)) {
         status = QUIPU_INVALID;
@@ -142,7 +152,7 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
                              error_field(failure, PG_DIAG_COLUMN_NAME));
     } else {
         (void)qp_error_set(reterr, status, "%s the database: %s (state %s)", doing,
-                           error_advice(status, state), state);
+                           error_advice(status, own ? "" : state), state);
     }
     if (reterr != NULL) {
         reterr->engine_code = error_code(state);

@@ -15,24 +15,21 @@
 static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_pg *self = conn;
-    qp_pg_call call = {.doing = "cannot read"};
+    qp_pg_call call = {0};
     quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
 
     if (status != QUIPU_OK) {
         return status;
     }
-    qp_pg_batch(self);
-    qp_pg_send_deferred(self);
-    call.wanted = self->sent;
-    qp_pg_send(self, "SELECT CAST(COALESCE(SUM(pg_catalog.pg_total_relation_size(t.oid)), 0) AS "
-                     "bigint) FROM pg_catalog.pg_class t JOIN pg_catalog.pg_namespace n ON n.oid = "
-                     "t.relnamespace WHERE n.nspname = current_schema() AND t.relkind = 'r'");
-    status = qp_pg_run(self, &call, reterr);
+    status =
+        qp_pg_ask(self,
+                  "SELECT CAST(COALESCE(SUM(pg_catalog.pg_total_relation_size(t.oid)), 0) AS "
+                  "bigint) FROM pg_catalog.pg_class t JOIN pg_catalog.pg_namespace n ON n.oid = "
+                  "t.relnamespace WHERE n.nspname = current_schema() AND t.relkind = 'r'",
+                  &call, reterr);
     if (status == QUIPU_OK) {
         *ret =
             (qp_sizes){.page_bytes = KEEP_PAGE_BYTES, .file_bytes = qp_pg_int(call.result, 0, 0)};
-    } else if (self->in_transaction) {
-        qp_pg_give_up(self);
     }
     qp_pg_call_done(&call);
     return status;
@@ -71,15 +68,14 @@ static quipu_status keep_flush(void *conn, quipu_error *reterr)
 /* VACUUM skips the tables of others with a mere warning. */
 static quipu_status keep_owns(qp_pg *conn, quipu_error *reterr)
 {
-    qp_pg_call call = {.doing = "cannot read", .wanted = 0};
-    quipu_status status;
+    qp_pg_call call;
+    quipu_status status = qp_pg_ask(conn,
+                                    "SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class t "
+                                    "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "
+                                    "WHERE n.nspname = current_schema() AND t.relkind = 'r' "
+                                    "AND NOT pg_catalog.pg_has_role(t.relowner, 'USAGE')",
+                                    &call, reterr);
 
-    qp_pg_batch(conn);
-    qp_pg_send(conn, "SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class t "
-                     "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "
-                     "WHERE n.nspname = current_schema() AND t.relkind = 'r' "
-                     "AND NOT pg_catalog.pg_has_role(t.relowner, 'USAGE')");
-    status = qp_pg_run(conn, &call, reterr);
     if (status == QUIPU_OK && qp_pg_int(call.result, 0, 0) > 0) {
         status = qp_error_set(reterr, QUIPU_UNSUPPORTED, "the role does not own the tables");
     }

@@ -9,8 +9,12 @@
 #include "base/option.h"
 #include "base/str.h"
 #include "ent/db.h"
+#include "ent/journal.h"
 #include "ent_postgres/row_security.h"
 #include "ent_postgres/search.h"
+
+#define OPEN_FLAGS                                                                                 \
+    (ENT_POSTGRES_READ_ONLY | ENT_POSTGRES_MUST_EXIST | ENT_POSTGRES_WAIT | ENT_POSTGRES_PRIMARY)
 
 /* ---- the function table --------------------------------------------------------------------- */
 
@@ -112,9 +116,7 @@ static quipu_status open_options(const ent_postgres_options *given, ent_postgres
     if (status != QUIPU_OK) {
         return status;
     }
-    if ((ret->flags & ~(ENT_POSTGRES_READ_ONLY | ENT_POSTGRES_MUST_EXIST | ENT_POSTGRES_WAIT)) !=
-            0 ||
-        ret->busy_ms < 0) {
+    if ((ret->flags & ~OPEN_FLAGS) != 0 || ret->busy_ms < 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an option is out of range: flags 0x%x, busy_ms %d",
                             (unsigned)ret->flags, (int)ret->busy_ms);
@@ -152,27 +154,40 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
         qp_free(tenant);
     }
     conn->read_only = (options->flags & ENT_POSTGRES_READ_ONLY) != 0;
+    conn->any_host = conn->read_only && (options->flags & ENT_POSTGRES_PRIMARY) == 0;
     conn->watch.busy_ms = options->busy_ms;
     *ret = conn;
     return QUIPU_OK;
 }
 
+/* The tables of the schema, and whether the search path leads on to the bookkeeping of another
+ * store, which would be taken for this one's. */
+static const char *const open_schema =
+    "SELECT (SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c "
+    "WHERE c.relnamespace = n.oid AND c.relkind = 'r'), "
+    "(SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c "
+    "JOIN pg_catalog.pg_namespace o ON o.oid = c.relnamespace "
+    "WHERE o.nspname = ANY (pg_catalog.current_schemas(false)) AND o.oid <> n.oid "
+    "AND c.relname IN ('" QP_PG_TABLE "', '" QP_JOURNAL_TABLE "') AND NOT EXISTS (SELECT 1 FROM "
+    "pg_catalog.pg_class h WHERE h.relnamespace = n.oid AND h.relname = c.relname)) "
+    "FROM pg_catalog.pg_namespace n WHERE n.nspname = current_schema()";
+
 /* There must be a schema to work in and, when asked for, tables in it... */
 static quipu_status open_look_once(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
-    qp_pg_call call = {.doing = "cannot read", .wanted = 0};
-    quipu_status status;
+    qp_pg_call call;
+    quipu_status status = qp_pg_ask(conn, open_schema, &call, reterr);
 
-    qp_pg_batch(conn);
-    qp_pg_send(conn, "SELECT (SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c "
-                     "WHERE c.relnamespace = n.oid AND c.relkind = 'r') "
-                     "FROM pg_catalog.pg_namespace n WHERE n.nspname = current_schema()");
-    status = qp_pg_run(conn, &call, reterr);
     if (status == QUIPU_OK && PQntuples(call.result) != 1) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
                               "the search path names no schema that exists; make one first");
     } else if (status == QUIPU_OK && must_exist && qp_pg_int(call.result, 0, 0) == 0) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND, "the schema has no tables");
+    } else if (status == QUIPU_OK && qp_pg_int(call.result, 0, 1) != 0) {
+        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                              "the first schema of the search path has no store, but a later one "
+                              "has; name one schema alone (options=-csearch_path%%3D... in the "
+                              "URI)");
     }
     qp_pg_call_done(&call);
     return status;

@@ -25,7 +25,7 @@
 /* Savepoint commands that wait for a statement to travel with. */
 #define QP_PG_DEFERRED_MAX (2 * ENT_SAVEPOINT_MAX + 2)
 #define QP_PG_DEAD_MAX 1024 /* statements that wait to be forgotten at the server */
-#define QP_PG_SERVER_MIN 120000
+#define QP_PG_SERVER_MIN 130000 /* the first that makes UUIDs by itself */
 #define QP_PG_NAME_SIZE 64   /* of a table's name with its NUL: the server's own limit */
 #define QP_PG_NUMBERS_MAX 64 /* tables whose numbers a connection knows */
 
@@ -76,6 +76,7 @@ typedef struct qp_pg {
     char *uri;
     char *tenant; /* whose rows it sees where there is row security (row_security.c), or NULL */
     bool read_only;
+    bool any_host; /* also one that takes no writes, and may lag */
     qp_watch watch;
     uint32_t generation; /* of the connection: statements of an older one are prepared anew */
     uint32_t names;      /* given to prepared statements so far */
@@ -194,6 +195,17 @@ quipu_status qp_pg_draw(void *conn, const char *table, int64_t given, int64_t *r
                         quipu_error *reterr);
 /* Send what writes the moved numbers back. */
 void qp_pg_send_numbers(qp_pg *conn);
+
+/* ---- ask.c ------------------------------------------------------------------------------------
+ */
+
+/* One question, inside of a transaction, which a failure ends, or not. qp_pg_call_done() in any
+ * case. */
+quipu_status qp_pg_ask(qp_pg *conn, const char *sql, qp_pg_call *call, quipu_error *reterr);
+
+/* A new connection: names of its own for prepared statements, and, where it writes, a look whether
+ * it hears what it must hear (else QUIPU_UNSUPPORTED). */
+quipu_status qp_pg_settle(qp_pg *conn, quipu_error *reterr);
 
 /* ---- row_security.c ---------------------------------------------------------------------------
  */

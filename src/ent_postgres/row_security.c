@@ -38,32 +38,14 @@ void qp_pg_send_tenant(qp_pg *conn)
 /* ---- questions --------------------------------------------------------------------------------
  */
 
-/* One question, inside of a transaction or not. */
-static quipu_status row_security_ask(qp_pg *conn, const char *sql, qp_pg_call *call,
-                                     quipu_error *reterr)
-{
-    quipu_status status;
-
-    *call = (qp_pg_call){.doing = "cannot read"};
-    qp_pg_batch(conn);
-    qp_pg_send_deferred(conn);
-    call->wanted = conn->sent;
-    qp_pg_send(conn, sql);
-    status = qp_pg_run(conn, call, reterr);
-    if (status != QUIPU_OK && conn->in_transaction) {
-        qp_pg_give_up(conn);
-    }
-    return status;
-}
-
 quipu_status qp_pg_check_role(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status =
-        row_security_ask(conn,
-                         "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = current_user "
-                         "AND (rolsuper OR rolbypassrls)",
-                         &call, reterr);
+        qp_pg_ask(conn,
+                  "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = current_user "
+                  "AND (rolsuper OR rolbypassrls)",
+                  &call, reterr);
 
     if (status == QUIPU_OK && PQntuples(call.result) > 0) {
         status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
@@ -182,7 +164,7 @@ static quipu_status row_security_missing(qp_pg *conn, const qp_wall *walls, size
                                          quipu_error *reterr)
 {
     qp_pg_call call;
-    quipu_status status = row_security_ask(conn, row_security_tables, &call, reterr);
+    quipu_status status = qp_pg_ask(conn, row_security_tables, &call, reterr);
 
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
         const ent_entity *entity = walls[i].entity;
@@ -227,14 +209,14 @@ static quipu_status row_security_none(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status =
-        row_security_ask(conn,
-                         "SELECT 1 FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class t ON "
-                         "t.oid = p.polrelid JOIN pg_catalog.pg_namespace n ON n.oid = "
-                         "t.relnamespace WHERE n.nspname = current_schema() AND p.polname = "
-                         "'" ROW_SECURITY_POLICY "' AND NOT EXISTS (SELECT 1 FROM "
-                         "pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR "
-                         "rolbypassrls)) LIMIT 1",
-                         &call, reterr);
+        qp_pg_ask(conn,
+                  "SELECT 1 FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class t ON "
+                  "t.oid = p.polrelid JOIN pg_catalog.pg_namespace n ON n.oid = "
+                  "t.relnamespace WHERE n.nspname = current_schema() AND p.polname = "
+                  "'" ROW_SECURITY_POLICY "' AND NOT EXISTS (SELECT 1 FROM "
+                  "pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR "
+                  "rolbypassrls)) LIMIT 1",
+                  &call, reterr);
 
     if (status == QUIPU_OK && PQntuples(call.result) > 0) {
         status = qp_error_set(reterr, QUIPU_UNSUPPORTED,

@@ -45,6 +45,8 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
         postgres.flags = (read_only ? ENT_POSTGRES_READ_ONLY : 0) |
                          (self->must_exist ? ENT_POSTGRES_MUST_EXIST : 0);
         postgres.flags |= self->opened ? ENT_POSTGRES_WAIT : 0;
+        /* What a store has written it reads: not from a standby that lags. */
+        postgres.flags |= self->read_only ? 0 : ENT_POSTGRES_PRIMARY;
         postgres.busy_ms = self->busy_ms;
         postgres.tenant = self->tenant;
         return ent_postgres_open(self->name, &postgres, ret_db, reterr);

@@ -15,7 +15,7 @@ static void senseless_options_are_misuse(void **state)
     T_STATUS(ent_postgres_open(NULL, NULL, &db, &err), QUIPU_MISUSE);
     T_STATUS(ent_postgres_open("", NULL, &db, &err), QUIPU_MISUSE);
     T_STATUS(ent_postgres_open("postgresql:///", NULL, NULL, &err), QUIPU_MISUSE);
-    options.flags = 8;
+    options.flags = ENT_POSTGRES_PRIMARY << 1;
     T_STATUS(ent_postgres_open("postgresql:///", &options, &db, &err), QUIPU_MISUSE);
     options = (ent_postgres_options)ENT_POSTGRES_OPTIONS_INIT;
     options.busy_ms = -1;
