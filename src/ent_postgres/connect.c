@@ -4,15 +4,26 @@
 
 #include "ent_postgres/open.h"
 
+#include <assert.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/thread.h"
 #include "ent/db.h"
 
-#define CONNECT_HEARD_NS (3 * QP_NS_PER_S)
+#define CONNECT_TIMEOUT_S 3                 /* for a host, unless the URI says otherwise */
+#define CONNECT_TIMEOUT "3"                 /* the same for libpq */
+#define CONNECT_LEAST_NS (1 * QP_NS_PER_S)  /* one attempt has so long, whatever the deadline */
+#define CONNECT_SILENT_NS (5 * QP_NS_PER_S) /* so long a host without an answer is passed over */
+#define CONNECT_LIVES "3"                   /* a server that lives answers within */
+#define CONNECT_ITEM_SIZE 256               /* of a host's name */
+#define CONNECT_NAMES_MAX 16
 #define CONNECT_STATE_SIZE 5
+/* Naps between attempts: about so long after the first, then twice, four times ... as long. */
+#define CONNECT_NAP_MS_FIRST 10
+#define CONNECT_NAP_MS_MAX 250
 /* Where there is no room, knocking often makes it worse. */
 #define CONNECT_CROWD_NAP_MS_MIN 100
 #define CONNECT_CROWD_NAP_MS_MORE 200
@@ -116,8 +127,7 @@ static quipu_status connect_failed(const PGconn *pg, connect_answer *ret_answer,
 
     *ret_answer = CONNECT_NONE;
     if (pg == NULL) {
-        *ret_answer = CONNECT_REFUSED;
-        return qp_error_set(reterr, QUIPU_NOMEM, "cannot connect: out of memory");
+        return qp_error_set(reterr, QUIPU_IO, "cannot connect: no answer from the server in time");
     }
     if (connect_state(PQerrorMessage(pg), state) != NULL) {
         while (strncmp(state, meaning->state, strlen(meaning->state)) != 0) {
@@ -135,55 +145,192 @@ static quipu_status connect_failed(const PGconn *pg, connect_answer *ret_answer,
     return qp_error_set(reterr, QUIPU_IO, "cannot connect: %s", text);
 }
 
-/* A URI that libpq misreads would show a part of its password: in libpq's complaint, or as a host
- * or a port. */
-static quipu_status connect_uri(const char *uri, quipu_error *reterr)
-{
-    char *ignored = NULL;
-    PQconninfoOption *options = PQconninfoParse(uri, &ignored);
-    bool sound = options != NULL;
+/* ---- the hosts of a URI -----------------------------------------------------------------------
+ */
 
-    for (const PQconninfoOption *option = options; sound && option->keyword != NULL; option++) {
-        const char *value = option->val != NULL ? option->val : "";
-        if (strcmp(option->keyword, "port") == 0) {
-            sound = value[strspn(value, "0123456789,")] == '\0';
-        } else if (strcmp(option->keyword, "host") == 0) {
-            sound = strchr(value, '@') == NULL || value[0] == '/';
+/* What libpq reads in the URI. Hosts are tried one by one: libpq waits for the first that is silent
+ * as long as for all of them, and a host that refuses for its own reasons ends its search. */
+typedef struct connect_hosts {
+    PQconninfoOption *options;
+    const char *names; /* lists with commas, or NULL */
+    const char *addresses;
+    const char *ports;
+    size_t count;
+    bool whole; /* the list is libpq's matter: then it counts as one host */
+    int64_t timeout_ns;
+} connect_hosts;
+
+static const char *connect_option(const PQconninfoOption *options, const char *name)
+{
+    for (; options->keyword != NULL; options++) {
+        if (strcmp(options->keyword, name) == 0) {
+            return options->val != NULL && options->val[0] != '\0' ? options->val : NULL;
         }
     }
-    PQconninfoFree(options);
+    return NULL;
+}
+
+static size_t connect_count(const char *list)
+{
+    size_t n = list != NULL;
+
+    for (; list != NULL && *list != '\0'; list++) {
+        n += *list == ',';
+    }
+    return n;
+}
+
+/* One of a list; of a list of one, that one. False: it is empty, or too long. */
+static bool connect_item(const char *list, size_t place, char ret[CONNECT_ITEM_SIZE])
+{
+    size_t n;
+
+    if (strchr(list, ',') == NULL) {
+        place = 0;
+    }
+    for (; place > 0; place--) {
+        list += strcspn(list, ",") + 1;
+    }
+    n = strcspn(list, ",");
+    if (n == 0 || n >= CONNECT_ITEM_SIZE) {
+        return false;
+    }
+    memcpy(ret, list, n);
+    ret[n] = '\0';
+    return true;
+}
+
+/* Whether a list has this many items, each with a value, or is not given. */
+static bool connect_is_even(const char *list, size_t count)
+{
+    char item[CONNECT_ITEM_SIZE];
+
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        if (connect_count(list) != count || !connect_item(list, i, item)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the hosts can be tried one by one: every one has a name or an address of its own. */
+static bool connect_is_list(const connect_hosts *hosts, size_t count)
+{
+    const char *wanted = connect_option(hosts->options, "target_session_attrs");
+
+    return count >= 1 && count <= QP_PG_HOSTS_MAX && connect_is_even(hosts->names, count) &&
+           connect_is_even(hosts->addresses, count) &&
+           connect_is_even(hosts->ports, connect_count(hosts->ports) == 1 ? 1 : count) &&
+           (wanted == NULL || strcmp(wanted, "prefer-standby") != 0);
+}
+
+/* To libpq nothing, and less, means no bound; what is no number it refuses by itself. */
+static int64_t connect_timeout_ns(const char *text)
+{
+    char *end = NULL;
+    long seconds = text != NULL ? strtol(text, &end, 10) : CONNECT_TIMEOUT_S;
+
+    return seconds <= 0 || seconds > INT32_MAX || end == text ? INT32_MAX * QP_NS_PER_S
+                                                              : seconds * QP_NS_PER_S;
+}
+
+/* A URI that libpq misreads would show a part of its password: in libpq's complaint, or as a host
+ * or a port. connect_hosts_done() also after a failure. */
+static quipu_status connect_uri(const char *uri, connect_hosts *ret, quipu_error *reterr)
+{
+    char *ignored = NULL;
+
+    *ret = (connect_hosts){.options = PQconninfoParse(uri, &ignored)};
     PQfreemem(ignored);
-    return sound ? QUIPU_OK
-                 : qp_error_set(reterr, QUIPU_INVALID,
-                                "the URI is not of the form postgresql://user:password@host:port/"
-                                "database?option=value; signs with a meaning in it (@ : / ? # %%) "
-                                "are written as %%40 %%3A %%2F %%3F %%23 %%25");
+    if (ret->options != NULL) {
+        ret->names = connect_option(ret->options, "host");
+        ret->addresses = connect_option(ret->options, "hostaddr");
+        ret->ports = connect_option(ret->options, "port");
+    }
+    if (ret->options == NULL ||
+        (ret->ports != NULL && ret->ports[strspn(ret->ports, "0123456789,")] != '\0') ||
+        (ret->names != NULL && ret->names[0] != '/' && strchr(ret->names, '@') != NULL)) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the URI is not of the form postgresql://user:password@host:port/"
+                            "database?option=value; signs with a meaning in it (@ : / ? # %%) "
+                            "are written as %%40 %%3A %%2F %%3F %%23 %%25");
+    }
+    ret->timeout_ns = connect_timeout_ns(connect_option(ret->options, "connect_timeout"));
+    ret->count = connect_count(ret->addresses != NULL ? ret->addresses : ret->names);
+    ret->whole = !connect_is_list(ret, ret->count);
+    ret->count = ret->whole ? 1 : ret->count;
+    return QUIPU_OK;
+}
+
+static void connect_hosts_done(connect_hosts *hosts)
+{
+    PQconninfoFree(hosts->options);
+}
+
+/* ---- one attempt ------------------------------------------------------------------------------
+ */
+
+/* libpq's parameters: of two that have the same name the last one counts. */
+typedef struct connect_params {
+    const char *names[CONNECT_NAMES_MAX];
+    const char *values[CONNECT_NAMES_MAX];
+    size_t n;
+} connect_params;
+
+static void connect_put(connect_params *params, const char *name, const char *value)
+{
+    assert(params->n < CONNECT_NAMES_MAX);
+    params->names[params->n] = name;
+    params->values[params->n++] = value;
 }
 
 /* What stands before the URI may be said otherwise in it; what stands after it may not. A machine
  * that is cut off is silent: whoever waits for its answer must ask whether it is still there, and
  * be done with it before another leads (Patroni: 20 s). */
-static const char *const connect_names[] = {"connect_timeout",
-                                            "tcp_user_timeout",
-                                            "keepalives_idle",
-                                            "keepalives_interval",
-                                            "fallback_application_name",
-                                            "target_session_attrs",
-                                            "dbname",
-                                            "client_encoding",
-                                            NULL};
+static void connect_put_all(connect_params *params, const qp_pg *conn)
+{
+    connect_put(params, "connect_timeout", CONNECT_TIMEOUT);
+    connect_put(params, "tcp_user_timeout", "15000");
+    connect_put(params, "keepalives_idle", "5");
+    connect_put(params, "keepalives_interval", "5");
+    connect_put(params, "fallback_application_name", "quipu");
+    connect_put(params, "target_session_attrs", conn->any_host ? "any" : "read-write");
+    connect_put(params, "dbname", conn->uri);
+    connect_put(params, "client_encoding", "UTF8");
+}
 
-#define CONNECT_VALUES(conn)                                                                       \
-    {"3",         "15000", "5", "5", "quipu", (conn)->any_host ? "any" : "read-write",             \
-     (conn)->uri, "UTF8",  NULL}
+/* Where an attempt goes. */
+typedef struct connect_target {
+    char name[CONNECT_ITEM_SIZE];
+    char address[CONNECT_ITEM_SIZE];
+    char port[CONNECT_ITEM_SIZE];
+    connect_params params;
+} connect_target;
+
+static void connect_aim(const qp_pg *conn, const connect_hosts *hosts, size_t place,
+                        connect_target *ret)
+{
+    ret->params.n = 0;
+    connect_put_all(&ret->params, conn);
+    if (!hosts->whole) {
+        if (hosts->names != NULL && connect_item(hosts->names, place, ret->name)) {
+            connect_put(&ret->params, "host", ret->name);
+        }
+        if (hosts->addresses != NULL && connect_item(hosts->addresses, place, ret->address)) {
+            connect_put(&ret->params, "hostaddr", ret->address);
+        }
+        if (hosts->ports != NULL && connect_item(hosts->ports, place, ret->port)) {
+            connect_put(&ret->params, "port", ret->port);
+        }
+    }
+    connect_put(&ret->params, NULL, NULL);
+}
 
 /* Connect step by step, so that notices come to us from the first one on: libpq would print them.
  * NULL when no answer came in time. */
-static PGconn *connect_heard(qp_pg *conn)
+static PGconn *connect_heard(qp_pg *conn, const connect_params *params, int64_t until_ns)
 {
-    const char *const values[] = CONNECT_VALUES(conn);
-    const int64_t deadline_ns = qp_clock_ns() + CONNECT_HEARD_NS;
-    PGconn *pg = PQconnectStartParams(connect_names, values, 1);
+    PGconn *pg = PQconnectStartParams(params->names, params->values, 1);
     PostgresPollingStatusType state = PGRES_POLLING_WRITING;
 
     if (pg == NULL || PQstatus(pg) == CONNECTION_BAD) {
@@ -194,13 +341,13 @@ static PGconn *connect_heard(qp_pg *conn)
     while (state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED) {
         struct pollfd fd = {.fd = PQsocket(pg),
                             .events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT};
-        int64_t left_ms = (deadline_ns - qp_clock_ns()) / QP_NS_PER_MS;
+        int64_t left_ms = (until_ns - qp_clock_ns()) / QP_NS_PER_MS;
 
         if (left_ms <= 0) {
             PQfinish(pg);
             return NULL;
         }
-        (void)poll(&fd, 1, (int)left_ms);
+        (void)poll(&fd, 1, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
         if (fd.revents != 0) {
             state = PQconnectPoll(pg);
         }
@@ -208,17 +355,35 @@ static PGconn *connect_heard(qp_pg *conn)
     return pg;
 }
 
-static quipu_status connect_once(qp_pg *conn, connect_answer *ret_answer, quipu_error *reterr)
+/* Whether libpq may know more than one address behind it: it goes on to the next one in time. */
+static bool connect_is_many(const connect_hosts *hosts, const connect_target *target)
 {
-    const char *const values[] = CONNECT_VALUES(conn);
-    PGconn *pg = connect_heard(conn);
-    quipu_status status = QUIPU_OK;
+    return hosts->whole || (target->address[0] == '\0' && target->name[0] != '/' &&
+                            strchr(target->name, ':') == NULL &&
+                            target->name[strspn(target->name, "0123456789.")] != '\0');
+}
 
-    if (pg == NULL) {
-        pg = PQconnectdbParams(connect_names, values, 1); /* goes on to the next host in time */
+/* One attempt at one host, or at all of them where they are libpq's matter. */
+static quipu_status connect_host(qp_pg *conn, const connect_hosts *hosts, size_t place,
+                                 int64_t deadline_ns, connect_answer *ret_answer,
+                                 quipu_error *reterr)
+{
+    const int64_t now_ns = qp_clock_ns();
+    int64_t left_ns = deadline_ns - now_ns;
+    connect_target target = {0};
+    quipu_status status = QUIPU_OK;
+    PGconn *pg;
+
+    left_ns = left_ns < CONNECT_LEAST_NS ? CONNECT_LEAST_NS : left_ns;
+    left_ns = left_ns < hosts->timeout_ns ? left_ns : hosts->timeout_ns;
+    connect_aim(conn, hosts, place, &target);
+    pg = connect_heard(conn, &target.params, now_ns + left_ns);
+    if (pg == NULL && connect_is_many(hosts, &target)) {
+        pg = PQconnectdbParams(target.params.names, target.params.values, 1);
     }
     *ret_answer = CONNECT_DONE;
     if (pg == NULL || PQstatus(pg) != CONNECTION_OK || PQsetnonblocking(pg, 1) != 0) {
+        conn->silent_ns[place] = pg == NULL ? qp_clock_ns() : 0;
         status = connect_failed(pg, ret_answer, reterr);
     } else {
         status = connect_check(pg, reterr);
@@ -229,6 +394,7 @@ static quipu_status connect_once(qp_pg *conn, connect_answer *ret_answer, quipu_
         return status;
     }
     (void)PQsetNoticeReceiver(pg, connect_notice, conn);
+    conn->silent_ns[place] = 0;
     conn->pg = pg;
     conn->generation++;
     memset(conn->fixed, 0, sizeof(conn->fixed));
@@ -240,14 +406,66 @@ static quipu_status connect_once(qp_pg *conn, connect_answer *ret_answer, quipu_
     return status;
 }
 
-/* Nap before another attempt; false: there is none. */
-static bool connect_again(qp_pg *conn, connect_answer answer, bool waits, int64_t deadline_ns)
+static bool connect_was_silent(const qp_pg *conn, size_t place)
 {
+    return conn->silent_ns[place] != 0 &&
+           qp_clock_ns() < conn->silent_ns[place] + CONNECT_SILENT_NS;
+}
+
+/* One attempt at each host. Told is the last that said something, else the last. */
+static quipu_status connect_once(qp_pg *conn, const connect_hosts *hosts, int64_t deadline_ns,
+                                 connect_answer *ret_answer, quipu_error *reterr)
+{
+    quipu_status told = QUIPU_IO;
+    bool passes_over = false;
+
+    for (size_t i = 0; i < hosts->count; i++) {
+        passes_over = passes_over || !connect_was_silent(conn, i);
+    }
+    *ret_answer = CONNECT_NONE;
+    for (size_t i = 0; i < hosts->count; i++) {
+        quipu_error error = {0};
+        connect_answer answer;
+        quipu_status status;
+
+        if (passes_over && connect_was_silent(conn, i)) {
+            continue;
+        }
+        status = connect_host(conn, hosts, i, deadline_ns, &answer, &error);
+        if (status == QUIPU_OK) {
+            *ret_answer = CONNECT_DONE;
+            return QUIPU_OK;
+        }
+        if (answer != CONNECT_NONE || *ret_answer == CONNECT_NONE) {
+            *ret_answer = answer;
+            told = status;
+            if (reterr != NULL) {
+                *reterr = error;
+            }
+        }
+    }
+    return told;
+}
+
+/* ---- until there is a connection --------------------------------------------------------------
+ */
+
+/* Nap before another attempt; false: there is none. While a cluster is without a leader many
+ * programs knock for many seconds: each does so less and less often. */
+static bool connect_again(qp_pg *conn, connect_answer answer, bool waits, int attempts,
+                          int64_t deadline_ns)
+{
+    int32_t nap_ms = CONNECT_NAP_MS_FIRST;
+
+    for (int i = 1; i < attempts && nap_ms < CONNECT_NAP_MS_MAX; i++) {
+        nap_ms *= 2;
+    }
+    nap_ms = nap_ms < CONNECT_NAP_MS_MAX ? nap_ms : CONNECT_NAP_MS_MAX;
     switch (answer) {
     case CONNECT_NONE:
-        return waits && qp_pg_nap(conn, deadline_ns);
+        return waits && qp_watch_nap(&conn->watch, deadline_ns, nap_ms, nap_ms);
     case CONNECT_LATER:
-        return qp_pg_nap(conn, deadline_ns);
+        return qp_watch_nap(&conn->watch, deadline_ns, nap_ms, nap_ms);
     case CONNECT_CROWDED:
         return qp_watch_nap(&conn->watch, deadline_ns, CONNECT_CROWD_NAP_MS_MIN,
                             CONNECT_CROWD_NAP_MS_MORE);
@@ -259,16 +477,33 @@ static bool connect_again(qp_pg *conn, connect_answer answer, bool waits, int64_
 quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
 {
     int64_t deadline_ns = qp_watch_patience(&conn->watch);
-    quipu_status status = connect_uri(conn->uri, reterr);
     connect_answer answer = CONNECT_REFUSED;
+    connect_hosts hosts;
+    quipu_status status = connect_uri(conn->uri, &hosts, reterr);
+    int attempts = 0;
 
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        do {
+            status = connect_once(conn, &hosts, deadline_ns, &answer, reterr);
+            attempts++;
+        } while (connect_again(conn, answer, waits, attempts, deadline_ns));
     }
-    do {
-        status = connect_once(conn, &answer, reterr);
-    } while (connect_again(conn, answer, waits, deadline_ns));
+    connect_hosts_done(&hosts);
     return status;
+}
+
+bool qp_pg_lives(const qp_pg *conn)
+{
+    connect_params params = {.n = 0};
+
+    connect_put_all(&params, conn);
+    connect_put(&params, "host", PQhost(conn->pg));
+    connect_put(&params, "hostaddr", PQhostaddr(conn->pg));
+    connect_put(&params, "port", PQport(conn->pg));
+    connect_put(&params, "target_session_attrs", "any");
+    connect_put(&params, "connect_timeout", CONNECT_LIVES);
+    connect_put(&params, NULL, NULL);
+    return PQpingParams(params.names, params.values, 1) != PQPING_NO_RESPONSE;
 }
 
 /* There is something to read then, where nothing should be. */

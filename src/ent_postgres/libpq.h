@@ -35,11 +35,16 @@
     X(int, PQgetisnull, (const PGresult *res, int tup_num, int field_num))                         \
     X(int, PQgetlength, (const PGresult *res, int tup_num, int field_num))                         \
     X(char *, PQgetvalue, (const PGresult *res, int tup_num, int field_num))                       \
+    X(char *, PQhost, (const PGconn *conn))                                                        \
+    X(char *, PQhostaddr, (const PGconn *conn))                                                    \
     X(int, PQisBusy, (PGconn * conn))                                                              \
     X(int, PQlibVersion, (void))                                                                   \
     X(int, PQntuples, (const PGresult *res))                                                       \
     X(const char *, PQparameterStatus, (const PGconn *conn, const char *name))                     \
+    X(PGPing, PQpingParams,                                                                        \
+      (const char *const *keywords, const char *const *values, int expand_dbname))                 \
     X(int, PQpipelineSync, (PGconn * conn))                                                        \
+    X(char *, PQport, (const PGconn *conn))                                                        \
     X(char *, PQresultErrorField, (const PGresult *res, int fieldcode))                            \
     X(ExecStatusType, PQresultStatus, (const PGresult *res))                                       \
     X(int, PQsendPrepare,                                                                          \
@@ -94,11 +99,15 @@ quipu_status qp_libpq_load(quipu_error *reterr);
 #define PQgetisnull qp_libpq.p_PQgetisnull
 #define PQgetlength qp_libpq.p_PQgetlength
 #define PQgetvalue qp_libpq.p_PQgetvalue
+#define PQhost qp_libpq.p_PQhost
+#define PQhostaddr qp_libpq.p_PQhostaddr
 #define PQisBusy qp_libpq.p_PQisBusy
 #define PQlibVersion qp_libpq.p_PQlibVersion
 #define PQntuples qp_libpq.p_PQntuples
 #define PQparameterStatus qp_libpq.p_PQparameterStatus
+#define PQpingParams qp_libpq.p_PQpingParams
 #define PQpipelineSync qp_libpq.p_PQpipelineSync
+#define PQport qp_libpq.p_PQport
 #define PQresultErrorField qp_libpq.p_PQresultErrorField
 #define PQresultStatus qp_libpq.p_PQresultStatus
 #define PQsendPrepare qp_libpq.p_PQsendPrepare

@@ -24,10 +24,11 @@
 
 /* Savepoint commands that wait for a statement to travel with. */
 #define QP_PG_DEFERRED_MAX (2 * ENT_SAVEPOINT_MAX + 2)
-#define QP_PG_DEAD_MAX 1024 /* statements that wait to be forgotten at the server */
+#define QP_PG_DEAD_MAX 1024     /* statements that wait to be forgotten at the server */
 #define QP_PG_SERVER_MIN 130000 /* the first that makes UUIDs by itself */
-#define QP_PG_NAME_SIZE 64   /* of a table's name with its NUL: the server's own limit */
-#define QP_PG_NUMBERS_MAX 64 /* tables whose numbers a connection knows */
+#define QP_PG_HOSTS_MAX 16      /* of a URI; with more of them libpq goes through its list */
+#define QP_PG_NAME_SIZE 64      /* of a table's name with its NUL: the server's own limit */
+#define QP_PG_NUMBERS_MAX 64    /* tables whose numbers a connection knows */
 
 /* Types of values, as the server numbers them. */
 typedef enum qp_pg_type {
@@ -78,6 +79,8 @@ typedef struct qp_pg {
     bool read_only;
     bool any_host; /* also one that takes no writes, and may lag */
     qp_watch watch;
+    int64_t late_ns; /* the deadline that the open transaction began with, or 0 */
+    int64_t silent_ns[QP_PG_HOSTS_MAX]; /* when each host gave no answer, or 0 (connect.c) */
     uint32_t generation; /* of the connection: statements of an older one are prepared anew */
     uint32_t names;      /* given to prepared statements so far */
     bool in_transaction;
@@ -122,6 +125,10 @@ quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr);
 
 /* Between batches: whether the other end has hung up. */
 bool qp_pg_hung_up(const qp_pg *conn);
+
+/* Whether the server at the other end still answers somebody, be it with a refusal. Takes as long
+ * as connect_timeout at most. */
+bool qp_pg_lives(const qp_pg *conn);
 
 /* Sleep a little, differently long each time; false when the deadline has passed or the watch says
  * stop. */

@@ -15,11 +15,17 @@
 #define WIRE_SLICE_MS 20                   /* how often a stop function is asked */
 #define WIRE_CANCEL_NS (10 * QP_NS_PER_S)  /* a server that does not even cancel is lost */
 #define WIRE_AGAIN_NS (100 * QP_NS_PER_MS) /* a cancel that came before its statement did nothing */
+#define WIRE_SILENCE_NS (15 * QP_NS_PER_S) /* then the server is asked for a sign of life */
+#define WIRE_CERTAIN_NS (60 * QP_NS_PER_S) /* patience with a COMMIT that has no deadline */
+#define WIRE_GRACE_NS (5 * QP_NS_PER_S) /* more of it, past the deadline: outcomes are worth it */
 
-/* When what runs was first cancelled, and last; 0: not. */
+/* When what runs was first cancelled, and last; 0: not. When the wait began, and when the server
+ * was last known to live; 0: not begun. */
 typedef struct wire_cancels {
     int64_t first_ns;
     int64_t last_ns;
+    int64_t began_ns;
+    int64_t lived_ns;
 } wire_cancels;
 
 static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
@@ -50,6 +56,9 @@ void qp_pg_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
     qp_pg *self = conn;
 
     qp_watch_set(&self->watch, deadline_ns, stop, ctx);
+    if (!self->in_transaction) {
+        self->late_ns = deadline_ns; /* what a transaction begins with holds for its commit */
+    }
 }
 
 void qp_pg_drop(qp_pg *conn)
@@ -63,29 +72,39 @@ void qp_pg_drop(qp_pg *conn)
     conn->rollbacks++;
 }
 
-/* Milliseconds until something must be looked at; -1: only the server can end the wait. */
+/* When whoever waits for a certain outcome gives the connection up. Nothing is cancelled: the
+ * server would answer the cancelled wait for a standby with success. */
+static int64_t wire_late_ns(const qp_pg *conn, const wire_cancels *cancels)
+{
+    int64_t late_ns = conn->late_ns != 0 ? conn->late_ns : cancels->began_ns + WIRE_CERTAIN_NS;
+
+    late_ns = late_ns < cancels->began_ns ? cancels->began_ns : late_ns;
+    return late_ns > INT64_MAX - WIRE_GRACE_NS ? INT64_MAX : late_ns + WIRE_GRACE_NS;
+}
+
+static int64_t wire_sooner(int64_t until_ns, int64_t deadline_ns)
+{
+    return deadline_ns != 0 && deadline_ns < until_ns ? deadline_ns : until_ns;
+}
+
+/* Milliseconds until something must be looked at. */
 static int wire_patience_ms(const qp_pg *conn, const qp_pg_call *call, const wire_cancels *cancels)
 {
-    int64_t until_ns = 0;
+    const bool asks = conn->watch.stop != NULL && !call->certain && cancels->first_ns == 0;
+    int64_t until_ns = cancels->lived_ns + WIRE_SILENCE_NS;
     int64_t left_ms;
 
     if (cancels->first_ns != 0) {
         until_ns = cancels->last_ns + WIRE_AGAIN_NS;
-    } else if (!call->certain) {
-        until_ns = call->deadline_ns;
-        if (conn->watch.deadline_ns != 0 && (until_ns == 0 || conn->watch.deadline_ns < until_ns)) {
-            until_ns = conn->watch.deadline_ns;
-        }
-    }
-    if (until_ns == 0) {
-        return call->certain || conn->watch.stop == NULL ? -1 : WIRE_SLICE_MS;
+    } else if (call->certain) {
+        until_ns = wire_sooner(until_ns, wire_late_ns(conn, cancels));
+    } else {
+        until_ns = wire_sooner(until_ns, call->deadline_ns);
+        until_ns = wire_sooner(until_ns, conn->watch.deadline_ns);
     }
     left_ms = (until_ns - qp_clock_ns()) / QP_NS_PER_MS + 1;
     left_ms = left_ms < 0 ? 0 : left_ms;
-    if (conn->watch.stop != NULL && cancels->first_ns == 0 && left_ms > WIRE_SLICE_MS) {
-        left_ms = WIRE_SLICE_MS;
-    }
-    return left_ms > INT32_MAX ? INT32_MAX : (int)left_ms;
+    return (int)(asks && left_ms > WIRE_SLICE_MS ? WIRE_SLICE_MS : left_ms);
 }
 
 static void wire_cancel(qp_pg *conn, wire_cancels *cancels)
@@ -103,26 +122,53 @@ static void wire_cancel(qp_pg *conn, wire_cancels *cancels)
     }
 }
 
-/* Cancel what runs when its time is over; false: the server does not answer any more. */
+/* Whether the time of what runs is over, by the watch or by its own deadline. */
+static bool wire_is_over(qp_pg *conn, const qp_pg_call *call, int64_t now_ns)
+{
+    if (call->certain) {
+        return false;
+    }
+    if (qp_watch_stops(&conn->watch)) {
+        return true;
+    }
+    if (call->deadline_ns == 0 || now_ns < call->deadline_ns) {
+        return false;
+    }
+    conn->watch.stopped = QUIPU_BUSY;
+    return true;
+}
+
+/* Cancel what runs when its time is over; false: the server does not answer any more. A server that
+ * stands still while its system answers for it is met by a question of its own: neither the network
+ * tells, nor does a cancel end, which waits without bound. */
 static bool wire_look(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels)
 {
+    const int64_t now_ns = qp_clock_ns();
+    bool over;
+
+    if (cancels->began_ns == 0) {
+        cancels->began_ns = now_ns;
+        cancels->lived_ns = now_ns;
+    }
     if (cancels->first_ns != 0) {
-        const int64_t now_ns = qp_clock_ns();
         if (now_ns >= cancels->last_ns + WIRE_AGAIN_NS) {
             wire_cancel(conn, cancels);
         }
         return now_ns < cancels->first_ns + WIRE_CANCEL_NS;
     }
-    if (call->certain) {
-        return true;
+    if (call->certain && now_ns >= wire_late_ns(conn, cancels)) {
+        return false;
     }
-    if (!qp_watch_stops(&conn->watch)) {
-        if (call->deadline_ns == 0 || qp_clock_ns() < call->deadline_ns) {
-            return true;
+    over = wire_is_over(conn, call, now_ns);
+    if (over || now_ns >= cancels->lived_ns + WIRE_SILENCE_NS) {
+        if (!qp_pg_lives(conn)) {
+            return false;
         }
-        conn->watch.stopped = QUIPU_BUSY;
+        cancels->lived_ns = qp_clock_ns();
     }
-    wire_cancel(conn, cancels);
+    if (over) {
+        wire_cancel(conn, cancels);
+    }
     return true;
 }
 

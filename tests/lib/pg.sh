@@ -1,8 +1,9 @@
 #!/bin/bash
-# pg.sh start|stop|halt|resume FOLDER: a PostgreSQL server for the tests, on a unix socket in a
-# temporary folder, without durability. FOLDER/uri names it. halt ends it as a crash would, resume
-# starts it again. As root the server runs as another user, because it refuses root. QUIPU_PG_CONF
-# may hold more lines of its configuration. Exits 77 where no server is installed.
+# pg.sh start|stop|halt|resume|freeze|thaw FOLDER: a PostgreSQL server for the tests, on a unix
+# socket in a temporary folder, without durability. FOLDER/uri names it. halt ends it as a crash
+# would, resume starts it again; freeze stops its processes where they are, thaw lets them go on.
+# As root the server runs as another user, because it refuses root. QUIPU_PG_CONF may hold more
+# lines of its configuration. Exits 77 where no server is installed.
 set -eu
 
 verb=${1:?start or stop}
@@ -24,6 +25,17 @@ as_user() {
     fi
 }
 
+# Send a signal to the server, first to the process that starts the others.
+signal() {
+    first=$(head -n 1 "$(cat "$folder/data")/db/postmaster.pid")
+    kill "-$1" "$first"
+    for stat in /proc/[0-9]*/stat; do
+        if read -r pid _ _ parent _ 2>/dev/null <"$stat" && [ "$parent" = "$first" ]; then
+            kill "-$1" "$pid"
+        fi
+    done
+}
+
 stop() {
     if [ -f "$folder/data" ]; then
         data=$(cat "$folder/data")
@@ -39,6 +51,8 @@ resume)
     data=$(cat "$folder/data")
     as_user "${bin}pg_ctl" -D "$data/db" -l "$data/log" -w start >/dev/null
     ;;
+freeze) signal STOP ;;
+thaw) signal CONT ;;
 start)
     stop # what an interrupted run left behind
     mkdir -p "$folder"
@@ -64,7 +78,7 @@ EOF
     echo "postgresql:///?host=$data&user=quipu&dbname=postgres" >"$folder/uri"
     ;;
 *)
-    echo "usage: pg.sh start|stop|halt|resume FOLDER" >&2
+    echo "usage: pg.sh start|stop|halt|resume|freeze|thaw FOLDER" >&2
     exit 2
     ;;
 esac
