@@ -244,8 +244,8 @@ function(quipu_add_scripts)
     list(FILTER suites INCLUDE REGEX "\\.(store|adk)_")
     list(TRANSFORM suites REPLACE "^contract\\." "")
     quipu_test_register(postgres.sweep postgres "script;long" "${QUIPU_PYTHON}"
-                        "${root}/postgres/sweep.py" ${suites})
-    set_tests_properties(postgres.sweep PROPERTIES TIMEOUT 7200)
+                        "${root}/postgres/sweep.py" --jobs 2 ${suites})
+    set_tests_properties(postgres.sweep PROPERTIES TIMEOUT 7200 PROCESSORS 2)
   endif()
 
   # Must-not-compile: one entry a compiler; a compiler that is absent is a skip (exit 77).

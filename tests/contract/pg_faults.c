@@ -14,14 +14,18 @@
 #ifdef QUIPU_POSTGRES
 #include "lib/t_pg.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "ent_postgres/libpq.h"
 
 #define FAULTS_CONNECTIONS_MAX 512
 #define FAULTS_PLACES 6 /* statements of a transaction among which chance chooses */
 #define FAULTS_NAME_SIZE 32
+#define FAULTS_CUT_MS 5000 /* after that it is cut all the same, only later */
 
 /* One connection of the engine. */
 typedef struct faults_line {
@@ -45,7 +49,10 @@ static struct {
     int64_t left; /* transactions or statements until the next fault */
     bool resting; /* no cut before a transaction has ended */
     int64_t fired;
-} faults = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    pthread_mutex_t knife_mutex;
+    PGconn *knife;     /* the connection that cuts others... */
+    pid_t knife_owner; /* ...of this process */
+} faults = {.mutex = PTHREAD_MUTEX_INITIALIZER, .knife_mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static const char faults_conflict[] =
     "DO $$ BEGIN RAISE EXCEPTION 'injected' USING ERRCODE = '40001'; END $$";
@@ -162,15 +169,37 @@ static int faults_params(PGconn *pg, const char *sql, int count, const Oid *type
                                            result_format);
 }
 
-/* Cut a connection and wait until it is gone. */
-static void faults_cut(PGconn *pg)
+/* With its mutex held. A forked child must not speak on its parent's connection. */
+static PGconn *faults_knife(void)
 {
     char uri[T_PATH_MAX];
-    char sql[96];
 
-    (void)snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d, 5000)", PQbackendPID(pg));
-    t_pg_uri(uri);
-    t_pg_execute(uri, sql);
+    if (faults.knife == NULL || faults.knife_owner != getpid()) {
+        t_pg_uri(uri);
+        faults.knife = PQconnectdb(uri);
+        faults.knife_owner = getpid();
+        assert_int_equal(PQstatus(faults.knife), CONNECTION_OK);
+    }
+    return faults.knife;
+}
+
+/* Cut a connection and wait until it is gone. The socket tells that at once, whatever is left to be
+ * read from it; the server's own wait would look up ten times a second. */
+static void faults_cut(PGconn *pg)
+{
+    struct pollfd gone = {.fd = PQsocket(pg)};
+    char sql[96];
+    PGresult *result;
+
+    (void)snprintf(sql, sizeof(sql), "SELECT pg_terminate_backend(%d)", PQbackendPID(pg));
+    pthread_mutex_lock(&faults.knife_mutex);
+    result = PQexec(faults_knife(), sql);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    PQclear(result);
+    pthread_mutex_unlock(&faults.knife_mutex);
+    while (poll(&gone, 1, FAULTS_CUT_MS) < 0 && errno == EINTR) {
+        /* a signal is no hang-up */
+    }
 }
 
 static int faults_sync(PGconn *pg)

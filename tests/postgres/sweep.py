@@ -2,105 +2,169 @@
 """The suites of the store once more on a server that is less kind: where every transaction is
 serializable, where one in K transactions meets a serialization failure, where the connection of
 one in K statements is cut. The suites do not know (tests/contract/pg_faults.c); whatever they
-find missing then is a defect of the engine.
+find missing then is a defect of the engine. QUIPU_LONG=1: all suites and ways, else FEW of them."""
 
-usage: sweep.py SUITE...   QUIPU_LONG=1: all of them with several K, else FEW with one"""
-
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
-import unittest
+import threading
+import time
 
 ROOT = pathlib.Path(os.environ["QUIPU_SOURCE_DIR"])
 BINARIES = pathlib.Path(os.environ["QUIPU_BINARY_DIR"]) / "tests" / "contract"
 LONG = os.environ.get("QUIPU_LONG") == "1"
 SKIP = 77
+SERIALIZABLE = "serializable"
 FEW = ("adk_snapshot", "store_session")
-CONFLICTS = (3, 7, 19) if LONG else (3,)
-CUTS = (17, 41, 97) if LONG else (29,)
-FIRED = re.compile(r"^faults: (\d+) in", re.M)
+WAYS = (
+    (SERIALIZABLE, "conflicts 3", "conflicts 7", "conflicts 19", "cuts 17", "cuts 41", "cuts 97")
+    if LONG
+    else (SERIALIZABLE, "conflicts 3", "cuts 29")
+)
+HUNG_S = 900  # the longest run takes a tenth of that on a busy machine
+TAIL = 6000  # bytes shown of a run that failed
+FIRED = re.compile(r"^faults: (\d+) in (\d+) statements", re.M)
 
 
-class Sweep(unittest.TestCase):
-    """One test for each way and suite; they are added below."""
+@dataclasses.dataclass
+class Run:
+    """One suite on one server."""
 
-    folder = None
-    servers = {}  # configuration: file with the server's URI
-    fired = {}  # way: faults that were injected
+    suite: str
+    way: str
+    output: str = ""
+    verdict: str = ""
+    faults: int = 0
+    seconds: float = 0.0
 
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
 
-    @classmethod
-    def tearDownClass(cls):
-        for faults, count in cls.fired.items():
-            print(f"{faults or 'serializable'}: {count} faults")
-        for uri in cls.servers.values():
-            cls.script("stop", uri.parent, "")
-        cls.folder.cleanup()
+class Servers:
+    """One for each configuration, for as long as the sweep lasts."""
 
-    @classmethod
-    def script(cls, verb, folder, configuration):
-        command = ["bash", str(ROOT / "tests" / "lib" / "pg.sh"), verb, str(folder)]
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+
+    def script(self, verb, name, configuration=""):
+        command = ["bash", str(ROOT / "tests" / "lib" / "pg.sh"), verb, str(self.folder / name)]
         env = {**os.environ, "QUIPU_PG_CONF": configuration}
         return subprocess.run(command, env=env, check=False).returncode
 
-    @classmethod
-    def server(cls, configuration):
-        """A server of this configuration; the first call starts it."""
-        if configuration not in cls.servers:
-            folder = pathlib.Path(cls.folder.name) / str(len(cls.servers))
-            if cls.script("start", folder, configuration) != 0:
-                raise AssertionError("the server did not start")
-            cls.servers[configuration] = folder / "uri"
-        return cls.servers[configuration]
+    def start(self, ways):
+        """Gives the exit status of what did not start."""
+        wanted = {name_of(way) for way in ways}
+        for name in sorted(wanted):
+            strict = "default_transaction_isolation = 'serializable'"
+            status = self.script("start", name, strict if name == SERIALIZABLE else "")
+            if status != 0:
+                return status
+        return 0
 
-    def run_suite(self, suite, faults, configuration):
-        """The suite must not notice."""
-        env = {
-            **os.environ,
-            "QUIPU_TEST_PG": str(self.server(configuration)),
-            "QUIPU_TEST_PG_FAULTS": faults,
-        }
-        env.pop("QUIPU_LONG", None)  # many short runs find more than one long one
-        done = subprocess.run(
-            [BINARIES / f"t_contract_{suite}"], env=env, check=False, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-        )
-        self.fired[faults] = self.fired.get(faults, 0) + sum(map(int, FIRED.findall(done.stdout)))
-        self.assertEqual(done.returncode, 0, f"\n{done.stdout[-6000:]}")
-
-    def test_z_faults_were_injected(self):
-        # Last by name: a sweep that met nothing has shown nothing.
-        for faults, count in self.fired.items():
-            self.assertTrue(count > 0 or not faults, faults)
+    def stop(self):
+        for name in (SERIALIZABLE, "plain"):
+            self.script("stop", name)
 
 
-def add(name, suite, faults, configuration=""):
-    """A test method of that name."""
-    setattr(
-        Sweep, f"test_{suite}_{name}",
-        lambda self: self.run_suite(suite, faults, configuration),
-    )
+def name_of(way):
+    """The server of a way."""
+    return SERIALIZABLE if way == SERIALIZABLE else "plain"
+
+
+def execute(run, servers):
+    """The suite must not notice."""
+    env = {
+        **os.environ,
+        "QUIPU_TEST_PG": str(servers.folder / name_of(run.way) / "uri"),
+        "QUIPU_TEST_PG_FAULTS": "" if run.way == SERIALIZABLE else run.way,
+    }
+    env.pop("QUIPU_LONG", None)  # many short runs find more than one long one
+    started = time.monotonic()
+    # A session of its own: what it forked ends with it when it hangs.
+    with subprocess.Popen(
+        [BINARIES / f"t_contract_{run.suite}"], env=env, text=True, errors="replace",
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    ) as program:
+        try:
+            run.output = program.communicate(timeout=HUNG_S)[0]
+            run.verdict = "ok" if program.returncode == 0 else f"FAILED ({program.returncode})"
+        except subprocess.TimeoutExpired:
+            os.killpg(program.pid, signal.SIGKILL)
+            run.output = program.communicate()[0]
+            run.verdict = f"HUNG for {HUNG_S} s"
+    run.seconds = time.monotonic() - started
+    run.faults = sum(int(count) for count, _ in FIRED.findall(run.output))
+    return run
+
+
+def sweep(runs, jobs, servers):
+    """All of them, `jobs` at a time, each told when it is done."""
+    done = 0
+    lock = threading.Lock()
+
+    def one(run):
+        nonlocal done
+        execute(run, servers)
+        with lock:
+            done += 1
+            print(f"[{done}/{len(runs)}] {run.suite}, {run.way}: {run.verdict}, "
+                  f"{run.faults} faults, {run.seconds:.1f} s", flush=True)
+            if run.verdict != "ok":
+                print(run.output[-TAIL:], flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, runs))
+
+
+def conclude(runs):
+    """What every way met, what failed, and a last line. Gives whether all is well."""
+    faults = collections.Counter()
+    for run in runs:
+        faults[run.way] += run.faults
+    failed = [f"{run.suite}, {run.way}" for run in runs if run.verdict != "ok"]
+    # A way that met nothing has shown nothing.
+    idle = [way for way in faults if faults[way] == 0 and way != SERIALIZABLE]
+    for way, count in faults.items():
+        print(f"{way}: {count} faults")
+    for name in failed:
+        print(f"failed: {name}")
+    for way in idle:
+        print(f"failed: {way}, no fault was injected")
+    print(f"{len(runs) - len(failed)} passed, {len(failed) + len(idle)} failed")
+    return not failed and not idle
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time (2)")
+    parser.add_argument("--way", action="append", dest="ways", metavar="WAY",
+                        help="only this one, as 'cuts 17', 'conflicts 3' or 'serializable'")
+    parser.add_argument("suites", nargs="+", metavar="SUITE", help="as store_session")
+    return parser.parse_args()
 
 
 def main():
-    suites = [suite for suite in sys.argv[1:] if LONG or suite in FEW]
-    if Sweep.script("stop", pathlib.Path("none"), "") == SKIP:
-        sys.exit(SKIP)  # pg.sh has said why
-    for suite in suites:
-        add("where_transactions_are_serializable", suite, "",
-            "default_transaction_isolation = 'serializable'")
-        for k in CONFLICTS:
-            add(f"with_one_in_{k}_transactions_in_conflict", suite, f"conflicts {k}")
-        for k in CUTS:
-            add(f"with_one_in_{k}_statements_cut_off", suite, f"cuts {k}")
-    unittest.main(argv=[sys.argv[0], "-v"])
+    arguments = parse()
+    ways = arguments.ways or WAYS
+    # A way after the other, so that two runs at a time are seldom the two longest.
+    runs = [Run(suite, way) for way in ways for suite in arguments.suites if LONG or suite in FEW]
+    with tempfile.TemporaryDirectory() as folder:
+        servers = Servers(folder)
+        try:
+            status = servers.start(ways)
+            if status != 0:
+                return status  # pg.sh has said why
+            sweep(runs, arguments.jobs, servers)
+        finally:
+            servers.stop()
+    return 0 if conclude(runs) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
