@@ -105,7 +105,7 @@ func Version() (string, error) {
 	return lib.Text(text), nil
 }
 
-// Open opens a store by its path, or creates it.
+// Open opens a store by its path or its URI (postgresql://...), or creates it.
 func Open(path string, options Options) (*Store, error) {
 	if err := lib.Load(); err != nil {
 		return nil, err
