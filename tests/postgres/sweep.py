@@ -2,7 +2,8 @@
 """The suites of the store once more on a server that is less kind: where every transaction is
 serializable, where one in K transactions meets a serialization failure, where the connection of
 one in K statements is cut. The suites do not know (tests/contract/pg_faults.c); whatever they
-find missing then is a defect of the engine. QUIPU_LONG=1: all suites and ways, else FEW of them."""
+find missing then is a defect of the engine. QUIPU_LONG=1: all ways, else a few of
+them on a FEW suites, unless --way names one. QUIPU_BINARY_DIR names the build (build/debug)."""
 
 import argparse
 import collections
@@ -18,8 +19,8 @@ import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(os.environ["QUIPU_SOURCE_DIR"])
-BINARIES = pathlib.Path(os.environ["QUIPU_BINARY_DIR"]) / "tests" / "contract"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARIES = pathlib.Path(os.environ.get("QUIPU_BINARY_DIR", ROOT / "build" / "debug"))
 LONG = os.environ.get("QUIPU_LONG") == "1"
 SKIP = 77
 SERIALIZABLE = "serializable"
@@ -86,10 +87,11 @@ def execute(run, servers):
     }
     env.pop("QUIPU_LONG", None)  # many short runs find more than one long one
     started = time.monotonic()
+    binary = BINARIES / "tests" / "contract" / f"t_contract_{run.suite}"
     # A session of its own: what it forked ends with it when it hangs.
     with subprocess.Popen(
-        [BINARIES / f"t_contract_{run.suite}"], env=env, text=True, errors="replace",
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        [binary], env=env, text=True, errors="replace", stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
     ) as program:
         try:
             run.output = program.communicate(timeout=HUNG_S)[0]
@@ -152,8 +154,9 @@ def parse():
 def main():
     arguments = parse()
     ways = arguments.ways or WAYS
+    every = LONG or arguments.ways
     # A way after the other, so that two runs at a time are seldom the two longest.
-    runs = [Run(suite, way) for way in ways for suite in arguments.suites if LONG or suite in FEW]
+    runs = [Run(suite, way) for way in ways for suite in arguments.suites if every or suite in FEW]
     with tempfile.TemporaryDirectory() as folder:
         servers = Servers(folder)
         try:
