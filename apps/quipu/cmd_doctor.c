@@ -120,6 +120,26 @@ static void doctor_engine(doctor_job *job, const char *what, quipu_store *store)
                 status == QUIPU_OK ? engine : error.message);
 }
 
+/* What a server's settings promise of a write that was acknowledged. The word "replicated" is for
+ * those who wait for a standby. */
+static void doctor_durability(doctor_job *job, quipu_store *store)
+{
+    quipu_stats stats = {0};
+    quipu_error error = {0};
+
+    if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
+        doctor_tell(job, DOCTOR_BAD, "durability", NULL, "%s", error.message);
+    } else if (stats.disks == 0) {
+        doctor_tell(job, DOCTOR_NOTE, "durability",
+                    "ALTER ROLE ... SET synchronous_commit = on; fsync is the server's",
+                    "a power cut may lose the newest writes: synchronous_commit or fsync is off");
+    } else {
+        doctor_tell(job, DOCTOR_OK, "durability", NULL, "%s",
+                    stats.disks == 1 ? "local: a write is on the server's disk"
+                                     : "replicated: a write is on a standby's disk, too");
+    }
+}
+
 /* The libraries that are loaded on demand; without them all but one thing works. */
 static void doctor_libraries(doctor_job *job)
 {
@@ -389,6 +409,7 @@ static void doctor_open(doctor_job *job, const quipu_open_options *options)
     }
     if (!job->is_file) {
         doctor_engine(job, "server", store);
+        doctor_durability(job, store);
     }
     doctor_tell(job, DOCTOR_OK, "layout", NULL, "up to date");
     if (!app_given(job->call, "quick")) {

@@ -187,6 +187,8 @@ typedef struct quipu_stats {
     int64_t largest_commit; /* calls in one of them */
     int64_t unindexed;      /* messages that the next search brings into the index first */
     int64_t expired;        /* of the sessions: a sweep deletes them */
+    int64_t disks; /* that hold a write when its call returns: 0 none yet, so that a power cut may
+                    * lose the newest; 1 that of the file or the server; 2 a standby's, too */
 } quipu_stats;
 
 /**

@@ -12,6 +12,7 @@ typedef struct qp_sizes {
     int64_t file_bytes;
     int64_t free_bytes; /* inside the file, for what comes next */
     int64_t log_bytes;  /* of the log beside the file */
+    int64_t disks;      /* that hold a commit when it is told: see quipu_stats */
 } qp_sizes;
 
 /* Told one text after the other; anything but QUIPU_OK ends the call with that status. */

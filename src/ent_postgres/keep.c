@@ -3,6 +3,7 @@
 #include "ent/keep.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "ent/plan.h"
@@ -12,11 +13,40 @@
 #define KEEP_PAGE_BYTES 8192
 #define KEEP_SQL_MAX 1024
 
+/* The settings that say on how many disks a commit is when it is told, by name. A standby that has
+ * it in memory only ('remote_write') is none. */
+static quipu_status keep_disks(qp_pg *conn, int64_t *ret_disks, quipu_error *reterr)
+{
+    qp_pg_call call;
+    quipu_status status =
+        qp_pg_ask(conn,
+                  "SELECT setting FROM pg_catalog.pg_settings WHERE name IN ('fsync', "
+                  "'synchronous_commit', 'synchronous_standby_names') ORDER BY name COLLATE \"C\"",
+                  &call, reterr);
+
+    if (status == QUIPU_OK && PQntuples(call.result) == 3) {
+        const char *commit = PQgetvalue(call.result, 1, 0);
+        const bool synced = strcmp(PQgetvalue(call.result, 0, 0), "on") == 0;
+        const bool waits = strcmp(commit, "on") == 0 || strcmp(commit, "remote_apply") == 0;
+
+        *ret_disks = !synced || strcmp(commit, "off") == 0               ? 0
+                     : waits && PQgetvalue(call.result, 2, 0)[0] != '\0' ? 2
+                                                                         : 1;
+    }
+    qp_pg_call_done(&call);
+    return status;
+}
+
 static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_pg *self = conn;
     qp_pg_call call = {0};
+    int64_t disks = 0;
     quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
+
+    if (status == QUIPU_OK) {
+        status = keep_disks(self, &disks, reterr);
+    }
 
     if (status != QUIPU_OK) {
         return status;
@@ -28,8 +58,9 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
                   "t.relnamespace WHERE n.nspname = current_schema() AND t.relkind = 'r'",
                   &call, reterr);
     if (status == QUIPU_OK) {
-        *ret =
-            (qp_sizes){.page_bytes = KEEP_PAGE_BYTES, .file_bytes = qp_pg_int(call.result, 0, 0)};
+        *ret = (qp_sizes){.page_bytes = KEEP_PAGE_BYTES,
+                          .file_bytes = qp_pg_int(call.result, 0, 0),
+                          .disks = disks};
     }
     qp_pg_call_done(&call);
     return status;

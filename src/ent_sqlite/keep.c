@@ -13,6 +13,7 @@
 #include "ent_sqlite/inspect.h"
 #include "ent_sqlite/open.h"
 
+#define KEEP_SYNCS_FULL 2                  /* PRAGMA synchronous: every commit is synced */
 #define KEEP_PAGES_MAX INT64_C(4294967294) /* SQLite's own */
 
 static int64_t keep_bytes(const char *path)
@@ -30,8 +31,12 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
     int64_t page = 0;
     int64_t count = 0;
     int64_t unused = 0;
+    int64_t syncs = 0;
     int rc = qp_sqlite_ask(self->db, "PRAGMA main.page_size", 0, &page);
 
+    if (rc == SQLITE_OK) {
+        rc = qp_sqlite_ask(self->db, "PRAGMA main.synchronous", 0, &syncs);
+    }
     if (rc == SQLITE_OK) {
         rc = qp_sqlite_ask(self->db, "PRAGMA main.page_count", 0, &count);
     }
@@ -44,7 +49,8 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
     *ret = (qp_sizes){.page_bytes = page,
                       .file_bytes = memory ? page * count : keep_bytes(file),
                       .free_bytes = page * unused,
-                      .log_bytes = memory ? 0 : keep_bytes(sqlite3_filename_wal(file))};
+                      .log_bytes = memory ? 0 : keep_bytes(sqlite3_filename_wal(file)),
+                      .disks = !memory && syncs >= KEEP_SYNCS_FULL};
     return QUIPU_OK;
 }
 

@@ -59,7 +59,8 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     (void)scratch;
     *stats = (quipu_stats){.file_bytes = sizes.file_bytes,
                            .free_bytes = sizes.free_bytes,
-                           .log_bytes = sizes.log_bytes};
+                           .log_bytes = sizes.log_bytes,
+                           .disks = sizes.disks};
     return status == QUIPU_OK ? stats_sessions(call, db, reterr) : status;
 }
 
