@@ -228,8 +228,12 @@ static bool connect_is_list(const connect_hosts *hosts, size_t count)
 static int64_t connect_timeout_ns(const char *text)
 {
     char *end = NULL;
-    long seconds = text != NULL ? strtol(text, &end, 10) : CONNECT_TIMEOUT_S;
+    long seconds;
 
+    if (text == NULL) {
+        return CONNECT_TIMEOUT_S * QP_NS_PER_S;
+    }
+    seconds = strtol(text, &end, 10);
     return seconds <= 0 || seconds > INT32_MAX || end == text ? INT32_MAX * QP_NS_PER_S
                                                               : seconds * QP_NS_PER_S;
 }

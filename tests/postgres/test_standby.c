@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <ent/postgres.h>
+
 #define NAP_NS 20000000
 #define PATIENCE 1500 /* naps */
 
@@ -170,6 +172,33 @@ static void a_wait_that_is_always_cancelled_is_unknown_and_never_success(void **
     check_one_message(self); /* it is there after all: the caller's repeat would find it */
 }
 
+/* Nobody cancels: the connection is given up, and the outcome is left to the caller's repeat. */
+static void a_wait_without_end_is_unknown_soon_after_the_deadline(void **state)
+{
+    server *self = *state;
+    appender one = {.store = self->store, .deadline_ms = 400};
+
+    (void)appender_run(&one);
+    T_STATUS(one.status, QUIPU_UNKNOWN);
+    server_dispenses(self);
+    check_one_message(self);
+}
+
+static void a_wait_without_end_and_without_a_deadline_is_given_up_too(void **state)
+{
+    const server *self = *state;
+    ent_db *db = NULL;
+
+    if (!t_long()) {
+        print_message("the wait takes more than a minute: in the long form only\n");
+        return;
+    }
+    T_OK(ent_postgres_open(self->uri, NULL, &db, NULL));
+    T_OK(ent_begin(db, ENT_WRITE, NULL));
+    T_STATUS(ent_commit(db, NULL), QUIPU_IO);
+    ent_close(db);
+}
+
 #define SERVER_TEST(name) cmocka_unit_test_setup_teardown(name, server_setup, server_teardown)
 
 int main(void)
@@ -178,6 +207,8 @@ int main(void)
         SERVER_TEST(a_cancelled_wait_is_settled_and_stored_once),
         SERVER_TEST(a_connection_cut_after_the_local_commit_is_settled_and_stored_once),
         SERVER_TEST(a_wait_that_is_always_cancelled_is_unknown_and_never_success),
+        SERVER_TEST(a_wait_without_end_is_unknown_soon_after_the_deadline),
+        SERVER_TEST(a_wait_without_end_and_without_a_deadline_is_given_up_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
