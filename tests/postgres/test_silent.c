@@ -285,19 +285,49 @@ static void a_silent_host_is_passed_over(void **state)
     (void)close(fd);
 }
 
-static void a_host_that_refuses_for_its_own_reasons_is_passed_over(void **state)
+/* A server that has no database; ends when its socket is shut down. */
+static void *refuser_run(void *arg)
+{
+    static const char answer[] = "E\0\0\0\x17SFATAL\0C3D000\0Mno\0";
+    char request[1024];
+    int listener = *(const int *)arg;
+    int fd = accept(listener, NULL, NULL);
+
+    while (fd >= 0) {
+        assert_true(read(fd, request, sizeof(request)) > 0);
+        assert_int_equal(write(fd, answer, sizeof(answer)), sizeof(answer));
+        (void)close(fd);
+        fd = accept(listener, NULL, NULL);
+    }
+    return NULL;
+}
+
+/* libpq would end its search there. */
+static void a_host_without_the_database_is_passed_over(void **state)
 {
     const server *self = *state;
-    const char *folder = strstr(self->uri, "host=") + strlen("host=");
-    const int n = (int)strcspn(folder, "&");
-    char uri[3 * T_PATH_MAX];
+    char uri[2 * T_PATH_MAX];
     quipu_error err = {0};
     ent_db *db = NULL;
+    pthread_t thread;
+    int port;
+    int fd = silent_port(&port);
+    size_t n;
 
-    (void)snprintf(uri, sizeof(uri), "postgresql:///?host=127.0.0.1,%.*s&port=%d,5432&user=quipu",
-                   n, folder, DEAD_PORT);
-    T_STATUS(ent_postgres_open(uri, NULL, &db, &err), QUIPU_IO); /* no database "quipu" */
-    assert_non_null(strstr(err.message, "3D000"));
+    assert_int_equal(pthread_create(&thread, NULL, refuser_run, &fd), 0);
+    uri_behind(self, 1, port, uri);
+    n = strlen(uri);
+    (void)snprintf(uri + n, sizeof(uri) - n, "&sslmode=disable&gssencmode=disable");
+    works_at(self, uri);
+    (void)snprintf(uri, sizeof(uri),
+                   "postgresql://quipu@127.0.0.1:%d,127.0.0.1:%d/x?sslmode=disable&"
+                   "gssencmode=disable",
+                   port, DEAD_PORT);
+    T_STATUS(ent_postgres_open(uri, NULL, &db, &err), QUIPU_IO);
+    assert_non_null(strstr(err.message, "3D000")); /* who said something is told, not the last */
+    assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    (void)close(fd);
 }
 
 static void as_many_hosts_as_may_be_are_tried_and_more_by_libpq(void **state)
@@ -353,7 +383,7 @@ int main(void)
         SERVER_TEST(an_append_at_a_frozen_server_ends_at_the_deadline),
         SERVER_TEST(a_read_at_a_frozen_server_ends_at_the_deadline),
         SERVER_TEST(a_silent_host_is_passed_over),
-        SERVER_TEST(a_host_that_refuses_for_its_own_reasons_is_passed_over),
+        SERVER_TEST(a_host_without_the_database_is_passed_over),
         SERVER_TEST(as_many_hosts_as_may_be_are_tried_and_more_by_libpq),
         SERVER_TEST(attempts_at_a_server_that_is_away_become_rare),
     };
