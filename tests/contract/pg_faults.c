@@ -95,7 +95,7 @@ static void faults_finish(PGconn *pg)
 }
 
 /* A batch begins; between transactions a transaction does. One that was doomed and met nothing, say
- * because it was rolled back, leaves its fate to the next. */
+ * because it was rolled back, leaves its fate to the next that is not calm. */
 static int faults_enter(PGconn *pg)
 {
     pthread_mutex_lock(&faults.mutex);
@@ -135,7 +135,7 @@ static bool faults_count(PGconn *pg, const char *name)
     bool rollback = name[0] != '\0' && strcmp(name, line->rollback) == 0;
     faults.statements++;
     faults.resting = faults.resting && !commit;
-    if (line->doomed && !rollback) {
+    if (line->doomed && !rollback && !atomic_load(&t_pg_calm)) {
         conflict = --line->place == 0 || commit;
         line->doomed = !conflict;
         faults.fired += conflict;

@@ -271,9 +271,11 @@ static void a_rebuilt_index_finds_the_same(void **state)
     st_append(store, "a", "word one");
     st_append(store, "a", "word two");
     assert_string_equal(found(store, "word"), "a:1 a:2 ");
+    atomic_store(&t_pg_calm, true); /* whoever begins a transaction repeats it himself */
     T_OK(ent_begin(store->group.db, ENT_WRITE, &err));
     T_OK(qp_search_rebuild(store->group.db, &err));
     T_OK(ent_commit(store->group.db, &err));
+    atomic_store(&t_pg_calm, false);
     assert_string_equal(found(store, "word"), "a:1 a:2 ");
     st_append(store, "a", "word three");
     T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, &err));
