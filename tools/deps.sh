@@ -22,7 +22,7 @@ test="$test sqlite3 python3 python3-dev python3-venv openssl zsh fish groff-base
 check="$test clang-tidy-19 cppcheck"
 cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
 cross="$cross libsqlite3-dev:arm64 libcmocka-dev:arm64 libjansson-dev:arm64"
-cluster="$test patroni python3-etcd etcd-server iproute2"
+cluster="$test patroni python3-etcd etcd-server iproute2 nftables"
 
 case "${1:-}" in
     run) wanted=$run ;;

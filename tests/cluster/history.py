@@ -143,16 +143,20 @@ def check(logs, rows, minority=()):
     return verdict
 
 
-def worst_gap_ns(log):
-    """The longest time that one thread went without an acknowledgement."""
-    if not log:
-        return 0
-    before, worst = log[0].invoked_ns, 0
+def worst_gaps_ns(log, leaderless=()):
+    """The longest time that one thread went without an acknowledgement, and the longest that
+    touched a time when nobody could lead: (from, to) each."""
+    worst, worst_leaderless = 0, 0
+    before = log[0].invoked_ns if log else 0
     for event in log:
         if event.ok_ns:
-            worst = max(worst, event.ok_ns - before)
+            gap = event.ok_ns - before
+            if any(before < end and start < event.ok_ns for start, end in leaderless):
+                worst_leaderless = max(worst_leaderless, gap)
+            else:
+                worst = max(worst, gap)
             before = event.ok_ns
-    return worst
+    return worst, worst_leaderless
 
 
 def failover_ns(logs, fault_ns):

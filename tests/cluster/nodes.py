@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pwd
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,16 +18,23 @@ import urllib.request
 
 COUNT = 3
 NET = "10.77.0"
+HUB = f"{NET}.254"
 HUB_MAC = "02:00:00:00:00:fe"
-LEASE_S = 20  # Patroni's documented minimum
-LOOP_S = 2
-RETRY_S = 5
+NOBODYS_MAC = "02:00:00:00:00:ff"
+# Patroni's documented minimum. What is left of it when the leader dies is between this and the loop
+# less; so a long loop makes failovers shorter, if only nobody sleeps through one (wake.py). But the
+# leader also looks only so often whether its synchronous standby is still there.
+LEASE_S = 20
+LOOP_S = 5
+RETRY_S = 5  # the lease must hold a loop and two of these
+WAKE = pathlib.Path(__file__).resolve().parent / "wake.py"
+PATRONIS_PYTHON = "/usr/bin/python3"  # its user may not be let into the folder of ours
 DATABASE = "agents"
 READY_S = 180
 ANSWER_S = 2
 POLL_S = 0.25
 USER = "postgres"  # PostgreSQL refuses root
-PROGRAMS = ("ip", "setpriv", "unshare", "patroni", "etcd", "psql")
+PROGRAMS = ("ip", "nft", "setpriv", "unshare", "patroni", "etcd", "psql")
 
 
 class Failed(Exception):
@@ -87,6 +95,25 @@ def family(roots):
         found |= more
 
 
+def node_mac(number):
+    return f"02:00:00:00:00:{number:02x}"
+
+
+def kill_all(pids, reap):
+    """Until none is left; `reap` is called in between."""
+    deadline = time.monotonic() + READY_S
+    left = set(pids)
+    while left:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        reap()  # or a child would be seen for ever
+        time.sleep(0.01)
+        left = {pid for pid in left if alive(pid)}
+        if time.monotonic() > deadline:
+            raise Failed(f"processes {sorted(left)} do not die")
+
+
 class Node:
     """One machine."""
 
@@ -94,7 +121,7 @@ class Node:
         self.number = number
         self.name = f"n{number}"
         self.address = f"{NET}.{number}"
-        self.mac = f"02:00:00:00:00:{number:02x}"
+        self.mac = node_mac(number)
         self.port = f"q{number}"  # the bridge's end of its cable
         self.folder = folder / self.name
         self.data = self.folder / "data"
@@ -164,7 +191,7 @@ class Node:
                             "wal_log_hints": "on",
                             # A standby whose first try finds no slot yet waits so long; commits
                             # wait with it.
-                            "wal_retrieve_retry_interval": "500ms",
+                            "wal_retrieve_retry_interval": "100ms",
                             # How long a standby that is cut off still counts.
                             "wal_sender_timeout": "10s",
                             "wal_receiver_timeout": "10s",
@@ -181,10 +208,17 @@ class Node:
                 "pgpass": str(self.folder / "pgpass"),
                 "authentication": login,
                 "pg_hba": trust,
+                "callbacks": {"on_role_change": self.wake_command()},
                 "parameters": {"unix_socket_directories": str(self.folder)},
             },
             "watchdog": {"mode": "off"},
         }
+
+    def wake_command(self):
+        """What a new leader calls."""
+        setting = json.dumps({"loop_wait": LOOP_S})
+        others = [f"{NET}.{i}:8008" for i in range(1, COUNT + 1) if i != self.number]
+        return shlex.join([PATRONIS_PYTHON, str(self.folder.parent / WAKE.name), setting, *others])
 
     def start_patroni(self):
         path = self.folder / "patroni.yml"
@@ -214,17 +248,10 @@ class Node:
 
     def kill(self):
         """What a power switch does to the processes; etcd stays, as on machines of its own."""
-        deadline = time.monotonic() + READY_S
-        left = self.members()
-        while left:
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self.patroni.poll()  # reaped, or it would be seen for ever
-            time.sleep(0.01)
-            left = {pid for pid in left if alive(pid)}
-            if time.monotonic() > deadline:
-                raise Failed(f"{self.name}: processes {sorted(left)} do not die")
+        kill_all(self.members(), self.patroni.poll)
+
+    def kill_etcd(self):
+        kill_all(family({self.etcd.pid}), self.etcd.poll)
 
     def kill_receiver(self):
         """The process that takes the leader's log, and with it all that waits in its socket."""
@@ -243,6 +270,36 @@ class Node:
 
     def heal(self):
         ip(f"link set {self.port} master hub")
+
+    def mute(self):
+        """What it sends is addressed to nobody; what others send arrives."""
+        self.address_all(lambda mac: NOBODYS_MAC)
+
+    def unmute(self):
+        self.address_all(lambda mac: mac)
+
+    def drop(self, percent):
+        """Lose so many of its packets, both ways, by chance. (tc netem would delay them, too; few
+        kernels have it.)"""
+        self.nft("add table inet loss")
+        dice = f"numgen random mod 100 < {percent}"
+        for hook, side in (("input", "iifname"), ("output", "oifname")):
+            self.nft(f"add chain inet loss {hook} {{ type filter hook {hook} priority 0; }}")
+            self.nft(f"add rule inet loss {hook} {side} != lo {dice} drop")
+
+    def undrop(self):
+        self.nft("delete table inet loss")
+
+    def nft(self, command):
+        run("ip", "netns", "exec", self.name, "nft", command)
+
+    def address_all(self, mac_of):
+        """Fix the neighbours, so that a machine that is cut off is silent, as behind a router, and
+        not refused by the next resolution of its address."""
+        macs = {f"{NET}.{i}": node_mac(i) for i in range(1, COUNT + 1) if i != self.number}
+        for address, mac in (macs | {HUB: HUB_MAC}).items():
+            ip(f"-n {self.name} neighbour replace {address} lladdr {mac_of(mac)} dev up0 "
+               "nud permanent")
 
 
 def alive(pid):
@@ -271,13 +328,11 @@ class Cluster:
         return f"postgresql://quipu@{hosts}/{DATABASE}"
 
     def wire(self):
-        """The bridge and its cables. Neighbours are fixed, so that a machine that is cut off is
-        silent, as behind a router, and not refused by the next resolution of its address."""
+        """The bridge and its cables."""
         run("mount", "-t", "tmpfs", "tmpfs", "/run")
-        macs = {n.address: n.mac for n in self.nodes} | {f"{NET}.254": HUB_MAC}
         ip("link set lo up")
         ip(f"link add name hub address {HUB_MAC} type bridge")
-        ip(f"address add {NET}.254/24 dev hub")
+        ip(f"address add {HUB}/24 dev hub")
         ip("link set hub up")
         for node in self.nodes:
             ip(f"netns add {node.name}")
@@ -289,11 +344,10 @@ class Cluster:
             ip(f"{there} link set lo up")
             ip(f"{there} link set up0 up")
             ip(f"{there} address add {node.address}/24 dev up0")
-            for address, mac in macs.items():
-                if address != node.address:
-                    ip(f"{there} neighbour add {address} lladdr {mac} dev up0 nud permanent")
+            node.unmute()
 
     def start(self):
+        shutil.copy(WAKE, self.folder)
         for node in self.nodes:
             node.folder.mkdir()
             shutil.chown(node.folder, USER, USER)
@@ -319,6 +373,17 @@ class Cluster:
     def sql(self, node, sql, database="postgres"):
         uri = f"postgresql://postgres@{node.address}:5432/{database}?connect_timeout=5"
         return run("psql", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, uri).strip()
+
+    def wait_writable(self, count):
+        """Until so many machines take writes. Each is asked: without etcd Patroni tells old news."""
+        start = time.monotonic()
+        while time.monotonic() < start + READY_S:
+            with contextlib.suppress(Failed):
+                words = [self.sql(n, "SELECT pg_is_in_recovery()") for n in self.nodes]
+                if words.count("f") == count:
+                    return time.monotonic() - start
+            time.sleep(POLL_S)
+        raise Failed(f"not {count} machines take writes for {READY_S} s")
 
     def view(self, node):
         """{name: member} as this machine's Patroni sees the cluster; empty: it does not answer."""

@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,9 @@ GO_ON_S = 120
 GO_ON_BYTES = 1000  # of a log: some appends
 CUT_S = 40
 FREEZE_S = 30
+LOSS_S = 30
+LOSS_PERCENT = 5
+ETCD_S = 40  # longer than the lease
 STANDBY_CUT_S = 30
 CANCEL_ROUNDS = 5
 STOP_S = 240
@@ -44,16 +48,18 @@ say.start = time.monotonic()
 class Run:
     """One run inside of the namespaces: the load, the faults, the check."""
 
-    def __init__(self, folder, writer, kills, faults):
+    def __init__(self, folder, writer, kills, faults, seed):
         self.cluster = nodes.Cluster(folder)
         self.logs = folder / "history"
         self.writer = writer
         self.kills = kills
         self.faults = faults
+        self.chance = random.Random(seed)
         self.writers = []
         self.threads = {}  # of each writer
         self.outages = []  # when commits became impossible
         self.minority = []  # for history.check()
+        self.leaderless = []  # (from, to): nobody could lead
 
     # ---- load
 
@@ -86,7 +92,8 @@ class Run:
             if time.monotonic() > deadline:
                 raise nodes.Failed(f"a writer has not gone on for {GO_ON_S} s")
             time.sleep(nodes.POLL_S)
-        time.sleep(LOAD_S)
+        # By chance longer, so that faults do not keep step with Patroni's loop.
+        time.sleep(LOAD_S + self.chance.random() * nodes.LOOP_S)
         self.check_writers()
 
     def sizes(self):
@@ -138,18 +145,25 @@ class Run:
         self.whole(f"kill {number}")
 
     def cut_leader(self):
+        self.part("inside", "the link of", nodes.Node.cut, nodes.Node.heal)
+
+    def mute_leader(self):
+        self.part("inside-mute", "what is sent by", nodes.Node.mute, nodes.Node.unmute)
+
+    def part(self, name, what, cut, heal):
+        """Between the leader and the others, with a writer of that name inside."""
         leader = self.cluster.leader()
-        self.write("inside", 2, INSIDE_DEADLINE_MS, leader)
+        self.write(name, 2, INSIDE_DEADLINE_MS, leader)
         self.load()
-        say(f"cut: the link of {leader.name}, the leader, for {CUT_S} s, with a writer inside")
+        say(f"cut: {what} {leader.name}, the leader, for {CUT_S} s, with a writer inside")
         start = time.monotonic()
         start_ns = time.monotonic_ns()
         self.outages.append(start_ns)
-        leader.cut()
+        cut(leader)
         self.successor(leader, start)
         time.sleep(max(start + CUT_S - time.monotonic(), 0))
-        self.minority.append(("inside", start_ns, time.monotonic_ns()))
-        leader.heal()
+        self.minority.append((name, start_ns, time.monotonic_ns()))
+        heal(leader)
         self.whole("the cut")
 
     def cut_standby(self):
@@ -161,6 +175,14 @@ class Run:
         say(f"  commits wait for {other.name} instead")
         standby.heal()
         self.whole("the cut of the standby")
+
+    def lossy_leader(self):
+        leader = self.cluster.leader()
+        say(f"loss: {LOSS_PERCENT} % of the packets of {leader.name}, the leader, for {LOSS_S} s")
+        leader.drop(LOSS_PERCENT)
+        time.sleep(LOSS_S)
+        leader.undrop()
+        self.whole("the loss of packets")
 
     def freeze_leader(self):
         leader = self.cluster.leader()
@@ -200,6 +222,24 @@ class Run:
         self.successor(leader, start)
         leader.start_patroni()
         self.whole("the cancelled waits")
+
+    def lose_etcd(self):
+        """Without a majority of etcd nobody may lead."""
+        leader = self.cluster.leader()
+        say(f"etcd: kill -9 of all but that on {leader.name}, the leader, for {ETCD_S} s")
+        start, start_ns = time.monotonic(), time.monotonic_ns()
+        for node in self.others(leader):
+            node.kill_etcd()
+        say(f"  it steps down after {self.cluster.wait_writable(0):.1f} s")
+        since_ns = time.monotonic_ns()
+        time.sleep(max(start + ETCD_S - time.monotonic(), 0))
+        for name in self.threads:
+            self.minority.append((name, since_ns, time.monotonic_ns()))
+        for node in self.others(leader):
+            node.start_etcd()
+        say(f"  etcd is back, and {self.cluster.wait_writable(1):.1f} s later there is a leader")
+        self.whole("the loss of etcd")
+        self.leaderless.append((start_ns, time.monotonic_ns()))
 
     # ---- the whole of it
 
@@ -255,9 +295,12 @@ class Run:
 
 FAULTS = {
     "cut": "cut_leader",
+    "mute": "mute_leader",
     "standby": "cut_standby",
+    "loss": "lossy_leader",
     "freeze": "freeze_leader",
     "cancel": "cancel_waits",
+    "etcd": "lose_etcd",
 }
 
 
@@ -268,7 +311,8 @@ def table(run, logs, rows, verdict):
     unknown = [e for e in events if e.unknown]
     failovers = [history.failover_ns(outside, at) for at in run.outages]
     failovers = [f for f in failovers if f is not None]
-    worst = max((history.worst_gap_ns(log) for log in outside.values()), default=0)
+    gaps = [history.worst_gaps_ns(log, run.leaderless) for log in outside.values()]
+    worst, leaderless = (max(column, default=0) for column in zip(*gaps))
     lines = (
         ("kills of the leader, other faults", f"{run.kills}, {' '.join(run.faults) or 'none'}"),
         ("acknowledged", sum(1 for e in events if e.ok_ns)),
@@ -283,6 +327,7 @@ def table(run, logs, rows, verdict):
         ("refused, and not stored",
          sum(1 for e in events if e.failures and not e.ok_ns and not e.unknown)),
         ("worst gap of a writer (aim: 35 s)", f"{worst / 1e9:.1f} s"),
+        ("the same when none could lead", f"{leaderless / 1e9:.1f} s"),
         ("median failover (aim: 20 s)", f"{history.median_s(failovers):.1f} s"),
         ("failovers", " ".join(f"{f / 1e9:.1f}" for f in failovers)),
     )
@@ -363,7 +408,7 @@ def outside(args):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="quipu-cluster."))
     folder.chmod(0o755)  # the servers run as another user
     command = [sys.executable, __file__, "--inside", str(folder), "--writer", writer]
-    command += ["--kills", str(args.kills), "--faults", args.faults]
+    command += ["--kills", str(args.kills), "--faults", args.faults, "--seed", str(args.seed)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     process = subprocess.Popen(isolated(command))
     try:
@@ -384,7 +429,9 @@ def outside(args):
 def inside(args):
     """The run itself."""
     faults = [name for name in args.faults.split(",") if name]
-    good = Run(pathlib.Path(args.inside), args.writer, args.kills, faults).everything()
+    say(f"seed {args.seed}")
+    run = Run(pathlib.Path(args.inside), args.writer, args.kills, faults, args.seed)
+    good = run.everything()
     print(f"test-cluster: {'passed' if good else 'FAILED'}", flush=True)
     return 0 if good else 1
 
@@ -395,6 +442,7 @@ def main():
     parser.add_argument("--faults", default=",".join(FAULTS), help="other faults, with commas")
     parser.add_argument("--writer", help="the writer, when it is built already")
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of what is by chance")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     args = parser.parse_args()
     unknown = set(filter(None, args.faults.split(","))) - set(FAULTS)

@@ -86,12 +86,17 @@ class History(unittest.TestCase):
         self.assertEqual(self.problems([("w0", 5 * S, 9 * S)]), {})
 
     def test_gaps_and_failovers_are_measured_between_acknowledgements(self):
-        self.assertEqual(history.worst_gap_ns(self.logs["w0.0"]), 8 * S)
-        self.assertEqual(history.worst_gap_ns(self.logs["w0.1"]), 3 * S)
-        self.assertEqual(history.worst_gap_ns([]), 0)
+        self.assertEqual(history.worst_gaps_ns(self.logs["w0.0"]), (8 * S, 0))
+        self.assertEqual(history.worst_gaps_ns(self.logs["w0.1"]), (3 * S, 0))
+        self.assertEqual(history.worst_gaps_ns([]), (0, 0))
         self.assertEqual(history.failover_ns(self.logs, 3 * S), 3 * S)
         self.assertIsNone(history.failover_ns(self.logs, 10 * S))
         self.assertEqual(history.median_s([3 * S, 5 * S, 4 * S]), 4.0)
+
+    def test_a_gap_while_nobody_could_lead_is_counted_apart(self):
+        log_of = self.logs["w0.0"]
+        self.assertEqual(history.worst_gaps_ns(log_of, [(3 * S, 4 * S)]), (1 * S, 8 * S))
+        self.assertEqual(history.worst_gaps_ns(log_of, [(10 * S, 12 * S)]), (8 * S, 0))
 
 
 if __name__ == "__main__":
