@@ -75,6 +75,19 @@ class Postgres(harness.Case):
         self.assertEqual(self.hits("secret"), [])
         self.assertIn("kept by", self.on("erase", "k", "--yes").out)
 
+    def test_doctor_says_replicated_of_nobody_who_waits_for_no_standby(self):
+        self.assertEqual(self.on("stats", "--json").lines()[0]["disks"], 0)
+        told = self.on("doctor").out  # the test server does not sync
+        self.assertIn("a power cut may lose the newest writes", told)
+        self.assertNotIn("replicated", told)
+
+    def test_what_a_server_cannot_do_is_told_by_name(self):
+        self.session("k", "hello")
+        self.assertIn("pg_dump", self.on("backup", os.path.join(self.folder.name, "b"), code=1).err)
+        self.assertIn("no file", self.on("bench", code=2).err)
+        for verb in ("ls", "verify", "repair", "sweep", "export", "stats"):
+            self.on(verb)
+
     def test_row_security_is_a_parameter_of_the_uri(self):
         self.uri += "&row_security=on"
         self.session("k", "a red word", tenant="red")
