@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define PATIENCE 3000 /* naps */
 #define THREADS 4
 
 /* ---- the other side ---------------------------------------------------------------------------
@@ -253,7 +254,8 @@ static void a_call_that_was_cancelled_tells_that_and_not_its_lost_connection(voi
     st_create(store, "k");
     PQclear(PQexec(pg, "BEGIN; LOCK TABLE sessions"));
     assert_int_equal(pthread_create(&thread, NULL, reader_run, &one), 0);
-    while (!waits_for_a_table(pg)) {
+    for (int i = 0; !waits_for_a_table(pg); i++) {
+        assert_true(i < PATIENCE); /* the reader has failed before it came so far */
         st_nap();
     }
     assert_int_equal(PQsendQuery(pg, cut), 1); /* it must not see the flag before */
