@@ -375,7 +375,7 @@ class Cluster:
         return run("psql", "-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql, uri).strip()
 
     def wait_writable(self, count):
-        """Until so many machines take writes. Each is asked: without etcd Patroni tells old news."""
+        """Until so many machines take writes. Each is asked: without etcd Patroni has old news."""
         start = time.monotonic()
         while time.monotonic() < start + READY_S:
             with contextlib.suppress(Failed):
