@@ -151,10 +151,14 @@ static bool wire_look(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels
         cancels->lived_ns = now_ns;
     }
     if (cancels->first_ns != 0) {
-        if (now_ns >= cancels->last_ns + WIRE_AGAIN_NS) {
-            wire_cancel(conn, cancels);
+        if (now_ns < cancels->last_ns + WIRE_AGAIN_NS) {
+            return true;
         }
-        return now_ns < cancels->first_ns + WIRE_CANCEL_NS;
+        if (now_ns >= cancels->first_ns + WIRE_CANCEL_NS || !qp_pg_lives(conn)) {
+            return false;
+        }
+        wire_cancel(conn, cancels);
+        return true;
     }
     if (call->certain && now_ns >= wire_late_ns(conn, cancels)) {
         return false;
