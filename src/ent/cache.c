@@ -259,6 +259,13 @@ quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value
     return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
 }
 
+void qp_cached_put_off(ent_db *db, qp_cached *cached)
+{
+    if (db->engine->put_off != NULL) {
+        db->engine->put_off(cached->statement);
+    }
+}
+
 quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,
                             quipu_error *reterr)
 {

@@ -303,6 +303,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
         status = qp_cached_bind_values(db, *cached, binds, n, reterr);
     }
     if (status == QUIPU_OK) {
+        qp_cached_put_off(db, *cached);
         status = qp_cached_step(db, *cached, NULL, &more, reterr);
         qp_cached_reset(db, *cached, status);
     }

@@ -65,7 +65,13 @@ int64_t qp_db_total_changes(const ent_db *db);
  * failure. */
 quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);
 
-/* Bind db->plan and run a statement that returns no rows; gives the number of rows it changed. */
+/* Change one row that meets the condition; QUIPU_BUSY when there is none, and the transaction must
+ * be rolled back. Where the engine puts changes off (engine.h) a later call tells it. */
+quipu_status qp_update_sure(ent_db *db, const ent_entity *entity, const void *where,
+                            const void *patch, quipu_error *reterr);
+
+/* Bind db->plan and run a statement that returns no rows; gives the number of rows it changed.
+ * NULL: it may be put off (engine.h). */
 quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t *ret_count,
                           quipu_error *reterr);
 

@@ -11,10 +11,13 @@ quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t 
     bool is_row = false;
 
     if (status == QUIPU_OK) {
+        if (ret_count == NULL) {
+            qp_cached_put_off(db, cached);
+        }
         status = qp_cached_step(db, cached, NULL, &is_row, reterr);
         status = qp_explain(cached->entity, status, deleting, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && ret_count != NULL) {
         *ret_count = db->engine->changes(db->conn);
     }
     return status;
@@ -23,15 +26,11 @@ quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t 
 static quipu_status delete_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     qp_cached *cached = NULL;
-    int64_t count = 0;
     quipu_status status = qp_cache_take(db, &cached, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_run_write(db, cached, true, &count, reterr);
+        status = qp_run_write(db, cached, true, ret_count, reterr);
         qp_cache_release(db, cached, status);
-    }
-    if (status == QUIPU_OK && ret_count != NULL) {
-        *ret_count = count;
     }
     return status;
 }

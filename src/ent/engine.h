@@ -134,6 +134,15 @@ typedef struct qp_engine {
     /* What ends a SELECT that keeps others off its rows until the transaction ends. NULL: whoever
      * writes is alone anyway, and ENT_WRITE_ROWS is ENT_WRITE. */
     const char *row_lock;
+    /* Before the first step of a statement that gives no rows: nobody has asked how many it
+     * changes, so that in a transaction that writes beside others it need not be waited for. Its
+     * failure is then QUIPU_BUSY, and that of a later call, the commit at the latest. NULL: there
+     * is nothing to wait for. */
+    void (*put_off)(qp_statement *statement);
+    /* Before and after an UPDATE that must meet a row, so that it fails (QUIPU_BUSY) where there is
+     * none. NULL: `changes` tells at no cost. */
+    const char *sure;
+    const char *sure_end;
 } qp_engine;
 
 #endif

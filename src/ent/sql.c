@@ -723,6 +723,17 @@ static size_t sql_search(sql_writer *w, unsigned operation)
     }
 }
 
+static void sql_update_surely(sql_writer *w, bool surely)
+{
+    if (surely) {
+        sql_puts(w, w->engine->sure);
+    }
+    sql_update(w);
+    if (surely) {
+        sql_puts(w, w->engine->sure_end);
+    }
+}
+
 quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, quipu_str shape,
                           qp_buf *sql, size_t *ret_columns, quipu_error *reterr)
 {
@@ -764,7 +775,8 @@ quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, qui
         sql_returning(&w);
         break;
     case QP_OP_UPDATE:
-        sql_update(&w);
+    case QP_OP_UPDATE_SURE:
+        sql_update_surely(&w, operation == QP_OP_UPDATE_SURE && engine->sure != NULL);
         *ret_columns = 0;
         break;
     case QP_OP_UPDATE_ONE:

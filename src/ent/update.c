@@ -159,24 +159,40 @@ static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void
     return status;
 }
 
+/* Run the statement of db->plan. */
+static quipu_status update_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
+{
+    qp_cached *cached = NULL;
+    quipu_status status = qp_cache_take(db, &cached, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_run_write(db, cached, false, ret_count, reterr);
+        qp_cache_release(db, cached, status);
+    }
+    return status;
+}
+
 quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where, const void *patch,
                         int64_t *ret_count, quipu_error *reterr)
 {
     quipu_status status = update_plan(db, entity, where, patch, QP_OP_UPDATE, reterr);
-    qp_cached *cached = NULL;
-    int64_t count = 0;
+
+    return status == QUIPU_OK ? update_run(db, ret_count, reterr) : status;
+}
+
+quipu_status qp_update_sure(ent_db *db, const ent_entity *entity, const void *where,
+                            const void *patch, quipu_error *reterr)
+{
+    quipu_status status = update_plan(db, entity, where, patch, QP_OP_UPDATE_SURE, reterr);
+    const bool counts = db->engine->sure == NULL;
+    int64_t count = 1;
 
     if (status == QUIPU_OK) {
-        status = qp_cache_take(db, &cached, reterr);
+        status = update_run(db, counts ? &count : NULL, reterr);
     }
-    if (status == QUIPU_OK) {
-        status = qp_run_write(db, cached, false, &count, reterr);
-    }
-    if (status == QUIPU_OK && ret_count != NULL) {
-        *ret_count = count;
-    }
-    if (cached != NULL) {
-        qp_cache_release(db, cached, status);
+    if (status == QUIPU_OK && count == 0) {
+        status = qp_error_set(reterr, QUIPU_BUSY, "%s: the row is not as it was; try again",
+                              entity->name);
     }
     return status;
 }

@@ -47,6 +47,9 @@ static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity 
         status = qp_cached_bind(db, cached, false, reterr);
     }
     if (status == QUIPU_OK) {
+        if (ret_row == NULL) {
+            qp_cached_put_off(db, cached);
+        }
         status =
             qp_explain(entity, qp_cached_step(db, cached, values, &is_row, reterr), false, reterr);
     }

@@ -34,6 +34,7 @@ static const error_meaning error_meanings[] = {
     {"53", QUIPU_BUSY, NULL, false}, /* too many connections, and the like */
     {"54", QUIPU_LIMIT, NULL, false},
     {"22001", QUIPU_LIMIT, NULL, false},
+    {"22012", QUIPU_BUSY, NULL, true}, /* QP_PG_SURE: the row is not as it was */
     {"22", QUIPU_INVALID, NULL, false},
     {"28", QUIPU_IO, NULL, false},
     {"42501", QUIPU_IO, NULL, false},          /* no right to it */
@@ -79,7 +80,8 @@ static const char *error_advice(quipu_status status, const char *state)
 {
     switch (status) {
     case QUIPU_BUSY:
-        return strncmp(state, "40", 2) == 0 ? "another writer was in the way; try again"
+        return strncmp(state, "40", 2) == 0 || strcmp(state, "22012") == 0
+                   ? "another writer was in the way; try again"
                : strncmp(state, "53", 2) == 0
                    ? "the server has no room for another caller; try again later"
                : strcmp(state, "57014") == 0

@@ -18,10 +18,19 @@
 #define QP_PG_SEAT_NEXT "write0"
 #define QP_PG_SEAT_SIZE 12
 #define QP_PG_ROW_LOCK " FOR UPDATE" /* ends a statement that may wait for another writer */
-#define QP_PG_SEATED "seats taken"   /* seats are given out by turns */
+/* Around a change that must meet a row: where there is none it fails, with state 22012, and so ends
+ * the batch that it travels in, the COMMIT included. */
+#define QP_PG_SURE "WITH changed AS ("
+#define QP_PG_SURE_END " RETURNING 1) SELECT 1/COUNT(*) FROM changed"
+#define QP_PG_SEATED "seats taken" /* seats are given out by turns */
 #define QP_PG_IDENTITY "application_id"
 #define QP_PG_NUMBER "number of " /* and the table's name */
 
+/* Changes that were sent and not waited for; one more is. */
+#define QP_PG_PUT_OFF_MAX 256
+/* So long one of them waits for a row of others: nobody can cancel it, because a COMMIT may follow.
+ */
+#define QP_PG_HASTE_MS "100"
 /* Savepoint commands that wait for a statement to travel with. */
 #define QP_PG_DEFERRED_MAX (2 * ENT_SAVEPOINT_MAX + 2)
 #define QP_PG_DEAD_MAX 1024     /* statements that wait to be forgotten at the server */
@@ -54,6 +63,7 @@ typedef enum qp_pg_fixed {
     QP_PG_HOLD_SEATS,
     QP_PG_MOVE_SEATS,
     QP_PG_BEGIN_ROWS,
+    QP_PG_HASTEN,
     QP_PG_MOVE_SEAT,
     QP_PG_TAKE_SEAT,
     QP_PG_BEGIN_READ,
@@ -86,9 +96,10 @@ typedef struct qp_pg {
     bool in_transaction;
     bool writes;       /* the open transaction holds a seat, or all of them */
     bool timed;        /* it has bounded its waits for tables */
+    bool hasty;        /* it bounds its waits for rows when it begins */
     bool transient;    /* the last failure is one that a repeat may not meet */
     bool unreplicated; /* the server gave up waiting for a standby */
-    /* depth: a savepoint to set; -depth: one to release; 0: a transaction that reads to begin */
+    /* depth: a savepoint to set; -depth: one to release; 0: a transaction to begin */
     int16_t deferred[QP_PG_DEFERRED_MAX];
     size_t deferred_count;
     int64_t changes;
@@ -105,6 +116,7 @@ typedef struct qp_pg {
     /* The batch being sent (wire.c). */
     uint32_t fresh; /* fixed commands that it prepares, one bit each */
     int sent;
+    int put_off;                     /* so many of them wait for what is sent next */
     bool broken;                     /* a send failed; told when the batch is run */
     struct qp_pg_gathered *gathered; /* rows on their way to a search index (search.c), or NULL */
 } qp_pg;
@@ -137,7 +149,8 @@ bool qp_pg_nap(qp_pg *conn, int64_t deadline_ns);
 /* ---- wire.c -----------------------------------------------------------------------------------
  */
 
-/* A batch: commands that travel together and stop at the first that fails. */
+/* A batch: commands that travel together and stop at the first that fails. It goes on with what was
+ * put off. */
 void qp_pg_batch(qp_pg *conn);
 void qp_pg_send(qp_pg *conn, const char *sql); /* a command without values */
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command);
@@ -154,7 +167,8 @@ typedef struct qp_pg_call {
 } qp_pg_call;
 
 /* Run the batch. QUIPU_OK: every command succeeded. Otherwise `failure` tells what the server said,
- * or there is none when the connection was lost. qp_pg_call_done() in any case. */
+ * or there is none when the connection was lost; QUIPU_BUSY, and a repeat may mend it, when it was
+ * something put off that failed. qp_pg_call_done() in any case. */
 quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr);
 void qp_pg_call_done(qp_pg_call *call);
 
@@ -195,6 +209,12 @@ quipu_status qp_pg_make_table(qp_pg *conn, quipu_error *reterr);
 /* Give the open transaction up. */
 void qp_pg_give_up(qp_pg *conn);
 
+/* Whether the open transaction begins with what is sent next. */
+bool qp_pg_is_due(const qp_pg *conn);
+
+/* Begin a transaction that writes beside others, and wait until it has begun. */
+quipu_status qp_pg_begin_rows(qp_pg *conn, quipu_error *reterr);
+
 /* ---- number.c ---------------------------------------------------------------------------------
  */
 
@@ -229,6 +249,7 @@ quipu_status qp_pg_bind(qp_statement *statement, const qp_value *values, size_t 
                         quipu_error *reterr);
 quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                         bool *ret_row, quipu_error *reterr);
+void qp_pg_put_off(qp_statement *statement);
 void qp_pg_reset(qp_statement *statement);
 quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr);
 

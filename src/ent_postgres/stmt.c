@@ -1,6 +1,8 @@
 /* Running statements. A statement is prepared at the server with its first execution, in the same
  * round trip. In a transaction of somebody who is alone a failed statement must leave all else as
- * it was: what may fail is guarded by a savepoint, which travels along. */
+ * it was: what may fail is guarded by a savepoint, which travels along. Whoever writes beside
+ * others does not wait for changes whose outcome nobody has asked for: they travel with what comes
+ * next, the COMMIT at the latest. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -21,6 +23,8 @@ struct qp_statement {
     char *sql;
     bool writes;
     bool locks;          /* it may wait for another writer */
+    bool later;          /* its outcome need not be known at once */
+    bool sent;           /* and it was sent so */
     uint32_t name;       /* of the prepared statement, or 0 */
     uint32_t generation; /* of the connection that knows it */
     qp_pg_param *params;
@@ -235,6 +239,8 @@ static void stmt_recover(qp_pg *conn, bool guarded)
 
 /* Where the parts of a statement stand in its batch. */
 typedef struct stmt_parts {
+    int begun;   /* so many commands before it */
+    bool begins; /* they begin the transaction */
     bool guard;
     int guarded;  /* place of the savepoint */
     bool fresh;   /* it is prepared now */
@@ -251,6 +257,7 @@ static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *r
     qp_pg_batch(conn);
     stmt_send_dead(conn);
     qp_pg_send_deferred(conn);
+    parts->begun = conn->sent;
     if (!conn->in_transaction) {
         qp_pg_send_tenant(conn); /* a batch is a transaction, too */
     }
@@ -275,6 +282,8 @@ static void stmt_failed(qp_statement *statement, const stmt_parts *parts, const 
                         bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
+    const bool unbegun = parts->begins && conn->watch.stopped == QUIPU_OK &&
+                         (call->failure == NULL || call->failed < parts->begun);
 
     if (parts->fresh && call->failed <= parts->prepared) {
         statement->name = 0;
@@ -286,24 +295,29 @@ static void stmt_failed(qp_statement *statement, const stmt_parts *parts, const 
     if (call->failure != NULL) {
         qp_pg_explain(conn, call->failure, reterr);
     }
+    conn->transient = conn->transient || unbegun;
+}
+
+static bool stmt_is_beside(const qp_pg *conn)
+{
+    return conn->writes && conn->moved < QP_PG_SEATS;
 }
 
 /* Whether the statement needs a savepoint, so that the transaction outlives its failure. Whoever
  * writes beside others does not ask for that, and is spared two commands a statement. */
 static bool stmt_needs_guard(const qp_statement *statement, bool fresh)
 {
-    const qp_pg *conn = statement->conn;
-    const bool beside = conn->writes && conn->moved < QP_PG_SEATS;
-
-    return !beside && (fresh || statement->writes);
+    return !stmt_is_beside(statement->conn) && (fresh || statement->writes);
 }
 
-static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu_error *reterr)
+static quipu_status stmt_try(qp_statement *statement, bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    stmt_parts parts = {.fresh = !stmt_is_prepared(statement)};
+    const bool begins = conn->writes && qp_pg_is_due(conn);
+    stmt_parts parts = {.begins = begins, .fresh = !stmt_is_prepared(statement)};
     qp_pg_call call = {.doing = statement->writes ? "cannot write to" : "cannot read",
-                       .deadline_ns = statement->locks ? qp_watch_patience(&conn->watch) : 0};
+                       .deadline_ns =
+                           statement->locks || begins ? qp_watch_patience(&conn->watch) : 0};
     quipu_status status = parts.fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
     quipu_status ran;
     bool alive;
@@ -328,6 +342,25 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
         call.result = NULL;
     }
     qp_pg_call_done(&call);
+    return status;
+}
+
+/* The first statement of whoever writes beside others begins the transaction, too. Where that fails
+ * for a reason that may pass, nothing was done yet: it begins with the patience of a beginning. */
+static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    const bool begins = conn->writes && qp_pg_is_due(conn) && conn->deferred_count == 1;
+    quipu_error error = {0};
+    quipu_status status = stmt_try(statement, in_transaction, &error);
+
+    if (status != QUIPU_OK && begins && conn->transient) {
+        status = qp_pg_begin_rows(conn, &error);
+        status = status == QUIPU_OK ? stmt_try(statement, true, &error) : status;
+    }
+    if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
+    }
     return status;
 }
 
@@ -378,12 +411,39 @@ static quipu_status stmt_run_alone(qp_statement *statement, quipu_error *reterr)
     return status;
 }
 
+/* Only what the server has prepared already: whether it could was never asked. */
+static bool stmt_may_wait(const qp_statement *statement)
+{
+    const qp_pg *conn = statement->conn;
+
+    return statement->later && conn->in_transaction && stmt_is_beside(conn) &&
+           stmt_is_prepared(statement) && conn->put_off < QP_PG_PUT_OFF_MAX;
+}
+
+static quipu_status stmt_send_later(qp_statement *statement, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    quipu_status status;
+
+    conn->hasty = true;
+    qp_pg_batch(conn);
+    qp_pg_send_deferred(conn);
+    status = stmt_send_run(statement, reterr);
+    conn->put_off = conn->sent;
+    conn->total_changes++; /* or more, or none */
+    statement->sent = true;
+    return status;
+}
+
 static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
 
     statement->in_transaction = conn->in_transaction;
+    if (stmt_may_wait(statement)) {
+        return stmt_send_later(statement, reterr);
+    }
     status = conn->in_transaction ? stmt_run(statement, true, reterr)
                                   : stmt_run_alone(statement, reterr);
     if (status != QUIPU_OK) {
@@ -403,11 +463,15 @@ static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
 quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                         bool *ret_row, quipu_error *reterr)
 {
-    if (statement->result == NULL) {
+    if (statement->result == NULL && !statement->sent) {
         quipu_status status = stmt_start(statement, reterr);
         if (status != QUIPU_OK) {
             return status;
         }
+    }
+    if (statement->sent) {
+        *ret_row = false;
+        return QUIPU_OK;
     }
     if (statement->in_transaction && statement->rollbacks != statement->conn->rollbacks) {
         return qp_error_set(reterr, QUIPU_CANCELLED,
@@ -425,8 +489,15 @@ quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n,
     return QUIPU_OK;
 }
 
+void qp_pg_put_off(qp_statement *statement)
+{
+    statement->later = true;
+}
+
 void qp_pg_reset(qp_statement *statement)
 {
+    statement->later = false;
+    statement->sent = false;
     PQclear(statement->result);
     statement->result = NULL;
 }
@@ -465,14 +536,15 @@ static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error
 quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr)
 {
     qp_pg *self = conn;
-    qp_pg_call call = {.doing = "cannot change", .wanted = -1};
+    qp_pg_call call = {
+        .doing = "cannot change", .wanted = -1, .deadline_ns = qp_watch_patience(&self->watch)};
     quipu_status status = QUIPU_OK;
 
     if (!self->in_transaction) {
         status = qp_pg_ready(self, reterr);
         return status == QUIPU_OK ? qp_pg_run_text(self, sql.p, reterr) : status;
     }
-    if (self->deferred_count > 0) {
+    if (self->deferred_count > 0 || self->put_off > 0) {
         qp_pg_batch(self);
         qp_pg_send_deferred(self);
         status = qp_pg_run(self, &call, reterr);

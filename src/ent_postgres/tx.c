@@ -1,8 +1,8 @@
 /* Transactions of the server engine. Writers have seats, rows of the engine's own table: whoever
  * changes only rows that it locks moves its own seat, whoever must be alone moves all of them, and
  * the rows' locks let in either several of the first or one of the second, in the order in which
- * they came. The sum of the seats is the version of the data. Savepoints wait for a statement to
- * travel with. */
+ * they came. The sum of the seats is the version of the data. Savepoints, and the beginning of
+ * whoever writes beside others, wait for a statement to travel with. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -57,6 +57,10 @@ void qp_pg_give_up(qp_pg *conn)
     qp_pg_call call = {.doing = "cannot roll back", .wanted = -1, .certain = true};
 
     conn->deferred_count = 0;
+    if (conn->pg != NULL && conn->put_off > 0) {
+        (void)qp_pg_run(conn, &call, NULL); /* it cannot be taken back unsent */
+        qp_pg_call_done(&call);
+    }
     if (conn->pg != NULL && PQtransactionStatus(conn->pg) != PQTRANS_IDLE) {
         qp_pg_batch(conn);
         qp_pg_send_fixed(conn, QP_PG_ROLLBACK);
@@ -91,20 +95,26 @@ static int64_t tx_send_begin(qp_pg *conn, ent_tx_kind kind)
     return 1;
 }
 
-/* The beginning went well. *ret_again: only the seat is taken. */
-static void tx_begun(qp_pg *conn, const PGresult *result, int64_t moved, bool *ret_again)
+static void tx_set_begun(qp_pg *conn, int64_t moved)
 {
-    *ret_again = PQntuples(result) == 1;
-    if (*ret_again) {
-        (void)snprintf(conn->seat, sizeof(conn->seat), QP_PG_SEAT_NAME "%02u",
-                       (unsigned)(qp_pg_int(result, 0, 0) % QP_PG_SEATS));
-        return;
-    }
     conn->in_transaction = true;
     conn->writes = true;
     conn->moved = moved;
     conn->transient = false;
     conn->number_count = 0; /* others may have moved them */
+}
+
+/* The beginning went well. *ret_again: only the seat is taken. */
+static void tx_begun(qp_pg *conn, ent_tx_kind kind, const PGresult *result, int64_t moved,
+                     bool *ret_again)
+{
+    *ret_again = kind == ENT_WRITE_ROWS && conn->seat[0] == '\0';
+    if (*ret_again) {
+        (void)snprintf(conn->seat, sizeof(conn->seat), QP_PG_SEAT_NAME "%02u",
+                       (unsigned)(qp_pg_int(result, 0, 0) % QP_PG_SEATS));
+    } else {
+        tx_set_begun(conn, moved);
+    }
 }
 
 /* One try to begin. *ret_again: nothing is decided, try once more. */
@@ -129,9 +139,10 @@ static quipu_status tx_try_write(qp_pg *conn, ent_tx_kind kind, int64_t deadline
         moved = qp_pg_changed(call.result);
     }
     if (status == QUIPU_OK && moved >= wanted) {
-        tx_begun(conn, call.result, moved, ret_again);
+        tx_begun(conn, kind, call.result, moved, ret_again);
     } else {
-        made = conn->pg != NULL && (status == QUIPU_OK || qp_pg_failed_with(&call, "42P01"));
+        made = conn->pg != NULL && (status == QUIPU_OK || qp_pg_failed_with(&call, "42P01") ||
+                                    qp_pg_failed_with(&call, "22012"));
         qp_pg_give_up(conn);
         if (made) {
             conn->transient = false;
@@ -140,7 +151,8 @@ static quipu_status tx_try_write(qp_pg *conn, ent_tx_kind kind, int64_t deadline
         } else {
             /* A lost connection here has done nothing: another one may serve. */
             *ret_again = conn->pg == NULL || qp_pg_failed_with(&call, "40001") ||
-                         qp_pg_failed_with(&call, "40P01") || qp_pg_failed_with(&call, "25006");
+                         qp_pg_failed_with(&call, "40P01") || qp_pg_failed_with(&call, "25006") ||
+                         qp_pg_failed_with(&call, "55P03"); /* the role's own lock_timeout */
             if (qp_pg_failed_with(&call, "25006")) {
                 qp_pg_drop(conn); /* no longer in charge: look for the one that is */
             }
@@ -183,6 +195,11 @@ static quipu_status tx_begin_write(qp_pg *conn, ent_tx_kind kind, quipu_error *r
         *reterr = error;
     }
     return status;
+}
+
+quipu_status qp_pg_begin_rows(qp_pg *conn, quipu_error *reterr)
+{
+    return tx_begin_write(conn, ENT_WRITE_ROWS, reterr);
 }
 
 static quipu_status tx_begin_read(qp_pg *conn, quipu_error *reterr)
@@ -229,7 +246,8 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
     if (depth == 0) {
         self->deferred_count = 0;
         self->timed = false;
-        if (kind == ENT_WRITE || kind == ENT_WRITE_ROWS) {
+        self->hasty = false;
+        if (kind == ENT_WRITE || (kind == ENT_WRITE_ROWS && self->seat[0] == '\0')) {
             return tx_begin_write(self, kind, reterr);
         }
         if (kind == ENT_READ) {
@@ -237,6 +255,9 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
         }
         status = qp_pg_ready(self, reterr);
         self->in_transaction = status == QUIPU_OK;
+        if (status == QUIPU_OK && kind == ENT_WRITE_ROWS) {
+            tx_set_begun(self, 1);
+        }
     }
     if (status == QUIPU_OK) {
         tx_defer(self, depth);
@@ -247,8 +268,7 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
 /* ---- ending -----------------------------------------------------------------------------------
  */
 
-/* Whether the transaction itself has not begun yet at the server. */
-static bool tx_is_deferred(const qp_pg *conn)
+bool qp_pg_is_due(const qp_pg *conn)
 {
     return conn->deferred_count > 0 && conn->deferred[0] == 0;
 }
@@ -268,9 +288,10 @@ static quipu_status tx_commit(qp_pg *conn, quipu_error *reterr)
     qp_pg_call call = {.doing = "cannot commit to", .certain = true};
     quipu_status status;
 
-    if (tx_is_deferred(conn)) {
+    if (qp_pg_is_due(conn)) {
         conn->deferred_count = 0;
         conn->in_transaction = false;
+        conn->writes = false;
         return QUIPU_OK;
     }
     if (qp_pg_hung_up(conn)) {

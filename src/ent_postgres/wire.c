@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/thread.h"
 
 #define WIRE_NAME_SIZE 24
@@ -37,7 +38,9 @@ static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
     [QP_PG_MOVE_SEATS] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
                          "\"name\">'" QP_PG_SEAT_NAME "' AND \"name\"<'" QP_PG_SEAT_NEXT "'",
     [QP_PG_BEGIN_ROWS] = "BEGIN READ WRITE",
-    [QP_PG_MOVE_SEAT] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE \"name\"=$1",
+    [QP_PG_HASTEN] = "SET LOCAL lock_timeout = " QP_PG_HASTE_MS,
+    [QP_PG_MOVE_SEAT] = QP_PG_SURE "UPDATE \"" QP_PG_TABLE
+                                   "\" SET \"last\"=\"last\"+1 WHERE \"name\"=$1" QP_PG_SURE_END,
     [QP_PG_TAKE_SEAT] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
                         "\"name\"='" QP_PG_SEATED "' RETURNING \"last\"",
     [QP_PG_BEGIN_READ] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -68,6 +71,7 @@ void qp_pg_drop(qp_pg *conn)
     conn->in_transaction = false;
     conn->writes = false;
     conn->deferred_count = 0;
+    conn->put_off = 0;
     conn->dead_count = 0;
     conn->rollbacks++;
 }
@@ -204,6 +208,9 @@ static bool wire_wait(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels
 
 void qp_pg_batch(qp_pg *conn)
 {
+    if (conn->put_off > 0) {
+        return;
+    }
     conn->sent = 0;
     conn->fresh = 0;
     conn->unreplicated = false;
@@ -246,6 +253,19 @@ void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
     }
 }
 
+static void wire_send_begin(qp_pg *conn)
+{
+    if (!conn->writes) {
+        qp_pg_send_fixed(conn, QP_PG_BEGIN_READ);
+        return;
+    }
+    qp_pg_send_fixed(conn, QP_PG_BEGIN_ROWS);
+    if (conn->hasty) {
+        qp_pg_send_fixed(conn, QP_PG_HASTEN);
+    }
+    qp_pg_send_fixed(conn, QP_PG_MOVE_SEAT);
+}
+
 void qp_pg_send_deferred(qp_pg *conn)
 {
     for (size_t i = 0; i < conn->deferred_count; i++) {
@@ -253,7 +273,7 @@ void qp_pg_send_deferred(qp_pg *conn)
         char sql[64];
 
         if (depth == 0) {
-            qp_pg_send_fixed(conn, QP_PG_BEGIN_READ);
+            wire_send_begin(conn);
             continue;
         }
         (void)snprintf(sql, sizeof(sql), "%s ent_%d", depth > 0 ? "SAVEPOINT" : "RELEASE SAVEPOINT",
@@ -307,10 +327,25 @@ static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
     return sync != NULL && PQstatus(conn->pg) == CONNECTION_OK;
 }
 
+/* What was put off has failed: of the transaction nothing is stored, and whoever repeats it step by
+ * step is told what it was. */
+static quipu_status wire_fail_late(qp_pg *conn, const qp_pg_call *call, quipu_error *reterr)
+{
+    const char *state = PQresultErrorField(call->failure, PG_DIAG_SQLSTATE);
+
+    conn->transient = true;
+    return qp_error_set(reterr, QUIPU_BUSY,
+                        "%s the database: a change before it was refused (state %s), and nothing "
+                        "of the transaction is stored; try again",
+                        call->doing, state != NULL ? state : "unknown");
+}
+
 quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
 {
+    const int put_off = conn->put_off;
     bool alive = !conn->broken && PQpipelineSync(conn->pg) == 1;
 
+    conn->put_off = 0;
     conn->watch.stopped = QUIPU_OK;
     alive = alive && wire_read(conn, call, conn->sent) && PQexitPipelineMode(conn->pg) == 1;
     if (!alive) {
@@ -331,7 +366,8 @@ quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
     if (qp_pg_failed_with(call, "25006")) {
         qp_pg_drop(conn); /* a standby, or no longer in charge: look for the one that is */
     }
-    return qp_pg_fail(conn, call->failure, call->doing, reterr);
+    return call->failed < put_off ? wire_fail_late(conn, call, reterr)
+                                  : qp_pg_fail(conn, call->failure, call->doing, reterr);
 }
 
 void qp_pg_call_done(qp_pg_call *call)

@@ -3,17 +3,20 @@
 
 #include <assert.h>
 
+#include "ent/db.h"
 #include "store/store.h"
 
 void qp_append_patch_apply(const qp_session_patch *patch, qp_session *row)
 {
     row->revision = patch->revision.v;
-    row->next_seq = patch->next_seq.v;
-    row->message_count = patch->message_count.v;
-    row->token_count = patch->token_count.v;
-    row->turn_seq = patch->turn_seq.v;
     row->updated_at = patch->updated_at.v;
     row->last_event_at = ent_some(patch->last_event_at.v);
+    if (patch->next_seq.op != 0) { /* there are messages */
+        row->next_seq = patch->next_seq.v;
+        row->message_count = patch->message_count.v;
+        row->token_count = patch->token_count.v;
+        row->turn_seq = patch->turn_seq.v;
+    }
     if (patch->compact_seq.op != 0) {
         row->compact_seq = patch->compact_seq.v;
     }
@@ -60,6 +63,22 @@ void qp_append_run_forget(void *ctx)
 
     append_run_end(run);
     run->locked_count = 0;
+    run->believing = false;
+    qp_known_end(&run->known, false);
+}
+
+void qp_append_run_stored(void *ctx)
+{
+    qp_append_run *run = ctx;
+
+    qp_known_end(&run->known, true);
+}
+
+void qp_append_run_free(qp_append_run *run)
+{
+    quipu_arena_free(&run->arena);
+    quipu_arena_free(&run->locked_arena);
+    qp_known_free(&run->known);
 }
 
 /* ---- locked rows ------------------------------------------------------------------------------
@@ -86,9 +105,24 @@ quipu_status qp_append_run_lock(void *ctx, ent_db *db, const quipu_str *keys, si
         if (status == QUIPU_OK && found.n > 0) {
             run->keys[run->locked_count] = found.items[0].key;
             run->locked[run->locked_count++] = &found.items[0];
+            qp_known_saw(&run->known, &found.items[0]);
         }
     }
     return status;
+}
+
+bool qp_append_run_believe(void *ctx, const quipu_str *keys, size_t n)
+{
+    qp_append_run *run = ctx;
+
+    assert(n > 0 && n <= QUIPU_GROUP_MAX);
+    run->believing = qp_known_take(&run->known, keys, n, run->locked);
+    run->locked_count = run->believing ? n : 0;
+    run->next = 0;
+    for (size_t i = 0; i < run->locked_count; i++) {
+        run->keys[i] = run->locked[i]->key;
+    }
+    return run->believing;
 }
 
 /* The row of a session as it was read when it was locked, once; NULL: it must be read. */
@@ -127,16 +161,29 @@ quipu_status qp_session_load_locked(quipu_store *store, ent_db *db, quipu_arena 
 /* ---- runs -------------------------------------------------------------------------------------
  */
 
+quipu_status qp_append_run_write(qp_append_run *run, ent_db *db, const qp_session *row,
+                                 const qp_session_patch *patch, quipu_error *reterr)
+{
+    qp_session_where where = {.id = ent_eq(row->id)};
+    quipu_status status;
+
+    if (run->believing) {
+        (void)qp_known_where(&run->known, row->key, &where);
+    }
+    status = qp_update_sure(db, &qp_session_entity, &where, patch, reterr);
+    if (status == QUIPU_OK) {
+        qp_known_left(&run->known, row->key, patch);
+    }
+    return status;
+}
+
 quipu_status qp_append_run_settle(void *ctx, ent_db *db, quipu_error *reterr)
 {
     qp_append_run *run = ctx;
-    int64_t changed = 0;
     quipu_status status = QUIPU_OK;
 
     if (run->dirty) {
-        status = qp_session_update(db, &(qp_session_where){.id = ent_eq(run->row.id)}, &run->patch,
-                                   &changed, reterr);
-        assert(status != QUIPU_OK || changed == 1);
+        status = qp_append_run_write(run, db, &run->row, &run->patch, reterr);
     }
     append_run_end(run);
     return status;

@@ -13,7 +13,7 @@
 #include "store/tool_pairs.h"
 
 typedef struct compact_call {
-    const quipu_store *store;
+    quipu_store *store;
     quipu_str key;
     quipu_str text;
     int64_t covers_to;

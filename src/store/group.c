@@ -183,6 +183,7 @@ static void group_commit(qp_group *group, qp_write *batch)
     group->commit_ns = (group->commit_ns * 7 + (qp_clock_ns() - start_ns)) / 8;
     group_tell(group, batch);
     if (status == QUIPU_OK) {
+        group->carry.stored(group->carry.ctx);
         group_count(group, batch);
         return;
     }
@@ -443,22 +444,28 @@ static size_t group_sort(qp_write *own, qp_write **ret)
     return n;
 }
 
-/* Lock the sessions of a sorted batch. The leader does not wait for ever for those of others. */
-static quipu_status group_lock(qp_group *group, const qp_write *own, qp_write *const *sorted,
-                               size_t count)
+/* The sessions of a sorted batch. */
+static size_t group_keys(qp_write *const *sorted, size_t count, quipu_str *ret)
 {
-    qp_call patience = *own->call;
-    quipu_str keys[QUIPU_GROUP_MAX];
     size_t n = 0;
-    quipu_status status;
 
     for (size_t i = 0; i < count; i++) {
         const quipu_str key = sorted[i]->call->session;
-        if (n == 0 || !quipu_str_eq(keys[n - 1], key)) {
-            keys[n++] = key;
+        if (n == 0 || !quipu_str_eq(ret[n - 1], key)) {
+            ret[n++] = key;
         }
     }
-    if (count > 1) {
+    return n;
+}
+
+/* Lock the sessions of a batch. The leader does not wait for ever for those of others. */
+static quipu_status group_lock(qp_group *group, const qp_write *own, const quipu_str *keys,
+                               size_t n)
+{
+    qp_call patience = *own->call;
+    quipu_status status;
+
+    if (own->next != NULL) {
         const int64_t now_ns = qp_clock_ns();
         const int64_t half_ns = (patience.deadline_ns - now_ns) / 2;
         patience.deadline_ns = now_ns + (half_ns < GROUP_LOCK_NS ? half_ns : GROUP_LOCK_NS);
@@ -503,11 +510,57 @@ static bool group_not_locked(qp_group *group, qp_write *own, size_t count)
     return count == 1 || own->status == QUIPU_CANCELLED;
 }
 
+/* Whether all sessions of a batch are known so well that it can do without locks. Only work that
+ * finds out by itself what is there may go on from what is merely believed. */
+static bool group_believes(qp_group *group, const qp_write *own, const quipu_str *keys, size_t n)
+{
+    for (const qp_write *write = own; write != NULL; write = write->next) {
+        if (!write->call->settles) {
+            return false;
+        }
+    }
+    return group->carry.believe(group->carry.ctx, keys, n);
+}
+
+/* A try without locks. False: somebody has changed a session, or a work was refused, which only a
+ * row that is locked can decide. Nothing is stored then, and a new transaction has begun; or it
+ * could not, and that is the end of it. */
+static bool group_try_believing(qp_group *group, qp_write *own, qp_write *const *sorted,
+                                size_t count)
+{
+    bool whole = true;
+
+    for (size_t i = 0; i < count && whole; i++) {
+        whole = group_work_shared(group, sorted[i]) && sorted[i]->status == QUIPU_OK;
+    }
+    if (whole && group_settle(group, NULL) == QUIPU_OK) {
+        group_commit(group, own);
+        if (own->status == QUIPU_OK || own->status == QUIPU_UNKNOWN) {
+            group_repeat(group, own);
+            return true;
+        }
+    } else {
+        group_give_up(group);
+    }
+    for (qp_write *write = own; write != NULL; write = write->next) {
+        if (write->reterr != NULL) {
+            *write->reterr = (quipu_error){0}; /* of a try that does not count */
+        }
+    }
+    own->status = group_begin(group, own, ENT_WRITE_ROWS);
+    if (own->status != QUIPU_OK) {
+        group_dismiss(group, own);
+    }
+    return own->status != QUIPU_OK;
+}
+
 /* One try with everybody, or without the others. False: see group_not_locked(). */
 static bool group_try_beside(qp_group *group, qp_write *own, bool gathers)
 {
     qp_write *sorted[QUIPU_GROUP_MAX];
+    quipu_str keys[QUIPU_GROUP_MAX];
     size_t count;
+    size_t n;
     bool whole = true;
     bool any = false;
 
@@ -515,7 +568,12 @@ static bool group_try_beside(qp_group *group, qp_write *own, bool gathers)
         group_gather(group, own);
     }
     count = group_sort(own, sorted);
-    own->status = group_lock(group, own, sorted, count);
+    n = group_keys(sorted, count, keys);
+    if (gathers && group_believes(group, own, keys, n) &&
+        group_try_believing(group, own, sorted, count)) {
+        return true;
+    }
+    own->status = group_lock(group, own, keys, n);
     if (own->status != QUIPU_OK) {
         return group_not_locked(group, own, count);
     }

@@ -28,8 +28,14 @@ typedef struct qp_carry {
     quipu_status (*settle)(void *ctx, ent_db *db, quipu_error *reterr);
     /* The transaction is gone, and what was left with it. */
     void (*forget)(void *ctx);
-    /* In a transaction that writes beside others, before any work: lock these sessions, in the
-     * order given, which is the same for everybody. */
+    /* It is stored. */
+    void (*stored)(void *ctx);
+    /* Before any work of a transaction that writes beside others: whether these sessions are known
+     * so well that they need not be locked. Should it turn out otherwise, a work or the commit
+     * fails, and nothing is stored. */
+    bool (*believe)(void *ctx, const quipu_str *keys, size_t n);
+    /* The same where they are not: lock these sessions, in the order given, which is the same for
+     * everybody. */
     quipu_status (*lock)(void *ctx, ent_db *db, const quipu_str *keys, size_t n,
                          quipu_error *reterr);
 } qp_carry;

@@ -7,7 +7,7 @@
 #include "store/append.h"
 
 typedef struct state_child_call {
-    const quipu_store *store;
+    quipu_store *store;
     qp_child_end *end;
     qp_batch batch;
 } state_child_call;

@@ -28,8 +28,7 @@ static void store_free(quipu_store *store)
     qp_pulse_done(&store->pulse);
     ent_close(atomic_load(&store->first));
     store->given.close(store->given.ctx);
-    quipu_arena_free(&store->run.arena);
-    quipu_arena_free(&store->run.locked_arena);
+    qp_append_run_free(&store->run);
     quipu_arena_free(&store->arena);
     qp_free(store);
 }
@@ -77,6 +76,8 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
                                         .goes_on = qp_append_goes_on,
                                         .settle = qp_append_run_settle,
                                         .forget = qp_append_run_forget,
+                                        .stored = qp_append_run_stored,
+                                        .believe = qp_append_run_believe,
                                         .lock = qp_append_run_lock};
         store->run.tenant = store->tenant;
     }

@@ -1,0 +1,196 @@
+/* Rows of sessions as this process left them. */
+#include "store/known.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "store/append_run.h"
+
+typedef struct qp_known_row {
+    char *texts; /* of the rows; NULL: the place is empty */
+    qp_session row;
+    qp_session after; /* as the transaction under way leaves it */
+    bool proven;      /* it was found so once */
+    bool taken;       /* the transaction under way goes on from it */
+    bool left;        /* and has changed it */
+} qp_known_row;
+
+void qp_known_free(qp_known *known)
+{
+    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
+        qp_free(known->rows[i].texts);
+    }
+    qp_free(known->rows);
+    *known = (qp_known){NULL, 0};
+}
+
+static qp_known_row *known_find(const qp_known *known, quipu_str key)
+{
+    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
+        qp_known_row *entry = &known->rows[i];
+
+        if (entry->texts != NULL && quipu_str_eq(entry->row.key, key)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static void known_forget(qp_known_row *entry)
+{
+    qp_free(entry->texts);
+    *entry = (qp_known_row){.texts = NULL};
+}
+
+bool qp_known_take(qp_known *known, const quipu_str *keys, size_t n, const qp_session **ret_rows)
+{
+    for (size_t i = 0; i < n; i++) {
+        const qp_known_row *entry = known_find(known, keys[i]);
+
+        if (entry == NULL || !entry->proven) {
+            return false;
+        }
+        ret_rows[i] = &entry->row;
+    }
+    for (size_t i = 0; i < n; i++) {
+        known_find(known, keys[i])->taken = true;
+    }
+    return true;
+}
+
+/* ---- keeping ----------------------------------------------------------------------------------
+ */
+
+/* Everything that an append reads of the row, and what tells that the rest has changed. */
+static bool known_same(const qp_session *a, const qp_session *b)
+{
+    return a->id == b->id && a->revision == b->revision && a->first_seq == b->first_seq &&
+           a->next_seq == b->next_seq && a->message_count == b->message_count &&
+           a->token_count == b->token_count && a->indexed_seq == b->indexed_seq &&
+           a->lags == b->lags && a->compact_seq == b->compact_seq && a->turn_seq == b->turn_seq &&
+           a->updated_at.s == b->updated_at.s && a->updated_at.ns == b->updated_at.ns;
+}
+
+/* The text of the row's field number `i`, or NULL when it is no text. */
+static quipu_str *known_text(qp_session *row, size_t i)
+{
+    const ent_field *field = &qp_session_entity.fields[i];
+
+    /* JSON is a struct that begins with its text. */
+    return field->type == ENT_TEXT || field->type == ENT_JSON
+               ? (quipu_str *)(void *)((char *)row + field->row)
+               : NULL;
+}
+
+/* The row with its texts; without memory, or with too much text, it is not kept. */
+static void known_keep(qp_known_row *entry, const qp_session *row)
+{
+    qp_session copy = *row;
+    size_t size = 1; /* even if there is no text */
+    char *texts;
+    char *at;
+
+    for (size_t i = 0; i < qp_session_entity.field_count; i++) {
+        const quipu_str *text = known_text(&copy, i);
+        size += text != NULL ? text->n : 0;
+    }
+    texts = size <= QP_KNOWN_TEXTS_MAX ? qp_malloc(size) : NULL;
+    known_forget(entry);
+    if (texts == NULL) {
+        return;
+    }
+    at = texts;
+    for (size_t i = 0; i < qp_session_entity.field_count; i++) {
+        quipu_str *text = known_text(&copy, i);
+        if (text != NULL && text->p != NULL) {
+            memcpy(at, text->p, text->n);
+            text->p = at;
+            at += text->n;
+        }
+    }
+    *entry = (qp_known_row){.texts = texts, .row = copy, .taken = true};
+}
+
+/* A place for another row, or NULL. */
+static qp_known_row *known_place(qp_known *known)
+{
+    if (known->rows == NULL) {
+        known->rows = qp_calloc(QP_KNOWN_MAX, sizeof(*known->rows));
+    }
+    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
+        qp_known_row *entry = &known->rows[known->next++ % QP_KNOWN_MAX];
+        if (!entry->taken) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+void qp_known_saw(qp_known *known, const qp_session *row)
+{
+    qp_known_row *entry = known_find(known, row->key);
+
+    if (entry != NULL && known_same(&entry->row, row)) {
+        entry->proven = true;
+        entry->taken = true;
+        return;
+    }
+    entry = entry != NULL ? entry : known_place(known);
+    if (entry != NULL) {
+        known_keep(entry, row);
+    }
+}
+
+/* ---- in a transaction -------------------------------------------------------------------------
+ */
+
+bool qp_known_where(const qp_known *known, quipu_str key, qp_session_where *ret_where)
+{
+    const qp_known_row *entry = known_find(known, key);
+    const qp_session *row;
+
+    if (entry == NULL || !entry->taken || entry->left) {
+        return false;
+    }
+    row = &entry->row;
+    *ret_where = (qp_session_where){.id = ent_eq(row->id),
+                                    .key = ent_eq(row->key),
+                                    .revision = ent_eq(row->revision),
+                                    .updated_at = ent_eq(row->updated_at),
+                                    .first_seq = ent_eq(row->first_seq),
+                                    .next_seq = ent_eq(row->next_seq),
+                                    .message_count = ent_eq(row->message_count),
+                                    .token_count = ent_eq(row->token_count),
+                                    .indexed_seq = ent_eq(row->indexed_seq),
+                                    .lags = ent_bool_eq(row->lags),
+                                    .compact_seq = ent_eq(row->compact_seq),
+                                    .turn_seq = ent_eq(row->turn_seq)};
+    return true;
+}
+
+void qp_known_left(qp_known *known, quipu_str key, const qp_session_patch *patch)
+{
+    qp_known_row *entry = known_find(known, key);
+
+    if (entry != NULL && entry->taken) {
+        entry->after = entry->left ? entry->after : entry->row;
+        entry->left = true;
+        qp_append_patch_apply(patch, &entry->after);
+    }
+}
+
+void qp_known_end(qp_known *known, bool stored)
+{
+    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
+        qp_known_row *entry = &known->rows[i];
+
+        if (entry->taken && stored && entry->left) {
+            entry->row = entry->after;
+        } else if (entry->taken) {
+            known_forget(entry);
+        }
+        entry->taken = false;
+        entry->left = false;
+    }
+}
