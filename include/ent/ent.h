@@ -545,7 +545,10 @@ typedef enum ent_tx_kind {
     ENT_WRITE_ROWS /* for whoever changes only rows that he has locked first, with X_lock(), or rows
                     * that nobody changes without such a lock. Others of this kind write at the same
                     * time, where the engine can; in SQLite it is ENT_WRITE. Integer keys are not
-                    * given out in it, and a call that fails may undo all of it: roll it back then */
+                    * given out in it, and a call that fails may undo all of it: roll it back then.
+                    * A server may not be asked at once: what it refuses is then told by a later
+                    * call, ent_commit() at the latest, as QUIPU_BUSY. Begin with ENT_WRITE to learn
+                    * why */
 } ent_tx_kind;
 
 /**

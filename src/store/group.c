@@ -18,9 +18,10 @@ typedef enum group_news {
     GROUP_DONE      /* its work is done */
 } group_news;
 
-#define GROUP_DEAR_NS 50000       /* a commit that costs less is not worth waiting for company */
-#define GROUP_TRIES_MAX 10        /* of one caller's work, when what stopped it may pass */
-#define GROUP_LOCK_NS QP_NS_PER_S /* a caller waits so long for the sessions of others */
+#define GROUP_DEAR_NS 50000 /* a commit that costs less is not worth waiting for company */
+#define GROUP_TRIES_MAX 10  /* of one caller's work, when what stopped it may pass */
+#define GROUP_LOCK_NS (100 * QP_NS_PER_MS) /* so long a caller waits for the sessions of others */
+#define GROUP_BACK_NS (20 * QP_NS_PER_MS)  /* how often one that is late looks whether it may go */
 
 /* One caller, on its own stack. */
 typedef struct qp_write {
@@ -710,7 +711,8 @@ static bool group_leave(qp_group *group, qp_write *gone)
     return queued;
 }
 
-/* Wait in the queue; true: we lead. A caller whose patience ends leaves, unless it is taken. */
+/* Wait in the queue; true: we lead. A caller whose patience ends leaves, unless it is taken; who was
+ * taken may be sent back. */
 static bool group_wait(qp_group *group, qp_write *write)
 {
     quipu_error error = {0};
@@ -721,7 +723,8 @@ static bool group_wait(qp_group *group, qp_write *write)
             write->status = qp_error_pass(write->reterr, &error);
             return false;
         }
-        int64_t wake_ns = status == QUIPU_OK ? qp_call_wake_ns(write->call) : QP_NEVER;
+        int64_t wake_ns =
+            status == QUIPU_OK ? qp_call_wake_ns(write->call) : qp_clock_ns() + GROUP_BACK_NS;
         unsigned news = qp_event_wait(&write->told, wake_ns);
         if (news == GROUP_DONE) {
             group_wake(write->next, write->wakes);
