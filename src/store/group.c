@@ -711,8 +711,8 @@ static bool group_leave(qp_group *group, qp_write *gone)
     return queued;
 }
 
-/* Wait in the queue; true: we lead. A caller whose patience ends leaves, unless it is taken; who was
- * taken may be sent back. */
+/* Wait in the queue; true: we lead. A caller whose patience ends leaves, unless it is taken; who
+ * was taken may be sent back. */
 static bool group_wait(qp_group *group, qp_write *write)
 {
     quipu_error error = {0};
