@@ -435,17 +435,19 @@ static void message_of_the_greatest_size_is_kept_and_one_byte_more_is_refused(vo
     free(text);
 }
 
-/* Bytes of the column `extra` of the first message. */
+/* Bytes of the column `extra` of the only message. */
 static size_t extra_bytes(ht_store *self)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
-    const qp_message *row = NULL;
+    const qp_message_query all = {.limit = 1};
+    qp_message_list messages = {0};
     ent_db *db = NULL;
     size_t n;
 
     db = et_connect(self->path, 0);
-    T_OK(qp_message_get(db, &arena, 1, 1, &row, NULL));
-    n = row->extra.text.n;
+    T_OK(qp_message_find(db, &arena, &all, &messages, NULL));
+    assert_int_equal(messages.n, 1);
+    n = messages.items[0].extra.text.n;
     quipu_arena_free(&arena);
     ent_close(db);
     return n;
