@@ -37,9 +37,10 @@ static const error_meaning error_meanings[] = {
     {"22012", QUIPU_BUSY, NULL, true}, /* QP_PG_SURE: the row is not as it was */
     {"22", QUIPU_INVALID, NULL, false},
     {"28", QUIPU_IO, NULL, false},
-    {"42501", QUIPU_IO, NULL, false},          /* no right to it */
-    {"26000", QUIPU_UNSUPPORTED, NULL, false}, /* a prepared statement that another server has */
-    {"42", QUIPU_UNSUPPORTED, NULL, false},    /* SQL that fits no table of this schema */
+    {"42501", QUIPU_IO, NULL, false},  /* no right to it */
+    {"26000", QUIPU_BUSY, NULL, true}, /* prepared at another server of a pooler's: see wire.c */
+    {"42P05", QUIPU_BUSY, NULL, true},
+    {"42", QUIPU_UNSUPPORTED, NULL, false}, /* SQL that fits no table of this schema */
     {"3F", QUIPU_UNSUPPORTED, NULL, false},
     {"0A", QUIPU_UNSUPPORTED, NULL, false},
     {"XX001", QUIPU_CORRUPT, NULL, false},
@@ -99,11 +100,7 @@ static const char *error_advice(quipu_status status, const char *state)
     case QUIPU_LIMIT:
         return "a value is larger than the server can hold";
     case QUIPU_UNSUPPORTED:
-        return strcmp(state, "26000") == 0 || strcmp(state, "42P05") == 0
-                   ? "a pooler changes the server between transactions, and prepared statements "
-                     "stay behind; use its session mode, or PgBouncer 1.21 with "
-                     "max_prepared_statements"
-                   : "the schema's tables do not fit; migrate it first (ent_migrate)";
+        return "the schema's tables do not fit; migrate it first (ent_migrate)";
     case QUIPU_INVALID:
         return "the server refused a value";
     default:

@@ -93,6 +93,7 @@ typedef struct qp_pg {
     int64_t silent_ns[QP_PG_HOSTS_MAX]; /* when each host gave no answer, or 0 (connect.c) */
     uint32_t generation; /* of the connection: statements of an older one are prepared anew */
     uint32_t names;      /* given to prepared statements so far */
+    bool unprepared;     /* the next batch may meet another server: nothing is prepared for it */
     bool in_transaction;
     bool writes;       /* the open transaction holds a seat, or all of them */
     bool timed;        /* it has bounded its waits for tables */
@@ -171,6 +172,13 @@ typedef struct qp_pg_call {
  * something put off that failed. qp_pg_call_done() in any case. */
 quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr);
 void qp_pg_call_done(qp_pg_call *call);
+
+/* The name of a prepared statement; 0: that of the one without a name. */
+#define QP_PG_STATEMENT_SIZE 24
+void qp_pg_name(uint32_t number, char ret_name[QP_PG_STATEMENT_SIZE]);
+
+/* A new name, or 0 where a pooler would not know it in the next transaction. */
+uint32_t qp_pg_new_name(qp_pg *conn);
 
 /* Whether a batch failed in this way: a state's five letters. */
 bool qp_pg_failed_with(const qp_pg_call *call, const char *state);

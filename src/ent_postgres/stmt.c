@@ -15,7 +15,6 @@
 
 #define STMT_LISTS_MAX ((size_t)256 << 20)
 #define STMT_TEXT_MAX ((size_t)8 << 20)
-#define STMT_NAME_SIZE 24
 #define STMT_DEAD_MIN 64 /* so many are worth a message each */
 
 struct qp_statement {
@@ -58,11 +57,6 @@ quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_
     qp_buf_init(&statement->lists, STMT_LISTS_MAX);
     *ret = statement;
     return QUIPU_OK;
-}
-
-static void stmt_name(uint32_t number, char name[STMT_NAME_SIZE])
-{
-    (void)snprintf(name, STMT_NAME_SIZE, "ent_%u", (unsigned)number);
 }
 
 /* Forget statements at the server, together with what is sent anyway: a round trip of its own could
@@ -170,11 +164,11 @@ static quipu_status stmt_take_types(qp_statement *statement, quipu_error *reterr
 static void stmt_send_prepare(qp_statement *statement)
 {
     qp_pg *conn = statement->conn;
-    char name[STMT_NAME_SIZE];
+    char name[QP_PG_STATEMENT_SIZE];
 
-    statement->name = ++conn->names;
+    statement->name = qp_pg_new_name(conn);
     statement->generation = conn->generation;
-    stmt_name(statement->name, name);
+    qp_pg_name(statement->name, name);
     if (!conn->broken &&
         PQsendPrepare(conn->pg, name, statement->sql, (int)statement->n, statement->types) == 1) {
         conn->sent++;
@@ -188,7 +182,7 @@ static quipu_status stmt_send_run(qp_statement *statement, quipu_error *reterr)
 {
     const size_t n = statement->n;
     qp_pg *conn = statement->conn;
-    char name[STMT_NAME_SIZE];
+    char name[QP_PG_STATEMENT_SIZE];
     const char **values = qp_calloc(n + 1, sizeof(*values));
     int *lengths = qp_calloc(2 * n + 1, sizeof(*lengths));
     int *formats;
@@ -205,7 +199,7 @@ static quipu_status stmt_send_run(qp_statement *statement, quipu_error *reterr)
         lengths[i] = (int)param->n;
         formats[i] = 1;
     }
-    stmt_name(statement->name, name);
+    qp_pg_name(statement->name, name);
     if (!conn->broken &&
         PQsendQueryPrepared(conn->pg, name, (int)n, values, lengths, formats, 1) == 1) {
         conn->sent++;

@@ -149,10 +149,9 @@ static quipu_status tx_try_write(qp_pg *conn, ent_tx_kind kind, int64_t deadline
             status = qp_pg_make_table(conn, reterr);
             *ret_again = status == QUIPU_OK || conn->transient; /* others make it, too */
         } else {
-            /* A lost connection here has done nothing: another one may serve. */
-            *ret_again = conn->pg == NULL || qp_pg_failed_with(&call, "40001") ||
-                         qp_pg_failed_with(&call, "40P01") || qp_pg_failed_with(&call, "25006") ||
-                         qp_pg_failed_with(&call, "55P03"); /* the role's own lock_timeout */
+            /* Nothing was done yet: another connection may serve, or a later try. The role may have
+             * a lock_timeout of its own. */
+            *ret_again = conn->transient || qp_pg_failed_with(&call, "55P03");
             if (qp_pg_failed_with(&call, "25006")) {
                 qp_pg_drop(conn); /* no longer in charge: look for the one that is */
             }
@@ -205,8 +204,9 @@ quipu_status qp_pg_begin_rows(qp_pg *conn, quipu_error *reterr)
 static quipu_status tx_begin_read(qp_pg *conn, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
+    bool again = true;
 
-    for (int tries = 0; tries < 2; tries++) {
+    for (int tries = 0; again && tries < 2; tries++) {
         qp_pg_call call = {.doing = "cannot read", .wanted = -1};
 
         status = qp_pg_ready(conn, reterr);
@@ -217,16 +217,13 @@ static quipu_status tx_begin_read(qp_pg *conn, quipu_error *reterr)
         qp_pg_send_fixed(conn, QP_PG_BEGIN_READ);
         qp_pg_send_fixed(conn, QP_PG_SNAPSHOT); /* the snapshot is that of the first statement */
         status = qp_pg_run(conn, &call, reterr);
+        again = conn->pg == NULL || qp_pg_failed_with(&call, "26000");
         qp_pg_call_done(&call);
-        if (status == QUIPU_OK || conn->pg != NULL) {
-            break;
+        if (status != QUIPU_OK) {
+            qp_pg_give_up(conn);
         }
     }
-    if (status == QUIPU_OK) {
-        conn->in_transaction = true;
-    } else {
-        qp_pg_give_up(conn);
-    }
+    conn->in_transaction = status == QUIPU_OK;
     return status;
 }
 

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-#define WIRE_NAME_SIZE 24
 #define WIRE_SLICE_MS 20                   /* how often a stop function is asked */
 #define WIRE_CANCEL_NS (10 * QP_NS_PER_S)  /* a server that does not even cancel is lost */
 #define WIRE_AGAIN_NS (100 * QP_NS_PER_MS) /* a cancel that came before its statement did nothing */
@@ -226,20 +225,43 @@ void qp_pg_send(qp_pg *conn, const char *sql)
     }
 }
 
+void qp_pg_name(uint32_t number, char ret_name[QP_PG_STATEMENT_SIZE])
+{
+    ret_name[0] = '\0';
+    if (number != 0) {
+        (void)snprintf(ret_name, QP_PG_STATEMENT_SIZE, "ent_%u", (unsigned)number);
+    }
+}
+
+uint32_t qp_pg_new_name(qp_pg *conn)
+{
+    return conn->unprepared ? 0 : ++conn->names;
+}
+
+/* A statement of ours is not there: behind a pooler every transaction may meet another of the
+ * server's connections. From now on each travels with its text. */
+static void wire_unprepare(qp_pg *conn)
+{
+    conn->unprepared = true;
+    conn->generation++;
+    conn->dead_count = 0;
+    memset(conn->fixed, 0, sizeof(conn->fixed));
+}
+
 /* The preparation travels with the first use. Its place in the batch is that of the command for
  * whoever waits for a result: the last one sent. */
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
 {
     const char *const values[] = {conn->seat};
     const int n = command == QP_PG_MOVE_SEAT ? 1 : 0;
-    char name[WIRE_NAME_SIZE];
+    char name[QP_PG_STATEMENT_SIZE];
     bool fresh = conn->fixed[command] == 0;
 
     if (fresh) {
-        conn->fixed[command] = ++conn->names;
+        conn->fixed[command] = qp_pg_new_name(conn);
         conn->fresh |= 1u << command;
     }
-    (void)snprintf(name, sizeof(name), "ent_%u", (unsigned)conn->fixed[command]);
+    qp_pg_name(conn->fixed[command], name);
     if (fresh && !conn->broken) {
         conn->broken = PQsendPrepare(conn->pg, name, wire_fixed[command], 0, NULL) != 1;
         conn->sent++;
@@ -362,6 +384,9 @@ quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
         if ((conn->fresh >> i & 1) != 0) {
             conn->fixed[i] = 0; /* it may not have come to it */
         }
+    }
+    if (qp_pg_failed_with(call, "26000") || qp_pg_failed_with(call, "42P05")) {
+        wire_unprepare(conn);
     }
     if (qp_pg_failed_with(call, "25006")) {
         qp_pg_drop(conn); /* a standby, or no longer in charge: look for the one that is */
