@@ -419,8 +419,11 @@ static quipu_status stmt_send_later(qp_statement *statement, quipu_error *reterr
     qp_pg *conn = statement->conn;
     quipu_status status;
 
-    conn->hasty = true;
     qp_pg_batch(conn);
+    if (!conn->hasty && !qp_pg_is_due(conn)) {
+        qp_pg_send_fixed(conn, QP_PG_HASTEN);
+    }
+    conn->hasty = true;
     qp_pg_send_deferred(conn);
     status = stmt_send_run(statement, reterr);
     conn->put_off = conn->sent;

@@ -459,12 +459,11 @@ static size_t group_keys(qp_write *const *sorted, size_t count, quipu_str *ret)
     return n;
 }
 
-/* Lock the sessions of a batch. The leader does not wait for ever for those of others. */
-static quipu_status group_lock(qp_group *group, const qp_write *own, const quipu_str *keys,
-                               size_t n)
+/* Bound what follows, which may have to wait for others: by the leader's patience, of which not all
+ * is for those whom it takes along. */
+static void group_watch(qp_group *group, const qp_write *own)
 {
     qp_call patience = *own->call;
-    quipu_status status;
 
     if (own->next != NULL) {
         const int64_t now_ns = qp_clock_ns();
@@ -472,6 +471,15 @@ static quipu_status group_lock(qp_group *group, const qp_write *own, const quipu
         patience.deadline_ns = now_ns + (half_ns < GROUP_LOCK_NS ? half_ns : GROUP_LOCK_NS);
     }
     qp_call_watch(&patience, group->db);
+}
+
+/* Lock the sessions of a batch. */
+static quipu_status group_lock(qp_group *group, const qp_write *own, const quipu_str *keys,
+                               size_t n)
+{
+    quipu_status status;
+
+    group_watch(group, own);
     status = group->carry.lock(group->carry.ctx, group->db, keys, n, own->reterr);
     group_unwatch(group);
     return status;
@@ -531,10 +539,13 @@ static bool group_try_believing(qp_group *group, qp_write *own, qp_write *const 
 {
     bool whole = true;
 
+    group_watch(group, own);
     for (size_t i = 0; i < count && whole; i++) {
         whole = group_work_shared(group, sorted[i]) && sorted[i]->status == QUIPU_OK;
     }
-    if (whole && group_settle(group, NULL) == QUIPU_OK) {
+    whole = whole && group_settle(group, NULL) == QUIPU_OK;
+    group_unwatch(group);
+    if (whole) {
         group_commit(group, own);
         if (own->status == QUIPU_OK || own->status == QUIPU_UNKNOWN) {
             group_repeat(group, own);

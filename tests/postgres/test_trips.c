@@ -345,27 +345,52 @@ static void a_revision_is_compared_with_the_true_one(void **state)
     quipu_close(mine);
 }
 
+static PGconn *hold(const char *uri, const char *key)
+{
+    PGconn *pg = PQconnectdb(uri);
+    char sql[128];
+
+    (void)snprintf(sql, sizeof(sql), "BEGIN; SELECT 1 FROM sessions WHERE key = '%s' FOR UPDATE",
+                   key);
+    PQclear(PQexec(pg, sql));
+    return pg;
+}
+
+static void check_busy_then(quipu_store *store, const char *uri, const char *key, int64_t seq)
+{
+    quipu_message message = st_says(QUIPU_ROLE_USER, "x");
+    quipu_call call = QUIPU_CALL_INIT;
+    PGconn *pg = hold(uri, key);
+
+    call.deadline_ms = 300;
+    T_STATUS(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL,
+                                  &call, NULL, NULL),
+             QUIPU_BUSY);
+    PQclear(PQexec(pg, "ROLLBACK"));
+    PQfinish(pg);
+    assert_int_equal(st_append(store, key, "x"), seq);
+}
+
 /* Nobody can cancel a COMMIT, and so nothing that travels with it may wait for long. */
 static void an_append_to_a_session_that_another_holds_keeps_its_deadline(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_store *store = open_counted(uri);
-    quipu_message message = st_says(QUIPU_ROLE_USER, "x");
-    quipu_call call = QUIPU_CALL_INIT;
-    PGconn *pg;
 
     (void)state;
     st_create(store, "k");
     warm(store, "k");
-    pg = PQconnectdb(uri);
-    PQclear(PQexec(pg, "BEGIN; SELECT 1 FROM sessions WHERE key = 'k' FOR UPDATE"));
-    call.deadline_ms = 300;
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, &call,
-                                  NULL, NULL),
-             QUIPU_BUSY);
-    PQclear(PQexec(pg, "ROLLBACK"));
-    PQfinish(pg);
-    assert_int_equal(st_append(store, "k", "x"), WARM + 1);
+    check_busy_then(store, uri, "k", WARM + 1);
+    /* A fork's past is searched first: the transaction begins with that. */
+    ht_fork(store, "k", 2, "fork");
+    warm(store, "fork");
+    assert_int_equal(append_named(store, "fork", "e1", "x").first_seq, WARM + 3);
+    check_busy_then(store, uri, "fork", WARM + 4);
+    /* On a new connection nothing is prepared, and so nothing is put off. */
+    warm(store, "k");
+    t_pg_execute(uri, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+                      "datname = current_database() AND pid <> pg_backend_pid()");
+    check_busy_then(store, uri, "k", 2 * WARM + 2);
     quipu_close(store);
 }
 
