@@ -34,28 +34,30 @@ def ask():
 
 
 def ranges(points):
-    """Neighbours together: [[low, high]]."""
+    """Neighbours together: [[low, how many follow, whether they are marks]]."""
     found = []
-    for point in sorted(points):
-        if found and found[-1][1] == point - 1:
-            found[-1][1] = point
+    for point, mark in sorted(points):
+        if found and sum(found[-1][:2]) == point - 1 and found[-1][2] == mark:
+            found[-1][1] += 1
         else:
-            found.append([point, point])
+            found.append([point, 0, mark])
     return found
 
 
 def runs(folds):
-    """Folds of neighbours, or of every second one, by as much: [[from, count, apart, to]]."""
+    """Folds of neighbours, or of every second one, by as much; or of neighbours to one letter,
+    which are 0 apart: [[from, count, apart, to]]."""
     found = []
     for point, to in folds:
-        last = found[-1] if found else [0, 0, 0, 0]
-        apart = point - last[0] - (last[1] - 1) * (last[2] or 1)  # from the run's newest
-        fits = apart == last[2] or (last[1] == 1 and apart in (1, 2))
-        if fits and to - point == last[3] - last[0]:
-            last[1:3] = [last[1] + 1, apart]
+        start, count, apart, target = found[-1] if found else (point, 0, 1, to)
+        way = point - start
+        ways = (0, 1, 2) if count == 1 else (apart,)
+        fits = [w for w in ways if way == count * (w or 1) and to == target + (way if w else 0)]
+        if count and fits:
+            found[-1][1:3] = [count + 1, fits[0]]
         else:
-            found.append([point, 1, 0, to])
-    return [[start, count, apart or 1, to] for start, count, apart, to in found]
+            found.append([point, 1, 1, to])
+    return found
 
 
 def table(kind, name, rows):
@@ -70,14 +72,13 @@ def table(kind, name, rows):
 def main():
     args = qptools.parser(__doc__).parse_args()
     inside, starts = ask()
-    gaps = [p for p in inside if inside[p] is None]
-    marks = [p for p in inside if inside[p] is not None and p not in starts]
+    gaps = [(p, 0) for p in inside if inside[p] is None]
+    marks = [(p, 1) for p in inside if inside[p] is not None and p not in starts]
     folds = [(p, ord(to)) for p, to in inside.items() if to and p in starts and ord(to) != p]
-    if any(inside[p] for p in marks) or any(inside[p] == "" for p in starts):
+    if any(inside[p] for p, _ in marks) or any(inside[p] == "" for p in starts):
         raise SystemExit("a mark is kept, or a letter is left out")
     text = HEAD
-    text += table("qp_word_range", "qp_word_gaps", ranges(gaps))
-    text += table("qp_word_range", "qp_word_marks", ranges(marks))
+    text += table("qp_word_gap", "qp_word_gaps", ranges(gaps + marks))
     text += table("qp_word_fold", "qp_word_folds", runs(folds))
     path = args.root / "src/ent/words_table.c"
     path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")

@@ -13,33 +13,46 @@ typedef enum words_kind {
     WORDS_CJK   /* a word of its own */
 } words_kind;
 
-static bool words_in(const qp_word_range *ranges, size_t count, uint32_t point)
+bool qp_word_is_cjk(uint32_t point)
+{
+    /* Ideographs, kana, bopomofo, Hangul and its letters; the marks between them are not words. */
+    static const struct {
+        uint32_t low;
+        uint32_t high;
+    } ranges[] = {{0x1100, 0x11ff}, {0x2e80, 0x2fdf},   {0x3005, 0x3007},   {0x3021, 0x302f},
+                  {0x3031, 0x3035}, {0x3038, 0x303c},   {0x3041, 0x309f},   {0x30a1, 0x30fa},
+                  {0x30fc, 0x318e}, {0x31a0, 0x31bf},   {0x31f0, 0x31ff},   {0x3400, 0x4dbf},
+                  {0x4e00, 0x9fff}, {0xa960, 0xa97c},   {0xac00, 0xd7fb},   {0xf900, 0xfaff},
+                  {0xff66, 0xffdc}, {0x16fe0, 0x18cff}, {0x1aff0, 0x1b2ff}, {0x20000, 0x3ffff}};
+    const size_t count = sizeof(ranges) / sizeof(ranges[0]);
+    size_t at = 0;
+
+    while (at < count && point > ranges[at].high) {
+        at++;
+    }
+    return at < count && point >= ranges[at].low;
+}
+
+static words_kind words_kind_of(uint32_t point)
 {
     size_t low = 0;
-    size_t high = count;
+    size_t high = qp_word_gaps_count;
 
     while (low < high) {
         size_t at = (low + high) / 2;
-        if (point > ranges[at].high) {
+        if (point >= qp_word_gaps[at].low) {
             low = at + 1;
         } else {
             high = at;
         }
     }
-    return low < count && point >= ranges[low].low;
-}
-
-bool qp_word_is_cjk(uint32_t point)
-{
-    /* Ideographs, kana, bopomofo, Hangul and its letters; the marks between them are not words. */
-    static const qp_word_range ranges[] = {
-        {0x1100, 0x11ff}, {0x2e80, 0x2fdf},   {0x3005, 0x3007},   {0x3021, 0x302f},
-        {0x3031, 0x3035}, {0x3038, 0x303c},   {0x3041, 0x309f},   {0x30a1, 0x30fa},
-        {0x30fc, 0x318e}, {0x31a0, 0x31bf},   {0x31f0, 0x31ff},   {0x3400, 0x4dbf},
-        {0x4e00, 0x9fff}, {0xa960, 0xa97c},   {0xac00, 0xd7fb},   {0xf900, 0xfaff},
-        {0xff66, 0xffdc}, {0x16fe0, 0x18cff}, {0x1aff0, 0x1b2ff}, {0x20000, 0x3ffff}};
-
-    return words_in(ranges, sizeof(ranges) / sizeof(ranges[0]), point);
+    if (low > 0) {
+        const qp_word_gap gap = qp_word_gaps[low - 1];
+        if (point - gap.low <= gap.more) {
+            return gap.mark != 0 ? WORDS_MARK : WORDS_GAP;
+        }
+    }
+    return WORDS_LETTER;
 }
 
 static uint32_t words_fold(uint32_t point)
@@ -58,6 +71,9 @@ static uint32_t words_fold(uint32_t point)
     if (low > 0) {
         const qp_word_fold *run = &qp_word_folds[low - 1];
         const uint32_t way = point - run->from;
+        if (run->apart == 0) {
+            return way < run->count ? run->to : point;
+        }
         if (way % run->apart == 0 && way / run->apart < run->count) {
             return run->to + way;
         }
@@ -88,10 +104,8 @@ static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uin
     /* The first byte settles most: U+1100 is E1 84 80. */
     if (reader->cjk && c >= 0xe1 && qp_word_is_cjk(point)) {
         *ret_kind = WORDS_CJK;
-    } else if (words_in(qp_word_gaps, qp_word_gaps_count, point)) {
-        *ret_kind = WORDS_GAP;
     } else {
-        *ret_kind = words_in(qp_word_marks, qp_word_marks_count, point) ? WORDS_MARK : WORDS_LETTER;
+        *ret_kind = words_kind_of(point);
     }
     *ret_point = words_fold(point);
     return n;

@@ -45,12 +45,16 @@ bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret);
 /* ---- words_table.c ----------------------------------------------------------------------------
  */
 
-typedef struct qp_word_range {
-    uint32_t low;
-    uint32_t high;
-} qp_word_range;
+/* `more + 1` characters from this one on that are no letters: they stand between words, or are left
+ * out of a word that goes on. */
+typedef struct qp_word_gap {
+    uint32_t low : 21;
+    uint32_t more : 10;
+    uint32_t mark : 1; /* left out */
+} qp_word_gap;
 
-/* `count` letters from this one on, each or every second one, count as others as far away. */
+/* `count` letters from this one on, each or every second one, count as others as far away; where
+ * they are 0 apart, all of them count as one and the same. */
 typedef struct qp_word_fold {
     uint32_t from : 21;
     uint32_t count : 9;
@@ -58,12 +62,9 @@ typedef struct qp_word_fold {
     uint32_t to;
 } qp_word_fold;
 
-/* From U+0080 on: what stands between words, what is left out of a word that goes on, and letters
- * that count as others. All else is a letter that counts as itself. */
-extern const qp_word_range qp_word_gaps[];
+/* From U+0080 on, in order. All else is a letter that counts as itself. */
+extern const qp_word_gap qp_word_gaps[];
 extern const size_t qp_word_gaps_count;
-extern const qp_word_range qp_word_marks[];
-extern const size_t qp_word_marks_count;
 extern const qp_word_fold qp_word_folds[];
 extern const size_t qp_word_folds_count;
 
