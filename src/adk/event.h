@@ -118,15 +118,13 @@ typedef enum qp_name_kind {
     QP_NAME_BYTES     /* base64 */
 } qp_name_kind;
 
-typedef struct qp_name {
-    const char *camel;
-    const char *snake; /* NULL: the same */
-    qp_name_kind kind;
-} qp_name;
+#define QP_NAME_SIZE 40 /* no name of ADK is longer, in either spelling */
 
-/* A name of ADK in either spelling, or NULL. `*ret_snake` tells which it was; for names without a
- * difference it is left alone. */
-const qp_name *qp_name_find(quipu_str text, bool *ret_snake);
+/* A name of ADK, given in either spelling, in snake_case, and what lies behind it; or NULL. */
+const char *qp_name_find(quipu_str text, qp_name_kind *ret_kind);
+
+/* The same name in camelCase, written into `ret`. */
+quipu_str qp_name_camel(const char *snake, char ret[QP_NAME_SIZE]);
 
 /* Whether a member's name means this text; quick for names without escapes. */
 bool qp_key_is(qp_json_node key, quipu_str text);

@@ -16,15 +16,17 @@ typedef struct convert_run {
 
 static void convert_value(convert_run *run, qp_json_node node, qp_name_kind kind, int depth);
 
-static void convert_key(convert_run *run, qp_json_node key, const qp_name *name)
+static void convert_key(convert_run *run, qp_json_node key, const char *name)
 {
     const quipu_key_case wanted = run->dialect->key_case;
+    char camel[QP_NAME_SIZE];
 
-    if (name == NULL || name->snake == NULL || wanted == QUIPU_KEYS_AS_STORED) {
+    if (name == NULL || wanted == QUIPU_KEYS_AS_STORED || strchr(name, '_') == NULL) {
         qp_jsonw_raw_key(&run->writer, qp_json_raw(key));
         return;
     }
-    qp_jsonw_key(&run->writer, quipu_cstr(wanted == QUIPU_KEYS_SNAKE ? name->snake : name->camel));
+    qp_jsonw_key(&run->writer,
+                 wanted == QUIPU_KEYS_SNAKE ? quipu_cstr(name) : qp_name_camel(name, camel));
 }
 
 /* Base64 in the alphabet that is wanted; what is no base64 stays as it is. */
@@ -76,8 +78,8 @@ static void convert_member(convert_run *run, const qp_json_iter *member, bool bl
 {
     const quipu_str raw = qp_json_raw(member->key);
     const quipu_str text = {raw.p + 1, raw.n - 2};
-    bool snake = false;
-    const qp_name *name = text.n > 0 ? qp_name_find(text, &snake) : NULL;
+    qp_name_kind kind = QP_NAME_FREE;
+    const char *name = qp_name_find(text, &kind);
 
     convert_key(run, member->key, name);
     if (depth == 0 && quipu_str_eq(text, QUIPU_STR("timestamp"))) {
@@ -85,7 +87,7 @@ static void convert_member(convert_run *run, const qp_json_iter *member, bool bl
     } else if (blob && quipu_str_eq(text, QUIPU_STR("data"))) {
         convert_bytes(run, member->value);
     } else {
-        convert_value(run, member->value, name != NULL ? name->kind : QP_NAME_FREE, depth + 1);
+        convert_value(run, member->value, kind, depth + 1);
     }
 }
 

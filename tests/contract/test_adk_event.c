@@ -187,6 +187,28 @@ static void each_runtime_gets_its_dialect(void **state)
     converts(python, NULL, python);
 }
 
+/* The longest name that ADK has, one that is too long for any, and two that mix both spellings. */
+static void a_name_in_neither_spelling_is_left_alone(void **state)
+{
+    static const char snake[] =
+        "{\"id\":\"1\",\"last_consumed_client_message_index\":1,"
+        "\"last_consumed_client_message_index_long\":{\"state_delta\":1},"
+        "\"cached_contentTokenCount\":2,\"State_delta\":3,\"StateDelta\":4,\"\":5}";
+    static const char camel[] =
+        "{\"id\":\"1\",\"lastConsumedClientMessageIndex\":1,"
+        "\"last_consumed_client_message_index_long\":{\"state_delta\":1},"
+        "\"cached_contentTokenCount\":2,\"State_delta\":3,\"StateDelta\":4,\"\":5}";
+    quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;
+
+    (void)state;
+    dialect.key_case = QUIPU_KEYS_CAMEL;
+    converts(snake, &dialect, camel);
+    converts(camel, &dialect, camel);
+    dialect.key_case = QUIPU_KEYS_SNAKE;
+    converts(camel, &dialect, snake);
+    converts(snake, &dialect, snake);
+}
+
 static void what_is_no_event_is_refused(void **state)
 {
     static const char *const texts[] = {"", "[]", "1", "{", "{\"a\":}", "nul"};
@@ -318,6 +340,7 @@ int main(void)
         cmocka_unit_test(roles_are_normalised),
         cmocka_unit_test(odd_texts_show_a_replacement_and_come_back),
         cmocka_unit_test(each_runtime_gets_its_dialect),
+        cmocka_unit_test(a_name_in_neither_spelling_is_left_alone),
         cmocka_unit_test(what_is_no_event_is_refused),
         cmocka_unit_test(depth_has_its_limit),
         cmocka_unit_test(a_plain_message_becomes_an_event),
