@@ -36,12 +36,18 @@ static ent_field describe_field(eg_run *run, const eg_field *field)
         out.rule = &field->rule;
     }
     if ((field->flags & ENT_F_DEFAULT) != 0) {
-        out.default_text =
-            field->type == ENT_TEXT || field->type == ENT_ENUM || field->type == ENT_JSON
-                ? field->fallback.text
-                : NULL;
-        out.default_int = field->type == ENT_INT || field->type == ENT_BOOL ? field->fallback.i : 0;
-        out.default_float = field->type == ENT_FLOAT ? field->fallback.f : 0;
+        switch (field->type) {
+        case ENT_INT:
+        case ENT_BOOL:
+            out.default_int = field->fallback.i;
+            break;
+        case ENT_FLOAT:
+            out.default_float = field->fallback.f;
+            break;
+        default:
+            out.default_text = field->fallback.text;
+            break;
+        }
     }
     if ((field->flags & ENT_F_IMMUTABLE) != 0) {
         out.patch = ENT_ABSENT;

@@ -217,14 +217,16 @@ typedef struct ent_rule {
 } ent_rule;
 
 typedef struct ent_field {
-    const char *name;          /* the member's name */
-    const char *column;        /* the column's name */
-    const char *was;           /* the column's former name, or NULL */
-    const char *const *labels; /* enum: texts by number, [0] unused, NULL after the last */
-    const ent_rule *rule;      /* or NULL */
-    const char *default_text;  /* constant default of text, enum and json, or NULL */
-    int64_t default_int;       /* of int and bool */
-    double default_float;
+    const char *name;             /* the member's name */
+    const char *column;           /* the column's name */
+    const char *was;              /* the column's former name, or NULL */
+    const char *const *labels;    /* enum: texts by number, [0] unused, NULL after the last */
+    const ent_rule *rule;         /* or NULL */
+    union {                       /* the constant default, where ENT_F_DEFAULT says there is one */
+        const char *default_text; /* of text, enum and json */
+        int64_t default_int;      /* of int and bool */
+        double default_float;
+    };
     uint16_t row; /* offsets of the member in X, X_new, X_patch, X_where */
     uint16_t create;
     uint16_t patch;

@@ -26,21 +26,8 @@ static quipu_status create_default(const ent_field *field, qp_new_row *row, qp_v
         if (quipu_uuid_v4(&ret->as.uuid) != QUIPU_OK) {
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness to give");
         }
-    } else if ((field->flags & ENT_F_DEFAULT) != 0) {
-        switch (field->type) {
-        case ENT_INT:
-            *ret = (qp_value){.kind = QP_INT, .as.i = field->default_int};
-            break;
-        case ENT_BOOL:
-            *ret = (qp_value){.kind = QP_BOOL, .as.b = field->default_int != 0};
-            break;
-        case ENT_FLOAT:
-            *ret = (qp_value){.kind = QP_FLOAT, .as.f = field->default_float};
-            break;
-        default:
-            *ret = (qp_value){.kind = QP_TEXT, .as.text = quipu_cstr(field->default_text)};
-            break;
-        }
+    } else {
+        (void)qp_row_default(field, ret);
     }
     return QUIPU_OK;
 }

@@ -83,8 +83,7 @@ static quipu_status row_put_bytes(quipu_bytes bytes, quipu_arena *arena, char *m
     return QUIPU_OK;
 }
 
-/* A column without a value in a required field: its constant default, or damage. */
-static QP_NOINLINE bool row_default(const ent_field *field, qp_value *ret)
+QP_NOINLINE bool qp_row_default(const ent_field *field, qp_value *ret)
 {
     if ((field->flags & ENT_F_DEFAULT) == 0) {
         return false;
@@ -153,7 +152,7 @@ static QP_NOINLINE quipu_status row_put_odd(const ent_entity *entity, const ent_
 {
     qp_value fallback;
 
-    if (value->kind != QP_NULL || !row_default(field, &fallback)) {
+    if (value->kind != QP_NULL || !qp_row_default(field, &fallback)) {
         return row_refuse(entity, field, value, reterr);
     }
     switch (field->type) {

@@ -24,6 +24,9 @@ qp_value qp_member_value(const ent_field *field, const void *member);
 /* The same for a member that is an ent_opt_* when `optional` and of such a type. */
 qp_value qp_opt_value(const ent_field *field, const void *member, bool optional);
 
+/* The field's constant default; false when it has none. */
+bool qp_row_default(const ent_field *field, qp_value *ret);
+
 /* Whether a value may be stored in the field; fills field and rule when not. */
 quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, const qp_value *value,
                            quipu_error *reterr);

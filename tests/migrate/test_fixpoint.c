@@ -47,12 +47,16 @@ static void fixpoint_add_field(model *m, ent_entity *entity, uint64_t *seed)
     }
     field = model_field(m, entity, name, type, flags);
     field->column = model_text(m, fixpoint_name(seed, "c", entity->field_count, column));
-    field->default_int =
-        type == ENT_BOOL ? (int64_t)t_random_below(seed, 2) : (int64_t)t_random(seed);
-    field->default_float = (double)(int64_t)t_random(seed) / 1e9;
-    field->default_text = type == ENT_ENUM   ? "high"
-                          : type == ENT_JSON ? "{\"a\":[1e3]}"
-                                             : texts[t_random_below(seed, 6)];
+    if (type == ENT_INT || type == ENT_BOOL) {
+        field->default_int =
+            type == ENT_BOOL ? (int64_t)t_random_below(seed, 2) : (int64_t)t_random(seed);
+    } else if (type == ENT_FLOAT) {
+        field->default_float = (double)(int64_t)t_random(seed) / 1e9;
+    } else {
+        field->default_text = type == ENT_ENUM   ? "high"
+                              : type == ENT_JSON ? "{\"a\":[1e3]}"
+                                                 : texts[t_random_below(seed, 6)];
+    }
     field->labels = type == ENT_ENUM ? fixpoint_labels : NULL;
 }
 
