@@ -33,7 +33,7 @@ typedef struct qp_arena_mark {
 void *qp_arena_grow(quipu_arena *arena, size_t size);
 
 /* quipu_arena_alloc() without the call in the common case. */
-QP_INLINE void *qp_arena_take(quipu_arena *arena, size_t size)
+QP_INLINE_FAST void *qp_arena_take(quipu_arena *arena, size_t size)
 {
     struct qp_arena_chunk *chunk = arena->head;
 

@@ -16,4 +16,11 @@
 #define QP_UNLIKELY(x) (x)
 #endif
 
+/* Inlined where speed is asked for: a build for size (-Os, -Oz) calls it, as it has many callers. */
+#if defined(__OPTIMIZE_SIZE__)
+#define QP_INLINE_FAST static inline QP_UNUSED
+#else
+#define QP_INLINE_FAST QP_INLINE
+#endif
+
 #endif

@@ -41,7 +41,7 @@ QP_INLINE quipu_status qp_buf_status(const qp_buf *buf)
 void qp_buf_fail(qp_buf *buf, quipu_status status);
 
 /* What is in it, NUL-terminated; valid until the next change. */
-QP_INLINE quipu_str qp_buf_str(const qp_buf *buf)
+QP_INLINE_FAST quipu_str qp_buf_str(const qp_buf *buf)
 {
     return buf->p != NULL ? (quipu_str){buf->p, buf->n} : (quipu_str){"", 0};
 }
@@ -57,7 +57,7 @@ void qp_buf_i64(qp_buf *buf, int64_t value);
 void qp_buf_u64(qp_buf *buf, uint64_t value);
 void qp_buf_printf(qp_buf *buf, const char *format, ...) QUIPU_PRINTF(2, 3);
 
-QP_INLINE void qp_buf_putc(qp_buf *buf, char c)
+QP_INLINE_FAST void qp_buf_putc(qp_buf *buf, char c)
 {
     if (QP_LIKELY(buf->n < buf->cap && buf->status == QUIPU_OK)) {
         buf->p[buf->n++] = c;

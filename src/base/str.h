@@ -50,7 +50,7 @@ size_t qp_utf8_step(const unsigned char *p, const unsigned char *end, uint32_t *
 /* How many leading bytes are valid UTF-8: text.n when all of it is. */
 size_t qp_utf8_prefix(quipu_str text);
 
-QP_INLINE bool qp_utf8_valid(quipu_str text)
+QP_INLINE_FAST bool qp_utf8_valid(quipu_str text)
 {
     return qp_utf8_prefix(text) == text.n;
 }

@@ -11,7 +11,7 @@
 #define QP_MESSAGE_NO_ANSWER "{\"error\":\"the call was interrupted and has no result\"}"
 
 /* What a part adds to the content of a message with this role; may be absent. */
-QP_INLINE quipu_str qp_part_content(const quipu_part *part, quipu_role role)
+QP_INLINE_FAST quipu_str qp_part_content(const quipu_part *part, quipu_role role)
 {
     if (part->kind == QUIPU_PART_TEXT) {
         return part->text;
