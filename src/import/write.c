@@ -296,25 +296,11 @@ typedef struct write_shared {
     int64_t written;
 } write_shared;
 
-/* Whether a key is there with a value that is as new. */
-static quipu_status write_shared_kept(const write_shared *w, ent_db *db, quipu_arena *scratch,
-                                      const qp_state_new *made, bool *ret_kept, quipu_error *reterr)
+/* Whether what is there of a key stays: its value is as new. */
+static bool write_shared_kept(const qp_source_shared *shared, const qp_state *row)
 {
-    const qp_state *row = NULL;
-    quipu_error error = {0};
-    quipu_status status =
-        qp_state_get(db, scratch, made->tenant, made->scope, made->app_name, made->user_id,
-                     made->session_number, made->name, &row, &error);
-
-    *ret_kept = false;
-    if (status == QUIPU_NOT_FOUND) {
-        return QUIPU_OK;
-    }
-    if (status != QUIPU_OK) {
-        return qp_error_pass(reterr, &error);
-    }
-    *ret_kept = !w->shared->has_time || quipu_time_cmp(row->updated_at, w->shared->updated_at) >= 0;
-    return QUIPU_OK;
+    return row != NULL &&
+           (!shared->has_time || quipu_time_cmp(row->updated_at, shared->updated_at) >= 0);
 }
 
 static quipu_status write_shared_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -335,10 +321,10 @@ static quipu_status write_shared_work(void *ctx, ent_db *db, quipu_arena *scratc
             .name = item->name,
             .value = {item->value},
             .updated_at = ent_some(shared->has_time ? shared->updated_at : quipu_time_now())};
-        bool kept = false;
+        const qp_state *row = NULL;
 
-        status = write_shared_kept(w, db, scratch, &made, &kept, reterr);
-        if (status == QUIPU_OK && !kept) {
+        status = qp_maintain_state(db, scratch, &made, &row, reterr);
+        if (status == QUIPU_OK && !write_shared_kept(shared, row)) {
             status = qp_state_upsert(db, NULL, &made, QP_STATE_ON_KEY, NULL, reterr);
             w->written++;
         }

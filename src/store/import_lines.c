@@ -410,18 +410,12 @@ static quipu_status import_state_wanted(const import_run *run, ent_db *db, quipu
                                         const qp_state_new *made, bool *ret_wanted,
                                         quipu_error *reterr)
 {
-    quipu_error error = {0};
     const qp_state *row = NULL;
-    quipu_status status =
-        qp_state_get(db, scratch, made->tenant, made->scope, made->app_name, made->user_id,
-                     made->session_number, made->name, &row, &error);
+    quipu_status status = qp_maintain_state(db, scratch, made, &row, reterr);
 
-    *ret_wanted = true;
-    if (status == QUIPU_NOT_FOUND) {
-        return QUIPU_OK;
-    }
-    if (status != QUIPU_OK) {
-        return qp_error_pass(reterr, &error);
+    *ret_wanted = row == NULL;
+    if (status != QUIPU_OK || row == NULL) {
+        return status;
     }
     if ((run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) != 0 || !run->loose) {
         return qp_error_set(reterr, QUIPU_EXISTS, "this key of state exists already");

@@ -52,3 +52,18 @@ quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_
                ? qp_group_alone(&store->group, call, maintain_write_work, &write, reterr)
                : status;
 }
+
+quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_new *made,
+                               const qp_state **ret_row, quipu_error *reterr)
+{
+    quipu_error error = {0};
+    quipu_status status =
+        qp_state_get(db, arena, made->tenant, made->scope, made->app_name, made->user_id,
+                     made->session_number, made->name, ret_row, &error);
+
+    if (status == QUIPU_NOT_FOUND) {
+        *ret_row = NULL;
+        return QUIPU_OK;
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+}

@@ -17,4 +17,9 @@ qp_call qp_maintain_step(const quipu_store *store, const qp_call *call);
 QUIPU_MUST_USE quipu_status qp_maintain_write(quipu_store *store, const qp_call *call,
                                               qp_work_fn work, void *ctx, quipu_error *reterr);
 
+/* The row whose place a key of state would take, to the arena; NULL when there is none. */
+QUIPU_MUST_USE quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena,
+                                              const qp_state_new *made, const qp_state **ret_row,
+                                              quipu_error *reterr);
+
 #endif
