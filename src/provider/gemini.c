@@ -351,6 +351,7 @@ static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candid
 
 static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
+    /* The last three in the order of qp_wire_open(). */
     enum { CANDIDATES, USAGE, FEEDBACK, ERROR, ID, MODEL, FIELDS };
     static const quipu_str keys[FIELDS] = {{"candidates", 10},     {"usageMetadata", 13},
                                            {"promptFeedback", 14}, {"error", 5},
@@ -362,17 +363,11 @@ static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, qui
                                        QP_WIRE_LENGTH(5) | QP_WIRE_LENGTH(10) | QP_WIRE_LENGTH(12) |
                                            QP_WIRE_LENGTH(13) | QP_WIRE_LENGTH(14)};
     qp_json_node fields[FIELDS];
-    quipu_status status = QUIPU_OK;
+    quipu_status status;
     qp_json_iter iter;
 
     qp_wire_fields(root, reader->started ? &later : &first, fields);
-    if (fields[ERROR].doc != NULL && qp_wire_is_error(root)) {
-        return qp_wire_error(qp_json_raw(root), 0, reterr);
-    }
-    if (!reader->started) {
-        status = qp_wire_put_start(reader, qp_wire_text_of(reader, fields[ID]),
-                                   qp_wire_text_of(reader, fields[MODEL]), reterr);
-    }
+    status = qp_wire_open(reader, root, &fields[ERROR], reterr);
     iter = qp_json_each(fields[CANDIDATES]);
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         status = gemini_candidate(reader, iter.value, reterr);

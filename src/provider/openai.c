@@ -362,6 +362,7 @@ static quipu_status openai_choice_read(qp_wire_reader *reader, qp_json_node choi
 /* An event of a stream, or a whole answer. */
 static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
+    /* The last three in the order of qp_wire_open(). */
     enum { CHOICES, USAGE, ERROR, ID, MODEL, FIELDS };
     static const quipu_str keys[FIELDS] = {
         {"choices", 7}, {"usage", 5}, {"error", 5}, {"id", 2}, {"model", 5}};
@@ -370,17 +371,11 @@ static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, quip
     static const qp_wire_keys first = {keys, FIELDS,
                                        QP_WIRE_LENGTH(2) | QP_WIRE_LENGTH(5) | QP_WIRE_LENGTH(7)};
     qp_json_node fields[FIELDS];
-    quipu_status status = QUIPU_OK;
+    quipu_status status;
     qp_json_iter iter;
 
     qp_wire_fields(root, reader->started ? &later : &first, fields);
-    if (fields[ERROR].doc != NULL && qp_wire_is_error(root)) {
-        return qp_wire_error(qp_json_raw(root), 0, reterr);
-    }
-    if (!reader->started) {
-        status = qp_wire_put_start(reader, qp_wire_text_of(reader, fields[ID]),
-                                   qp_wire_text_of(reader, fields[MODEL]), reterr);
-    }
+    status = qp_wire_open(reader, root, &fields[ERROR], reterr);
     iter = qp_json_each(fields[CHOICES]);
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         status = openai_choice_read(reader, iter.value, reterr);
@@ -405,11 +400,6 @@ static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *eve
     if (event->type.n == 5 && memcmp(event->type.p, "error", 5) == 0) {
         return qp_wire_error(event->data, 0, reterr);
     }
-    return openai_chunk(reader, root, reterr);
-}
-
-static quipu_status openai_whole(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
-{
     return openai_chunk(reader, root, reterr);
 }
 
@@ -481,7 +471,7 @@ const qp_wire qp_wire_openai = {.id = "openai",
                                 .path = openai_path,
                                 .write = openai_write,
                                 .event = openai_event,
-                                .whole = openai_whole,
+                                .whole = openai_chunk,
                                 .list_path = openai_list_path,
                                 .list_read = openai_list_read,
                                 .embed_path = openai_embed_path,

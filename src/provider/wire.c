@@ -209,6 +209,19 @@ quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str m
     return qp_wire_put(reader, &delta, reterr);
 }
 
+quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_json_node head[3],
+                          quipu_error *reterr)
+{
+    if (head[0].doc != NULL && qp_wire_is_error(root)) {
+        return qp_wire_error(qp_json_raw(root), 0, reterr);
+    }
+    if (reader->started) {
+        return QUIPU_OK;
+    }
+    return qp_wire_put_start(reader, qp_wire_text_of(reader, head[1]),
+                             qp_wire_text_of(reader, head[2]), reterr);
+}
+
 quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr)
 {
     quipu_delta delta = {.kind = QUIPU_DELTA_USAGE, .usage = reader->usage};

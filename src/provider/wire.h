@@ -129,6 +129,11 @@ quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, qui
                               quipu_error *reterr);
 quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str model,
                                quipu_error *reterr);
+
+/* What the first event of an answer, or a whole one, has before its words: the nodes of its
+ * members "error", id and model, in this order. The latter two may be unset once it has started. */
+quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_json_node head[3],
+                          quipu_error *reterr);
 quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr);
 quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr);
 
