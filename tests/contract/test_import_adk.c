@@ -38,19 +38,15 @@ static void import_check_time(adk_world *world, const char *user, const char *id
 /* ---- the fixtures -----------------------------------------------------------------------------
  */
 
-static void python_database_comes_in_whole(void **state)
+/* Both of Python's services wrote the same sessions. */
+static void import_python(const char *path, quipu_source_kind kind)
 {
-    char path[T_PATH_MAX];
-    adk_world *world;
-    quipu_session *session;
-
-    (void)state;
-    IMPORT_FIXTURE("adk-python-database.db", path);
-    world = adk_open(QUIPU_SERVICE_PYTHON);
+    adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     const quipu_source_report report = import_ok(world->store, path, NULL);
-    import_check_counts(&report, QUIPU_SOURCE_ADK_DATABASE, 2, 12, 0);
+    quipu_session *session = import_session(world, "alice", "sess-0001");
+
+    import_check_counts(&report, kind, 2, 12, 0);
     import_check_time(world, "alice", "sess-0001", 1767225612);
-    session = import_session(world, "alice", "sess-0001");
     adk_check_state(world, session,
                     "{\"topic\":\"weather\",\"last_city\":null,\"obj\":{\"k\":[1,2]},\"nul\":null,"
                     "\"pi\":0.30000000000000004,\"app:theme\":\"dark\",\"app:calls\":1,"
@@ -60,26 +56,22 @@ static void python_database_comes_in_whole(void **state)
     adk_close(world);
 }
 
+static void python_database_comes_in_whole(void **state)
+{
+    char path[T_PATH_MAX];
+
+    (void)state;
+    IMPORT_FIXTURE("adk-python-database.db", path);
+    import_python(path, QUIPU_SOURCE_ADK_DATABASE);
+}
+
 static void python_sqlite_comes_in_whole(void **state)
 {
     char path[T_PATH_MAX];
-    adk_world *world;
-    quipu_session *session;
 
     (void)state;
     IMPORT_FIXTURE("adk-python-sqlite.db", path);
-    world = adk_open(QUIPU_SERVICE_PYTHON);
-    const quipu_source_report report = import_ok(world->store, path, NULL);
-    import_check_counts(&report, QUIPU_SOURCE_ADK_SQLITE, 2, 12, 0);
-    import_check_time(world, "alice", "sess-0001", 1767225612);
-    session = import_session(world, "alice", "sess-0001");
-    adk_check_state(world, session,
-                    "{\"topic\":\"weather\",\"last_city\":null,\"obj\":{\"k\":[1,2]},\"nul\":null,"
-                    "\"pi\":0.30000000000000004,\"app:theme\":\"dark\",\"app:calls\":1,"
-                    "\"user:name\":\"Alice\",\"user:lang\":\"de\"}");
-    quipu_session_free(session);
-    import_check_whole(world->store);
-    adk_close(world);
+    import_python(path, QUIPU_SOURCE_ADK_SQLITE);
 }
 
 typedef struct import_orphans {

@@ -23,6 +23,17 @@ static void additive_path(char ret_path[T_PATH_MAX])
     t_path(t_tmpdir(), "store.db", ret_path);
 }
 
+/* A file of notes, made by a program that may now change. */
+static ent_entity *additive_begin(char ret_path[T_PATH_MAX], model *m)
+{
+    ent_entity *notes = additive_notes(m, 0);
+
+    additive_path(ret_path);
+    (void)model_end(m);
+    MODEL_OPEN_OK(ret_path, m);
+    return notes;
+}
+
 static void fresh_file_gets_tables_journal_and_application_id(void **state)
 {
     char path[T_PATH_MAX];
@@ -55,10 +66,7 @@ static void journal_keeps_the_whole_schema_text(void **state)
     char *stored = NULL;
 
     (void)state;
-    additive_path(path);
-    (void)additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    (void)additive_begin(path, &m);
     qp_buf_init(&text, MODEL_TEXT_MAX);
     T_OK(qp_schema_text(&m.schema, false, &text));
     qp_buf_putc(&text, '\n');
@@ -135,10 +143,7 @@ static void columns_of_every_type_and_default_are_added(void **state)
     model_opened opened;
 
     (void)state;
-    additive_path(path);
-    notes = additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    notes = additive_begin(path, &m);
     model_exec(path, "INSERT INTO notes (title, created_at) VALUES "
                      "('a', '2026-01-01 00:00:00.000000000+00:00'), ('b', '')");
     model_field(&m, notes, "i", ENT_INT, ENT_F_DEFAULT)->default_int = INT64_MIN;
@@ -223,10 +228,7 @@ static void required_column_without_default_needs_a_step(void **state)
     model_opened opened;
 
     (void)state;
-    additive_path(path);
-    notes = additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    notes = additive_begin(path, &m);
     before = model_dump(path, true);
     (void)model_field(&m, notes, "extra", ENT_INT, ENT_F_NULLABLE);
     (void)model_field(&m, notes, "owner", ENT_INT, 0);
@@ -330,10 +332,7 @@ static void unique_index_over_duplicates_fails_and_changes_nothing(void **state)
     model_opened opened;
 
     (void)state;
-    additive_path(path);
-    notes = additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    notes = additive_begin(path, &m);
     model_exec(path,
                "INSERT INTO notes (title, created_at) VALUES ('a', ''), ('b', ''), ('a', ''), "
                "('a', '')");
@@ -451,10 +450,7 @@ static void other_writer_past_the_deadline_is_busy(void **state)
     model m;
 
     (void)state;
-    additive_path(path);
-    (void)additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    (void)additive_begin(path, &m);
     writer = model_raw(path);
     model_exec_on(writer, "BEGIN IMMEDIATE");
     options.busy_ms = 20;
@@ -480,10 +476,7 @@ static void unknown_things_survive(void **state)
     char *before = NULL;
 
     (void)state;
-    additive_path(path);
-    notes = additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    notes = additive_begin(path, &m);
     model_exec(path,
                "ALTER TABLE notes ADD COLUMN their_mood text DEFAULT 'fine'; "
                "INSERT INTO notes (title, created_at, their_mood) VALUES ('a', '', 'grim'); "
@@ -514,10 +507,7 @@ static void renamed_column_keeps_its_values_and_its_index(void **state)
     model_opened opened;
 
     (void)state;
-    additive_path(path);
-    notes = additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    notes = additive_begin(path, &m);
     model_exec(path, "INSERT INTO notes (title, created_at) VALUES ('a', ''); "
                      "CREATE VIEW their_view AS SELECT title FROM notes");
     model_fields(notes)[1].column = model_fields(notes)[1].name = "heading";
@@ -603,10 +593,7 @@ static void search_index_is_made_filled_and_kept(void **state)
     ent_entity *notes = NULL;
 
     (void)state;
-    additive_path(path);
-    notes = additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    notes = additive_begin(path, &m);
     model_exec(path, "INSERT INTO notes (title, created_at) VALUES ('red car', ''), ('blue', '')");
     notes->flags |= ENT_E_SEARCH;
     notes->search_fields = fields;
@@ -714,10 +701,7 @@ static void column_that_must_have_a_value_cannot_become_optional_without_a_step(
     ent_entity *notes = NULL;
 
     (void)state;
-    additive_path(path);
-    notes = additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    notes = additive_begin(path, &m);
     before = model_dump(path, true);
     model_fields(notes)[1].flags = ENT_F_NULLABLE;
     (void)model_end(&m);
@@ -802,10 +786,7 @@ static void reader_with_a_snapshot_does_not_stop_a_migration(void **state)
     qp_buf seen;
 
     (void)state;
-    additive_path(path);
-    notes = additive_notes(&m, 0);
-    (void)model_end(&m);
-    MODEL_OPEN_OK(path, &m);
+    notes = additive_begin(path, &m);
     model_exec(path, "INSERT INTO notes (title, created_at) VALUES ('a', '')");
     reader = model_raw(path);
     qp_buf_init(&seen, 4096);

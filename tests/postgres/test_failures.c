@@ -268,34 +268,33 @@ static void a_call_that_was_cancelled_tells_that_and_not_its_lost_connection(voi
     quipu_close(store);
 }
 
-/* ---- conflicts --------------------------------------------------------------------------------
- */
-
-static void a_serialization_failure_inside_is_tried_again(void **state)
+/* Whatever becomes of every k-th insert, each of many appends arrives once. */
+static void appends_arrive(int k, const char *when, const char *how)
 {
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
 
-    (void)state;
     st_create(store, "k");
-    append_fails_every(uri, 3, "", "RAISE EXCEPTION 'no' USING ERRCODE = '40001';");
+    append_fails_every(uri, k, when, how);
     append_numbered(store, "k", 20);
     check_numbered(store, "k", 20);
     quipu_close(store);
 }
 
+/* ---- conflicts --------------------------------------------------------------------------------
+ */
+
+static void a_serialization_failure_inside_is_tried_again(void **state)
+{
+    (void)state;
+    appends_arrive(3, "", "RAISE EXCEPTION 'no' USING ERRCODE = '40001';");
+}
+
 static void a_serialization_failure_at_the_commit_is_tried_again(void **state)
 {
-    char uri[T_PATH_MAX];
-    quipu_store *store = st_open_new(NULL, uri);
-
     (void)state;
-    st_create(store, "k");
-    append_fails_every(uri, 2, "DEFERRABLE INITIALLY DEFERRED",
-                       "RAISE EXCEPTION 'no' USING ERRCODE = '40001';");
-    append_numbered(store, "k", 20);
-    check_numbered(store, "k", 20);
-    quipu_close(store);
+    appends_arrive(2, "DEFERRABLE INITIALLY DEFERRED",
+                   "RAISE EXCEPTION 'no' USING ERRCODE = '40001';");
 }
 
 static void a_conflict_without_end_is_told_after_so_many_tries(void **state)
@@ -321,20 +320,9 @@ static void a_conflict_without_end_is_told_after_so_many_tries(void **state)
 
 static void a_connection_that_is_lost_in_the_commit_is_settled_by_the_event_id(void **state)
 {
-    char uri[T_PATH_MAX];
-    quipu_store *store = st_open_new(NULL, uri);
-
     (void)state;
-    st_create(store, "k");
-    append_fails_every(uri, 3, "DEFERRABLE INITIALLY DEFERRED",
-                       "PERFORM pg_terminate_backend(pg_backend_pid());");
-    for (int i = 1; i <= 20; i++) {
-        char text[32];
-        (void)snprintf(text, sizeof(text), "m%d", i);
-        assert_int_equal(st_append(store, "k", text), i);
-    }
-    check_numbered(store, "k", 20);
-    quipu_close(store);
+    appends_arrive(3, "DEFERRABLE INITIALLY DEFERRED",
+                   "PERFORM pg_terminate_backend(pg_backend_pid());");
 }
 
 /* What cannot tell by itself whether it was done says so. */

@@ -49,6 +49,20 @@ static void check_text(const char *uri, const char *sql, const char *expected)
     assert_string_equal(text, expected);
 }
 
+/* The number of the session "k" in a new store, where it is the first. */
+#define K_NUMBER ((INT64_C(1) << ENT_PART_BITS) | 1069)
+
+/* A store with the sessions "k" and "chat-1", and so many messages in the former; closed. */
+static void make_store(int messages, char ret_uri[T_PATH_MAX])
+{
+    quipu_store *store = st_open_new(NULL, ret_uri);
+
+    st_create(store, "k");
+    st_create(store, "chat-1");
+    st_append_many(store, "k", messages);
+    quipu_close(store);
+}
+
 /* ---- the tables -------------------------------------------------------------------------------
  */
 
@@ -62,10 +76,9 @@ static void every_key_and_unique_index_begins_with_a_part(void **state)
 {
     char uri[T_PATH_MAX];
     char text[256];
-    quipu_store *store = st_open_new(NULL, uri);
 
     (void)state;
-    quipu_close(store);
+    make_store(0, uri);
     ask_text(uri,
              "SELECT string_agg(c.relname, ' ') FROM pg_index i JOIN pg_class c ON c.oid = "
              "i.indexrelid JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = "
@@ -97,10 +110,9 @@ static void messages_are_kept_by_part_uid_and_seq(void **state)
 {
     char uri[T_PATH_MAX];
     char text[256];
-    quipu_store *store = st_open_new(NULL, uri);
 
     (void)state;
-    quipu_close(store);
+    make_store(0, uri);
     key_of(uri, "messages", "p", text);
     assert_string_equal(text, "part, uid, seq");
     key_of(uri, "messages", "f", text);
@@ -122,11 +134,10 @@ static void a_second_open_finds_what_it_made(void **state)
     ent_migrate_report report = {0};
     char uri[T_PATH_MAX];
     quipu_error err = {0};
-    quipu_store *store = st_open_new(NULL, uri);
     ent_db *db;
 
     (void)state;
-    quipu_close(store);
+    make_store(0, uri);
     t_pg_execute(uri, "DELETE FROM ent_journal"); /* so that it has to look at every table */
     db = et_connect(uri, 0);
     T_OK(ent_migrate(db, &qp_quipu_schema, NULL, &report, &err));
@@ -138,14 +149,13 @@ static void a_second_open_finds_what_it_made(void **state)
 static void tables_without_parts_are_refused_by_name(void **state)
 {
     char uri[T_PATH_MAX];
-    quipu_store *store = st_open_new(NULL, uri);
     quipu_store *again = NULL;
     quipu_error err = {0};
     char sql[SQL_MAX * 4];
     qp_buf text;
 
     (void)state;
-    quipu_close(store);
+    make_store(0, uri);
     qp_buf_init(&text, sizeof(sql) / 2);
     T_OK(qp_schema_text(&qp_quipu_schema, false, &text));
     (void)snprintf(sql, sizeof(sql),
@@ -182,18 +192,15 @@ static void a_number_carries_the_part_and_the_order_of_creation(void **state)
 static void messages_state_and_memory_lie_with_their_session(void **state)
 {
     char uri[T_PATH_MAX];
-    quipu_store *store = st_open_new(NULL, uri);
     quipu_error err = {0};
     ent_db *db;
 
     (void)state;
-    st_create(store, "k");
-    (void)st_append(store, "k", "hello");
+    make_store(1, uri);
     check_text(uri,
                "SELECT count(*) FROM messages m JOIN sessions s ON s.part = m.part AND s.uid = "
                "m.uid AND s.id = m.session_messages",
                "1");
-    quipu_close(store);
     db = et_connect(uri, 0);
     T_OK(qp_observation_create(
         db, NULL,
@@ -201,7 +208,7 @@ static void messages_state_and_memory_lie_with_their_session(void **state)
         NULL, &err));
     T_OK(qp_state_create(db, NULL,
                          &(qp_state_new){.scope = QP_STATE_SCOPE_SESSION,
-                                         .session_number = (INT64_C(1) << ENT_PART_BITS) | 1069,
+                                         .session_number = K_NUMBER,
                                          .name = QUIPU_STR("a"),
                                          .value = ent_json(QUIPU_STR("1"))},
                          NULL, &err));
@@ -221,19 +228,14 @@ static void messages_state_and_memory_lie_with_their_session(void **state)
 static void a_fork_refers_to_a_parent_of_another_part(void **state)
 {
     char uri[T_PATH_MAX];
-    quipu_store *store = st_open_new(NULL, uri);
     quipu_error err = {0};
     ent_db *db;
 
     (void)state;
-    st_create(store, "k");
-    st_create(store, "chat-1");
-    quipu_close(store);
+    make_store(0, uri);
     db = et_connect(uri, 0);
-    T_OK(qp_session_update(
-        db, &(qp_session_where){.key = ent_eq("chat-1")},
-        &(qp_session_patch){.parent_id = ent_set((INT64_C(1) << ENT_PART_BITS) | 1069)}, NULL,
-        &err));
+    T_OK(qp_session_update(db, &(qp_session_where){.key = ent_eq("chat-1")},
+                           &(qp_session_patch){.parent_id = ent_set(K_NUMBER)}, NULL, &err));
     check_text(uri, "SELECT fork_parent_part FROM sessions WHERE key = 'chat-1'", "1069");
     T_STATUS(qp_session_delete(db, &(qp_session_where){.key = ent_eq("k")}, NULL, &err),
              QUIPU_INVALID);
@@ -258,19 +260,17 @@ static qp_message_new message_of(int64_t session, int64_t seq, const char *id)
 
 static void broken_rules_are_told_without_the_part(void **state)
 {
-    const int64_t id = (INT64_C(1) << ENT_PART_BITS) | 1069;
+    const int64_t id = K_NUMBER;
     const qp_message_new first = message_of(id, 1, "a");
     const qp_message_new same_event = message_of(id, 2, "a");
     const qp_message_new same_seq = message_of(id, 1, "b");
     const qp_message_new nowhere = message_of((INT64_C(9) << ENT_PART_BITS) | 1, 1, "a");
     char uri[T_PATH_MAX];
-    quipu_store *store = st_open_new(NULL, uri);
     quipu_error err = {0};
     ent_db *db;
 
     (void)state;
-    st_create(store, "k");
-    quipu_close(store);
+    make_store(0, uri);
     db = et_connect(uri, 0);
     T_OK(qp_message_create(db, NULL, &first, NULL, &err));
     T_STATUS(qp_message_create(db, NULL, &same_event, NULL, &err), QUIPU_EXISTS);
@@ -293,22 +293,19 @@ static void broken_rules_are_told_without_the_part(void **state)
 /* A condition on an owner that is not there is false, so that its opposite is true. */
 static void no_row_is_of_an_owner_that_is_not_there(void **state)
 {
-    const int64_t id = (INT64_C(1) << ENT_PART_BITS) | 1069;
+    const int64_t id = K_NUMBER;
     const int64_t nobody = (INT64_C(9) << ENT_PART_BITS) | 1069; /* of the same part */
     const qp_message_where of_nobody = {.session_id = ent_eq(nobody)};
     const qp_message_where of_others = {.none_of = &of_nobody, .none_n = 1};
     const qp_message_where of_either[] = {{.session_id = ent_eq(nobody)},
                                           {.session_id = ent_eq(id)}};
     char uri[T_PATH_MAX];
-    quipu_store *store = st_open_new(NULL, uri);
     quipu_error err = {0};
     int64_t count = -1;
     ent_db *db;
 
     (void)state;
-    st_create(store, "k");
-    st_append_many(store, "k", 3);
-    quipu_close(store);
+    make_store(3, uri);
     db = et_connect(uri, 0);
     T_OK(qp_message_count(db, &of_nobody, &count, &err));
     assert_int_equal(count, 0);
@@ -322,13 +319,11 @@ static void no_row_is_of_an_owner_that_is_not_there(void **state)
 static void what_says_where_a_row_lies_cannot_change(void **state)
 {
     char uri[T_PATH_MAX];
-    quipu_store *store = st_open_new(NULL, uri);
     quipu_error err = {0};
     ent_db *db;
 
     (void)state;
-    st_create(store, "k");
-    quipu_close(store);
+    make_store(0, uri);
     db = et_connect(uri, 0);
     T_STATUS(qp_session_update(db, &(qp_session_where){.key = ent_eq("k")},
                                &(qp_session_patch){.key = ent_set("other")}, NULL, &err),
@@ -467,7 +462,7 @@ static void check_plan(const char *uri, const char *index, const char *condition
 
 static void look_ups_and_reads_go_down_the_key(void **state)
 {
-    const int64_t id = (INT64_C(1) << ENT_PART_BITS) | 1069;
+    const int64_t id = K_NUMBER;
     const qp_message_query newest = {
         .order = {QP_MESSAGE_BY_SEQ(DESC)}, .limit = 50, .where = {.session_id = ent_eq(id)}};
     const qp_message_query range = {
@@ -520,7 +515,7 @@ static void look_ups_and_reads_go_down_the_key(void **state)
 
 static void writes_go_down_the_key(void **state)
 {
-    const int64_t id = (INT64_C(1) << ENT_PART_BITS) | 1069;
+    const int64_t id = K_NUMBER;
     const qp_message_new made = message_of(id, 4, "a");
     char uri[T_PATH_MAX];
     quipu_error err = {0};
