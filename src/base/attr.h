@@ -16,7 +16,7 @@
 #define QP_UNLIKELY(x) (x)
 #endif
 
-/* Inlined where speed is asked for: a build for size (-Os, -Oz) calls it, as it has many callers. */
+/* Inlined where speed is asked for; a build for size (-Os, -Oz) calls it, as many callers do. */
 #if defined(__OPTIMIZE_SIZE__)
 #define QP_INLINE_FAST static inline QP_UNUSED
 #else
