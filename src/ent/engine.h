@@ -143,6 +143,9 @@ typedef struct qp_engine {
      * none. NULL: `changes` tells at no cost. */
     const char *sure;
     const char *sure_end;
+    /* What ends a SELECT of any number of rows that are read one by one inside a transaction: the
+     * engine then brings them in pieces. NULL: it holds one row at a time anyway. */
+    const char *pieces;
 } qp_engine;
 
 #endif

@@ -103,6 +103,13 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
     return status == QUIPU_OK ? qp_order_walk(&db->plan, &head, limit, reterr) : status;
 }
 
+void qp_find_in_pieces(ent_db *db)
+{
+    if (db->engine->pieces != NULL && db->depth > 0 && !qp_plan_pins_one(&db->plan)) {
+        qp_plan_mark(&db->plan, QP_MARK_PIECES);
+    }
+}
+
 bool qp_query_has_edges(const ent_entity *entity, const void *query)
 {
     for (size_t i = 0; i < entity->edge_count; i++) {

@@ -20,6 +20,11 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
 /* Whether several connections can write at the same time, each to rows that it has locked. */
 bool qp_db_locks_rows(const ent_db *db);
 
+/* The planned SELECT is read one by one and has no limit: where the engine would else hold all its
+ * rows at once, it brings them in pieces. Outside of a transaction they are all of one statement,
+ * because nothing else could make them all of one snapshot. */
+void qp_find_in_pieces(ent_db *db);
+
 /* Whether a query names any edge. */
 bool qp_query_has_edges(const ent_entity *entity, const void *query);
 

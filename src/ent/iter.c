@@ -3,6 +3,7 @@
 #include "ent/find.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "ent/row.h"
@@ -12,6 +13,7 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
 {
     quipu_status status = qp_db_enter_read(db, reterr);
     qp_cached *cached = NULL;
+    ent_query head;
 
     if (status != QUIPU_OK) {
         return status;
@@ -25,6 +27,10 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
                             entity->name);
     }
     status = qp_find_plan(db, entity, query, 0, reterr);
+    memcpy(&head, query, sizeof(head));
+    if (head.limit == 0 && head.offset == 0) {
+        qp_find_in_pieces(db);
+    }
     if (status == QUIPU_OK) {
         status = qp_cache_take(db, &cached, reterr);
     }

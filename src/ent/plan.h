@@ -60,7 +60,8 @@ typedef enum qp_mark {
     QP_MARK_AFTER,      /* one byte an order term: whether its value is NULL */
     QP_MARK_LIMIT,
     QP_MARK_OFFSET,
-    QP_MARK_LOCK, /* the rows are kept from others */
+    QP_MARK_LOCK,   /* the rows are kept from others */
+    QP_MARK_PIECES, /* the rows come in pieces */
     QP_MARK_END
 } qp_mark;
 

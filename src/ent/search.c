@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "ent/cluster.h"
 #include "ent/db.h"
+#include "ent/find.h"
 #include "ent/match.h"
 #include "ent/search_engine.h"
 
@@ -261,9 +262,11 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
         status = qp_where_walk(plan, copy, reterr);
     }
     /* Hits that turn out to be none would count: then the limit is held while they are read. */
-    if (status == QUIPU_OK && limit > 0 && !doubtful) {
+    if (limit > 0 && !doubtful) {
         qp_plan_mark(plan, QP_MARK_LIMIT);
         qp_plan_bind_int(plan, limit);
+    } else {
+        qp_find_in_pieces(db);
     }
     return status;
 }

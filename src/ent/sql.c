@@ -369,6 +369,14 @@ static void sql_from(sql_writer *w)
     qp_sql_name(w->sql, w->entity->table);
 }
 
+static void sql_pieces(sql_writer *w)
+{
+    if (sql_peek(w) == QP_MARK_PIECES) {
+        (void)sql_take(w);
+        sql_puts(w, w->engine->pieces);
+    }
+}
+
 static void sql_select(sql_writer *w)
 {
     sql_term terms[SQL_TERMS_MAX];
@@ -396,6 +404,7 @@ static void sql_select(sql_writer *w)
         (void)sql_take(w);
         sql_puts(w, w->engine->row_lock != NULL ? w->engine->row_lock : "");
     }
+    sql_pieces(w);
 }
 
 /* Columns of the primary key (index 0) or of index number - 1, as they stand in the table. */
@@ -675,7 +684,7 @@ static void sql_hits(sql_writer *w)
         }
         mark = sql_peek(w);
     }
-    if (mark != QP_MARK_LIMIT && w->at < w->end) {
+    if (mark != QP_MARK_LIMIT && mark != QP_MARK_PIECES && w->at < w->end) {
         sql_puts(w, " AND EXISTS (SELECT 1");
         sql_from(w);
         sql_search_row(w, true);
@@ -688,6 +697,7 @@ static void sql_hits(sql_writer *w)
         sql_puts(w, " LIMIT ");
         sql_next_number(w);
     }
+    sql_pieces(w);
 }
 
 /* The statements of full-text search; gives the number of columns. */

@@ -46,6 +46,7 @@
     X(int, PQpipelineSync, (PGconn * conn))                                                        \
     X(char *, PQport, (const PGconn *conn))                                                        \
     X(char *, PQresultErrorField, (const PGresult *res, int fieldcode))                            \
+    X(size_t, PQresultMemorySize, (const PGresult *res))                                           \
     X(ExecStatusType, PQresultStatus, (const PGresult *res))                                       \
     X(int, PQsendPrepare,                                                                          \
       (PGconn * conn, const char *statement, const char *query, int count, const Oid *types))      \
@@ -109,6 +110,7 @@ quipu_status qp_libpq_load(quipu_error *reterr);
 #define PQpipelineSync qp_libpq.p_PQpipelineSync
 #define PQport qp_libpq.p_PQport
 #define PQresultErrorField qp_libpq.p_PQresultErrorField
+#define PQresultMemorySize qp_libpq.p_PQresultMemorySize
 #define PQresultStatus qp_libpq.p_PQresultStatus
 #define PQsendPrepare qp_libpq.p_PQsendPrepare
 #define PQsendQuery qp_libpq.p_PQsendQuery

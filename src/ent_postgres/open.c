@@ -95,6 +95,7 @@ const qp_engine qp_pg_engine = {
     .put_off = qp_pg_put_off,
     .sure = QP_PG_SURE,
     .sure_end = QP_PG_SURE_END,
+    .pieces = QP_PG_PIECES,
     .is_read_only = open_is_read_only,
     .adopt = open_adopt,
     .execute = qp_pg_execute,

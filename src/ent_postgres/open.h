@@ -31,6 +31,17 @@
 /* So long one of them waits for a row of others: nobody can cancel it, because a COMMIT may follow.
  */
 #define QP_PG_HASTE_MS "100"
+
+/* A SELECT that is read one by one and has no limit brings so many rows with its first execution,
+ * and the rest through a cursor, a piece at a time: about so many bytes, at most so many rows. */
+#define QP_PG_PIECE_FIRST 256
+#define QP_PG_PIECES QP_PG_LIMIT_OF(QP_PG_PIECE_FIRST) /* ends its text */
+#define QP_PG_LIMIT_OF(n) QP_PG_LIMIT(n)
+#define QP_PG_LIMIT(n) " LIMIT " #n
+#define QP_PG_PIECE_MAX 1024
+#define QP_PG_PIECE_BYTES ((size_t)1 << 20)
+#define QP_PG_CLOSING_MAX 32 /* cursors that wait to be closed; more end with their transaction */
+
 /* Savepoint commands that wait for a statement to travel with. */
 #define QP_PG_DEFERRED_MAX (2 * ENT_SAVEPOINT_MAX + 2)
 #define QP_PG_DEAD_MAX 1024     /* statements that wait to be forgotten at the server */
@@ -82,6 +93,14 @@ typedef struct qp_pg_number {
     bool moved; /* by the open transaction, which writes it back when it commits */
 } qp_pg_number;
 
+/* A cursor at the server. */
+typedef struct qp_pg_cursor {
+    uint32_t number; /* gives its name; 0: there is none */
+    uint32_t transaction;
+    uint32_t rollbacks; /* when it was declared: whether it outlived later ones is not known */
+    int asked;          /* rows of the piece that was fetched last */
+} qp_pg_cursor;
+
 typedef struct qp_pg {
     PGconn *pg; /* NULL while there is none */
     char *uri;
@@ -113,6 +132,10 @@ typedef struct qp_pg {
     uint32_t rollbacks;         /* transactions and savepoints undone: rows read before are void */
     uint32_t dead[QP_PG_DEAD_MAX]; /* names of statements that are still prepared at the server */
     size_t dead_count;
+    uint32_t transactions; /* begun so far */
+    uint32_t cursors;      /* declared so far */
+    qp_pg_cursor closing[QP_PG_CLOSING_MAX];
+    size_t closing_count;
     uint32_t fixed[QP_PG_FIXED_COUNT]; /* names of the fixed commands, 0: not prepared */
     /* The batch being sent (wire.c). */
     uint32_t fresh; /* fixed commands that it prepares, one bit each */
@@ -222,6 +245,21 @@ bool qp_pg_is_due(const qp_pg *conn);
 
 /* Begin a transaction that writes beside others, and wait until it has begun. */
 quipu_status qp_pg_begin_rows(qp_pg *conn, quipu_error *reterr);
+
+/* ---- cursor.c ---------------------------------------------------------------------------------
+ */
+
+/* A new cursor in the open transaction, and the text that declares it: for all rows of the SELECT
+ * but the first `skip`. */
+void qp_pg_cursor_declare(qp_pg *conn, qp_pg_cursor *ret_cursor, quipu_str select, int skip,
+                          qp_buf *text);
+
+/* Send a fetch of as many rows as the result before lets expect to be a piece. */
+void qp_pg_cursor_fetch(qp_pg *conn, qp_pg_cursor *cursor, const PGresult *before);
+
+/* It is needed no more: it is closed together with what is sent next. */
+void qp_pg_cursor_end(qp_pg *conn, qp_pg_cursor *cursor);
+void qp_pg_send_closing(qp_pg *conn);
 
 /* ---- number.c ---------------------------------------------------------------------------------
  */

@@ -20,7 +20,10 @@
 struct qp_statement {
     qp_pg *conn;
     char *sql;
+    size_t sql_n;
     bool writes;
+    bool pieces;         /* its rows come in pieces */
+    qp_pg_cursor cursor; /* through which they come, from the second on */
     bool locks;          /* it may wait for another writer */
     bool later;          /* its outcome need not be known at once */
     bool sent;           /* and it was sent so */
@@ -34,8 +37,16 @@ struct qp_statement {
     PGresult *result; /* of the run under way */
     int row;
     uint32_t rollbacks; /* when it ran in a transaction */
+    uint32_t transaction;
     bool in_transaction;
 };
+
+static bool stmt_ends(quipu_str sql, const char *end)
+{
+    const size_t n = strlen(end);
+
+    return sql.n > n && memcmp(sql.p + sql.n - n, end, n) == 0;
+}
 
 quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr)
 {
@@ -51,9 +62,10 @@ quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_
     text[sql.n] = '\0';
     statement->conn = conn;
     statement->sql = text;
+    statement->sql_n = sql.n;
     statement->writes = strncmp(text, "SELECT", strlen("SELECT")) != 0;
-    statement->locks = sql.n > strlen(QP_PG_ROW_LOCK) &&
-                       strcmp(text + sql.n - strlen(QP_PG_ROW_LOCK), QP_PG_ROW_LOCK) == 0;
+    statement->locks = stmt_ends(sql, QP_PG_ROW_LOCK);
+    statement->pieces = stmt_ends(sql, QP_PG_PIECES);
     qp_buf_init(&statement->lists, STMT_LISTS_MAX);
     *ret = statement;
     return QUIPU_OK;
@@ -87,6 +99,7 @@ void qp_pg_finalize(qp_statement *statement)
         conn->dead_count < QP_PG_DEAD_MAX) {
         conn->dead[conn->dead_count++] = statement->name;
     }
+    qp_pg_cursor_end(conn, &statement->cursor);
     PQclear(statement->result);
     qp_buf_free(&statement->lists);
     qp_free(statement->params);
@@ -177,8 +190,9 @@ static void stmt_send_prepare(qp_statement *statement)
     }
 }
 
-/* Send the execution; its arrays live until libpq has copied them. */
-static quipu_status stmt_send_run(qp_statement *statement, quipu_error *reterr)
+/* Send the execution, or another text with the same values; the arrays live until libpq has copied
+ * them. */
+static quipu_status stmt_send_run(qp_statement *statement, const char *text, quipu_error *reterr)
 {
     const size_t n = statement->n;
     qp_pg *conn = statement->conn;
@@ -186,6 +200,7 @@ static quipu_status stmt_send_run(qp_statement *statement, quipu_error *reterr)
     const char **values = qp_calloc(n + 1, sizeof(*values));
     int *lengths = qp_calloc(2 * n + 1, sizeof(*lengths));
     int *formats;
+    int sent = 0;
 
     if (values == NULL || lengths == NULL) {
         qp_free(values);
@@ -200,12 +215,14 @@ static quipu_status stmt_send_run(qp_statement *statement, quipu_error *reterr)
         formats[i] = 1;
     }
     qp_pg_name(statement->name, name);
-    if (!conn->broken &&
-        PQsendQueryPrepared(conn->pg, name, (int)n, values, lengths, formats, 1) == 1) {
-        conn->sent++;
-    } else {
-        conn->broken = true;
+    if (!conn->broken) {
+        sent = text == NULL
+                   ? PQsendQueryPrepared(conn->pg, name, (int)n, values, lengths, formats, 1)
+                   : PQsendQueryParams(conn->pg, text, (int)n, statement->types, values, lengths,
+                                       formats, 1);
     }
+    conn->sent += sent;
+    conn->broken = sent != 1;
     qp_free(values);
     qp_free(lengths);
     return QUIPU_OK;
@@ -250,6 +267,7 @@ static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *r
 
     qp_pg_batch(conn);
     stmt_send_dead(conn);
+    qp_pg_send_closing(conn);
     qp_pg_send_deferred(conn);
     parts->begun = conn->sent;
     if (!conn->in_transaction) {
@@ -264,7 +282,7 @@ static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *r
         stmt_send_prepare(statement);
     }
     *ret_wanted = conn->sent;
-    status = stmt_send_run(statement, reterr);
+    status = stmt_send_run(statement, NULL, reterr);
     if (parts->guard) {
         qp_pg_send_fixed(conn, QP_PG_UNGUARD);
     }
@@ -304,6 +322,32 @@ static bool stmt_needs_guard(const qp_statement *statement, bool fresh)
     return !stmt_is_beside(statement->conn) && (fresh || statement->writes);
 }
 
+/* Run the batch and take its result; `status` is that of what was sent. */
+static quipu_status stmt_take(qp_statement *statement, const stmt_parts *parts, qp_pg_call *call,
+                              bool in_transaction, quipu_status status, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    quipu_status ran = qp_pg_run(conn, call, status == QUIPU_OK ? reterr : NULL);
+    const bool alive = conn->pg != NULL;
+
+    if (ran != QUIPU_OK) {
+        stmt_failed(statement, parts, call, in_transaction, reterr);
+    }
+    if (alive && conn->pg == NULL) {
+        /* Whoever could live with the failure must hear of the transaction that went with it. */
+        ran = qp_pg_fail_lost(conn, call->doing, reterr);
+    }
+    status = status == QUIPU_OK ? ran : status;
+    if (status == QUIPU_OK) {
+        PQclear(statement->result);
+        statement->result = call->result;
+        statement->row = 0;
+        call->result = NULL;
+    }
+    qp_pg_call_done(call);
+    return status;
+}
+
 static quipu_status stmt_try(qp_statement *statement, bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
@@ -313,30 +357,13 @@ static quipu_status stmt_try(qp_statement *statement, bool in_transaction, quipu
                        .deadline_ns =
                            statement->locks || begins ? qp_watch_patience(&conn->watch) : 0};
     quipu_status status = parts.fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
-    quipu_status ran;
-    bool alive;
 
     if (status != QUIPU_OK) {
         return status;
     }
     parts.guard = in_transaction && stmt_needs_guard(statement, parts.fresh);
     status = stmt_send(statement, &parts, &call.wanted, reterr);
-    ran = qp_pg_run(conn, &call, status == QUIPU_OK ? reterr : NULL);
-    alive = conn->pg != NULL;
-    if (ran != QUIPU_OK) {
-        stmt_failed(statement, &parts, &call, in_transaction, reterr);
-    }
-    if (alive && conn->pg == NULL) {
-        /* Whoever could live with the failure must hear of the transaction that went with it. */
-        ran = qp_pg_fail_lost(conn, call.doing, reterr);
-    }
-    status = status == QUIPU_OK ? ran : status;
-    if (status == QUIPU_OK) {
-        statement->result = call.result;
-        call.result = NULL;
-    }
-    qp_pg_call_done(&call);
-    return status;
+    return stmt_take(statement, &parts, &call, in_transaction, status, reterr);
 }
 
 /* The first statement of whoever writes beside others begins the transaction, too. Where that fails
@@ -357,6 +384,60 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
     }
     return status;
 }
+
+/* ---- rows in pieces ---------------------------------------------------------------------------
+ */
+
+/* Whether rows may follow those of the result. */
+static bool stmt_has_more(const qp_statement *statement)
+{
+    const qp_pg_cursor *cursor = &statement->cursor;
+
+    return statement->pieces && PQntuples(statement->result) ==
+                                    (cursor->number != 0 ? cursor->asked : QP_PG_PIECE_FIRST);
+}
+
+static quipu_status stmt_send_declare(qp_statement *statement, int skip, quipu_error *reterr)
+{
+    const quipu_str select = {statement->sql, statement->sql_n - strlen(QP_PG_PIECES)};
+    quipu_status status;
+    qp_buf text;
+
+    qp_buf_init(&text, STMT_TEXT_MAX);
+    qp_pg_cursor_declare(statement->conn, &statement->cursor, select, skip, &text);
+    status = qp_buf_status(&text);
+    status = status == QUIPU_OK ? stmt_send_run(statement, qp_buf_str(&text).p, reterr)
+                                : qp_error_set(reterr, status, "no memory to read on");
+    qp_buf_free(&text);
+    return status;
+}
+
+/* The next piece takes the place of the result. The first of a cursor begins behind `skip` rows. */
+static quipu_status stmt_next_piece(qp_statement *statement, int skip, quipu_error *reterr)
+{
+    qp_pg *conn = statement->conn;
+    const stmt_parts parts = {.guard = false};
+    qp_pg_call call = {.doing = "cannot read"};
+    quipu_status status = QUIPU_OK;
+
+    if (!statement->in_transaction || !conn->in_transaction ||
+        statement->transaction != conn->transactions) {
+        return qp_error_set(reterr, QUIPU_CANCELLED,
+                            "the transaction ended while its rows were being read");
+    }
+    qp_pg_batch(conn);
+    qp_pg_send_closing(conn);
+    qp_pg_send_deferred(conn);
+    if (statement->cursor.number == 0) {
+        status = stmt_send_declare(statement, skip, reterr);
+    }
+    qp_pg_cursor_fetch(conn, &statement->cursor, statement->result);
+    call.wanted = conn->sent - 1;
+    return stmt_take(statement, &parts, &call, true, status, reterr);
+}
+
+/* ---- outside of a transaction, and inside -----------------------------------------------------
+ */
 
 /* A statement outside of a transaction, in one of its own where it writes. *ret_ends: a commit was
  * asked for, and its failure says nothing about what is stored. */
@@ -425,7 +506,7 @@ static quipu_status stmt_send_later(qp_statement *statement, quipu_error *reterr
     }
     conn->hasty = true;
     qp_pg_send_deferred(conn);
-    status = stmt_send_run(statement, reterr);
+    status = stmt_send_run(statement, NULL, reterr);
     conn->put_off = conn->sent;
     conn->total_changes++; /* or more, or none */
     statement->sent = true;
@@ -443,12 +524,17 @@ static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
     }
     status = conn->in_transaction ? stmt_run(statement, true, reterr)
                                   : stmt_run_alone(statement, reterr);
+    statement->transaction = conn->transactions;
+    if (status == QUIPU_OK && conn->in_transaction && conn->writes && stmt_has_more(statement)) {
+        /* It may change what the rest would be found by, and so may others: all from the start. */
+        status = stmt_next_piece(statement, 0, reterr);
+    }
     if (status != QUIPU_OK) {
+        qp_pg_cursor_end(conn, &statement->cursor);
         PQclear(statement->result);
         statement->result = NULL;
         return status;
     }
-    statement->row = 0;
     statement->rollbacks = conn->rollbacks;
     if (statement->writes) {
         conn->changes = qp_pg_changed(statement->result);
@@ -474,6 +560,12 @@ quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n,
         return qp_error_set(reterr, QUIPU_CANCELLED,
                             "the transaction was rolled back while its rows were being read");
     }
+    if (statement->row >= PQntuples(statement->result) && stmt_has_more(statement)) {
+        quipu_status status = stmt_next_piece(statement, QP_PG_PIECE_FIRST, reterr);
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    }
     if (statement->row >= PQntuples(statement->result)) {
         *ret_row = false;
         return QUIPU_OK;
@@ -495,6 +587,7 @@ void qp_pg_reset(qp_statement *statement)
 {
     statement->later = false;
     statement->sent = false;
+    qp_pg_cursor_end(statement->conn, &statement->cursor);
     PQclear(statement->result);
     statement->result = NULL;
 }
@@ -541,8 +634,9 @@ quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr)
         status = qp_pg_ready(self, reterr);
         return status == QUIPU_OK ? qp_pg_run_text(self, sql.p, reterr) : status;
     }
-    if (self->deferred_count > 0 || self->put_off > 0) {
+    if (self->deferred_count > 0 || self->put_off > 0 || self->closing_count > 0) {
         qp_pg_batch(self);
+        qp_pg_send_closing(self); /* an open cursor would keep its table from being changed */
         qp_pg_send_deferred(self);
         status = qp_pg_run(self, &call, reterr);
         qp_pg_call_done(&call);

@@ -244,6 +244,7 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
         self->deferred_count = 0;
         self->timed = false;
         self->hasty = false;
+        self->transactions++;
         if (kind == ENT_WRITE || (kind == ENT_WRITE_ROWS && self->seat[0] == '\0')) {
             return tx_begin_write(self, kind, reterr);
         }
