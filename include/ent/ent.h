@@ -882,7 +882,8 @@ typedef struct ent_iter {
 
 /**
  * Start reading rows one by one, copying nothing: texts of a row live until the next step. Edges
- * cannot be asked for.
+ * cannot be asked for. Inside a transaction the engine holds a small number of rows, however many
+ * there are; read them to the end before it ends, or a server may answer QUIPU_CANCELLED.
  *
  * Ownership: end it with ent_iter_end(), also after a failure inside the loop.
  * Threads:   the connection's thread.
@@ -908,7 +909,7 @@ QUIPU_API bool ent_iter_next(ent_iter *iter, void *ret_row);
  *
  * Ownership: the iterator may be reused by ent_iter_begin().
  * Threads:   the connection's thread.
- * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM.
+ * Errors:    QUIPU_BUSY, QUIPU_CANCELLED, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM.
  * Since:     0.1
  */
 QUIPU_API quipu_status ent_iter_end(ent_iter *iter, quipu_error *reterr);

@@ -38,7 +38,7 @@
 #define QP_PG_PIECES QP_PG_LIMIT_OF(QP_PG_PIECE_FIRST) /* ends its text */
 #define QP_PG_LIMIT_OF(n) QP_PG_LIMIT(n)
 #define QP_PG_LIMIT(n) " LIMIT " #n
-#define QP_PG_PIECE_MAX 1024
+#define QP_PG_PIECE_MAX 512
 #define QP_PG_PIECE_BYTES ((size_t)1 << 20)
 #define QP_PG_CLOSING_MAX 32 /* cursors that wait to be closed; more end with their transaction */
 

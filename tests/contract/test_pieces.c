@@ -6,7 +6,7 @@
 #include "ent_postgres/open.h"
 #else
 #define QP_PG_PIECE_FIRST 256
-#define QP_PG_PIECE_MAX 1024
+#define QP_PG_PIECE_MAX 512
 #endif
 
 #define PIECES_MANY (QP_PG_PIECE_FIRST + 2 * QP_PG_PIECE_MAX + 100)
@@ -191,7 +191,8 @@ static void write_inside(world *w)
 
 static void an_end_of_the_transaction_is_told_or_takes_no_row(void **state)
 {
-    static const int places[] = {1, QP_PG_PIECE_FIRST, QP_PG_PIECE_FIRST + 1, 1500};
+    static const int places[] = {1, QP_PG_PIECE_FIRST, QP_PG_PIECE_FIRST + 1,
+                                 QP_PG_PIECE_FIRST + QP_PG_PIECE_MAX + 1};
     world *w = *state;
 
     fill(w, PIECES_MANY);
@@ -219,7 +220,7 @@ static void a_savepoint_between_the_pieces_is_not_noticed(void **state)
     W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err));
     W_OK(w, read_on(w, QP_PG_PIECE_FIRST, write_inside, &n));
     assert_int_equal(n, PIECES_MANY);
-    W_OK(w, read_on(w, 1500, write_inside, &n));
+    W_OK(w, read_on(w, QP_PG_PIECE_FIRST + QP_PG_PIECE_MAX + 1, write_inside, &n));
     assert_int_equal(n, PIECES_MANY);
     W_OK(w, ent_commit(w->db, &w->err));
 }
