@@ -195,6 +195,8 @@ class Node:
                             # How long a standby that is cut off still counts.
                             "wal_sender_timeout": "10s",
                             "wal_receiver_timeout": "10s",
+                            # A program that is cut off in the middle of an append holds its rows.
+                            "idle_in_transaction_session_timeout": "5s",
                         },
                     },
                 },
