@@ -61,6 +61,10 @@ bool qp_db_repeats(const ent_db *db, quipu_status status, int tries);
  * numbers tell that nothing was changed between. */
 int64_t qp_db_total_changes(const ent_db *db);
 
+/* Begin a transaction that reads. All its reads are of one snapshot, the time of which may be that
+ * of the first: ent_begin() with ENT_READ promises that of the call. */
+quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr);
+
 /* End the innermost transaction: commit when `status` is OK, else roll back. Gives the first
  * failure. */
 quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);

@@ -143,6 +143,9 @@ typedef struct qp_engine {
      * none. NULL: `changes` tells at no cost. */
     const char *sure;
     const char *sure_end;
+    /* A snapshot is asked for like a row: reads that belong together take theirs with the first of
+     * them (QP_TX_DEFERRED). */
+    bool snapshots_late;
     /* What ends a SELECT of any number of rows that are read one by one inside a transaction: the
      * engine then brings them in pieces. NULL: it holds one row at a time anyway. */
     const char *pieces;

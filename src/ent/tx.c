@@ -27,7 +27,8 @@ static quipu_status tx_refuse(const ent_db *db, ent_tx_kind kind, quipu_error *r
     return QUIPU_OK;
 }
 
-quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
+/* What the transaction is for, and how the engine begins it. */
+static quipu_status tx_begin(ent_db *db, ent_tx_kind kind, ent_tx_kind how, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_read(db, reterr);
     int64_t start_ns;
@@ -39,7 +40,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
         return status;
     }
     start_ns = qp_db_clock(db);
-    status = db->engine->begin(db->conn, db->depth, kind, reterr);
+    status = db->engine->begin(db->conn, db->depth, how, reterr);
     qp_db_executed(db, db->depth > 0 ? "SAVEPOINT" : "BEGIN", start_ns, 0, true, status);
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
@@ -49,6 +50,18 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
     }
     db->depth++;
     return QUIPU_OK;
+}
+
+quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
+{
+    return tx_begin(db, kind, kind, reterr);
+}
+
+quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr)
+{
+    const bool late = db->engine->snapshots_late;
+
+    return tx_begin(db, ENT_READ, late ? QP_TX_DEFERRED : ENT_READ, reterr);
 }
 
 quipu_status ent_commit(ent_db *db, quipu_error *reterr)

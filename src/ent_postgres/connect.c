@@ -527,6 +527,7 @@ bool qp_pg_hung_up(const qp_pg *conn)
 quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr)
 {
     conn->transient = false; /* of what begins now nothing has failed yet */
+    qp_pg_catch_up(conn);
     if (conn->pg != NULL && qp_pg_hung_up(conn)) {
         qp_pg_drop(conn);
     }

@@ -93,6 +93,7 @@ const qp_engine qp_pg_engine = {
     .is_transient = open_is_transient,
     .row_lock = QP_PG_ROW_LOCK,
     .put_off = qp_pg_put_off,
+    .snapshots_late = true,
     .sure = QP_PG_SURE,
     .sure_end = QP_PG_SURE_END,
     .pieces = QP_PG_PIECES,

@@ -141,6 +141,7 @@ typedef struct qp_pg {
     uint32_t fresh; /* fixed commands that it prepares, one bit each */
     int sent;
     int put_off;                     /* so many of them wait for what is sent next */
+    int unread;                      /* the end of a reading transaction: answers not taken yet */
     bool broken;                     /* a send failed; told when the batch is run */
     struct qp_pg_gathered *gathered; /* rows on their way to a search index (search.c), or NULL */
 } qp_pg;
@@ -179,6 +180,13 @@ void qp_pg_batch(qp_pg *conn);
 void qp_pg_send(qp_pg *conn, const char *sql); /* a command without values */
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command);
 void qp_pg_send_deferred(qp_pg *conn);
+
+/* End a transaction that reads without waiting for the answer, which the next batch takes; false:
+ * the usual way it must be. */
+bool qp_pg_leave_reading(qp_pg *conn);
+
+/* Take what was left so. A connection that does not answer is dropped. */
+void qp_pg_catch_up(qp_pg *conn);
 
 typedef struct qp_pg_call {
     const char *doing;   /* starts the sentence of a failure: "cannot read" */

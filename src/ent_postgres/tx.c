@@ -61,7 +61,8 @@ void qp_pg_give_up(qp_pg *conn)
         (void)qp_pg_run(conn, &call, NULL); /* it cannot be taken back unsent */
         qp_pg_call_done(&call);
     }
-    if (conn->pg != NULL && PQtransactionStatus(conn->pg) != PQTRANS_IDLE) {
+    if (!qp_pg_leave_reading(conn) && conn->pg != NULL &&
+        PQtransactionStatus(conn->pg) != PQTRANS_IDLE) {
         qp_pg_batch(conn);
         qp_pg_send_fixed(conn, QP_PG_ROLLBACK);
         if (qp_pg_run(conn, &call, NULL) != QUIPU_OK && conn->pg != NULL) {

@@ -71,6 +71,7 @@ void qp_pg_drop(qp_pg *conn)
     conn->writes = false;
     conn->deferred_count = 0;
     conn->put_off = 0;
+    conn->unread = 0;
     conn->dead_count = 0;
     conn->rollbacks++;
 }
@@ -210,6 +211,7 @@ void qp_pg_batch(qp_pg *conn)
     if (conn->put_off > 0) {
         return;
     }
+    qp_pg_catch_up(conn);
     conn->sent = 0;
     conn->fresh = 0;
     conn->unreplicated = false;
@@ -395,6 +397,36 @@ quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
                                   : qp_pg_fail(conn, call->failure, call->doing, reterr);
 }
 
+bool qp_pg_leave_reading(qp_pg *conn)
+{
+    if (conn->pg == NULL || conn->writes || conn->put_off > 0 ||
+        PQtransactionStatus(conn->pg) != PQTRANS_INTRANS) {
+        return false;
+    }
+    qp_pg_batch(conn);
+    qp_pg_send_fixed(conn, QP_PG_ROLLBACK);
+    if (conn->broken || PQpipelineSync(conn->pg) != 1 || PQflush(conn->pg) != 0) {
+        qp_pg_drop(conn); /* a rollback would not get through, either */
+        return true;
+    }
+    conn->unread = conn->sent;
+    return true;
+}
+
+void qp_pg_catch_up(qp_pg *conn)
+{
+    qp_pg_call call = {.doing = "cannot read", .wanted = -1, .certain = true};
+
+    if (conn->unread > 0) {
+        if (!wire_read(conn, &call, conn->unread) || call.failure != NULL ||
+            PQexitPipelineMode(conn->pg) != 1) {
+            qp_pg_drop(conn);
+        }
+        conn->unread = 0;
+        qp_pg_call_done(&call);
+    }
+}
+
 void qp_pg_call_done(qp_pg_call *call)
 {
     PQclear(call->result);
@@ -423,6 +455,7 @@ quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr)
     bool alive;
 
     conn->watch.stopped = QUIPU_OK;
+    qp_pg_catch_up(conn);
     alive = conn->pg != NULL && PQsendQuery(conn->pg, sql) == 1;
     do {
         alive = alive && wire_wait(conn, &call, &cancels);

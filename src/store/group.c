@@ -212,10 +212,14 @@ static void group_try_alone(qp_group *group, qp_write *write)
     if (write->status != QUIPU_OK) {
         return;
     }
+    if (qp_db_locks_rows(group->db)) {
+        qp_call_watch(write->call, group->db); /* a stranger may hold a row, whoever is alone */
+    }
     group_work(group, write);
     if (write->status == QUIPU_OK) {
         write->status = group_settle(group, write->reterr);
     }
+    group_unwatch(group);
     if (write->status != QUIPU_OK) {
         group_give_up(group);
         return;

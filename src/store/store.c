@@ -207,7 +207,7 @@ static quipu_status store_snapshot_work(void *ctx, ent_db *db, quipu_arena *scra
                                         quipu_error *reterr)
 {
     const store_snapshot *snapshot = ctx;
-    quipu_status status = ent_begin(db, ENT_READ, reterr);
+    quipu_status status = qp_begin_reading(db, reterr);
 
     return status == QUIPU_OK ? snapshot->work(snapshot->ctx, db, scratch, reterr) : status;
 }

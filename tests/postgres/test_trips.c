@@ -1,6 +1,6 @@
 /* Round trips. Whoever appends to a session that nobody else writes to asks the server once: the
  * row is believed to be as it was left, and everything travels with the COMMIT. Whatever others do
- * to the session in between is noticed. */
+ * to the session in between is noticed. Reads ask for what they read, and no more often. */
 #include "contract/adk_t.h"
 #include "contract/history_t.h"
 #include "contract/keep_t.h"
@@ -40,6 +40,22 @@ static quipu_store *open_counted(char *ret_uri)
 static int trips_since_last(void)
 {
     return atomic_exchange(&trips, 0);
+}
+
+/* Cut every connection of the program, and wait until they are gone: one that is lost in the middle
+ * of a COMMIT would make its outcome unknown. */
+static void cut_all(const char *uri)
+{
+    static const char others[] =
+        "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    char sql[512];
+
+    (void)snprintf(sql, sizeof(sql),
+                   "DO $$ BEGIN PERFORM pg_terminate_backend(pid) FROM %s; "
+                   "WHILE EXISTS (SELECT 1 FROM %s) LOOP PERFORM pg_sleep(0.01); "
+                   "PERFORM pg_stat_clear_snapshot(); END LOOP; END $$",
+                   others, others);
+    t_pg_execute(uri, sql);
 }
 
 static void warm(quipu_store *store, const char *key)
@@ -130,6 +146,34 @@ static void an_event_with_state_is_one_round_trip(void **state)
     }
     quipu_session_free(session);
     adk_close(world);
+}
+
+/* The session with the beginning, the messages, and the end, for which nobody waits. */
+static void a_read_waits_for_its_rows_only(void **state)
+{
+    char uri[T_PATH_MAX];
+    quipu_store *store = open_counted(uri);
+    quipu_range range = QUIPU_RANGE_INIT;
+
+    (void)state;
+    st_create(store, "k");
+    warm(store, "k");
+    range.limit = 2;
+    for (int i = 0; i < 3; i++) {
+        (void)trips_since_last();
+        quipu_history_free(st_get(store, "k", &range));
+        if (i > 0) {
+            assert_int_equal(trips_since_last(), 3);
+        }
+    }
+    /* Between two reads nothing is held open, and a connection that is cut there is no trouble. */
+    t_pg_execute(uri, "DO $$ BEGIN IF EXISTS (SELECT 1 FROM pg_stat_activity WHERE "
+                      "datname = current_database() AND state LIKE '%transaction%' AND "
+                      "pid <> pg_backend_pid()) THEN RAISE 'held open'; END IF; END $$");
+    cut_all(uri);
+    quipu_history_free(st_get(store, "k", &range));
+    assert_int_equal(st_append(store, "k", "x"), WARM + 1);
+    quipu_close(store);
 }
 
 static void a_batch_waits_once_for_as_many_changes_as_are_put_off(void **state)
@@ -388,8 +432,7 @@ static void an_append_to_a_session_that_another_holds_keeps_its_deadline(void **
     check_busy_then(store, uri, "fork", WARM + 4);
     /* On a new connection nothing is prepared, and so nothing is put off. */
     warm(store, "k");
-    t_pg_execute(uri, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
-                      "datname = current_database() AND pid <> pg_backend_pid()");
+    cut_all(uri);
     check_busy_then(store, uri, "k", 2 * WARM + 2);
     quipu_close(store);
 }
@@ -449,6 +492,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_append_is_one_round_trip),
         cmocka_unit_test(an_event_with_state_is_one_round_trip),
+        cmocka_unit_test(a_read_waits_for_its_rows_only),
         cmocka_unit_test(a_batch_waits_once_for_as_many_changes_as_are_put_off),
         cmocka_unit_test(as_many_sessions_are_known_as_their_limit_says),
         cmocka_unit_test(a_row_with_more_text_than_the_limit_is_read_each_time),
