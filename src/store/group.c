@@ -20,8 +20,10 @@ typedef enum group_news {
 
 #define GROUP_DEAR_NS 50000 /* a commit that costs less is not worth waiting for company */
 #define GROUP_TRIES_MAX 10  /* of one caller's work, when what stopped it may pass */
-#define GROUP_LOCK_NS (100 * QP_NS_PER_MS) /* so long a caller waits for the sessions of others */
-#define GROUP_BACK_NS (20 * QP_NS_PER_MS)  /* how often one that is late looks whether it may go */
+#define GROUP_LOCK_NS (100 * QP_NS_PER_MS) /* so long a caller waits for the sessions of others, */
+#define GROUP_LOCK_MORE_NS                                                                         \
+    (10 * QP_NS_PER_MS)                   /* and so much longer for each of them: a far server */
+#define GROUP_BACK_NS (20 * QP_NS_PER_MS) /* how often one that is late looks whether it may go */
 
 /* One caller, on its own stack. */
 typedef struct qp_write {
@@ -472,7 +474,12 @@ static void group_watch(qp_group *group, const qp_write *own)
     if (own->next != NULL) {
         const int64_t now_ns = qp_clock_ns();
         const int64_t half_ns = (patience.deadline_ns - now_ns) / 2;
-        patience.deadline_ns = now_ns + (half_ns < GROUP_LOCK_NS ? half_ns : GROUP_LOCK_NS);
+        int64_t wait_ns = GROUP_LOCK_NS;
+
+        for (const qp_write *write = own->next; write != NULL; write = write->next) {
+            wait_ns += GROUP_LOCK_MORE_NS;
+        }
+        patience.deadline_ns = now_ns + (half_ns < wait_ns ? half_ns : wait_ns);
     }
     qp_call_watch(&patience, group->db);
 }
