@@ -18,7 +18,7 @@
 #define STORES 4
 #define THREADS 4 /* for each of them */
 #define APPENDS 25
-#define SERVERS 3 /* connections that the pooler shares out */
+#define SERVERS 3     /* connections that the pooler shares out */
 #define PATIENCE 5000 /* naps until it answers; one that has ended is told at once */
 
 typedef struct pooler {
