@@ -43,18 +43,24 @@ static void known_forget(qp_known_row *entry)
     *entry = (qp_known_row){.texts = NULL};
 }
 
+static void known_put_back(qp_known *known)
+{
+    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
+        known->rows[i].taken = false;
+    }
+}
+
 bool qp_known_take(qp_known *known, const quipu_str *keys, size_t n, const qp_session **ret_rows)
 {
     for (size_t i = 0; i < n; i++) {
-        const qp_known_row *entry = known_find(known, keys[i]);
+        qp_known_row *entry = known_find(known, keys[i]);
 
         if (entry == NULL || !entry->proven) {
+            known_put_back(known);
             return false;
         }
+        entry->taken = true;
         ret_rows[i] = &entry->row;
-    }
-    for (size_t i = 0; i < n; i++) {
-        known_find(known, keys[i])->taken = true;
     }
     return true;
 }
@@ -72,15 +78,17 @@ static bool known_same(const qp_session *a, const qp_session *b)
            a->updated_at.s == b->updated_at.s && a->updated_at.ns == b->updated_at.ns;
 }
 
-/* The text of the row's field number `i`, or NULL when it is no text. */
-static quipu_str *known_text(qp_session *row, size_t i)
+/* The text of the row's field number `i`; empty when it is no text. */
+static quipu_str known_text(const qp_session *row, size_t i)
 {
     const ent_field *field = &qp_session_entity.fields[i];
+    quipu_str text = {NULL, 0};
 
-    /* JSON is a struct that begins with its text. */
-    return field->type == ENT_TEXT || field->type == ENT_JSON
-               ? (quipu_str *)(void *)((char *)row + field->row)
-               : NULL;
+    if (field->type == ENT_TEXT || field->type == ENT_JSON) {
+        /* JSON is a struct that begins with its text. */
+        memcpy(&text, (const char *)row + field->row, sizeof(text));
+    }
+    return text;
 }
 
 /* The row with its texts; without memory, or with too much text, it is not kept. */
@@ -92,8 +100,7 @@ static void known_keep(qp_known_row *entry, const qp_session *row)
     char *at;
 
     for (size_t i = 0; i < qp_session_entity.field_count; i++) {
-        const quipu_str *text = known_text(&copy, i);
-        size += text != NULL ? text->n : 0;
+        size += known_text(row, i).n;
     }
     texts = size <= QP_KNOWN_TEXTS_MAX ? qp_malloc(size) : NULL;
     known_forget(entry);
@@ -102,11 +109,12 @@ static void known_keep(qp_known_row *entry, const qp_session *row)
     }
     at = texts;
     for (size_t i = 0; i < qp_session_entity.field_count; i++) {
-        quipu_str *text = known_text(&copy, i);
-        if (text != NULL && text->p != NULL) {
-            memcpy(at, text->p, text->n);
-            text->p = at;
-            at += text->n;
+        quipu_str text = known_text(row, i);
+        if (text.p != NULL) {
+            memcpy(at, text.p, text.n);
+            text.p = at;
+            memcpy((char *)&copy + qp_session_entity.fields[i].row, &text, sizeof(text));
+            at += text.n;
         }
     }
     *entry = (qp_known_row){.texts = texts, .row = copy, .taken = true};
