@@ -5,15 +5,17 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "store/append_run.h"
 
 typedef struct qp_known_row {
-    char *texts; /* of the rows; NULL: the place is empty */
+    char *texts; /* of the rows */
     qp_session row;
-    qp_session after; /* as the transaction under way leaves it */
-    bool proven;      /* it was found so once */
-    bool taken;       /* the transaction under way goes on from it */
-    bool left;        /* and has changed it */
+    qp_session after;          /* as the transaction under way leaves it */
+    bool proven;               /* it was found so once */
+    bool taken;                /* the transaction under way goes on from it */
+    bool left;                 /* and has changed it */
+    struct qp_known_row *next; /* that is taken */
 } qp_known_row;
 
 void qp_known_free(qp_known *known)
@@ -22,32 +24,52 @@ void qp_known_free(qp_known *known)
         qp_free(known->rows[i].texts);
     }
     qp_free(known->rows);
-    *known = (qp_known){NULL, 0};
+    known->rows = NULL;
+}
+
+static uint64_t known_hash(quipu_str key)
+{
+    return qp_hash64(key, 0) | 1; /* never that of an empty place */
 }
 
 static qp_known_row *known_find(const qp_known *known, quipu_str key)
 {
-    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
-        qp_known_row *entry = &known->rows[i];
+    const uint64_t hash = known_hash(key);
 
-        if (entry->texts != NULL && quipu_str_eq(entry->row.key, key)) {
-            return entry;
+    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
+        if (known->hashes[i] == hash && quipu_str_eq(known->rows[i].row.key, key)) {
+            return &known->rows[i];
         }
     }
     return NULL;
 }
 
-static void known_forget(qp_known_row *entry)
+static void known_forget(qp_known *known, qp_known_row *entry)
 {
+    known->hashes[entry - known->rows] = 0;
     qp_free(entry->texts);
-    *entry = (qp_known_row){.texts = NULL};
+    entry->texts = NULL;
+}
+
+/* ---- taking -----------------------------------------------------------------------------------
+ */
+
+static void known_take(qp_known *known, qp_known_row *entry)
+{
+    if (!entry->taken) {
+        entry->taken = true;
+        entry->left = false;
+        entry->next = known->taken;
+        known->taken = entry;
+    }
 }
 
 static void known_put_back(qp_known *known)
 {
-    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
-        known->rows[i].taken = false;
+    for (qp_known_row *entry = known->taken; entry != NULL; entry = entry->next) {
+        entry->taken = false;
     }
+    known->taken = NULL;
 }
 
 bool qp_known_take(qp_known *known, const quipu_str *keys, size_t n, const qp_session **ret_rows)
@@ -59,7 +81,7 @@ bool qp_known_take(qp_known *known, const quipu_str *keys, size_t n, const qp_se
             known_put_back(known);
             return false;
         }
-        entry->taken = true;
+        known_take(known, entry);
         ret_rows[i] = &entry->row;
     }
     return true;
@@ -92,7 +114,7 @@ static quipu_str known_text(const qp_session *row, size_t i)
 }
 
 /* The row with its texts; without memory, or with too much text, it is not kept. */
-static void known_keep(qp_known_row *entry, const qp_session *row)
+static void known_keep(qp_known *known, qp_known_row *entry, const qp_session *row)
 {
     qp_session copy = *row;
     size_t size = 1; /* even if there is no text */
@@ -103,7 +125,7 @@ static void known_keep(qp_known_row *entry, const qp_session *row)
         size += known_text(row, i).n;
     }
     texts = size <= QP_KNOWN_TEXTS_MAX ? qp_malloc(size) : NULL;
-    known_forget(entry);
+    known_forget(known, entry);
     if (texts == NULL) {
         return;
     }
@@ -117,7 +139,11 @@ static void known_keep(qp_known_row *entry, const qp_session *row)
             at += text.n;
         }
     }
-    *entry = (qp_known_row){.texts = texts, .row = copy, .taken = true};
+    entry->texts = texts;
+    entry->row = copy;
+    entry->proven = false;
+    known->hashes[entry - known->rows] = known_hash(copy.key);
+    known_take(known, entry);
 }
 
 /* A place for another row, or NULL. */
@@ -141,12 +167,12 @@ void qp_known_saw(qp_known *known, const qp_session *row)
 
     if (entry != NULL && known_same(&entry->row, row)) {
         entry->proven = true;
-        entry->taken = true;
+        known_take(known, entry);
         return;
     }
     entry = entry != NULL ? entry : known_place(known);
     if (entry != NULL) {
-        known_keep(entry, row);
+        known_keep(known, entry, row);
     }
 }
 
@@ -179,7 +205,7 @@ bool qp_known_where(const qp_known *known, quipu_str key, qp_session_where *ret_
 
 void qp_known_left(qp_known *known, quipu_str key, const qp_session_patch *patch)
 {
-    qp_known_row *entry = known_find(known, key);
+    qp_known_row *entry = known->taken != NULL ? known_find(known, key) : NULL;
 
     if (entry != NULL && entry->taken) {
         entry->after = entry->left ? entry->after : entry->row;
@@ -190,15 +216,12 @@ void qp_known_left(qp_known *known, quipu_str key, const qp_session_patch *patch
 
 void qp_known_end(qp_known *known, bool stored)
 {
-    for (size_t i = 0; known->rows != NULL && i < QP_KNOWN_MAX; i++) {
-        qp_known_row *entry = &known->rows[i];
-
-        if (entry->taken && stored && entry->left) {
+    for (qp_known_row *entry = known->taken; entry != NULL; entry = entry->next) {
+        if (stored && entry->left) {
             entry->row = entry->after;
-        } else if (entry->taken) {
-            known_forget(entry);
+        } else {
+            known_forget(known, entry);
         }
-        entry->taken = false;
-        entry->left = false;
     }
+    known_put_back(known);
 }

@@ -8,14 +8,16 @@
 
 #include "gen/quipu.h"
 
-#define QP_KNOWN_MAX 64                        /* sessions */
+#define QP_KNOWN_MAX 512                       /* sessions */
 #define QP_KNOWN_TEXTS_MAX ((size_t)16 * 1024) /* a row with more is not kept */
 
 struct qp_known_row;
 
 typedef struct qp_known {
-    struct qp_known_row *rows; /* QP_KNOWN_MAX, made when the first is kept */
-    size_t next;               /* whose place the next one gets */
+    struct qp_known_row *rows;     /* QP_KNOWN_MAX, made when the first is kept */
+    uint64_t hashes[QP_KNOWN_MAX]; /* of their keys; 0: the place is empty */
+    struct qp_known_row *taken;    /* those that the transaction under way goes on from */
+    size_t next;                   /* whose place the next one gets */
 } qp_known;
 
 void qp_known_free(qp_known *known);
