@@ -54,7 +54,8 @@ void t_pg_execute(const char *uri, const char *sql)
 }
 
 /* Each program has a database of its own, which goes with the server: dropping it would cost a
- * checkpoint. */
+ * checkpoint. So that of an earlier program may be there when a long run uses up the system's
+ * numbers. */
 void t_pg_schema(char ret_uri[T_PATH_MAX])
 {
     static unsigned number;
@@ -64,6 +65,8 @@ void t_pg_schema(char ret_uri[T_PATH_MAX])
     assert_true(t_pg());
     if (t_pg_owner == 0) {
         t_pg_owner = getpid();
+        (void)snprintf(sql, sizeof(sql), "DROP DATABASE IF EXISTS t_%ld", (long)t_pg_owner);
+        t_pg_execute(t_pg_server, sql);
         (void)snprintf(sql, sizeof(sql), "CREATE DATABASE t_%ld", (long)t_pg_owner);
         t_pg_execute(t_pg_server, sql);
     }
