@@ -47,7 +47,6 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = keep_disks(self, &disks, reterr);
     }
-
     if (status != QUIPU_OK) {
         return status;
     }

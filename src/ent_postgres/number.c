@@ -22,11 +22,7 @@ static quipu_status number_read(qp_pg *conn, const char *table, int64_t *ret_las
     qp_pg_batch(conn);
     qp_pg_send_deferred(conn);
     call.wanted = conn->sent;
-    if (!conn->broken && PQsendQueryParams(conn->pg, sql, 1, NULL, values, NULL, NULL, 1) == 1) {
-        conn->sent++;
-    } else {
-        conn->broken = true;
-    }
+    qp_pg_send_values(conn, sql, values, 1);
     status = qp_pg_run(conn, &call, reterr);
     if (status == QUIPU_OK && PQntuples(call.result) != 1) {
         status = qp_error_set(reterr, QUIPU_CORRUPT,
@@ -109,11 +105,6 @@ void qp_pg_send_numbers(qp_pg *conn)
             continue;
         }
         (void)snprintf(text, sizeof(text), "%lld", (long long)conn->numbers[i].last);
-        if (!conn->broken &&
-            PQsendQueryParams(conn->pg, sql, 2, NULL, values, NULL, NULL, 1) == 1) {
-            conn->sent++;
-        } else {
-            conn->broken = true;
-        }
+        qp_pg_send_values(conn, sql, values, 2);
     }
 }

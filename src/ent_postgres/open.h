@@ -178,6 +178,7 @@ bool qp_pg_nap(qp_pg *conn, int64_t deadline_ns);
  * put off. */
 void qp_pg_batch(qp_pg *conn);
 void qp_pg_send(qp_pg *conn, const char *sql); /* a command without values */
+void qp_pg_send_values(qp_pg *conn, const char *sql, const char *const *values, int n); /* texts */
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command);
 void qp_pg_send_deferred(qp_pg *conn);
 

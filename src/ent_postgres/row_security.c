@@ -24,14 +24,8 @@ void qp_pg_send_tenant(qp_pg *conn)
 {
     const char *values[1] = {conn->tenant};
 
-    if (conn->tenant == NULL || conn->broken) {
-        return;
-    }
-    if (PQsendQueryParams(conn->pg, "SELECT set_config('" ROW_SECURITY_SETTING "',$1,true)", 1,
-                          NULL, values, NULL, NULL, 1) == 1) {
-        conn->sent++;
-    } else {
-        conn->broken = true;
+    if (conn->tenant != NULL) {
+        qp_pg_send_values(conn, "SELECT set_config('" ROW_SECURITY_SETTING "',$1,true)", values, 1);
     }
 }
 

@@ -218,13 +218,18 @@ void qp_pg_batch(qp_pg *conn)
     conn->broken = conn->pg == NULL || PQenterPipelineMode(conn->pg) != 1;
 }
 
-void qp_pg_send(qp_pg *conn, const char *sql)
+void qp_pg_send_values(qp_pg *conn, const char *sql, const char *const *values, int n)
 {
-    if (!conn->broken && PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1) {
+    if (!conn->broken && PQsendQueryParams(conn->pg, sql, n, NULL, values, NULL, NULL, 1) == 1) {
         conn->sent++;
     } else {
         conn->broken = true;
     }
+}
+
+void qp_pg_send(qp_pg *conn, const char *sql)
+{
+    qp_pg_send_values(conn, sql, NULL, 0);
 }
 
 void qp_pg_name(uint32_t number, char ret_name[QP_PG_STATEMENT_SIZE])
