@@ -76,6 +76,14 @@ static void group_unwatch(qp_group *group)
     ent_watch(group->db, 0, NULL, NULL);
 }
 
+/* Take back what a try has told that does not count. */
+static void group_unsay(const qp_write *write)
+{
+    if (write->reterr != NULL) {
+        *write->reterr = (quipu_error){0};
+    }
+}
+
 /* Take the write lock with a caller's patience. The watch ends here: a taken call is carried
  * through, it is bounded by local I/O. */
 static quipu_status group_begin(qp_group *group, const qp_write *write, ent_tx_kind kind)
@@ -265,8 +273,8 @@ static void group_run_alone(qp_group *group, qp_write *write)
         if (write->reterr != NULL) {
             *write->reterr = first;
         }
-    } else if (write->status == QUIPU_OK && write->reterr != NULL) {
-        *write->reterr = (quipu_error){0}; /* of a try that does not count */
+    } else if (write->status == QUIPU_OK) {
+        group_unsay(write);
     }
 }
 
@@ -566,9 +574,7 @@ static bool group_try_believing(qp_group *group, qp_write *own, qp_write *const 
         group_give_up(group);
     }
     for (qp_write *write = own; write != NULL; write = write->next) {
-        if (write->reterr != NULL) {
-            *write->reterr = (quipu_error){0}; /* of a try that does not count */
-        }
+        group_unsay(write);
     }
     own->status = group_begin(group, own, ENT_WRITE_ROWS);
     if (own->status != QUIPU_OK) {
@@ -614,9 +620,7 @@ static void group_lead_beside(qp_group *group, qp_write *own)
     if (own->status != QUIPU_OK || group_try_beside(group, own, true)) {
         return;
     }
-    if (own->reterr != NULL) {
-        *own->reterr = (quipu_error){0}; /* of a try that does not count */
-    }
+    group_unsay(own);
     own->status = group_begin(group, own, ENT_WRITE_ROWS);
     if (own->status == QUIPU_OK) {
         (void)group_try_beside(group, own, false);

@@ -90,16 +90,6 @@ bool qp_known_take(qp_known *known, const quipu_str *keys, size_t n, const qp_se
 /* ---- keeping ----------------------------------------------------------------------------------
  */
 
-/* Everything that an append reads of the row, and what tells that the rest has changed. */
-static bool known_same(const qp_session *a, const qp_session *b)
-{
-    return a->id == b->id && a->revision == b->revision && a->first_seq == b->first_seq &&
-           a->next_seq == b->next_seq && a->message_count == b->message_count &&
-           a->token_count == b->token_count && a->indexed_seq == b->indexed_seq &&
-           a->lags == b->lags && a->compact_seq == b->compact_seq && a->turn_seq == b->turn_seq &&
-           a->updated_at.s == b->updated_at.s && a->updated_at.ns == b->updated_at.ns;
-}
-
 /* The text of the row's field number `i`; empty when it is no text. */
 static quipu_str known_text(const qp_session *row, size_t i)
 {
@@ -114,7 +104,7 @@ static quipu_str known_text(const qp_session *row, size_t i)
 }
 
 /* The row with its texts; without memory, or with too much text, it is not kept. */
-static void known_keep(qp_known *known, qp_known_row *entry, const qp_session *row)
+static void known_keep(qp_known *known, qp_known_row *entry, const qp_session *row, bool proven)
 {
     qp_session copy = *row;
     size_t size = 1; /* even if there is no text */
@@ -141,7 +131,7 @@ static void known_keep(qp_known *known, qp_known_row *entry, const qp_session *r
     }
     entry->texts = texts;
     entry->row = copy;
-    entry->proven = false;
+    entry->proven = proven;
     known->hashes[entry - known->rows] = known_hash(copy.key);
     known_take(known, entry);
 }
@@ -164,15 +154,13 @@ static qp_known_row *known_place(qp_known *known)
 void qp_known_saw(qp_known *known, const qp_session *row)
 {
     qp_known_row *entry = known_find(known, row->key);
+    /* What moves no revision (an index that was brought up to date) is not another's append. */
+    const bool proven =
+        entry != NULL && entry->row.id == row->id && entry->row.revision == row->revision;
 
-    if (entry != NULL && known_same(&entry->row, row)) {
-        entry->proven = true;
-        known_take(known, entry);
-        return;
-    }
     entry = entry != NULL ? entry : known_place(known);
     if (entry != NULL) {
-        known_keep(known, entry, row);
+        known_keep(known, entry, row, proven);
     }
 }
 
