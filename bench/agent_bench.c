@@ -15,7 +15,7 @@
 #define AGENT_SHORT 1000
 
 static quipu_status agent_answer(void *ctx, const quipu_model_params *params,
-                                 const quipu_call *call, const quipu_sink *sink,
+                                 const quipu_call_options *call, const quipu_sink *sink,
                                  quipu_error *reterr)
 {
     const quipu_delta deltas[] = {{.kind = QUIPU_DELTA_TEXT, .text = QUIPU_STR("Of course.")},

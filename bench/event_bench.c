@@ -171,7 +171,7 @@ typedef struct live_bench {
     quipu_store *store;
     quipu_store *plain;
     quipu_service *service;
-    quipu_session *session;
+    quipu_live *session;
     quipu_arena arena;
 } live_bench;
 
@@ -244,7 +244,7 @@ static void live_open(live_bench *bench, const bench_arguments *arguments, const
 
 static void live_close(live_bench *bench)
 {
-    quipu_session_free(bench->session);
+    quipu_live_free(bench->session);
     quipu_service_free(bench->service);
     quipu_close(bench->store);
     quipu_close(bench->plain);
@@ -258,7 +258,7 @@ static void live_append(live_bench *bench, size_t i)
     quipu_error error = {0};
 
     bench_ok(
-        quipu_session_append(bench->session, (quipu_json){bench->slices[i]}, NULL, &result, &error),
+        quipu_live_append(bench->session, (quipu_json){bench->slices[i]}, NULL, &result, &error),
         &error, "append an event");
     if (!result.stored || result.seq == 0) {
         bench_die("an event was not stored");
@@ -327,14 +327,14 @@ static bench_work recent_events(live_bench *bench, bool texts)
     bench_work work = {0};
 
     for (int i = 0; i < RECENT_ROUNDS; i++) {
-        quipu_session_free(bench->session);
+        quipu_live_free(bench->session);
         live_get(bench, RECENT);
-        size_t n = quipu_session_event_count(bench->session);
+        size_t n = quipu_live_event_count(bench->session);
         quipu_arena_reset(&bench->arena);
         for (size_t e = 0; texts && e < n; e++) {
             quipu_json event;
             quipu_error error = {0};
-            bench_ok(quipu_session_event(bench->session, e, &bench->arena, &event, &error), &error,
+            bench_ok(quipu_live_event(bench->session, e, &bench->arena, &event, &error), &error,
                      "event");
         }
         work.rows += n;
@@ -415,7 +415,7 @@ static double live_flat_append(live_bench *bench)
 {
     uint64_t ns[LIVE_APPENDS];
 
-    quipu_session_free(bench->session);
+    quipu_live_free(bench->session);
     live_get(bench, RECENT);
     live_next(bench);
     for (size_t i = 0; i < LIVE_APPENDS; i++) {
@@ -431,7 +431,7 @@ static double live_flat_load(live_bench *bench)
     uint64_t ns[RECENT_ROUNDS];
 
     for (size_t i = 0; i < RECENT_ROUNDS; i++) {
-        quipu_session_free(bench->session);
+        quipu_live_free(bench->session);
         uint64_t start = wall_now();
         live_get(bench, RECENT);
         ns[i] = wall_now() - start;

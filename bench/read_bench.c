@@ -219,7 +219,7 @@ static void search_fill(quipu_store *store, uint64_t messages, uint64_t *random)
 /* CPU nanoseconds a message of the indexer, which runs in the thread that calls it. */
 static double search_index(quipu_store *store, uint64_t messages)
 {
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     struct timespec before;
     struct timespec after;

@@ -186,7 +186,7 @@ void eg_check(eg_run *run, eg_schema *schema)
         eg_check_indexes(run, eg_entity_at(schema, i));
     }
     if (run->error_count == 0) {
-        eg_check_parts(run, schema);
+        eg_check_shards(run, schema);
     }
     if (run->error_count == 0) {
         eg_check_claims(run, schema);

@@ -43,7 +43,7 @@ static void check_names_entity_c(check_names_state *state, const eg_entity *enti
         "_list",     "_on",         "_iter",   "_entity",     "_create",        "_create_many",
         "_upsert",   "_get",        "_find",   "_one",        "_count",         "_exists",
         "_update",   "_update_one", "_delete", "_delete_all", "_iter_begin",    "_iter_next",
-        "_iter_end", "_fields",     "_edges",  "_indexes",    "_search_fields", "_part",
+        "_iter_end", "_fields",     "_edges",  "_indexes",    "_search_fields", "_shard",
         "_snippet",  "_hits_begin", "_index",  "_unindex",    "_index_clear",   "_index_check"};
 
     for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {

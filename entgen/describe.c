@@ -112,7 +112,7 @@ static void describe_entity(eg_run *run, const eg_schema *schema, const eg_entit
     out->search_count = (uint8_t)entity->search.n;
     memcpy(out->key, entity->key_fields, sizeof(out->key));
     out->key_count = entity->key_count;
-    out->part = entity->has_part ? &entity->part : NULL;
+    out->shard = entity->has_shard ? &entity->shard : NULL;
     out->flags = (uint8_t)(entity->cluster ? ENT_E_CLUSTER : 0);
     if (entity->has_search) {
         out->flags |= entity->manual ? ENT_E_SEARCH_MANUAL : ENT_E_SEARCH;

@@ -193,24 +193,24 @@ static void emit_c_search(emit_c_state *emit, const eg_entity *entity)
     emit_c_flush(emit, 4);
 }
 
-static void emit_c_part(emit_c_state *emit, const eg_entity *entity)
+static void emit_c_shard(emit_c_state *emit, const eg_entity *entity)
 {
-    const ent_part *part = &entity->part;
+    const ent_shard *shard = &entity->shard;
 
-    if (!entity->has_part) {
+    if (!entity->has_shard) {
         return;
     }
-    qp_buf_printf(&emit->line, "static const ent_part %s_part = {.number = %u, .key = %u",
-                  entity->c, (unsigned)part->number, (unsigned)part->key);
-    for (size_t i = 0; i < part->text_count; i++) {
+    qp_buf_printf(&emit->line, "static const ent_shard %s_shard = {.number = %u, .key = %u",
+                  entity->c, (unsigned)shard->number, (unsigned)shard->key);
+    for (size_t i = 0; i < shard->text_count; i++) {
         qp_buf_printf(&emit->line, "%s%u", i == 0 ? ", .texts = {" : ", ",
-                      (unsigned)part->texts[i]);
+                      (unsigned)shard->texts[i]);
     }
-    if (part->text_count > 0) {
-        qp_buf_printf(&emit->line, "}, .text_count = %u", (unsigned)part->text_count);
+    if (shard->text_count > 0) {
+        qp_buf_printf(&emit->line, "}, .text_count = %u", (unsigned)shard->text_count);
     }
-    if (entity->part_by.text != NULL) {
-        qp_buf_printf(&emit->line, ", .of = %s", entity->part_by.text);
+    if (entity->shard_by.text != NULL) {
+        qp_buf_printf(&emit->line, ", .of = %s", entity->shard_by.text);
     }
     qp_buf_puts(&emit->line, "};");
     emit_c_flush(emit, 4);
@@ -250,8 +250,8 @@ static void emit_c_table(emit_c_state *emit, const eg_entity *entity)
                                           : "ENT_E_SEARCH",
                       entity->cjk ? " | ENT_E_SEARCH_CJK" : "");
     }
-    if (entity->has_part) {
-        qp_buf_printf(line, ", .part = &%s_part", c);
+    if (entity->has_shard) {
+        qp_buf_printf(line, ", .shard = &%s_shard", c);
     }
     qp_buf_printf(line, ", ENT_SIZES(%s)};", c);
     emit_c_flush(emit, 4);
@@ -273,7 +273,7 @@ static void emit_c_entity(emit_c_state *emit, const eg_entity *entity)
     emit_c_edges(emit, entity);
     emit_c_indexes(emit, entity);
     emit_c_search(emit, entity);
-    emit_c_part(emit, entity);
+    emit_c_shard(emit, entity);
     emit_c_table(emit, entity);
     qp_buf_printf(emit->out, "ENT_SHAPE(%s);\n", entity->c);
 }

@@ -264,15 +264,15 @@ static void emit_h_entity(emit_h_state *emit, const eg_entity *entity)
     emit_h_functions(emit, entity);
 }
 
-/* The program's own functions that give parts, each once. */
+/* The program's own functions that give shards, each once. */
 static void emit_h_parts(const eg_schema *schema, qp_buf *out)
 {
     for (size_t i = 0; i < schema->entities.n; i++) {
-        const char *by = eg_entity_at(schema, i)->part_by.text;
+        const char *by = eg_entity_at(schema, i)->shard_by.text;
         bool first = by != NULL;
 
         for (size_t j = 0; j < i && first; j++) {
-            const char *other = eg_entity_at(schema, j)->part_by.text;
+            const char *other = eg_entity_at(schema, j)->shard_by.text;
             first = other == NULL || strcmp(other, by) != 0;
         }
         if (first) {

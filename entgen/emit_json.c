@@ -155,21 +155,21 @@ static void emit_json_index(qp_jsonw *json, const eg_entity *entity, const eg_in
     qp_jsonw_object_end(json);
 }
 
-static void emit_json_part(qp_jsonw *json, const eg_entity *entity)
+static void emit_json_shard(qp_jsonw *json, const eg_entity *entity)
 {
-    const ent_part *part = &entity->part;
+    const ent_shard *shard = &entity->shard;
 
-    qp_jsonw_key(json, QUIPU_STR("part"));
+    qp_jsonw_key(json, QUIPU_STR("shard"));
     qp_jsonw_object(json);
-    if (part->number != 0) {
-        emit_json_text(json, "number", eg_field_at(entity, part->number - 1u)->name.text);
+    if (shard->number != 0) {
+        emit_json_text(json, "number", eg_field_at(entity, shard->number - 1u)->name.text);
     }
-    if (part->key != 0) {
-        emit_json_text(json, "key", eg_field_at(entity, part->key - 1u)->name.text);
+    if (shard->key != 0) {
+        emit_json_text(json, "key", eg_field_at(entity, shard->key - 1u)->name.text);
     }
-    emit_json_fields(json, "texts", entity, part->texts, part->text_count);
-    if (entity->part_by.text != NULL) {
-        emit_json_text(json, "by", entity->part_by.text);
+    emit_json_fields(json, "texts", entity, shard->texts, shard->text_count);
+    if (entity->shard_by.text != NULL) {
+        emit_json_text(json, "by", entity->shard_by.text);
     }
     qp_jsonw_object_end(json);
 }
@@ -185,8 +185,8 @@ static void emit_json_entity(qp_jsonw *json, const eg_entity *entity)
     }
     emit_json_fields(json, "key", entity, entity->key_fields, entity->key_count);
     emit_json_bool(json, "cluster", entity->cluster);
-    if (entity->has_part) {
-        emit_json_part(json, entity);
+    if (entity->has_shard) {
+        emit_json_shard(json, entity);
     }
     qp_jsonw_key(json, QUIPU_STR("fields"));
     qp_jsonw_array(json);

@@ -151,13 +151,13 @@ struct eg_entity {
     bool has_search;
     bool manual;
     bool cjk;
-    eg_list part_names; /* eg_name */
-    eg_name part_key;
-    eg_name part_by; /* a C function */
-    eg_pos part_pos;
-    bool has_part;
+    eg_list shard_names; /* eg_name */
+    eg_name shard_key;
+    eg_name shard_by; /* a C function */
+    eg_pos shard_pos;
+    bool has_shard;
     /* after the check */
-    ent_part part; /* but its function */
+    ent_shard shard; /* but its function */
     uint8_t key_fields[ENT_KEY_MAX];
     uint8_t key_count;
     uint8_t search_fields[ENT_FIELDS_MAX];

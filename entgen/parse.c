@@ -561,22 +561,22 @@ static bool parse_named(parse_state *parse, const char *word, eg_name *ret)
     return true;
 }
 
-static bool parse_part(parse_state *parse, eg_entity *entity)
+static bool parse_shard(parse_state *parse, eg_entity *entity)
 {
     const eg_token *token = parse_next(parse);
 
-    if (entity->has_part) {
-        eg_error(parse->run, token->pos, "a second part, expected one: the first is at %s",
-                 eg_where(parse->run, entity->part_pos));
+    if (entity->has_shard) {
+        eg_error(parse->run, token->pos, "a second shard, expected one: the first is at %s",
+                 eg_where(parse->run, entity->shard_pos));
         return false;
     }
-    entity->has_part = true;
-    entity->part_pos = token->pos;
-    if (!parse_names(parse, &entity->part_names, NULL)) {
+    entity->has_shard = true;
+    entity->shard_pos = token->pos;
+    if (!parse_names(parse, &entity->shard_names, NULL)) {
         return false;
     }
-    (void)parse_named(parse, "key", &entity->part_key);
-    (void)parse_named(parse, "by", &entity->part_by);
+    (void)parse_named(parse, "key", &entity->shard_key);
+    (void)parse_named(parse, "by", &entity->shard_by);
     return true;
 }
 
@@ -603,7 +603,7 @@ static bool parse_item(parse_state *parse, eg_entity *entity)
                  {"key", parse_key},
                  {"cluster", parse_key},
                  {"search", parse_search},
-                 {"part", parse_part}};
+                 {"shard", parse_shard}};
     bool list = parse_is(parse, 1, EG_LEFT);
 
     if (parse_is_word(parse, 0, "edge") &&
@@ -621,7 +621,7 @@ static bool parse_item(parse_state *parse, eg_entity *entity)
     if (parse_is(parse, 0, EG_WORD)) {
         return parse_field(parse, entity);
     }
-    return parse_expected(parse, "a field, an edge, index, key, cluster, search, part or '}'");
+    return parse_expected(parse, "a field, an edge, index, key, cluster, search, shard or '}'");
 }
 
 /* Items up to the closing brace. A word `entity` or `schema` with a block behind it means that the

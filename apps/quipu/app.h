@@ -230,7 +230,7 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
 int app_open(const app_call *call, app_need need, quipu_store **ret_store);
 
 /* A session without its messages, as quipu_session_get() tells it. */
-quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_call *within,
+quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_call_options *within,
                                 quipu_history **ret_history, quipu_error *reterr);
 
 /* Bring the search index up to date, however long it takes, with a progress bar. */

@@ -15,7 +15,7 @@ static int64_t backup_look(void *part)
 static int backup_do(const app_call *call, quipu_store *store, char *part)
 {
     app_watch watch;
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
 

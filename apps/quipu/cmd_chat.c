@@ -276,7 +276,7 @@ static int chat_turn(chat_run *run, quipu_str says)
     const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
     quipu_turn_result result = {.usage = QUIPU_USAGE_INIT};
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error = {0};
     quipu_status status;

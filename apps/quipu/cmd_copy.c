@@ -77,7 +77,7 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
 {
     copy_view view = {.call = call};
     quipu_copy_options options = QUIPU_COPY_OPTIONS_INIT;
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_copied copied = {.bytes = 0};
     quipu_error error = {0};
     const quipu_stats stats = app_progress_stats(call, source);

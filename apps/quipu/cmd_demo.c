@@ -65,7 +65,7 @@ typedef struct demo_world {
     const char *path;
     quipu_store *store;
     quipu_service *service;
-    quipu_session *session;
+    quipu_live *session;
     bool colours;
     quipu_arena arena;
     quipu_error error;
@@ -73,7 +73,7 @@ typedef struct demo_world {
 
 static void demo_close(demo_world *world)
 {
-    quipu_session_free(world->session);
+    quipu_live_free(world->session);
     quipu_service_free(world->service);
     quipu_close(world->store);
     world->session = NULL;
@@ -106,7 +106,7 @@ static quipu_status demo_append(demo_world *world, size_t from, size_t to)
 
     for (size_t i = from; i < to && status == QUIPU_OK; i++) {
         const quipu_json event = {quipu_cstr(demo_events[i])};
-        status = quipu_session_append(world->session, event, NULL, NULL, &world->error);
+        status = quipu_live_append(world->session, event, NULL, NULL, &world->error);
     }
     return status;
 }
@@ -119,7 +119,7 @@ static quipu_status demo_append(demo_world *world, size_t from, size_t to)
 static quipu_status demo_compare(demo_world *world, bool *ret_same)
 {
     quipu_status status = QUIPU_OK;
-    bool same = quipu_session_event_count(world->session) == COUNT_OF(demo_events);
+    bool same = quipu_live_event_count(world->session) == COUNT_OF(demo_events);
 
     for (size_t i = 0; i < COUNT_OF(demo_events) && same && status == QUIPU_OK; i++) {
         const quipu_json went_in = {quipu_cstr(demo_events[i])};
@@ -133,7 +133,7 @@ static quipu_status demo_compare(demo_world *world, bool *ret_same)
                 quipu_message_to_event(&message, NULL, &world->arena, &expected, &world->error);
         }
         if (status == QUIPU_OK) {
-            status = quipu_session_event(world->session, i, &world->arena, &found, &world->error);
+            status = quipu_live_event(world->session, i, &world->arena, &found, &world->error);
         }
         same = status != QUIPU_OK || quipu_str_eq(expected.text, found.text);
         if (!same) {
@@ -153,8 +153,8 @@ static quipu_status demo_check_state(demo_world *world, bool *ret_same)
 
     for (size_t i = 0; i < COUNT_OF(names) && status == QUIPU_OK && *ret_same; i++) {
         quipu_json value = {{NULL, 0}};
-        status = quipu_session_value(world->session, quipu_cstr(names[i]), &world->arena, &value,
-                                     &world->error);
+        status = quipu_live_value(world->session, quipu_cstr(names[i]), &world->arena, &value,
+                                  &world->error);
         *ret_same = status != QUIPU_OK || quipu_str_eq(value.text, quipu_cstr(values[i]));
         if (!*ret_same) {
             fprintf(stderr, "quipu demo: the state's %s came back different\n", names[i]);
@@ -294,7 +294,7 @@ static quipu_status demo_play(demo_world *world, bool *ret_same)
     }
     if (status == QUIPU_OK) {
         printf("reopened  found %zu events; goes on with the next\n",
-               quipu_session_event_count(world->session));
+               quipu_live_event_count(world->session));
         status = demo_append(world, DEMO_RESTART_AT, COUNT_OF(demo_events));
     }
     if (status == QUIPU_OK) {
@@ -318,7 +318,7 @@ static quipu_status demo_tell(demo_world *world)
         status = demo_show(world, key);
     }
     if (status == QUIPU_OK) {
-        status = quipu_session_state(world->session, &world->arena, &state, &world->error);
+        status = quipu_live_state(world->session, &world->arena, &state, &world->error);
     }
     if (status == QUIPU_OK) {
         printf("\nstate     %s\n", state.text.p);

@@ -129,14 +129,15 @@ static void doctor_durability(doctor_job *job, quipu_store *store)
 
     if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
         doctor_tell(job, DOCTOR_BAD, "durability", NULL, "%s", error.message);
-    } else if (stats.disks == 0) {
+    } else if (stats.durability_level == 0) {
         doctor_tell(job, DOCTOR_NOTE, "durability",
                     "ALTER ROLE ... SET synchronous_commit = on; fsync is the server's",
                     "a power cut may lose the newest writes: synchronous_commit or fsync is off");
     } else {
         doctor_tell(job, DOCTOR_OK, "durability", NULL, "%s",
-                    stats.disks == 1 ? "local: a write is on the server's disk"
-                                     : "replicated: a write is on a standby's disk, too");
+                    stats.durability_level == 1
+                        ? "local: a write is on the server's disk"
+                        : "replicated: a write is on a standby's disk, too");
     }
 }
 
@@ -347,7 +348,7 @@ static void doctor_problem(void *ctx, const quipu_problem *problem)
 
 static void doctor_verify(doctor_job *job, quipu_store *store)
 {
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_verified verified = {0};
     quipu_error error = {0};
     quipu_status status;

@@ -78,7 +78,7 @@ static quipu_status erase_do(const app_call *call, quipu_store *store, quipu_era
 {
     const bool quick = app_given(call, "quick");
     const uint32_t flags = quick ? QUIPU_ERASE_QUICK : 0;
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status;
     app_watch watch;
 

@@ -52,7 +52,7 @@ static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_
 {
     quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
     export_run run = {.out = out};
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
 

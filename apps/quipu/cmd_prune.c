@@ -8,7 +8,7 @@ static int prune_run(const app_call *call)
     app_json json = {.out = stdout};
     quipu_store *store = NULL;
     quipu_error error = {0};
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     int64_t removed = 0;
     app_watch watch;
     int code = app_open(call, APP_NEED_WRITE, &store);

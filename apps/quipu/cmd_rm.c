@@ -50,7 +50,7 @@ static int rm_ask(const app_call *call, quipu_store *store, int64_t *ret_message
 
 static int rm_each(const app_call *call, quipu_store *store, int64_t *removed)
 {
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
 
     within.cancel = app_signals_begin();
     for (int i = 0; i < call->argument_count; i++) {

@@ -4,7 +4,7 @@
 static int sweep_run(const app_call *call)
 {
     app_progress progress;
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_store *store = NULL;
     quipu_error error = {0};
     int64_t removed = 0;

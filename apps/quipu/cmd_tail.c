@@ -15,7 +15,7 @@ typedef struct tail_job {
     const app_call *call;
     quipu_store *store;
     quipu_str key;
-    quipu_call limits;
+    quipu_call_options limits;
     int64_t last;
     bool json;
     app_render render;
@@ -88,7 +88,7 @@ static int tail_run(const app_call *call)
 {
     tail_job job = {.call = call,
                     .key = app_argument(call, 0),
-                    .limits = QUIPU_CALL_INIT,
+                    .limits = QUIPU_CALL_OPTIONS_INIT,
                     .last = TAIL_LAST_DEFAULT,
                     .json = app_given(call, "json"),
                     .render = {.out = stdout,

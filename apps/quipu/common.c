@@ -241,7 +241,7 @@ int app_open(const app_call *call, app_need need, quipu_store **ret_store)
     return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
 }
 
-quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_call *within,
+quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_call_options *within,
                                 quipu_history **ret_history, quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -252,7 +252,7 @@ quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_c
 
 quipu_status app_index(const app_call *call, quipu_store *store, quipu_error *error)
 {
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     app_progress progress;
     quipu_status status;
 

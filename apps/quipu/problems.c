@@ -24,7 +24,7 @@ static void problems_hear_session(void *ctx, int64_t done)
 }
 
 void app_checking_begin(app_checking *checking, const app_call *call, quipu_store *store,
-                        quipu_call *within)
+                        quipu_call_options *within)
 {
     const quipu_stats stats = app_progress_stats(call, store);
 
@@ -120,7 +120,7 @@ int app_problems(const app_call *call, quipu_store *store, bool repair)
     problems_view view = {
         .json = app_given(call, "json"), .colours = app_colours(call), .out = {.out = stdout}};
     quipu_verified verified = {0};
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
 

@@ -15,7 +15,7 @@ typedef struct app_checking {
 
 /* Begin, and let `within` tell; Ctrl-C stops the call. */
 void app_checking_begin(app_checking *checking, const app_call *call, quipu_store *store,
-                        quipu_call *within);
+                        quipu_call_options *within);
 /* Take the bar away, before something is printed and at the end; it may come back. */
 void app_checking_pause(app_checking *checking);
 

@@ -48,7 +48,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 		offsets("quipu_event_result", unsafe.Sizeof(result), unsafe.Offsetof(result.Stored)) +
 		offsets("quipu_error", unsafe.Sizeof(failure), unsafe.Offsetof(failure.Rule),
 			unsafe.Offsetof(failure.Message)) +
-		offsets("quipu_call", 0, unsafe.Offsetof(call.Cancel)) +
+		offsets("quipu_call_options", 0, unsafe.Offsetof(call.Cancel)) +
 		offsets("quipu_arena", unsafe.Sizeof(lib.Arena{})) +
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
 			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist)
@@ -89,7 +89,7 @@ int main(void)
     AT(quipu_service_entry, last_update_time); AT(quipu_service_entry, revision); END();
     BEGIN(quipu_event_result); AT(quipu_event_result, stored); END();
     BEGIN(quipu_error); AT(quipu_error, rule); AT(quipu_error, message); END();
-    BEGIN_GROWING(quipu_call); AT(quipu_call, cancel); END();
+    BEGIN_GROWING(quipu_call_options); AT(quipu_call_options, cancel); END();
     BEGIN(quipu_arena); END();
     printf("numbers %d %d %d %d %d %d %d %d\n", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
            QUIPU_KEYS_CAMEL, QUIPU_BYTES_STD, QUIPU_TIMES_RFC3339, (int)QUIPU_GET_AFTER,

@@ -20,7 +20,7 @@ static void check(quipu_status status, const quipu_error *error)
 }
 
 /* Read the session until it has so many events; the first to come makes it. */
-static quipu_session *wait_for(quipu_service *service, size_t events)
+static quipu_live *wait_for(quipu_service *service, size_t events)
 {
     const quipu_session_ref ref = {QUIPU_STR("together"), QUIPU_STR("all"), QUIPU_STR("one")};
     const struct timespec pause = {.tv_nsec = 5000000};
@@ -28,14 +28,14 @@ static quipu_session *wait_for(quipu_service *service, size_t events)
 
     options.flags = events == 0 ? QUIPU_GET_CREATE : 0;
     for (int i = 0; i < WAITS_MAX; i++) {
-        quipu_session *session = NULL;
+        quipu_live *session = NULL;
         quipu_error error = {0};
 
         check(quipu_service_get(service, &ref, &options, NULL, &session, &error), &error);
-        if (session != NULL && quipu_session_event_count(session) >= events) {
+        if (session != NULL && quipu_live_event_count(session) >= events) {
             return session;
         }
-        quipu_session_free(session);
+        quipu_live_free(session);
         (void)nanosleep(&pause, NULL);
     }
     fprintf(stderr, "together: the others did not come\n");
@@ -46,33 +46,32 @@ static void say(quipu_service *service, const char *name, size_t turn)
 {
     char event[256];
     quipu_error error = {0};
-    quipu_session *session = wait_for(service, turn);
+    quipu_live *session = wait_for(service, turn);
 
     (void)snprintf(event, sizeof(event),
                    "{\"author\":\"%s\",\"invocationId\":\"together\",\"content\":"
                    "{\"role\":\"model\",\"parts\":[{\"text\":\"%s was here\"}]}}",
                    name, name);
-    check(quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &error),
-          &error);
-    quipu_session_free(session);
+    check(quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &error), &error);
+    quipu_live_free(session);
 }
 
 static void show(quipu_service *service, size_t turns)
 {
-    quipu_session *session = wait_for(service, turns);
+    quipu_live *session = wait_for(service, turns);
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error = {0};
 
-    for (size_t i = 0; i < quipu_session_event_count(session); i++) {
+    for (size_t i = 0; i < quipu_live_event_count(session); i++) {
         quipu_message message;
         quipu_json event;
 
-        check(quipu_session_event(session, i, &arena, &event, &error), &error);
+        check(quipu_live_event(session, i, &arena, &event, &error), &error);
         check(quipu_event_to_message(event, &arena, &message, &error), &error);
         printf("%.*s\n", (int)message.content.n, message.content.p);
     }
     quipu_arena_free(&arena);
-    quipu_session_free(session);
+    quipu_live_free(session);
 }
 
 static size_t number(const char *text)

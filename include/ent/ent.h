@@ -268,21 +268,21 @@ typedef struct ent_index {
 #define ENT_E_SEARCH_MANUAL 4u /* has a full-text index, kept by the program */
 #define ENT_E_SEARCH_CJK 8u    /* which finds words of scripts without spaces */
 
-/* Where an engine spreads rows over many servers, every key begins with a part: a number below
- * 1 << ENT_PART_BITS that its row's texts give, fixed for ever. */
-#define ENT_PART_BITS 12
-#define ENT_PART_MAX ((1 << ENT_PART_BITS) - 1)
+/* Where an engine spreads rows over many servers, every key begins with a shard: a number below
+ * 1 << ENT_SHARD_BITS that its row's texts give, fixed for ever. */
+#define ENT_SHARD_BITS 12
+#define ENT_SHARD_MAX ((1 << ENT_SHARD_BITS) - 1)
 
-typedef uint32_t (*ent_part_fn)(const quipu_str *texts, size_t n);
+typedef uint32_t (*ent_shard_fn)(const quipu_str *texts, size_t n);
 
-/* `part (number, texts...) key x by fn`: the part of a row. */
-typedef struct ent_part {
-    uint8_t number; /* field + 1 of an int whose low bits are a part; 0: none, or 0 in the row */
+/* `shard (number, texts...) key x by fn`: the shard of a row. */
+typedef struct ent_shard {
+    uint8_t number; /* field + 1 of an int whose low bits are a shard; 0: none, or 0 in the row */
     uint8_t key;    /* field + 1 that stands in the primary key for the integer key; 0: none */
     uint8_t text_count;
-    uint8_t texts[ENT_KEY_MAX]; /* fields that the part is of otherwise */
-    ent_part_fn of;             /* NULL: SHA-256 over the texts, each behind its length */
-} ent_part;
+    uint8_t texts[ENT_KEY_MAX]; /* fields that the shard is of otherwise */
+    ent_shard_fn of;             /* NULL: SHA-256 over the texts, each behind its length */
+} ent_shard;
 
 struct ent_entity {
     const char *name; /* "Session", for messages */
@@ -304,7 +304,7 @@ struct ent_entity {
     uint16_t where_groups; /* offset of ent_where_groups in X_where */
     uint16_t where_match;  /* offset of the search slot in X_where, or ENT_ABSENT */
     uint16_t query_where;  /* offset of `where` in X_query */
-    const ent_part *part;  /* or NULL */
+    const ent_shard *shard;  /* or NULL */
 };
 
 /* A whole schema file. `hash` is the first 16 hex digits of SHA-256 over its canonical text, which

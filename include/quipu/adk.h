@@ -89,7 +89,7 @@ typedef struct quipu_service quipu_service;
 
 /* A live session: its history and state in memory, in step with the store. Threads may share one:
  * its calls take turns. */
-typedef struct quipu_session quipu_session;
+typedef struct quipu_live quipu_live;
 
 /* Who a session is. The same session id under another user is another session. With an empty app
  * and user it is the plain session whose key is the session id. */
@@ -117,7 +117,7 @@ typedef struct quipu_service_options {
     quipu_key_case key_case; /* in which dialect events come out */
     quipu_bytes_form bytes;
     quipu_time_form time;
-    const quipu_str *isolated; /* agents that work in child sessions: see quipu_session_append() */
+    const quipu_str *isolated; /* agents that work in child sessions: see quipu_live_append() */
     size_t isolated_count;
     quipu_child_fn on_child; /* or NULL */
     void *on_child_ctx;
@@ -180,17 +180,15 @@ QUIPU_API void quipu_service_free(quipu_service *service);
  * with "app:" and "user:" go to the app's and the user's state, "temp:" stays in the live session.
  * An empty session id gets a random one.
  *
- * Ownership: free *ret_session with quipu_session_free().
+ * Ownership: free *ret_session with quipu_live_free().
  * Threads:   any, same service.
  * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
  *            QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_create(quipu_service *service,
-                                                           const quipu_session_ref *ref,
-                                                           quipu_json state, const quipu_call *call,
-                                                           quipu_session **ret_session,
-                                                           quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status
+quipu_service_create(quipu_service *service, const quipu_session_ref *ref, quipu_json state,
+                     const quipu_call_options *call, quipu_live **ret_session, quipu_error *reterr);
 
 /* Which events a live session begins with. The state is always whole. */
 typedef struct quipu_get_options {
@@ -209,7 +207,7 @@ typedef struct quipu_get_options {
  * Read a session. A missing one gives NULL and success, or QUIPU_NOT_FOUND, or is created: see
  * QUIPU_SERVICE_*; an expired one counts as missing.
  *
- * Ownership: free *ret_session with quipu_session_free().
+ * Ownership: free *ret_session with quipu_live_free().
  * Threads:   any, same service.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
  *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
@@ -217,7 +215,7 @@ typedef struct quipu_get_options {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_get(
     quipu_service *service, const quipu_session_ref *ref, const quipu_get_options *options,
-    const quipu_call *call, quipu_session **ret_session, quipu_error *reterr);
+    const quipu_call_options *call, quipu_live **ret_session, quipu_error *reterr);
 
 typedef struct quipu_service_entry {
     quipu_session_ref ref;
@@ -245,7 +243,7 @@ typedef struct quipu_service_list {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_list_get(quipu_service *service,
                                                              quipu_str app_name, quipu_str user_id,
-                                                             const quipu_call *call,
+                                                             const quipu_call_options *call,
                                                              quipu_service_list **ret_list,
                                                              quipu_error *reterr);
 
@@ -271,7 +269,7 @@ QUIPU_API void quipu_service_list_free(quipu_service_list *list);
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_delete(quipu_service *service,
                                                            const quipu_session_ref *ref,
-                                                           const quipu_call *call,
+                                                           const quipu_call_options *call,
                                                            quipu_error *reterr);
 
 /**
@@ -284,7 +282,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_delete(quipu_service *servic
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_user_state(
-    quipu_service *service, quipu_str app_name, quipu_str user_id, const quipu_call *call,
+    quipu_service *service, quipu_str app_name, quipu_str user_id, const quipu_call_options *call,
     quipu_arena *arena, quipu_json *ret_state, quipu_error *reterr);
 
 /* ---- a live session ----------------------------------------------------------------------------
@@ -305,13 +303,13 @@ typedef struct quipu_event_result {
  * event of the history, unless the service records it.
  *
  * Repeating an event with the same id applies nothing twice. A session that somebody else changed
- * since it was read is QUIPU_CONFLICT: quipu_session_revision() then tells both revisions; or, with
+ * since it was read is QUIPU_CONFLICT: quipu_live_revision() then tells both revisions; or, with
  * QUIPU_SERVICE_REBASE, the event is appended behind the others' and the live session catches up.
  * After QUIPU_UNKNOWN the live session reloads at its next use: repeat the event to settle it.
  *
  * Events of an isolated agent go to a child session, begun with its first event, and show in this
  * live session until the child ends; the session's own stored history does not get them. An event
- * by anybody else ends the child first, as quipu_session_end_child() does. An isolated agent that
+ * by anybody else ends the child first, as quipu_live_end_child() does. An isolated agent that
  * hands over without a text or a call has its child discarded. Names of the session's state that it
  * sets are the child's: they show until the child ends; "app:" and "user:" names are kept.
  *
@@ -322,10 +320,10 @@ typedef struct quipu_event_result {
  *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_append(quipu_session *session, quipu_json event,
-                                                           const quipu_call *call,
-                                                           quipu_event_result *ret_result,
-                                                           quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_append(quipu_live *session, quipu_json event,
+                                                        const quipu_call_options *call,
+                                                        quipu_event_result *ret_result,
+                                                        quipu_error *reterr);
 
 /**
  * Catch up with the store: newer events are added, the state is read anew, "temp:" names stay.
@@ -336,9 +334,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_append(quipu_session *sessio
  *            QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_refresh(quipu_session *session,
-                                                            const quipu_call *call,
-                                                            quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_refresh(quipu_live *session,
+                                                         const quipu_call_options *call,
+                                                         quipu_error *reterr);
 
 /**
  * Who the session is, copied to the arena, and its last update time; either output may be NULL.
@@ -348,10 +346,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_refresh(quipu_session *sessi
  * Errors:    QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_who(quipu_session *session, quipu_arena *arena,
-                                                        quipu_session_ref *ret_ref,
-                                                        quipu_time *ret_last_update_time,
-                                                        quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_identity(quipu_live *session, quipu_arena *arena,
+                                                          quipu_session_ref *ret_ref,
+                                                          quipu_time *ret_last_update_time,
+                                                          quipu_error *reterr);
 
 /**
  * The revision that the live session has, and in *ret_stored the one that the store had when it
@@ -362,7 +360,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_who(quipu_session *session, 
  * Errors:    none: -1 without a session.
  * Since:     0.1
  */
-QUIPU_API int64_t quipu_session_revision(quipu_session *session, int64_t *ret_stored);
+QUIPU_API int64_t quipu_live_revision(quipu_live *session, int64_t *ret_stored);
 
 /**
  * How many events the live session holds.
@@ -372,7 +370,7 @@ QUIPU_API int64_t quipu_session_revision(quipu_session *session, int64_t *ret_st
  * Errors:    none: 0 without a session.
  * Since:     0.1
  */
-QUIPU_API size_t quipu_session_event_count(quipu_session *session);
+QUIPU_API size_t quipu_live_event_count(quipu_live *session);
 
 /**
  * Event number `index` of the live session, from 0, oldest first, in the service's dialect.
@@ -383,9 +381,9 @@ QUIPU_API size_t quipu_session_event_count(quipu_session *session);
  *            QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_event(quipu_session *session, size_t index,
-                                                          quipu_arena *arena, quipu_json *ret_event,
-                                                          quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_event(quipu_live *session, size_t index,
+                                                       quipu_arena *arena, quipu_json *ret_event,
+                                                       quipu_error *reterr);
 
 /**
  * The state of the live session as an object: its own names, "app:", "user:" and "temp:" ones,
@@ -396,9 +394,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_event(quipu_session *session
  * Errors:    QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_state(quipu_session *session,
-                                                          quipu_arena *arena, quipu_json *ret_state,
-                                                          quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_state(quipu_live *session, quipu_arena *arena,
+                                                       quipu_json *ret_state, quipu_error *reterr);
 
 /**
  * The value of one name of the state.
@@ -408,9 +405,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_state(quipu_session *session
  * Errors:    QUIPU_NOT_FOUND, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_value(quipu_session *session, quipu_str name,
-                                                          quipu_arena *arena, quipu_json *ret_value,
-                                                          quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_value(quipu_live *session, quipu_str name,
+                                                       quipu_arena *arena, quipu_json *ret_value,
+                                                       quipu_error *reterr);
 
 /**
  * Set one name of the state to a JSON value, or with an absent value remove it, in the store and in
@@ -418,12 +415,13 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_value(quipu_session *session
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same session.
- * Errors:    as quipu_session_append().
+ * Errors:    as quipu_live_append().
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_set(quipu_session *session, quipu_str name,
-                                                        quipu_json value, const quipu_call *call,
-                                                        quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_set(quipu_live *session, quipu_str name,
+                                                     quipu_json value,
+                                                     const quipu_call_options *call,
+                                                     quipu_error *reterr);
 
 /**
  * Free a live session; the stored one stays. NULL is fine.
@@ -433,7 +431,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_set(quipu_session *session, 
  * Errors:    none.
  * Since:     0.1
  */
-QUIPU_API void quipu_session_free(quipu_session *session);
+QUIPU_API void quipu_live_free(quipu_live *session);
 
 /* ---- sessions that the caller keeps -----------------------------------------------------------
  */
@@ -449,7 +447,7 @@ typedef struct quipu_session_head {
 /* A session at one moment. */
 typedef struct quipu_snapshot {
     quipu_session_head head;
-    quipu_json state;  /* an object: see quipu_session_state() */
+    quipu_json state;  /* an object: see quipu_live_state() */
     quipu_json events; /* an array, oldest first, in the service's dialect */
     size_t count;      /* of the events */
 } quipu_snapshot;
@@ -463,28 +461,25 @@ typedef struct quipu_snapshot {
  * Errors:    QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_snapshot(quipu_session *session,
-                                                             quipu_arena *arena,
-                                                             quipu_snapshot *ret_snapshot,
-                                                             quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
+                                                          quipu_snapshot *ret_snapshot,
+                                                          quipu_error *reterr);
 
 /**
  * Append an event to the session that `head` tells, without a live session; else as
- * quipu_session_append(). A session that is not at this moment any more is QUIPU_CONFLICT, or, with
+ * quipu_live_append(). A session that is not at this moment any more is QUIPU_CONFLICT, or, with
  * QUIPU_SERVICE_REBASE, gets the event all the same. On success `head` is the moment after it; an
  * event that was there already moves it only when nothing else happened since, so that nobody's
  * change is passed over unseen. Services with isolated agents need live sessions.
  *
  * Ownership: the texts of `head->ref` stay the caller's; `ret_result` may be NULL.
  * Threads:   any, same service; the head one at a time.
- * Errors:    as quipu_session_append().
+ * Errors:    as quipu_live_append().
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_append(quipu_service *service,
-                                                           quipu_session_head *head,
-                                                           quipu_json event, const quipu_call *call,
-                                                           quipu_event_result *ret_result,
-                                                           quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_append(
+    quipu_service *service, quipu_session_head *head, quipu_json event,
+    const quipu_call_options *call, quipu_event_result *ret_result, quipu_error *reterr);
 
 /* ---- messages as a model should see them -------------------------------------------------------
  */
@@ -533,10 +528,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_view_make(const quipu_message *messa
  * Errors:    as quipu_view_make().
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_view(quipu_session *session,
-                                                         const quipu_view_options *options,
-                                                         quipu_arena *arena, quipu_view *ret_view,
-                                                         quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_view(quipu_live *session,
+                                                      const quipu_view_options *options,
+                                                      quipu_arena *arena, quipu_view *ret_view,
+                                                      quipu_error *reterr);
 
 /**
  * The token budget that suits a model, by its name: claude 100000, gemini 200000, gpt-4o and
@@ -557,13 +552,13 @@ QUIPU_API int64_t quipu_model_budget(quipu_str model);
  *
  * Ownership: `ret_closed`, the number of calls, may be NULL.
  * Threads:   any, same session.
- * Errors:    as quipu_session_append().
+ * Errors:    as quipu_live_append().
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_close_calls(quipu_session *session,
-                                                                const quipu_call *call,
-                                                                int64_t *ret_closed,
-                                                                quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_close_calls(quipu_live *session,
+                                                             const quipu_call_options *call,
+                                                             int64_t *ret_closed,
+                                                             quipu_error *reterr);
 
 /* ---- child sessions ----------------------------------------------------------------------------
  */
@@ -582,17 +577,16 @@ typedef struct quipu_child_options {
  * `<parent>:child:<agent>:<uuid>` of the same app and user. What it appends, the parent does not
  * see before it is merged.
  *
- * Ownership: free *ret_child with quipu_session_free(); the stored child stays.
+ * Ownership: free *ret_child with quipu_live_free(); the stored child stays.
  * Threads:   any, same session.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
  *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_spawn(quipu_session *parent, quipu_str agent,
-                                                          const quipu_child_options *options,
-                                                          const quipu_call *call,
-                                                          quipu_session **ret_child,
-                                                          quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_spawn(quipu_live *parent, quipu_str agent,
+                                                       const quipu_child_options *options,
+                                                       const quipu_call_options *call,
+                                                       quipu_live **ret_child, quipu_error *reterr);
 
 /**
  * Merge a child into its parent: with a summary one assistant's message by `author` (absent: the
@@ -607,10 +601,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_spawn(quipu_session *parent,
  *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (another's child too).
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_merge(quipu_session *parent,
-                                                          quipu_session *child, quipu_str summary,
-                                                          quipu_str author, const quipu_call *call,
-                                                          quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child,
+                                                       quipu_str summary, quipu_str author,
+                                                       const quipu_call_options *call,
+                                                       quipu_error *reterr);
 
 /**
  * Delete a child and, with a reason that is not blank, leave a note about it on the parent, by the
@@ -618,13 +612,13 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_merge(quipu_session *parent,
  *
  * Ownership: both live sessions stay the caller's.
  * Threads:   any, same sessions.
- * Errors:    as quipu_session_merge().
+ * Errors:    as quipu_live_merge().
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_discard(quipu_session *parent,
-                                                            quipu_session *child, quipu_str reason,
-                                                            const quipu_call *call,
-                                                            quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_discard(quipu_live *parent, quipu_live *child,
+                                                         quipu_str reason,
+                                                         const quipu_call_options *call,
+                                                         quipu_error *reterr);
 
 typedef struct quipu_child {
     quipu_session_ref ref;
@@ -645,11 +639,11 @@ typedef struct quipu_child_list {
  * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_children(quipu_session *parent,
-                                                             const quipu_call *call,
-                                                             quipu_arena *arena,
-                                                             quipu_child_list *ret_list,
-                                                             quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_children(quipu_live *parent,
+                                                          const quipu_call_options *call,
+                                                          quipu_arena *arena,
+                                                          quipu_child_list *ret_list,
+                                                          quipu_error *reterr);
 
 /**
  * End the child of the isolated agent that is at work, if there is one: its events leave the live
@@ -658,27 +652,26 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_children(quipu_session *pare
  *
  * Ownership: none.
  * Threads:   any, same session.
- * Errors:    as quipu_session_merge().
+ * Errors:    as quipu_live_merge().
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_end_child(quipu_session *session,
-                                                              const quipu_call *call,
-                                                              quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_end_child(quipu_live *session,
+                                                           const quipu_call_options *call,
+                                                           quipu_error *reterr);
 
 /**
  * Clean up after a turn that failed: calls that nobody answered are closed as by
- * quipu_session_close_calls(), the child of an isolated agent at work is discarded, and with a
+ * quipu_live_close_calls(), the child of an isolated agent at work is discarded, and with a
  * reason that is not blank a note says so.
  *
  * Ownership: none.
  * Threads:   any, same session.
- * Errors:    as quipu_session_merge().
+ * Errors:    as quipu_live_merge().
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_fail_turn(quipu_session *session,
-                                                              quipu_str reason,
-                                                              const quipu_call *call,
-                                                              quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,
+                                                           const quipu_call_options *call,
+                                                           quipu_error *reterr);
 
 #ifdef __cplusplus
 }

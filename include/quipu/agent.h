@@ -23,8 +23,9 @@ extern "C" {
  * else is wrapped in one; absent is null. It may live in the arena, which lasts until the result is
  * stored. To tell the model of a failure, give it as a result; any status but QUIPU_OK ends the
  * turn with it. */
-typedef quipu_status (*quipu_tool_fn)(void *ctx, const quipu_part *call, const quipu_call *within,
-                                      quipu_arena *arena, quipu_json *ret_result);
+typedef quipu_status (*quipu_tool_fn)(void *ctx, const quipu_part *call,
+                                      const quipu_call_options *within, quipu_arena *arena,
+                                      quipu_json *ret_result);
 
 /* What a turn is about. Start from QUIPU_TURN_OPTIONS_INIT. */
 typedef struct quipu_turn_options {
@@ -106,7 +107,7 @@ typedef struct quipu_turn_result {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
                                                  const quipu_turn_options *options,
-                                                 const quipu_call *call, quipu_arena *arena,
+                                                 const quipu_call_options *call, quipu_arena *arena,
                                                  quipu_turn_result *ret_result,
                                                  quipu_error *reterr);
 
@@ -123,7 +124,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_turn(quipu_store *store, const quipu
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_text(quipu_store *store, quipu_str session_key,
-                                                        int64_t tokens, const quipu_call *call,
+                                                        int64_t tokens,
+                                                        const quipu_call_options *call,
                                                         quipu_arena *arena, quipu_str *ret_text,
                                                         quipu_error *reterr);
 

@@ -68,7 +68,7 @@ typedef struct quipu_window {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_window_get(quipu_store *store, quipu_str key,
                                                        const quipu_window_options *options,
-                                                       const quipu_call *call,
+                                                       const quipu_call_options *call,
                                                        quipu_window **ret_window,
                                                        quipu_error *reterr);
 
@@ -115,7 +115,7 @@ typedef struct quipu_tokens_told {
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
-                                                             const quipu_call *call,
+                                                             const quipu_call_options *call,
                                                              quipu_model_factor *ret_factor,
                                                              quipu_error *reterr);
 
@@ -133,7 +133,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_get(quipu_store *store,
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model,
                                                                const quipu_tokens_told *told,
-                                                               const quipu_call *call,
+                                                               const quipu_call_options *call,
                                                                quipu_model_factor *ret_factor,
                                                                quipu_error *reterr);
 
@@ -155,7 +155,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_factor_learn(quipu_store *stor
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_compact(quipu_store *store, quipu_str key,
                                                             int64_t covers_to, quipu_str summary,
-                                                            const quipu_call *call,
+                                                            const quipu_call_options *call,
                                                             int64_t *ret_seq, quipu_error *reterr);
 
 /**
@@ -171,7 +171,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_compact(quipu_store *store, 
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
-                                                              const quipu_call *call,
+                                                              const quipu_call_options *call,
                                                               quipu_error *reterr);
 
 /**
@@ -187,7 +187,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_uncompact(quipu_store *store
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_prune(quipu_store *store, quipu_str key,
-                                                          const quipu_call *call,
+                                                          const quipu_call_options *call,
                                                           int64_t *ret_removed,
                                                           quipu_error *reterr);
 
@@ -200,9 +200,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_prune(quipu_store *store, qu
  * Errors:    as quipu_message_append().
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_annotate_timeout(
-    quipu_store *store, quipu_str key, quipu_str partial, quipu_str author, const quipu_call *call,
-    quipu_appended *ret_appended, quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_append_partial(
+    quipu_store *store, quipu_str key, quipu_str partial, quipu_str author,
+    const quipu_call_options *call, quipu_appended *ret_appended, quipu_error *reterr);
 
 /* ---- forks ------------------------------------------------------------------------------------
  */
@@ -229,7 +229,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_annotate_timeout(
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_fork(quipu_store *store, quipu_str key,
                                                          int64_t seq,
                                                          const quipu_session_new *values,
-                                                         const quipu_call *call,
+                                                         const quipu_call_options *call,
                                                          quipu_error *reterr);
 
 /**
@@ -244,7 +244,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_fork(quipu_store *store, qui
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_rewind(quipu_store *store, quipu_str key,
                                                            int64_t seq, quipu_str new_key,
-                                                           const quipu_call *call,
+                                                           const quipu_call_options *call,
                                                            quipu_error *reterr);
 
 /**
@@ -258,7 +258,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_rewind(quipu_store *store, q
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
-                                                                const quipu_call *call,
+                                                                const quipu_call_options *call,
                                                                 int64_t *ret_removed,
                                                                 quipu_error *reterr);
 

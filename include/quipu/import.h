@@ -86,7 +86,7 @@ typedef struct quipu_source_report {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_import(quipu_store *store, const char *path,
                                                    const quipu_source_options *options,
-                                                   const quipu_call *call,
+                                                   const quipu_call_options *call,
                                                    quipu_source_report *ret_report,
                                                    quipu_error *reterr);
 

@@ -63,7 +63,7 @@ typedef struct quipu_transfer {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_export(
     quipu_store *store, const quipu_export_options *options, quipu_write_fn write, void *ctx,
-    const quipu_call *call, quipu_transfer *ret_done, quipu_error *reterr);
+    const quipu_call_options *call, quipu_transfer *ret_done, quipu_error *reterr);
 
 typedef struct quipu_import_options {
     uint32_t struct_size;
@@ -97,7 +97,7 @@ typedef struct quipu_import_options {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_import(
     quipu_store *store, const quipu_import_options *options, quipu_read_fn read, void *ctx,
-    const quipu_call *call, quipu_transfer *ret_done, quipu_error *reterr);
+    const quipu_call_options *call, quipu_transfer *ret_done, quipu_error *reterr);
 
 /* ---- copying ----------------------------------------------------------------------------------
  */
@@ -148,8 +148,8 @@ typedef struct quipu_copied {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_copy(quipu_store *source, quipu_store *target,
                                                  const quipu_copy_options *options,
-                                                 const quipu_call *call, quipu_copied *ret_copied,
-                                                 quipu_error *reterr);
+                                                 const quipu_call_options *call,
+                                                 quipu_copied *ret_copied, quipu_error *reterr);
 
 /* ---- backup -----------------------------------------------------------------------------------
  */
@@ -165,7 +165,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_copy(quipu_store *source, quipu_stor
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_backup(quipu_store *store, const char *path,
-                                                         const quipu_call *call,
+                                                         const quipu_call_options *call,
                                                          quipu_error *reterr);
 
 /* ---- statistics -------------------------------------------------------------------------------
@@ -187,8 +187,9 @@ typedef struct quipu_stats {
     int64_t largest_commit; /* calls in one of them */
     int64_t unindexed;      /* messages that the next search brings into the index first */
     int64_t expired;        /* of the sessions: a sweep deletes them */
-    int64_t disks; /* that hold a write when its call returns: 0 none yet, so that a power cut may
-                    * lose the newest; 1 that of the file or the server; 2 a standby's, too */
+    /* How many disks hold a write when its call returns: 0 none yet, so that a power cut may lose
+     * the newest; 1 the disk of the file or of the server; 2 a standby's, too. */
+    int64_t durability_level;
 } quipu_stats;
 
 /**
@@ -199,7 +200,8 @@ typedef struct quipu_stats {
  * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store,
+                                                        const quipu_call_options *call,
                                                         quipu_stats *ret_stats,
                                                         quipu_error *reterr);
 
@@ -214,7 +216,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store, cons
  * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_engine(quipu_store *store, const quipu_call *call,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_engine(quipu_store *store,
+                                                         const quipu_call_options *call,
                                                          char ret_text[QUIPU_ENGINE_SIZE],
                                                          quipu_error *reterr);
 
@@ -268,7 +271,7 @@ typedef struct quipu_verified {
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store, quipu_problem_fn fn,
-                                                         void *ctx, const quipu_call *call,
+                                                         void *ctx, const quipu_call_options *call,
                                                          quipu_verified *ret_verified,
                                                          quipu_error *reterr);
 
@@ -286,7 +289,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store, qui
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_repair(quipu_store *store, quipu_problem_fn fn,
-                                                         void *ctx, const quipu_call *call,
+                                                         void *ctx, const quipu_call_options *call,
                                                          quipu_verified *ret_verified,
                                                          quipu_error *reterr);
 
@@ -337,7 +340,8 @@ typedef struct quipu_erasure {
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_erase(quipu_store *store, quipu_str key,
-                                                          uint32_t flags, const quipu_call *call,
+                                                          uint32_t flags,
+                                                          const quipu_call_options *call,
                                                           quipu_erasure **ret_erasure,
                                                           quipu_error *reterr);
 
@@ -355,7 +359,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_erase(quipu_store *store, qu
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_user_erase(quipu_store *store, quipu_str app_name,
                                                        quipu_str user_id, uint32_t flags,
-                                                       const quipu_call *call,
+                                                       const quipu_call_options *call,
                                                        quipu_erasure **ret_erasure,
                                                        quipu_error *reterr);
 
@@ -381,7 +385,8 @@ QUIPU_API void quipu_erasure_free(quipu_erasure *erasure);
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_rekey(quipu_store *store, quipu_key_fn key, void *ctx,
-                                                  const quipu_call *call, quipu_error *reterr);
+                                                  const quipu_call_options *call,
+                                                  quipu_error *reterr);
 
 #ifdef __cplusplus
 }

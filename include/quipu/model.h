@@ -9,7 +9,7 @@
 #define QUIPU_MODEL_H
 
 #include <quipu/base.h>
-#include <quipu/store.h> /* quipu_role, quipu_call, quipu_cancel */
+#include <quipu/store.h> /* quipu_role, quipu_call_options, quipu_cancel */
 
 #ifdef __cplusplus
 extern "C" {
@@ -314,13 +314,14 @@ typedef struct quipu_provider {
     uint32_t struct_size;
     void *ctx;
     const char *id; /* such as "openai" */
-    quipu_status (*generate)(void *ctx, const quipu_model_params *params, const quipu_call *call,
-                             const quipu_sink *sink, quipu_error *reterr);
-    quipu_status (*list)(void *ctx, const quipu_call *call, quipu_arena *arena,
+    quipu_status (*generate)(void *ctx, const quipu_model_params *params,
+                             const quipu_call_options *call, const quipu_sink *sink,
+                             quipu_error *reterr);
+    quipu_status (*list)(void *ctx, const quipu_call_options *call, quipu_arena *arena,
                          quipu_model_list *ret_list, quipu_error *reterr);
-    quipu_status (*embed)(void *ctx, const quipu_embed_request *request, const quipu_call *call,
-                          quipu_arena *arena, quipu_embeddings *ret_embeddings,
-                          quipu_error *reterr);
+    quipu_status (*embed)(void *ctx, const quipu_embed_request *request,
+                          const quipu_call_options *call, quipu_arena *arena,
+                          quipu_embeddings *ret_embeddings, quipu_error *reterr);
     void (*close)(void *ctx);
 } quipu_provider;
 
@@ -354,7 +355,7 @@ typedef struct quipu_generate_options {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status
 quipu_model_generate(const quipu_provider *provider, const quipu_model_request *request,
-                     const quipu_generate_options *options, const quipu_call *call,
+                     const quipu_generate_options *options, const quipu_call_options *call,
                      quipu_arena *arena, quipu_model_response *ret_response, quipu_error *reterr);
 
 /**
@@ -366,7 +367,7 @@ quipu_model_generate(const quipu_provider *provider, const quipu_model_request *
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_models(const quipu_provider *provider,
-                                                            const quipu_call *call,
+                                                            const quipu_call_options *call,
                                                             quipu_arena *arena,
                                                             quipu_model_list *ret_list,
                                                             quipu_error *reterr);
@@ -380,9 +381,12 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_models(const quipu_provider
  *            as many vectors as texts), QUIPU_MISUSE, and whatever the provider gives back.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_embed(
-    const quipu_provider *provider, const quipu_embed_request *request, const quipu_call *call,
-    quipu_arena *arena, quipu_embeddings *ret_embeddings, quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_embed(const quipu_provider *provider,
+                                                           const quipu_embed_request *request,
+                                                           const quipu_call_options *call,
+                                                           quipu_arena *arena,
+                                                           quipu_embeddings *ret_embeddings,
+                                                           quipu_error *reterr);
 
 /**
  * Close a provider that no call uses any more. NULL is fine.

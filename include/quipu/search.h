@@ -103,7 +103,7 @@ typedef struct quipu_search_results {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_search(quipu_store *store,
                                                    const quipu_search_options *options,
-                                                   const quipu_call *call,
+                                                   const quipu_call_options *call,
                                                    quipu_search_results **ret_results,
                                                    quipu_error *reterr);
 
@@ -128,7 +128,8 @@ QUIPU_API void quipu_search_results_free(quipu_search_results *results);
  *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_search_index(quipu_store *store, const quipu_call *call,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_search_index(quipu_store *store,
+                                                         const quipu_call_options *call,
                                                          int64_t *ret_indexed, quipu_error *reterr);
 
 #ifdef __cplusplus

@@ -130,7 +130,7 @@ typedef struct quipu_cancel quipu_cancel;
 typedef void (*quipu_progress_fn)(void *ctx, int64_t done);
 
 /* How long a call may take. Every call takes one; NULL means the store's defaults. */
-typedef struct quipu_call {
+typedef struct quipu_call_options {
     uint32_t struct_size;
     int32_t deadline_ms;        /* from now; 0: the store's; -1: none */
     quipu_cancel *cancel;       /* or NULL */
@@ -138,9 +138,9 @@ typedef struct quipu_call {
                                  * quipu_store_sweep() count sessions, quipu_search_index()
                                  * messages */
     void *progress_ctx;
-} quipu_call;
+} quipu_call_options;
 
-#define QUIPU_CALL_INIT {(uint32_t)sizeof(quipu_call), 0, NULL, NULL, NULL}
+#define QUIPU_CALL_OPTIONS_INIT {(uint32_t)sizeof(quipu_call_options), 0, NULL, NULL, NULL}
 
 /**
  * Make a flag, not set. NULL when memory is used up.
@@ -307,7 +307,7 @@ typedef struct quipu_session_new {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_create(quipu_store *store,
                                                            const quipu_session_new *values,
-                                                           const quipu_call *call,
+                                                           const quipu_call_options *call,
                                                            quipu_history **ret_history,
                                                            quipu_error *reterr);
 
@@ -323,7 +323,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_create(quipu_store *store,
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_get_or_create(
-    quipu_store *store, const quipu_session_new *values, const quipu_call *call,
+    quipu_store *store, const quipu_session_new *values, const quipu_call_options *call,
     quipu_history **ret_history, bool *ret_created, quipu_error *reterr);
 
 /* Which messages a read wants. All zero: every message. */
@@ -354,7 +354,7 @@ typedef struct quipu_range {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_get(quipu_store *store, quipu_str key,
                                                         const quipu_range *range,
-                                                        const quipu_call *call,
+                                                        const quipu_call_options *call,
                                                         quipu_history **ret_history,
                                                         quipu_error *reterr);
 
@@ -412,7 +412,7 @@ typedef struct quipu_session_patch {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, quipu_str key,
                                                            const quipu_session_patch *patch,
-                                                           const quipu_call *call,
+                                                           const quipu_call_options *call,
                                                            int64_t *ret_revision,
                                                            quipu_error *reterr);
 
@@ -429,7 +429,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_update(quipu_store *store, q
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_delete(quipu_store *store, quipu_str key,
-                                                           const quipu_call *call,
+                                                           const quipu_call_options *call,
                                                            quipu_error *reterr);
 
 typedef struct quipu_list_options {
@@ -478,7 +478,7 @@ typedef struct quipu_session_page {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_list(quipu_store *store,
                                                          const quipu_list_options *options,
-                                                         const quipu_call *call,
+                                                         const quipu_call_options *call,
                                                          quipu_session_page **ret_page,
                                                          quipu_error *reterr);
 
@@ -535,7 +535,7 @@ typedef struct quipu_appended {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_append(
     quipu_store *store, quipu_str key, quipu_messages messages, const quipu_append_options *options,
-    const quipu_call *call, quipu_appended *ret_appended, quipu_error *reterr);
+    const quipu_call_options *call, quipu_appended *ret_appended, quipu_error *reterr);
 
 /**
  * A message as JSON, for people and for export: role, content, timestamp (RFC 3339), toolCalls,
@@ -579,7 +579,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_parse(quipu_str json, quipu_
  *            QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_sweep(quipu_store *store, const quipu_call *call,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_sweep(quipu_store *store,
+                                                        const quipu_call_options *call,
                                                         int64_t *ret_removed, quipu_error *reterr);
 
 /* ---- observations and reflections
@@ -617,8 +618,8 @@ typedef struct quipu_memory_list {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_save(quipu_store *store,
                                                         const quipu_memory *memory,
-                                                        const quipu_call *call, quipu_uuid *ret_id,
-                                                        quipu_error *reterr);
+                                                        const quipu_call_options *call,
+                                                        quipu_uuid *ret_id, quipu_error *reterr);
 
 /**
  * The observations or reflections of a session in the order of creation; `recent` > 0: only the
@@ -631,7 +632,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_save(quipu_store *store,
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_list_get(
     quipu_store *store, quipu_memory_kind kind, quipu_str session_key, int64_t recent,
-    const quipu_call *call, quipu_memory_list **ret_list, quipu_error *reterr);
+    const quipu_call_options *call, quipu_memory_list **ret_list, quipu_error *reterr);
 
 /**
  * One observation or reflection, as a list of one.
@@ -643,7 +644,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_list_get(
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_get(quipu_store *store, quipu_memory_kind kind,
-                                                       quipu_uuid id, const quipu_call *call,
+                                                       quipu_uuid id,
+                                                       const quipu_call_options *call,
                                                        quipu_memory_list **ret_list,
                                                        quipu_error *reterr);
 
@@ -668,7 +670,7 @@ QUIPU_API void quipu_memory_list_free(quipu_memory_list *list);
  */
 QUIPU_API QUIPU_MUST_USE quipu_status
 quipu_memory_delete(quipu_store *store, quipu_memory_kind kind, const quipu_uuid *ids, size_t count,
-                    const quipu_call *call, int64_t *ret_removed, quipu_error *reterr);
+                    const quipu_call_options *call, int64_t *ret_removed, quipu_error *reterr);
 
 /**
  * Delete all observations or reflections of a session.
@@ -679,9 +681,9 @@ quipu_memory_delete(quipu_store *store, quipu_memory_kind kind, const quipu_uuid
  *            QUIPU_MISUSE.
  * Since:     0.1
  */
-QUIPU_API QUIPU_MUST_USE quipu_status
-quipu_memory_delete_session(quipu_store *store, quipu_memory_kind kind, quipu_str session_key,
-                            const quipu_call *call, int64_t *ret_removed, quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_delete_session(
+    quipu_store *store, quipu_memory_kind kind, quipu_str session_key,
+    const quipu_call_options *call, int64_t *ret_removed, quipu_error *reterr);
 
 #ifdef __cplusplus
 }

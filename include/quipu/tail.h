@@ -34,7 +34,8 @@ typedef struct quipu_tail quipu_tail;
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_tail_open(quipu_store *store, quipu_str key,
-                                                      int64_t after_seq, const quipu_call *call,
+                                                      int64_t after_seq,
+                                                      const quipu_call_options *call,
                                                       quipu_tail **ret_tail, quipu_error *reterr);
 
 /**
@@ -54,7 +55,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_tail_open(quipu_store *store, quipu_
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms,
-                                                      const quipu_call *call,
+                                                      const quipu_call_options *call,
                                                       quipu_history **ret_batch,
                                                       quipu_error *reterr);
 
@@ -70,27 +71,27 @@ QUIPU_API void quipu_tail_close(quipu_tail *tail);
 
 /* ---- the feed of a store --------------------------------------------------------------------- */
 
-typedef enum quipu_event_kind {
-    QUIPU_EVENT_CREATED = 1,
-    QUIPU_EVENT_APPENDED, /* the messages first_seq to last_seq */
-    QUIPU_EVENT_UPDATED,  /* settings, compaction, prune */
-    QUIPU_EVENT_DELETED,  /* on request, or swept; of an erased session only the uid is told */
-    QUIPU_EVENT_FORKED    /* a new session that shares another's past up to last_seq */
-} quipu_event_kind;
+typedef enum quipu_change_kind {
+    QUIPU_CHANGE_CREATED = 1,
+    QUIPU_CHANGE_APPENDED, /* the messages first_seq to last_seq */
+    QUIPU_CHANGE_UPDATED,  /* settings, compaction, prune */
+    QUIPU_CHANGE_DELETED,  /* on request, or swept; of an erased session only the uid is told */
+    QUIPU_CHANGE_FORKED    /* a new session that shares another's past up to last_seq */
+} quipu_change_kind;
 
 /* What happened to one session. It tells where to look, and holds no text of a conversation. */
-typedef struct quipu_event {
-    quipu_event_kind kind;
+typedef struct quipu_change {
+    quipu_change_kind kind;
     quipu_str key;
     quipu_uuid uid; /* the life of the session that it is about */
     quipu_time at;
     int64_t revision; /* of the session after it */
     int64_t first_seq;
     int64_t last_seq;
-} quipu_event;
+} quipu_change;
 
 typedef struct quipu_feed_page {
-    const quipu_event *events;
+    const quipu_change *events;
     size_t count;
     quipu_str next; /* cursor to go on from; always there */
 } quipu_feed_page;
@@ -123,7 +124,7 @@ typedef struct quipu_feed_options {
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_feed_read(quipu_store *store,
                                                       const quipu_feed_options *options,
-                                                      const quipu_call *call,
+                                                      const quipu_call_options *call,
                                                       quipu_feed_page **ret_page,
                                                       quipu_error *reterr);
 

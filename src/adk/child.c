@@ -14,7 +14,7 @@
 #define CHILD_PARENT "parent"
 #define CHILD_AGENT "agent"
 
-void qp_session_trim(quipu_session *session)
+void qp_session_trim(quipu_live *session)
 {
     const size_t own = session->count - session->inherited;
 
@@ -63,7 +63,7 @@ static quipu_status child_read(const quipu_session_info *info, quipu_arena *aren
     return status;
 }
 
-quipu_status qp_session_adopt(quipu_session *session, const quipu_session_info *info)
+quipu_status qp_session_adopt(quipu_live *session, const quipu_session_info *info)
 {
     quipu_child child;
     quipu_str parent = {NULL, 0};
@@ -148,15 +148,15 @@ static quipu_status child_id(quipu_str parent, quipu_str agent, quipu_arena *are
  */
 
 /* Fork, read what is inherited, and make it live. */
-static quipu_status child_begin(quipu_session *parent, quipu_str agent,
-                                const quipu_child_options *options, const quipu_call *call,
-                                quipu_arena *arena, quipu_session **ret, quipu_error *reterr)
+static quipu_status child_begin(quipu_live *parent, quipu_str agent,
+                                const quipu_child_options *options, const quipu_call_options *call,
+                                quipu_arena *arena, quipu_live **ret, quipu_error *reterr)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
     quipu_session_ref ref = parent->ref;
     qp_live_want want = {.range = QUIPU_RANGE_INIT};
     qp_live live = {.history = NULL};
-    quipu_session *child = NULL;
+    quipu_live *child = NULL;
     quipu_status status = child_id(parent->ref.session_id, agent, arena, &ref.session_id, reterr);
 
     if (status == QUIPU_OK) {
@@ -188,16 +188,16 @@ static quipu_status child_begin(quipu_session *parent, quipu_str agent,
     }
     quipu_history_free(live.history);
     if (status != QUIPU_OK) {
-        quipu_session_free(child);
+        quipu_live_free(child);
         return status;
     }
     *ret = child;
     return QUIPU_OK;
 }
 
-quipu_status qp_child_spawn(quipu_session *parent, quipu_str agent,
-                            const quipu_child_options *options, const quipu_call *call,
-                            quipu_session **ret_child, quipu_error *reterr)
+quipu_status qp_child_spawn(quipu_live *parent, quipu_str agent, const quipu_child_options *options,
+                            const quipu_call_options *call, quipu_live **ret_child,
+                            quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_status status = QUIPU_OK;
@@ -212,9 +212,9 @@ quipu_status qp_child_spawn(quipu_session *parent, quipu_str agent,
     return status;
 }
 
-quipu_status quipu_session_spawn(quipu_session *parent, quipu_str agent,
-                                 const quipu_child_options *options, const quipu_call *call,
-                                 quipu_session **ret_child, quipu_error *reterr)
+quipu_status quipu_live_spawn(quipu_live *parent, quipu_str agent,
+                              const quipu_child_options *options, const quipu_call_options *call,
+                              quipu_live **ret_child, quipu_error *reterr)
 {
     quipu_child_options opt = QUIPU_CHILD_OPTIONS_INIT;
     quipu_status status =
@@ -245,8 +245,8 @@ bool qp_text_is_blank(quipu_str text)
 
 /* End the child: `end` has the messages for its parent, and what becomes of it. The parent's lock
  * is held. */
-static quipu_status child_end(quipu_session *parent, const quipu_session *child, qp_child_end *end,
-                              const quipu_call *call, quipu_error *reterr)
+static quipu_status child_end(quipu_live *parent, const quipu_live *child, qp_child_end *end,
+                              const quipu_call_options *call, quipu_error *reterr)
 {
     const bool rebase = (parent->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
     quipu_status status;
@@ -271,8 +271,8 @@ static quipu_status child_end(quipu_session *parent, const quipu_session *child,
 
 /* End it with all that it has in the store: its live session may hold less, and others may have
  * written. Of a child with a limit only what the limit leaves. */
-static quipu_status child_end_whole(quipu_session *parent, const quipu_session *child,
-                                    qp_child_end *end, const quipu_call *call, quipu_error *reterr)
+static quipu_status child_end_whole(quipu_live *parent, const quipu_live *child, qp_child_end *end,
+                                    const quipu_call_options *call, quipu_error *reterr)
 {
     qp_live_want want = {.range = QUIPU_RANGE_INIT};
     qp_live live = {.history = NULL};
@@ -293,7 +293,7 @@ static quipu_status child_end_whole(quipu_session *parent, const quipu_session *
     return status;
 }
 
-static quipu_status child_check(const quipu_session *parent, const quipu_session *child,
+static quipu_status child_check(const quipu_live *parent, const quipu_live *child,
                                 quipu_error *reterr)
 {
     return parent != NULL && child != NULL && parent != child && child->agent.p != NULL &&
@@ -303,11 +303,11 @@ static quipu_status child_check(const quipu_session *parent, const quipu_session
                    qp_str_cmp(child->ref.user_id, parent->ref.user_id) == 0
                ? QUIPU_OK
                : qp_error_set(reterr, QUIPU_MISUSE,
-                              "give a parent and a child of it, from quipu_session_spawn");
+                              "give a parent and a child of it, from quipu_live_spawn");
 }
 
-quipu_status qp_child_merge(quipu_session *parent, quipu_session *child, quipu_str summary,
-                            quipu_str author, const quipu_call *call, quipu_error *reterr)
+quipu_status qp_child_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
+                            quipu_str author, const quipu_call_options *call, quipu_error *reterr)
 {
     const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
                                    .content = summary,
@@ -333,8 +333,8 @@ quipu_status qp_child_merge(quipu_session *parent, quipu_session *child, quipu_s
     return status;
 }
 
-quipu_status quipu_session_merge(quipu_session *parent, quipu_session *child, quipu_str summary,
-                                 quipu_str author, const quipu_call *call, quipu_error *reterr)
+quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
+                              quipu_str author, const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_status status = child_check(parent, child, reterr);
 
@@ -346,8 +346,8 @@ quipu_status quipu_session_merge(quipu_session *parent, quipu_session *child, qu
     return status;
 }
 
-quipu_status qp_child_discard(quipu_session *parent, quipu_session *child, quipu_str reason,
-                              const quipu_call *call, quipu_error *reterr)
+quipu_status qp_child_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
+                              const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_message note = {.role = QUIPU_ROLE_ASSISTANT, .author = qp_service_root(parent->service)};
     quipu_status status;
@@ -379,8 +379,8 @@ quipu_status qp_child_discard(quipu_session *parent, quipu_session *child, quipu
     return status;
 }
 
-quipu_status quipu_session_discard(quipu_session *parent, quipu_session *child, quipu_str reason,
-                                   const quipu_call *call, quipu_error *reterr)
+quipu_status quipu_live_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
+                                const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_status status = child_check(parent, child, reterr);
 
@@ -395,9 +395,9 @@ quipu_status quipu_session_discard(quipu_session *parent, quipu_session *child, 
 /* ---- listing ----------------------------------------------------------------------------------
  */
 
-quipu_status quipu_session_children(quipu_session *parent, const quipu_call *call,
-                                    quipu_arena *arena, quipu_child_list *ret_list,
-                                    quipu_error *reterr)
+quipu_status quipu_live_children(quipu_live *parent, const quipu_call_options *call,
+                                 quipu_arena *arena, quipu_child_list *ret_list,
+                                 quipu_error *reterr)
 {
     qp_live_list found = {NULL, 0};
     quipu_child *items = NULL;

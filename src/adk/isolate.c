@@ -80,15 +80,15 @@ static quipu_status isolate_read(const quipu_service *service, quipu_json event,
  */
 
 /* The child has ended in the store: memory forgets it. */
-static void isolate_forget(quipu_session *session)
+static void isolate_forget(quipu_live *session)
 {
-    quipu_session_free(session->active);
+    quipu_live_free(session->active);
     session->active = NULL;
 }
 
 /* Show a message of the child's at the end of the parent's. The child has it stored: without
  * memory for it the parent only shows less. */
-static void isolate_show(quipu_session *session, const quipu_message *message)
+static void isolate_show(quipu_live *session, const quipu_message *message)
 {
     if (qp_session_prepare(session, message, NULL) == QUIPU_OK) {
         session->count++;
@@ -98,7 +98,7 @@ static void isolate_show(quipu_session *session, const quipu_message *message)
 
 /* Names that are not the child's own are the parent's too. They are stored: without memory for one
  * the parent shows what it had. */
-static void isolate_share(quipu_session *session, const qp_delta *delta)
+static void isolate_share(quipu_live *session, const qp_delta *delta)
 {
     quipu_status status = QUIPU_OK;
 
@@ -112,16 +112,16 @@ static void isolate_share(quipu_session *session, const qp_delta *delta)
 }
 
 /* Take the overlay away, so that what the store got can take its place. */
-static void isolate_lift(quipu_session *session)
+static void isolate_lift(quipu_live *session)
 {
     session->count -= session->overlay;
     session->overlay = 0;
 }
 
 /* Put it back. */
-static void isolate_lower(quipu_session *session)
+static void isolate_lower(quipu_live *session)
 {
-    const quipu_session *child = session->active;
+    const quipu_live *child = session->active;
 
     for (size_t i = child->inherited; i < child->count; i++) {
         isolate_show(session, &child->messages[i]);
@@ -129,7 +129,7 @@ static void isolate_lower(quipu_session *session)
 }
 
 /* The last thing that the agent said, or a note that it said nothing. */
-static void isolate_summary(const quipu_session *child, qp_buf *buf)
+static void isolate_summary(const quipu_live *child, qp_buf *buf)
 {
     for (size_t i = child->count; i > child->inherited; i--) {
         const quipu_message *message = &child->messages[i - 1];
@@ -144,7 +144,7 @@ static void isolate_summary(const quipu_session *child, qp_buf *buf)
     qp_buf_puts(buf, ISOLATE_EMPTY_TAIL);
 }
 
-static quipu_status isolate_merge(quipu_session *session, const quipu_call *call,
+static quipu_status isolate_merge(quipu_live *session, const quipu_call_options *call,
                                   qp_notices *notices, quipu_error *reterr)
 {
     quipu_str agent = {NULL, 0};
@@ -175,8 +175,8 @@ static quipu_status isolate_merge(quipu_session *session, const quipu_call *call
     return status;
 }
 
-static quipu_status isolate_discard(quipu_session *session, quipu_str reason,
-                                    const quipu_call *call, qp_notices *notices,
+static quipu_status isolate_discard(quipu_live *session, quipu_str reason,
+                                    const quipu_call_options *call, qp_notices *notices,
                                     quipu_error *reterr)
 {
     quipu_str agent = {NULL, 0};
@@ -200,10 +200,9 @@ static quipu_status isolate_discard(quipu_session *session, quipu_str reason,
 /* ---- working ----------------------------------------------------------------------------------
  */
 
-static quipu_status isolate_work(quipu_session *session, const isolate_event *read,
-                                 quipu_json event, const quipu_call *call,
-                                 quipu_event_result *ret_result, qp_notices *notices,
-                                 quipu_error *reterr)
+static quipu_status isolate_work(quipu_live *session, const isolate_event *read, quipu_json event,
+                                 const quipu_call_options *call, quipu_event_result *ret_result,
+                                 qp_notices *notices, quipu_error *reterr)
 {
     const quipu_child_options options = QUIPU_CHILD_OPTIONS_INIT;
     quipu_status status = QUIPU_OK;
@@ -231,8 +230,8 @@ static quipu_status isolate_work(quipu_session *session, const isolate_event *re
     return status;
 }
 
-static quipu_status isolate_run(quipu_session *session, const isolate_event *read, quipu_json event,
-                                const quipu_call *call, quipu_event_result *ret_result,
+static quipu_status isolate_run(quipu_live *session, const isolate_event *read, quipu_json event,
+                                const quipu_call_options *call, quipu_event_result *ret_result,
                                 qp_notices *notices, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -257,9 +256,9 @@ static quipu_status isolate_run(quipu_session *session, const isolate_event *rea
     return isolate_work(session, read, event, call, ret_result, notices, reterr);
 }
 
-quipu_status qp_isolate_append(quipu_session *session, quipu_json event, const quipu_call *call,
-                               quipu_event_result *ret_result, qp_notices *notices,
-                               quipu_error *reterr)
+quipu_status qp_isolate_append(quipu_live *session, quipu_json event,
+                               const quipu_call_options *call, quipu_event_result *ret_result,
+                               qp_notices *notices, quipu_error *reterr)
 {
     isolate_event read = {.arena = QUIPU_ARENA_INIT};
     quipu_status status;
@@ -277,8 +276,8 @@ quipu_status qp_isolate_append(quipu_session *session, quipu_json event, const q
 /* ---- on request -------------------------------------------------------------------------------
  */
 
-quipu_status quipu_session_end_child(quipu_session *session, const quipu_call *call,
-                                     quipu_error *reterr)
+quipu_status quipu_live_end_child(quipu_live *session, const quipu_call_options *call,
+                                  quipu_error *reterr)
 {
     qp_notices notices = {.count = 0};
     quipu_status status;
@@ -293,8 +292,8 @@ quipu_status quipu_session_end_child(quipu_session *session, const quipu_call *c
     return status;
 }
 
-quipu_status quipu_session_fail_turn(quipu_session *session, quipu_str reason,
-                                     const quipu_call *call, quipu_error *reterr)
+quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,
+                                  const quipu_call_options *call, quipu_error *reterr)
 {
     qp_notices notices = {.count = 0};
     int64_t closed = 0;

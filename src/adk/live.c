@@ -67,7 +67,7 @@ static quipu_status live_copy(quipu_arena *arena, const quipu_message *from, qui
     return status;
 }
 
-static quipu_status live_room(quipu_session *session, size_t more)
+static quipu_status live_room(quipu_live *session, size_t more)
 {
     size_t room = session->room;
     quipu_message *messages;
@@ -87,7 +87,7 @@ static quipu_status live_room(quipu_session *session, size_t more)
     return QUIPU_OK;
 }
 
-quipu_status qp_session_prepare(quipu_session *session, const quipu_message *message,
+quipu_status qp_session_prepare(quipu_live *session, const quipu_message *message,
                                 quipu_error *reterr)
 {
     quipu_status status = live_room(session, 1);
@@ -103,7 +103,7 @@ quipu_status qp_session_prepare(quipu_session *session, const quipu_message *mes
  */
 
 /* The state anew; temp: names come over from the old one. */
-static quipu_status live_take_state(quipu_session *session, qp_state_items state)
+static quipu_status live_take_state(quipu_live *session, qp_state_items state)
 {
     qp_state_map map = {NULL, 0, 0};
     quipu_status status = qp_state_map_fill(&map, state);
@@ -125,7 +125,7 @@ static quipu_status live_take_state(quipu_session *session, qp_state_items state
 }
 
 /* What a session is now, besides its messages. */
-static quipu_status live_take_head(quipu_session *session, const qp_live *live)
+static quipu_status live_take_head(quipu_live *session, const qp_live *live)
 {
     const quipu_session_info *info = &live->history->session;
     quipu_status status = live_take_state(session, live->state);
@@ -161,7 +161,7 @@ static void live_swap(quipu_message *messages, size_t a, size_t b)
 }
 
 /* What was read later goes behind what is there. */
-static quipu_status live_take(quipu_session *session, const qp_live *live)
+static quipu_status live_take(quipu_live *session, const qp_live *live)
 {
     const quipu_history *history = live->history;
     const qp_arena_mark mark = qp_arena_save(&session->arena);
@@ -187,7 +187,7 @@ static quipu_status live_take(quipu_session *session, const qp_live *live)
 }
 
 /* What was read first stays where it is. */
-static quipu_status live_take_first(quipu_session *session, qp_live *live)
+static quipu_status live_take_first(quipu_live *session, qp_live *live)
 {
     quipu_history *history = live->history;
     quipu_status status = live_room(session, history->message_count);
@@ -207,9 +207,9 @@ static quipu_status live_take_first(quipu_session *session, qp_live *live)
 }
 
 quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_session_ref *ref,
-                             qp_live *live, quipu_session **ret_session, quipu_error *reterr)
+                             qp_live *live, quipu_live **ret_session, quipu_error *reterr)
 {
-    quipu_session *session = qp_calloc(1, sizeof(*session));
+    quipu_live *session = qp_calloc(1, sizeof(*session));
     quipu_status status;
 
     if (session == NULL) {
@@ -234,7 +234,7 @@ quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_
         status = live_take_first(session, live);
     }
     if (status != QUIPU_OK) {
-        quipu_session_free(session);
+        quipu_live_free(session);
         return qp_error_set(reterr, status, "no room for a session in memory");
     }
     session->first = live->history;
@@ -243,7 +243,7 @@ quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_
     return QUIPU_OK;
 }
 
-quipu_status qp_session_catch_up(quipu_session *session, const quipu_call *call,
+quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *call,
                                  quipu_error *reterr)
 {
     qp_live_want want = {.range = QUIPU_RANGE_INIT};
@@ -273,16 +273,16 @@ quipu_status qp_session_catch_up(quipu_session *session, const quipu_call *call,
     return status;
 }
 
-void qp_session_release(quipu_session *session)
+void qp_session_release(quipu_live *session)
 {
-    quipu_session_free(session->active);
+    quipu_live_free(session->active);
     qp_state_map_free(&session->state);
     qp_free(session->messages);
     quipu_history_free(session->first);
     quipu_arena_free(&session->arena);
 }
 
-void quipu_session_free(quipu_session *session)
+void quipu_live_free(quipu_live *session)
 {
     if (session != NULL) {
         qp_session_release(session);
@@ -300,8 +300,8 @@ static quipu_status live_misuse(quipu_error *reterr)
                         "the session, the arena and the place for the answer must be given");
 }
 
-quipu_status quipu_session_refresh(quipu_session *session, const quipu_call *call,
-                                   quipu_error *reterr)
+quipu_status quipu_live_refresh(quipu_live *session, const quipu_call_options *call,
+                                quipu_error *reterr)
 {
     quipu_status status;
 
@@ -314,9 +314,9 @@ quipu_status quipu_session_refresh(quipu_session *session, const quipu_call *cal
     return status;
 }
 
-quipu_status quipu_session_who(quipu_session *session, quipu_arena *arena,
-                               quipu_session_ref *ret_ref, quipu_time *ret_last_update_time,
-                               quipu_error *reterr)
+quipu_status quipu_live_identity(quipu_live *session, quipu_arena *arena,
+                                 quipu_session_ref *ret_ref, quipu_time *ret_last_update_time,
+                                 quipu_error *reterr)
 {
     quipu_session_ref ref = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     quipu_status status = QUIPU_OK;
@@ -345,7 +345,7 @@ quipu_status quipu_session_who(quipu_session *session, quipu_arena *arena,
     return QUIPU_OK;
 }
 
-int64_t quipu_session_revision(quipu_session *session, int64_t *ret_stored)
+int64_t quipu_live_revision(quipu_live *session, int64_t *ret_stored)
 {
     int64_t revision = -1;
 
@@ -360,7 +360,7 @@ int64_t quipu_session_revision(quipu_session *session, int64_t *ret_stored)
     return revision;
 }
 
-size_t quipu_session_event_count(quipu_session *session)
+size_t quipu_live_event_count(quipu_live *session)
 {
     size_t count = 0;
 
@@ -372,8 +372,8 @@ size_t quipu_session_event_count(quipu_session *session)
     return count;
 }
 
-quipu_status quipu_session_event(quipu_session *session, size_t index, quipu_arena *arena,
-                                 quipu_json *ret_event, quipu_error *reterr)
+quipu_status quipu_live_event(quipu_live *session, size_t index, quipu_arena *arena,
+                              quipu_json *ret_event, quipu_error *reterr)
 {
     quipu_status status;
 
@@ -390,8 +390,8 @@ quipu_status quipu_session_event(quipu_session *session, size_t index, quipu_are
     return status;
 }
 
-quipu_status qp_session_state(const quipu_session *session, quipu_arena *arena,
-                              quipu_json *ret_state, quipu_error *reterr)
+quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena, quipu_json *ret_state,
+                              quipu_error *reterr)
 {
     quipu_status status;
     qp_jsonw writer;
@@ -409,8 +409,8 @@ quipu_status qp_session_state(const quipu_session *session, quipu_arena *arena,
     return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "no room for the state");
 }
 
-quipu_status quipu_session_state(quipu_session *session, quipu_arena *arena, quipu_json *ret_state,
-                                 quipu_error *reterr)
+quipu_status quipu_live_state(quipu_live *session, quipu_arena *arena, quipu_json *ret_state,
+                              quipu_error *reterr)
 {
     quipu_status status;
 
@@ -424,7 +424,7 @@ quipu_status quipu_session_state(quipu_session *session, quipu_arena *arena, qui
 }
 
 /* A name of the state: while a child works, its own names come first. */
-static const qp_state_entry *live_entry(const quipu_session *session, quipu_str name)
+static const qp_state_entry *live_entry(const quipu_live *session, quipu_str name)
 {
     const qp_state_entry *entry = NULL;
 
@@ -434,8 +434,8 @@ static const qp_state_entry *live_entry(const quipu_session *session, quipu_str 
     return entry != NULL ? entry : qp_state_map_get(&session->state, name);
 }
 
-quipu_status quipu_session_value(quipu_session *session, quipu_str name, quipu_arena *arena,
-                                 quipu_json *ret_value, quipu_error *reterr)
+quipu_status quipu_live_value(quipu_live *session, quipu_str name, quipu_arena *arena,
+                              quipu_json *ret_value, quipu_error *reterr)
 {
     const qp_state_entry *entry;
     quipu_arena scratch = QUIPU_ARENA_INIT;

@@ -10,8 +10,8 @@
 
 /* One event on its way. */
 typedef struct live_append {
-    quipu_session *session;
-    const quipu_call *call;
+    quipu_live *session;
+    const quipu_call_options *call;
     quipu_message message;
     bool is_message; /* else only state */
     qp_delta delta;
@@ -128,7 +128,7 @@ static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node action
 /* What the store said goes into memory. */
 static void live_append_take(live_append *append, const quipu_appended *appended)
 {
-    quipu_session *session = append->session;
+    quipu_live *session = append->session;
 
     if (append->is_message) {
         quipu_message *message = &session->messages[session->count];
@@ -147,7 +147,7 @@ static void live_append_take(live_append *append, const quipu_appended *appended
 /* temp: names reach memory whatever the store had to do. */
 static void live_append_take_temp(live_append *append)
 {
-    quipu_session *session = append->session;
+    quipu_live *session = append->session;
 
     for (size_t i = 0; i < append->delta.all_count; i++) {
         if (qp_state_is_temp(append->delta.all[i].name)) {
@@ -163,7 +163,7 @@ static void live_append_take_temp(live_append *append)
 static quipu_status live_append_write(live_append *append, quipu_appended *ret_appended,
                                       quipu_error *reterr)
 {
-    quipu_session *session = append->session;
+    quipu_live *session = append->session;
     const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
     qp_append_also also = {.changes = {append->delta.stored, append->delta.stored_count},
                            .made = true,
@@ -196,7 +196,7 @@ static bool live_append_follows(const live_append *append, const quipu_appended 
 
 static quipu_status live_append_run(live_append *append, quipu_error *reterr)
 {
-    quipu_session *session = append->session;
+    quipu_live *session = append->session;
     const qp_arena_mark mark = qp_arena_save(&session->arena);
     quipu_appended appended = {0};
     bool taken = false;
@@ -242,7 +242,7 @@ static quipu_status live_append_run(live_append *append, quipu_error *reterr)
 /* A change of nothing but temp: names does not reach the store. */
 static quipu_status live_append_temp(live_append *append, quipu_error *reterr)
 {
-    quipu_session *session = append->session;
+    quipu_live *session = append->session;
 
     if (qp_state_map_reserve(&session->state, &append->delta, &append->blocks) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a state delta");
@@ -319,8 +319,9 @@ static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quip
     return status;
 }
 
-quipu_status qp_session_append(quipu_session *session, quipu_json event, const quipu_call *call,
-                               quipu_event_result *ret_result, quipu_error *reterr)
+quipu_status qp_session_append(quipu_live *session, quipu_json event,
+                               const quipu_call_options *call, quipu_event_result *ret_result,
+                               quipu_error *reterr)
 {
     live_append append = {.session = session, .call = call};
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -351,8 +352,9 @@ quipu_status qp_session_append(quipu_session *session, quipu_json event, const q
     return status;
 }
 
-quipu_status quipu_session_append(quipu_session *session, quipu_json event, const quipu_call *call,
-                                  quipu_event_result *ret_result, quipu_error *reterr)
+quipu_status quipu_live_append(quipu_live *session, quipu_json event,
+                               const quipu_call_options *call, quipu_event_result *ret_result,
+                               quipu_error *reterr)
 {
     quipu_event_result result = {0};
     qp_notices notices = {.count = 0};
@@ -373,8 +375,8 @@ quipu_status quipu_session_append(quipu_session *session, quipu_json event, cons
     return status;
 }
 
-quipu_status quipu_session_set(quipu_session *session, quipu_str name, quipu_json value,
-                               const quipu_call *call, quipu_error *reterr)
+quipu_status quipu_live_set(quipu_live *session, quipu_str name, quipu_json value,
+                            const quipu_call_options *call, quipu_error *reterr)
 {
     live_append append = {.session = session, .call = call};
     quipu_arena arena = QUIPU_ARENA_INIT;

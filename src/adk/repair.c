@@ -98,8 +98,8 @@ void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_messag
     }
 }
 
-static quipu_status repair_write(quipu_session *session, const qp_open_calls *list,
-                                 const quipu_call *call, quipu_error *reterr)
+static quipu_status repair_write(quipu_live *session, const qp_open_calls *list,
+                                 const quipu_call_options *call, quipu_error *reterr)
 {
     const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
     qp_append_also also = {.has_uid = !rebase,
@@ -138,7 +138,7 @@ static int repair_by_seq(const void *a, const void *b)
 /* The open calls of a session, without those of an active child, which are not its own. Messages
  * that are shown by their times are looked at in the order of their numbers; *ret_sorted, which the
  * list points into, is the caller's to free. */
-static quipu_status repair_find(const quipu_session *session, quipu_message **ret_sorted,
+static quipu_status repair_find(const quipu_live *session, quipu_message **ret_sorted,
                                 qp_open_calls *ret)
 {
     const size_t count = session->count - session->overlay;
@@ -157,7 +157,7 @@ static quipu_status repair_find(const quipu_session *session, quipu_message **re
     return qp_open_calls_find(messages, count, ret);
 }
 
-quipu_status qp_session_close_calls(quipu_session *session, const quipu_call *call,
+quipu_status qp_session_close_calls(quipu_live *session, const quipu_call_options *call,
                                     int64_t *ret_closed, quipu_error *reterr)
 {
     qp_open_calls list = {NULL, 0, 0};
@@ -184,8 +184,8 @@ quipu_status qp_session_close_calls(quipu_session *session, const quipu_call *ca
     return status;
 }
 
-quipu_status quipu_session_close_calls(quipu_session *session, const quipu_call *call,
-                                       int64_t *ret_closed, quipu_error *reterr)
+quipu_status quipu_live_close_calls(quipu_live *session, const quipu_call_options *call,
+                                    int64_t *ret_closed, quipu_error *reterr)
 {
     int64_t closed = 0;
     quipu_status status;

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "base/str.h"
-#include "store/part.h"
+#include "store/shard.h"
 
 #define SERVICE_FLAGS                                                                              \
     (QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_ZERO_IS_ALL | QUIPU_SERVICE_STRIP_IDS |           \
@@ -285,9 +285,9 @@ static quipu_status service_first_state(quipu_json state, qp_json_doc *doc, quip
 /* A live session over `live`, with what a delta has for it alone. */
 static quipu_status service_live(quipu_service *service, quipu_str key,
                                  const quipu_session_ref *ref, qp_live *live, const qp_delta *delta,
-                                 quipu_session **ret, quipu_error *reterr)
+                                 quipu_live **ret, quipu_error *reterr)
 {
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_status status = qp_session_live(service, key, ref, live, &session, reterr);
 
     for (size_t i = 0; delta->temp_count > 0 && i < delta->all_count && status == QUIPU_OK; i++) {
@@ -298,14 +298,14 @@ static quipu_status service_live(quipu_service *service, quipu_str key,
     if (status == QUIPU_OK) {
         *ret = session;
     } else {
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
     return status;
 }
 
 quipu_status quipu_service_create(quipu_service *service, const quipu_session_ref *ref,
-                                  quipu_json state, const quipu_call *call,
-                                  quipu_session **ret_session, quipu_error *reterr)
+                                  quipu_json state, const quipu_call_options *call,
+                                  quipu_live **ret_session, quipu_error *reterr)
 {
     const qp_live_want want = {.range = QUIPU_RANGE_INIT};
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -382,7 +382,7 @@ static int service_by_time(const void *a, const void *b)
     return order != 0 ? order : (left->seq > right->seq) - (left->seq < right->seq);
 }
 
-static void service_order(const quipu_service *service, int64_t num_recent, quipu_session *session)
+static void service_order(const quipu_service *service, int64_t num_recent, quipu_live *session)
 {
     if (!service_wants(service, QUIPU_SERVICE_BY_TIME) || session->count == 0) {
         return;
@@ -399,8 +399,8 @@ static void service_order(const quipu_service *service, int64_t num_recent, quip
 
 /* Read the session, or create it; a missing one that shall be NULL leaves `history` NULL. */
 static quipu_status service_read(quipu_service *service, const quipu_session_new *values,
-                                 bool create, const qp_live_want *want, const quipu_call *call,
-                                 qp_live *ret, quipu_error *reterr)
+                                 bool create, const qp_live_want *want,
+                                 const quipu_call_options *call, qp_live *ret, quipu_error *reterr)
 {
     quipu_error error = {0};
     quipu_status status;
@@ -425,8 +425,8 @@ static quipu_status service_read(quipu_service *service, const quipu_session_new
 }
 
 quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *ref,
-                               const quipu_get_options *options, const quipu_call *call,
-                               quipu_session **ret_session, quipu_error *reterr)
+                               const quipu_get_options *options, const quipu_call_options *call,
+                               quipu_live **ret_session, quipu_error *reterr)
 {
     const qp_delta none = {.stored = NULL};
     quipu_get_options opt = QUIPU_GET_OPTIONS_INIT;
@@ -435,7 +435,7 @@ quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *
     quipu_session_ref used = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
     quipu_str key = {NULL, 0};
     qp_live live = {.history = NULL};
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_status status = service_enter(service, ref, ret_session, reterr);
 
     if (status == QUIPU_OK) {
@@ -469,7 +469,7 @@ quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *
  */
 
 quipu_status quipu_service_delete(quipu_service *service, const quipu_session_ref *ref,
-                                  const quipu_call *call, quipu_error *reterr)
+                                  const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_session_ref used = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
@@ -487,7 +487,7 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
 }
 
 quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name, quipu_str user_id,
-                                      const quipu_call *call, quipu_arena *arena,
+                                      const quipu_call_options *call, quipu_arena *arena,
                                       quipu_json *ret_state, quipu_error *reterr)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;

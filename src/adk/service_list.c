@@ -79,7 +79,7 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
 }
 
 quipu_status quipu_service_list_get(quipu_service *service, quipu_str app_name, quipu_str user_id,
-                                    const quipu_call *call, quipu_service_list **ret_list,
+                                    const quipu_call_options *call, quipu_service_list **ret_list,
                                     quipu_error *reterr)
 {
     service_list_all *all;

@@ -9,7 +9,7 @@
 #define SNAPSHOT_BYTES_MAX (SIZE_MAX / 2) /* the arena's own limit is the one that callers set */
 
 /* All events as one array, under the session's lock. */
-static quipu_status snapshot_events(const quipu_session *session, quipu_arena *arena,
+static quipu_status snapshot_events(const quipu_live *session, quipu_arena *arena,
                                     quipu_json *ret_events, quipu_error *reterr)
 {
     const quipu_service *service = session->service;
@@ -46,8 +46,8 @@ static quipu_status snapshot_events(const quipu_session *session, quipu_arena *a
     return status;
 }
 
-quipu_status quipu_session_snapshot(quipu_session *session, quipu_arena *arena,
-                                    quipu_snapshot *ret_snapshot, quipu_error *reterr)
+quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
+                                 quipu_snapshot *ret_snapshot, quipu_error *reterr)
 {
     quipu_snapshot snapshot = {.count = 0};
     quipu_status status;
@@ -56,7 +56,7 @@ quipu_status quipu_session_snapshot(quipu_session *session, quipu_arena *arena,
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the session, the arena and the place for the answer must be given");
     }
-    status = quipu_session_who(session, arena, &snapshot.head.ref, NULL, reterr);
+    status = quipu_live_identity(session, arena, &snapshot.head.ref, NULL, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -79,8 +79,8 @@ quipu_status quipu_session_snapshot(quipu_session *session, quipu_arena *arena,
 /* The event was there already. The head moves when that event is all that happened since, or when
  * the caller does not mind what did; else it stays, and the next append is a conflict. A head that
  * cannot be read stays too. */
-static void snapshot_repeated(const quipu_session *session, const quipu_event_result *result,
-                              const quipu_call *call, quipu_session_head *head)
+static void snapshot_repeated(const quipu_live *session, const quipu_event_result *result,
+                              const quipu_call_options *call, quipu_session_head *head)
 {
     const bool rebase = (session->service->options.flags & QUIPU_SERVICE_REBASE) != 0;
     qp_live_want want = {.range = QUIPU_RANGE_INIT};
@@ -104,10 +104,10 @@ static void snapshot_repeated(const quipu_session *session, const quipu_event_re
 }
 
 quipu_status quipu_service_append(quipu_service *service, quipu_session_head *head,
-                                  quipu_json event, const quipu_call *call,
+                                  quipu_json event, const quipu_call_options *call,
                                   quipu_event_result *ret_result, quipu_error *reterr)
 {
-    quipu_session session = {.service = service}; /* nobody else sees it: its lock is not used */
+    quipu_live session = {.service = service}; /* nobody else sees it: its lock is not used */
     quipu_event_result result = {0};
     quipu_status status;
 

@@ -331,8 +331,8 @@ quipu_status quipu_view_make(const quipu_message *messages, size_t count,
     return QUIPU_OK;
 }
 
-quipu_status quipu_session_view(quipu_session *session, const quipu_view_options *options,
-                                quipu_arena *arena, quipu_view *ret_view, quipu_error *reterr)
+quipu_status quipu_live_view(quipu_live *session, const quipu_view_options *options,
+                             quipu_arena *arena, quipu_view *ret_view, quipu_error *reterr)
 {
     quipu_status status;
 

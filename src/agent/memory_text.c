@@ -64,8 +64,8 @@ static quipu_status memory_text_put(const memory_text_part *part, const quipu_me
 }
 
 quipu_status quipu_memory_text(quipu_store *store, quipu_str session_key, int64_t tokens,
-                               const quipu_call *call, quipu_arena *arena, quipu_str *ret_text,
-                               quipu_error *reterr)
+                               const quipu_call_options *call, quipu_arena *arena,
+                               quipu_str *ret_text, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
     qp_buf text;
@@ -110,7 +110,7 @@ quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr)
 {
     quipu_model_request *request = &turn->request;
     quipu_str text = {NULL, 0};
-    quipu_call call;
+    quipu_call_options call;
     quipu_part *system;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 

@@ -15,17 +15,17 @@
 
 /* ---- time ---------------------------------------------------------------------------------- */
 
-quipu_call qp_turn_cleanup_call(void)
+quipu_call_options qp_turn_cleanup_call(void)
 {
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = QUIPU_TURN_CLEANUP_MS;
     return call;
 }
 
-quipu_status qp_turn_left(const qp_turn *turn, quipu_call *ret_call, quipu_error *reterr)
+quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, quipu_error *reterr)
 {
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     int64_t left_ms = -1;
 
     if (qp_cancel_is_set(turn->cancel)) {
@@ -94,9 +94,9 @@ static int64_t turn_fixed(const quipu_model_request *request)
 }
 
 static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
-                              const quipu_call *call, quipu_error *reterr)
+                              const quipu_call_options *call, quipu_error *reterr)
 {
-    quipu_call within = QUIPU_CALL_INIT;
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_uuid uuid;
     quipu_status status = qp_options_read(&turn->options, sizeof(turn->options), options,
                                           "quipu_turn_options", reterr);
@@ -106,7 +106,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
                                  "quipu_model_request", reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_options_read(&within, sizeof(within), call, "quipu_call", reterr);
+        status = qp_options_read(&within, sizeof(within), call, "quipu_call_options", reterr);
     }
     if (status == QUIPU_OK) {
         status = turn_check(turn, reterr);
@@ -177,9 +177,9 @@ static void turn_usage(quipu_turn_result *result, const quipu_usage *told)
 static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, quipu_error *reterr)
 {
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
-    const quipu_call safe = qp_turn_cleanup_call();
+    const quipu_call_options safe = qp_turn_cleanup_call();
     quipu_message message;
-    quipu_call call;
+    quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
     if (status != QUIPU_OK) {
@@ -232,12 +232,12 @@ static bool turn_offers(const qp_turn *turn, quipu_str name)
 /* Run one tool and append its result: what it did is done, so it is told whatever comes next. */
 static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error *reterr)
 {
-    const quipu_call safe = qp_turn_cleanup_call();
+    const quipu_call_options safe = qp_turn_cleanup_call();
     quipu_json result = {QUIPU_STR(TURN_NO_TOOL)};
     quipu_part part = {.kind = QUIPU_PART_RESPONSE, .id = call->id, .name = call->name};
     const quipu_content content = {QUIPU_ROLE_TOOL, &part, 1};
     quipu_message message;
-    quipu_call within;
+    quipu_call_options within;
     quipu_status status = qp_turn_left(turn, &within, reterr);
 
     if (status == QUIPU_OK && turn->options.on_tool != NULL && turn_offers(turn, call->name)) {
@@ -309,7 +309,7 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
 }
 
 quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
-                        const quipu_turn_options *options, const quipu_call *call,
+                        const quipu_turn_options *options, const quipu_call_options *call,
                         quipu_arena *arena, quipu_turn_result *ret_result, quipu_error *reterr)
 {
     qp_turn turn = {.store = store,

@@ -34,11 +34,11 @@ typedef struct qp_turn {
 } qp_turn;
 
 /* What is left of the turn's time; QUIPU_CANCELLED, QUIPU_BUSY when nothing is. */
-QUIPU_MUST_USE quipu_status qp_turn_left(const qp_turn *turn, quipu_call *ret_call,
+QUIPU_MUST_USE quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call,
                                          quipu_error *reterr);
 
 /* For what must be written whatever happened to the turn. */
-quipu_call qp_turn_cleanup_call(void);
+quipu_call_options qp_turn_cleanup_call(void);
 
 /* memory_text.c: put what is remembered of the session behind the system instruction. */
 QUIPU_MUST_USE quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr);
@@ -74,7 +74,7 @@ void qp_turn_learn(const qp_turn *turn);
 
 /* Append messages and add them to the prompt; nothing else came in between, but for summaries. */
 QUIPU_MUST_USE quipu_status qp_turn_append(qp_turn *turn, quipu_message *messages, size_t count,
-                                           const quipu_call *call, quipu_error *reterr);
+                                           const quipu_call_options *call, quipu_error *reterr);
 
 /* Load the window, close what an earlier turn left open, append the input. */
 QUIPU_MUST_USE quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr);

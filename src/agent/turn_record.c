@@ -9,7 +9,8 @@
 #include "base/str.h"
 
 /* Somebody else changed the session. Settings and summaries are no trouble: go on behind them. */
-static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call *call, quipu_error *reterr)
+static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call_options *call,
+                                       quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
@@ -37,7 +38,7 @@ static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call *call, qu
 
 /* The ids of the messages make a repeated try harmless. */
 static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messages, size_t count,
-                                      const quipu_call *call, quipu_error *reterr)
+                                      const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
     quipu_appended appended = {0, 0, false};
@@ -70,7 +71,7 @@ static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messag
 }
 
 quipu_status qp_turn_append(qp_turn *turn, quipu_message *messages, size_t count,
-                            const quipu_call *call, quipu_error *reterr)
+                            const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_status status = turn_record_write(turn, messages, count, call, reterr);
 
@@ -145,7 +146,7 @@ static quipu_status turn_record_begin(qp_turn *turn, const quipu_message *input,
 {
     quipu_message *messages = NULL;
     size_t count = 0;
-    quipu_call call;
+    quipu_call_options call;
     quipu_status status = qp_turn_load(turn, input != NULL ? qp_turn_tokens(input) : 0, reterr);
 
     if (status == QUIPU_OK) {
@@ -195,7 +196,7 @@ quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr)
 
 void qp_turn_interrupt(qp_turn *turn)
 {
-    const quipu_call call = qp_turn_cleanup_call();
+    const quipu_call_options call = qp_turn_cleanup_call();
     quipu_str said = qp_buf_str(&turn->partial);
     quipu_message *messages = NULL;
     size_t count = 0;

@@ -15,7 +15,7 @@
 #define TURN_WINDOW_FIRST 16 /* messages that there is room for at first */
 
 /* The budget in estimated tokens, without what is sent with every prompt. */
-static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call *call,
+static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call_options *call,
                                        int64_t *ret_budget, quipu_error *reterr)
 {
     quipu_model_factor factor = {QUIPU_FACTOR_ONE, 0};
@@ -58,7 +58,7 @@ static quipu_status turn_window_read(qp_turn *turn, int64_t coming, quipu_window
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
     quipu_history *history = NULL;
     int64_t budget = 0;
-    quipu_call call;
+    quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
     header.flags = QUIPU_RANGE_HEADER;
@@ -137,7 +137,7 @@ quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
 void qp_turn_learn(const qp_turn *turn)
 {
     const quipu_tokens_told told = {turn->result.estimated, turn->result.last.input};
-    const quipu_call call = qp_turn_cleanup_call();
+    const quipu_call_options call = qp_turn_cleanup_call();
 
     if (told.reported > 0 && turn->model.n > 0 && turn->model.n <= QUIPU_MODEL_NAME_MAX) {
         quipu_status learned =

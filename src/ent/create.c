@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "ent/cluster.h"
-#include "ent/part.h"
 #include "ent/row.h"
+#include "ent/shard.h"
 
 /* ---- the values of a new row
  * --------------------------------------------------------------------- */
@@ -78,53 +78,53 @@ static bool create_value(const void *ctx, size_t field, qp_value *ret)
     return true;
 }
 
-/* The same without the number that carries the part: what the texts give. */
+/* The same without the number that carries the shard: what the texts give. */
 static bool create_text(const void *ctx, size_t field, qp_value *ret)
 {
     (void)create_value(ctx, field, ret);
     return ret->kind != QP_INT;
 }
 
-/* The part, in front. A number that is given must carry that of the texts, by which the row is
+/* The shard, in front. A number that is given must carry that of the texts, by which the row is
  * looked for, too. */
-static QP_NOINLINE quipu_status create_part(const ent_entity *entity, qp_new_row *row,
-                                            quipu_error *reterr)
+static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_row *row,
+                                             quipu_error *reterr)
 {
     const ent_field *number =
-        entity->part->number != 0 ? &entity->fields[entity->part->number - 1] : NULL;
-    int64_t part = 0;
+        entity->shard->number != 0 ? &entity->fields[entity->shard->number - 1] : NULL;
+    int64_t shard = 0;
     int64_t of_texts = 0;
 
-    if (!qp_part_find(entity, create_value, row, &part)) {
+    if (!qp_shard_find(entity, create_value, row, &shard)) {
         return qp_error_field(reterr, QUIPU_INVALID, entity->name,
-                              number != NULL ? number->name : NULL, "part",
-                              "%s: nothing says which part the row belongs to", entity->name);
+                              number != NULL ? number->name : NULL, "shard",
+                              "%s: nothing says which shard the row belongs to", entity->name);
     }
     if (number != NULL && (number->flags & ENT_F_AUTO) != 0 && !row->key_given_out &&
-        qp_part_find(entity, create_text, row, &of_texts) && of_texts != part) {
-        return qp_error_field(reterr, QUIPU_INVALID, entity->name, number->name, "part",
-                              "%s.%s carries part %lld, but the row belongs to part %lld",
-                              entity->name, number->name, (long long)part, (long long)of_texts);
+        qp_shard_find(entity, create_text, row, &of_texts) && of_texts != shard) {
+        return qp_error_field(reterr, QUIPU_INVALID, entity->name, number->name, "shard",
+                              "%s.%s carries shard %lld, but the row belongs to shard %lld",
+                              entity->name, number->name, (long long)shard, (long long)of_texts);
     }
-    row->slots[0] = (qp_value){.kind = QP_INT, .as.i = part};
+    row->slots[0] = (qp_value){.kind = QP_INT, .as.i = shard};
     return QUIPU_OK;
 }
 
-/* What stands in front of the fields: the packed key, or the part. */
+/* What stands in front of the fields: the packed key, or the shard. */
 static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  quipu_error *reterr)
 {
-    const bool parts = db->engine->parts && entity->part != NULL;
+    const bool shards = db->engine->shards && entity->shard != NULL;
     quipu_status status = QUIPU_OK;
 
     if ((entity->flags & ENT_E_CLUSTER) != 0) {
         /* Also where it is not packed: the limits are the same in every engine. */
         row->slots[0].kind = QP_INT;
         status = qp_cluster_pack(
-            entity, qp_new_row_value(row, entity->key[0])->as.i >> (parts ? ENT_PART_BITS : 0),
+            entity, qp_new_row_value(row, entity->key[0])->as.i >> (shards ? ENT_SHARD_BITS : 0),
             qp_new_row_value(row, entity->key[1])->as.i, &row->slots[0].as.i, reterr);
     }
-    return status == QUIPU_OK && parts ? create_part(entity, row, reterr) : status;
+    return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
 }
 
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
@@ -193,8 +193,8 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
     }
-    if (db->engine->parts && entity->part != NULL && entity->part->number == 1) {
-        bits = ENT_PART_BITS; /* a number that carries its part is counted without it */
+    if (db->engine->shards && entity->shard != NULL && entity->shard->number == 1) {
+        bits = ENT_SHARD_BITS; /* a number that carries its shard is counted without it */
     }
     status = db->engine->draw(db->conn, entity->table, row->key_given_out ? 0 : key->as.i >> bits,
                               &number, reterr);
@@ -235,12 +235,12 @@ void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row
 const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, const qp_new_row *row,
                                  size_t *ret_count)
 {
-    /* A packed key or a part stands in front; a key that is given out, the first field, is left
+    /* A packed key or a shard stands in front; a key that is given out, the first field, is left
      * away. */
     size_t first = 1;
 
     if (((entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) ||
-        (db->engine->parts && entity->part != NULL)) {
+        (db->engine->shards && entity->shard != NULL)) {
         first = 0;
     } else if (row->key_given_out) {
         first = 2;

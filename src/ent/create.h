@@ -6,7 +6,7 @@
 
 /* The values of one new row, by field, defaults filled in and rules checked. */
 typedef struct qp_new_row {
-    /* [0]: key of a packed cluster, or the part, in front as its column is; then one a field.
+    /* [0]: key of a packed cluster, or the shard, in front as its column is; then one a field.
      * Statements take their values from here: nothing is copied. */
     qp_value slots[1 + ENT_FIELDS_MAX];
     qp_fields given;    /* by the caller, as opposed to a default */

@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "ent/part.h"
+#include "ent/shard.h"
 
 /* The hidden key column of a cluster, in engines that pack it. */
 #define DIFF_CLUSTER_KEY "id"
@@ -20,7 +20,7 @@ typedef struct diff_work {
     quipu_arena *arena;
     qp_diff_purpose purpose;
     bool packs;
-    bool parts;
+    bool shards;
     quipu_time now;
     qp_ddl *changes;
     size_t n;
@@ -161,14 +161,14 @@ static const qp_column *diff_key_column(const qp_table_shape *table, const ent_e
 
 /* The columns of the primary key, as the engine has them. */
 static size_t diff_primary(const diff_work *work, const ent_entity *entity,
-                           const char *ret_columns[QP_PART_KEY_MAX])
+                           const char *ret_columns[QP_SHARD_KEY_MAX])
 {
     if (work->packs && (entity->flags & ENT_E_CLUSTER) != 0) {
         ret_columns[0] = DIFF_CLUSTER_KEY;
         return 1;
     }
-    if (work->parts) {
-        return qp_part_primary(entity, ret_columns);
+    if (work->shards) {
+        return qp_shard_primary(entity, ret_columns);
     }
     for (size_t i = 0; i < entity->key_count; i++) {
         ret_columns[i] = entity->fields[entity->key[i]].column;
@@ -180,13 +180,13 @@ static size_t diff_primary(const diff_work *work, const ent_entity *entity,
 static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
 {
     bool cluster = work->packs && (entity->flags & ENT_E_CLUSTER) != 0;
-    const char *names[QP_PART_KEY_MAX] = {NULL};
+    const char *names[QP_SHARD_KEY_MAX] = {NULL};
     size_t count = diff_primary(work, entity, names);
     size_t found = 0;
 
-    if (work->parts && entity->part != NULL && qp_shape_column(table, QP_PART_COLUMN) == NULL) {
+    if (work->shards && entity->shard != NULL && qp_shape_column(table, QP_SHARD_COLUMN) == NULL) {
         diff_problem(work, entity, NULL,
-                     "has keys without a part, as another version made them (export with that "
+                     "has keys without a shard, as another version made them (export with that "
                      "one, import with this)");
         return;
     }
@@ -230,15 +230,15 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
 {
     for (size_t i = 0; i < entity->edge_count; i++) {
         const ent_edge *edge = &entity->edges[i];
-        const ent_entity *owner = work->parts ? qp_part_owner(entity) : NULL;
+        const ent_entity *owner = work->shards ? qp_shard_owner(entity) : NULL;
         const qp_column *column = NULL;
         bool fits = false;
         if (edge->kind != ENT_TO_ONE) {
             continue;
         }
         column = diff_column(table, &entity->fields[edge->field]);
-        if (owner != NULL && edge->field == entity->part->number - 1) {
-            column = qp_shape_column(table, owner->fields[owner->part->key - 1].column);
+        if (owner != NULL && edge->field == entity->shard->number - 1) {
+            column = qp_shape_column(table, owner->fields[owner->shard->key - 1].column);
         }
         for (size_t j = 0; column != NULL && j < table->reference_count; j++) {
             const qp_reference *reference = &table->references[j];
@@ -349,9 +349,9 @@ static bool diff_index_serves(const diff_work *work, const ent_entity *entity, s
                               const qp_table_shape *table, const qp_index_shape *found)
 {
     const ent_index *index = &entity->indexes[number];
-    const char *names[QP_PART_KEY_MAX] = {NULL};
-    const bool led = work->parts && index->unique && entity->part != NULL;
-    const size_t count = led ? qp_part_columns(entity, (int)number, names) : index->count;
+    const char *names[QP_SHARD_KEY_MAX] = {NULL};
+    const bool led = work->shards && index->unique && entity->shard != NULL;
+    const size_t count = led ? qp_shard_columns(entity, (int)number, names) : index->count;
     const unsigned asked = led ? (unsigned)index->desc << 1 : index->desc;
 
     if (found->partial || found->column_count != count || (index->unique && !found->unique)) {
@@ -426,7 +426,7 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
     const qp_table_shape *table = qp_shape_table(work->shape, entity->table);
 
     for (size_t n = 0; n < entity->index_count && work->purpose == QP_DIFF_WRITE; n++) {
-        const size_t i = work->parts ? entity->index_count - 1 - n : n;
+        const size_t i = work->shards ? entity->index_count - 1 - n : n;
         const ent_index *index = &entity->indexes[i];
         const char *name = NULL;
         bool served = false;
@@ -479,7 +479,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
                       .migrator = question->migrator,
                       .purpose = question->purpose,
                       .packs = question->packs_clusters,
-                      .parts = question->parts,
+                      .shards = question->shards,
                       .now = question->now};
     size_t most = 1;
     size_t tables = 0;

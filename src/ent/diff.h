@@ -26,7 +26,7 @@ typedef struct qp_diff_question {
     const qp_migrator *migrator;
     qp_diff_purpose purpose;
     bool packs_clusters; /* as the engine says */
-    bool parts;          /* the same */
+    bool shards;         /* the same */
     quipu_time now;      /* what a `now` default gives to rows that exist */
 } qp_diff_question;
 

@@ -48,7 +48,7 @@ typedef struct qp_value {
  */
 
 typedef struct qp_statement qp_statement; /* the engine's */
-struct qp_wall;                           /* ent/wall.h */
+struct qp_row_policy;                     /* ent/row_security.h */
 
 /* A transaction that takes its snapshot with the first statement: what a read of several statements
  * needs. ENT_READ takes it at once. */
@@ -64,8 +64,8 @@ typedef struct qp_engine {
     const char *parameter;
     /* A cluster's key is also kept as one integer column `id`, owner << 32 | seq (cluster.h). */
     bool packs_clusters;
-    /* Rows have a part, which leads every key (part.h). */
-    bool parts;
+    /* Rows have a shard, which leads every key (shard.h). */
+    bool shards;
 
     quipu_status (*prepare)(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
     void (*finalize)(qp_statement *statement);
@@ -116,8 +116,9 @@ typedef struct qp_engine {
     const struct qp_searcher *searcher; /* ent/search_engine.h; NULL: no full-text search */
     /* See ent_data_version(). */
     quipu_status (*data_version)(void *conn, int64_t *ret_version, quipu_error *reterr);
-    const struct qp_keeper *keeper;    /* ent/keep.h; NULL: cannot keep a file in order */
-    const struct qp_news_source *news; /* ent/news.h; NULL: others' commits are asked for */
+    const struct qp_maintenance *keeper; /* ent/maintenance.h; NULL: cannot keep a file in order */
+    const struct qp_change_watch_source
+        *news; /* ent/change_watch.h; NULL: others' commits are asked for */
 
     /* Where no column gives out integer keys by itself: inside a writing transaction, the next
      * number of `table`. A number that the caller gives, other than 0, is given back, and those
@@ -128,8 +129,8 @@ typedef struct qp_engine {
      * the server resolved against us, a lost connection. NULL: there is no such reason. */
     bool (*is_transient)(void *conn);
 
-    /* See qp_walls_raise(). NULL: tenants are kept apart by our conditions alone. */
-    quipu_status (*raise_walls)(void *conn, const struct qp_wall *walls, size_t n,
+    /* See qp_row_security_enable(). NULL: tenants are kept apart by our conditions alone. */
+    quipu_status (*raise_walls)(void *conn, const struct qp_row_policy *walls, size_t n,
                                 quipu_error *reterr);
     /* What ends a SELECT that keeps others off its rows until the transaction ends. NULL: whoever
      * writes is alone anyway, and ENT_WRITE_ROWS is ENT_WRITE. */

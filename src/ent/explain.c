@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ent/cluster.h"
-#include "ent/part.h"
+#include "ent/shard.h"
 
 /* Append to a fixed text, cutting what does not fit. */
 static void explain_add(char *to, size_t size, const char *text)
@@ -64,19 +64,19 @@ static const ent_field *explain_item(const ent_entity *entity, const char *item,
     return found;
 }
 
-/* A column that only an engine with parts has: the part, told by nobody, or the key that stands for
- * the owner's number, which is told by the number's name. */
+/* A column that only an engine with shards has: the shard, which errors never name, or the key that
+ * stands for the owner's number, which errors report under the number's name. */
 static bool explain_hidden(const ent_entity *entity, const char *item, const char **ret_name,
                            const char **ret_rest)
 {
-    const ent_part *part = entity->part;
-    const ent_entity *owner = qp_part_owner(entity);
-    const char *rest = part == NULL ? NULL : explain_skip(item, QP_PART_COLUMN);
+    const ent_shard *shard = entity->shard;
+    const ent_entity *owner = qp_shard_owner(entity);
+    const char *rest = shard == NULL ? NULL : explain_skip(item, QP_SHARD_COLUMN);
 
     *ret_name = NULL;
-    if (part != NULL && owner != NULL && rest == NULL) {
-        rest = explain_skip(item, owner->fields[owner->part->key - 1].column);
-        *ret_name = entity->fields[part->number - 1].name;
+    if (shard != NULL && owner != NULL && rest == NULL) {
+        rest = explain_skip(item, owner->fields[owner->shard->key - 1].column);
+        *ret_name = entity->fields[shard->number - 1].name;
     }
     *ret_rest = rest;
     return rest != NULL && (*rest == '\0' || strncmp(rest, ", ", 2) == 0);

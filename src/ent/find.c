@@ -9,8 +9,8 @@
 #include "base/time.h"
 #include "ent/cluster.h"
 #include "ent/create.h"
-#include "ent/part.h"
 #include "ent/row.h"
+#include "ent/shard.h"
 
 #define FIND_ROWS_FIRST 64
 
@@ -291,15 +291,15 @@ static bool find_value(const void *ctx, size_t field, qp_value *ret)
     return false;
 }
 
-/* Whether the key gives the part, which then is the first value. */
-static void find_part(qp_plan *plan, const find_values *key)
+/* Whether the key gives the shard, which then is the first value. */
+static void find_shard(qp_plan *plan, const find_values *key)
 {
-    int64_t part = 0;
-    bool known = plan->parts && qp_part_find(plan->entity, find_value, key, &part);
+    int64_t shard = 0;
+    bool known = plan->shards && qp_shard_find(plan->entity, find_value, key, &shard);
 
     qp_plan_mark(plan, known);
     if (known) {
-        qp_plan_bind_int(plan, part);
+        qp_plan_bind_int(plan, shard);
     }
 }
 
@@ -325,7 +325,7 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
                                   "%s.%s is needed to get a row", entity->name, field->name);
         }
     }
-    find_part(plan, &(find_values){fields, n, values});
+    find_shard(plan, &(find_values){fields, n, values});
     if (index < 0 && plan->packs) {
         qp_plan_bind_int(plan, qp_cluster_key(values[0].as.i, values[1].as.i));
         return QUIPU_OK;

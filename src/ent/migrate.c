@@ -65,24 +65,24 @@ static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
     return status;
 }
 
-/* Parts are no concern of an engine without them: its files stay as they are, the journal too. */
+/* Shards are no concern of an engine without them: its files stay as they are, the journal too. */
 static bool migrate_has_parts(const qp_migration *m)
 {
-    for (size_t i = 0; i < m->schema->entity_count && m->engine->parts; i++) {
-        if (m->schema->entities[i]->part != NULL) {
+    for (size_t i = 0; i < m->schema->entity_count && m->engine->shards; i++) {
+        if (m->schema->entities[i]->shard != NULL) {
             return true;
         }
     }
     return false;
 }
 
-static quipu_status migrate_write_text(qp_migration *m, bool parts, quipu_error *reterr)
+static quipu_status migrate_write_text(qp_migration *m, bool shards, quipu_error *reterr)
 {
     qp_buf text;
     quipu_status status;
 
     qp_buf_init(&text, QP_SCHEMA_TEXT_MAX);
-    status = qp_schema_text(m->schema, parts, &text);
+    status = qp_schema_text(m->schema, shards, &text);
     if (status == QUIPU_OK) {
         status = quipu_arena_copy(&m->arena, qp_buf_str(&text), &m->schema_text);
     }
@@ -226,7 +226,7 @@ static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
                                        .migrator = m->migrator,
                                        .purpose = purpose,
                                        .packs_clusters = m->engine->packs_clusters,
-                                       .parts = m->engine->parts,
+                                       .shards = m->engine->shards,
                                        .now = m->now};
 
     return qp_diff_make(&question, &m->arena, ret_diff, reterr);

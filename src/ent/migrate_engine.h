@@ -32,7 +32,7 @@ typedef struct qp_index_shape {
 } qp_index_shape;
 
 typedef struct qp_reference {
-    const char *column; /* behind that of a part, if any; NULL when there are several */
+    const char *column; /* behind that of a shard, if any; NULL when there are several */
     const char *table;
     const char *target;    /* column; NULL: the table's key */
     const char *on_delete; /* "CASCADE", "SET NULL", "NO ACTION"... */

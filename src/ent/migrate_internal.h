@@ -44,7 +44,7 @@ typedef struct qp_migration {
     qp_step_state *steps; /* one for each of options.steps */
     char steps_hash[QP_SCHEMA_HASH_SIZE];
     char schema_hash
-        [QP_SCHEMA_HASH_SIZE]; /* of its text, parts included where the engine has them */
+        [QP_SCHEMA_HASH_SIZE]; /* of its text, shards included where the engine has them */
     quipu_str schema_text;     /* in the arena; absent until it is needed */
     ent_migrate_report report;
     bool committing;         /* past the point where a failure surely changed nothing */

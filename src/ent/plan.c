@@ -29,7 +29,7 @@ void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *eng
     plan->conditions = 0;
     plan->pinned = (qp_fields){{0, 0}};
     plan->packs = engine->packs_clusters && (entity->flags & ENT_E_CLUSTER) != 0;
-    plan->parts = engine->parts && entity->part != NULL;
+    plan->shards = engine->shards && entity->shard != NULL;
     plan->parent = QP_PARENT_NONE;
     qp_plan_mark(plan, operation);
 }

@@ -20,7 +20,7 @@ typedef enum qp_operation {
     QP_OP_SELECT = 1,  /* where, order, after, limit marks */
     QP_OP_COUNT,       /* where */
     QP_OP_EXISTS,      /* where */
-    QP_OP_GET,         /* index number + 1, whether the part is known */
+    QP_OP_GET,         /* index number + 1, whether the shard is known */
     QP_OP_INSERT,      /* whether the engine gives out the key */
     QP_OP_UPSERT,      /* the same, index number + 1, then one byte a field: set on conflict? */
     QP_OP_UPSERT_ONE,  /* the same, returning the row */
@@ -53,8 +53,8 @@ typedef enum qp_mark {
     QP_MARK_MATCH,
     QP_MARK_ID_IS,      /* cluster: the packed key is the value */
     QP_MARK_ID_BETWEEN, /* cluster: the packed key lies between two values */
-    QP_MARK_PART,       /* the part is the value */
-    QP_MARK_OWNER,      /* the part is the first value, the owner's number the second */
+    QP_MARK_SHARD,      /* the shard is the value */
+    QP_MARK_OWNER,      /* the shard is the first value, the owner's number the second */
     QP_MARK_ID,         /* cluster: the packed key as an order term */
     QP_MARK_ORDER,      /* pairs (field or QP_MARK_ID, direction) until QP_MARK_END */
     QP_MARK_AFTER,      /* one byte an order term: whether its value is NULL */
@@ -90,7 +90,7 @@ typedef struct qp_plan {
     size_t conditions;    /* so far, all nesting counted */
     qp_fields pinned;     /* fields that the outermost level ties to one value */
     bool packs;           /* the engine packs clusters and this entity is one */
-    bool parts;           /* the engine has parts and so has this entity */
+    bool shards;          /* the engine has shards and so has this entity */
     uint8_t parent;       /* qp_parent: how the statement is tied to a parent row, if it is */
     size_t parent_at;     /* place of its value, or of the first of two */
     int64_t parent_low;   /* QP_PARENT_CLUSTER: range of the sequence */
@@ -102,7 +102,7 @@ typedef enum qp_parent {
     QP_PARENT_NONE = 0,
     QP_PARENT_FIELD,   /* field = key */
     QP_PARENT_CLUSTER, /* the packed key lies in the parent's range */
-    QP_PARENT_PART     /* the part is that of the key; then the key */
+    QP_PARENT_SHARD    /* the shard is that of the key; then the key */
 } qp_parent;
 
 void qp_plan_init(qp_plan *plan, quipu_arena *scratch);

@@ -223,27 +223,27 @@ static void schema_text_edges(qp_buf *out, const ent_entity *entity)
     }
 }
 
-static void schema_text_part(qp_buf *out, const ent_entity *entity)
+static void schema_text_shard(qp_buf *out, const ent_entity *entity)
 {
-    const ent_part *part = entity->part;
+    const ent_shard *shard = entity->shard;
     uint8_t fields[1 + ENT_KEY_MAX];
     size_t n = 0;
 
-    if (part->number != 0) {
-        fields[n++] = (uint8_t)(part->number - 1);
+    if (shard->number != 0) {
+        fields[n++] = (uint8_t)(shard->number - 1);
     }
-    for (size_t i = 0; i < part->text_count; i++) {
-        fields[n++] = part->texts[i];
+    for (size_t i = 0; i < shard->text_count; i++) {
+        fields[n++] = shard->texts[i];
     }
-    qp_buf_puts(out, "  part");
+    qp_buf_puts(out, "  shard");
     schema_text_list(out, entity, fields, n, 0);
-    if (part->key != 0) {
-        qp_buf_printf(out, " key %s", entity->fields[part->key - 1].name);
+    if (shard->key != 0) {
+        qp_buf_printf(out, " key %s", entity->fields[shard->key - 1].name);
     }
     qp_buf_putc(out, '\n');
 }
 
-static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool parts)
+static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool shards)
 {
     qp_buf_printf(out, "entity %s table ", entity->name);
     qp_schema_quoted(out, entity->table, "");
@@ -258,8 +258,8 @@ static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool parts
     }
     schema_text_edges(out, entity);
     schema_text_key(out, entity);
-    if (parts && entity->part != NULL) {
-        schema_text_part(out, entity);
+    if (shards && entity->shard != NULL) {
+        schema_text_shard(out, entity);
     }
     for (size_t i = 0; i < entity->index_count; i++) {
         const ent_index *index = &entity->indexes[i];
@@ -278,7 +278,7 @@ static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool parts
     qp_buf_puts(out, "}\n");
 }
 
-quipu_status qp_schema_text(const ent_schema *schema, bool parts, qp_buf *out)
+quipu_status qp_schema_text(const ent_schema *schema, bool shards, qp_buf *out)
 {
     qp_buf_printf(out, "schema %s {\n", schema->name);
     if (schema->application_id != 0) {
@@ -288,7 +288,7 @@ quipu_status qp_schema_text(const ent_schema *schema, bool parts, qp_buf *out)
                   (unsigned)schema->version, (unsigned)schema->min_reader,
                   (unsigned)schema->min_writer);
     for (size_t i = 0; i < schema->entity_count; i++) {
-        schema_text_entity(out, schema->entities[i], parts);
+        schema_text_entity(out, schema->entities[i], shards);
     }
     return qp_buf_status(out);
 }

@@ -11,7 +11,7 @@
 #define QP_SCHEMA_HASH_SIZE 17 /* 16 hex digits and the NUL */
 
 /* Append the text of a schema. Errors: those of the buffer. */
-quipu_status qp_schema_text(const ent_schema *schema, bool parts, qp_buf *out);
+quipu_status qp_schema_text(const ent_schema *schema, bool shards, qp_buf *out);
 
 /* The first 16 hex digits of SHA-256 over a text. */
 void qp_schema_hash(quipu_str text, char ret_hash[QP_SCHEMA_HASH_SIZE]);

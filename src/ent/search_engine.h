@@ -28,7 +28,7 @@ typedef struct qp_searcher {
      * phrases, and its texts must be looked at. */
     void (*put_hits)(qp_buf *sql, const ent_entity *entity);
     /* One column of the row's integer key, inside put_hits. */
-    void (*put_key)(qp_buf *sql, const ent_entity *entity, size_t part);
+    void (*put_key)(qp_buf *sql, const ent_entity *entity, size_t at);
     /* The order of hits: by rank, then by key. */
     void (*put_order)(qp_buf *sql, const ent_entity *entity);
 

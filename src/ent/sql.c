@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "ent/cluster.h"
-#include "ent/part.h"
 #include "ent/search_engine.h"
+#include "ent/shard.h"
 
 typedef struct sql_writer {
     const qp_engine *engine;
@@ -20,7 +20,7 @@ typedef struct sql_writer {
     qp_buf *sql;
     unsigned number; /* of the last parameter */
     bool packs;
-    bool parts; /* the engine has them; the entity need not */
+    bool shards; /* the engine has them; the entity need not */
 } sql_writer;
 
 /* One order term, read back. */
@@ -87,12 +87,12 @@ static void sql_compare(sql_writer *w, const char *column, const char *operator)
     sql_next_number(w);
 }
 
-/* ---- parts
+/* ---- shards
  * ---------------------------------------------------------------------------------------- */
 
 static const ent_entity *sql_owner(const sql_writer *w)
 {
-    return w->parts ? qp_part_owner(w->entity) : NULL;
+    return w->shards ? qp_shard_owner(w->entity) : NULL;
 }
 
 /* A parameter as text. */
@@ -108,12 +108,12 @@ static sql_parameter sql_parameter_of(const sql_writer *w, unsigned number)
     return parameter;
 }
 
-/* The part and the owner's number are the next two values. */
+/* The shard and the owner's number are the next two values. */
 static void sql_owner_is(sql_writer *w)
 {
     w->number += 2;
-    qp_part_put_owned(w->sql, w->entity, sql_parameter_of(w, w->number - 1).text,
-                      sql_parameter_of(w, w->number).text);
+    qp_shard_put_owned(w->sql, w->entity, sql_parameter_of(w, w->number - 1).text,
+                       sql_parameter_of(w, w->number).text);
 }
 
 /* The part of a reference, out of the number that is parameter `number`, which has no type by
@@ -123,7 +123,7 @@ static void sql_part_of(sql_writer *w, unsigned number)
     sql_puts(w, "CAST(");
     sql_number(w, number);
     sql_puts(w, " AS bigint) & ");
-    qp_buf_u64(w->sql, ENT_PART_MAX);
+    qp_buf_u64(w->sql, ENT_SHARD_MAX);
 }
 
 /* ---- conditions
@@ -234,8 +234,8 @@ static bool sql_level(sql_writer *w, const char *before)
             sql_compare(w, QP_CLUSTER_COLUMN, " BETWEEN ");
             sql_puts(w, " AND ");
             sql_next_number(w);
-        } else if (mark == QP_MARK_PART) {
-            sql_compare(w, QP_PART_COLUMN, "=");
+        } else if (mark == QP_MARK_SHARD) {
+            sql_compare(w, QP_SHARD_COLUMN, "=");
         } else if (mark == QP_MARK_OWNER) {
             sql_owner_is(w);
         } else {
@@ -408,7 +408,8 @@ static void sql_select(sql_writer *w)
 }
 
 /* Columns of the primary key (index 0) or of index number - 1, as they stand in the table. */
-static size_t sql_key(const sql_writer *w, unsigned index, const char *ret_columns[QP_PART_KEY_MAX])
+static size_t sql_key(const sql_writer *w, unsigned index,
+                      const char *ret_columns[QP_SHARD_KEY_MAX])
 {
     const uint8_t *fields = index == 0 ? w->entity->key : w->entity->indexes[index - 1].fields;
     size_t n = index == 0 ? w->entity->key_count : w->entity->indexes[index - 1].count;
@@ -417,8 +418,8 @@ static size_t sql_key(const sql_writer *w, unsigned index, const char *ret_colum
         ret_columns[0] = QP_CLUSTER_COLUMN;
         return 1;
     }
-    if (w->parts) {
-        return qp_part_columns(w->entity, (int)index - 1, ret_columns);
+    if (w->shards) {
+        return qp_shard_columns(w->entity, (int)index - 1, ret_columns);
     }
     for (size_t i = 0; i < n; i++) {
         ret_columns[i] = w->entity->fields[fields[i]].column;
@@ -428,11 +429,11 @@ static size_t sql_key(const sql_writer *w, unsigned index, const char *ret_colum
 
 static void sql_get(sql_writer *w)
 {
-    const char *columns[QP_PART_KEY_MAX];
+    const char *columns[QP_SHARD_KEY_MAX];
     size_t n = sql_key(w, sql_take(w), columns);
     bool known = sql_take(w) != 0;
-    /* A key that does not give the part is looked for without it. */
-    size_t first = w->parts && w->entity->part != NULL && !known ? 1 : 0;
+    /* A key that does not give the shard is looked for without it. */
+    size_t first = w->shards && w->entity->shard != NULL && !known ? 1 : 0;
 
     sql_puts(w, "SELECT ");
     sql_columns(w);
@@ -448,30 +449,30 @@ static void sql_get(sql_writer *w)
     }
 }
 
-/* The columns that an engine with parts has beside the fields: names, or the values, which are
- * made of those of the fields. The part itself is the first parameter, the fields follow. */
+/* The columns that an engine with shards has beside the fields: names, or the values, which are
+ * made of those of the fields. The shard itself is the first parameter, the fields follow. */
 static void sql_insert_parts(sql_writer *w, bool values)
 {
     const ent_entity *owner = sql_owner(w);
-    const unsigned first = w->entity->part != NULL ? 2 : 1;
+    const unsigned first = w->entity->shard != NULL ? 2 : 1;
 
     if (owner != NULL && values) {
         sql_puts(w, ",COALESCE(");
-        qp_part_put_owner(w->sql, w->entity, sql_parameter_of(w, 1).text,
-                          sql_parameter_of(w, first + w->entity->part->number - 1).text);
+        qp_shard_put_owner(w->sql, w->entity, sql_parameter_of(w, 1).text,
+                           sql_parameter_of(w, first + w->entity->shard->number - 1).text);
         /* An owner that is not there is a broken reference, not a missing value. */
         sql_puts(w, ",'00000000-0000-0000-0000-000000000000')");
     } else if (owner != NULL) {
         sql_puts(w, ",");
-        qp_sql_name(w->sql, owner->fields[owner->part->key - 1].column);
+        qp_sql_name(w->sql, owner->fields[owner->shard->key - 1].column);
     }
-    for (size_t i = 0; i < w->entity->field_count && w->parts; i++) {
-        if (qp_part_beside(w->entity, &w->entity->fields[i])) {
+    for (size_t i = 0; i < w->entity->field_count && w->shards; i++) {
+        if (qp_shard_beside(w->entity, &w->entity->fields[i])) {
             sql_puts(w, ",");
             if (values) {
                 sql_part_of(w, first + (unsigned)i);
             } else {
-                qp_part_put_beside(w->sql, &w->entity->fields[i]);
+                qp_shard_put_beside(w->sql, &w->entity->fields[i]);
             }
         }
     }
@@ -481,9 +482,9 @@ static void sql_insert_parts(sql_writer *w, bool values)
 static void sql_insert(sql_writer *w)
 {
     bool given_out = sql_take(w) != 0;
-    const char *front = w->packs                              ? QP_CLUSTER_COLUMN
-                        : w->parts && w->entity->part != NULL ? QP_PART_COLUMN
-                                                              : NULL;
+    const char *front = w->packs                                ? QP_CLUSTER_COLUMN
+                        : w->shards && w->entity->shard != NULL ? QP_SHARD_COLUMN
+                                                                : NULL;
     size_t n = 0;
 
     sql_puts(w, "INSERT INTO ");
@@ -512,7 +513,7 @@ static void sql_insert(sql_writer *w)
 
 static void sql_upsert(sql_writer *w)
 {
-    const char *columns[QP_PART_KEY_MAX] = {NULL};
+    const char *columns[QP_SHARD_KEY_MAX] = {NULL};
     bool any = false;
     size_t n;
 
@@ -536,11 +537,11 @@ static void sql_upsert(sql_writer *w)
                 sql_puts(w, "excluded.");
                 qp_sql_name(w->sql, w->entity->fields[i].column);
             }
-            if (w->parts && qp_part_beside(w->entity, &w->entity->fields[i])) {
+            if (w->shards && qp_shard_beside(w->entity, &w->entity->fields[i])) {
                 sql_puts(w, ",");
-                qp_part_put_beside(w->sql, &w->entity->fields[i]);
+                qp_shard_put_beside(w->sql, &w->entity->fields[i]);
                 sql_puts(w, "=excluded.");
-                qp_part_put_beside(w->sql, &w->entity->fields[i]);
+                qp_shard_put_beside(w->sql, &w->entity->fields[i]);
             }
             any = true;
         }
@@ -569,7 +570,7 @@ static void sql_update(sql_writer *w)
     sql_puts(w, " SET ");
     while (sql_peek(w) != QP_MARK_END) {
         const ent_field *field = &w->entity->fields[sql_take(w)];
-        const bool beside = w->parts && qp_part_beside(w->entity, field);
+        const bool beside = w->shards && qp_shard_beside(w->entity, field);
         unsigned op = sql_take(w);
 
         sql_puts(w, any ? "," : "");
@@ -587,7 +588,7 @@ static void sql_update(sql_writer *w)
         }
         if (beside) {
             sql_puts(w, ",");
-            qp_part_put_beside(w->sql, field);
+            qp_shard_put_beside(w->sql, field);
             sql_puts(w, "=");
             if (op == ENT_OP_CLEAR) {
                 sql_puts(w, "NULL");
@@ -601,18 +602,18 @@ static void sql_update(sql_writer *w)
 }
 
 /* A column of the key by which full text knows a row. */
-static const char *sql_search_key(const sql_writer *w, size_t part)
+static const char *sql_search_key(const sql_writer *w, size_t at)
 {
-    return w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[part]].column;
+    return w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[at]].column;
 }
 
 /* What stands for a column of the key in a condition: a parameter, or the hit's own column. */
-static void sql_search_value(sql_writer *w, size_t part, bool of_hit)
+static void sql_search_value(sql_writer *w, size_t at, bool of_hit)
 {
     if (of_hit) {
-        w->engine->searcher->put_key(w->sql, w->entity, part);
+        w->engine->searcher->put_key(w->sql, w->entity, at);
     } else {
-        sql_number(w, w->number + 1 + (unsigned)part);
+        sql_number(w, w->number + 1 + (unsigned)at);
     }
 }
 
@@ -628,7 +629,7 @@ static void sql_search_owner(sql_writer *w, bool of_hit)
     w->sql = sql;
     if (qp_buf_status(&number) == QUIPU_OK) {
         sql_puts(w, " AND ");
-        qp_part_put_owned(sql, w->entity, NULL, qp_buf_str(&number).p);
+        qp_shard_put_owned(sql, w->entity, NULL, qp_buf_str(&number).p);
     }
     qp_buf_fail(sql, qp_buf_status(&number));
     qp_buf_free(&number);
@@ -753,7 +754,7 @@ quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, qui
                     .end = (const unsigned char *)shape.p + shape.n,
                     .sql = sql,
                     .packs = engine->packs_clusters && (entity->flags & ENT_E_CLUSTER) != 0,
-                    .parts = engine->parts};
+                    .shards = engine->shards};
     unsigned operation = sql_take(&w);
 
     *ret_columns = entity->field_count;

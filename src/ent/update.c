@@ -46,10 +46,10 @@ static quipu_status update_refuse(const ent_entity *entity, const ent_field *fie
 /* Whether a row would not be found any more where its texts say that it lies. */
 static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
 {
-    const ent_part *part = plan->entity->part;
+    const ent_shard *shard = plan->entity->shard;
 
-    return plan->parts && op == ENT_OP_SET &&
-           memchr(part->texts, (int)number, part->text_count) != NULL;
+    return plan->shards && op == ENT_OP_SET &&
+           memchr(shard->texts, (int)number, shard->text_count) != NULL;
 }
 
 static quipu_status update_field(qp_plan *plan, size_t number, const char *at, quipu_error *reterr)
@@ -61,7 +61,7 @@ static quipu_status update_field(qp_plan *plan, size_t number, const char *at, q
 
     update_load(field, at, &slot);
     if (update_moves(plan, number, slot.op)) {
-        return update_refuse(entity, field, QUIPU_UNSUPPORTED, "part",
+        return update_refuse(entity, field, QUIPU_UNSUPPORTED, "shard",
                              "says where the row lies and cannot change here", reterr);
     }
     switch (slot.op) {

@@ -11,8 +11,8 @@
 #include "base/str.h"
 #include "base/time.h"
 #include "ent/cluster.h"
-#include "ent/part.h"
 #include "ent/row.h"
+#include "ent/shard.h"
 
 /* A condition of any type, taken out of its slot. */
 typedef struct where_slot {
@@ -369,18 +369,18 @@ static bool where_tied(const void *ctx, size_t field, qp_value *ret)
     return slot.v.kind != QP_TEXT || slot.v.as.text.p != NULL;
 }
 
-/* The part and the number that carries it: two values. Gives the place of the first. */
+/* The shard and the number that carries it: two values. Gives the place of the first. */
 static size_t where_put_number(qp_plan *plan, int64_t number)
 {
     size_t at = plan->bind_count;
-    size_t field = plan->entity->part->number - 1u;
+    size_t field = plan->entity->shard->number - 1u;
 
-    if (qp_part_owner(plan->entity) != NULL) {
+    if (qp_shard_owner(plan->entity) != NULL) {
         qp_plan_mark(plan, QP_MARK_OWNER);
-        qp_plan_bind_int(plan, number & ENT_PART_MAX);
+        qp_plan_bind_int(plan, number & ENT_SHARD_MAX);
     } else {
-        qp_plan_mark(plan, QP_MARK_PART);
-        qp_plan_bind_int(plan, number & ENT_PART_MAX);
+        qp_plan_mark(plan, QP_MARK_SHARD);
+        qp_plan_bind_int(plan, number & ENT_SHARD_MAX);
         qp_plan_mark(plan, (unsigned)field);
         qp_plan_mark(plan, ENT_OP_EQ);
     }
@@ -388,30 +388,30 @@ static size_t where_put_number(qp_plan *plan, int64_t number)
     return at;
 }
 
-/* A level whose conditions give the part says so. Gives the fields that need no condition of their
+/* A level whose conditions give the shard says so. Gives the fields that need no condition of their
  * own any more: at the outermost level the owner's, whose key is looked up. In a group an owner
  * that is not there would make its condition unknown instead of false. */
-static qp_fields where_put_part(qp_plan *plan, const char *where, bool outermost)
+static qp_fields where_put_shard(qp_plan *plan, const char *where, bool outermost)
 {
     const ent_entity *entity = plan->entity;
     const where_ties ties = {entity, where};
     qp_fields done = {{0, 0}};
     qp_value number = {.kind = QP_NULL};
-    int64_t part = 0;
+    int64_t shard = 0;
 
-    if (!qp_part_find(entity, where_tied, &ties, &part)) {
+    if (!qp_shard_find(entity, where_tied, &ties, &shard)) {
         return done;
     }
-    if (outermost && qp_part_owner(entity) != NULL &&
-        where_tied(&ties, entity->part->number - 1u, &number)) {
+    if (outermost && qp_shard_owner(entity) != NULL &&
+        where_tied(&ties, entity->shard->number - 1u, &number)) {
         (void)where_put_number(plan, number.as.i);
         plan->conditions++;
-        qp_fields_add(&done, entity->part->number - 1u);
-        qp_fields_add(&plan->pinned, entity->part->number - 1u);
+        qp_fields_add(&done, entity->shard->number - 1u);
+        qp_fields_add(&plan->pinned, entity->shard->number - 1u);
         return done;
     }
-    qp_plan_mark(plan, QP_MARK_PART);
-    qp_plan_bind_int(plan, part);
+    qp_plan_mark(plan, QP_MARK_SHARD);
+    qp_plan_bind_int(plan, shard);
     return done;
 }
 
@@ -515,8 +515,8 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
 
     if (plan->packs) {
         done = where_put_cluster(plan, where, depth == 0);
-    } else if (plan->parts && (depth > 0 || plan->parent != QP_PARENT_PART)) {
-        done = where_put_part(plan, where, depth == 0);
+    } else if (plan->shards && (depth > 0 || plan->parent != QP_PARENT_SHARD)) {
+        done = where_put_shard(plan, where, depth == 0);
     }
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
         uint16_t at = entity->fields[i].where;
@@ -549,8 +549,8 @@ quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
 
     if (plan->packs && field == plan->entity->key[0]) {
         plan->parent = QP_PARENT_CLUSTER;
-    } else if (plan->parts && field + 1 == plan->entity->part->number) {
-        plan->parent = QP_PARENT_PART;
+    } else if (plan->shards && field + 1 == plan->entity->shard->number) {
+        plan->parent = QP_PARENT_SHARD;
         plan->parent_at = where_put_number(plan, 0);
         qp_fields_add(&plan->pinned, field);
     } else {
@@ -570,9 +570,9 @@ void qp_where_set_parent(qp_plan *plan, const qp_value *key)
         const qp_cluster_range range = {plan->parent_low, plan->parent_high, true};
         assert(key->kind == QP_INT);
         qp_cluster_retie(plan, plan->parent_at, key->as.i, &range);
-    } else if (plan->parent == QP_PARENT_PART) {
+    } else if (plan->parent == QP_PARENT_SHARD) {
         assert(key->kind == QP_INT);
-        plan->binds[plan->parent_at].as.i = key->as.i & ENT_PART_MAX;
+        plan->binds[plan->parent_at].as.i = key->as.i & ENT_SHARD_MAX;
         plan->binds[plan->parent_at + 1].as.i = key->as.i;
     } else {
         assert(plan->parent == QP_PARENT_FIELD);

@@ -9,8 +9,8 @@
 
 #include "base/json.h"
 #include "ent/diff.h"
-#include "ent/part.h"
 #include "ent/plan.h"
+#include "ent/shard.h"
 #include "ent_postgres/search.h"
 
 static const char *ddl_type(const ent_field *field)
@@ -110,34 +110,34 @@ static void ddl_put_list(qp_buf *out, const char *before, const char *const *col
 /* The columns that the engine has beside the fields. */
 static void ddl_put_parts(qp_buf *out, const ent_entity *entity)
 {
-    const ent_entity *owner = qp_part_owner(entity);
+    const ent_entity *owner = qp_shard_owner(entity);
 
-    if (entity->part != NULL) {
-        qp_buf_puts(out, ", \"" QP_PART_COLUMN "\" bigint NOT NULL");
+    if (entity->shard != NULL) {
+        qp_buf_puts(out, ", \"" QP_SHARD_COLUMN "\" bigint NOT NULL");
     }
     if (owner != NULL) {
-        const ent_field *key = &owner->fields[owner->part->key - 1];
+        const ent_field *key = &owner->fields[owner->shard->key - 1];
 
         qp_buf_puts(out, ", ");
         qp_sql_name(out, key->column);
         qp_buf_printf(out, " %s NOT NULL", ddl_type(key));
     }
     for (size_t i = 0; i < entity->field_count; i++) {
-        if (qp_part_beside(entity, &entity->fields[i])) {
+        if (qp_shard_beside(entity, &entity->fields[i])) {
             qp_buf_puts(out, ", ");
-            qp_part_put_beside(out, &entity->fields[i]);
+            qp_shard_put_beside(out, &entity->fields[i]);
             qp_buf_puts(out, " bigint");
         }
     }
 }
 
-/* A key of one column is also looked for, and read in its order, without the part: an index that
+/* A key of one column is also looked for, and read in its order, without the shard: an index that
  * claims nothing, so that it need not begin with one. */
 static void ddl_put_order(qp_buf *out, const ent_entity *entity)
 {
     const char *column = entity->fields[entity->key[0]].column;
 
-    if (entity->part == NULL || entity->key_count != 1) {
+    if (entity->shard == NULL || entity->key_count != 1) {
         return;
     }
     qp_buf_puts(out, ";\nCREATE INDEX \"");
@@ -151,7 +151,7 @@ static void ddl_put_order(qp_buf *out, const ent_entity *entity)
 
 static void ddl_put_table(const qp_ddl *change, qp_buf *out)
 {
-    const char *columns[QP_PART_KEY_MAX];
+    const char *columns[QP_SHARD_KEY_MAX];
     const ent_entity *entity = change->entity;
 
     if (change->name != NULL || change->extra_count > 0) {
@@ -165,9 +165,9 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
         ddl_put_column(out, &entity->fields[i], NULL);
     }
     ddl_put_parts(out, entity);
-    ddl_put_list(out, ", PRIMARY KEY ", columns, qp_part_primary(entity, columns));
-    if (entity->part != NULL && entity->part->key != 0) {
-        ddl_put_list(out, ", UNIQUE ", columns, qp_part_columns(entity, -1, columns));
+    ddl_put_list(out, ", PRIMARY KEY ", columns, qp_shard_primary(entity, columns));
+    if (entity->shard != NULL && entity->shard->key != 0) {
+        ddl_put_list(out, ", UNIQUE ", columns, qp_shard_columns(entity, -1, columns));
     }
     qp_buf_putc(out, ')');
     ddl_put_order(out, entity);
@@ -183,16 +183,16 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
 static void ddl_put_index(const qp_ddl *change, qp_buf *out)
 {
     const ent_index *index = change->index;
-    const char *columns[QP_PART_KEY_MAX];
+    const char *columns[QP_SHARD_KEY_MAX];
     bool led;
 
     qp_buf_puts(out, index->unique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ");
     qp_sql_name(out, change->name != NULL ? change->name : index->name);
     qp_buf_puts(out, " ON ");
     qp_sql_name(out, change->entity->table);
-    led = index->unique && change->entity->part != NULL;
-    (void)qp_part_columns(change->entity, (int)(index - change->entity->indexes), columns);
-    qp_buf_puts(out, led ? " (\"" QP_PART_COLUMN "\"" : "");
+    led = index->unique && change->entity->shard != NULL;
+    (void)qp_shard_columns(change->entity, (int)(index - change->entity->indexes), columns);
+    qp_buf_puts(out, led ? " (\"" QP_SHARD_COLUMN "\"" : "");
     for (size_t i = 0; i < index->count; i++) {
         const ent_field *field = &change->entity->fields[index->fields[i]];
         bool desc = (index->desc & (1u << i)) != 0;
@@ -211,26 +211,26 @@ static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
 {
     static const char *const rules[] = {"", "CASCADE", "RESTRICT", "SET NULL"};
     const ent_edge *edge = qp_entity_reference(change->entity, change->field);
-    const ent_entity *owner = qp_part_owner(change->entity);
-    const bool beside = qp_part_beside(change->entity, change->field);
-    const char *columns[QP_PART_KEY_MAX];
+    const ent_entity *owner = qp_shard_owner(change->entity);
+    const bool beside = qp_shard_beside(change->entity, change->field);
+    const char *columns[QP_SHARD_KEY_MAX];
     const char *column = change->field->column;
     size_t n;
 
     assert(edge != NULL && edge->to->key_count == 1);
-    n = qp_part_columns(edge->to, -1, columns);
+    n = qp_shard_columns(edge->to, -1, columns);
     if (owner != NULL && !beside) {
-        n = qp_part_primary(owner, columns);
+        n = qp_shard_primary(owner, columns);
         column = columns[n - 1];
     }
     qp_buf_puts(out, "ALTER TABLE ");
     qp_sql_name(out, change->entity->table);
     qp_buf_puts(out, " ADD FOREIGN KEY (");
     if (beside) {
-        qp_part_put_beside(out, change->field);
+        qp_shard_put_beside(out, change->field);
         qp_buf_puts(out, ", ");
-    } else if (edge->to->part != NULL) {
-        qp_buf_puts(out, "\"" QP_PART_COLUMN "\", ");
+    } else if (edge->to->shard != NULL) {
+        qp_buf_puts(out, "\"" QP_SHARD_COLUMN "\", ");
     }
     qp_sql_name(out, column);
     qp_buf_puts(out, ") REFERENCES ");

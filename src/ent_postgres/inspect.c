@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ent/part.h"
+#include "ent/shard.h"
 #include "ent_postgres/open.h"
 
 #define INSPECT_HERE                                                                               \
@@ -52,7 +52,7 @@ static const char *const inspect_references =
     "LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND o.conkey[3] IS NULL "
     "AND a.attnum = COALESCE(o.conkey[2], o.conkey[1]) AND (o.conkey[2] IS NULL OR EXISTS "
     "(SELECT 1 FROM pg_catalog.pg_attribute p WHERE p.attrelid = t.oid AND p.attnum = o.conkey[1] "
-    "AND p.attname IN ('" QP_PART_COLUMN "', a.attname || '_" QP_PART_COLUMN "'))) " INSPECT_HERE
+    "AND p.attname IN ('" QP_SHARD_COLUMN "', a.attname || '_" QP_SHARD_COLUMN "'))) " INSPECT_HERE
     "AND o.contype = 'f' ORDER BY t.relname COLLATE \"C\"";
 
 typedef struct inspect_reader {

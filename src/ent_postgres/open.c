@@ -72,7 +72,7 @@ const qp_engine qp_pg_engine = {
     .close = open_close,
     .parameter = "$",
     .packs_clusters = false,
-    .parts = true,
+    .shards = true,
     .prepare = qp_pg_prepare,
     .finalize = qp_pg_finalize,
     .bind = qp_pg_bind,
@@ -103,8 +103,8 @@ const qp_engine qp_pg_engine = {
     .migrator = &qp_pg_migrator,
     .watch = qp_pg_watch,
     .searcher = &qp_pg_searcher,
-    .keeper = &qp_pg_keeper,
-    .raise_walls = qp_pg_raise_walls,
+    .keeper = &qp_pg_maintenance,
+    .raise_walls = qp_pg_enable_row_security,
     .data_version = qp_pg_data_version,
 };
 

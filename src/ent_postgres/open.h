@@ -13,16 +13,16 @@
 #define QP_PG_TABLE "ent_numbers"
 /* Seats: whoever writes beside others moves his own, and so locks it; whoever writes alone moves
  * all. "write/00" and so on: the names that begin like this and sort before the next sign. */
-#define QP_PG_SEATS 16
-#define QP_PG_SEAT_NAME "write/"
-#define QP_PG_SEAT_NEXT "write0"
-#define QP_PG_SEAT_SIZE 12
+#define QP_PG_WRITER_SLOTS 16
+#define QP_PG_WRITER_SLOT_NAME "write/"
+#define QP_PG_WRITER_SLOT_NEXT "write0"
+#define QP_PG_WRITER_SLOT_SIZE 12
 #define QP_PG_ROW_LOCK " FOR UPDATE" /* ends a statement that may wait for another writer */
 /* Around a change that must meet a row: where there is none it fails, with state 22012, and so ends
  * the batch that it travels in, the COMMIT included. */
 #define QP_PG_SURE "WITH changed AS ("
 #define QP_PG_SURE_END " RETURNING 1) SELECT 1/COUNT(*) FROM changed"
-#define QP_PG_SEATED "seats taken" /* seats are given out by turns */
+#define QP_PG_WRITER_SLOTS_TAKEN "seats taken" /* seats are given out by turns */
 #define QP_PG_IDENTITY "application_id"
 #define QP_PG_NUMBER "number of " /* and the table's name */
 
@@ -71,12 +71,12 @@ typedef enum qp_pg_type {
 /* Commands that every transaction needs: prepared once a connection. */
 typedef enum qp_pg_fixed {
     QP_PG_BEGIN_ALONE = 0,
-    QP_PG_HOLD_SEATS,
-    QP_PG_MOVE_SEATS,
+    QP_PG_HOLD_WRITER_SLOTS,
+    QP_PG_MOVE_WRITER_SLOTS,
     QP_PG_BEGIN_ROWS,
     QP_PG_HASTEN,
-    QP_PG_MOVE_SEAT,
-    QP_PG_TAKE_SEAT,
+    QP_PG_MOVE_WRITER_SLOT,
+    QP_PG_TAKE_WRITER_SLOT,
     QP_PG_BEGIN_READ,
     QP_PG_SNAPSHOT,
     QP_PG_COMMIT,
@@ -126,10 +126,10 @@ typedef struct qp_pg {
     int64_t total_changes;
     qp_pg_number numbers[QP_PG_NUMBERS_MAX];
     size_t number_count;
-    char seat[QP_PG_SEAT_SIZE]; /* its row's name; empty: not taken yet */
-    int64_t moved;              /* seats that the open transaction has moved */
-    int64_t own;                /* those that this connection has moved and committed */
-    uint32_t rollbacks;         /* transactions and savepoints undone: rows read before are void */
+    char writer_slot[QP_PG_WRITER_SLOT_SIZE]; /* its row's name; empty: not taken yet */
+    int64_t moved;                            /* seats that the open transaction has moved */
+    int64_t own;        /* those that this connection has moved and committed */
+    uint32_t rollbacks; /* transactions and savepoints undone: rows read before are void */
     uint32_t dead[QP_PG_DEAD_MAX]; /* names of statements that are still prepared at the server */
     size_t dead_count;
     uint32_t transactions; /* begun so far */
@@ -147,8 +147,8 @@ typedef struct qp_pg {
 } qp_pg;
 
 extern const qp_engine qp_pg_engine;
-extern const struct qp_migrator qp_pg_migrator; /* migrate.c */
-extern const struct qp_keeper qp_pg_keeper;     /* keep.c */
+extern const struct qp_migrator qp_pg_migrator;       /* migrate.c */
+extern const struct qp_maintenance qp_pg_maintenance; /* keep.c */
 
 /* ---- connect.c --------------------------------------------------------------------------------
  */

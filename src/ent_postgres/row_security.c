@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ent/part.h"
 #include "ent/plan.h"
+#include "ent/shard.h"
 #include "ent_postgres/search.h"
 
 #define ROW_SECURITY_SETTING "quipu.tenant"
@@ -82,18 +82,18 @@ static bool row_security_is(const PGresult *tables, int row, int column)
 
 /* The owner is looked up by its number, row by row: the server would make a table of all rows of
  * the tenant out of an EXISTS or IN, which costs more the more there are. */
-static void row_security_put_owned(qp_buf *sql, const char *table, const qp_wall *wall)
+static void row_security_put_owned(qp_buf *sql, const char *table, const qp_row_policy *wall)
 {
-    const char *columns[QP_PART_KEY_MAX];
+    const char *columns[QP_SHARD_KEY_MAX];
     size_t n = 0;
 
     /* A row that is kept by its owner's key as well must not name one owner by number, and another
      * by key. */
-    if (qp_part_owner(wall->entity) != NULL && strcmp(table, wall->entity->table) == 0) {
-        n = qp_part_primary(wall->through, columns);
+    if (qp_shard_owner(wall->entity) != NULL && strcmp(table, wall->entity->table) == 0) {
+        n = qp_shard_primary(wall->through, columns);
     }
     if (wall->through != NULL) {
-        qp_buf_puts(sql, "(SELECT o.\"" QP_WALL_COLUMN "\" FROM ");
+        qp_buf_puts(sql, "(SELECT o.\"" QP_ROW_SECURITY_COLUMN "\" FROM ");
         qp_sql_name(sql, wall->through->table);
         qp_buf_puts(sql, " AS o WHERE o.");
         qp_sql_name(sql, wall->through->fields[wall->through->key[0]].column);
@@ -111,12 +111,12 @@ static void row_security_put_owned(qp_buf *sql, const char *table, const qp_wall
         }
         qp_buf_putc(sql, ')');
     } else {
-        qp_buf_puts(sql, "\"" QP_WALL_COLUMN "\"");
+        qp_buf_puts(sql, "\"" QP_ROW_SECURITY_COLUMN "\"");
     }
     qp_buf_puts(sql, " = NULLIF(current_setting('" ROW_SECURITY_SETTING "', true), '')");
 }
 
-static void row_security_put(qp_buf *sql, const char *table, const qp_wall *wall)
+static void row_security_put(qp_buf *sql, const char *table, const qp_row_policy *wall)
 {
     static const char *const heads[] = {"ALTER TABLE ", " ENABLE ROW LEVEL SECURITY;\nALTER TABLE ",
                                         " FORCE ROW LEVEL SECURITY;\nDROP POLICY IF EXISTS "
@@ -136,7 +136,7 @@ static void row_security_put(qp_buf *sql, const char *table, const qp_wall *wall
 
 /* The statements for one table, unless its wall stands. */
 static quipu_status row_security_mend(const PGresult *tables, const char *table,
-                                      const qp_wall *wall, qp_buf *sql, quipu_error *reterr)
+                                      const qp_row_policy *wall, qp_buf *sql, quipu_error *reterr)
 {
     int row = row_security_find(tables, table);
 
@@ -154,8 +154,8 @@ static quipu_status row_security_mend(const PGresult *tables, const char *table,
 }
 
 /* What has to be built; nothing when all stand. */
-static quipu_status row_security_missing(qp_pg *conn, const qp_wall *walls, size_t n, qp_buf *sql,
-                                         quipu_error *reterr)
+static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *walls, size_t n,
+                                         qp_buf *sql, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status = qp_pg_ask(conn, row_security_tables, &call, reterr);
@@ -178,8 +178,8 @@ static quipu_status row_security_missing(qp_pg *conn, const qp_wall *walls, size
 }
 
 /* In one transaction under the lease: of several that open together one does it. */
-static quipu_status row_security_build(qp_pg *conn, const qp_wall *walls, size_t n, qp_buf *sql,
-                                       quipu_error *reterr)
+static quipu_status row_security_build(qp_pg *conn, const qp_row_policy *walls, size_t n,
+                                       qp_buf *sql, quipu_error *reterr)
 {
     quipu_status status = qp_pg_begin(conn, 0, ENT_WRITE, reterr);
 
@@ -221,7 +221,8 @@ static quipu_status row_security_none(qp_pg *conn, quipu_error *reterr)
     return status;
 }
 
-quipu_status qp_pg_raise_walls(void *conn, const qp_wall *walls, size_t n, quipu_error *reterr)
+quipu_status qp_pg_enable_row_security(void *conn, const qp_row_policy *walls, size_t n,
+                                       quipu_error *reterr)
 {
     qp_pg *self = conn;
     quipu_status status = qp_pg_ready(self, reterr);

@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "ent/part.h"
 #include "ent/plan.h"
+#include "ent/shard.h"
 
 #define SEARCH_ROWS_MAX 256                 /* put into the index together, as long as... */
 #define SEARCH_BYTES ((size_t)4 << 20)      /* ...their words are not longer */
@@ -39,9 +39,9 @@ static void search_table(qp_buf *sql, const ent_entity *entity)
 }
 
 /* A column of the key: it has the same name in both tables. */
-static void search_key(qp_buf *sql, const ent_entity *entity, size_t part)
+static void search_key(qp_buf *sql, const ent_entity *entity, size_t at)
 {
-    qp_sql_name(sql, entity->fields[entity->key[part]].column);
+    qp_sql_name(sql, entity->fields[entity->key[at]].column);
 }
 
 static void search_keys(qp_buf *sql, const ent_entity *entity)
@@ -102,11 +102,11 @@ static void search_put_hits(qp_buf *sql, const ent_entity *entity)
                      "OR (\"partial\" AND \"words\" @@ CAST($1[2] AS tsquery)))");
 }
 
-static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t part)
+static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
 {
     search_table(sql, entity);
     qp_buf_putc(sql, '.');
-    search_key(sql, entity, part);
+    search_key(sql, entity, at);
 }
 
 static void search_put_order(qp_buf *sql, const ent_entity *entity)
@@ -330,8 +330,8 @@ static void search_put_page(qp_buf *sql, const ent_entity *entity)
 {
     search_put_rows(sql, entity);
     qp_buf_puts(sql, " WHERE ");
-    if (qp_part_owner(entity) != NULL) {
-        qp_part_put_owned(sql, entity, NULL, "$1");
+    if (qp_shard_owner(entity) != NULL) {
+        qp_shard_put_owned(sql, entity, NULL, "$1");
         qp_buf_puts(sql, " AND ");
         search_key(sql, entity, 1);
         qp_buf_puts(sql, ">$2 ORDER BY ");
@@ -348,7 +348,7 @@ static void search_put_page(qp_buf *sql, const ent_entity *entity)
 /* The owner behind one. */
 static void search_put_next(qp_buf *sql, const ent_entity *entity)
 {
-    const ent_entity *owner = qp_part_owner(entity);
+    const ent_entity *owner = qp_shard_owner(entity);
     const char *number = owner->fields[owner->key[0]].column;
 
     qp_buf_puts(sql, "SELECT ");
@@ -456,7 +456,7 @@ static quipu_status search_check(void *conn, const ent_entity *entity, quipu_err
     if (status == QUIPU_OK) {
         status = search_prepare(conn, entity, search_put_page, &with.pages, reterr);
     }
-    if (status == QUIPU_OK && qp_part_owner(entity) != NULL) {
+    if (status == QUIPU_OK && qp_shard_owner(entity) != NULL) {
         status = search_prepare(conn, entity, search_put_next, &with.next, reterr);
     }
     if (status == QUIPU_OK) {

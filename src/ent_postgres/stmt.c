@@ -312,7 +312,7 @@ static void stmt_failed(qp_statement *statement, const stmt_parts *parts, const 
 
 static bool stmt_is_beside(const qp_pg *conn)
 {
-    return conn->writes && conn->moved < QP_PG_SEATS;
+    return conn->writes && conn->moved < QP_PG_WRITER_SLOTS;
 }
 
 /* Whether the statement needs a savepoint, so that the transaction outlives its failure. Whoever

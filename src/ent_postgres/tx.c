@@ -21,9 +21,9 @@ static quipu_status tx_make_rows(qp_pg *conn, quipu_error *reterr)
 
     qp_buf_init(&sql, TX_TEXT_MAX);
     qp_buf_puts(&sql, "INSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") VALUES "
-                      "('" QP_PG_IDENTITY "', 0), ('" QP_PG_SEATED "', 0)");
-    for (unsigned i = 0; i < QP_PG_SEATS; i++) {
-        qp_buf_printf(&sql, ", ('" QP_PG_SEAT_NAME "%02u', 0)", i);
+                      "('" QP_PG_IDENTITY "', 0), ('" QP_PG_WRITER_SLOTS_TAKEN "', 0)");
+    for (unsigned i = 0; i < QP_PG_WRITER_SLOTS; i++) {
+        qp_buf_printf(&sql, ", ('" QP_PG_WRITER_SLOT_NAME "%02u', 0)", i);
     }
     qp_buf_puts(&sql, " ON CONFLICT (\"name\") DO NOTHING");
     status = qp_buf_status(&sql);
@@ -83,16 +83,16 @@ static int64_t tx_send_begin(qp_pg *conn, ent_tx_kind kind)
 {
     if (kind == ENT_WRITE) {
         qp_pg_send_fixed(conn, QP_PG_BEGIN_ALONE);
-        qp_pg_send_fixed(conn, QP_PG_HOLD_SEATS);
-        qp_pg_send_fixed(conn, QP_PG_MOVE_SEATS);
-        return QP_PG_SEATS;
+        qp_pg_send_fixed(conn, QP_PG_HOLD_WRITER_SLOTS);
+        qp_pg_send_fixed(conn, QP_PG_MOVE_WRITER_SLOTS);
+        return QP_PG_WRITER_SLOTS;
     }
-    if (conn->seat[0] == '\0') {
-        qp_pg_send_fixed(conn, QP_PG_TAKE_SEAT); /* before the transaction, for good */
+    if (conn->writer_slot[0] == '\0') {
+        qp_pg_send_fixed(conn, QP_PG_TAKE_WRITER_SLOT); /* before the transaction, for good */
         return 1;
     }
     qp_pg_send_fixed(conn, QP_PG_BEGIN_ROWS);
-    qp_pg_send_fixed(conn, QP_PG_MOVE_SEAT);
+    qp_pg_send_fixed(conn, QP_PG_MOVE_WRITER_SLOT);
     return 1;
 }
 
@@ -109,10 +109,10 @@ static void tx_set_begun(qp_pg *conn, int64_t moved)
 static void tx_begun(qp_pg *conn, ent_tx_kind kind, const PGresult *result, int64_t moved,
                      bool *ret_again)
 {
-    *ret_again = kind == ENT_WRITE_ROWS && conn->seat[0] == '\0';
+    *ret_again = kind == ENT_WRITE_ROWS && conn->writer_slot[0] == '\0';
     if (*ret_again) {
-        (void)snprintf(conn->seat, sizeof(conn->seat), QP_PG_SEAT_NAME "%02u",
-                       (unsigned)(qp_pg_int(result, 0, 0) % QP_PG_SEATS));
+        (void)snprintf(conn->writer_slot, sizeof(conn->writer_slot), QP_PG_WRITER_SLOT_NAME "%02u",
+                       (unsigned)(qp_pg_int(result, 0, 0) % QP_PG_WRITER_SLOTS));
     } else {
         tx_set_begun(conn, moved);
     }
@@ -246,7 +246,7 @@ quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *r
         self->timed = false;
         self->hasty = false;
         self->transactions++;
-        if (kind == ENT_WRITE || (kind == ENT_WRITE_ROWS && self->seat[0] == '\0')) {
+        if (kind == ENT_WRITE || (kind == ENT_WRITE_ROWS && self->writer_slot[0] == '\0')) {
             return tx_begin_write(self, kind, reterr);
         }
         if (kind == ENT_READ) {
@@ -393,7 +393,8 @@ quipu_status qp_pg_data_version(void *conn, int64_t *ret_version, quipu_error *r
     }
     qp_pg_batch(self);
     qp_pg_send(self, "SELECT CAST(COALESCE(SUM(\"last\"), 0) AS bigint) FROM \"" QP_PG_TABLE
-                     "\" WHERE \"name\">'" QP_PG_SEAT_NAME "' AND \"name\"<'" QP_PG_SEAT_NEXT "'");
+                     "\" WHERE \"name\">'" QP_PG_WRITER_SLOT_NAME
+                     "' AND \"name\"<'" QP_PG_WRITER_SLOT_NEXT "'");
     status = qp_pg_run(self, &call, reterr);
     if (status == QUIPU_OK) {
         /* One's own commits are no news. */

@@ -32,16 +32,18 @@ static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
     /* Whoever is alone sees the same at every level, and at this one waits his turn for the seats:
      * at the stricter ones each wait would end in a conflict, and he might never get them all. */
     [QP_PG_BEGIN_ALONE] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
-    [QP_PG_HOLD_SEATS] = "SELECT 1 FROM \"" QP_PG_TABLE "\" WHERE \"name\">'" QP_PG_SEAT_NAME
-                         "' AND \"name\"<'" QP_PG_SEAT_NEXT "' ORDER BY \"name\" FOR UPDATE",
-    [QP_PG_MOVE_SEATS] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
-                         "\"name\">'" QP_PG_SEAT_NAME "' AND \"name\"<'" QP_PG_SEAT_NEXT "'",
+    [QP_PG_HOLD_WRITER_SLOTS] =
+        "SELECT 1 FROM \"" QP_PG_TABLE "\" WHERE \"name\">'" QP_PG_WRITER_SLOT_NAME
+        "' AND \"name\"<'" QP_PG_WRITER_SLOT_NEXT "' ORDER BY \"name\" FOR UPDATE",
+    [QP_PG_MOVE_WRITER_SLOTS] =
+        "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
+        "\"name\">'" QP_PG_WRITER_SLOT_NAME "' AND \"name\"<'" QP_PG_WRITER_SLOT_NEXT "'",
     [QP_PG_BEGIN_ROWS] = "BEGIN READ WRITE",
     [QP_PG_HASTEN] = "SET LOCAL lock_timeout = " QP_PG_HASTE_MS,
-    [QP_PG_MOVE_SEAT] = QP_PG_SURE "UPDATE \"" QP_PG_TABLE
-                                   "\" SET \"last\"=\"last\"+1 WHERE \"name\"=$1" QP_PG_SURE_END,
-    [QP_PG_TAKE_SEAT] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
-                        "\"name\"='" QP_PG_SEATED "' RETURNING \"last\"",
+    [QP_PG_MOVE_WRITER_SLOT] = QP_PG_SURE
+    "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE \"name\"=$1" QP_PG_SURE_END,
+    [QP_PG_TAKE_WRITER_SLOT] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
+                               "\"name\"='" QP_PG_WRITER_SLOTS_TAKEN "' RETURNING \"last\"",
     [QP_PG_BEGIN_READ] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     [QP_PG_SNAPSHOT] = "SELECT 1",
     [QP_PG_COMMIT] = "COMMIT",
@@ -259,8 +261,8 @@ static void wire_unprepare(qp_pg *conn)
  * whoever waits for a result: the last one sent. */
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
 {
-    const char *const values[] = {conn->seat};
-    const int n = command == QP_PG_MOVE_SEAT ? 1 : 0;
+    const char *const values[] = {conn->writer_slot};
+    const int n = command == QP_PG_MOVE_WRITER_SLOT ? 1 : 0;
     char name[QP_PG_STATEMENT_SIZE];
     bool fresh = conn->fixed[command] == 0;
 
@@ -292,7 +294,7 @@ static void wire_send_begin(qp_pg *conn)
     if (conn->hasty) {
         qp_pg_send_fixed(conn, QP_PG_HASTEN);
     }
-    qp_pg_send_fixed(conn, QP_PG_MOVE_SEAT);
+    qp_pg_send_fixed(conn, QP_PG_MOVE_WRITER_SLOT);
 }
 
 void qp_pg_send_deferred(qp_pg *conn)

@@ -460,7 +460,7 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
 }
 
 /* Tell each name with its folder, oldest first. */
-static quipu_status backup_tell(const char *folder, const backup_names *names, qp_keep_fn fn,
+static quipu_status backup_tell(const char *folder, const backup_names *names, qp_report_fn fn,
                                 void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -480,7 +480,7 @@ static quipu_status backup_tell(const char *folder, const backup_names *names, q
     return status;
 }
 
-quipu_status qp_sqlite_backups(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+quipu_status qp_sqlite_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     const char *file = sqlite3_db_filename(self->db, "main");

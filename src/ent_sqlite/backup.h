@@ -4,7 +4,7 @@
 
 #include <sqlite3.h>
 
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 
 #define QP_SQLITE_BACKUP_LABEL_MAX 64     /* characters of the label that go into the name */
 #define QP_SQLITE_BACKUP_STAMP_SIZE 26    /* "YYYYMMDDThhmmssnnnnnnnnnZ" and its NUL */
@@ -17,9 +17,9 @@ quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, cha
                               size_t size, quipu_error *reterr);
 void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep);
 
-/* Members of qp_keeper. */
+/* Members of qp_maintenance. */
 quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr);
-quipu_status qp_sqlite_backups(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr);
+quipu_status qp_sqlite_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr);
 quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr);
 
 /* SQLite's quick check; `path` is for the message. */

@@ -126,9 +126,9 @@ const qp_engine qp_sqlite_engine = {
     .migrator = &qp_sqlite_migrator,
     .watch = qp_sqlite_watch,
     .searcher = &qp_sqlite_searcher,
-    .keeper = &qp_sqlite_keeper,
+    .keeper = &qp_sqlite_maintenance,
     .data_version = qp_sqlite_data_version,
-    .news = &qp_sqlite_news,
+    .news = &qp_sqlite_change_watch,
 };
 
 /* ---- opening ----------------------------------------------------------------------------------

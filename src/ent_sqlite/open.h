@@ -29,9 +29,9 @@ typedef struct qp_sqlite {
 } qp_sqlite;
 
 extern const qp_engine qp_sqlite_engine;
-extern const struct qp_migrator qp_sqlite_migrator; /* inspect_check.c */
-extern const struct qp_keeper qp_sqlite_keeper;     /* keep.c */
-extern const struct qp_news_source qp_sqlite_news;  /* news.c */
+extern const struct qp_migrator qp_sqlite_migrator;                /* inspect_check.c */
+extern const struct qp_maintenance qp_sqlite_maintenance;          /* keep.c */
+extern const struct qp_change_watch_source qp_sqlite_change_watch; /* news.c */
 
 /* error.c: turn SQLite's last failure on this connection into our words. `doing` starts the
  * sentence: "cannot read". */

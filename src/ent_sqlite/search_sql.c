@@ -68,9 +68,9 @@ static void search_sql_put_hits(qp_buf *sql, const ent_entity *entity)
     search_sql_from(sql, entity);
 }
 
-static void search_sql_put_key(qp_buf *sql, const ent_entity *entity, size_t part)
+static void search_sql_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
 {
-    (void)part; /* there is one */
+    (void)at; /* there is one */
     search_sql_index(sql, entity);
     qp_buf_puts(sql, ".rowid");
 }

@@ -7,7 +7,7 @@
 #include "import/import.h"
 
 quipu_status quipu_import(quipu_store *store, const char *path, const quipu_source_options *options,
-                          const quipu_call *call, quipu_source_report *ret_report,
+                          const quipu_call_options *call, quipu_source_report *ret_report,
                           quipu_error *reterr)
 {
     ent_sqlite_options reading = ENT_SQLITE_OPTIONS_INIT;

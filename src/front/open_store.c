@@ -9,11 +9,11 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 #include "store/lango.h"
+#include "store/row_security.h"
 #include "store/size.h"
 #include "store/store.h"
-#include "store/walls.h"
 
 #define OPEN_STORE_SCHEME "file:"
 #define OPEN_STORE_PARAMETER "row_security="
@@ -277,7 +277,7 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
         return qp_error_pass(reterr, error);
     }
     if (status == QUIPU_OK) {
-        status = qp_keep_image(*db, &image, reterr);
+        status = qp_maintenance_image(*db, &image, reterr);
     }
     if (status == QUIPU_OK) {
         status = open_store_migrate(image, reterr);
@@ -340,7 +340,8 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         status = open_store_prepare(&db, &opt, &connector.single, reterr);
     }
     if (status == QUIPU_OK && self->postgres) {
-        status = qp_walls_raise(db, qp_store_walls, qp_store_wall_count, reterr);
+        status =
+            qp_row_security_enable(db, qp_store_row_policies, qp_store_row_policy_count, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(db);

@@ -35,7 +35,7 @@ static const ent_field qp_session_fields[] = {
     {ENT_FIELD(qp_session, token_rule, "token_rule", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
      .default_int = 1},
     {ENT_FIELD(qp_session, indexed_seq, "indexed_seq", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_session, lags, "lags", BOOL), .flags = ENT_F_DEFAULT},
+    {ENT_FIELD(qp_session, index_pending, "lags", BOOL), .flags = ENT_F_DEFAULT},
     {ENT_FIELD(qp_session, ttl_ms, "ttl_ms", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
     {ENT_FIELD(qp_session, expires_at, "expires_at", TIME), .flags = ENT_F_NULLABLE |
      ENT_F_OPT_NEW},
@@ -59,12 +59,12 @@ static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_lags", .fields = {10, 21}, .count = 2},
     {.name = "session_fork_parent", .fields = {28}, .count = 1},
 };
-static const ent_part qp_session_part = {.number = 1, .key = 10, .texts = {10, 1}, .text_count = 2,
-    .of = qp_part_of_key};
+static const ent_shard qp_session_shard = {.number = 1, .key = 10, .texts = {10, 1},
+    .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_session_entity = {
     .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 29, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
-    .index_count = 6, .where_match = ENT_ABSENT, .part = &qp_session_part, ENT_SIZES(qp_session)};
+    .index_count = 6, .where_match = ENT_ABSENT, .shard = &qp_session_shard, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
 
 const char *const qp_message_role_labels[] = {"", "user", "assistant", "tool", "function", "model",
@@ -96,13 +96,13 @@ static const ent_index qp_message_indexes[] = {
     {.name = "message_session_messages_event_id", .fields = {13, 6}, .count = 2, .unique = true},
 };
 static const uint8_t qp_message_search_fields[] = {1};
-static const ent_part qp_message_part = {.number = 14, .key = 0};
+static const ent_shard qp_message_shard = {.number = 14, .key = 0};
 const ent_entity qp_message_entity = {
     .name = "Message", .table = "messages", .fields = qp_message_fields, .field_count = 14, .key =
     {13, 5}, .key_count = 2, .edges = qp_message_edges, .edge_count = 1,
     .indexes = qp_message_indexes, .index_count = 1, .search_fields = qp_message_search_fields,
     .search_count = 1, .where_match = offsetof(qp_message_where, search), .flags = ENT_E_CLUSTER |
-    ENT_E_SEARCH_MANUAL | ENT_E_SEARCH_CJK, .part = &qp_message_part, ENT_SIZES(qp_message)};
+    ENT_E_SEARCH_MANUAL | ENT_E_SEARCH_CJK, .shard = &qp_message_shard, ENT_SIZES(qp_message)};
 ENT_SHAPE(qp_message);
 
 const char *const qp_state_scope_labels[] = {"", "app", "user", "session", NULL};
@@ -122,10 +122,11 @@ static const ent_field qp_state_fields[] = {
     {ENT_FIELD(qp_state, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
      ENT_F_ON_UPDATE},
 };
-static const ent_part qp_state_part = {.number = 5, .key = 0, .texts = {0, 2, 3}, .text_count = 3};
+static const ent_shard qp_state_shard = {.number = 5, .key = 0, .texts = {0, 2, 3},
+    .text_count = 3};
 const ent_entity qp_state_entity = {
     .name = "State", .table = "state", .fields = qp_state_fields, .field_count = 8, .key = {0, 1, 2,
-    3, 4, 5}, .key_count = 6, .where_match = ENT_ABSENT, .part = &qp_state_part,
+    3, 4, 5}, .key_count = 6, .where_match = ENT_ABSENT, .shard = &qp_state_shard,
     ENT_SIZES(qp_state)};
 ENT_SHAPE(qp_state);
 
@@ -136,11 +137,11 @@ static const ent_field qp_state_event_fields[] = {
      ENT_F_NOTEMPTY},
     {ENT_FIXED(qp_state_event, digest, "digest", BYTES), .flags = ENT_F_IMMUTABLE},
 };
-static const ent_part qp_state_event_part = {.number = 1, .key = 0};
+static const ent_shard qp_state_event_shard = {.number = 1, .key = 0};
 const ent_entity qp_state_event_entity = {
     .name = "StateEvent", .table = "state_events", .fields = qp_state_event_fields,
     .field_count = 4, .key = {0, 1}, .key_count = 2, .where_match = ENT_ABSENT,
-    .part = &qp_state_event_part, ENT_SIZES(qp_state_event)};
+    .shard = &qp_state_event_shard, ENT_SIZES(qp_state_event)};
 ENT_SHAPE(qp_state_event);
 
 static const ent_field qp_observation_fields[] = {
@@ -163,12 +164,12 @@ static const ent_index qp_observation_indexes[] = {
     {.name = "observation_session_key", .fields = {1}, .count = 1},
     {.name = "observation_created_at", .fields = {6}, .count = 1},
 };
-static const ent_part qp_observation_part = {.number = 0, .key = 0, .texts = {7, 1},
-    .text_count = 2, .of = qp_part_of_key};
+static const ent_shard qp_observation_shard = {.number = 0, .key = 0, .texts = {7, 1},
+    .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_observation_entity = {
     .name = "Observation", .table = "observations", .fields = qp_observation_fields,
     .field_count = 9, .key = {0}, .key_count = 1, .indexes = qp_observation_indexes,
-    .index_count = 2, .where_match = ENT_ABSENT, .part = &qp_observation_part,
+    .index_count = 2, .where_match = ENT_ABSENT, .shard = &qp_observation_shard,
     ENT_SIZES(qp_observation)};
 ENT_SHAPE(qp_observation);
 
@@ -191,12 +192,12 @@ static const ent_index qp_reflection_indexes[] = {
     {.name = "reflection_session_key", .fields = {1}, .count = 1},
     {.name = "reflection_created_at", .fields = {5}, .count = 1},
 };
-static const ent_part qp_reflection_part = {.number = 0, .key = 0, .texts = {6, 1}, .text_count = 2,
-    .of = qp_part_of_key};
+static const ent_shard qp_reflection_shard = {.number = 0, .key = 0, .texts = {6, 1},
+    .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_reflection_entity = {
     .name = "Reflection", .table = "reflections", .fields = qp_reflection_fields, .field_count = 8,
     .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 2,
-    .where_match = ENT_ABSENT, .part = &qp_reflection_part, ENT_SIZES(qp_reflection)};
+    .where_match = ENT_ABSENT, .shard = &qp_reflection_shard, ENT_SIZES(qp_reflection)};
 ENT_SHAPE(qp_reflection);
 
 const char *const qp_feed_kind_labels[] = {"", "created", "appended", "updated", "deleted",
@@ -214,10 +215,10 @@ static const ent_field qp_feed_fields[] = {
     {ENT_FIXED(qp_feed, first_seq, "first_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
     {ENT_FIXED(qp_feed, last_seq, "last_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
 };
-static const ent_part qp_feed_part = {.number = 0, .key = 0, .texts = {1}, .text_count = 1};
+static const ent_shard qp_feed_shard = {.number = 0, .key = 0, .texts = {1}, .text_count = 1};
 const ent_entity qp_feed_entity = {
     .name = "Feed", .table = "feed", .fields = qp_feed_fields, .field_count = 9, .key = {0},
-    .key_count = 1, .where_match = ENT_ABSENT, .part = &qp_feed_part, ENT_SIZES(qp_feed)};
+    .key_count = 1, .where_match = ENT_ABSENT, .shard = &qp_feed_shard, ENT_SIZES(qp_feed)};
 ENT_SHAPE(qp_feed);
 
 static const ent_field qp_model_factor_fields[] = {
@@ -230,16 +231,17 @@ static const ent_field qp_model_factor_fields[] = {
     {ENT_FIELD(qp_model_factor, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW |
      ENT_F_NOW | ENT_F_ON_UPDATE},
 };
-static const ent_part qp_model_factor_part = {.number = 0, .key = 0, .texts = {0}, .text_count = 1};
+static const ent_shard qp_model_factor_shard = {.number = 0, .key = 0, .texts = {0},
+    .text_count = 1};
 const ent_entity qp_model_factor_entity = {
     .name = "ModelFactor", .table = "model_factors", .fields = qp_model_factor_fields,
     .field_count = 5, .key = {0, 1}, .key_count = 2, .where_match = ENT_ABSENT,
-    .part = &qp_model_factor_part, ENT_SIZES(qp_model_factor)};
+    .shard = &qp_model_factor_shard, ENT_SIZES(qp_model_factor)};
 ENT_SHAPE(qp_model_factor);
 
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
     &qp_feed_entity, &qp_model_factor_entity};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 8, .hash = "329eb59e5dda3375", .application_id = 0x51495055, .version = 1,
+    .entity_count = 8, .hash = "ee3929c01ee5b091", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1};

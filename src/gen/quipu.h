@@ -9,7 +9,7 @@ ENT_BEGIN
 
 extern const ent_schema qp_quipu_schema;
 
-uint32_t qp_part_of_key(const quipu_str *texts, size_t n);
+uint32_t qp_shard_of_key(const quipu_str *texts, size_t n);
 
 ENT_TYPES(qp_session)
 ENT_TYPES(qp_message)
@@ -52,7 +52,7 @@ struct qp_session {
     /* Messages of its own up to here are in the search index. */
     int64_t indexed_seq;
     /* Whether there are messages behind indexed_seq. */
-    bool lags;
+    bool index_pending;
     /* Every write moves expires_at this far into the future; absent: the session never expires. */
     ent_opt_int ttl_ms;
     ent_opt_time expires_at;
@@ -91,7 +91,7 @@ typedef struct qp_session_new {
     int64_t token_count; /* default 0 */
     ent_opt_int token_rule; /* default 1 */
     int64_t indexed_seq; /* default 0 */
-    bool lags; /* default false */
+    bool index_pending; /* default false */
     ent_opt_int ttl_ms;
     ent_opt_time expires_at;
     ent_opt_time last_event_at;
@@ -119,7 +119,7 @@ typedef struct qp_session_patch {
     ent_patch_int token_count;
     ent_patch_int token_rule;
     ent_patch_int indexed_seq;
-    ent_patch_bool lags;
+    ent_patch_bool index_pending;
     ent_patch_int ttl_ms;
     ent_patch_time expires_at;
     ent_patch_time last_event_at;
@@ -150,7 +150,7 @@ struct qp_session_where {
     ent_where_int token_count;
     ent_where_int token_rule;
     ent_where_int indexed_seq;
-    ent_where_bool lags;
+    ent_where_bool index_pending;
     ent_where_int ttl_ms;
     ent_where_time expires_at;
     ent_where_time last_event_at;
@@ -181,7 +181,7 @@ struct qp_session_where {
 #define QP_SESSION_BY_TOKEN_COUNT(dir) ((qp_session_order){19, ENT_##dir})
 #define QP_SESSION_BY_TOKEN_RULE(dir) ((qp_session_order){20, ENT_##dir})
 #define QP_SESSION_BY_INDEXED_SEQ(dir) ((qp_session_order){21, ENT_##dir})
-#define QP_SESSION_BY_LAGS(dir) ((qp_session_order){22, ENT_##dir})
+#define QP_SESSION_BY_INDEX_PENDING(dir) ((qp_session_order){22, ENT_##dir})
 #define QP_SESSION_BY_TTL_MS(dir) ((qp_session_order){23, ENT_##dir})
 #define QP_SESSION_BY_EXPIRES_AT(dir) ((qp_session_order){24, ENT_##dir})
 #define QP_SESSION_BY_LAST_EVENT_AT(dir) ((qp_session_order){25, ENT_##dir})

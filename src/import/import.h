@@ -18,8 +18,8 @@ typedef struct qp_import {
  * quipu_import(). */
 QUIPU_MUST_USE quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
                                           const quipu_source_options *options,
-                                          const quipu_call *call, quipu_source_report *ret_report,
-                                          quipu_error *reterr);
+                                          const quipu_call_options *call,
+                                          quipu_source_report *ret_report, quipu_error *reterr);
 
 /* The key that a session gets, in the source's scratch memory. */
 QUIPU_MUST_USE quipu_status qp_import_key(qp_import *import, const qp_source_session *session,

@@ -192,7 +192,7 @@ static quipu_status run_snapshot(qp_import *import, quipu_error *reterr)
 }
 
 quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
-                           const quipu_source_options *options, const quipu_call *call,
+                           const quipu_source_options *options, const quipu_call_options *call,
                            quipu_source_report *ret_report, quipu_error *reterr)
 {
     qp_import import = {

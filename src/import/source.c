@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 
 quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t row,
                             quipu_status status, quipu_error *reterr)
@@ -194,7 +194,7 @@ static quipu_status source_hear(void *ctx, quipu_str text)
 static quipu_status source_intact(const qp_source *source, quipu_error *reterr)
 {
     bool damaged = false;
-    quipu_status status = qp_keep_intact(source->db, source_hear, &damaged, reterr);
+    quipu_status status = qp_maintenance_intact(source->db, source_hear, &damaged, reterr);
 
     return damaged ? qp_error_set(reterr, QUIPU_CORRUPT,
                                   "%s is damaged; repair it with \"sqlite3 FILE .recover\"",

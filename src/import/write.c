@@ -119,7 +119,7 @@ static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch
     made.tenant = store->tenant;
     made.next_seq = ent_some(count + 1);
     made.message_count = count;
-    made.lags = count > 0;
+    made.index_pending = count > 0;
     made.ttl_ms = w->ttl_ms;
     if (w->ttl_ms.has) {
         made.expires_at = ent_some(qp_session_expiry(w->ttl_ms.v, now));
@@ -256,7 +256,7 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     if (status == QUIPU_OK) {
         status = qp_feed_tell(
             w->meeting.import->store, db, w->row,
-            &(qp_feed_note){QUIPU_EVENT_CREATED, w->row->revision, count > 0 ? 1 : 0, count},
+            &(qp_feed_note){QUIPU_CHANGE_CREATED, w->row->revision, count > 0 ? 1 : 0, count},
             reterr);
     }
     return status == QUIPU_OK ? write_cap(w, db, scratch, reterr) : status;

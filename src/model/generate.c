@@ -34,8 +34,9 @@ static quipu_status generate_check(const quipu_model_request *request, quipu_err
 
 /* Everything but the telling of errors. */
 static quipu_status generate_run(const quipu_provider *provider, const quipu_model_params *given,
-                                 const quipu_call *call, qp_answer *answer, quipu_arena *arena,
-                                 quipu_model_response *ret_response, quipu_error *reterr)
+                                 const quipu_call_options *call, qp_answer *answer,
+                                 quipu_arena *arena, quipu_model_response *ret_response,
+                                 quipu_error *reterr)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
     quipu_model_params params = *given;
@@ -72,14 +73,15 @@ static void generate_tell_error(const qp_answer *answer, quipu_status status,
 typedef struct generate_given {
     quipu_model_request request;
     quipu_generate_options options;
-    quipu_call call;
+    quipu_call_options call;
 } generate_given;
 
 static quipu_status generate_read(generate_given *ret, const quipu_model_request *request,
-                                  const quipu_generate_options *options, const quipu_call *call,
-                                  quipu_error *reterr)
+                                  const quipu_generate_options *options,
+                                  const quipu_call_options *call, quipu_error *reterr)
 {
-    generate_given given = {QUIPU_MODEL_REQUEST_INIT, QUIPU_GENERATE_OPTIONS_INIT, QUIPU_CALL_INIT};
+    generate_given given = {QUIPU_MODEL_REQUEST_INIT, QUIPU_GENERATE_OPTIONS_INIT,
+                            QUIPU_CALL_OPTIONS_INIT};
     quipu_status status = qp_options_read(&given.request, sizeof(given.request), request,
                                           "quipu_model_request", reterr);
 
@@ -91,7 +93,8 @@ static quipu_status generate_read(generate_given *ret, const quipu_model_request
                                  "quipu_generate_options", reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_options_read(&given.call, sizeof(given.call), call, "quipu_call", reterr);
+        status =
+            qp_options_read(&given.call, sizeof(given.call), call, "quipu_call_options", reterr);
     }
     *ret = given;
     return status;
@@ -99,9 +102,9 @@ static quipu_status generate_read(generate_given *ret, const quipu_model_request
 
 quipu_status quipu_model_generate(const quipu_provider *provider,
                                   const quipu_model_request *request,
-                                  const quipu_generate_options *options, const quipu_call *call,
-                                  quipu_arena *arena, quipu_model_response *ret_response,
-                                  quipu_error *reterr)
+                                  const quipu_generate_options *options,
+                                  const quipu_call_options *call, quipu_arena *arena,
+                                  quipu_model_response *ret_response, quipu_error *reterr)
 {
     quipu_arena own = QUIPU_ARENA_INIT;
     quipu_arena *into = arena != NULL ? arena : &own;

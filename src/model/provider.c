@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 
-quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_call *call,
+quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_call_options *call,
                                    quipu_arena *arena, quipu_model_list *ret_list,
                                    quipu_error *reterr)
 {
@@ -17,9 +17,9 @@ quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_c
 }
 
 quipu_status quipu_provider_embed(const quipu_provider *provider,
-                                  const quipu_embed_request *request, const quipu_call *call,
-                                  quipu_arena *arena, quipu_embeddings *ret_embeddings,
-                                  quipu_error *reterr)
+                                  const quipu_embed_request *request,
+                                  const quipu_call_options *call, quipu_arena *arena,
+                                  quipu_embeddings *ret_embeddings, quipu_error *reterr)
 {
     quipu_embeddings embeddings = {.usage = QUIPU_USAGE_INIT};
     quipu_status status;

@@ -233,11 +233,12 @@ static quipu_status client_ask_run(client_ask *ask, quipu_error *reterr)
 }
 
 /* Begin an exchange: its deadline, its cancel flag, the address up to the path. */
-static quipu_status client_ask_begin(client_ask *ask, client *self, const quipu_call *call,
+static quipu_status client_ask_begin(client_ask *ask, client *self, const quipu_call_options *call,
                                      quipu_error *reterr)
 {
-    quipu_call given = QUIPU_CALL_INIT;
-    quipu_status status = qp_options_read(&given, sizeof(given), call, "quipu_call", reterr);
+    quipu_call_options given = QUIPU_CALL_OPTIONS_INIT;
+    quipu_status status =
+        qp_options_read(&given, sizeof(given), call, "quipu_call_options", reterr);
     int32_t ms = given.deadline_ms != 0 ? given.deadline_ms : self->options.deadline_ms;
 
     *ask = (client_ask){.self = self, .cancel = given.cancel};
@@ -257,7 +258,7 @@ static void client_ask_end(client_ask *ask)
 /* ---- the provider's functions -------------------------------------------------------------- */
 
 static quipu_status client_generate(void *ctx, const quipu_model_params *params,
-                                    const quipu_call *call, const quipu_sink *sink,
+                                    const quipu_call_options *call, const quipu_sink *sink,
                                     quipu_error *reterr)
 {
     client *self = ctx;
@@ -315,7 +316,7 @@ static quipu_status client_object(client_ask *ask, qp_json_doc *doc, quipu_error
     return status;
 }
 
-static quipu_status client_list(void *ctx, const quipu_call *call, quipu_arena *arena,
+static quipu_status client_list(void *ctx, const quipu_call_options *call, quipu_arena *arena,
                                 quipu_model_list *ret_list, quipu_error *reterr)
 {
     client *self = ctx;
@@ -350,7 +351,7 @@ static quipu_status client_list(void *ctx, const quipu_call *call, quipu_arena *
 }
 
 static quipu_status client_embed(void *ctx, const quipu_embed_request *request,
-                                 const quipu_call *call, quipu_arena *arena,
+                                 const quipu_call_options *call, quipu_arena *arena,
                                  quipu_embeddings *ret_embeddings, quipu_error *reterr)
 {
     client *self = ctx;

@@ -176,7 +176,7 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
     if (status == QUIPU_OK) {
         qp_session_slide(row->ttl_ms, now, &patch);
         status = qp_feed_tell(store, db, row,
-                              &(qp_feed_note){QUIPU_EVENT_APPENDED, row->revision + 1,
+                              &(qp_feed_note){QUIPU_CHANGE_APPENDED, row->revision + 1,
                                               row->next_seq, row->next_seq + count - 1},
                               reterr);
     }
@@ -243,7 +243,7 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
     if (status == QUIPU_OK) {
         status =
             qp_feed_tell(call->store, db, row,
-                         &(qp_feed_note){QUIPU_EVENT_UPDATED, row->revision + 1, 0, 0}, reterr);
+                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }
@@ -348,7 +348,7 @@ static quipu_str append_session(const quipu_store *store, quipu_str key, qp_stat
 }
 
 quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messages messages,
-                                  qp_append_also *also, const quipu_call *call,
+                                  qp_append_also *also, const quipu_call_options *call,
                                   quipu_appended *ret_appended, quipu_error *reterr)
 {
     append_call append = {
@@ -388,8 +388,9 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
 }
 
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,
-                                  const quipu_append_options *options, const quipu_call *call,
-                                  quipu_appended *ret_appended, quipu_error *reterr)
+                                  const quipu_append_options *options,
+                                  const quipu_call_options *call, quipu_appended *ret_appended,
+                                  quipu_error *reterr)
 {
     append_call append = {.store = store, .key = key};
     quipu_append_options opt = QUIPU_APPEND_OPTIONS_INIT;

@@ -23,8 +23,8 @@ void qp_append_patch_apply(const qp_session_patch *patch, qp_session *row)
     if (patch->indexed_seq.op != 0) {
         row->indexed_seq = patch->indexed_seq.v;
     }
-    if (patch->lags.op != 0) {
-        row->lags = patch->lags.v;
+    if (patch->index_pending.op != 0) {
+        row->index_pending = patch->index_pending.v;
     }
     if (patch->expires_at.op != 0) {
         row->expires_at = ent_some(patch->expires_at.v);
@@ -43,8 +43,8 @@ static void append_run_add(qp_session_patch *sum, const qp_session_patch *patch)
     if (patch->indexed_seq.op == 0) {
         sum->indexed_seq = before.indexed_seq;
     }
-    if (patch->lags.op == 0) {
-        sum->lags = before.lags;
+    if (patch->index_pending.op == 0) {
+        sum->index_pending = before.index_pending;
     }
     if (patch->expires_at.op == 0) {
         sum->expires_at = before.expires_at;

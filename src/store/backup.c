@@ -1,6 +1,6 @@
 /* Backup of a live store to a path of the caller's. */
 #include "base/error.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 #include "store/maintain.h"
 
 typedef struct backup_call {
@@ -12,11 +12,11 @@ static quipu_status backup_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     const backup_call *backup = ctx;
 
     (void)scratch;
-    return qp_keep_copy(db, backup->path, reterr);
+    return qp_maintenance_copy(db, backup->path, reterr);
 }
 
-quipu_status quipu_store_backup(quipu_store *store, const char *path, const quipu_call *call,
-                                quipu_error *reterr)
+quipu_status quipu_store_backup(quipu_store *store, const char *path,
+                                const quipu_call_options *call, quipu_error *reterr)
 {
     backup_call backup = {path};
     qp_call within;

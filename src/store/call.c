@@ -18,18 +18,18 @@ void qp_call_tell(const qp_call *call, int64_t done)
     }
 }
 
-quipu_status qp_call_begin(const quipu_call *given, int32_t deadline_ms, qp_call *ret,
+quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms, qp_call *ret,
                            quipu_error *reterr)
 {
-    quipu_call call = QUIPU_CALL_INIT;
-    quipu_status status = qp_options_read(&call, sizeof(call), given, "quipu_call", reterr);
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
+    quipu_status status = qp_options_read(&call, sizeof(call), given, "quipu_call_options", reterr);
 
     if (status != QUIPU_OK) {
         return status;
     }
     if (call.deadline_ms < -1) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "quipu_call.deadline_ms is %d; give milliseconds, 0 or -1",
+                            "quipu_call_options.deadline_ms is %d; give milliseconds, 0 or -1",
                             (int)call.deadline_ms);
     }
     if (call.deadline_ms == 0) {

@@ -111,7 +111,7 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
     if (status == QUIPU_OK) {
         status =
             qp_feed_tell(call->store, db, row,
-                         &(qp_feed_note){QUIPU_EVENT_UPDATED, row->revision + 1, 0, 0}, reterr);
+                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     qp_batch_free(&batch);
     return status;
@@ -143,7 +143,7 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
     patch->updated_at = ent_set(now);
     qp_session_slide(row->ttl_ms, now, patch);
     return qp_feed_tell(call->store, db, row,
-                        &(qp_feed_note){QUIPU_EVENT_UPDATED, row->revision + 1, 0, 0}, reterr);
+                        &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
 }
 
 static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratch,
@@ -211,7 +211,7 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
  */
 
 static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_fn work,
-                                const quipu_call *given, quipu_error *reterr)
+                                const quipu_call_options *given, quipu_error *reterr)
 {
     qp_call within;
     quipu_status status = qp_store_enter(store, given, &within, reterr);
@@ -232,8 +232,8 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
 }
 
 quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t covers_to,
-                                   quipu_str summary, const quipu_call *call, int64_t *ret_seq,
-                                   quipu_error *reterr)
+                                   quipu_str summary, const quipu_call_options *call,
+                                   int64_t *ret_seq, quipu_error *reterr)
 {
     compact_call compact = {.store = store,
                             .key = key,
@@ -247,8 +247,8 @@ quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t co
     return qp_store_fail(status, "compact", key, reterr);
 }
 
-quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key, const quipu_call *call,
-                                     quipu_error *reterr)
+quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
+                                     const quipu_call_options *call, quipu_error *reterr)
 {
     compact_call compact = {.store = store, .key = key};
 
@@ -256,7 +256,7 @@ quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key, const qu
                          "undo the compaction of", key, reterr);
 }
 
-quipu_status quipu_session_prune(quipu_store *store, quipu_str key, const quipu_call *call,
+quipu_status quipu_session_prune(quipu_store *store, quipu_str key, const quipu_call_options *call,
                                  int64_t *ret_removed, quipu_error *reterr)
 {
     compact_call compact = {.store = store, .key = key};
@@ -268,9 +268,9 @@ quipu_status quipu_session_prune(quipu_store *store, quipu_str key, const quipu_
     return qp_store_fail(status, "prune", key, reterr);
 }
 
-quipu_status quipu_message_annotate_timeout(quipu_store *store, quipu_str key, quipu_str partial,
-                                            quipu_str author, const quipu_call *call,
-                                            quipu_appended *ret_appended, quipu_error *reterr)
+quipu_status quipu_message_append_partial(quipu_store *store, quipu_str key, quipu_str partial,
+                                          quipu_str author, const quipu_call_options *call,
+                                          quipu_appended *ret_appended, quipu_error *reterr)
 {
     const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
                                    .content = partial,

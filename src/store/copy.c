@@ -41,7 +41,7 @@ typedef struct copy_run {
     copy_sum sum;        /* of the source: the writing thread's until it is joined */
     quipu_transfer held; /* by the source */
     quipu_error put_error;
-    quipu_call put_call;
+    quipu_call_options put_call;
     bool source_failed; /* the reader was told so: then the import's error is only an echo */
     quipu_copy_progress progress;
 } copy_run;
@@ -76,11 +76,11 @@ static void copy_tell(copy_run *run)
 }
 
 /* What is left of the call, for a call inside of it. */
-static quipu_status copy_call(const copy_run *run, quipu_call *ret, quipu_error *reterr)
+static quipu_status copy_call(const copy_run *run, quipu_call_options *ret, quipu_error *reterr)
 {
     quipu_status status = qp_call_check(&run->within, reterr);
 
-    *ret = (quipu_call)QUIPU_CALL_INIT;
+    *ret = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
     ret->cancel = run->within.cancel;
     ret->deadline_ms = -1;
     if (status == QUIPU_OK && run->within.deadline_ns != QP_NEVER) {
@@ -175,7 +175,7 @@ static void *copy_put_all(void *arg)
 
 /* A session of the target that the source does not have would make another store of it. */
 static quipu_status copy_meet(const copy_run *run, const quipu_session_info *there,
-                              const quipu_call *call, quipu_error *reterr)
+                              const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
@@ -212,7 +212,7 @@ static quipu_status copy_look(const copy_run *run, quipu_error *reterr)
     options.limit = COPY_PAGE;
     while (status == QUIPU_OK && more) {
         quipu_session_page *page = NULL;
-        quipu_call call;
+        quipu_call_options call;
 
         status = copy_call(run, &call, reterr);
         if (status == QUIPU_OK) {
@@ -237,7 +237,7 @@ static quipu_status copy_transfer(copy_run *run, quipu_transfer *ret_brought, qu
 {
     quipu_error error = {0};
     qp_thread thread;
-    quipu_call call;
+    quipu_call_options call;
     quipu_status status = copy_call(run, &call, reterr);
 
     if (status != QUIPU_OK) {
@@ -283,7 +283,7 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
     quipu_transfer held = {0};
     uint8_t here[QP_SHA256_SIZE];
     uint8_t there[QP_SHA256_SIZE];
-    quipu_call call;
+    quipu_call_options call;
     quipu_status status = copy_call(run, &call, reterr);
 
     run->progress = (quipu_copy_progress){true, 0, 0, run->sum.lines};
@@ -320,7 +320,7 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
  */
 
 static quipu_status copy_enter(copy_run *run, const quipu_copy_options *options,
-                               const quipu_call *call, quipu_error *reterr)
+                               const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_status status = qp_maintain_enter(run->source, call, &run->within, reterr);
 
@@ -360,7 +360,8 @@ static quipu_status copy_pipe(copy_run *run, quipu_error *reterr)
 }
 
 quipu_status quipu_copy(quipu_store *source, quipu_store *target, const quipu_copy_options *options,
-                        const quipu_call *call, quipu_copied *ret_copied, quipu_error *reterr)
+                        const quipu_call_options *call, quipu_copied *ret_copied,
+                        quipu_error *reterr)
 {
     copy_run run = {.source = source, .target = target, .options = QUIPU_COPY_OPTIONS_INIT};
     quipu_copied copied = {.brought = {0}};

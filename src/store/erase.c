@@ -9,7 +9,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 #include "ent/search_engine.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
@@ -43,7 +43,7 @@ typedef struct erase_run {
     erase_list forks;
     erase_list backups;
     erase_list kept;
-    const char *const *left; /* of the engine: see qp_keep_left() */
+    const char *const *left; /* of the engine: see qp_maintenance_left() */
     bool more;               /* a batch was full */
     const qp_call *within;   /* all of the call */
 } erase_run;
@@ -256,7 +256,7 @@ static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     quipu_status status = qp_session_lookup(run->store, db, scratch, run->key, &row, reterr);
 
     erase_step_again(step);
-    run->left = qp_keep_left(db);
+    run->left = qp_maintenance_left(db);
     if (status == QUIPU_OK) {
         status = row != NULL ? erase_tree(run, db, row, reterr)
                              : erase_memories(run, db, run->key, reterr);
@@ -277,7 +277,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     quipu_status status;
 
     erase_step_again(step);
-    run->left = qp_keep_left(db);
+    run->left = qp_maintenance_left(db);
     if (run->app_name.p != NULL) {
         query.where.app_name = ent_eq(run->app_name);
     }
@@ -365,15 +365,15 @@ static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
     quipu_status status = erase_index(run, db, reterr);
 
     if (status == QUIPU_OK && (run->flags & QUIPU_ERASE_QUICK) == 0) {
-        status = qp_keep_rewrite(db, reterr);
+        status = qp_maintenance_rewrite(db, reterr);
     }
     if (status == QUIPU_OK) {
         erase_watch_wait(run, db);
-        status = qp_keep_flush(db, reterr);
+        status = qp_maintenance_flush(db, reterr);
         qp_call_watch(run->within, db);
     }
     if (status == QUIPU_OK) {
-        status = qp_keep_backups(db, erase_backup_noted, run, reterr);
+        status = qp_maintenance_backups(db, erase_backup_noted, run, reterr);
     }
     return status;
 }
@@ -382,21 +382,21 @@ static quipu_status erase_clean_work(void *ctx, ent_db *db, quipu_arena *scratch
                                      quipu_error *reterr)
 {
     erase_run *run = ctx;
-    quipu_status status = qp_keep_limit(db, 0, reterr);
+    quipu_status status = qp_maintenance_limit(db, 0, reterr);
     quipu_status capped;
 
     (void)scratch;
     if (status == QUIPU_OK) {
         status = erase_clean(run, db, reterr);
     }
-    capped = qp_keep_limit(db, run->store->max_bytes, status == QUIPU_OK ? reterr : NULL);
+    capped = qp_maintenance_limit(db, run->store->max_bytes, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? capped : status;
 }
 
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
-static quipu_status erase_enter(erase_run *run, const quipu_call *call, qp_call *ret_within,
+static quipu_status erase_enter(erase_run *run, const quipu_call_options *call, qp_call *ret_within,
                                 quipu_error *reterr)
 {
     quipu_status status = qp_maintain_enter(run->store, call, ret_within, reterr);
@@ -476,7 +476,7 @@ static void erase_end(erase_run *run, quipu_status status, quipu_erasure **ret_e
 }
 
 quipu_status quipu_session_erase(quipu_store *store, quipu_str key, uint32_t flags,
-                                 const quipu_call *call, quipu_erasure **ret_erasure,
+                                 const quipu_call_options *call, quipu_erasure **ret_erasure,
                                  quipu_error *reterr)
 {
     erase_run run = {.store = store, .flags = flags, .key = key};
@@ -495,8 +495,8 @@ quipu_status quipu_session_erase(quipu_store *store, quipu_str key, uint32_t fla
 }
 
 quipu_status quipu_user_erase(quipu_store *store, quipu_str app_name, quipu_str user_id,
-                              uint32_t flags, const quipu_call *call, quipu_erasure **ret_erasure,
-                              quipu_error *reterr)
+                              uint32_t flags, const quipu_call_options *call,
+                              quipu_erasure **ret_erasure, quipu_error *reterr)
 {
     erase_run run = {.store = store, .flags = flags, .app_name = app_name, .user_id = user_id};
     qp_call within;

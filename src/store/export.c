@@ -518,7 +518,7 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
 }
 
 quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *options,
-                                quipu_write_fn write, void *ctx, const quipu_call *call,
+                                quipu_write_fn write, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)
 {
     export_run run = {

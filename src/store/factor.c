@@ -94,8 +94,9 @@ static quipu_status factor_learn_work(void *ctx, ent_db *db, quipu_arena *scratc
     return qp_model_factor_upsert(db, NULL, &row, QP_MODEL_FACTOR_ON_KEY, NULL, reterr);
 }
 
-static quipu_status factor_run(quipu_store *store, factor_call *factor, const quipu_call *call,
-                               quipu_model_factor *ret_factor, quipu_error *reterr)
+static quipu_status factor_run(quipu_store *store, factor_call *factor,
+                               const quipu_call_options *call, quipu_model_factor *ret_factor,
+                               quipu_error *reterr)
 {
     bool learns = factor->estimated >= QUIPU_FACTOR_TOKENS_MIN;
     qp_call within;
@@ -116,8 +117,9 @@ static quipu_status factor_run(quipu_store *store, factor_call *factor, const qu
     return status;
 }
 
-quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model, const quipu_call *call,
-                                    quipu_model_factor *ret_factor, quipu_error *reterr)
+quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
+                                    const quipu_call_options *call, quipu_model_factor *ret_factor,
+                                    quipu_error *reterr)
 {
     factor_call factor = {.model = model};
 
@@ -128,7 +130,7 @@ quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model, const q
 }
 
 quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model,
-                                      const quipu_tokens_told *told, const quipu_call *call,
+                                      const quipu_tokens_told *told, const quipu_call_options *call,
                                       quipu_model_factor *ret_factor, quipu_error *reterr)
 {
     factor_call factor = {.model = model};

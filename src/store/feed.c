@@ -14,8 +14,8 @@
 #define FEED_PRUNE_STEP 64 /* events between two removals of old ones */
 #define FEED_CURSOR 18     /* characters: "1." and 16 hexadecimal digits */
 
-static_assert((int)QUIPU_EVENT_CREATED == (int)QP_FEED_KIND_CREATED &&
-                  (int)QUIPU_EVENT_FORKED == (int)QP_FEED_KIND_FORKED,
+static_assert((int)QUIPU_CHANGE_CREATED == (int)QP_FEED_KIND_CREATED &&
+                  (int)QUIPU_CHANGE_FORKED == (int)QP_FEED_KIND_FORKED,
               "kinds have the same numbers in the API and in the schema");
 static_assert(QUIPU_FEED_ROWS_MAX % FEED_PRUNE_STEP == 0, "the feed is cut at whole steps");
 
@@ -88,7 +88,7 @@ quipu_status qp_feed_forget(const quipu_store *store, ent_db *db, const qp_sessi
     }
     return feed_add(db,
                     &(qp_feed_new){.tenant = store->tenant,
-                                   .kind = (qp_feed_kind)QUIPU_EVENT_DELETED,
+                                   .kind = (qp_feed_kind)QUIPU_CHANGE_DELETED,
                                    .session_key = QUIPU_STR(""),
                                    .session_uid = row->uid,
                                    .revision = row->revision + 1},
@@ -149,7 +149,7 @@ static quipu_status feed_edge(ent_db *db, quipu_arena *scratch, bool newest, int
 static quipu_status feed_fill(feed_page *page, const qp_feed_list *rows, int64_t last,
                               quipu_error *reterr)
 {
-    quipu_event *events = NULL;
+    quipu_change *events = NULL;
 
     if (rows->n > 0) {
         events = qp_arena_take(&page->arena, rows->n * sizeof(*events));
@@ -161,13 +161,13 @@ static quipu_status feed_fill(feed_page *page, const qp_feed_list *rows, int64_t
     for (size_t i = 0; i < rows->n; i++) {
         const qp_feed *row = &rows->items[i];
         assert(events != NULL);
-        events[i] = (quipu_event){.kind = (quipu_event_kind)row->kind,
-                                  .key = row->session_key,
-                                  .uid = row->session_uid,
-                                  .at = row->at,
-                                  .revision = row->revision,
-                                  .first_seq = row->first_seq,
-                                  .last_seq = row->last_seq};
+        events[i] = (quipu_change){.kind = (quipu_change_kind)row->kind,
+                                   .key = row->session_key,
+                                   .uid = row->session_uid,
+                                   .at = row->at,
+                                   .revision = row->revision,
+                                   .first_seq = row->first_seq,
+                                   .last_seq = row->last_seq};
     }
     page->pub.events = events;
     page->pub.count = rows->n;
@@ -243,12 +243,12 @@ static quipu_status feed_options(const quipu_feed_options *given, feed_call *cal
 }
 
 static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end_ns,
-                                const quipu_call *call, quipu_error *reterr)
+                                const quipu_call_options *call, quipu_error *reterr)
 {
     const bool now_only = read->after < 0 && (read->options.flags & QUIPU_FEED_FROM_NOW) != 0;
 
     for (;;) {
-        uint64_t seen = qp_pulse_beats(&store->pulse);
+        uint64_t seen = qp_change_signal_count(&store->pulse);
         qp_call within;
         quipu_status status = qp_store_enter(store, call, &within, reterr);
 
@@ -268,7 +268,7 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
 }
 
 quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *options,
-                             const quipu_call *call, quipu_feed_page **ret_page,
+                             const quipu_call_options *call, quipu_feed_page **ret_page,
                              quipu_error *reterr)
 {
     feed_call read = {.store = store, .options = QUIPU_FEED_OPTIONS_INIT};
@@ -289,9 +289,9 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
         }
     }
     if (status == QUIPU_OK) {
-        (void)qp_pulse_listen(&store->pulse);
+        (void)qp_change_signal_listen(&store->pulse);
         status = feed_follow(store, &read, end_ns, call, reterr);
-        qp_pulse_leave(&store->pulse);
+        qp_change_signal_leave(&store->pulse);
     }
     if (status == QUIPU_OK) {
         assert(ret_page != NULL);

@@ -6,7 +6,7 @@
 
 /* What happened: the revision is what the session has after the change. */
 typedef struct qp_feed_note {
-    quipu_event_kind kind;
+    quipu_change_kind kind;
     int64_t revision;
     int64_t first_seq;
     int64_t last_seq;
@@ -19,7 +19,7 @@ QUIPU_MUST_USE quipu_status qp_feed_tell(const quipu_store *store, ent_db *db,
                                          quipu_error *reterr);
 
 /* Remove every trace of a session from the feed, whether the store has it on or not; followers
- * then get one QUIPU_EVENT_DELETED that names the uid and no key. */
+ * then get one QUIPU_CHANGE_DELETED that names the uid and no key. */
 QUIPU_MUST_USE quipu_status qp_feed_forget(const quipu_store *store, ent_db *db,
                                            const qp_session *row, quipu_error *reterr);
 

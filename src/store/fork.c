@@ -228,7 +228,7 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
         made->fork_seq = ent_some(call->seq);
         made->indexed_seq = call->seq; /* its own messages begin behind */
     } else {
-        made->lags = call->seq > 0;
+        made->index_pending = call->seq > 0;
     }
     if (status == QUIPU_OK) {
         status = qp_session_create(db, scratch, made, &row, reterr);
@@ -238,7 +238,7 @@ static quipu_status fork_insert(const fork_call *call, ent_db *db, quipu_arena *
     }
     return status == QUIPU_OK
                ? qp_feed_tell(call->store, db, row,
-                              &(qp_feed_note){QUIPU_EVENT_FORKED, row->revision,
+                              &(qp_feed_note){QUIPU_CHANGE_FORKED, row->revision,
                                               call->seq == 0 ? 0 : row->first_seq, call->seq},
                               reterr)
                : status;
@@ -301,7 +301,7 @@ static quipu_status fork_check(fork_call *call, const quipu_session_new *given, 
 }
 
 quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
-                                const quipu_session_new *values, const quipu_call *call,
+                                const quipu_session_new *values, const quipu_call_options *call,
                                 quipu_error *reterr)
 {
     fork_call fork = {.store = store, .key = key, .seq = seq, .values = QUIPU_SESSION_NEW_INIT};
@@ -319,7 +319,7 @@ quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
 }
 
 quipu_status quipu_session_rewind(quipu_store *store, quipu_str key, int64_t seq, quipu_str new_key,
-                                  const quipu_call *call, quipu_error *reterr)
+                                  const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
 

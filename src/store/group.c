@@ -165,7 +165,7 @@ static void group_tell(qp_group *group, const qp_write *batch)
         changed = changed || !write->reads;
     }
     if (changed && group->pulse != NULL) {
-        qp_pulse_beat(group->pulse);
+        qp_change_signal_notify(group->pulse);
     }
 }
 

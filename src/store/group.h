@@ -10,7 +10,7 @@
 
 #include "base/thread.h"
 #include "store/call.h"
-#include "store/tail_pulse.h"
+#include "store/change_signal.h"
 
 /* A caller's work inside the transaction. Decides not-found, expired, conflict and duplicate by
  * reads before its first write. May run twice: it sets its outputs anew each time. `scratch` is
@@ -59,7 +59,7 @@ typedef struct qp_group {
     const qp_connector *connector; /* NULL: never set up */
     ent_db *db;                    /* the leader's; opened by the first */
     quipu_arena scratch;           /* the leader's */
-    qp_pulse *pulse;               /* beats with every commit, or NULL */
+    qp_change_signal *pulse;       /* beats with every commit, or NULL */
     qp_carry carry;
     qp_group_counts counts;
 } qp_group;

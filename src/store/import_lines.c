@@ -363,7 +363,7 @@ static quipu_status import_session(import_run *run, ent_db *db, quipu_arena *scr
     if (status == QUIPU_OK && existing != NULL) {
         status = import_meet(run, &made, existing, reterr);
     } else if (status == QUIPU_OK) {
-        made.lags = made.next_seq.has && made.next_seq.v > 1;
+        made.index_pending = made.next_seq.has && made.next_seq.v > 1;
         status = import_create(run, db, &made, reterr);
         run->group.sessions++;
     }
@@ -687,7 +687,7 @@ static quipu_status import_tell(const import_run *run, ent_db *db, quipu_error *
         return QUIPU_OK;
     }
     return qp_feed_tell(run->store, db, row,
-                        &(qp_feed_note){QUIPU_EVENT_CREATED, row->revision,
+                        &(qp_feed_note){QUIPU_CHANGE_CREATED, row->revision,
                                         row->message_count > 0 ? row->first_seq : 0,
                                         row->message_count > 0 ? row->next_seq - 1 : 0},
                         reterr);
@@ -858,7 +858,7 @@ static quipu_status import_options(import_run *run, const quipu_import_options *
 }
 
 quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *options,
-                                quipu_read_fn read, void *ctx, const quipu_call *call,
+                                quipu_read_fn read, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)
 {
     import_run run = {.store = store, .options = QUIPU_IMPORT_OPTIONS_INIT};

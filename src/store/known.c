@@ -185,7 +185,7 @@ bool qp_known_where(const qp_known *known, quipu_str key, qp_session_where *ret_
                                     .message_count = ent_eq(row->message_count),
                                     .token_count = ent_eq(row->token_count),
                                     .indexed_seq = ent_eq(row->indexed_seq),
-                                    .lags = ent_bool_eq(row->lags),
+                                    .index_pending = ent_bool_eq(row->index_pending),
                                     .compact_seq = ent_eq(row->compact_seq),
                                     .turn_seq = ent_eq(row->turn_seq)};
     return true;

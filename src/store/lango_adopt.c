@@ -400,7 +400,7 @@ static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, qui
         qp_session_patch patch = {.next_seq = ent_set(tally->next_seq),
                                   .message_count = ent_set(tally->next_seq - 1),
                                   .token_count = ent_set(tally->tokens),
-                                  .lags = ent_bool_set(true),
+                                  .index_pending = ent_bool_set(true),
                                   .updated_at = ent_set(session->updated_at)};
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(tally->session)}, &patch,
                                    NULL, reterr);

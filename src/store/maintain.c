@@ -1,11 +1,12 @@
 /* Connections and deadlines of the calls that work through the whole store. */
 #include "store/maintain.h"
 
-quipu_status qp_maintain_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
+quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                                quipu_error *reterr)
 {
-    quipu_call given = QUIPU_CALL_INIT;
-    quipu_status status = qp_options_read(&given, sizeof(given), call, "quipu_call", reterr);
+    quipu_call_options given = QUIPU_CALL_OPTIONS_INIT;
+    quipu_status status =
+        qp_options_read(&given, sizeof(given), call, "quipu_call_options", reterr);
 
     ret->store = NULL;
     if (status != QUIPU_OK) {

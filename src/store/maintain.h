@@ -6,7 +6,7 @@
 #include "store/store.h"
 
 /* As qp_store_enter(), but without a deadline unless the call names one. */
-QUIPU_MUST_USE quipu_status qp_maintain_enter(quipu_store *store, const quipu_call *call,
+QUIPU_MUST_USE quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call,
                                               qp_call *ret, quipu_error *reterr);
 
 /* The patience of one transaction of a long call: the store's, or what is left of the call's. */

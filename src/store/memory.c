@@ -182,7 +182,8 @@ static quipu_status memory_save_work(void *ctx, ent_db *db, quipu_arena *scratch
 }
 
 quipu_status quipu_memory_save(quipu_store *store, const quipu_memory *memory,
-                               const quipu_call *call, quipu_uuid *ret_id, quipu_error *reterr)
+                               const quipu_call_options *call, quipu_uuid *ret_id,
+                               quipu_error *reterr)
 {
     memory_call save = {.store = store};
     qp_call within;
@@ -270,8 +271,9 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-static quipu_status memory_read(quipu_store *store, memory_call *read, const quipu_call *call,
-                                quipu_memory_list **ret_list, quipu_error *reterr)
+static quipu_status memory_read(quipu_store *store, memory_call *read,
+                                const quipu_call_options *call, quipu_memory_list **ret_list,
+                                quipu_error *reterr)
 {
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
@@ -302,8 +304,9 @@ static quipu_status memory_read(quipu_store *store, memory_call *read, const qui
 }
 
 quipu_status quipu_memory_list_get(quipu_store *store, quipu_memory_kind kind,
-                                   quipu_str session_key, int64_t recent, const quipu_call *call,
-                                   quipu_memory_list **ret_list, quipu_error *reterr)
+                                   quipu_str session_key, int64_t recent,
+                                   const quipu_call_options *call, quipu_memory_list **ret_list,
+                                   quipu_error *reterr)
 {
     memory_call read = {
         .store = store, .memory = {.kind = kind, .session_key = session_key}, .recent = recent};
@@ -313,7 +316,7 @@ quipu_status quipu_memory_list_get(quipu_store *store, quipu_memory_kind kind,
 }
 
 quipu_status quipu_memory_get(quipu_store *store, quipu_memory_kind kind, quipu_uuid id,
-                              const quipu_call *call, quipu_memory_list **ret_list,
+                              const quipu_call_options *call, quipu_memory_list **ret_list,
                               quipu_error *reterr)
 {
     memory_call read = {.store = store, .memory = {.kind = kind, .id = id}, .by_id = true};
@@ -342,8 +345,9 @@ static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scrat
                : qp_reflection_delete(db, &reflections, &call->removed, reterr);
 }
 
-static quipu_status memory_remove(quipu_store *store, memory_call *remove, const quipu_call *call,
-                                  int64_t *ret_removed, quipu_error *reterr)
+static quipu_status memory_remove(quipu_store *store, memory_call *remove,
+                                  const quipu_call_options *call, int64_t *ret_removed,
+                                  quipu_error *reterr)
 {
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
@@ -369,7 +373,7 @@ static quipu_status memory_remove(quipu_store *store, memory_call *remove, const
 }
 
 quipu_status quipu_memory_delete(quipu_store *store, quipu_memory_kind kind, const quipu_uuid *ids,
-                                 size_t count, const quipu_call *call, int64_t *ret_removed,
+                                 size_t count, const quipu_call_options *call, int64_t *ret_removed,
                                  quipu_error *reterr)
 {
     memory_call remove = {
@@ -379,7 +383,7 @@ quipu_status quipu_memory_delete(quipu_store *store, quipu_memory_kind kind, con
 }
 
 quipu_status quipu_memory_delete_session(quipu_store *store, quipu_memory_kind kind,
-                                         quipu_str session_key, const quipu_call *call,
+                                         quipu_str session_key, const quipu_call_options *call,
                                          int64_t *ret_removed, quipu_error *reterr)
 {
     memory_call remove = {.store = store, .memory = {.kind = kind, .session_key = session_key}};

@@ -355,7 +355,7 @@ static quipu_status read_range_check(const quipu_range *range, quipu_error *rete
 }
 
 quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_range *range,
-                               const quipu_call *call, quipu_history **ret_history,
+                               const quipu_call_options *call, quipu_history **ret_history,
                                quipu_error *reterr)
 {
     read_get get = {.store = store, .key = key, .range = QUIPU_RANGE_INIT};

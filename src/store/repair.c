@@ -236,7 +236,7 @@ static quipu_status repair_search_look(ent_db *db, bool *ret_found, quipu_error 
     quipu_error error = {0};
     bool lags = false;
     quipu_status status =
-        qp_session_exists(db, &(qp_session_where){.lags = ent_is(true)}, &lags, reterr);
+        qp_session_exists(db, &(qp_session_where){.index_pending = ent_is(true)}, &lags, reterr);
 
     *ret_found = false;
     if (status != QUIPU_OK || lags) {

@@ -14,7 +14,7 @@ void qp_search_born(const quipu_store *store, int64_t count, qp_session_new *mad
     if (store->search == QUIPU_SEARCH_INLINE) {
         made->indexed_seq = count;
     } else {
-        made->lags = count > 0;
+        made->index_pending = count > 0;
     }
 }
 
@@ -37,14 +37,14 @@ quipu_status qp_search_filled(const quipu_store *store, ent_db *db, int64_t sess
 quipu_status qp_search_follow(const quipu_store *store, ent_db *db, const qp_session *row,
                               int64_t next_seq, qp_session_patch *patch, quipu_error *reterr)
 {
-    if (row->lags) {
+    if (row->index_pending) {
         return QUIPU_OK; /* behind an older message, that is, not in this transaction */
     }
     if (store->search == QUIPU_SEARCH_INLINE) {
         patch->indexed_seq = ent_set(next_seq - 1);
         return search_add(db, row->id, row->next_seq, next_seq - 1, reterr);
     }
-    patch->lags = ent_bool_set(true);
+    patch->index_pending = ent_bool_set(true);
     return QUIPU_OK;
 }
 
@@ -88,7 +88,7 @@ quipu_status qp_search_rebuild(ent_db *db, quipu_error *reterr)
         for (size_t i = 0; i < page.n && status == QUIPU_OK; i++) {
             const qp_session *row = &page.items[i];
             const qp_session_patch patch = {.indexed_seq = ent_set((int64_t)0),
-                                            .lags = ent_bool_set(row->next_seq > 1),
+                                            .index_pending = ent_bool_set(row->next_seq > 1),
                                             .updated_at = ent_set(row->updated_at)};
             after = row->id;
             status = qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL,
@@ -132,7 +132,7 @@ static quipu_status search_next(const search_batch *batch, ent_db *db, quipu_are
     qp_session_query query = {.limit = 1,
                               .order = {QP_SESSION_BY_ID(ASC)},
                               .where = {.tenant = ent_eq(batch->store->tenant),
-                                        .lags = ent_is(true),
+                                        .index_pending = ent_is(true),
                                         .id = ent_between(walk->done + 1, walk->last)}};
     qp_session_list list = {0};
     quipu_status status;
@@ -200,21 +200,21 @@ static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_se
         walk->current = row->id;
         walk->target = to; /* what comes later is the next walk's */
     }
-    if (row->lags) {
+    if (row->index_pending) {
         status = search_measure(db, row, to, budget, &to, &count, reterr);
     }
     if (status == QUIPU_OK && count > 0) {
         status = search_add(db, row->id, row->indexed_seq + 1, to, reterr);
     }
-    if (status == QUIPU_OK && row->lags && to > row->indexed_seq) {
+    if (status == QUIPU_OK && row->index_pending && to > row->indexed_seq) {
         const qp_session_patch patch = {.indexed_seq = ent_set(to),
-                                        .lags = ent_bool_set(to < row->next_seq - 1),
+                                        .index_pending = ent_bool_set(to < row->next_seq - 1),
                                         .updated_at = ent_set(row->updated_at)};
         status =
             qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, NULL, reterr);
     }
     walk->indexed += count;
-    if (!row->lags || to >= walk->target) {
+    if (!row->index_pending || to >= walk->target) {
         walk->done = row->id;
         walk->holder++;
     }
@@ -275,8 +275,8 @@ quipu_status qp_search_walk_on(quipu_store *store, const qp_call *call, qp_searc
     return status;
 }
 
-quipu_status quipu_search_index(quipu_store *store, const quipu_call *call, int64_t *ret_indexed,
-                                quipu_error *reterr)
+quipu_status quipu_search_index(quipu_store *store, const quipu_call_options *call,
+                                int64_t *ret_indexed, quipu_error *reterr)
 {
     qp_search_walk walk = {.last = INT64_MAX};
     qp_call within;

@@ -42,7 +42,7 @@ typedef struct search_find {
     quipu_search_options options;
     quipu_str words;
     bool caught_up;
-    bool lags; /* found behind: catch up and come again */
+    bool index_pending; /* found behind: catch up and come again */
     qp_search_walk walk;
     int64_t holders[QP_CHAIN_MAX];
     find_results *results;
@@ -360,18 +360,18 @@ static quipu_status search_find_behind(search_find *find, const qp_session *row,
 
     for (size_t i = 0; i < chain->count && status == QUIPU_OK; i++) {
         const int64_t id = chain->segments[i].session;
-        bool lags = row->lags;
+        bool lags = row->index_pending;
 
         if (id != row->id) {
-            status = qp_session_exists(find->db,
-                                       &(qp_session_where){.id = ent_eq(id), .lags = ent_is(true)},
-                                       &lags, reterr);
+            status = qp_session_exists(
+                find->db, &(qp_session_where){.id = ent_eq(id), .index_pending = ent_is(true)},
+                &lags, reterr);
         }
         if (status == QUIPU_OK && lags) {
             find->holders[count++] = id;
         }
     }
-    find->lags = count > 0;
+    find->index_pending = count > 0;
     find->walk = (qp_search_walk){.holders = find->holders, .holder_count = count};
     return status;
 }
@@ -382,10 +382,11 @@ static quipu_status search_find_all_behind(search_find *find, quipu_error *reter
     const qp_session_query newest = {.limit = 1, .order = {QP_SESSION_BY_ID(DESC)}};
     qp_session_list list = {0};
     quipu_status status = qp_session_exists(
-        find->db, &(qp_session_where){.tenant = ent_eq(find->store->tenant), .lags = ent_is(true)},
-        &find->lags, reterr);
+        find->db,
+        &(qp_session_where){.tenant = ent_eq(find->store->tenant), .index_pending = ent_is(true)},
+        &find->index_pending, reterr);
 
-    if (status == QUIPU_OK && find->lags) {
+    if (status == QUIPU_OK && find->index_pending) {
         status = qp_session_find(find->db, find->scratch, &newest, &list, reterr);
         find->walk = (qp_search_walk){.last = list.n > 0 ? list.items[0].id : 0};
     }
@@ -411,7 +412,7 @@ static quipu_status search_find_run(search_find *find, quipu_error *reterr)
     if (status == QUIPU_OK && !find->caught_up) {
         status = scoped ? search_find_behind(find, row, &chain, reterr)
                         : search_find_all_behind(find, reterr);
-        if (status != QUIPU_OK || find->lags) {
+        if (status != QUIPU_OK || find->index_pending) {
             return status;
         }
     }
@@ -435,7 +436,7 @@ static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch
     find->scratch = scratch;
     find->sessions = sessions;
     find->count = 0;
-    find->lags = false;
+    find->index_pending = false;
     status = search_find_run(find, reterr);
     quipu_arena_free(&find->rows);
     find->sessions = NULL;
@@ -514,7 +515,7 @@ static quipu_status search_find_call(quipu_store *store, const qp_call *within, 
     search_find_words(find, text);
     find->wanted = (size_t)(find->options.offset + find->options.limit + 1);
     status = qp_store_read(store, within, search_find_work, find, reterr);
-    if (status == QUIPU_OK && find->lags) {
+    if (status == QUIPU_OK && find->index_pending) {
         status = qp_search_walk_on(store, within, &find->walk, reterr);
         find->caught_up = true;
         if (status == QUIPU_OK) {
@@ -525,7 +526,7 @@ static quipu_status search_find_call(quipu_store *store, const qp_call *within, 
 }
 
 quipu_status quipu_search(quipu_store *store, const quipu_search_options *options,
-                          const quipu_call *call, quipu_search_results **ret_results,
+                          const quipu_call_options *call, quipu_search_results **ret_results,
                           quipu_error *reterr)
 {
     search_find find = {.store = store, .options = QUIPU_SEARCH_OPTIONS_INIT};

@@ -121,7 +121,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     if (status == QUIPU_OK) {
         status = qp_feed_tell(
             create->store, db, row,
-            &(qp_feed_note){QUIPU_EVENT_CREATED, row->revision, count > 0 ? 1 : 0, count}, reterr);
+            &(qp_feed_note){QUIPU_CHANGE_CREATED, row->revision, count > 0 ? 1 : 0, count}, reterr);
     }
     return status == QUIPU_OK ? qp_cap_hold(create->store, db, scratch, row, reterr) : status;
 }
@@ -213,7 +213,7 @@ static void session_create_end(session_create *create, quipu_status status,
 }
 
 quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *values,
-                                  const quipu_call *call, quipu_history **ret_history,
+                                  const quipu_call_options *call, quipu_history **ret_history,
                                   quipu_error *reterr)
 {
     session_create create = {
@@ -249,8 +249,9 @@ static quipu_status session_peek_work(void *ctx, ent_db *db, quipu_arena *scratc
 }
 
 quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session_new *values,
-                                         const quipu_call *call, quipu_history **ret_history,
-                                         bool *ret_created, quipu_error *reterr)
+                                         const quipu_call_options *call,
+                                         quipu_history **ret_history, bool *ret_created,
+                                         quipu_error *reterr)
 {
     session_create create = {
         .store = store, .values = QUIPU_SESSION_NEW_INIT, .range = QUIPU_RANGE_INIT, .reuse = true};
@@ -281,8 +282,8 @@ quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session
 /* ---- with state -------------------------------------------------------------------------------
  */
 
-quipu_status qp_live_create(quipu_store *store, const qp_live_new *given, const quipu_call *call,
-                            qp_live *ret_live, quipu_error *reterr)
+quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
+                            const quipu_call_options *call, qp_live *ret_live, quipu_error *reterr)
 {
     session_create create = {.store = store,
                              .values = QUIPU_SESSION_NEW_INIT,
@@ -404,7 +405,7 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     if (status == QUIPU_OK) {
         status =
             qp_feed_tell(change->store, db, row,
-                         &(qp_feed_note){QUIPU_EVENT_UPDATED, row->revision + 1, 0, 0}, reterr);
+                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }
@@ -433,7 +434,7 @@ static quipu_status session_patch_check(const quipu_store *store, session_change
 }
 
 quipu_status quipu_session_update(quipu_store *store, quipu_str key,
-                                  const quipu_session_patch *patch, const quipu_call *call,
+                                  const quipu_session_patch *patch, const quipu_call_options *call,
                                   int64_t *ret_revision, quipu_error *reterr)
 {
     session_change change = {.store = store, .key = key, .given = QUIPU_SESSION_PATCH_INIT};

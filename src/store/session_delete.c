@@ -47,7 +47,7 @@ static quipu_status session_delete_belongings(const quipu_store *store, ent_db *
     }
     if (status == QUIPU_OK) {
         status = qp_feed_tell(
-            store, db, row, &(qp_feed_note){QUIPU_EVENT_DELETED, row->revision + 1, 0, 0}, reterr);
+            store, db, row, &(qp_feed_note){QUIPU_CHANGE_DELETED, row->revision + 1, 0, 0}, reterr);
     }
     return status;
 }
@@ -108,7 +108,7 @@ static quipu_status session_delete_work(void *ctx, ent_db *db, quipu_arena *scra
                : qp_session_remove(call->store, db, row, reterr);
 }
 
-quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu_call *call,
+quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu_call_options *call,
                                   quipu_error *reterr)
 {
     session_delete_call delete = {.store = store, .key = key};
@@ -125,8 +125,9 @@ quipu_status quipu_session_delete(quipu_store *store, quipu_str key, const quipu
     return qp_store_fail(status, "delete", key, reterr);
 }
 
-quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key, const quipu_call *call,
-                                       int64_t *ret_removed, quipu_error *reterr)
+quipu_status quipu_session_delete_tree(quipu_store *store, quipu_str key,
+                                       const quipu_call_options *call, int64_t *ret_removed,
+                                       quipu_error *reterr)
 {
     session_delete_call delete = {.store = store, .key = key, .tree = true};
     qp_call within;
@@ -174,8 +175,8 @@ static quipu_status session_delete_expired(void *ctx, ent_db *db, quipu_arena *s
     return status;
 }
 
-quipu_status quipu_store_sweep(quipu_store *store, const quipu_call *call, int64_t *ret_removed,
-                               quipu_error *reterr)
+quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *call,
+                               int64_t *ret_removed, quipu_error *reterr)
 {
     session_delete_sweep sweep = {.store = store};
     int64_t removed = 0;

@@ -247,7 +247,7 @@ static quipu_status session_list_check(quipu_list_options *options, quipu_error 
 }
 
 quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *options,
-                                const quipu_call *call, quipu_session_page **ret_page,
+                                const quipu_call_options *call, quipu_session_page **ret_page,
                                 quipu_error *reterr)
 {
     session_list_call list = {.store = store, .options = QUIPU_LIST_OPTIONS_INIT};

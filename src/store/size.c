@@ -2,7 +2,7 @@
 #include "store/size.h"
 
 #include "base/error.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 
 quipu_status qp_size_check(const quipu_open_options *options, quipu_error *reterr)
 {
@@ -27,13 +27,14 @@ static quipu_status size_exempt_work(void *ctx, ent_db *db, quipu_arena *scratch
                                      quipu_error *reterr)
 {
     const size_exemption *exemption = ctx;
-    quipu_status status = qp_keep_limit(db, 0, reterr);
+    quipu_status status = qp_maintenance_limit(db, 0, reterr);
     quipu_status capped;
 
     if (status == QUIPU_OK) {
         status = exemption->work(exemption->ctx, db, scratch, reterr);
     }
-    capped = qp_keep_limit(db, exemption->store->max_bytes, status == QUIPU_OK ? reterr : NULL);
+    capped =
+        qp_maintenance_limit(db, exemption->store->max_bytes, status == QUIPU_OK ? reterr : NULL);
     return status == QUIPU_OK ? capped : status;
 }
 
@@ -48,8 +49,8 @@ quipu_status qp_size_exempt(quipu_store *store, const qp_call *call, qp_work_fn 
     return qp_store_write(store, call, size_exempt_work, &exemption, reterr);
 }
 
-quipu_status quipu_rekey(quipu_store *store, quipu_key_fn key, void *ctx, const quipu_call *call,
-                         quipu_error *reterr)
+quipu_status quipu_rekey(quipu_store *store, quipu_key_fn key, void *ctx,
+                         const quipu_call_options *call, quipu_error *reterr)
 {
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);

@@ -247,8 +247,8 @@ static quipu_status state_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
 }
 
 quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name, quipu_str user_id,
-                              const quipu_call *call, quipu_arena *arena, qp_state_items *ret_state,
-                              quipu_error *reterr)
+                              const quipu_call_options *call, quipu_arena *arena,
+                              qp_state_items *ret_state, quipu_error *reterr)
 {
     state_user_call user = {
         .store = store, .user = {.app_name = app_name, .user_id = user_id}, .arena = arena};

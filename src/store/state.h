@@ -42,7 +42,7 @@ typedef struct qp_append_also {
  * of an append without messages has first_seq 0. Errors as quipu_message_append(). */
 QUIPU_MUST_USE quipu_status qp_append_also_state(quipu_store *store, quipu_str key,
                                                  quipu_messages messages, qp_append_also *also,
-                                                 const quipu_call *call,
+                                                 const quipu_call_options *call,
                                                  quipu_appended *ret_appended, quipu_error *reterr);
 
 /* ---- reading ----------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ typedef struct qp_live {
 
 /* Read a session. Errors as quipu_session_get(). */
 QUIPU_MUST_USE quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *want,
-                                        const quipu_call *call, qp_live *ret_live,
+                                        const quipu_call_options *call, qp_live *ret_live,
                                         quipu_error *reterr);
 
 /* A session to be: with its first state, or with `reuse` the one that is there. */
@@ -78,7 +78,7 @@ typedef struct qp_live_new {
 
 /* Create a session, or get it. Errors as quipu_session_create(). */
 QUIPU_MUST_USE quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
-                                           const quipu_call *call, qp_live *ret_live,
+                                           const quipu_call_options *call, qp_live *ret_live,
                                            quipu_error *reterr);
 
 /* Sessions of an app, or of one of its users, with their state, in no order; expired ones are left
@@ -89,12 +89,12 @@ typedef struct qp_live_list {
 } qp_live_list;
 
 QUIPU_MUST_USE quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user_id,
-                                         const quipu_call *call, quipu_arena *arena,
+                                         const quipu_call_options *call, quipu_arena *arena,
                                          qp_live_list *ret_list, quipu_error *reterr);
 
 /* The state of a user of an app, copied to the arena. */
 QUIPU_MUST_USE quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name,
-                                             quipu_str user_id, const quipu_call *call,
+                                             quipu_str user_id, const quipu_call_options *call,
                                              quipu_arena *arena, qp_state_items *ret_state,
                                              quipu_error *reterr);
 

@@ -97,7 +97,7 @@ static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_call *call,
+quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_call_options *call,
                              quipu_error *reterr)
 {
     state_child_call finish = {.store = store, .end = end};

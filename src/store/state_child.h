@@ -20,7 +20,7 @@ typedef struct qp_child_end {
 /* End it. QUIPU_NOT_FOUND names the one that is missing; QUIPU_EXISTS when the child's metadata say
  * that it is merged already. Other errors as quipu_message_append(). */
 QUIPU_MUST_USE quipu_status qp_child_finish(quipu_store *store, qp_child_end *end,
-                                            const quipu_call *call, quipu_error *reterr);
+                                            const quipu_call_options *call, quipu_error *reterr);
 
 /* The metadata of a child; a merged one has a member "mergedAt" in it. */
 #define QP_CHILD_MEMBER "child"

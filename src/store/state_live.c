@@ -98,7 +98,7 @@ static quipu_status state_live_work(void *ctx, ent_db *db, quipu_arena *scratch,
 }
 
 quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *want,
-                         const quipu_call *call, qp_live *ret_live, quipu_error *reterr)
+                         const quipu_call_options *call, qp_live *ret_live, quipu_error *reterr)
 {
     state_live_call get = {.store = store, .key = key, .want = want};
     qp_call within;
@@ -208,8 +208,8 @@ static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *s
 }
 
 quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user_id,
-                          const quipu_call *call, quipu_arena *arena, qp_live_list *ret_list,
-                          quipu_error *reterr)
+                          const quipu_call_options *call, quipu_arena *arena,
+                          qp_live_list *ret_list, quipu_error *reterr)
 {
     state_live_search search = {
         .store = store, .app_name = app_name, .user_id = user_id, .arena = arena};

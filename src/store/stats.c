@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 #include "store/maintain.h"
 
 typedef struct stats_call {
@@ -19,7 +19,7 @@ static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
     stats->forks += row->parent_id.has;
     stats->messages += row->message_count;
     stats->tokens += row->token_count;
-    if (row->lags) {
+    if (row->index_pending) {
         const int64_t gone = row->first_seq - 1;
         const int64_t left =
             row->next_seq - 1 - (row->indexed_seq > gone ? row->indexed_seq : gone);
@@ -54,13 +54,13 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     stats_call *call = ctx;
     quipu_stats *stats = &call->stats;
     qp_sizes sizes = {0};
-    quipu_status status = qp_keep_sizes(db, &sizes, reterr);
+    quipu_status status = qp_maintenance_sizes(db, &sizes, reterr);
 
     (void)scratch;
     *stats = (quipu_stats){.file_bytes = sizes.file_bytes,
                            .free_bytes = sizes.free_bytes,
                            .log_bytes = sizes.log_bytes,
-                           .disks = sizes.disks};
+                           .durability_level = sizes.durability_level};
     return status == QUIPU_OK ? stats_sessions(call, db, reterr) : status;
 }
 
@@ -77,8 +77,8 @@ static void stats_connections(quipu_store *store, quipu_stats *stats)
     }
 }
 
-quipu_status quipu_store_stats(quipu_store *store, const quipu_call *call, quipu_stats *ret_stats,
-                               quipu_error *reterr)
+quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *call,
+                               quipu_stats *ret_stats, quipu_error *reterr)
 {
     stats_call stats = {.store = store, .now = quipu_time_now()};
     qp_call within;
@@ -103,10 +103,10 @@ static quipu_status stats_engine_work(void *ctx, ent_db *db, quipu_arena *scratc
                                       quipu_error *reterr)
 {
     (void)scratch;
-    return qp_keep_engine(db, ctx, QUIPU_ENGINE_SIZE, reterr);
+    return qp_maintenance_engine(db, ctx, QUIPU_ENGINE_SIZE, reterr);
 }
 
-quipu_status quipu_store_engine(quipu_store *store, const quipu_call *call,
+quipu_status quipu_store_engine(quipu_store *store, const quipu_call_options *call,
                                 char ret_text[QUIPU_ENGINE_SIZE], quipu_error *reterr)
 {
     char text[QUIPU_ENGINE_SIZE] = "";

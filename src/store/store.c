@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "ent/db.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 #include "store/append.h"
 #include "store/tool_calls.h"
 
@@ -25,7 +25,7 @@ static void store_free(quipu_store *store)
 {
     qp_pool_done(&store->pool);
     qp_group_done(&store->group);
-    qp_pulse_done(&store->pulse);
+    qp_change_signal_done(&store->pulse);
     ent_close(atomic_load(&store->first));
     store->given.close(store->given.ctx);
     qp_append_run_free(&store->run);
@@ -50,7 +50,7 @@ static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, qu
         status = store->given.open(store->given.ctx, read_only, &db, reterr);
     }
     if (status == QUIPU_OK && !read_only && store->max_bytes > 0) {
-        status = qp_keep_limit(db, store->max_bytes, reterr);
+        status = qp_maintenance_limit(db, store->max_bytes, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(db);
@@ -62,7 +62,7 @@ static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, qu
 
 static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_error *reterr)
 {
-    quipu_status status = qp_pulse_init(&store->pulse, &store->connector, reterr);
+    quipu_status status = qp_change_signal_init(&store->pulse, &store->connector, reterr);
 
     if (status == QUIPU_OK && qp_store_pools(store)) {
         /* A private copy, which is read-only, has one connection, and readers take turns. */
@@ -131,13 +131,13 @@ void quipu_close(quipu_store *store)
         return;
     }
     if (atomic_fetch_or(&store->calls, STORE_CLOSES) > 0) {
-        qp_pulse_beat(&store->pulse); /* tails that wait look up */
+        qp_change_signal_notify(&store->pulse); /* tails that wait look up */
         (void)qp_event_wait(&store->left, QP_NEVER);
     }
     store_free(store);
 }
 
-quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
+quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                             quipu_error *reterr)
 {
     *ret = (qp_call){.store = NULL};

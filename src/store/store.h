@@ -29,10 +29,10 @@ struct quipu_store {
     int64_t cap_messages; /* 0: none */
     int64_t cap_tokens;   /* 0: none */
     quipu_str tenant;
-    qp_group group; /* unused in a read-only store */
-    qp_pool pool;   /* see qp_store_pools() */
-    qp_pulse pulse; /* for tails and the feed */
-    bool feed;      /* what is committed is also told to the feed */
+    qp_group group;         /* unused in a read-only store */
+    qp_pool pool;           /* see qp_store_pools() */
+    qp_change_signal pulse; /* for tails and the feed */
+    bool feed;              /* what is committed is also told to the feed */
     quipu_arena arena;
     qp_append_run run; /* the carry of the group */
 };
@@ -46,8 +46,8 @@ QUIPU_MUST_USE quipu_status qp_store_new(const qp_connector *connector, ent_db *
 /* At the start of every call: is the store fit for use in this process, and is there time? From
  * then on the store is not closed until qp_store_leave(), which must follow on every way out, also
  * when this failed. Calls may be nested. */
-QUIPU_MUST_USE quipu_status qp_store_enter(quipu_store *store, const quipu_call *call, qp_call *ret,
-                                           quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call,
+                                           qp_call *ret, quipu_error *reterr);
 void qp_store_leave(qp_call *call);
 
 /* Whether quipu_close() waits for the calls that are inside: those that wait for news give up. */

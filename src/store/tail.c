@@ -50,8 +50,8 @@ quipu_status qp_wait_change(quipu_store *store, uint64_t seen, int64_t end_ns, q
                 return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
             }
         }
-        status = qp_pulse_wait(&store->pulse, seen, wake_ns, reterr);
-        if (status != QUIPU_OK || qp_pulse_beats(&store->pulse) != seen ||
+        status = qp_change_signal_wait(&store->pulse, seen, wake_ns, reterr);
+        if (status != QUIPU_OK || qp_change_signal_count(&store->pulse) != seen ||
             qp_clock_ns() >= end_ns) {
             return status;
         }
@@ -98,7 +98,7 @@ static quipu_status tail_look_work(void *ctx, ent_db *db, quipu_arena *scratch, 
 }
 
 /* Look once. The end of the session is the end of the tail, and is remembered. */
-static quipu_status tail_read(quipu_tail *tail, const quipu_call *call, qp_history *history,
+static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, qp_history *history,
                               quipu_error *reterr)
 {
     tail_look look = {tail, history};
@@ -124,11 +124,11 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call *call, qp_histo
     return status;
 }
 
-static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_call *call,
+static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_call_options *call,
                                 quipu_cancel *cancel, qp_history *history, quipu_error *reterr)
 {
     for (;;) {
-        uint64_t seen = qp_pulse_beats(&tail->store->pulse);
+        uint64_t seen = qp_change_signal_count(&tail->store->pulse);
         quipu_status status = tail_read(tail, call, history, reterr);
 
         if (status != QUIPU_OK || history->pub.message_count > 0 || qp_clock_ns() >= end_ns) {
@@ -146,7 +146,8 @@ static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_ca
  */
 
 quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_seq,
-                             const quipu_call *call, quipu_tail **ret_tail, quipu_error *reterr)
+                             const quipu_call_options *call, quipu_tail **ret_tail,
+                             quipu_error *reterr)
 {
     quipu_range header = QUIPU_RANGE_INIT;
     quipu_history *history = NULL;
@@ -171,13 +172,13 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
     tail->store = store;
     tail->uid = history->session.uid;
     tail->after_seq = after_seq;
-    (void)qp_pulse_listen(&store->pulse);
+    (void)qp_change_signal_listen(&store->pulse);
     quipu_history_free(history);
     *ret_tail = tail;
     return QUIPU_OK;
 }
 
-quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_call *call,
+quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_call_options *call,
                              quipu_history **ret_batch, quipu_error *reterr)
 {
     qp_history *history = NULL;
@@ -217,7 +218,7 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
 void quipu_tail_close(quipu_tail *tail)
 {
     if (tail != NULL) {
-        qp_pulse_leave(&tail->store->pulse);
+        qp_change_signal_leave(&tail->store->pulse);
         quipu_arena_free(&tail->arena);
         qp_free(tail);
     }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 #include "store/fork_chain.h"
 #include "store/message.h"
 
@@ -210,7 +210,7 @@ static void verify_header(const verify_walk *walk)
         qp_findings_add(findings, QUIPU_PROBLEM_TOTALS, 0, "it counts %lld tokens, not %lld",
                         (long long)row->token_count, (long long)walk->total);
     }
-    if (!row->lags && last >= walk->lowest && row->indexed_seq < last) {
+    if (!row->index_pending && last >= walk->lowest && row->indexed_seq < last) {
         qp_findings_add(findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
                         "its messages behind %lld are in no search index, and nobody knows",
                         (long long)row->indexed_seq);
@@ -351,7 +351,7 @@ static quipu_status verify_file_work(void *ctx, ent_db *db, quipu_arena *scratch
                                      quipu_error *reterr)
 {
     (void)scratch;
-    return qp_keep_check(db, verify_hear, ctx, reterr);
+    return qp_maintenance_check(db, verify_hear, ctx, reterr);
 }
 
 /* The session behind number `id`. */
@@ -488,7 +488,7 @@ static quipu_status verify_states(qp_verify_run *run, const qp_call *call, quipu
     return status;
 }
 
-static quipu_status verify_all(qp_verify_run *run, const quipu_call *call,
+static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *call,
                                quipu_verified *ret_verified, quipu_error *reterr)
 {
     qp_call within;
@@ -517,7 +517,7 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call *call,
 }
 
 quipu_status quipu_store_verify(quipu_store *store, quipu_problem_fn fn, void *ctx,
-                                const quipu_call *call, quipu_verified *ret_verified,
+                                const quipu_call_options *call, quipu_verified *ret_verified,
                                 quipu_error *reterr)
 {
     qp_verify_run run = {.store = store, .fn = fn, .fn_ctx = ctx};
@@ -526,7 +526,7 @@ quipu_status quipu_store_verify(quipu_store *store, quipu_problem_fn fn, void *c
 }
 
 quipu_status quipu_store_repair(quipu_store *store, quipu_problem_fn fn, void *ctx,
-                                const quipu_call *call, quipu_verified *ret_verified,
+                                const quipu_call_options *call, quipu_verified *ret_verified,
                                 quipu_error *reterr)
 {
     qp_verify_run run = {.store = store, .fn = fn, .fn_ctx = ctx, .repairs = true};

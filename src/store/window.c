@@ -255,7 +255,7 @@ static quipu_status window_check(const quipu_window_options *options, quipu_erro
 }
 
 quipu_status quipu_window_get(quipu_store *store, quipu_str key,
-                              const quipu_window_options *options, const quipu_call *call,
+                              const quipu_window_options *options, const quipu_call_options *call,
                               quipu_window **ret_window, quipu_error *reterr)
 {
     window_call window = {.store = store, .key = key, .options = QUIPU_WINDOW_OPTIONS_INIT};

@@ -126,7 +126,7 @@ static quipu_status script_calls(const script *self, const script_step *step,
 }
 
 static quipu_status script_generate(void *ctx, const quipu_model_params *params,
-                                    const quipu_call *call, const quipu_sink *sink,
+                                    const quipu_call_options *call, const quipu_sink *sink,
                                     quipu_error *reterr)
 {
     static const script_step again = {.texts = {"again"}};
@@ -163,7 +163,7 @@ static quipu_status script_generate(void *ctx, const quipu_model_params *params,
 
 /* ---- tools and events ---------------------------------------------------------------------- */
 
-static quipu_status script_tool(void *ctx, const quipu_part *call, const quipu_call *within,
+static quipu_status script_tool(void *ctx, const quipu_part *call, const quipu_call_options *within,
                                 quipu_arena *arena, quipu_json *ret_result)
 {
     script *self = ctx;
@@ -247,7 +247,7 @@ quipu_turn_result script_turn(quipu_store *store, script *self, const quipu_turn
                               quipu_arena *arena, quipu_status expected)
 {
     quipu_turn_result result = {.text = {NULL, 0}};
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
 

@@ -487,7 +487,7 @@ static void live_session_sees_the_turn(void **state)
     turn_world *world = *state;
     const quipu_session_ref ref = {{"", 0}, {"", 0}, {"s", 1}};
     quipu_service *service = NULL;
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     int64_t closed = -1;
 
     T_OK(quipu_service_new(world->store, NULL, &service, NULL));
@@ -495,11 +495,11 @@ static void live_session_sees_the_turn(void **state)
     world->script->steps[0] = (script_step){.calls = {"a"}};
     world->script->steps[1] = (script_step){.texts = {"ok"}};
     (void)turn_says(world, "go");
-    T_OK(quipu_session_refresh(session, NULL, NULL));
-    assert_int_equal(quipu_session_event_count(session), 4);
-    T_OK(quipu_session_close_calls(session, NULL, &closed, NULL));
+    T_OK(quipu_live_refresh(session, NULL, NULL));
+    assert_int_equal(quipu_live_event_count(session), 4);
+    T_OK(quipu_live_close_calls(session, NULL, &closed, NULL));
     assert_int_equal(closed, 0);
-    quipu_session_free(session);
+    quipu_live_free(session);
     quipu_service_free(service);
 }
 

@@ -177,8 +177,9 @@ static void flag_that_is_set_before_the_turn_writes_nothing(void **state)
 }
 
 /* A deadline that comes while a tool runs: its result is kept, the next question not asked. */
-static quipu_status fault_slow_tool(void *ctx, const quipu_part *call, const quipu_call *within,
-                                    quipu_arena *arena, quipu_json *ret_result)
+static quipu_status fault_slow_tool(void *ctx, const quipu_part *call,
+                                    const quipu_call_options *within, quipu_arena *arena,
+                                    quipu_json *ret_result)
 {
     const struct timespec more = {0, ((long)within->deadline_ms + 20) * 1000000};
 
@@ -195,7 +196,7 @@ static void deadline_ends_a_turn_between_its_steps(void **state)
 {
     fault_world *world = *state;
     quipu_turn_options options = script_options(world->script, "go");
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = 300;
     options.on_tool = fault_slow_tool;
@@ -226,8 +227,9 @@ static void fault_die(void *ctx)
     _exit(9);
 }
 
-static quipu_status fault_die_in_tool(void *ctx, const quipu_part *call, const quipu_call *within,
-                                      quipu_arena *arena, quipu_json *ret_result)
+static quipu_status fault_die_in_tool(void *ctx, const quipu_part *call,
+                                      const quipu_call_options *within, quipu_arena *arena,
+                                      quipu_json *ret_result)
 {
     script *played = ctx;
 

@@ -8,7 +8,7 @@
 
 #define HTTP_TURNS 4
 
-static quipu_status http_tool(void *ctx, const quipu_part *call, const quipu_call *within,
+static quipu_status http_tool(void *ctx, const quipu_part *call, const quipu_call_options *within,
                               quipu_arena *arena, quipu_json *ret_result)
 {
     size_t *runs = ctx;
@@ -24,7 +24,8 @@ static quipu_status http_tool(void *ctx, const quipu_part *call, const quipu_cal
 
 /* A turn of session "s" in which the model may ask for the weather. */
 static quipu_status http_turn(quipu_store *store, const quipu_provider *provider, const char *says,
-                              const quipu_call *call, quipu_turn_result *ret_result, size_t *runs)
+                              const quipu_call_options *call, quipu_turn_result *ret_result,
+                              size_t *runs)
 {
     const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = quipu_cstr(says)};
     const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
@@ -157,7 +158,7 @@ static void http_broken(const char *how, quipu_status expected, int32_t deadline
     quipu_store *store = st_open_new(NULL, NULL);
     quipu_provider *provider = peer_provider(QUIPU_PROVIDER_OPENAI, how, NULL);
     quipu_provider *good = peer_provider(QUIPU_PROVIDER_OPENAI, "talk", NULL);
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_turn_result result;
     size_t runs = 0;
     char *text;

@@ -10,7 +10,7 @@
 
 /* A model that never stops talking, until the flag of its call is set. */
 static quipu_status thread_chatter(void *ctx, const quipu_model_params *params,
-                                   const quipu_call *call, const quipu_sink *sink,
+                                   const quipu_call_options *call, const quipu_sink *sink,
                                    quipu_error *reterr)
 {
     const struct timespec pause = {0, 200000};
@@ -65,7 +65,7 @@ static void flag_of_another_thread_ends_the_turn_in_the_middle(void **state)
     quipu_store *store = st_open_new(NULL, NULL);
     script *played = script_new();
     quipu_turn_options options = script_options(played, "go");
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     thread_stop stop = {.texts = 0, .cancel = played->cancel};
     pthread_t thread;
     quipu_history *history;

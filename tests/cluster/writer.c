@@ -99,7 +99,7 @@ static void writer_nap(void)
 
 static quipu_status writer_append(writer *self, const char *key, const char *id)
 {
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_appended appended = {0};
     quipu_error err = {0};
     quipu_message message = {

@@ -42,11 +42,11 @@ static inline quipu_session_ref adk_ref(const char *app, const char *user, const
     return (quipu_session_ref){quipu_cstr(app), quipu_cstr(user), quipu_cstr(session)};
 }
 
-static inline quipu_session *adk_create(adk_world *world, const char *user, const char *id,
-                                        const char *state)
+static inline quipu_live *adk_create(adk_world *world, const char *user, const char *id,
+                                     const char *state)
 {
     const quipu_session_ref ref = adk_ref("app", user, id);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_error err = {0};
     quipu_status status = quipu_service_create(
         world->service, &ref, (quipu_json){quipu_cstr(state)}, NULL, &session, &err);
@@ -57,11 +57,11 @@ static inline quipu_session *adk_create(adk_world *world, const char *user, cons
     return session;
 }
 
-static inline quipu_session *adk_get(adk_world *world, const char *user, const char *id,
-                                     const quipu_get_options *options)
+static inline quipu_live *adk_get(adk_world *world, const char *user, const char *id,
+                                  const quipu_get_options *options)
 {
     const quipu_session_ref ref = adk_ref("app", user, id);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_error err = {0};
     quipu_status status = quipu_service_get(world->service, &ref, options, NULL, &session, &err);
 
@@ -71,12 +71,12 @@ static inline quipu_session *adk_get(adk_world *world, const char *user, const c
     return session;
 }
 
-static inline quipu_event_result adk_append(quipu_session *session, const char *event)
+static inline quipu_event_result adk_append(quipu_live *session, const char *event)
 {
     quipu_event_result result = {0};
     quipu_error err = {0};
     quipu_status status =
-        quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, &result, &err);
+        quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, &result, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("append %s: %s", event, err.message);
@@ -122,21 +122,21 @@ static inline void adk_check_json(quipu_str actual, const char *expected)
     }
 }
 
-static inline void adk_check_state(adk_world *world, quipu_session *session, const char *expected)
+static inline void adk_check_state(adk_world *world, quipu_live *session, const char *expected)
 {
     quipu_json state = {{NULL, 0}};
     quipu_error err = {0};
 
-    T_OK(quipu_session_state(session, &world->arena, &state, &err));
+    T_OK(quipu_live_state(session, &world->arena, &state, &err));
     adk_check_json(state.text, expected);
 }
 
-static inline quipu_str adk_event(adk_world *world, quipu_session *session, size_t index)
+static inline quipu_str adk_event(adk_world *world, quipu_live *session, size_t index)
 {
     quipu_json event = {{NULL, 0}};
     quipu_error err = {0};
 
-    T_OK(quipu_session_event(session, index, &world->arena, &event, &err));
+    T_OK(quipu_live_event(session, index, &world->arena, &event, &err));
     return event.text;
 }
 

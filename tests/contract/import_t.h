@@ -86,10 +86,10 @@ static inline void import_refused(quipu_store *store, const char *path, quipu_st
     assert_int_equal(stats.messages, 0);
 }
 
-static inline quipu_session *import_session(adk_world *world, const char *user, const char *id)
+static inline quipu_live *import_session(adk_world *world, const char *user, const char *id)
 {
     const quipu_session_ref ref = adk_ref("demo_app", user, id);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_error err = {0};
 
     T_OK(quipu_service_get(world->service, &ref, NULL, NULL, &session, &err));

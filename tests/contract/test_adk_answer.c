@@ -23,7 +23,7 @@ static void a_response_alone_is_content_and_output(void **state)
     T_SQLITE_ONLY("it looks into a file");
 
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     char *column;
 
     (void)state;
@@ -46,17 +46,17 @@ static void a_response_alone_is_content_and_output(void **state)
     column = answer_column(world->path, "SELECT CAST(tool_calls AS TEXT) FROM messages");
     assert_null(strstr(column, "overcast"));
     free(column);
-    quipu_session_free(session);
+    quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
     assert_null(strstr(adk_event(world, session, 0).p, "\"text\""));
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
 static void a_response_is_found_by_its_words(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
     quipu_search_results *results = NULL;
     quipu_error err = {0};
@@ -68,7 +68,7 @@ static void a_response_is_found_by_its_words(void **state)
     T_OK(quipu_search(world->store, &options, NULL, &results, &err));
     assert_int_equal(results->count, 1);
     quipu_search_results_free(results);
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 

@@ -254,7 +254,7 @@ static const quipu_message *stored(quipu_history *history, size_t at)
 static void events_are_stored_as_lango_reads_them(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_history *history;
 
     (void)state;
@@ -278,20 +278,20 @@ static void events_are_stored_as_lango_reads_them(void **state)
     T_STR(stored(history, 2)->calls[0].output, "{\"hits\":2}");
     T_STR(stored(history, 2)->content, "{\"hits\":2}");
     quipu_history_free(history);
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
 static void open_calls_are_closed_once_by_their_authors(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_history *history;
     int64_t closed = -1;
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_session_close_calls(session, NULL, &closed, &err));
+    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
     assert_int_equal(closed, 0);
     adk_append(session, "{\"author\":\"alpha\",\"content\":{\"role\":\"model\",\"parts\":[{"
                         "\"functionCall\":{\"name\":\"exec\",\"args\":{}}},{\"functionCall\":{"
@@ -301,9 +301,9 @@ static void open_calls_are_closed_once_by_their_authors(void **state)
                         "\"functionResponse\":{\"name\":\"exec\",\"response\":{}}}]}}");
     adk_append(session, "{\"author\":\"beta\",\"content\":{\"role\":\"model\",\"parts\":[{"
                         "\"functionCall\":{\"id\":\"c2\",\"name\":\"g\",\"args\":{}}}]}}");
-    T_OK(quipu_session_close_calls(session, NULL, &closed, &err));
+    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
     assert_int_equal(closed, 3); /* one exec, c1, c2 */
-    assert_int_equal(quipu_session_event_count(session), 6);
+    assert_int_equal(quipu_live_event_count(session), 6);
     history = st_get(world->store, "adk:app/u/s", NULL);
     assert_int_equal(history->message_count, 6);
     assert_int_equal(stored(history, 3)->role, QUIPU_ROLE_TOOL);
@@ -316,10 +316,10 @@ static void open_calls_are_closed_once_by_their_authors(void **state)
     T_STR(stored(history, 4)->calls[0].id, "c1");
     T_STR(stored(history, 5)->author, "beta");
     quipu_history_free(history);
-    T_OK(quipu_session_close_calls(session, NULL, &closed, &err));
+    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
     assert_int_equal(closed, 0);
     adk_append(session, adk_says(world, "n", "user", "next", 9)); /* the session is not stale */
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -330,7 +330,7 @@ static void open_calls_are_closed_once_by_their_authors(void **state)
 static void open_calls_are_found_in_the_order_of_appends(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_BY_TIME);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     int64_t closed = -1;
     quipu_error err = {0};
 
@@ -341,20 +341,20 @@ static void open_calls_are_found_in_the_order_of_appends(void **state)
     adk_append(session, "{\"id\":\"e2\",\"author\":\"a\",\"timestamp\":10.0,\"content\":{\"role\":"
                         "\"user\",\"parts\":[{\"functionResponse\":{\"id\":\"c\",\"name\":\"f\","
                         "\"response\":{}}}]}}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
     assert_non_null(strstr(adk_event(world, session, 0).p, "\"e2\""));
-    T_OK(quipu_session_close_calls(session, NULL, &closed, &err));
+    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
     assert_int_equal(closed, 0);
-    assert_int_equal(quipu_session_event_count(session), 2);
-    quipu_session_free(session);
+    assert_int_equal(quipu_live_event_count(session), 2);
+    quipu_live_free(session);
     adk_close(world);
 }
 
 static void a_whole_exchange_survives_save_and_restore(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_view view = {NULL, 0, 0, 0};
     quipu_error err = {0};
 
@@ -370,9 +370,9 @@ static void a_whole_exchange_survives_save_and_restore(void **state)
                         "\"response\":{\"ok\":true}}},{\"functionResponse\":{\"name\":\"g\","
                         "\"response\":{}}}]}}");
     adk_append(session, adk_says(world, "e4", "root", "that", 4));
-    quipu_session_free(session);
+    quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
-    T_OK(quipu_session_view(session, NULL, &world->arena, &view, &err));
+    T_OK(quipu_live_view(session, NULL, &world->arena, &view, &err));
     assert_int_equal(view.count, 4);
     check_event(&view, 0, "user", "{\"role\":\"user\",\"parts\":[{\"text\":\"what?\"}]}");
     check_event(&view, 1, "root",
@@ -385,7 +385,7 @@ static void a_whole_exchange_survives_save_and_restore(void **state)
                 "\"f\",\"response\":{\"ok\":true}}},{\"functionResponse\":{\"id\":\"call_g\","
                 "\"name\":\"g\",\"response\":{}}}]}");
     check_event(&view, 3, "root", "{\"role\":\"assistant\",\"parts\":[{\"text\":\"that\"}]}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 

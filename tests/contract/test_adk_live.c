@@ -7,9 +7,9 @@
 #define STATE_EVENT(id, n)                                                                         \
     "{\"id\":\"" id "\",\"timestamp\":1.0,\"actions\":{\"stateDelta\":{\"n\":" n "}}}"
 
-static quipu_status try_append(quipu_session *session, const char *event, quipu_error *err)
+static quipu_status try_append(quipu_live *session, const char *event, quipu_error *err)
 {
-    return quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, err);
+    return quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, err);
 }
 
 static int64_t stored_count(adk_world *world)
@@ -27,28 +27,28 @@ static int64_t stored_count(adk_world *world)
 static void an_appended_event_is_stored_and_visible_at_once(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
 
     (void)state;
     assert_int_equal(adk_append(session, adk_says(world, "e1", "user", "hello", 1)).seq, 1);
     assert_int_equal(stored_count(world), 1);
-    assert_int_equal(quipu_session_event_count(session), 1);
+    assert_int_equal(quipu_live_event_count(session), 1);
     assert_non_null(strstr(adk_event(world, session, 0).p, "hello"));
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
 static void events_accumulate_in_order(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_history *history;
 
     (void)state;
     adk_append(session, adk_says(world, "e1", "user", "one", 1));
     adk_append(session, adk_says(world, "e2", "agent", "two", 2));
     adk_append(session, adk_says(world, "e3", "user", "three", 1));
-    assert_int_equal(quipu_session_event_count(session), 3);
+    assert_int_equal(quipu_live_event_count(session), 3);
     for (size_t i = 0; i < 3; i++) {
         static const char *const texts[] = {"one", "two", "three"};
         assert_non_null(strstr(adk_event(world, session, i).p, texts[i]));
@@ -57,27 +57,27 @@ static void events_accumulate_in_order(void **state)
     assert_int_equal(history->messages[1].role, QUIPU_ROLE_ASSISTANT); /* model, normalised */
     T_STR(history->messages[1].author, "agent");
     quipu_history_free(history);
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
 static void a_delta_alone_is_no_event(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_event_result result = adk_append(session, STATE_EVENT("e1", "1"));
-    quipu_session *again;
+    quipu_live *again;
 
     (void)state;
     assert_int_equal(result.seq, 0);
     assert_true(result.stored);
     assert_int_equal(result.revision, 1);
-    assert_int_equal(quipu_session_event_count(session), 0);
+    assert_int_equal(quipu_live_event_count(session), 0);
     assert_int_equal(stored_count(world), 0);
     adk_check_state(world, session, "{\"n\":1}");
     again = adk_get(world, "u", "s", NULL);
     adk_check_state(world, again, "{\"n\":1}");
-    quipu_session_free(again);
+    quipu_live_free(again);
     /* With anything else in it that a reader would miss, it is one. */
     assert_int_equal(adk_append(session, "{\"id\":\"e2\",\"errorCode\":\"X\",\"actions\":{"
                                          "\"stateDelta\":{\"n\":2}}}")
@@ -89,37 +89,37 @@ static void a_delta_alone_is_no_event(void **state)
                      2);
     assert_int_equal(adk_append(session, "{\"id\":\"e4\",\"author\":\"user\"}").seq, 3);
     adk_check_state(world, session, "{\"n\":3}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
 static void a_delta_alone_is_an_event_when_the_service_records_it(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_RECORD_STATE);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
 
     (void)state;
     assert_int_equal(adk_append(session, STATE_EVENT("e1", "1")).seq, 1);
-    assert_int_equal(quipu_session_event_count(session), 1);
+    assert_int_equal(quipu_live_event_count(session), 1);
     assert_int_equal(stored_count(world), 1);
     adk_check_state(world, session, "{\"n\":1}");
     adk_check_json(adk_event(world, session, 0), STATE_EVENT("e1", "1"));
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
 static void temp_alone_does_not_reach_the_store(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_event_result result =
         adk_append(session, "{\"id\":\"e\",\"actions\":{\"stateDelta\":{\"temp:a\":1}}}");
 
     (void)state;
     assert_false(result.stored);
-    assert_int_equal(quipu_session_revision(session, NULL), 0);
+    assert_int_equal(quipu_live_revision(session, NULL), 0);
     adk_check_state(world, session, "{\"temp:a\":1}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -129,8 +129,8 @@ static void temp_alone_does_not_reach_the_store(void **state)
 static void a_stale_session_conflicts_and_tells_both_revisions(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-    quipu_session *a = adk_create(world, "u", "s", NULL);
-    quipu_session *b = adk_get(world, "u", "s", NULL);
+    quipu_live *a = adk_create(world, "u", "s", NULL);
+    quipu_live *b = adk_get(world, "u", "s", NULL);
     int64_t stored = -1;
     quipu_error err = {0};
 
@@ -140,24 +140,24 @@ static void a_stale_session_conflicts_and_tells_both_revisions(void **state)
     /* Equal and older times hide nothing. */
     T_STATUS(try_append(b, adk_says(world, "e3", "user", "b", 1), &err), QUIPU_CONFLICT);
     T_STATUS(try_append(b, STATE_EVENT("e4", "1"), &err), QUIPU_CONFLICT);
-    assert_int_equal(quipu_session_revision(b, &stored), 0);
+    assert_int_equal(quipu_live_revision(b, &stored), 0);
     assert_int_equal(stored, 2);
-    assert_int_equal(quipu_session_event_count(b), 0);
+    assert_int_equal(quipu_live_event_count(b), 0);
     adk_check_state(world, b, "{}");
-    T_OK(quipu_session_refresh(b, NULL, &err));
-    assert_int_equal(quipu_session_event_count(b), 2);
+    T_OK(quipu_live_refresh(b, NULL, &err));
+    assert_int_equal(quipu_live_event_count(b), 2);
     assert_int_equal(adk_append(b, adk_says(world, "e3", "user", "b", 0.5)).seq, 3);
     T_STATUS(try_append(a, adk_says(world, "e5", "user", "a", 9), &err), QUIPU_CONFLICT);
-    quipu_session_free(a);
-    quipu_session_free(b);
+    quipu_live_free(a);
+    quipu_live_free(b);
     adk_close(world);
 }
 
 static void a_session_is_never_stale_by_itself(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
-    quipu_session *other = adk_create(world, "u", "t", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
+    quipu_live *other = adk_create(world, "u", "t", NULL);
     char id[16];
 
     (void)state;
@@ -170,31 +170,31 @@ static void a_session_is_never_stale_by_itself(void **state)
         adk_append(session,
                    "{\"author\":\"user\",\"content\":{\"parts\":[]}}"); /* no id, no time */
     }
-    assert_int_equal(quipu_session_event_count(session), 40);
-    quipu_session_free(session);
-    quipu_session_free(other);
+    assert_int_equal(quipu_live_event_count(session), 40);
+    quipu_live_free(session);
+    quipu_live_free(other);
     adk_close(world);
 }
 
 static void rebase_appends_and_catches_up(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_REBASE);
-    quipu_session *a = adk_create(world, "u", "s", NULL);
-    quipu_session *b = adk_get(world, "u", "s", NULL);
+    quipu_live *a = adk_create(world, "u", "s", NULL);
+    quipu_live *b = adk_get(world, "u", "s", NULL);
 
     (void)state;
     adk_append(a, adk_says(world, "e1", "user", "one", 1));
     adk_append(a, STATE_EVENT("x", "7"));
     assert_int_equal(adk_append(b, adk_says(world, "e2", "user", "two", 2)).seq, 2);
-    assert_int_equal(quipu_session_event_count(b), 2);
+    assert_int_equal(quipu_live_event_count(b), 2);
     assert_non_null(strstr(adk_event(world, b, 0).p, "one"));
     assert_non_null(strstr(adk_event(world, b, 1).p, "two"));
     adk_check_state(world, b, "{\"n\":7}");
     adk_append(a, STATE_EVENT("y", "8"));
     adk_check_state(world, a, "{\"n\":8}");
-    assert_int_equal(quipu_session_event_count(a), 2);
-    quipu_session_free(a);
-    quipu_session_free(b);
+    assert_int_equal(quipu_live_event_count(a), 2);
+    quipu_live_free(a);
+    quipu_live_free(b);
     adk_close(world);
 }
 
@@ -207,8 +207,8 @@ static void a_repeated_event_applies_nothing_twice(void **state)
         "{\"id\":\"e1\",\"timestamp\":1.0,\"content\":{\"parts\":[{\"text\":\"x\"}]},"
         "\"actions\":{\"stateDelta\":{\"n\":1,\"temp:t\":1}}}";
     adk_world *world = adk_open(0);
-    quipu_session *a = adk_create(world, "u", "s", NULL);
-    quipu_session *b = adk_get(world, "u", "s", NULL);
+    quipu_live *a = adk_create(world, "u", "s", NULL);
+    quipu_live *b = adk_get(world, "u", "s", NULL);
     quipu_event_result result;
     quipu_error err = {0};
 
@@ -218,24 +218,24 @@ static void a_repeated_event_applies_nothing_twice(void **state)
     result = adk_append(a, event);
     assert_true(result.repeated);
     assert_int_equal(result.seq, 1);
-    assert_int_equal(quipu_session_event_count(a), 1);
+    assert_int_equal(quipu_live_event_count(a), 1);
     adk_check_state(world, a, "{\"n\":2,\"temp:t\":1}");
     /* From a stale handle too: it is settled, and visible. */
     assert_true(adk_append(b, event).repeated);
-    assert_int_equal(quipu_session_event_count(b), 1);
+    assert_int_equal(quipu_live_event_count(b), 1);
     assert_int_equal(stored_count(world), 1);
     T_STATUS(try_append(a, "{\"id\":\"e1\",\"timestamp\":1.0,\"content\":{\"parts\":[]}}", &err),
              QUIPU_EXISTS);
-    assert_int_equal(quipu_session_event_count(a), 1);
-    quipu_session_free(a);
-    quipu_session_free(b);
+    assert_int_equal(quipu_live_event_count(a), 1);
+    quipu_live_free(a);
+    quipu_live_free(b);
     adk_close(world);
 }
 
 static void state_events_are_remembered_up_to_their_limit(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     char event[128];
     quipu_error err = {0};
 
@@ -253,7 +253,7 @@ static void state_events_are_remembered_up_to_their_limit(void **state)
     adk_append(session, "{\"id\":\"s64\",\"actions\":{\"stateDelta\":{\"n\":64}}}");
     assert_false(adk_append(session, "{\"id\":\"s0\",\"actions\":{\"stateDelta\":{\"n\":0}}}")
                      .repeated); /* forgotten by the 65th */
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -265,19 +265,19 @@ static void get_creates_what_is_missing_when_asked(void **state)
     adk_world *world = adk_open(QUIPU_SERVICE_AUTO_CREATE);
     adk_world *plain = adk_open(QUIPU_SERVICE_GO);
     quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-    quipu_session *session = adk_get(world, "u", "s", NULL);
+    quipu_live *session = adk_get(world, "u", "s", NULL);
 
     (void)state;
     assert_non_null(session);
     adk_append(session, adk_says(world, "e1", "user", "x", 1));
-    quipu_session_free(session);
+    quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
-    assert_int_equal(quipu_session_event_count(session), 1);
-    quipu_session_free(session);
+    assert_int_equal(quipu_live_event_count(session), 1);
+    quipu_live_free(session);
     options.flags = QUIPU_GET_CREATE;
     session = adk_get(plain, "u", "s", &options);
-    assert_int_equal(quipu_session_event_count(session), 0);
-    quipu_session_free(session);
+    assert_int_equal(quipu_live_event_count(session), 0);
+    quipu_live_free(session);
     adk_close(world);
     adk_close(plain);
 }
@@ -289,8 +289,8 @@ static void an_expired_session_is_renewed_blank(void **state)
     quipu_session_patch at_once = QUIPU_SESSION_PATCH_INIT;
     const quipu_session_ref ref = adk_ref("app", "u", "s");
     quipu_service *brief = NULL;
-    quipu_session *session = NULL;
-    quipu_session *old = NULL;
+    quipu_live *session = NULL;
+    quipu_live *old = NULL;
     quipu_error err = {0};
 
     (void)state;
@@ -307,11 +307,11 @@ static void an_expired_session_is_renewed_blank(void **state)
     assert_null(session); /* expired counts as missing */
     T_STATUS(try_append(old, adk_says(world, "e2", "user", "x", 2), &err), QUIPU_EXPIRED);
     session = adk_get(world, "u", "s", NULL);
-    assert_int_equal(quipu_session_event_count(session), 0);
+    assert_int_equal(quipu_live_event_count(session), 0);
     adk_check_state(world, session, "{\"user:u\":1}");
     T_STATUS(try_append(old, adk_says(world, "e2", "user", "x", 2), &err), QUIPU_CONFLICT);
-    quipu_session_free(session);
-    quipu_session_free(old);
+    quipu_live_free(session);
+    quipu_live_free(old);
     quipu_service_free(brief);
     adk_close(world);
 }
@@ -321,7 +321,7 @@ static void an_expired_session_is_renewed_blank(void **state)
 
 typedef struct swept {
     adk_world *world;
-    quipu_session *session;
+    quipu_live *session;
     int64_t round;
 } swept;
 
@@ -333,7 +333,7 @@ static void swept_append(void *ctx)
     quipu_status status;
 
     t_fault_pause(true);
-    const size_t before = quipu_session_event_count(sweep->session);
+    const size_t before = quipu_live_event_count(sweep->session);
     const int64_t stored_before = stored_count(sweep->world);
     (void)snprintf(event, sizeof(event),
                    "{\"id\":\"f%lld\",\"timestamp\":1.0,\"content\":{\"parts\":[{\"text\":\"x\"},"
@@ -346,7 +346,7 @@ static void swept_append(void *ctx)
     t_fault_pause(true);
     assert_true(status == QUIPU_OK || status == QUIPU_NOMEM);
     const size_t added = status == QUIPU_OK ? 1 : 0;
-    assert_int_equal(quipu_session_event_count(sweep->session), before + added);
+    assert_int_equal(quipu_live_event_count(sweep->session), before + added);
     assert_int_equal(stored_count(sweep->world), stored_before + (int64_t)added);
     t_fault_pause(false);
 }
@@ -370,7 +370,7 @@ static void without_memory_an_append_is_in_both_or_in_neither(void **state)
         }
     }
     assert_true(sweep.round > 5);
-    quipu_session_free(sweep.session);
+    quipu_live_free(sweep.session);
     adk_close(sweep.world);
 }
 

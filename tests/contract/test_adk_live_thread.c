@@ -14,7 +14,7 @@
 typedef struct worker {
     adk_world *world;
     quipu_service *service;
-    quipu_session *session;
+    quipu_live *session;
     pthread_barrier_t *barrier;
     int number;
     int appended;
@@ -22,7 +22,7 @@ typedef struct worker {
     int failures;
 } worker;
 
-static quipu_status say(quipu_session *session, int writer, int i)
+static quipu_status say(quipu_live *session, int writer, int i)
 {
     char event[320];
     quipu_error err = {0};
@@ -31,8 +31,8 @@ static quipu_status say(quipu_session *session, int writer, int i)
                    "{\"id\":\"w%d-%d\",\"author\":\"user\",\"timestamp\":1.0,\"content\":{\"role\":"
                    "\"user\",\"parts\":[{\"text\":\"w%d\"}]},\"actions\":{\"stateDelta\":{"
                    "\"w%d\":%d,\"app:n\":%d,\"user:n\":%d}},\"customMetadata\":{\"seen\":%zu}}",
-                   writer, i, writer, writer, i, i, i, quipu_session_event_count(session));
-    return quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err);
+                   writer, i, writer, writer, i, i, i, quipu_live_event_count(session));
+    return quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err);
 }
 
 static void run_workers(worker *workers, size_t count, void *(*run)(void *))
@@ -70,7 +70,7 @@ static void of_two_copies_exactly_one_wins_a_round(void **state)
 
     (void)state;
     assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
-    quipu_session_free(adk_create(world, "u", "s", NULL));
+    quipu_live_free(adk_create(world, "u", "s", NULL));
     worker workers[2] = {{.world = world, .barrier = &barrier, .number = 0},
                          {.world = world, .barrier = &barrier, .number = 1}};
     for (int round = 1; round <= ROUNDS; round++) {
@@ -80,7 +80,7 @@ static void of_two_copies_exactly_one_wins_a_round(void **state)
         run_workers(workers, 2, append_once);
         for (size_t i = 0; i < 2; i++) {
             assert_int_equal(workers[i].failures, 0);
-            quipu_session_free(workers[i].session);
+            quipu_live_free(workers[i].session);
         }
         assert_int_equal(workers[0].appended + workers[1].appended, round);
         assert_int_equal(workers[0].conflicts + workers[1].conflicts, round);
@@ -102,7 +102,7 @@ static void *append_many(void *arg)
 
         if (status == QUIPU_CONFLICT) {
             self->conflicts++;
-            status = quipu_session_refresh(self->session, NULL, NULL);
+            status = quipu_live_refresh(self->session, NULL, NULL);
         } else if (status == QUIPU_OK) {
             self->appended++;
         }
@@ -115,11 +115,11 @@ static void *append_many(void *arg)
  * those before them; else each writer had seen all of them. */
 static void check_all(adk_world *world, int writers, bool blind)
 {
-    quipu_session *session = adk_get(world, "u", "s", NULL);
+    quipu_live *session = adk_get(world, "u", "s", NULL);
     int next[WRITERS] = {0};
 
-    assert_int_equal(quipu_session_event_count(session), writers * EVENTS);
-    for (size_t i = 0; i < quipu_session_event_count(session); i++) {
+    assert_int_equal(quipu_live_event_count(session), writers * EVENTS);
+    for (size_t i = 0; i < quipu_live_event_count(session); i++) {
         quipu_str event = adk_event(world, session, i);
         const char *id = strstr(event.p, "\"id\":\"w");
         int writer = -1;
@@ -137,14 +137,14 @@ static void check_all(adk_world *world, int writers, bool blind)
             assert_non_null(strstr(event.p, seen));
         }
     }
-    assert_int_equal(quipu_session_revision(session, NULL), writers * EVENTS);
-    quipu_session_free(session);
+    assert_int_equal(quipu_live_revision(session, NULL), writers * EVENTS);
+    quipu_live_free(session);
 }
 
 static void many_writers(uint32_t flags, bool shared)
 {
     adk_world *world = adk_open(flags);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     worker workers[WRITERS];
 
     for (int i = 0; i < WRITERS; i++) {
@@ -160,20 +160,20 @@ static void many_writers(uint32_t flags, bool shared)
             assert_int_equal(workers[i].conflicts, 0);
         }
         if (!shared) {
-            quipu_session_free(workers[i].session);
+            quipu_live_free(workers[i].session);
         }
     }
     if (shared) { /* the same order in memory and in the store */
-        quipu_session *stored = adk_get(world, "u", "s", NULL);
+        quipu_live *stored = adk_get(world, "u", "s", NULL);
 
-        assert_int_equal(quipu_session_event_count(session), WRITERS * EVENTS);
+        assert_int_equal(quipu_live_event_count(session), WRITERS * EVENTS);
         for (size_t i = 0; i < WRITERS * EVENTS; i++) {
             adk_check_json(adk_event(world, session, i), adk_event(world, stored, i).p);
         }
-        quipu_session_free(stored);
+        quipu_live_free(stored);
     }
     check_all(world, WRITERS, shared || (flags & QUIPU_SERVICE_REBASE) != 0);
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -216,8 +216,8 @@ static void writers_of_their_own_sessions_are_never_stale(void **state)
     for (int i = 0; i < WRITERS; i++) {
         assert_int_equal(workers[i].failures, 0);
         assert_int_equal(workers[i].conflicts, 0);
-        assert_int_equal(quipu_session_revision(workers[i].session, NULL), EVENTS);
-        quipu_session_free(workers[i].session);
+        assert_int_equal(quipu_live_revision(workers[i].session, NULL), EVENTS);
+        quipu_live_free(workers[i].session);
     }
     adk_close(world);
 }
@@ -257,7 +257,7 @@ static void of_many_creates_of_one_session_exactly_one_succeeds(void **state)
     for (int i = 0; i < GETTERS; i++) {
         made += workers[i].appended;
         refused += workers[i].conflicts;
-        quipu_session_free(workers[i].session);
+        quipu_live_free(workers[i].session);
     }
     assert_int_equal(made, 1);
     assert_int_equal(refused, GETTERS - 1);
@@ -300,7 +300,7 @@ static void ten_gets_of_one_new_session_all_get_it(void **state)
     assert_int_equal(say(workers[3].session, 0, 0), QUIPU_OK);
     assert_int_equal(say(workers[4].session, 1, 0), QUIPU_CONFLICT);
     for (int i = 0; i < GETTERS; i++) {
-        quipu_session_free(workers[i].session);
+        quipu_live_free(workers[i].session);
     }
     T_OK(quipu_service_list_get(world->service, QUIPU_STR("app"), QUIPU_STR("u"), NULL, &list,
                                 NULL));
@@ -329,7 +329,7 @@ static int child(const char *path, uint32_t flags, const char *id, int number, b
         return 2;
     }
     (void)append_many(&self);
-    quipu_session_free(self.session);
+    quipu_live_free(self.session);
     quipu_service_free(self.service);
     quipu_close(store);
     return self.failures == 0 && (!alone || self.conflicts == 0) ? 0 : 3;
@@ -361,7 +361,7 @@ static void two_processes(uint32_t flags)
     const bool rebase = (flags & QUIPU_SERVICE_REBASE) != 0;
     adk_world *world = adk_open(flags);
 
-    quipu_session_free(adk_create(world, "u", "s", NULL));
+    quipu_live_free(adk_create(world, "u", "s", NULL));
     run_processes(world->path, flags, same, rebase);
     check_all(world, 2, rebase);
     adk_close(world);
@@ -374,14 +374,14 @@ static void processes_with_their_own_sessions_are_never_stale(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        quipu_session_free(adk_create(world, "u", own[i], NULL));
+        quipu_live_free(adk_create(world, "u", own[i], NULL));
     }
     run_processes(world->path, QUIPU_SERVICE_GO, own, true);
     for (int i = 0; i < 2; i++) {
-        quipu_session *session = adk_get(world, "u", own[i], NULL);
+        quipu_live *session = adk_get(world, "u", own[i], NULL);
 
-        assert_int_equal(quipu_session_event_count(session), EVENTS);
-        quipu_session_free(session);
+        assert_int_equal(quipu_live_event_count(session), EVENTS);
+        quipu_live_free(session);
     }
     adk_close(world);
 }

@@ -3,7 +3,7 @@
 #include "contract/adk_t.h"
 
 static quipu_status rules_get(adk_world *world, const char *user, const char *id,
-                              const quipu_get_options *options, quipu_session **ret)
+                              const quipu_get_options *options, quipu_live **ret)
 {
     const quipu_session_ref ref = adk_ref("app", user, id);
 
@@ -16,23 +16,23 @@ static void a_session_is_read_under_its_own_user_only(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *ours = adk_create(world, "u", "s", "{\"k\":1,\"user:u\":1}");
-        quipu_session *theirs = NULL;
+        quipu_live *ours = adk_create(world, "u", "s", "{\"k\":1,\"user:u\":1}");
+        quipu_live *theirs = NULL;
 
         adk_append(ours, adk_says(world, "e1", "user", "mine", 1));
         T_STATUS(rules_get(world, "v", "s", NULL, &theirs),
                  turn_ == 0 ? QUIPU_OK : QUIPU_NOT_FOUND);
         assert_null(theirs);
         theirs = adk_create(world, "v", "s", NULL);
-        assert_int_equal(quipu_session_event_count(theirs), 0);
+        assert_int_equal(quipu_live_event_count(theirs), 0);
         adk_check_state(world, theirs, "{}");
         adk_append(theirs, adk_says(world, "e1", "user", "theirs", 1));
-        quipu_session_free(ours);
+        quipu_live_free(ours);
         ours = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_session_event_count(ours), 1);
+        assert_int_equal(quipu_live_event_count(ours), 1);
         assert_non_null(strstr(adk_event(world, ours, 0).p, "mine"));
-        quipu_session_free(ours);
-        quipu_session_free(theirs);
+        quipu_live_free(ours);
+        quipu_live_free(theirs);
     }
 }
 
@@ -41,16 +41,16 @@ static void what_was_read_is_a_copy(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *a = adk_create(world, "u", "s", "{\"k\":1}");
-        quipu_session *b = adk_get(world, "u", "s", NULL);
+        quipu_live *a = adk_create(world, "u", "s", "{\"k\":1}");
+        quipu_live *b = adk_get(world, "u", "s", NULL);
 
         adk_append(a, adk_says(world, "e1", "user", "x", 1));
-        T_OK(quipu_session_set(a, QUIPU_STR("temp:t"), (quipu_json){QUIPU_STR("1")}, NULL, NULL));
-        T_OK(quipu_session_set(a, QUIPU_STR("k"), (quipu_json){QUIPU_STR("2")}, NULL, NULL));
-        assert_int_equal(quipu_session_event_count(b), 0);
+        T_OK(quipu_live_set(a, QUIPU_STR("temp:t"), (quipu_json){QUIPU_STR("1")}, NULL, NULL));
+        T_OK(quipu_live_set(a, QUIPU_STR("k"), (quipu_json){QUIPU_STR("2")}, NULL, NULL));
+        assert_int_equal(quipu_live_event_count(b), 0);
         adk_check_state(world, b, "{\"k\":1}");
-        quipu_session_free(a);
-        quipu_session_free(b);
+        quipu_live_free(a);
+        quipu_live_free(b);
     }
 }
 
@@ -59,15 +59,14 @@ static void an_event_past_the_end_is_none(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
         quipu_json event = {{NULL, 0}};
 
         adk_append(session, adk_says(world, "e1", "user", "x", 1));
-        T_OK(quipu_session_event(session, 0, &world->arena, &event, NULL));
-        T_STATUS(quipu_session_event(session, 1, &world->arena, &event, NULL), QUIPU_NOT_FOUND);
-        T_STATUS(quipu_session_event(session, SIZE_MAX, &world->arena, &event, NULL),
-                 QUIPU_NOT_FOUND);
-        quipu_session_free(session);
+        T_OK(quipu_live_event(session, 0, &world->arena, &event, NULL));
+        T_STATUS(quipu_live_event(session, 1, &world->arena, &event, NULL), QUIPU_NOT_FOUND);
+        T_STATUS(quipu_live_event(session, SIZE_MAX, &world->arena, &event, NULL), QUIPU_NOT_FOUND);
+        quipu_live_free(session);
     }
 }
 
@@ -77,14 +76,14 @@ static void a_number_of_events_is_minus_one_or_more(void **state)
     ADK_BOTH(world)
     {
         quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
 
-        quipu_session_free(session);
+        quipu_live_free(session);
         options.num_recent = -2;
         T_STATUS(rules_get(world, "u", "s", &options, &session), QUIPU_MISUSE);
         options.num_recent = INT64_MAX;
         T_OK(rules_get(world, "u", "s", &options, &session));
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -96,7 +95,7 @@ static void a_session_id_is_needed_to_get_and_to_delete(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = NULL;
+        quipu_live *session = NULL;
 
         T_STATUS(quipu_service_get(world->service, &none, NULL, NULL, &session, NULL),
                  QUIPU_INVALID);
@@ -106,9 +105,9 @@ static void a_session_id_is_needed_to_get_and_to_delete(void **state)
                  turn_ == 0 ? QUIPU_INVALID : QUIPU_NOT_FOUND);
         session = adk_create(world, "u", " \t\n", NULL);
         quipu_session_ref ref;
-        T_OK(quipu_session_who(session, &world->arena, &ref, NULL, NULL));
+        T_OK(quipu_live_identity(session, &world->arena, &ref, NULL, NULL));
         assert_int_equal(ref.session_id.n, turn_ == 0 ? 36 : 3);
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -119,13 +118,13 @@ static void an_empty_user_is_a_user_for_python_and_any_for_go(void **state)
     {
         quipu_service_list *list = NULL;
 
-        quipu_session_free(adk_create(world, "u", "s", NULL));
+        quipu_live_free(adk_create(world, "u", "s", NULL));
         T_OK(quipu_service_list_get(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL, &list,
                                     NULL));
         assert_int_equal(list->count, turn_ == 0 ? 0 : 1);
         quipu_service_list_free(list);
         if (turn_ == 0) {
-            quipu_session_free(adk_create(world, "", "s", NULL));
+            quipu_live_free(adk_create(world, "", "s", NULL));
             T_OK(quipu_service_list_get(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL,
                                         &list, NULL));
             assert_int_equal(list->count, 1);
@@ -150,18 +149,18 @@ static void rewind_and_compaction_are_events(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", "{\"k\":1,\"app:a\":1}");
+        quipu_live *session = adk_create(world, "u", "s", "{\"k\":1,\"app:a\":1}");
 
         adk_append(session, adk_says(world, "e1", "user", "x", 1));
         adk_append(session, rewound);
         adk_append(session, compacted);
-        quipu_session_free(session);
+        quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_session_event_count(session), 3); /* nothing is taken away */
+        assert_int_equal(quipu_live_event_count(session), 3); /* nothing is taken away */
         adk_check_json(adk_event(world, session, 1), rewound);
         adk_check_json(adk_event(world, session, 2), compacted);
         adk_check_state(world, session, "{\"k\":null,\"app:a\":1}");
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -179,14 +178,14 @@ static void a_delta_that_is_null_or_absent_is_none(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", "{\"k\":1}");
+        quipu_live *session = adk_create(world, "u", "s", "{\"k\":1}");
 
         for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
             assert_int_equal(adk_append(session, events[i]).seq, i + 1);
             adk_check_json(adk_event(world, session, i), events[i]);
         }
         adk_check_state(world, session, "{\"k\":1}");
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -196,26 +195,26 @@ static void a_failed_append_leaves_the_session_as_it_was(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", "{\"k\":1}");
-        quipu_session *other = adk_get(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", "{\"k\":1}");
+        quipu_live *other = adk_get(world, "u", "s", NULL);
         quipu_time before;
         quipu_time after;
 
         adk_append(other, adk_says(world, "e1", "user", "first", 7));
-        T_OK(quipu_session_who(session, NULL, NULL, &before, NULL));
-        T_STATUS(quipu_session_append(
+        T_OK(quipu_live_identity(session, NULL, NULL, &before, NULL));
+        T_STATUS(quipu_live_append(
                      session,
                      (quipu_json){QUIPU_STR("{\"id\":\"e2\",\"timestamp\":9.0,\"content\":{"
                                             "\"parts\":[]},\"actions\":{\"stateDelta\":{\"k\":2,"
                                             "\"temp:t\":1}}}")},
                      NULL, NULL, NULL),
                  QUIPU_CONFLICT);
-        T_OK(quipu_session_who(session, NULL, NULL, &after, NULL));
+        T_OK(quipu_live_identity(session, NULL, NULL, &after, NULL));
         assert_int_equal(quipu_time_cmp(before, after), 0);
-        assert_int_equal(quipu_session_event_count(session), 0);
+        assert_int_equal(quipu_live_event_count(session), 0);
         adk_check_state(world, session, "{\"k\":1}");
-        quipu_session_free(session);
-        quipu_session_free(other);
+        quipu_live_free(session);
+        quipu_live_free(other);
     }
 }
 
@@ -230,7 +229,7 @@ static void run_and_turn_travel_with_the_event(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
 
         adk_append(session, said);
         adk_append(session, silent);
@@ -238,11 +237,11 @@ static void run_and_turn_travel_with_the_event(void **state)
         T_STR(history->messages[0].invocation_id, "turn-7");
         assert_null(history->messages[1].invocation_id.p);
         quipu_history_free(history);
-        quipu_session_free(session);
+        quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
         adk_check_json(adk_event(world, session, 0), said);
         adk_check_json(adk_event(world, session, 1), silent);
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -256,7 +255,7 @@ static void signatures_of_any_length_come_back(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
         char *event = malloc(sizeof(head) + sizes[i] + 8);
 
         assert_non_null(event);
@@ -264,13 +263,13 @@ static void signatures_of_any_length_come_back(void **state)
         memset(event + sizeof(head) - 1, '/', sizes[i]);
         memcpy(event + sizeof(head) - 1 + sizes[i], "\"}]}}", 6);
         adk_append(session, event);
-        quipu_session_free(session);
+        quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
         adk_check_json(adk_event(world, session, 0), event);
         quipu_history *history = st_get(world->store, "adk:app/u/s", NULL);
         assert_int_equal(history->messages[0].calls[0].thought_signature.n, sizes[i] / 4 * 3);
         quipu_history_free(history);
-        quipu_session_free(session);
+        quipu_live_free(session);
         free(event);
         adk_close(world);
     }
@@ -284,22 +283,22 @@ static void local_time_has_no_say(void **state)
     ADK_BOTH(world)
     {
         quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
         quipu_time at;
 
         adk_append(session, "{\"id\":\"e1\",\"timestamp\":1762061400.25,\"author\":\"a\"}");
         adk_append(session, "{\"id\":\"e2\",\"timestamp\":1762065000.5,\"author\":\"a\"}");
-        quipu_session_free(session);
+        quipu_live_free(session);
         options.flags = QUIPU_GET_AFTER;
         options.after = (quipu_time){1762065000, 500000000};
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_session_event_count(session), 1);
+        assert_int_equal(quipu_live_event_count(session), 1);
         adk_check_json(adk_event(world, session, 0),
                        "{\"id\":\"e2\",\"timestamp\":1762065000.5,\"author\":\"a\"}");
-        T_OK(quipu_session_who(session, NULL, NULL, &at, NULL));
+        T_OK(quipu_live_identity(session, NULL, NULL, &at, NULL));
         assert_int_equal(at.s, 1762065000);
         assert_int_equal(at.ns, 500000000);
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
     assert_int_equal(unsetenv("TZ"), 0);
 }

@@ -7,24 +7,24 @@ static void created_and_fetched_session_are_equal(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *made = adk_create(world, "u", "s1", "{\"k\":[1,2.50],\"app:a\":true}");
-        quipu_session *got = adk_get(world, "u", "s1", NULL);
+        quipu_live *made = adk_create(world, "u", "s1", "{\"k\":[1,2.50],\"app:a\":true}");
+        quipu_live *got = adk_get(world, "u", "s1", NULL);
         quipu_session_ref ref;
         quipu_time made_at;
         quipu_time got_at;
 
-        T_OK(quipu_session_who(made, &world->arena, &ref, &made_at, NULL));
+        T_OK(quipu_live_identity(made, &world->arena, &ref, &made_at, NULL));
         T_STR(ref.session_id, "s1");
-        T_OK(quipu_session_who(got, &world->arena, &ref, &got_at, NULL));
+        T_OK(quipu_live_identity(got, &world->arena, &ref, &got_at, NULL));
         T_STR(ref.app_name, "app");
         T_STR(ref.user_id, "u");
         T_STR(ref.session_id, "s1");
         assert_int_equal(quipu_time_cmp(made_at, got_at), 0);
         adk_check_state(world, made, "{\"k\":[1,2.50],\"app:a\":true}");
         adk_check_state(world, got, "{\"k\":[1,2.50],\"app:a\":true}");
-        assert_int_equal(quipu_session_event_count(got), 0);
-        quipu_session_free(made);
-        quipu_session_free(got);
+        assert_int_equal(quipu_live_event_count(got), 0);
+        quipu_live_free(made);
+        quipu_live_free(got);
     }
 }
 
@@ -33,17 +33,17 @@ static void an_empty_session_id_gets_a_random_one(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *a = adk_create(world, "u", "", NULL);
-        quipu_session *b = adk_create(world, "u", "", NULL);
+        quipu_live *a = adk_create(world, "u", "", NULL);
+        quipu_live *b = adk_create(world, "u", "", NULL);
         quipu_session_ref ra;
         quipu_session_ref rb;
 
-        T_OK(quipu_session_who(a, &world->arena, &ra, NULL, NULL));
-        T_OK(quipu_session_who(b, &world->arena, &rb, NULL, NULL));
+        T_OK(quipu_live_identity(a, &world->arena, &ra, NULL, NULL));
+        T_OK(quipu_live_identity(b, &world->arena, &rb, NULL, NULL));
         assert_int_equal(ra.session_id.n, 36);
         assert_false(quipu_str_eq(ra.session_id, rb.session_id));
-        quipu_session_free(a);
-        quipu_session_free(b);
+        quipu_live_free(a);
+        quipu_live_free(b);
     }
 }
 
@@ -53,15 +53,15 @@ static void creating_twice_is_exists(void **state)
     ADK_BOTH(world)
     {
         const quipu_session_ref ref = adk_ref("app", "u", "s");
-        quipu_session *session = NULL;
+        quipu_live *session = NULL;
         quipu_error err = {0};
 
-        quipu_session_free(adk_create(world, "u", "s", "{\"k\":1}"));
+        quipu_live_free(adk_create(world, "u", "s", "{\"k\":1}"));
         T_STATUS(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, NULL, &session,
                                       &err),
                  QUIPU_EXISTS);
         assert_null(session);
-        quipu_session_free(adk_create(world, "other", "s", NULL));
+        quipu_live_free(adk_create(world, "other", "s", NULL));
     }
 }
 
@@ -73,7 +73,7 @@ static void a_missing_session_is_null_for_python_and_an_error_for_go(void **stat
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = NULL;
+        quipu_live *session = NULL;
 
         T_STATUS(quipu_service_get(world->service, &ref, NULL, NULL, &session, &err),
                  turn_ == 0 ? QUIPU_OK : QUIPU_NOT_FOUND);
@@ -87,7 +87,7 @@ static void go_needs_app_and_user(void **state)
     adk_world *world = adk_open(QUIPU_SERVICE_GO);
     const quipu_session_ref refs[] = {adk_ref("", "u", "s"), adk_ref("app", "", "s")};
     quipu_service_list *list = NULL;
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_error err = {0};
 
     (void)state;
@@ -109,17 +109,17 @@ static void python_strips_ids_on_create_get_and_delete(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     const quipu_session_ref padded = adk_ref("app", "u", " s \n");
-    quipu_session *session = adk_create(world, "u", "  s ", NULL);
+    quipu_live *session = adk_create(world, "u", "  s ", NULL);
     quipu_session_ref ref;
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_session_who(session, &world->arena, &ref, NULL, NULL));
+    T_OK(quipu_live_identity(session, &world->arena, &ref, NULL, NULL));
     T_STR(ref.session_id, "s");
-    quipu_session_free(session);
+    quipu_live_free(session);
     session = adk_get(world, "u", "\ts", NULL);
     assert_non_null(session);
-    quipu_session_free(session);
+    quipu_live_free(session);
     T_OK(quipu_service_delete(world->service, &padded, NULL, &err));
     assert_null(adk_get(world, "u", "s", NULL));
     adk_close(world);
@@ -136,16 +136,16 @@ static void python_strips_white_space_of_every_script(void **state)
     char id[32];
 
     (void)state;
-    quipu_session_free(adk_create(world, "u", "s", NULL));
+    quipu_live_free(adk_create(world, "u", "s", NULL));
     for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
-        quipu_session *session;
+        quipu_live *session;
 
         (void)snprintf(id, sizeof(id), "%s%ss%s", spaces[i], spaces[0], spaces[i]);
         session = adk_get(world, "u", id, NULL);
         if (session == NULL) {
             fail_msg("space %zu stays", i);
         }
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         (void)snprintf(id, sizeof(id), "%ss", others[i]);
@@ -157,12 +157,12 @@ static void python_strips_white_space_of_every_script(void **state)
 static void go_takes_ids_as_they_are(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_GO);
-    quipu_session *a = adk_create(world, "u", "s", NULL);
-    quipu_session *b = adk_create(world, "u", " s", NULL);
+    quipu_live *a = adk_create(world, "u", "s", NULL);
+    quipu_live *b = adk_create(world, "u", " s", NULL);
 
     (void)state;
-    quipu_session_free(a);
-    quipu_session_free(b);
+    quipu_live_free(a);
+    quipu_live_free(b);
     adk_close(world);
 }
 
@@ -179,11 +179,11 @@ static void every_triple_is_a_session_of_its_own(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(triples) / sizeof(triples[0]); i++) {
         const quipu_session_ref ref = adk_ref(triples[i][0], triples[i][1], triples[i][2]);
-        quipu_session *session = NULL;
+        quipu_live *session = NULL;
 
         T_OK(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, NULL, &session,
                                   &err));
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
     quipu_history *plain = st_get(world->store, "c", NULL); /* a plain session keeps its key */
     T_STR(plain->session.session_id, "c");
@@ -199,24 +199,24 @@ static void scopes_are_shared_as_their_names_say(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *one = adk_create(
+        quipu_live *one = adk_create(
             world, "u1", "s1",
             "{\"app:a\":1,\"user:u\":2,\"k\":3,\"temp:t\":4,\"session:x\":5,\"_adk\":6}");
-        quipu_session *same_user = adk_create(world, "u1", "s2", NULL);
-        quipu_session *other_user = adk_create(world, "u2", "s1", "{\"user:u\":9}");
+        quipu_live *same_user = adk_create(world, "u1", "s2", NULL);
+        quipu_live *other_user = adk_create(world, "u2", "s1", "{\"user:u\":9}");
 
         adk_check_state(world, one,
                         "{\"app:a\":1,\"user:u\":2,\"k\":3,\"temp:t\":4,\"session:x\":5,"
                         "\"_adk\":6}");
         adk_check_state(world, same_user, "{\"app:a\":1,\"user:u\":2}");
         adk_check_state(world, other_user, "{\"app:a\":1,\"user:u\":9}");
-        quipu_session_free(one);
+        quipu_live_free(one);
         one = adk_get(world, "u1", "s1", NULL);
         adk_check_state(world, one,
                         "{\"app:a\":1,\"user:u\":2,\"k\":3,\"session:x\":5,\"_adk\":6}");
-        quipu_session_free(one);
-        quipu_session_free(same_user);
-        quipu_session_free(other_user);
+        quipu_live_free(one);
+        quipu_live_free(same_user);
+        quipu_live_free(other_user);
     }
 }
 
@@ -225,7 +225,7 @@ static void a_delta_replaces_whole_values_and_keeps_types(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session =
+        quipu_live *session =
             adk_create(world, "u", "s",
                        "{\"d\":{\"a\":1,\"b\":2},\"t\":true,\"f\":0.30000000000000004,\"big\":"
                        "123456789012345678901234567890,\"app:d\":{\"x\":1},\"user:n\":1}");
@@ -238,10 +238,10 @@ static void a_delta_replaces_whole_values_and_keeps_types(void **state)
                    "\"actions\":{\"stateDelta\":{\"d\":{\"c\":3},\"n\":null,\"app:d\":{\"y\":2},"
                    "\"user:n\":null}}}");
         adk_check_state(world, session, expected);
-        quipu_session_free(session);
+        quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
         adk_check_state(world, session, expected);
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -250,7 +250,7 @@ static void temp_names_live_in_the_session_only(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
 
         adk_append(session, "{\"id\":\"e1\",\"timestamp\":1.0,\"actions\":{\"stateDelta\":{"
                             "\"temp:a\":1,\"k\":2,\"\\u0074emp:b\":3},\"escalate\":true},"
@@ -261,12 +261,12 @@ static void temp_names_live_in_the_session_only(void **state)
         adk_check_json(adk_event(world, session, 0),
                        "{\"id\":\"e1\",\"timestamp\":1.0,\"actions\":{\"stateDelta\":{\"k\":2},"
                        "\"escalate\":true},\"content\":{\"parts\":[]}}");
-        T_OK(quipu_session_refresh(session, NULL, NULL));
+        T_OK(quipu_live_refresh(session, NULL, NULL));
         adk_check_state(world, session, "{\"k\":2,\"temp:a\":1,\"temp:b\":3}");
-        quipu_session_free(session);
+        quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
         adk_check_state(world, session, "{\"k\":2}");
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -283,13 +283,13 @@ static void temp_names_of_any_delta_are_not_stored(void **state)
         "{\"id\":\"d4\",\"content\":{\"parts\":[{\"text\":\"x\"}]},\"actions\":{\"stateDelta\":"
         "null,\"state_delta\":{\"temp:u\":\"hush\"}}}"};
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
 
     (void)state;
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
         (void)adk_append(session, events[i]);
     }
-    quipu_session_free(session);
+    quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
         quipu_str event = adk_event(world, session, i);
@@ -298,14 +298,14 @@ static void temp_names_of_any_delta_are_not_stored(void **state)
             fail_msg("event %zu: %s", i, event.p);
         }
     }
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
 static void names_of_state_may_be_odd(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-    quipu_session *session = adk_create(
+    quipu_live *session = adk_create(
         world, "u", "s", "{\"a\\u0000\":1,\"user:\\ud800\":2,\"\\u0001x\":3,\"\":4,\"\\uD800\":5}");
     const char *expected =
         "{\"a\\u0000\":1,\"user:\\ud800\":2,\"\\u0001x\":3,\"\":4,\"\\ud800\":5}";
@@ -313,14 +313,14 @@ static void names_of_state_may_be_odd(void **state)
 
     (void)state;
     adk_check_state(world, session, expected);
-    quipu_session_free(session);
+    quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
     adk_check_state(world, session, expected);
-    T_OK(quipu_session_value(session, (quipu_str){"a\0", 2}, &world->arena, &value, NULL));
+    T_OK(quipu_live_value(session, (quipu_str){"a\0", 2}, &world->arena, &value, NULL));
     T_STR(value.text, "1");
-    T_OK(quipu_session_value(session, QUIPU_STR("\x01x"), &world->arena, &value, NULL));
+    T_OK(quipu_live_value(session, QUIPU_STR("\x01x"), &world->arena, &value, NULL));
     T_STR(value.text, "3");
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -329,37 +329,36 @@ static void a_name_can_be_set_read_and_removed(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
-        quipu_session *again;
+        quipu_live *session = adk_create(world, "u", "s", NULL);
+        quipu_live *again;
         quipu_json value = {{NULL, 0}};
         quipu_error err = {0};
 
-        T_STATUS(quipu_session_value(session, QUIPU_STR("k"), &world->arena, &value, &err),
+        T_STATUS(quipu_live_value(session, QUIPU_STR("k"), &world->arena, &value, &err),
                  QUIPU_NOT_FOUND);
-        T_OK(quipu_session_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("\"123\"")}, NULL,
-                               &err));
-        T_OK(quipu_session_set(session, QUIPU_STR("o"), (quipu_json){QUIPU_STR("{\"a\":1}")}, NULL,
-                               &err));
-        T_OK(quipu_session_set(session, QUIPU_STR("user:z"), (quipu_json){QUIPU_STR("null")}, NULL,
-                               &err));
-        T_OK(quipu_session_set(session, QUIPU_STR("temp:z"), (quipu_json){QUIPU_STR("1")}, NULL,
-                               &err));
-        T_STATUS(
-            quipu_session_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("{")}, NULL, &err),
-            QUIPU_INVALID);
-        T_OK(quipu_session_value(session, QUIPU_STR("k"), &world->arena, &value, &err));
+        T_OK(quipu_live_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("\"123\"")}, NULL,
+                            &err));
+        T_OK(quipu_live_set(session, QUIPU_STR("o"), (quipu_json){QUIPU_STR("{\"a\":1}")}, NULL,
+                            &err));
+        T_OK(quipu_live_set(session, QUIPU_STR("user:z"), (quipu_json){QUIPU_STR("null")}, NULL,
+                            &err));
+        T_OK(
+            quipu_live_set(session, QUIPU_STR("temp:z"), (quipu_json){QUIPU_STR("1")}, NULL, &err));
+        T_STATUS(quipu_live_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("{")}, NULL, &err),
+                 QUIPU_INVALID);
+        T_OK(quipu_live_value(session, QUIPU_STR("k"), &world->arena, &value, &err));
         T_STR(value.text, "\"123\"");
         again = adk_get(world, "u", "s", NULL);
         adk_check_state(world, again, "{\"k\":\"123\",\"o\":{\"a\":1},\"user:z\":null}");
-        assert_int_equal(quipu_session_event_count(again), 0);
-        quipu_session_free(again);
-        T_OK(quipu_session_set(session, QUIPU_STR("k"), (quipu_json){{NULL, 0}}, NULL, &err));
-        T_OK(quipu_session_set(session, QUIPU_STR("ghost"), (quipu_json){{NULL, 0}}, NULL, &err));
+        assert_int_equal(quipu_live_event_count(again), 0);
+        quipu_live_free(again);
+        T_OK(quipu_live_set(session, QUIPU_STR("k"), (quipu_json){{NULL, 0}}, NULL, &err));
+        T_OK(quipu_live_set(session, QUIPU_STR("ghost"), (quipu_json){{NULL, 0}}, NULL, &err));
         adk_check_state(world, session, "{\"o\":{\"a\":1},\"user:z\":null,\"temp:z\":1}");
         again = adk_get(world, "u", "s", NULL);
         adk_check_state(world, again, "{\"o\":{\"a\":1},\"user:z\":null}");
-        quipu_session_free(again);
-        quipu_session_free(session);
+        quipu_live_free(again);
+        quipu_live_free(session);
     }
 }
 
@@ -378,15 +377,15 @@ static void state_of_a_user_has_bare_names(void **state)
     ADK_BOTH(world)
     {
         const quipu_session_ref ref = adk_ref("app", "u", "s");
-        quipu_session *session = adk_create(world, "u", "s", "{\"user:a\":1,\"k\":1,\"app:b\":1}");
+        quipu_live *session = adk_create(world, "u", "s", "{\"user:a\":1,\"k\":1,\"app:b\":1}");
 
         T_STR(user_state(world, "app", "u"), "{\"a\":1}");
         T_STR(user_state(world, "app", "v"), "{}");
         T_STR(user_state(world, "other", "u"), "{}");
-        T_OK(quipu_session_set(session, QUIPU_STR("user:a"), (quipu_json){QUIPU_STR("2")}, NULL,
-                               NULL));
+        T_OK(
+            quipu_live_set(session, QUIPU_STR("user:a"), (quipu_json){QUIPU_STR("2")}, NULL, NULL));
         T_STR(user_state(world, "app", "u"), "{\"a\":2}");
-        quipu_session_free(session);
+        quipu_live_free(session);
         T_OK(quipu_service_delete(world->service, &ref, NULL, NULL));
         T_STR(user_state(world, "app", "u"), "{\"a\":2}");
     }
@@ -400,9 +399,9 @@ static void lists_are_sorted_and_carry_merged_state(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *b2 = adk_create(world, "b", "s2", "{\"app:a\":1}");
-        quipu_session *b1 = adk_create(world, "b", "s1", "{\"k\":1,\"user:u\":2}");
-        quipu_session *a1 = adk_create(world, "a", "s1", NULL);
+        quipu_live *b2 = adk_create(world, "b", "s2", "{\"app:a\":1}");
+        quipu_live *b1 = adk_create(world, "b", "s1", "{\"k\":1,\"user:u\":2}");
+        quipu_live *a1 = adk_create(world, "a", "s1", NULL);
         quipu_service_list *list = NULL;
         quipu_error err = {0};
 
@@ -431,9 +430,9 @@ static void lists_are_sorted_and_carry_merged_state(void **state)
                                     &err));
         assert_int_equal(list->count, 0);
         quipu_service_list_free(list);
-        quipu_session_free(a1);
-        quipu_session_free(b1);
-        quipu_session_free(b2);
+        quipu_live_free(a1);
+        quipu_live_free(b1);
+        quipu_live_free(b2);
     }
 }
 
@@ -444,33 +443,33 @@ static void delete_takes_the_session_and_nothing_else(void **state)
     {
         const quipu_session_ref theirs = adk_ref("app", "v", "s");
         const quipu_session_ref ours = adk_ref("app", "u", "s");
-        quipu_session *session = adk_create(world, "u", "s", "{\"k\":1,\"app:a\":1,\"user:b\":1}");
+        quipu_live *session = adk_create(world, "u", "s", "{\"k\":1,\"app:a\":1,\"user:b\":1}");
         quipu_event_result result = {0};
         quipu_error err = {0};
 
         adk_append(session, adk_says(world, "e1", "user", "hi", 1));
         T_OK(quipu_service_delete(world->service, &theirs, NULL, &err));
-        quipu_session *again = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_session_event_count(again), 1);
-        quipu_session_free(again);
+        quipu_live *again = adk_get(world, "u", "s", NULL);
+        assert_int_equal(quipu_live_event_count(again), 1);
+        quipu_live_free(again);
         T_OK(quipu_service_delete(world->service, &ours, NULL, &err));
-        T_STATUS(quipu_session_append(
-                     session, (quipu_json){quipu_cstr(adk_says(world, "e2", "user", "x", 2))}, NULL,
-                     &result, &err),
+        T_STATUS(quipu_live_append(session,
+                                   (quipu_json){quipu_cstr(adk_says(world, "e2", "user", "x", 2))},
+                                   NULL, &result, &err),
                  QUIPU_NOT_FOUND);
-        assert_int_equal(quipu_session_event_count(session), 1);
+        assert_int_equal(quipu_live_event_count(session), 1);
         again = adk_create(world, "u", "s", NULL);
-        assert_int_equal(quipu_session_event_count(again), 0);
+        assert_int_equal(quipu_live_event_count(again), 0);
         adk_check_state(world, again, "{\"app:a\":1,\"user:b\":1}");
         /* The old handle does not write into the new life. */
-        T_STATUS(quipu_session_append(
-                     session, (quipu_json){quipu_cstr(adk_says(world, "e2", "user", "x", 2))}, NULL,
-                     &result, &err),
+        T_STATUS(quipu_live_append(session,
+                                   (quipu_json){quipu_cstr(adk_says(world, "e2", "user", "x", 2))},
+                                   NULL, &result, &err),
                  QUIPU_CONFLICT);
-        T_OK(quipu_session_refresh(session, NULL, &err));
-        assert_int_equal(quipu_session_event_count(session), 0);
-        quipu_session_free(again);
-        quipu_session_free(session);
+        T_OK(quipu_live_refresh(session, NULL, &err));
+        assert_int_equal(quipu_live_event_count(session), 0);
+        quipu_live_free(again);
+        quipu_live_free(session);
     }
 }
 
@@ -493,19 +492,19 @@ static void a_complete_event_is_the_same_after_a_reload(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
         quipu_time at;
 
         assert_int_equal(adk_append(session, event).seq, 1);
         adk_check_json(adk_event(world, session, 0), event);
-        quipu_session_free(session);
+        quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_session_event_count(session), 1);
+        assert_int_equal(quipu_live_event_count(session), 1);
         adk_check_json(adk_event(world, session, 0), event);
-        T_OK(quipu_session_who(session, NULL, NULL, &at, NULL));
+        T_OK(quipu_live_identity(session, NULL, NULL, &at, NULL));
         assert_int_equal(at.s, 1767225603);
         assert_int_equal(at.ns, 1000);
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -514,21 +513,21 @@ static void events_of_any_time_are_taken(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
         quipu_time at;
 
         adk_append(session,
                    "{\"id\":\"z\",\"timestamp\":\"0001-01-01T00:00:00Z\",\"author\":\"a\"}");
         adk_append(session, "{\"id\":\"n\",\"timestamp\":100,\"author\":\"a\"}");
         adk_append(session, "{\"id\":\"b\",\"timestamp\":50.5,\"author\":\"a\"}");
-        T_OK(quipu_session_who(session, NULL, NULL, &at, NULL));
+        T_OK(quipu_live_identity(session, NULL, NULL, &at, NULL));
         assert_int_equal(at.s, 50);
-        quipu_session_free(session);
+        quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
-        assert_int_equal(quipu_session_event_count(session), 3);
+        assert_int_equal(quipu_live_event_count(session), 3);
         adk_check_json(adk_event(world, session, 0),
                        "{\"id\":\"z\",\"timestamp\":\"0001-01-01T00:00:00Z\",\"author\":\"a\"}");
-        quipu_session_free(session);
+        quipu_live_free(session);
     }
 }
 
@@ -537,8 +536,8 @@ static void an_event_without_id_and_time_gets_both(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
-        quipu_session *again;
+        quipu_live *session = adk_create(world, "u", "s", NULL);
+        quipu_live *again;
 
         adk_append(session, "{\"author\":\"user\",\"content\":{\"parts\":[{\"text\":\"x\"}]}}");
         again = adk_get(world, "u", "s", NULL);
@@ -546,8 +545,8 @@ static void an_event_without_id_and_time_gets_both(void **state)
         assert_non_null(strstr(event.p, "\"id\":\""));
         assert_non_null(strstr(event.p, "\"timestamp\":"));
         adk_check_json(adk_event(world, again, 0), event.p);
-        quipu_session_free(again);
-        quipu_session_free(session);
+        quipu_live_free(again);
+        quipu_live_free(session);
     }
 }
 
@@ -557,43 +556,43 @@ static void recent_and_after_select_events(void **state)
     ADK_BOTH(world)
     {
         quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-        quipu_session *session = adk_create(world, "u", "s", "{\"k\":1}");
+        quipu_live *session = adk_create(world, "u", "s", "{\"k\":1}");
         char id[16];
 
         for (int i = 1; i <= 5; i++) {
             (void)snprintf(id, sizeof(id), "e%d", i);
             adk_append(session, adk_says(world, id, "user", "x", i));
         }
-        quipu_session_free(session);
+        quipu_live_free(session);
 
         options.num_recent = 3;
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_session_event_count(session), 3);
+        assert_int_equal(quipu_live_event_count(session), 3);
         assert_non_null(strstr(adk_event(world, session, 0).p, "\"e3\""));
         adk_check_state(world, session, "{\"k\":1}");
-        quipu_session_free(session);
+        quipu_live_free(session);
 
         options.num_recent = -1;
         options.flags = QUIPU_GET_AFTER;
         options.after.s = 2;
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_session_event_count(session), 4);
+        assert_int_equal(quipu_live_event_count(session), 4);
         assert_non_null(strstr(adk_event(world, session, 0).p, "\"e2\""));
-        quipu_session_free(session);
+        quipu_live_free(session);
 
         options.num_recent = 2;
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_session_event_count(session), 2);
+        assert_int_equal(quipu_live_event_count(session), 2);
         assert_non_null(strstr(adk_event(world, session, 1).p, "\"e5\""));
-        quipu_session_free(session);
+        quipu_live_free(session);
 
         options.flags = 0;
         options.num_recent = 0;
         session = adk_get(world, "u", "s", &options);
-        assert_int_equal(quipu_session_event_count(session), turn_ == 0 ? 0 : 5);
+        assert_int_equal(quipu_live_event_count(session), turn_ == 0 ? 0 : 5);
         adk_append(session, adk_says(world, "e6", "user", "x", 6));
-        assert_int_equal(quipu_session_event_count(session), turn_ == 0 ? 1 : 6);
-        quipu_session_free(session);
+        assert_int_equal(quipu_live_event_count(session), turn_ == 0 ? 1 : 6);
+        quipu_live_free(session);
     }
 }
 
@@ -601,23 +600,23 @@ static void events_can_come_by_time(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON | QUIPU_SERVICE_BY_TIME);
     quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
 
     (void)state;
     adk_append(session, adk_says(world, "e1", "user", "x", 5));
     adk_append(session, adk_says(world, "e2", "user", "x", 3));
     adk_append(session, adk_says(world, "e3", "user", "x", 5));
-    quipu_session_free(session);
+    quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
     assert_non_null(strstr(adk_event(world, session, 0).p, "\"e2\""));
     assert_non_null(strstr(adk_event(world, session, 1).p, "\"e1\""));
     assert_non_null(strstr(adk_event(world, session, 2).p, "\"e3\""));
-    quipu_session_free(session);
+    quipu_live_free(session);
     options.num_recent = 2;
     session = adk_get(world, "u", "s", &options);
-    assert_int_equal(quipu_session_event_count(session), 2);
+    assert_int_equal(quipu_live_event_count(session), 2);
     assert_non_null(strstr(adk_event(world, session, 0).p, "\"e1\""));
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -626,17 +625,17 @@ static void partial_events_have_no_effect(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
         quipu_event_result result =
             adk_append(session, "{\"id\":\"p\",\"partial\":true,\"content\":{\"parts\":[{\"text\":"
                                 "\"x\"}]},\"actions\":{\"stateDelta\":{\"k\":1,\"temp:t\":1}}}");
 
         assert_false(result.stored);
         assert_int_equal(result.seq, 0);
-        assert_int_equal(quipu_session_event_count(session), 0);
+        assert_int_equal(quipu_live_event_count(session), 0);
         adk_check_state(world, session, "{}");
-        assert_int_equal(quipu_session_revision(session, NULL), 0);
-        quipu_session_free(session);
+        assert_int_equal(quipu_live_revision(session, NULL), 0);
+        quipu_live_free(session);
     }
 }
 
@@ -645,17 +644,17 @@ static void what_is_no_event_is_refused_and_changes_nothing(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_session *session = adk_create(world, "u", "s", NULL);
+        quipu_live *session = adk_create(world, "u", "s", NULL);
         quipu_error err = {0};
 
-        T_STATUS(quipu_session_append(session, (quipu_json){QUIPU_STR("[]")}, NULL, NULL, &err),
+        T_STATUS(quipu_live_append(session, (quipu_json){QUIPU_STR("[]")}, NULL, NULL, &err),
                  QUIPU_INVALID);
-        T_STATUS(quipu_session_append(session, (quipu_json){{NULL, 0}}, NULL, NULL, &err),
+        T_STATUS(quipu_live_append(session, (quipu_json){{NULL, 0}}, NULL, NULL, &err),
                  QUIPU_MISUSE);
-        T_STATUS(quipu_session_append(NULL, (quipu_json){QUIPU_STR("{}")}, NULL, NULL, &err),
+        T_STATUS(quipu_live_append(NULL, (quipu_json){QUIPU_STR("{}")}, NULL, NULL, &err),
                  QUIPU_MISUSE);
-        assert_int_equal(quipu_session_event_count(session), 0);
-        quipu_session_free(session);
+        assert_int_equal(quipu_live_event_count(session), 0);
+        quipu_live_free(session);
     }
 }
 

@@ -3,13 +3,13 @@
 
 static quipu_snapshot snapshot(adk_world *world, const char *id)
 {
-    quipu_session *session = adk_get(world, "u", id, NULL);
+    quipu_live *session = adk_get(world, "u", id, NULL);
     quipu_snapshot got = {.count = 0};
     quipu_error err = {0};
 
     assert_non_null(session);
-    T_OK(quipu_session_snapshot(session, &world->arena, &got, &err));
-    quipu_session_free(session);
+    T_OK(quipu_live_snapshot(session, &world->arena, &got, &err));
+    quipu_live_free(session);
     return got;
 }
 
@@ -25,23 +25,23 @@ static quipu_status append(adk_world *world, quipu_session_head *head, const cha
 static void a_snapshot_has_names_state_and_all_events(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-    quipu_session *session = adk_create(world, "u", "s", "{\"k\":1,\"temp:t\":2}");
+    quipu_live *session = adk_create(world, "u", "s", "{\"k\":1,\"temp:t\":2}");
     quipu_snapshot got = {.count = 0};
     quipu_time time;
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_session_snapshot(session, &world->arena, &got, &err));
+    T_OK(quipu_live_snapshot(session, &world->arena, &got, &err));
     T_STR(got.events.text, "[]");
     adk_check_json(got.state.text, "{\"k\":1,\"temp:t\":2}");
     (void)adk_append(session, adk_says(world, "e1", "user", "hello", 10.0));
     (void)adk_append(session, adk_says(world, "e2", "bot", "hi", 11.0));
-    T_OK(quipu_session_snapshot(session, &world->arena, &got, &err));
-    T_OK(quipu_session_who(session, &world->arena, NULL, &time, &err));
+    T_OK(quipu_live_snapshot(session, &world->arena, &got, &err));
+    T_OK(quipu_live_identity(session, &world->arena, NULL, &time, &err));
     T_STR(got.head.ref.app_name, "app");
     T_STR(got.head.ref.user_id, "u");
     T_STR(got.head.ref.session_id, "s");
-    assert_int_equal(got.head.revision, quipu_session_revision(session, NULL));
+    assert_int_equal(got.head.revision, quipu_live_revision(session, NULL));
     assert_int_equal(quipu_time_cmp(got.head.last_update_time, time), 0);
     assert_int_equal(got.count, 2);
     adk_check_json(got.events.text,
@@ -49,7 +49,7 @@ static void a_snapshot_has_names_state_and_all_events(void **state)
                    "\"user\",\"parts\":[{\"text\":\"hello\"}]}},{\"id\":\"e2\",\"author\":\"bot\","
                    "\"timestamp\":11.0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":"
                    "\"hi\"}]}}]");
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -60,7 +60,7 @@ static void appends_without_a_live_session_follow_each_other(void **state)
     quipu_session_head head;
 
     (void)state;
-    quipu_session_free(adk_create(world, "u", "s", NULL));
+    quipu_live_free(adk_create(world, "u", "s", NULL));
     head = snapshot(world, "s").head;
     T_OK(append(world, &head, adk_says(world, "e1", "user", "a", 10.0), &result));
     assert_int_equal(result.seq, 1);
@@ -86,7 +86,7 @@ static void a_moment_that_has_passed_is_a_conflict(void **state)
     const quipu_session_ref ref = adk_ref("app", "u", "s");
 
     (void)state;
-    quipu_session_free(adk_create(world, "u", "s", NULL));
+    quipu_live_free(adk_create(world, "u", "s", NULL));
     first = second = snapshot(world, "s").head;
     T_OK(append(world, &first, adk_says(world, "e1", "user", "a", 10.0), NULL));
     T_STATUS(append(world, &second, adk_says(world, "e2", "user", "b", 11.0), NULL),
@@ -99,7 +99,7 @@ static void a_moment_that_has_passed_is_a_conflict(void **state)
     T_OK(quipu_service_delete(world->service, &ref, NULL, NULL));
     T_STATUS(append(world, &first, adk_says(world, "e3", "user", "c", 12.0), NULL),
              QUIPU_NOT_FOUND);
-    quipu_session_free(adk_create(world, "u", "s", NULL));
+    quipu_live_free(adk_create(world, "u", "s", NULL));
     second = snapshot(world, "s").head;
     T_OK(append(world, &second, adk_says(world, "e4", "user", "d", 13.0), NULL));
     T_STATUS(append(world, &first, adk_says(world, "e5", "user", "e", 14.0), NULL), QUIPU_CONFLICT);
@@ -113,7 +113,7 @@ static void a_rebasing_service_takes_events_of_passed_moments(void **state)
     quipu_session_head second;
 
     (void)state;
-    quipu_session_free(adk_create(world, "u", "s", NULL));
+    quipu_live_free(adk_create(world, "u", "s", NULL));
     first = second = snapshot(world, "s").head;
     T_OK(append(world, &first, adk_says(world, "e1", "user", "a", 10.0), NULL));
     T_OK(append(world, &second, adk_says(world, "e2", "user", "b", 11.0), NULL));
@@ -132,7 +132,7 @@ static void a_repeat_moves_the_head_over_its_own_event_only(void **state)
     quipu_session_head other;
 
     (void)state;
-    quipu_session_free(adk_create(world, "u", "s", NULL));
+    quipu_live_free(adk_create(world, "u", "s", NULL));
     mine = other = snapshot(world, "s").head;
     T_OK(append(world, &other, adk_says(world, "e1", "user", "a", 10.0), NULL));
     /* As if the answer to e1 had been lost: all that happened is e1. */
@@ -153,20 +153,20 @@ static void a_repeat_moves_the_head_over_its_own_event_only(void **state)
 static void what_is_missing_is_misuse(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
     quipu_snapshot got = {.count = 0};
     quipu_session_head head;
 
     (void)state;
-    T_STATUS(quipu_session_snapshot(NULL, &world->arena, &got, NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_session_snapshot(session, NULL, &got, NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_session_snapshot(session, &world->arena, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_live_snapshot(NULL, &world->arena, &got, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_live_snapshot(session, NULL, &got, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_live_snapshot(session, &world->arena, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(append(world, NULL, "{}", NULL), QUIPU_MISUSE);
     head = snapshot(world, "s").head;
     T_STATUS(append(world, &head, "[]", NULL), QUIPU_INVALID);
     T_OK(append(world, &head, "{\"id\":\"p\",\"partial\":true}", NULL));
     assert_int_equal(snapshot(world, "s").head.revision, head.revision);
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 

@@ -25,14 +25,14 @@ static void import_check_whole(quipu_store *store)
 
 static void import_check_time(adk_world *world, const char *user, const char *id, int64_t seconds)
 {
-    quipu_session *session = import_session(world, user, id);
+    quipu_live *session = import_session(world, user, id);
     quipu_time time = {0, 0};
     quipu_error err = {0};
 
-    T_OK(quipu_session_who(session, &world->arena, NULL, &time, &err));
+    T_OK(quipu_live_identity(session, &world->arena, NULL, &time, &err));
     assert_int_equal(time.s, seconds);
     assert_int_equal(time.ns, 0);
-    quipu_session_free(session);
+    quipu_live_free(session);
 }
 
 /* ---- the fixtures -----------------------------------------------------------------------------
@@ -43,7 +43,7 @@ static void import_python(const char *path, quipu_source_kind kind)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     const quipu_source_report report = import_ok(world->store, path, NULL);
-    quipu_session *session = import_session(world, "alice", "sess-0001");
+    quipu_live *session = import_session(world, "alice", "sess-0001");
 
     import_check_counts(&report, kind, 2, 12, 0);
     import_check_time(world, "alice", "sess-0001", 1767225612);
@@ -51,7 +51,7 @@ static void import_python(const char *path, quipu_source_kind kind)
                     "{\"topic\":\"weather\",\"last_city\":null,\"obj\":{\"k\":[1,2]},\"nul\":null,"
                     "\"pi\":0.30000000000000004,\"app:theme\":\"dark\",\"app:calls\":1,"
                     "\"user:name\":\"Alice\",\"user:lang\":\"de\"}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     import_check_whole(world->store);
     adk_close(world);
 }
@@ -93,7 +93,7 @@ static void go_database_comes_in_and_its_orphan_is_reported(void **state)
 {
     char path[T_PATH_MAX];
     adk_world *world;
-    quipu_session *session;
+    quipu_live *session;
     import_orphans heard = {0};
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
 
@@ -107,11 +107,11 @@ static void go_database_comes_in_and_its_orphan_is_reported(void **state)
     assert_int_equal(heard.count, 1);
     assert_string_equal(heard.who, "demo_app/carol row 12");
     session = import_session(world, "alice", "sess-0001");
-    assert_int_equal(quipu_session_event_count(session), 9);
+    assert_int_equal(quipu_live_event_count(session), 9);
     adk_check_state(world, session,
                     "{\"last_city\":\"Zürich\",\"nul\":null,\"topic\":\"weather\",\"app:calls\":1,"
                     "\"app:theme\":\"dark\",\"user:lang\":\"de\",\"user:name\":\"Alice\"}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     import_check_whole(world->store);
     adk_close(world);
 }
@@ -200,18 +200,18 @@ static void another_session_of_the_same_key_is_not_touched(void **state)
     char path[T_PATH_MAX];
     adk_world *world;
     const quipu_session_ref ref = adk_ref("demo_app", "alice", "sess-0001");
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_error err = {0};
 
     (void)state;
     IMPORT_FIXTURE("adk-python-sqlite.db", path);
     world = adk_open(QUIPU_SERVICE_PYTHON);
     T_OK(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, NULL, &session, &err));
-    quipu_session_free(session);
+    quipu_live_free(session);
     T_STATUS(quipu_import(world->store, path, NULL, NULL, NULL, &err), QUIPU_EXISTS);
     session = import_session(world, "alice", "sess-0001");
-    assert_int_equal(quipu_session_event_count(session), 0);
-    quipu_session_free(session);
+    assert_int_equal(quipu_live_event_count(session), 0);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -219,7 +219,7 @@ static void the_columns_id_wins_and_the_json_time_wins(void **state)
 {
     char path[T_PATH_MAX];
     adk_world *world;
-    quipu_session *session;
+    quipu_live *session;
 
     (void)state;
     IMPORT_FIXTURE("adk-python-database.db", path);
@@ -235,7 +235,7 @@ static void the_columns_id_wins_and_the_json_time_wins(void **state)
                    "\"Wie ist das Wetter in Zürich? \xf0\x9f\x8c\xa6\"}]},\"actions\":{"
                    "\"state_delta\":{},\"artifact_delta\":{},\"requested_auth_configs\":{},"
                    "\"requested_tool_confirmations\":{}},\"node_info\":{\"path\":\"\"}}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -244,7 +244,7 @@ static void a_time_that_the_json_lacks_is_the_columns(void **state)
 {
     char path[T_PATH_MAX];
     adk_world *world;
-    quipu_session *session;
+    quipu_live *session;
 
     (void)state;
     IMPORT_FIXTURE("adk-python-database.db", path);
@@ -258,7 +258,7 @@ static void a_time_that_the_json_lacks_is_the_columns(void **state)
     session = import_session(world, "alice", "sess-0001");
     assert_non_null(strstr(adk_event(world, session, 0).p, "\"timestamp\":1767225601.25"));
     assert_non_null(strstr(adk_event(world, session, 1).p, "\"timestamp\":1767225602.5"));
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -270,7 +270,7 @@ static void names_of_imported_state_may_be_odd(void **state)
     char path[T_PATH_MAX];
     char sql[512];
     adk_world *world;
-    quipu_session *session;
+    quipu_live *session;
 
     (void)state;
     IMPORT_FIXTURE("adk-python-database.db", path);
@@ -283,7 +283,7 @@ static void names_of_imported_state_may_be_odd(void **state)
     (void)import_ok(world->store, path, NULL);
     session = import_session(world, "alice", "sess-0001");
     adk_check_state(world, session, odd);
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -316,7 +316,7 @@ static void the_newer_value_of_shared_state_stays(void **state)
 {
     char path[T_PATH_MAX];
     adk_world *world;
-    quipu_session *session;
+    quipu_live *session;
     const quipu_session_ref ref = adk_ref("demo_app", "dora", "s");
     quipu_error err = {0};
 
@@ -327,9 +327,9 @@ static void the_newer_value_of_shared_state_stays(void **state)
                               (quipu_json){QUIPU_STR("{\"app:theme\":\"light\"}")}, NULL, &session,
                               &err));
     (void)import_ok(world->store, path, NULL);
-    T_OK(quipu_session_refresh(session, NULL, &err));
+    T_OK(quipu_live_refresh(session, NULL, &err));
     adk_check_state(world, session, "{\"app:theme\":\"light\",\"app:calls\":1}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 

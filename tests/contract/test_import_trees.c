@@ -101,7 +101,7 @@ static const trees_fixture trees_of_go = {"adk-go-database.db",
 static int64_t trees_check_session(adk_world *world, const trees_fixture *fixture,
                                    const char *oracle, const char *user, const char *id)
 {
-    quipu_session *session = import_session(world, user, id);
+    quipu_live *session = import_session(world, user, id);
     char sql[4096];
     int64_t count = 0;
 
@@ -116,8 +116,8 @@ static int64_t trees_check_session(adk_world *world, const trees_fixture *fixtur
         count++;
     }
     import_end(&rows);
-    assert_int_equal(quipu_session_event_count(session), count);
-    quipu_session_free(session);
+    assert_int_equal(quipu_live_event_count(session), count);
+    quipu_live_free(session);
     return count;
 }
 

@@ -101,9 +101,9 @@ static void open_options_hold_at_their_edges(void **state)
 static void options_of_a_newer_program_pass_only_when_they_ask_for_nothing_new(void **state)
 {
     struct {
-        quipu_call call;
+        quipu_call_options call;
         int64_t newer;
-    } call = {QUIPU_CALL_INIT, 0};
+    } call = {QUIPU_CALL_OPTIONS_INIT, 0};
     quipu_store *store = *state;
     quipu_history *history = NULL;
 
@@ -211,7 +211,7 @@ static void store_file_is_for_its_user_only(void **state)
 
 static void writer_answers_busy_at_its_deadline_and_reads_go_on(void **state)
 {
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_message message = st_says(QUIPU_ROLE_USER, "x");
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
@@ -242,7 +242,7 @@ typedef struct waiter {
 static void *waiter_run(void *arg)
 {
     waiter *self = arg;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_message message = st_says(QUIPU_ROLE_USER, self->text);
 
     call.cancel = self->cancel;
@@ -344,7 +344,7 @@ static quipu_status crowd_write(void *ctx, const void *bytes, size_t n)
     crowd *self = ctx;
     quipu_message message = st_says(QUIPU_ROLE_USER, "x");
     quipu_history *history = NULL;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     pthread_t thread;
 
     (void)bytes;
@@ -392,7 +392,7 @@ static void reader_without_a_connection_waits_no_longer_than_its_deadline(void *
 static void call_with_a_set_flag_does_nothing(void **state)
 {
     quipu_store *store = *state;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_session_new values = st_values("k");
     quipu_history *history = NULL;
 
@@ -409,12 +409,12 @@ static void call_with_a_set_flag_does_nothing(void **state)
 
 static void senseless_calls_are_misuse(void **state)
 {
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_history *history = NULL;
 
     call.deadline_ms = -2;
     T_STATUS(quipu_session_get(*state, K, NULL, &call, &history, NULL), QUIPU_MISUSE);
-    call = (quipu_call){.struct_size = 2};
+    call = (quipu_call_options){.struct_size = 2};
     T_STATUS(quipu_session_get(*state, K, NULL, &call, &history, NULL), QUIPU_MISUSE);
     T_STATUS(quipu_session_get(NULL, K, NULL, NULL, &history, NULL), QUIPU_MISUSE);
     T_STATUS(quipu_session_create(*state, NULL, NULL, NULL, NULL), QUIPU_MISUSE);

@@ -418,8 +418,8 @@ static void timeout_note_keeps_the_partial_text_byte_for_byte(void **state)
 
     st_create(self->store, "k");
     ht_script(self->store, "k", "u");
-    T_OK(quipu_message_annotate_timeout(self->store, KEY, partial, QUIPU_STR("planner"), NULL,
-                                        &appended, &err));
+    T_OK(quipu_message_append_partial(self->store, KEY, partial, QUIPU_STR("planner"), NULL,
+                                      &appended, &err));
     assert_int_equal(appended.first_seq, 2);
     quipu_history *got = st_get(self->store, "k", NULL);
     const quipu_message *note = &got->messages[1];
@@ -432,8 +432,8 @@ static void timeout_note_keeps_the_partial_text_byte_for_byte(void **state)
     assert_non_null(strstr(json.p, "\"mark\":\"timeout\""));
     quipu_arena_free(&arena);
     quipu_history_free(got);
-    T_OK(quipu_message_annotate_timeout(self->store, KEY, (quipu_str){NULL, 0},
-                                        (quipu_str){NULL, 0}, NULL, NULL, &err));
+    T_OK(quipu_message_append_partial(self->store, KEY, (quipu_str){NULL, 0}, (quipu_str){NULL, 0},
+                                      NULL, NULL, &err));
 }
 
 static void same_id_with_another_mark_is_another_message(void **state)

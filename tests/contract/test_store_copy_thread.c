@@ -163,7 +163,7 @@ static void copy_that_was_cut_is_completed_by_the_next(void **state)
     quipu_store *store = *state;
     quipu_store *target = st_open_new(NULL, NULL);
     quipu_copy_options options = QUIPU_COPY_OPTIONS_INIT;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_copied copied = {.bytes = 0};
     cut heard = {.cancel = quipu_cancel_new(), .at_lines = SESSIONS};
     quipu_stats stats;
@@ -196,14 +196,14 @@ static void deadline_ends_a_copy(void **state)
 {
     quipu_store *target = st_open_new(NULL, NULL);
     quipu_cancel *cancel = quipu_cancel_new();
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_error err = {0};
 
     fill_large(*state);
     quipu_cancel_set(cancel);
     call.cancel = cancel;
     T_STATUS(quipu_copy(*state, target, NULL, &call, NULL, &err), QUIPU_CANCELLED);
-    call = (quipu_call)QUIPU_CALL_INIT;
+    call = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
     call.deadline_ms = 1;
     T_STATUS(quipu_copy(*state, target, NULL, &call, NULL, &err), QUIPU_BUSY);
     quipu_cancel_free(cancel);

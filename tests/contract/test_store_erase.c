@@ -269,7 +269,7 @@ static void reader_in_the_way_is_told_and_the_repeat_cleans(void **state)
     char path[T_PATH_MAX];
     T_SQLITE_ONLY("a server's readers are in nobody's way");
     quipu_store *store = st_open_new(NULL, path);
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
     ent_db *reader = NULL;
     quipu_error err = {0};

@@ -563,7 +563,7 @@ static void wrong_calls_are_misuse(void **state)
     quipu_export_options out = QUIPU_EXPORT_OPTIONS_INIT;
     quipu_import_options in = QUIPU_IMPORT_OPTIONS_INIT;
     quipu_cancel *cancel = quipu_cancel_new();
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     kt_stream stream = {0};
 
     T_STATUS(quipu_store_export(NULL, NULL, kt_write, &stream, NULL, NULL, NULL), QUIPU_MISUSE);
@@ -669,7 +669,7 @@ static void import_tells_the_feed_of_what_it_stored(void **state)
     assert_int_equal(page->count, 3);
     for (size_t i = 0; i < 3; i++) {
         quipu_history *history = st_get(to, keys[i], NULL);
-        assert_int_equal(page->events[i].kind, QUIPU_EVENT_CREATED);
+        assert_int_equal(page->events[i].kind, QUIPU_CHANGE_CREATED);
         T_STR(page->events[i].key, keys[i]);
         assert_memory_equal(page->events[i].uid.b, history->session.uid.b, 16);
         assert_int_equal(page->events[i].revision, history->session.revision);

@@ -731,11 +731,11 @@ static void do_search(model *m, int at)
 /* ---- state ------------------------------------------------------------------------------------
  */
 
-static quipu_session *live(const model *m, const model_session *s)
+static quipu_live *live(const model *m, const model_session *s)
 {
     const quipu_session_ref ref = {QUIPU_STR(""), QUIPU_STR(""), quipu_cstr(key_name(s->key))};
     quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_error err = {0};
 
     options.num_recent = 0;
@@ -746,7 +746,7 @@ static quipu_session *live(const model *m, const model_session *s)
 
 static void check_state(const model *m, const model_session *s)
 {
-    quipu_session *session = live(m, s);
+    quipu_live *session = live(m, s);
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_json state = {{NULL, 0}};
     char want[STATE_MAX] = "{";
@@ -764,17 +764,17 @@ static void check_state(const model *m, const model_session *s)
     }
     n -= n > 1; /* the last comma */
     (void)snprintf(want + n, sizeof(want) - n, "}");
-    T_OK(quipu_session_state(session, &arena, &state, NULL));
+    T_OK(quipu_live_state(session, &arena, &state, NULL));
     T_STR(state.text, want);
     quipu_arena_free(&arena);
-    quipu_session_free(session);
+    quipu_live_free(session);
 }
 
 /* A name set, a name removed, or a delta of two names and the app's. */
 static void do_state(model *m, int at)
 {
     model_session *s = &m->sessions[at];
-    quipu_session *session = live(m, s);
+    quipu_live *session = live(m, s);
     const int name = (int)below(m, NAMES);
     const int how = (int)below(m, 3);
     char text[STATE_MAX];
@@ -791,14 +791,14 @@ static void do_state(model *m, int at)
         s->state[0] = m->values++;
         s->state[2] = m->values++;
         m->app_state = m->values++;
-        T_OK(quipu_session_append(session, (quipu_json){quipu_cstr(text)}, NULL, NULL, &err));
+        T_OK(quipu_live_append(session, (quipu_json){quipu_cstr(text)}, NULL, NULL, &err));
     } else {
         s->state[name] = how == 0 ? m->values++ : 0;
         (void)snprintf(text, sizeof(text), "%lld", (long long)s->state[name]);
         const quipu_json value = {how == 0 ? quipu_cstr(text) : (quipu_str){NULL, 0}};
-        T_OK(quipu_session_set(session, quipu_cstr(key), value, NULL, &err));
+        T_OK(quipu_live_set(session, quipu_cstr(key), value, NULL, &err));
     }
-    quipu_session_free(session);
+    quipu_live_free(session);
     check_state(m, s);
 }
 

@@ -81,7 +81,7 @@ static void live_session_keeps_an_answer_once(void **state)
     quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
     const quipu_session_ref ref = adk_ref("app", "u", "s");
     quipu_service *service = NULL;
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_error err = {0};
     size_t before;
 
@@ -95,12 +95,12 @@ static void live_session_keeps_an_answer_once(void **state)
                              "\"parts\":[{\"functionResponse\":{\"id\":\"c\",\"name\":\"f\","
                              "\"response\":{\"r\":\"%s\"}}}]}}",
                              i, filler) < (int)sizeof(event));
-        T_OK(quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err));
+        T_OK(quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err));
     }
     print_message("4 answers of %d bytes, %zu more held\n", PEAK_ANSWER_BYTES, peak_now - before);
     assert_true(peak_now - before < (size_t)6 * PEAK_ANSWER_BYTES);
-    assert_int_equal(quipu_session_event_count(session), 4);
-    quipu_session_free(session);
+    assert_int_equal(quipu_live_event_count(session), 4);
+    quipu_live_free(session);
     quipu_service_free(service);
 }
 

@@ -21,7 +21,7 @@ static quipu_status pool_nest(void *ctx, const void *bytes, size_t n)
 {
     pool_crowd *self = ctx;
     quipu_history *history = NULL;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status = QUIPU_OK;
 
     (void)bytes;
@@ -115,7 +115,7 @@ static void message_of_no_session_is_refused(void **state)
 static void call_that_names_no_deadline_has_the_default_one(void **state)
 {
     quipu_store *store = *state;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     qp_call within;
     int64_t before_ns = qp_clock_ns();
 

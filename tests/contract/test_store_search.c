@@ -469,7 +469,7 @@ static void a_store_in_memory_is_searched_too(void **state)
 static void a_cancelled_search_stops(void **state)
 {
     quipu_store *store = *state;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_search_options options = ask("word");
     quipu_search_results *results = NULL;
 

@@ -189,7 +189,7 @@ static void tail_refuses_what_is_not_there_or_wrong(void **state)
 static void cancelled_tail_says_so(void **state)
 {
     quipu_store *store = *state;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_history *batch = NULL;
 
     st_create(store, "k");
@@ -280,7 +280,7 @@ static void tail_without_news_follows_other_processes_too(void **state)
     st_create(store, "k");
     quipu_tail *tail = tail_open(store, "k", 0);
     tail_is_dry(tail, 5); /* the first wait begins to listen */
-    qp_news_close(&store->pulse.news);
+    qp_change_watch_close(&store->pulse.news);
     pid_t pid = tail_writer(path, 20);
     for (int64_t last = 0; last < 20;) {
         last = tail_batch(tail, last + 1, WAIT_MS);
@@ -397,8 +397,8 @@ static quipu_feed_page *feed_next(quipu_store *store, char cursor[64], int64_t l
     return page;
 }
 
-static void feed_is(const quipu_event *event, quipu_event_kind kind, const char *key, int64_t first,
-                    int64_t last)
+static void feed_is(const quipu_change *event, quipu_change_kind kind, const char *key,
+                    int64_t first, int64_t last)
 {
     assert_int_equal(event->kind, kind);
     T_STR(event->key, key);
@@ -429,14 +429,14 @@ static void feed_tells_of_every_kind_of_change(void **state)
     assert_int_equal(removed, 1);
     quipu_feed_page *page = feed_next(store, cursor, 0);
     assert_int_equal(page->count, 7);
-    feed_is(&page->events[0], QUIPU_EVENT_CREATED, "k", 0, 0);
-    feed_is(&page->events[1], QUIPU_EVENT_APPENDED, "k", 1, 1);
-    feed_is(&page->events[2], QUIPU_EVENT_APPENDED, "k", 2, 2);
+    feed_is(&page->events[0], QUIPU_CHANGE_CREATED, "k", 0, 0);
+    feed_is(&page->events[1], QUIPU_CHANGE_APPENDED, "k", 1, 1);
+    feed_is(&page->events[2], QUIPU_CHANGE_APPENDED, "k", 2, 2);
     assert_int_equal(page->events[2].revision, 2);
-    feed_is(&page->events[3], QUIPU_EVENT_UPDATED, "k", 0, 0);
-    feed_is(&page->events[4], QUIPU_EVENT_DELETED, "k", 0, 0);
-    feed_is(&page->events[5], QUIPU_EVENT_CREATED, "mortal", 0, 0);
-    feed_is(&page->events[6], QUIPU_EVENT_DELETED, "mortal", 0, 0);
+    feed_is(&page->events[3], QUIPU_CHANGE_UPDATED, "k", 0, 0);
+    feed_is(&page->events[4], QUIPU_CHANGE_DELETED, "k", 0, 0);
+    feed_is(&page->events[5], QUIPU_CHANGE_CREATED, "mortal", 0, 0);
+    feed_is(&page->events[6], QUIPU_CHANGE_DELETED, "mortal", 0, 0);
     assert_memory_equal(page->events[0].uid.b, page->events[4].uid.b, 16);
     quipu_feed_page_free(page);
     page = feed_next(store, cursor, 0);
@@ -458,7 +458,7 @@ static void feed_tells_of_a_fork_and_its_tail_has_the_shared_past(void **state)
     T_OK(quipu_session_fork(store, K, 2, &values, NULL, NULL));
     quipu_feed_page *page = feed_next(store, cursor, 0);
     assert_int_equal(page->count, 1);
-    feed_is(&page->events[0], QUIPU_EVENT_FORKED, "fork", 1, 2);
+    feed_is(&page->events[0], QUIPU_CHANGE_FORKED, "fork", 1, 2);
     quipu_feed_page_free(page);
     quipu_tail *tail = tail_open(store, "fork", 0);
     assert_int_equal(tail_batch(tail, 1, 0), 2);
@@ -506,7 +506,7 @@ static void feed_forgets_the_key_of_an_erased_session(void **state)
     quipu_feed_page *page = feed_next(store, cursor, 0);
     assert_int_equal(page->count, 2);
     T_STR(page->events[0].key, "other");
-    assert_int_equal(page->events[1].kind, QUIPU_EVENT_DELETED);
+    assert_int_equal(page->events[1].kind, QUIPU_CHANGE_DELETED);
     T_STR(page->events[1].key, "");
     quipu_feed_page_free(page);
     quipu_close(store);
@@ -563,7 +563,7 @@ static void feed_can_begin_now(void **state)
     st_append_many(store, "k", 1);
     page = feed_next(store, cursor, 0);
     assert_int_equal(page->count, 1);
-    feed_is(&page->events[0], QUIPU_EVENT_APPENDED, "k", 1, 1);
+    feed_is(&page->events[0], QUIPU_CHANGE_APPENDED, "k", 1, 1);
     quipu_feed_page_free(page);
     quipu_close(store);
 }
@@ -619,7 +619,7 @@ static void feed_is_one_tenants(void **state)
     st_create(other, "theirs");
     quipu_feed_page *page = feed_next(store, cursor, 0);
     assert_int_equal(page->count, 1);
-    feed_is(&page->events[0], QUIPU_EVENT_CREATED, "k", 0, 0);
+    feed_is(&page->events[0], QUIPU_CHANGE_CREATED, "k", 0, 0);
     quipu_feed_page_free(page);
     quipu_close(other);
     quipu_close(store);

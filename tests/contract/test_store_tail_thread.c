@@ -66,8 +66,8 @@ static void *follow_feed(void *arg)
             break;
         }
         for (size_t i = 0; i < page->count; i++) {
-            const quipu_event *event = &page->events[i];
-            if (event->kind == QUIPU_EVENT_APPENDED && event->first_seq != last + 1) {
+            const quipu_change *event = &page->events[i];
+            if (event->kind == QUIPU_CHANGE_APPENDED && event->first_seq != last + 1) {
                 self->status = QUIPU_CORRUPT;
             }
             last = event->last_seq;
@@ -127,7 +127,7 @@ static void followers_of_a_store_in_memory_get_everything(void **state)
 static void *follow_until_cancelled(void *arg)
 {
     follow *self = arg;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_tail *tail = NULL;
     quipu_history *batch = NULL;
 

@@ -223,7 +223,7 @@ static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_store *store = damaged_store(damages[0].sql, path);
     quipu_cancel *cancel = quipu_cancel_new();
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_error err = {0};
 
     (void)state;
@@ -318,7 +318,7 @@ static void count_progress(void *ctx, int64_t done)
 static void long_calls_count_what_they_have_done(void **state)
 {
     quipu_store *store = st_open_new(NULL, NULL);
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_verified verified = {0};
     counted counts = {0};
     quipu_error err = {0};

@@ -20,40 +20,40 @@ static void fail_next_sync(void)
     faultvfs_arm((faultvfs_plan){1u << FAULTVFS_SYNC, 1, false, FAULTVFS_EIO});
 }
 
-static quipu_status try_append(quipu_session *session, const char *event)
+static quipu_status try_append(quipu_live *session, const char *event)
 {
     quipu_error err = {0};
 
-    return quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err);
+    return quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err);
 }
 
 /* Whether or not it had been written: after the repeat it is there once. */
 static void unknown_is_settled_by_repeating(const char *event, bool written, size_t events)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", "{\"n\":0}");
-    quipu_session *other;
+    quipu_live *session = adk_create(world, "u", "s", "{\"n\":0}");
+    quipu_live *other;
 
     fail_next_sync();
     T_STATUS(try_append(session, event), QUIPU_UNKNOWN);
     faultvfs_arm((faultvfs_plan){0});
-    assert_int_equal(quipu_session_event_count(session), 0);
+    assert_int_equal(quipu_live_event_count(session), 0);
     adk_check_state(world, session, "{\"n\":0}");
     other = adk_get(world, "u", "s", NULL);
     if (written) { /* as if the commit had come through */
         (void)adk_append(other, event);
     }
     (void)adk_append(session, event);
-    assert_int_equal(quipu_session_event_count(session), events);
+    assert_int_equal(quipu_live_event_count(session), events);
     adk_check_state(world, session, "{\"n\":1}");
     assert_true(adk_append(session, event).repeated);
-    assert_int_equal(quipu_session_revision(session, NULL), 1);
-    quipu_session_free(other);
+    assert_int_equal(quipu_live_revision(session, NULL), 1);
+    quipu_live_free(other);
     other = adk_get(world, "u", "s", NULL);
-    assert_int_equal(quipu_session_event_count(other), events);
+    assert_int_equal(quipu_live_event_count(other), events);
     adk_check_state(world, other, "{\"n\":1}");
-    quipu_session_free(other);
-    quipu_session_free(session);
+    quipu_live_free(other);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -78,18 +78,18 @@ static void repeating_settles_an_event_that_only_changes_state(void **state)
 static void full_disk_changes_neither_store_nor_memory(void **state)
 {
     adk_world *world = adk_open(0);
-    quipu_session *session = adk_create(world, "u", "s", NULL);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
 
     (void)state;
     adk_append(session, adk_says(world, "e1", "user", "one", 1));
     faultvfs_room(0);
     T_STATUS(try_append(session, adk_says(world, "e2", "user", "two", 2)), QUIPU_FULL);
     T_STATUS(try_append(session, STATE_EVENT), QUIPU_FULL);
-    assert_int_equal(quipu_session_event_count(session), 1);
+    assert_int_equal(quipu_live_event_count(session), 1);
     adk_check_state(world, session, "{}");
     faultvfs_room(-1);
     assert_int_equal(adk_append(session, adk_says(world, "e2", "user", "two", 2)).seq, 2);
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -101,7 +101,7 @@ static void a_renewal_that_fails_says_so_and_can_be_repeated(void **state)
     quipu_service_options options = QUIPU_SERVICE_OPTIONS_INIT;
     const quipu_session_ref ref = adk_ref("app", "u", "s");
     quipu_service *brief = NULL;
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_error err = {0};
 
     (void)state;
@@ -109,7 +109,7 @@ static void a_renewal_that_fails_says_so_and_can_be_repeated(void **state)
     T_OK(quipu_service_new(world->store, &options, &brief, &err));
     T_OK(quipu_service_create(brief, &ref, (quipu_json){QUIPU_STR("{\"k\":1}")}, NULL, &session,
                               &err));
-    quipu_session_free(session);
+    quipu_live_free(session);
     st_nap();
     faultvfs_room(0);
     session = NULL;
@@ -119,7 +119,7 @@ static void a_renewal_that_fails_says_so_and_can_be_repeated(void **state)
     faultvfs_room(-1);
     session = adk_get(world, "u", "s", NULL);
     adk_check_state(world, session, "{}");
-    quipu_session_free(session);
+    quipu_live_free(session);
     quipu_service_free(brief);
     adk_close(world);
 }

@@ -319,7 +319,7 @@ static bool done_index(quipu_store *store)
 
     (void)store;
     T_OK(ent_sqlite_open(fault_path, NULL, &db, &err));
-    T_OK(qp_session_exists(db, &(qp_session_where){.lags = ent_is(true)}, &lags, &err));
+    T_OK(qp_session_exists(db, &(qp_session_where){.index_pending = ent_is(true)}, &lags, &err));
     if (!lags && qp_message_index_check(db, &err) != QUIPU_OK) {
         fail_msg("the index and the messages differ: %s", err.message);
     }
@@ -389,11 +389,11 @@ static quipu_service *keep_service(quipu_store *store)
 static void prepare_service(quipu_store *store)
 {
     quipu_service *service = keep_service(store);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
 
     T_OK(quipu_service_create(service, &keep_ref, (quipu_json){QUIPU_STR("{\"a\":0,\"gone\":1}")},
                               NULL, &session, NULL));
-    quipu_session_free(session);
+    quipu_live_free(session);
     quipu_service_free(service);
 }
 
@@ -404,14 +404,14 @@ static quipu_status run_state(quipu_store *store, quipu_error *err)
         "\"parts\":[{\"text\":\"hi\"}]},\"actions\":{\"stateDelta\":{\"a\":1,\"gone\":null,"
         "\"app:b\":2,\"user:c\":3}}}";
     quipu_service *service = keep_service(store);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_status status = quipu_service_get(service, &keep_ref, NULL, NULL, &session, err);
 
     if (status == QUIPU_OK) {
         assert_non_null(session);
-        status = quipu_session_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, err);
+        status = quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, err);
     }
-    quipu_session_free(session);
+    quipu_live_free(session);
     quipu_service_free(service);
     return status;
 }
@@ -419,15 +419,14 @@ static quipu_status run_state(quipu_store *store, quipu_error *err)
 static quipu_status run_state_only(quipu_store *store, quipu_error *err)
 {
     quipu_service *service = keep_service(store);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_status status = quipu_service_get(service, &keep_ref, NULL, NULL, &session, err);
 
     if (status == QUIPU_OK) {
         assert_non_null(session);
-        status =
-            quipu_session_set(session, QUIPU_STR("a"), (quipu_json){QUIPU_STR("1")}, NULL, err);
+        status = quipu_live_set(session, QUIPU_STR("a"), (quipu_json){QUIPU_STR("1")}, NULL, err);
     }
-    quipu_session_free(session);
+    quipu_live_free(session);
     quipu_service_free(service);
     return status;
 }
@@ -436,20 +435,20 @@ static quipu_status run_state_only(quipu_store *store, quipu_error *err)
 static bool keep_state_is(quipu_store *store, const char *text, size_t events)
 {
     quipu_service *service = keep_service(store);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_json state = {{NULL, 0}};
 
     T_OK(quipu_service_get(service, &keep_ref, NULL, NULL, &session, NULL));
     assert_non_null(session);
-    T_OK(quipu_session_state(session, &arena, &state, NULL));
+    T_OK(quipu_live_state(session, &arena, &state, NULL));
     bool after = quipu_str_eq(state.text, quipu_cstr(text));
     if (!after) {
         T_STR(state.text, "{\"a\":0,\"gone\":1}");
     }
-    assert_int_equal(quipu_session_event_count(session), after ? events : 0);
+    assert_int_equal(quipu_live_event_count(session), after ? events : 0);
     quipu_arena_free(&arena);
-    quipu_session_free(session);
+    quipu_live_free(session);
     quipu_service_free(service);
     return after;
 }
@@ -472,12 +471,12 @@ static void prepare_nothing(quipu_store *store)
 static quipu_status run_service_create(quipu_store *store, quipu_error *err)
 {
     quipu_service *service = keep_service(store);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_status status = quipu_service_create(
         service, &keep_ref, (quipu_json){QUIPU_STR("{\"a\":1,\"app:b\":2,\"user:c\":3}")}, NULL,
         &session, err);
 
-    quipu_session_free(session);
+    quipu_live_free(session);
     quipu_service_free(service);
     return status == QUIPU_EXISTS ? QUIPU_OK : status; /* after an unknown outcome */
 }
@@ -485,11 +484,11 @@ static quipu_status run_service_create(quipu_store *store, quipu_error *err)
 static bool done_service_create(quipu_store *store)
 {
     quipu_service *service = keep_service(store);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
 
     T_OK(quipu_service_get(service, &keep_ref, NULL, NULL, &session, NULL));
     bool there = session != NULL;
-    quipu_session_free(session);
+    quipu_live_free(session);
     quipu_service_free(service);
     return there && keep_state_is(store, "{\"a\":1,\"app:b\":2,\"user:c\":3}", 0);
 }
@@ -563,7 +562,7 @@ static void every_call_survives_every_failed_operation(void **state)
 }
 
 typedef quipu_status (*look_fn)(quipu_store *store, quipu_problem_fn fn, void *ctx,
-                                const quipu_call *call, quipu_verified *ret_verified,
+                                const quipu_call_options *call, quipu_verified *ret_verified,
                                 quipu_error *reterr);
 
 /* Of what a call could not read it never says that it is sound. */

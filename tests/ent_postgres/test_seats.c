@@ -37,27 +37,27 @@ static void check_waits(ent_db *db, ent_tx_kind kind)
 static void so_many_write_beside_each_other_and_one_more_waits(void **state)
 {
     char uri[T_PATH_MAX];
-    ent_db *dbs[QP_PG_SEATS + 1];
+    ent_db *dbs[QP_PG_WRITER_SLOTS + 1];
     quipu_error err = {0};
 
     (void)state;
     t_pg_schema(uri);
-    for (int i = 0; i <= QP_PG_SEATS; i++) {
+    for (int i = 0; i <= QP_PG_WRITER_SLOTS; i++) {
         dbs[i] = connect_to(uri);
-        if (i < QP_PG_SEATS) {
+        if (i < QP_PG_WRITER_SLOTS) {
             T_OK(begin_and_look(dbs[i], ENT_WRITE_ROWS));
         }
     }
-    check_waits(dbs[QP_PG_SEATS], ENT_WRITE_ROWS);
-    check_waits(dbs[QP_PG_SEATS], ENT_WRITE);
-    for (int i = 0; i < QP_PG_SEATS; i++) {
+    check_waits(dbs[QP_PG_WRITER_SLOTS], ENT_WRITE_ROWS);
+    check_waits(dbs[QP_PG_WRITER_SLOTS], ENT_WRITE);
+    for (int i = 0; i < QP_PG_WRITER_SLOTS; i++) {
         T_OK(ent_commit(dbs[i], &err));
     }
-    T_OK(ent_begin(dbs[QP_PG_SEATS], ENT_WRITE, &err));
-    for (int i = 0; i < QP_PG_SEATS; i++) {
+    T_OK(ent_begin(dbs[QP_PG_WRITER_SLOTS], ENT_WRITE, &err));
+    for (int i = 0; i < QP_PG_WRITER_SLOTS; i++) {
         check_waits(dbs[i], ENT_WRITE_ROWS);
     }
-    for (int i = 0; i <= QP_PG_SEATS; i++) {
+    for (int i = 0; i <= QP_PG_WRITER_SLOTS; i++) {
         ent_close(dbs[i]);
     }
 }
@@ -111,7 +111,7 @@ static void whoever_writes_alone_moves_every_seat(void **state)
         T_OK(ent_begin(two, ENT_WRITE, NULL));
         T_OK(ent_commit(two, NULL));
         T_OK(ent_data_version(one, &after, NULL));
-        assert_int_equal(after - before, QP_PG_SEATS);
+        assert_int_equal(after - before, QP_PG_WRITER_SLOTS);
         ent_close(one);
         ent_close(two);
     }

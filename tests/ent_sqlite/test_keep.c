@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "ent/db.h"
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 #include "ent_sqlite/backup.h"
 #include "ent_sqlite/open.h"
 
@@ -31,8 +31,8 @@ static int64_t keep_pages(ent_db *db)
 {
     qp_sizes sizes = {0};
 
-    T_OK(qp_keep_flush(db, NULL));
-    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    T_OK(qp_maintenance_flush(db, NULL));
+    T_OK(qp_maintenance_sizes(db, &sizes, NULL));
     assert_int_equal(sizes.page_bytes, PAGE);
     return sizes.file_bytes / PAGE;
 }
@@ -67,19 +67,19 @@ static void sizes_tell_file_log_and_free_room(void **state)
 
     (void)state;
     T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(100000))", NULL));
-    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    T_OK(qp_maintenance_sizes(db, &sizes, NULL));
     assert_true(sizes.log_bytes > 100000);
-    T_OK(qp_keep_flush(db, NULL));
-    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    T_OK(qp_maintenance_flush(db, NULL));
+    T_OK(qp_maintenance_sizes(db, &sizes, NULL));
     assert_int_equal(sizes.log_bytes, 0);
     assert_true(sizes.file_bytes > 100000);
     assert_int_equal(sizes.free_bytes, 0);
     T_OK(keep_run(db, "DELETE FROM t", NULL));
-    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    T_OK(qp_maintenance_sizes(db, &sizes, NULL));
     assert_true(sizes.free_bytes >= 96000);
-    T_OK(qp_keep_rewrite(db, NULL));
-    T_OK(qp_keep_flush(db, NULL));
-    T_OK(qp_keep_sizes(db, &sizes, NULL));
+    T_OK(qp_maintenance_rewrite(db, NULL));
+    T_OK(qp_maintenance_flush(db, NULL));
+    T_OK(qp_maintenance_sizes(db, &sizes, NULL));
     assert_int_equal(sizes.free_bytes, 0);
     assert_true(sizes.file_bytes < 5 * PAGE);
     ent_close(db);
@@ -95,21 +95,21 @@ static void cap_lets_the_last_page_in_and_refuses_the_next(void **state)
     (void)state;
     pages = keep_pages(db);
     /* An overflow page for each row of a page and a half. */
-    T_OK(qp_keep_limit(db, (pages + 1) * PAGE, NULL));
+    T_OK(qp_maintenance_limit(db, (pages + 1) * PAGE, NULL));
     T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", NULL));
     assert_int_equal(keep_pages(db), pages + 1);
     T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", &error), QUIPU_FULL);
     assert_int_equal(keep_pages(db), pages + 1);
     model_check(path, "SELECT count(*) FROM t", "1\n");
     /* One page more, less one byte, is no page more. */
-    T_OK(qp_keep_limit(db, (pages + 2) * PAGE - 1, NULL));
+    T_OK(qp_maintenance_limit(db, (pages + 2) * PAGE - 1, NULL));
     T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(6000))", NULL), QUIPU_FULL);
-    T_OK(qp_keep_limit(db, (pages + 2) * PAGE, NULL));
+    T_OK(qp_maintenance_limit(db, (pages + 2) * PAGE, NULL));
     T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(1000))", NULL));
     T_OK(keep_run(db, "DELETE FROM t", NULL));
-    T_OK(qp_keep_limit(db, 1, NULL)); /* the file keeps its size */
+    T_OK(qp_maintenance_limit(db, 1, NULL)); /* the file keeps its size */
     T_STATUS(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(90000))", NULL), QUIPU_FULL);
-    T_OK(qp_keep_limit(db, 0, NULL));
+    T_OK(qp_maintenance_limit(db, 0, NULL));
     T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(90000))", NULL));
     ent_close(db);
 }
@@ -134,10 +134,10 @@ static void flush_is_busy_while_somebody_reads(void **state)
     T_OK(ent_begin(reader, ENT_READ, NULL));
     T_OK(keep_run(db, "INSERT INTO t (a) VALUES (1)", NULL));
     ent_watch(db, 1, keep_never, NULL); /* long past */
-    T_STATUS(qp_keep_flush(db, &error), QUIPU_BUSY);
+    T_STATUS(qp_maintenance_flush(db, &error), QUIPU_BUSY);
     ent_watch(db, 0, NULL, NULL);
     ent_rollback(reader);
-    T_OK(qp_keep_flush(db, &error));
+    T_OK(qp_maintenance_flush(db, &error));
     ent_close(reader);
     ent_close(db);
 }
@@ -149,9 +149,9 @@ static void calls_inside_a_transaction_are_misuse(void **state)
 
     (void)state;
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_STATUS(qp_keep_flush(db, NULL), QUIPU_MISUSE);
-    T_STATUS(qp_keep_rewrite(db, NULL), QUIPU_MISUSE);
-    T_STATUS(qp_keep_copy(db, "x", NULL), QUIPU_MISUSE);
+    T_STATUS(qp_maintenance_flush(db, NULL), QUIPU_MISUSE);
+    T_STATUS(qp_maintenance_rewrite(db, NULL), QUIPU_MISUSE);
+    T_STATUS(qp_maintenance_copy(db, "x", NULL), QUIPU_MISUSE);
     ent_rollback(db);
     ent_close(db);
 }
@@ -168,10 +168,10 @@ static void rewrite_leaves_no_remains(void **state)
     T_OK(ent_sqlite_open(path, &options, &db, NULL));
     T_OK(keep_run(db, "CREATE TABLE t (a); INSERT INTO t VALUES ('a-marker-of-its-own')", NULL));
     T_OK(keep_run(db, "DELETE FROM t", NULL));
-    T_OK(qp_keep_flush(db, NULL));
+    T_OK(qp_maintenance_flush(db, NULL));
     assert_true(keep_holds(path, "a-marker-of-its-own"));
-    T_OK(qp_keep_rewrite(db, NULL));
-    T_OK(qp_keep_flush(db, NULL));
+    T_OK(qp_maintenance_rewrite(db, NULL));
+    T_OK(qp_maintenance_flush(db, NULL));
     assert_false(keep_holds(path, "a-marker-of-its-own"));
     ent_close(db);
 }
@@ -191,13 +191,13 @@ static void copy_goes_to_any_path_that_the_system_knows(void **state)
         char copy[T_PATH_MAX + 1] = "/";
 
         t_path(t_tmpdir(), names[i], copy + 1); /* two slashes, which a URI would misread */
-        if (qp_keep_copy(db, copy, &error) != QUIPU_OK) {
+        if (qp_maintenance_copy(db, copy, &error) != QUIPU_OK) {
             fail_msg("%s", error.message);
         }
         model_check(copy + 1, "SELECT a FROM t", "1\n");
     }
     /* SQLite would copy into memory, and the file would stay empty. */
-    T_STATUS(qp_keep_copy(db, ":memory:", &error), QUIPU_MISUSE);
+    T_STATUS(qp_maintenance_copy(db, ":memory:", &error), QUIPU_MISUSE);
     assert_false(t_file_exists(":memory:"));
     ent_close(db);
 }
@@ -215,23 +215,23 @@ static void copy_is_private_checked_and_never_overwrites(void **state)
     (void)state;
     T_OK(keep_run(db, "INSERT INTO t (a) VALUES (1), (2)", NULL));
     t_path(t_tmpdir(), "copy.db", copy);
-    T_OK(qp_keep_copy(db, copy, &error));
+    T_OK(qp_maintenance_copy(db, copy, &error));
     model_same(model_dump(path, true), model_dump(copy, true));
     assert_int_equal(stat(copy, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
-    T_STATUS(qp_keep_copy(db, copy, &error), QUIPU_EXISTS);
-    T_STATUS(qp_keep_copy(db, "no/such/folder/x", &error), QUIPU_IO);
+    T_STATUS(qp_maintenance_copy(db, copy, &error), QUIPU_EXISTS);
+    T_STATUS(qp_maintenance_copy(db, "no/such/folder/x", &error), QUIPU_IO);
     memset(far, 'x', QP_SQLITE_PATH_MAX);
     far[QP_SQLITE_PATH_MAX] = '\0';
-    T_STATUS(qp_keep_copy(db, far, &error), QUIPU_LIMIT);
+    T_STATUS(qp_maintenance_copy(db, far, &error), QUIPU_LIMIT);
     far[QP_SQLITE_PATH_MAX - 1] = '\0'; /* the system has a limit of its own on names */
-    T_STATUS(qp_keep_copy(db, far, &error), QUIPU_IO);
+    T_STATUS(qp_maintenance_copy(db, far, &error), QUIPU_IO);
     ent_close(db);
 
     T_OK(ent_sqlite_open(":memory:", NULL, &memory, NULL));
     T_OK(keep_run(memory, "CREATE TABLE u (a); INSERT INTO u VALUES (7)", NULL));
     t_path(t_tmpdir(), "memory.db", copy);
-    T_OK(qp_keep_copy(memory, copy, &error));
+    T_OK(qp_maintenance_copy(memory, copy, &error));
     model_check(copy, "SELECT a FROM u", "7\n");
     ent_close(memory);
 }
@@ -254,10 +254,10 @@ static void cancelled_copy_leaves_no_file(void **state)
     T_OK(keep_run(db, "INSERT INTO t (a) VALUES (zeroblob(20000000))", NULL)); /* several steps */
     t_path(t_tmpdir(), "copy.db", copy);
     ent_watch(db, 0, keep_stop, &left);
-    T_STATUS(qp_keep_copy(db, copy, NULL), QUIPU_CANCELLED);
+    T_STATUS(qp_maintenance_copy(db, copy, NULL), QUIPU_CANCELLED);
     assert_false(t_file_exists(copy));
     ent_watch(db, 0, NULL, NULL);
-    T_OK(qp_keep_copy(db, copy, NULL));
+    T_OK(qp_maintenance_copy(db, copy, NULL));
     ent_close(db);
 }
 
@@ -308,20 +308,20 @@ static void image_is_a_private_copy_that_can_be_written(void **state)
     T_OK(keep_run(db, "INSERT INTO t VALUES (1, zeroblob(5000000)), (2, 'x')", NULL));
     options.flags = ENT_SQLITE_READ_ONLY;
     T_OK(ent_sqlite_open(path, &options, &reader, NULL));
-    T_OK(qp_keep_image(reader, &image, NULL));
+    T_OK(qp_maintenance_image(reader, &image, NULL));
     ent_close(reader);
     assert_int_equal(keep_rows(image), 2);
     T_OK(keep_run(image, "BEGIN; DELETE FROM t WHERE id = 1; COMMIT", NULL));
     T_OK(keep_run(db, "INSERT INTO t VALUES (3, 'y')", NULL));
     assert_int_equal(keep_rows(image), 1);
     assert_int_equal(keep_rows(db), 3);
-    T_OK(qp_keep_sizes(image, &sizes, NULL));
+    T_OK(qp_maintenance_sizes(image, &sizes, NULL));
     assert_int_equal(sizes.log_bytes, 0);
     assert_true(sizes.file_bytes > 5000000);
-    T_OK(qp_keep_rewrite(image, NULL));
+    T_OK(qp_maintenance_rewrite(image, NULL));
     ent_close(image);
     T_OK(ent_begin(db, ENT_READ, NULL));
-    T_STATUS(qp_keep_image(db, &image, NULL), QUIPU_MISUSE);
+    T_STATUS(qp_maintenance_image(db, &image, NULL), QUIPU_MISUSE);
     ent_rollback(db);
     ent_close(db);
 }
@@ -334,19 +334,19 @@ static void check_tells_damage_and_dangling_references(void **state)
 
     (void)state;
     T_OK(keep_run(db, "CREATE TABLE u (t REFERENCES t (id))", NULL));
-    T_OK(qp_keep_check(db, keep_hear, &told, NULL));
+    T_OK(qp_maintenance_check(db, keep_hear, &told, NULL));
     assert_int_equal(told.count, 0);
     model_exec(path, "PRAGMA foreign_keys = OFF; INSERT INTO u VALUES (99)");
-    T_OK(qp_keep_check(db, keep_hear, &told, NULL));
+    T_OK(qp_maintenance_check(db, keep_hear, &told, NULL));
     assert_int_equal(told.count, 1);
     assert_string_equal(told.last, "row 1 of u refers to no row of t");
-    T_STATUS(qp_keep_check(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
+    T_STATUS(qp_maintenance_check(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
     /* At most so many are told. */
     model_exec(path, "PRAGMA foreign_keys = OFF; WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 "
                      "FROM n WHERE i < 100) INSERT INTO u SELECT 99 FROM n");
     told.count = 0;
-    T_OK(qp_keep_check(db, keep_hear, &told, NULL));
-    assert_int_equal(told.count, QP_KEEP_FINDINGS_MAX);
+    T_OK(qp_maintenance_check(db, keep_hear, &told, NULL));
+    assert_int_equal(told.count, QP_MAINTENANCE_FINDINGS_MAX);
     ent_close(db);
 }
 
@@ -358,14 +358,14 @@ static void backups_are_listed_oldest_first(void **state)
     keep_told told = {0};
 
     (void)state;
-    T_OK(qp_keep_backups(db, keep_hear, &told, NULL));
+    T_OK(qp_maintenance_backups(db, keep_hear, &told, NULL));
     assert_int_equal(told.count, 0);
     T_OK(qp_sqlite_backup(db->conn, "a", (quipu_time){1767225600, 5}, backup, 1024, NULL));
     T_OK(qp_sqlite_backup(db->conn, "b", (quipu_time){1767225601, 5}, backup, 1024, NULL));
-    T_OK(qp_keep_backups(db, keep_hear, &told, NULL));
+    T_OK(qp_maintenance_backups(db, keep_hear, &told, NULL));
     assert_int_equal(told.count, 2);
     assert_string_equal(told.last, backup);
-    T_STATUS(qp_keep_backups(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
+    T_STATUS(qp_maintenance_backups(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
     ent_close(db);
 }
 

@@ -8,14 +8,14 @@
 
 #include <ent/sqlite.h>
 
+#include "ent/change_watch.h"
 #include "ent/db.h"
-#include "ent/news.h"
 
 #define NEVER INT64_MAX
 
 typedef struct news_world {
     ent_db *db;
-    qp_news news;
+    qp_change_watch news;
     char path[T_PATH_MAX];
 } news_world;
 
@@ -40,7 +40,7 @@ static int news_teardown(void **state)
 {
     news_world *self = *state;
 
-    qp_news_close(&self->news);
+    qp_change_watch_close(&self->news);
     ent_close(self->db);
     free(self);
     return 0;
@@ -49,7 +49,7 @@ static int news_teardown(void **state)
 /* Listen, or skip where the system cannot tell. */
 static void news_begin(news_world *self)
 {
-    if (!qp_news_open(self->db, &self->news)) {
+    if (!qp_change_watch_open(self->db, &self->news)) {
         (void)fprintf(stderr, "SKIP: this system tells no news of files\n");
         skip();
     }
@@ -58,7 +58,7 @@ static void news_begin(news_world *self)
 /* Take what is there, until nothing comes without waiting. */
 static void news_drain(news_world *self)
 {
-    while (qp_news_wait(&self->news, 0)) {
+    while (qp_change_watch_wait(&self->news, 0)) {
     }
 }
 
@@ -89,7 +89,7 @@ static void commit_of_another_process_is_told(void **state)
     for (int i = 0; i < 3; i++) {
         news_drain(self);
         news_commit_elsewhere(self->path);
-        while (!qp_news_wait(&self->news, NEVER)) {
+        while (!qp_change_watch_wait(&self->news, NEVER)) {
         }
     }
 }
@@ -100,12 +100,12 @@ static void nothing_is_told_when_nothing_happens(void **state)
 
     news_begin(self);
     news_drain(self);
-    assert_false(qp_news_wait(&self->news, 0));
+    assert_false(qp_change_watch_wait(&self->news, 0));
     /* Others' files in the same folder are no news. */
     char other[T_PATH_MAX + 8];
     snprintf(other, sizeof(other), "%s.other", self->path);
     t_file_write(other, "x", 1);
-    assert_false(qp_news_wait(&self->news, 0));
+    assert_false(qp_change_watch_wait(&self->news, 0));
 }
 
 /* The last connection that closes moves the log into the file and deletes it; the next one makes a
@@ -123,7 +123,7 @@ static void log_that_goes_and_comes_back_is_still_heard(void **state)
         assert_false(t_file_exists(log));
         news_drain(self);
         news_commit_elsewhere(self->path);
-        while (!qp_news_wait(&self->news, NEVER)) {
+        while (!qp_change_watch_wait(&self->news, NEVER)) {
         }
     }
     /* And a log that stays is heard again too. */
@@ -134,7 +134,7 @@ static void log_that_goes_and_comes_back_is_still_heard(void **state)
     for (int i = 0; i < 3; i++) {
         news_drain(self);
         news_commit_elsewhere(self->path);
-        while (!qp_news_wait(&self->news, NEVER)) {
+        while (!qp_change_watch_wait(&self->news, NEVER)) {
         }
     }
     ent_close(keeper);
@@ -149,13 +149,13 @@ static void checkpoint_that_empties_the_log_does_not_deafen(void **state)
     news_run(self->db, "PRAGMA wal_checkpoint(TRUNCATE)");
     news_drain(self);
     news_commit_elsewhere(self->path);
-    while (!qp_news_wait(&self->news, NEVER)) {
+    while (!qp_change_watch_wait(&self->news, NEVER)) {
     }
 }
 
 static void *news_ring(void *arg)
 {
-    qp_news_wake(arg);
+    qp_change_watch_wake(arg);
     return NULL;
 }
 
@@ -167,24 +167,24 @@ static void wait_can_be_ended_from_another_thread(void **state)
     news_begin(self);
     news_drain(self);
     assert_int_equal(pthread_create(&thread, NULL, news_ring, &self->news), 0);
-    assert_false(qp_news_wait(&self->news, NEVER));
+    assert_false(qp_change_watch_wait(&self->news, NEVER));
     assert_int_equal(pthread_join(thread, NULL), 0);
     /* Rung before the wait counts, once. */
-    qp_news_wake(&self->news);
-    qp_news_wake(&self->news);
-    assert_false(qp_news_wait(&self->news, NEVER));
-    assert_false(qp_news_wait(&self->news, 0));
+    qp_change_watch_wake(&self->news);
+    qp_change_watch_wake(&self->news);
+    assert_false(qp_change_watch_wait(&self->news, NEVER));
+    assert_false(qp_change_watch_wait(&self->news, 0));
 }
 
 static void store_in_memory_has_no_news(void **state)
 {
     ent_db *db = NULL;
-    qp_news news = {0};
+    qp_change_watch news = {0};
 
     (void)state;
     T_OK(ent_sqlite_open(":memory:", NULL, &db, NULL));
-    assert_false(qp_news_open(db, &news));
-    qp_news_close(&news);
+    assert_false(qp_change_watch_open(db, &news));
+    qp_change_watch_close(&news);
     ent_close(db);
 }
 

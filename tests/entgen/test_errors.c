@@ -500,65 +500,65 @@ static const errors_case errors_cases[] = {
      "text, bytes, time, uuid, json or enum(...); did you mean 'string'?\n"
      "t.ent:3:9: error: unknown attribute 'uniqe', expected unique, immutable, "
      "on_update, notempty, len, range, column or was; did you mean 'unique'?\n"},
-    {"a_second_part",
-     {"entity A {\n  x string\n  part (x)\n  part (x)\n}\n", 46},
-     "t.ent:4:3: error: a second part, expected one: the first is at t.ent:3\n"},
-    {"a_part_of_nothing_that_is_there",
-     {"entity A {\n  x string\n  part (y)\n}\n", 35},
-     "t.ent:3:9: error: entity A has no field 'y'\n"},
-    {"a_part_of_a_float",
-     {"entity A {\n  x float\n  part (x)\n}\n", 34},
-     "t.ent:3:9: error: 'x' gives no part, expected string fields behind at most one"
-     " required int\n"},
-    {"a_part_with_its_int_behind",
-     {"entity A {\n  x string\n  n int\n  part (x, n)\n}\n", 46},
-     "t.ent:4:12: error: 'n' gives no part, expected string fields behind at most on"
-     "e required int\n"},
-    {"a_part_of_too_many_texts",
+    {"a_second_shard",
+     {"entity A {\n  x string\n  shard (x)\n  shard (x)\n}\n", 48},
+     "t.ent:4:3: error: a second shard, expected one: the first is at t.ent:3\n"},
+    {"a_shard_of_nothing_that_is_there",
+     {"entity A {\n  x string\n  shard (y)\n}\n", 36},
+     "t.ent:3:10: error: entity A has no field 'y'\n"},
+    {"a_shard_of_a_float",
+     {"entity A {\n  x float\n  shard (x)\n}\n", 35},
+     "t.ent:3:10: error: 'x' gives no shard, expected string fields behind at most o"
+     "ne required int\n"},
+    {"a_shard_with_its_int_behind",
+     {"entity A {\n  x string\n  n int\n  shard (x, n)\n}\n", 47},
+     "t.ent:4:13: error: 'n' gives no shard, expected string fields behind at most o"
+     "ne required int\n"},
+    {"a_shard_of_too_many_texts",
      {"entity A {\n  a string\n  b string\n  c string\n  d string\n  e string\n  f st"
-      "ring\n  g string\n  part (a, b, c, d, e, f, g)\n}\n", 119},
-     "t.ent:9:27: error: 'g' is a text too many for a part, expected at most 6\n"},
-    {"a_part_key_that_is_no_uuid",
-     {"entity A {\n  x string\n  part (id, x) key x\n}\n", 45},
-     "t.ent:3:20: error: 'x' is no required uuid, expected one as key\n"},
-    {"a_part_key_without_the_own_number",
-     {"entity A {\n  x string\n  u uuid\n  part (x) key u\n}\n", 50},
-     "t.ent:4:16: error: a part with a key of its own, expected the entity's own id "
-     "in front of texts\n"},
-    {"a_part_by_a_keyword",
-     {"entity A {\n  x string\n  part (x) by while\n}\n", 44},
-     "t.ent:3:15: error: 'while' is a keyword, expected the name of a function\n"},
-    {"a_unique_index_that_gives_no_part",
-     {"entity A {\n  x string\n  y string\n  part (x)\n  unique index (y)\n}\n", 65},
-     "t.ent:5:3: error: a unique index that does not give the part, expected one tha"
-     "t begins with its int or has all its texts\n"},
-    {"a_unique_field_that_gives_no_part",
-     {"entity A {\n  x string\n  y string unique\n  part (x)\n}\n", 53},
-     "t.ent:3:3: error: a unique index that does not give the part, expected one tha"
-     "t begins with its int or has all its texts\n"},
-    {"a_column_of_parts",
-     {"entity A {\n  x string column \"part\"\n  y int column \"y_part\"\n  part (x)"
-      "\n}\n", 73},
-     "t.ent:2:3: error: the column \"part\" is one of parts, expected another column"
-     " name\nt.ent:3:3: error: the column \"y_part\" is one of parts, expected anoth"
-     "er column name\n"},
+      "ring\n  g string\n  shard (a, b, c, d, e, f, g)\n}\n", 120},
+     "t.ent:9:28: error: 'g' is a text too many for a shard, expected at most 6\n"},
+    {"a_shard_key_that_is_no_uuid",
+     {"entity A {\n  x string\n  shard (id, x) key x\n}\n", 46},
+     "t.ent:3:21: error: 'x' is no required uuid, expected one as key\n"},
+    {"a_shard_key_without_the_own_number",
+     {"entity A {\n  x string\n  u uuid\n  shard (x) key u\n}\n", 51},
+     "t.ent:4:17: error: a shard with a key of its own, expected the entity's own id"
+     " in front of texts\n"},
+    {"a_shard_by_a_keyword",
+     {"entity A {\n  x string\n  shard (x) by while\n}\n", 45},
+     "t.ent:3:16: error: 'while' is a keyword, expected the name of a function\n"},
+    {"a_unique_index_that_gives_no_shard",
+     {"entity A {\n  x string\n  y string\n  shard (x)\n  unique index (y)\n}\n", 66},
+     "t.ent:5:3: error: a unique index that does not give the shard, expected one th"
+     "at begins with its int or has all its texts\n"},
+    {"a_unique_field_that_gives_no_shard",
+     {"entity A {\n  x string\n  y string unique\n  shard (x)\n}\n", 54},
+     "t.ent:3:3: error: a unique index that does not give the shard, expected one th"
+     "at begins with its int or has all its texts\n"},
+    {"a_column_of_shards",
+     {"entity A {\n  x string column \"part\"\n  y int column \"y_part\"\n  shard (x)"
+      "\n}\n", 74},
+     "t.ent:2:3: error: the column \"part\" is one of shards, expected another colum"
+     "n name\nt.ent:3:3: error: the column \"y_part\" is one of shards, expected ano"
+     "ther column name\n"},
     {"an_owner_whose_key_the_entity_has",
-     {"entity A {\n  u uuid\n  x string\n  edge bs -> B[] cascade\n  part (id, x) key"
-      " u\n}\nentity B {\n  s int\n  u int\n  edge a <- A.bs\n  cluster (a, s)\n  par"
-      "t (a)\n}\n", 153},
+     {"entity A {\n  u uuid\n  x string\n  edge bs -> B[] cascade\n  shard (id, x) ke"
+      "y u\n}\nentity B {\n  s int\n  u int\n  edge a <- A.bs\n  cluster (a, s)\n  sh"
+      "ard (a)\n}\n", 155},
      "t.ent:12:3: error: B has a 'u' of its own, which stands for A in its keys\n"},
     {"an_owner_that_does_not_begin_the_key",
-     {"entity A {\n  u uuid\n  x string\n  edge bs -> B[] cascade\n  part (id, x) key"
-      " u\n}\nentity B {\n  s int\n  edge a <- A.bs\n  key (s, a)\n  part (a)\n}\n", 141},
-     "t.ent:11:3: error: the key of B does not begin with 'a_id', which gives its pa"
-     "rt\n"},
-    {"an_entity_without_a_part_among_others",
-     {"entity A {\n  x string\n  part (x)\n}\nentity B {\n  y int\n}\n", 56},
-     "t.ent:5:8: error: entity B has no part, expected one as others have\n"},
-    {"a_part_of_an_optional_int",
-     {"entity A {\n  n int?\n  part (n)\n}\n", 33},
-     "t.ent:3:9: error: 'n' gives no part, expected string fields behind at most one"
-     " required int\n"},
+     {"entity A {\n  u uuid\n  x string\n  edge bs -> B[] cascade\n  shard (id, x) ke"
+      "y u\n}\nentity B {\n  s int\n  edge a <- A.bs\n  key (s, a)\n  shard (a)\n}\n", 143},
+     "t.ent:11:3: error: the key of B does not begin with 'a_id', which gives its sh"
+     "ard\n"},
+    {"an_entity_without_a_shard_among_others",
+     {"entity A {\n  x string\n  shard (x)\n}\nentity B {\n  y int\n}\n", 57},
+     "t.ent:5:8: error: entity B has no shard, expected one as others have\n"},
+    {"a_shard_of_an_optional_int",
+     {"entity A {\n  n int?\n  shard (n)\n}\n", 34},
+     "t.ent:3:10: error: 'n' gives no shard, expected string fields behind at most o"
+     "ne required int\n"},
 };
 /* clang-format on */
 

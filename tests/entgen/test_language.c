@@ -30,50 +30,51 @@ static const eg_index *language_index(const eg_entity *entity, const char *name)
 static void words_of_the_language_can_be_fields(void **state)
 {
     (void)state;
-    t_good("entity Thing {\n  key string\n  index int\n  search text\n  cluster int\n  edge text\n"
-           "  unique bool\n  column string\n  len int\n  range float\n  was time\n  text text\n"
-           "  time time\n  name string\n  desc bool\n  immutable int\n  cascade json\n  part int\n "
-           " by text\n}\n");
+    t_good(
+        "entity Thing {\n  key string\n  index int\n  search text\n  cluster int\n  edge text\n"
+        "  unique bool\n  column string\n  len int\n  range float\n  was time\n  text text\n"
+        "  time time\n  name string\n  desc bool\n  immutable int\n  cascade json\n  shard int\n "
+        " by text\n}\n");
 }
 
-/* What gives the part of a row; the words behind it are no fields, and fields no words. */
-static void a_part_has_a_number_texts_a_key_and_a_function(void **state)
+/* What gives the shard of a row; the words behind it are no fields, and fields no words. */
+static void a_shard_has_a_number_texts_a_key_and_a_function(void **state)
 {
     language_fixture f;
-    const ent_part *part;
+    const ent_shard *shard;
 
     (void)state;
     language_load(&f, "entity Thing {\n  a string\n  b string\n  u uuid\n"
-                      "  part (id, a, b) key u by thing_part\n  key string\n  by int\n}\n");
-    part = f.schema.described->entities[0]->part;
-    assert_non_null(part);
-    assert_int_equal(part->number, 1);
-    assert_int_equal(part->key, 4);
-    assert_int_equal(part->text_count, 2);
-    assert_true(part->texts[0] == 1 && part->texts[1] == 2);
-    assert_string_equal(eg_entity_at(&f.schema, 0)->part_by.text, "thing_part");
+                      "  shard (id, a, b) key u by thing_shard\n  key string\n  by int\n}\n");
+    shard = f.schema.described->entities[0]->shard;
+    assert_non_null(shard);
+    assert_int_equal(shard->number, 1);
+    assert_int_equal(shard->key, 4);
+    assert_int_equal(shard->text_count, 2);
+    assert_true(shard->texts[0] == 1 && shard->texts[1] == 2);
+    assert_string_equal(eg_entity_at(&f.schema, 0)->shard_by.text, "thing_shard");
     assert_int_equal(eg_entity_at(&f.schema, 0)->fields.n, 6);
     eg_run_free(&f.run);
 }
 
-static void an_entity_without_a_part_has_none(void **state)
+static void an_entity_without_a_shard_has_none(void **state)
 {
     language_fixture f;
 
     (void)state;
     language_load(&f, "entity Thing {\n  a string\n}\n");
-    assert_null(f.schema.described->entities[0]->part);
+    assert_null(f.schema.described->entities[0]->shard);
     eg_run_free(&f.run);
 }
 
-/* Engines without parts keep the text that they always kept, so that their files do not change. */
-static void a_part_does_not_change_the_hash(void **state)
+/* Engines without shards keep the text that they always kept, so that their files do not change. */
+static void a_shard_does_not_change_the_hash(void **state)
 {
     language_fixture with;
     language_fixture without;
 
     (void)state;
-    language_load(&with, "entity Thing {\n  a string\n  part (a)\n}\n");
+    language_load(&with, "entity Thing {\n  a string\n  shard (a)\n}\n");
     language_load(&without, "entity Thing {\n  a string\n}\n");
     assert_string_equal(with.schema.hash, without.schema.hash);
     eg_run_free(&with.run);
@@ -295,9 +296,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_of_the_language_can_be_fields),
-        cmocka_unit_test(a_part_has_a_number_texts_a_key_and_a_function),
-        cmocka_unit_test(an_entity_without_a_part_has_none),
-        cmocka_unit_test(a_part_does_not_change_the_hash),
+        cmocka_unit_test(a_shard_has_a_number_texts_a_key_and_a_function),
+        cmocka_unit_test(an_entity_without_a_shard_has_none),
+        cmocka_unit_test(a_shard_does_not_change_the_hash),
         cmocka_unit_test(items_may_stand_on_one_line),
         cmocka_unit_test(a_byte_order_mark_and_carriage_returns_are_passed_over),
         cmocka_unit_test(attributes_may_go_on_in_the_next_line),

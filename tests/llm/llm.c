@@ -93,8 +93,9 @@ static quipu_tool llm_tool(void)
                              "\"required\":[\"city\"]}")}};
 }
 
-static quipu_status llm_run_tool(void *ctx, const quipu_part *call, const quipu_call *within,
-                                 quipu_arena *arena, quipu_json *ret_result)
+static quipu_status llm_run_tool(void *ctx, const quipu_part *call,
+                                 const quipu_call_options *within, quipu_arena *arena,
+                                 quipu_json *ret_result)
 {
     (void)ctx;
     (void)within;
@@ -113,7 +114,7 @@ static quipu_status llm_turn(quipu_store *store, quipu_provider *provider, const
     const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
     quipu_model_request request = llm_request(NULL, 0);
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_turn_result result = {.steps = 0};
     quipu_error error = {0};
@@ -346,7 +347,7 @@ static void call_is_cancelled_in_the_middle_and_the_next_one_answers(void **stat
     quipu_content content = {QUIPU_ROLE_USER, &ask, 1};
     quipu_model_request request = llm_request(&content, 1);
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     llm_seen seen = {.cancel = quipu_cancel_new()};
     quipu_model_response response;

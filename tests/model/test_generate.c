@@ -18,7 +18,7 @@ typedef struct script {
 } script;
 
 static quipu_status script_generate(void *ctx, const quipu_model_params *params,
-                                    const quipu_call *call, const quipu_sink *sink,
+                                    const quipu_call_options *call, const quipu_sink *sink,
                                     quipu_error *reterr)
 {
     script *self = ctx;
@@ -85,7 +85,7 @@ typedef struct run {
     quipu_provider provider;
     quipu_model_request request;
     quipu_generate_options options;
-    quipu_call call;
+    quipu_call_options call;
     quipu_arena arena;
     quipu_model_response response;
     quipu_error error;
@@ -98,7 +98,7 @@ static void run_begin(run *self, const quipu_delta *deltas, size_t count)
 {
     *self = (run){.request = QUIPU_MODEL_REQUEST_INIT,
                   .options = QUIPU_GENERATE_OPTIONS_INIT,
-                  .call = QUIPU_CALL_INIT};
+                  .call = QUIPU_CALL_OPTIONS_INIT};
     self->script = (script){.deltas = deltas, .count = count};
     qp_buf_init(&self->script.asked, GENERATE_OUT_MAX);
     qp_buf_init(&self->out, GENERATE_OUT_MAX);

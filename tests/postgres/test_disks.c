@@ -7,13 +7,13 @@
 
 static int64_t disks_of(const char *uri)
 {
-    quipu_stats stats = {.disks = -1};
+    quipu_stats stats = {.durability_level = -1};
     quipu_store *store = NULL;
 
     T_OK(quipu_open(uri, NULL, &store, NULL));
     T_OK(quipu_store_stats(store, NULL, &stats, NULL));
     quipu_close(store);
-    return stats.disks;
+    return stats.durability_level;
 }
 
 static int64_t disks_with(const char *uri, const char *commits)
@@ -51,7 +51,7 @@ static void a_server_tells_how_many_disks_hold_a_write(void **state)
 static void a_file_tells_the_same(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
-    quipu_stats stats = {.disks = -1};
+    quipu_stats stats = {.durability_level = -1};
     char path[T_PATH_MAX];
     quipu_store *store = NULL;
 
@@ -62,7 +62,7 @@ static void a_file_tells_the_same(void **state)
     options.durability = QUIPU_RELAXED;
     T_OK(quipu_open(path, &options, &store, NULL));
     T_OK(quipu_store_stats(store, NULL, &stats, NULL));
-    assert_int_equal(stats.disks, 0);
+    assert_int_equal(stats.durability_level, 0);
     quipu_close(store);
 }
 
@@ -73,5 +73,5 @@ int main(void)
         cmocka_unit_test(a_file_tells_the_same),
     };
 
-    return cmocka_run_group_tests_name("postgres.disks", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("postgres.durability_level", tests, NULL, NULL);
 }

@@ -232,7 +232,7 @@ typedef struct reader {
 static void *reader_run(void *arg)
 {
     reader *self = arg;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_history *history = NULL;
 
     call.cancel = self->cancel;

@@ -104,7 +104,7 @@ static void tables_that_cannot_be_cleaned_fail_no_erasure(void **state)
     static char role_uri[2 * T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
     quipu_erasure *erasure = NULL;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_error err = {0};
     PGconn *locker;
 

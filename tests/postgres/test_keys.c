@@ -6,8 +6,8 @@
 
 #include <ent/migrate.h>
 
-#include "ent/part.h"
 #include "ent/schema_text.h"
+#include "ent/shard.h"
 #include "gen/quipu.h"
 
 #define SQL_MAX 4096
@@ -50,7 +50,7 @@ static void check_text(const char *uri, const char *sql, const char *expected)
 }
 
 /* The number of the session "k" in a new store, where it is the first. */
-#define K_NUMBER ((INT64_C(1) << ENT_PART_BITS) | 1069)
+#define K_NUMBER ((INT64_C(1) << ENT_SHARD_BITS) | 1069)
 
 /* A store with the sessions "k" and "chat-1", and so many messages in the former; closed. */
 static void make_store(int messages, char ret_uri[T_PATH_MAX])
@@ -166,7 +166,7 @@ static void tables_without_parts_are_refused_by_name(void **state)
     t_pg_execute(uri, sql);
     T_STATUS(quipu_open(uri, NULL, &again, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "\"sessions\""));
-    assert_non_null(strstr(err.message, "keys without a part"));
+    assert_non_null(strstr(err.message, "keys without a shard"));
     assert_null(again);
 }
 
@@ -264,7 +264,7 @@ static void broken_rules_are_told_without_the_part(void **state)
     const qp_message_new first = message_of(id, 1, "a");
     const qp_message_new same_event = message_of(id, 2, "a");
     const qp_message_new same_seq = message_of(id, 1, "b");
-    const qp_message_new nowhere = message_of((INT64_C(9) << ENT_PART_BITS) | 1, 1, "a");
+    const qp_message_new nowhere = message_of((INT64_C(9) << ENT_SHARD_BITS) | 1, 1, "a");
     char uri[T_PATH_MAX];
     quipu_error err = {0};
     ent_db *db;
@@ -286,7 +286,7 @@ static void broken_rules_are_told_without_the_part(void **state)
                                &(qp_session_new){.id = ent_some(id + 1), .key = QUIPU_STR("other")},
                                NULL, &err),
              QUIPU_INVALID);
-    assert_string_equal(err.rule, "part");
+    assert_string_equal(err.rule, "shard");
     ent_close(db);
 }
 
@@ -294,7 +294,7 @@ static void broken_rules_are_told_without_the_part(void **state)
 static void no_row_is_of_an_owner_that_is_not_there(void **state)
 {
     const int64_t id = K_NUMBER;
-    const int64_t nobody = (INT64_C(9) << ENT_PART_BITS) | 1069; /* of the same part */
+    const int64_t nobody = (INT64_C(9) << ENT_SHARD_BITS) | 1069; /* of the same part */
     const qp_message_where of_nobody = {.session_id = ent_eq(nobody)};
     const qp_message_where of_others = {.none_of = &of_nobody, .none_n = 1};
     const qp_message_where of_either[] = {{.session_id = ent_eq(nobody)},
@@ -328,7 +328,7 @@ static void what_says_where_a_row_lies_cannot_change(void **state)
     T_STATUS(qp_session_update(db, &(qp_session_where){.key = ent_eq("k")},
                                &(qp_session_patch){.key = ent_set("other")}, NULL, &err),
              QUIPU_UNSUPPORTED);
-    assert_string_equal(err.rule, "part");
+    assert_string_equal(err.rule, "shard");
     ent_close(db);
 }
 

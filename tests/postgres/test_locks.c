@@ -66,7 +66,7 @@ static int64_t ask(const char *uri, const char *sql)
 static quipu_status append_within(quipu_store *store, const char *key, int32_t ms)
 {
     const quipu_message message = st_says(QUIPU_ROLE_USER, "x");
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = ms;
     return quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, &call,
@@ -76,7 +76,7 @@ static quipu_status append_within(quipu_store *store, const char *key, int32_t m
 static quipu_status update_within(quipu_store *store, const char *key, int32_t ms)
 {
     quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = ms;
     patch.set = QUIPU_SET_MODEL;
@@ -91,7 +91,7 @@ static void an_append_passes_whoever_holds_another_session(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     PGconn *pg;
 
     (void)state;
@@ -177,7 +177,7 @@ static void *cancel_run(void *arg)
 {
     caller *self = arg;
     const quipu_message message = st_says(QUIPU_ROLE_USER, "x");
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = -1;
     call.cancel = self->cancel;

@@ -6,7 +6,7 @@
 #include <libpq-fe.h>
 
 #include "gen/quipu.h"
-#include "store/walls.h"
+#include "store/row_security.h"
 
 #define OWNER "quipu_wall_owner"
 #define APP "quipu_wall_app"
@@ -180,11 +180,12 @@ static quipu_store *filled(const char *uri, const char *tenant, const char *text
 static void every_entity_has_its_wall(void **state)
 {
     (void)state;
-    assert_int_equal(qp_store_wall_count, qp_quipu_schema.entity_count);
+    assert_int_equal(qp_store_row_policy_count, qp_quipu_schema.entity_count);
     for (size_t i = 0; i < qp_quipu_schema.entity_count; i++) {
         bool found_wall = false;
-        for (size_t j = 0; j < qp_store_wall_count; j++) {
-            found_wall = found_wall || qp_store_walls[j].entity == qp_quipu_schema.entities[i];
+        for (size_t j = 0; j < qp_store_row_policy_count; j++) {
+            found_wall =
+                found_wall || qp_store_row_policies[j].entity == qp_quipu_schema.entities[i];
         }
         assert_true(found_wall);
     }

@@ -78,7 +78,7 @@ typedef struct appender {
 static void appender_once(appender *self)
 {
     quipu_message message = st_says(QUIPU_ROLE_USER, "once");
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_error err = {0};
 
     message.event_id = quipu_cstr(self->server->key);
@@ -209,7 +209,7 @@ static void an_append_at_a_frozen_server_ends_at_the_deadline(void **state)
 static void a_read_at_a_frozen_server_ends_at_the_deadline(void **state)
 {
     server *self = *state;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_history *history = NULL;
     quipu_error err = {0};
     quipu_status status;

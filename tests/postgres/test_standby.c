@@ -103,7 +103,7 @@ static void *appender_run(void *arg)
 {
     appender *self = arg;
     quipu_message message = st_says(QUIPU_ROLE_USER, "once");
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = self->deadline_ms;
     self->status = quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1},

@@ -124,7 +124,7 @@ static void an_append_is_one_round_trip(void **state)
 static void an_event_with_state_is_one_round_trip(void **state)
 {
     adk_world *world;
-    quipu_session *session;
+    quipu_live *session;
 
     (void)state;
     quipu_close(open_counted(NULL));
@@ -144,7 +144,7 @@ static void an_event_with_state_is_one_round_trip(void **state)
             assert_int_equal(trips_since_last(), 1);
         }
     }
-    quipu_session_free(session);
+    quipu_live_free(session);
     adk_close(world);
 }
 
@@ -403,7 +403,7 @@ static PGconn *hold(const char *uri, const char *key)
 static void check_busy_then(quipu_store *store, const char *uri, const char *key, int64_t seq)
 {
     quipu_message message = st_says(QUIPU_ROLE_USER, "x");
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     PGconn *pg = hold(uri, key);
 
     call.deadline_ms = 300;

@@ -15,7 +15,7 @@
 typedef struct ask {
     quipu_provider_options options;
     quipu_generate_options generate;
-    quipu_call call;
+    quipu_call_options call;
     quipu_provider_kind kind;
     quipu_error error;
     quipu_status status;
@@ -26,7 +26,7 @@ static ask ask_new(void)
 {
     ask self = {.options = QUIPU_PROVIDER_OPTIONS_INIT,
                 .generate = QUIPU_GENERATE_OPTIONS_INIT,
-                .call = QUIPU_CALL_INIT,
+                .call = QUIPU_CALL_OPTIONS_INIT,
                 .kind = QUIPU_PROVIDER_OPENAI};
 
     qp_buf_init(&self.out, HTTP_OUT_MAX);

@@ -24,7 +24,7 @@ static quipu_status thread_ask(worker *self, quipu_model_event_fn on_event, void
     quipu_content content = {QUIPU_ROLE_USER, &part, 1};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
-    quipu_call call = QUIPU_CALL_INIT;
+    quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_model_response response;
     quipu_status status;

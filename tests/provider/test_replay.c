@@ -24,7 +24,7 @@ typedef struct replay {
 } replay;
 
 static quipu_status replay_generate(void *ctx, const quipu_model_params *params,
-                                    const quipu_call *call, const quipu_sink *sink,
+                                    const quipu_call_options *call, const quipu_sink *sink,
                                     quipu_error *reterr)
 {
     const replay *self = ctx;

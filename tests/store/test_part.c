@@ -1,13 +1,13 @@
 /* Parts are fixed for ever: rows lie where they say, in stores that are older than any program. */
 #include "lib/t.h"
 
-#include "ent/part.h"
+#include "ent/shard.h"
 #include "gen/quipu.h"
-#include "store/part.h"
+#include "store/shard.h"
 
 static uint32_t part_of(const quipu_str *texts, size_t n)
 {
-    return qp_part_of_texts(texts, n);
+    return qp_shard_of_texts(texts, n);
 }
 
 #define PART_OF(...)                                                                               \
@@ -18,7 +18,7 @@ static uint32_t part_of_key(const char *tenant, const char *key)
 {
     const quipu_str texts[2] = {quipu_cstr(tenant), quipu_cstr(key)};
 
-    return qp_part_of_key(texts, 2);
+    return qp_shard_of_key(texts, 2);
 }
 
 /* Made with another program: SHA-256 of each text behind its length, four bytes, highest first; the
@@ -35,7 +35,7 @@ static void parts_of_texts_are_those_of_every_other_program(void **state)
     assert_int_equal(
         PART_OF(QUIPU_STR("t"), QUIPU_STR("\xc3\xa9"), QUIPU_STR("\xe6\x97\xa5\xe6\x9c\xac")),
         0xd80);
-    assert_int_equal(qp_part_of_texts(NULL, 0), 0xe3b);
+    assert_int_equal(qp_shard_of_texts(NULL, 0), 0xe3b);
 }
 
 static void where_one_text_ends_matters(void **state)
@@ -109,7 +109,7 @@ static int64_t known_part(const known *values)
 {
     int64_t part = -1;
 
-    return qp_part_find(values->entity, known_value, values, &part) ? part : -1;
+    return qp_shard_find(values->entity, known_value, values, &part) ? part : -1;
 }
 
 static size_t number_of(const ent_entity *entity, const char *name)
@@ -128,7 +128,7 @@ static void a_sessions_number_and_its_key_give_the_same_part(void **state)
     const ent_entity *entity = &qp_session_entity;
     const known by_number = {entity,
                              {number_of(entity, "id")},
-                             {{.kind = QP_INT, .as.i = (INT64_C(7) << ENT_PART_BITS) | 0x42d}}};
+                             {{.kind = QP_INT, .as.i = (INT64_C(7) << ENT_SHARD_BITS) | 0x42d}}};
     const known by_key = {entity,
                           {number_of(entity, "tenant"), number_of(entity, "key")},
                           {{.kind = QP_TEXT, .as.text = QUIPU_STR("")},
@@ -148,7 +148,7 @@ static void state_lies_with_its_session_or_its_user(void **state)
     known of = {entity,
                 {number_of(entity, "session_number"), number_of(entity, "tenant"),
                  number_of(entity, "app_name")},
-                {{.kind = QP_INT, .as.i = (INT64_C(1) << ENT_PART_BITS) | 5},
+                {{.kind = QP_INT, .as.i = (INT64_C(1) << ENT_SHARD_BITS) | 5},
                  {.kind = QP_TEXT, .as.text = QUIPU_STR("")},
                  {.kind = QP_TEXT, .as.text = QUIPU_STR("app")}}};
 
@@ -168,8 +168,8 @@ static void the_highest_part_is_one_below_a_power_of_two(void **state)
                       {{.kind = QP_INT, .as.i = INT64_MAX}}};
 
     (void)state;
-    assert_int_equal(ENT_PART_MAX, 4095);
-    assert_int_equal(known_part(&of), ENT_PART_MAX);
+    assert_int_equal(ENT_SHARD_MAX, 4095);
+    assert_int_equal(known_part(&of), ENT_SHARD_MAX);
 }
 
 int main(void)

@@ -19,11 +19,11 @@ static void adk_put_head(qpy_task *task, const quipu_session_head *head)
 }
 
 /* A snapshot as texts uid, session id, state, events and numbers; the live session is freed. */
-static quipu_status adk_put_session(qpy_task *task, quipu_session *session)
+static quipu_status adk_put_session(qpy_task *task, quipu_live *session)
 {
     quipu_snapshot snapshot = {.count = 0};
     const quipu_status status =
-        quipu_session_snapshot(session, &task->arena, &snapshot, &task->error);
+        quipu_live_snapshot(session, &task->arena, &snapshot, &task->error);
 
     if (status == QUIPU_OK) {
         adk_put_head(task, &snapshot.head);
@@ -32,14 +32,14 @@ static quipu_status adk_put_session(qpy_task *task, quipu_session *session)
         qpy_put_own(task, snapshot.state.text);
         qpy_put_own(task, snapshot.events.text);
     }
-    quipu_session_free(session);
+    quipu_live_free(session);
     return status;
 }
 
 quipu_status qpy_adk_create(qpy_task *task)
 {
     const quipu_session_ref ref = adk_ref(task);
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     const quipu_status status = quipu_service_create(
         task->on->service, &ref, (quipu_json){task->in[3]}, NULL, &session, &task->error);
 
@@ -52,7 +52,7 @@ quipu_status qpy_adk_get(qpy_task *task)
 {
     const quipu_session_ref ref = adk_ref(task);
     quipu_get_options options = QUIPU_GET_OPTIONS_INIT;
-    quipu_session *session = NULL;
+    quipu_live *session = NULL;
     quipu_status status;
 
     options.num_recent = task->given[0];

@@ -45,9 +45,9 @@ var load = sync.OnceValue(func() error {
 		"quipu_service_free": &Call.ServiceDel, "quipu_service_create": &Call.Create,
 		"quipu_service_get": &Call.Get, "quipu_service_delete": &Call.Delete,
 		"quipu_service_list_get": &Call.List, "quipu_service_list_free": &Call.ListDel,
-		"quipu_session_free": &Call.SessionDel, "quipu_session_append": &Call.Append,
-		"quipu_session_who": &Call.Who, "quipu_session_event_count": &Call.Count,
-		"quipu_session_event": &Call.Event, "quipu_session_state": &Call.State,
+		"quipu_live_free": &Call.SessionDel, "quipu_live_append": &Call.Append,
+		"quipu_live_identity": &Call.Who, "quipu_live_event_count": &Call.Count,
+		"quipu_live_event": &Call.Event, "quipu_live_state": &Call.State,
 		"quipu_arena_free": &Call.ArenaDel,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
@@ -109,7 +109,7 @@ type Arena struct {
 	bytes, limit uintptr
 }
 
-// CallOptions is quipu_call.
+// CallOptions is quipu_call_options.
 type CallOptions struct {
 	StructSize uint32
 	DeadlineMS int32

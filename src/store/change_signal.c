@@ -1,10 +1,11 @@
 /* The pulse of a store. One of the waiting threads asks the file for all of them; the mutex is not
  * held meanwhile. */
-#include "store/tail_pulse.h"
+#include "store/change_signal.h"
 
 #include "base/error.h"
 
-quipu_status qp_pulse_init(qp_pulse *pulse, const qp_connector *connector, quipu_error *reterr)
+quipu_status qp_change_signal_init(qp_change_signal *pulse, const qp_connector *connector,
+                                   quipu_error *reterr)
 {
     if (qp_mutex_init(&pulse->mutex) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no mutex");
@@ -15,23 +16,23 @@ quipu_status qp_pulse_init(qp_pulse *pulse, const qp_connector *connector, quipu
     }
     atomic_init(&pulse->listeners, 0);
     pulse->connector = connector;
-    pulse->interval_ns = QP_PULSE_NS_MIN;
+    pulse->interval_ns = QP_CHANGE_SIGNAL_NS_MIN;
     return QUIPU_OK;
 }
 
-void qp_pulse_done(qp_pulse *pulse)
+void qp_change_signal_done(qp_change_signal *pulse)
 {
     if (pulse->connector == NULL) {
         return;
     }
-    qp_news_close(&pulse->news);
+    qp_change_watch_close(&pulse->news);
     ent_close(pulse->db);
     qp_cond_done(&pulse->beat);
     qp_mutex_done(&pulse->mutex);
     pulse->connector = NULL;
 }
 
-uint64_t qp_pulse_beats(qp_pulse *pulse)
+uint64_t qp_change_signal_count(qp_change_signal *pulse)
 {
     uint64_t beats;
 
@@ -41,18 +42,18 @@ uint64_t qp_pulse_beats(qp_pulse *pulse)
     return beats;
 }
 
-uint64_t qp_pulse_listen(qp_pulse *pulse)
+uint64_t qp_change_signal_listen(qp_change_signal *pulse)
 {
     (void)atomic_fetch_add(&pulse->listeners, 1);
-    return qp_pulse_beats(pulse);
+    return qp_change_signal_count(pulse);
 }
 
-void qp_pulse_leave(qp_pulse *pulse)
+void qp_change_signal_leave(qp_change_signal *pulse)
 {
     (void)atomic_fetch_sub(&pulse->listeners, 1);
 }
 
-void qp_pulse_beat(qp_pulse *pulse)
+void qp_change_signal_notify(qp_change_signal *pulse)
 {
     if (atomic_load(&pulse->listeners) == 0) {
         return; /* whoever listens from now on reads after this commit */
@@ -61,27 +62,28 @@ void qp_pulse_beat(qp_pulse *pulse)
     pulse->beats++;
     qp_cond_broadcast(&pulse->beat);
     if (pulse->listening) {
-        qp_news_wake(&pulse->news);
+        qp_change_watch_wake(&pulse->news);
     }
     qp_mutex_unlock(&pulse->mutex);
 }
 
 /* Ask the file, without the mutex. */
-static quipu_status tail_pulse_ask(qp_pulse *pulse, int64_t *ret_version, quipu_error *reterr)
+static quipu_status change_signal_ask(qp_change_signal *pulse, int64_t *ret_version,
+                                      quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
     if (pulse->db == NULL) {
         status = pulse->connector->open(pulse->connector->ctx, true, &pulse->db, reterr);
         if (status == QUIPU_OK) {
-            (void)qp_news_open(pulse->db, &pulse->news);
+            (void)qp_change_watch_open(pulse->db, &pulse->news);
         }
     }
     return status == QUIPU_OK ? ent_data_version(pulse->db, ret_version, reterr) : status;
 }
 
 /* It is time to ask; with the mutex held, which is given up meanwhile. */
-static quipu_status tail_pulse_turn(qp_pulse *pulse, quipu_error *reterr)
+static quipu_status change_signal_turn(qp_change_signal *pulse, quipu_error *reterr)
 {
     int64_t version = 0;
     quipu_status status;
@@ -90,18 +92,18 @@ static quipu_status tail_pulse_turn(qp_pulse *pulse, quipu_error *reterr)
     pulse->told = false;
     pulse->asked_ns = qp_clock_ns();
     qp_mutex_unlock(&pulse->mutex);
-    status = tail_pulse_ask(pulse, &version, reterr);
+    status = change_signal_ask(pulse, &version, reterr);
     qp_mutex_lock(&pulse->mutex);
     pulse->asking = false;
     if (status == QUIPU_OK && version != pulse->version) {
         pulse->version = version;
         pulse->beats++;
-        pulse->interval_ns = QP_PULSE_NS_MIN;
+        pulse->interval_ns = QP_CHANGE_SIGNAL_NS_MIN;
         qp_cond_broadcast(&pulse->beat);
     } else {
         pulse->interval_ns *= 2;
-        if (pulse->interval_ns > QP_PULSE_NS_MAX) {
-            pulse->interval_ns = QP_PULSE_NS_MAX;
+        if (pulse->interval_ns > QP_CHANGE_SIGNAL_NS_MAX) {
+            pulse->interval_ns = QP_CHANGE_SIGNAL_NS_MAX;
         }
     }
     pulse->next_ns = qp_clock_ns() + pulse->interval_ns;
@@ -111,27 +113,28 @@ static quipu_status tail_pulse_turn(qp_pulse *pulse, quipu_error *reterr)
 /* Listen to the news until then; with the mutex held, which is given up meanwhile. A log is written
  * before its commit counts, and an fsync may lie between: so news makes the questions frequent, and
  * not more frequent than that. */
-static void tail_pulse_hear(qp_pulse *pulse, int64_t until_ns)
+static void change_signal_hear(qp_change_signal *pulse, int64_t until_ns)
 {
     bool told;
 
     pulse->asking = true;
     pulse->listening = true;
     qp_mutex_unlock(&pulse->mutex);
-    told = qp_news_wait(&pulse->news, until_ns);
+    told = qp_change_watch_wait(&pulse->news, until_ns);
     qp_mutex_lock(&pulse->mutex);
     pulse->asking = false;
     pulse->listening = false;
     if (told) {
         pulse->told = true;
-        pulse->interval_ns = QP_PULSE_NS_MIN;
-        if (pulse->next_ns > pulse->asked_ns + QP_PULSE_NS_MIN) {
-            pulse->next_ns = pulse->asked_ns + QP_PULSE_NS_MIN;
+        pulse->interval_ns = QP_CHANGE_SIGNAL_NS_MIN;
+        if (pulse->next_ns > pulse->asked_ns + QP_CHANGE_SIGNAL_NS_MIN) {
+            pulse->next_ns = pulse->asked_ns + QP_CHANGE_SIGNAL_NS_MIN;
         }
     }
 }
 
-quipu_status qp_pulse_wait(qp_pulse *pulse, uint64_t seen, int64_t wake_ns, quipu_error *reterr)
+quipu_status qp_change_signal_wait(qp_change_signal *pulse, uint64_t seen, int64_t wake_ns,
+                                   quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
     bool heard = false;
@@ -146,13 +149,13 @@ quipu_status qp_pulse_wait(qp_pulse *pulse, uint64_t seen, int64_t wake_ns, quip
         }
         if (!pulse->connector->single) { /* a store in memory is changed by nobody else */
             if (!pulse->asking && now_ns >= pulse->next_ns) {
-                status = tail_pulse_turn(pulse, reterr);
+                status = change_signal_turn(pulse, reterr);
                 continue;
             }
             int64_t next_ns = pulse->asking ? now_ns + pulse->interval_ns : pulse->next_ns;
             until_ns = next_ns < wake_ns ? next_ns : wake_ns;
             if (!pulse->asking && !pulse->told && pulse->news.source != NULL) {
-                tail_pulse_hear(pulse, until_ns);
+                change_signal_hear(pulse, until_ns);
                 heard = true;
                 continue;
             }

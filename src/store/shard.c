@@ -1,16 +1,16 @@
-/* The part of a session by its key; the head of part.h says which. */
-#include "store/part.h"
+/* The shard of a session by its key; the head of shard.h says which. */
+#include "store/shard.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "ent/part.h"
+#include "ent/shard.h"
 #include "gen/quipu.h"
 
 #define PART_ESCAPE 3 /* bytes of "%2F" */
 
 /* The byte that an escape stands for; 0: it is none. */
-static char part_unescape(const char *p, size_t n)
+static char shard_unescape(const char *p, size_t n)
 {
     if (n < PART_ESCAPE || p[1] != '2') {
         return '\0';
@@ -19,12 +19,12 @@ static char part_unescape(const char *p, size_t n)
 }
 
 /* How long an escaped name is in fact; false when no key has it. */
-static bool part_length(quipu_str name, size_t *ret)
+static bool shard_length(quipu_str name, size_t *ret)
 {
     size_t length = 0;
 
     for (size_t i = 0; i < name.n; length++) {
-        if (name.p[i] == '%' && part_unescape(name.p + i, name.n - i) == '\0') {
+        if (name.p[i] == '%' && shard_unescape(name.p + i, name.n - i) == '\0') {
             return false;
         }
         i += name.p[i] == '%' ? PART_ESCAPE : 1;
@@ -33,16 +33,16 @@ static bool part_length(quipu_str name, size_t *ret)
     return true;
 }
 
-static void part_add(qp_sha256 *sha, quipu_str name)
+static void shard_add(qp_sha256 *sha, quipu_str name)
 {
     for (size_t i = 0; i < name.n; i += name.p[i] == '%' ? PART_ESCAPE : 1) {
-        const char byte = name.p[i] == '%' ? part_unescape(name.p + i, name.n - i) : name.p[i];
+        const char byte = name.p[i] == '%' ? shard_unescape(name.p + i, name.n - i) : name.p[i];
         qp_sha256_add(sha, &byte, 1);
     }
 }
 
 /* App and user, still escaped, of a key that tells them. */
-static bool part_split(quipu_str key, quipu_str ret_names[2])
+static bool shard_split(quipu_str key, quipu_str ret_names[2])
 {
     const size_t head = sizeof(QP_KEY_OF_USER) - 1;
     const char *end = key.p + key.n;
@@ -63,23 +63,23 @@ static bool part_split(quipu_str key, quipu_str ret_names[2])
     return memchr(at, '/', (size_t)(end - at)) == NULL;
 }
 
-uint32_t qp_part_of_key(const quipu_str *texts, size_t n)
+uint32_t qp_shard_of_key(const quipu_str *texts, size_t n)
 {
     quipu_str names[2];
     size_t lengths[2];
     qp_sha256 sha;
 
     assert(n == 2);
-    if (!part_split(texts[1], names) || !part_length(names[0], &lengths[0]) ||
-        !part_length(names[1], &lengths[1])) {
-        return qp_part_of_texts(texts, n);
+    if (!shard_split(texts[1], names) || !shard_length(names[0], &lengths[0]) ||
+        !shard_length(names[1], &lengths[1])) {
+        return qp_shard_of_texts(texts, n);
     }
     qp_sha256_begin(&sha);
-    qp_part_add_length(&sha, texts[0].n);
+    qp_shard_add_length(&sha, texts[0].n);
     qp_sha256_add(&sha, texts[0].p, texts[0].n);
     for (size_t i = 0; i < 2; i++) {
-        qp_part_add_length(&sha, lengths[i]);
-        part_add(&sha, names[i]);
+        qp_shard_add_length(&sha, lengths[i]);
+        shard_add(&sha, names[i]);
     }
-    return qp_part_end(&sha);
+    return qp_shard_end(&sha);
 }

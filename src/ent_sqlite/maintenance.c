@@ -2,7 +2,7 @@
  * Copies and the list of backups are in backup.c. */
 #include "base/port.h"
 
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,14 +16,14 @@
 #define KEEP_SYNCS_FULL 2                  /* PRAGMA synchronous: every commit is synced */
 #define KEEP_PAGES_MAX INT64_C(4294967294) /* SQLite's own */
 
-static int64_t keep_bytes(const char *path)
+static int64_t maintenance_bytes(const char *path)
 {
     struct stat info;
 
     return path != NULL && path[0] != '\0' && stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 
-static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
+static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     const char *file = sqlite3_db_filename(self->db, "main");
@@ -47,14 +47,14 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
         return qp_sqlite_fail(self, rc, "cannot read", reterr);
     }
     *ret = (qp_sizes){.page_bytes = page,
-                      .file_bytes = memory ? page * count : keep_bytes(file),
+                      .file_bytes = memory ? page * count : maintenance_bytes(file),
                       .free_bytes = page * unused,
-                      .log_bytes = memory ? 0 : keep_bytes(sqlite3_filename_wal(file)),
-                      .disks = !memory && syncs >= KEEP_SYNCS_FULL};
+                      .log_bytes = memory ? 0 : maintenance_bytes(sqlite3_filename_wal(file)),
+                      .durability_level = !memory && syncs >= KEEP_SYNCS_FULL};
     return QUIPU_OK;
 }
 
-static quipu_status keep_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
+static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
 {
     (void)conn;
     (void)reterr;
@@ -62,7 +62,7 @@ static quipu_status keep_engine(void *conn, char *ret_text, size_t size, quipu_e
     return QUIPU_OK;
 }
 
-static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
+static quipu_status maintenance_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     char sql[64];
@@ -81,7 +81,7 @@ static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reter
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot cap", reterr);
 }
 
-static quipu_status keep_flush(void *conn, quipu_error *reterr)
+static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     const int64_t deadline_ns = qp_watch_patience(&self->watch);
@@ -105,7 +105,7 @@ static quipu_status keep_flush(void *conn, quipu_error *reterr)
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot checkpoint", reterr);
 }
 
-static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
+static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     const int64_t deadline_ns = qp_watch_patience(&self->watch);
@@ -121,9 +121,10 @@ static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
  */
 
 /* Tell the rows of a statement as texts, as `tell` makes them. */
-static quipu_status keep_each(qp_sqlite *self, const char *sql,
-                              quipu_status (*tell)(sqlite3_stmt *stmt, qp_keep_fn fn, void *ctx),
-                              qp_keep_fn fn, void *ctx, quipu_error *reterr)
+static quipu_status maintenance_each(qp_sqlite *self, const char *sql,
+                                     quipu_status (*tell)(sqlite3_stmt *stmt, qp_report_fn fn,
+                                                          void *ctx),
+                                     qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     quipu_status status = QUIPU_OK;
@@ -143,14 +144,14 @@ static quipu_status keep_each(qp_sqlite *self, const char *sql,
     return status;
 }
 
-static quipu_status keep_tell_finding(sqlite3_stmt *stmt, qp_keep_fn fn, void *ctx)
+static quipu_status maintenance_tell_finding(sqlite3_stmt *stmt, qp_report_fn fn, void *ctx)
 {
     const char *text = (const char *)sqlite3_column_text(stmt, 0);
 
     return text == NULL || strcmp(text, "ok") == 0 ? QUIPU_OK : fn(ctx, quipu_cstr(text));
 }
 
-static quipu_status keep_tell_dangling(sqlite3_stmt *stmt, qp_keep_fn fn, void *ctx)
+static quipu_status maintenance_tell_dangling(sqlite3_stmt *stmt, qp_report_fn fn, void *ctx)
 {
     char text[256];
 
@@ -161,38 +162,39 @@ static quipu_status keep_tell_dangling(sqlite3_stmt *stmt, qp_keep_fn fn, void *
     return fn(ctx, quipu_cstr(text));
 }
 
-static quipu_status keep_intact(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     char sql[96];
 
-    (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)", QP_KEEP_FINDINGS_MAX);
-    return keep_each(conn, sql, keep_tell_finding, fn, ctx, reterr);
+    (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)",
+                   QP_MAINTENANCE_FINDINGS_MAX);
+    return maintenance_each(conn, sql, maintenance_tell_finding, fn, ctx, reterr);
 }
 
-static quipu_status keep_check(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     char sql[96];
-    quipu_status status = keep_intact(conn, fn, ctx, reterr);
+    quipu_status status = maintenance_intact(conn, fn, ctx, reterr);
 
     if (status == QUIPU_OK) {
         (void)snprintf(sql, sizeof(sql),
                        "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check LIMIT %d",
-                       QP_KEEP_FINDINGS_MAX);
-        status = keep_each(conn, sql, keep_tell_dangling, fn, ctx, reterr);
+                       QP_MAINTENANCE_FINDINGS_MAX);
+        status = maintenance_each(conn, sql, maintenance_tell_dangling, fn, ctx, reterr);
     }
     return status;
 }
 
-const struct qp_keeper qp_sqlite_keeper = {
+const struct qp_maintenance qp_sqlite_maintenance = {
     .version = 1,
-    .sizes = keep_sizes,
-    .limit = keep_limit,
-    .flush = keep_flush,
-    .rewrite = keep_rewrite,
+    .sizes = maintenance_sizes,
+    .limit = maintenance_limit,
+    .flush = maintenance_flush,
+    .rewrite = maintenance_rewrite,
     .copy = qp_sqlite_copy,
-    .check = keep_check,
+    .check = maintenance_check,
     .backups = qp_sqlite_backups,
     .image = qp_sqlite_image,
-    .intact = keep_intact,
-    .engine = keep_engine,
+    .intact = maintenance_intact,
+    .engine = maintenance_engine,
 };

@@ -1,12 +1,12 @@
 /* Keeping a file in order, over the engine's table. */
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 
 #include "base/error.h"
 #include "ent/db.h"
 
 /* The engine's table when the connection is fit for the call; NULL with *ret_status when not. */
-static const qp_keeper *keep_enter(ent_db *db, bool writes, quipu_status *ret_status,
-                                   quipu_error *reterr)
+static const qp_maintenance *maintenance_enter(ent_db *db, bool writes, quipu_status *ret_status,
+                                               quipu_error *reterr)
 {
     *ret_status = writes ? qp_db_enter_write(db, reterr) : qp_db_enter_read(db, reterr);
     if (*ret_status == QUIPU_OK && db->engine->keeper == NULL) {
@@ -17,10 +17,10 @@ static const qp_keeper *keep_enter(ent_db *db, bool writes, quipu_status *ret_st
 }
 
 /* The same for a call that stands outside of transactions. */
-static const qp_keeper *keep_enter_apart(ent_db *db, bool writes, quipu_status *ret_status,
-                                         quipu_error *reterr)
+static const qp_maintenance *maintenance_enter_apart(ent_db *db, bool writes,
+                                                     quipu_status *ret_status, quipu_error *reterr)
 {
-    const qp_keeper *keeper = keep_enter(db, writes, ret_status, reterr);
+    const qp_maintenance *keeper = maintenance_enter(db, writes, ret_status, reterr);
 
     if (keeper != NULL && db->depth > 0) {
         *ret_status = qp_error_set(reterr, QUIPU_MISUSE, "end the open transaction first");
@@ -29,58 +29,58 @@ static const qp_keeper *keep_enter_apart(ent_db *db, bool writes, quipu_status *
     return keeper;
 }
 
-quipu_status qp_keep_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr)
+quipu_status qp_maintenance_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter(db, false, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
 
     return keeper != NULL ? keeper->sizes(db->conn, ret_sizes, reterr) : status;
 }
 
-quipu_status qp_keep_engine(ent_db *db, char *ret_text, size_t size, quipu_error *reterr)
+quipu_status qp_maintenance_engine(ent_db *db, char *ret_text, size_t size, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter(db, false, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
 
     return keeper != NULL ? keeper->engine(db->conn, ret_text, size, reterr) : status;
 }
 
-quipu_status qp_keep_limit(ent_db *db, int64_t max_bytes, quipu_error *reterr)
+quipu_status qp_maintenance_limit(ent_db *db, int64_t max_bytes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter(db, false, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
 
     return keeper != NULL ? keeper->limit(db->conn, max_bytes, reterr) : status;
 }
 
-quipu_status qp_keep_flush(ent_db *db, quipu_error *reterr)
+quipu_status qp_maintenance_flush(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter_apart(db, true, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter_apart(db, true, &status, reterr);
 
     return keeper != NULL ? keeper->flush(db->conn, reterr) : status;
 }
 
-quipu_status qp_keep_rewrite(ent_db *db, quipu_error *reterr)
+quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter_apart(db, true, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter_apart(db, true, &status, reterr);
 
     return keeper != NULL ? keeper->rewrite(db->conn, reterr) : status;
 }
 
-quipu_status qp_keep_copy(ent_db *db, const char *path, quipu_error *reterr)
+quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter_apart(db, false, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter_apart(db, false, &status, reterr);
 
     return keeper != NULL ? keeper->copy(db->conn, path, reterr) : status;
 }
 
-quipu_status qp_keep_image(ent_db *db, ent_db **ret_db, quipu_error *reterr)
+quipu_status qp_maintenance_image(ent_db *db, ent_db **ret_db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter_apart(db, false, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter_apart(db, false, &status, reterr);
 
     if (keeper != NULL && keeper->image == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "the engine %s makes no private copies",
@@ -89,18 +89,18 @@ quipu_status qp_keep_image(ent_db *db, ent_db **ret_db, quipu_error *reterr)
     return keeper != NULL ? keeper->image(db->conn, ret_db, reterr) : status;
 }
 
-quipu_status qp_keep_check(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter(db, false, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
 
     return keeper != NULL ? keeper->check(db->conn, fn, ctx, reterr) : status;
 }
 
-quipu_status qp_keep_intact(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter(db, false, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
 
     if (keeper != NULL && keeper->intact == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "the engine has no file to check");
@@ -108,15 +108,15 @@ quipu_status qp_keep_intact(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *r
     return keeper != NULL ? keeper->intact(db->conn, fn, ctx, reterr) : status;
 }
 
-const char *const *qp_keep_left(const ent_db *db)
+const char *const *qp_maintenance_left(const ent_db *db)
 {
     return db->engine->keeper != NULL ? db->engine->keeper->left : NULL;
 }
 
-quipu_status qp_keep_backups(ent_db *db, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_keeper *keeper = keep_enter(db, false, &status, reterr);
+    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
 
     return keeper != NULL ? keeper->backups(db->conn, fn, ctx, reterr) : status;
 }

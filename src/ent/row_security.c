@@ -1,10 +1,11 @@
 /* Walls between tenants, over the engine's table. */
-#include "ent/wall.h"
+#include "ent/row_security.h"
 
 #include "base/error.h"
 #include "ent/db.h"
 
-quipu_status qp_walls_raise(ent_db *db, const qp_wall *walls, size_t n, quipu_error *reterr)
+quipu_status qp_row_security_enable(ent_db *db, const qp_row_policy *walls, size_t n,
+                                    quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_read(db, reterr);
 

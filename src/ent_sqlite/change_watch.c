@@ -1,7 +1,7 @@
 /* News of other processes' commits: the system tells when the database or its log is written. The
  * log comes and goes with its last connection, so the folder is watched for its return. Linux only;
  * elsewhere there are no news, and whoever waits asks. */
-#include "ent/news.h"
+#include "ent/change_watch.h"
 
 #include "ent_sqlite/open.h"
 
@@ -29,7 +29,7 @@ typedef struct news {
 
 /* Watch both files; to watch one again is the same watch. A log that does not exist yet is noticed
  * by the folder's watch. */
-static bool news_watch_files(const news *self)
+static bool change_watch_watch_files(const news *self)
 {
     bool watched = inotify_add_watch(self->events, self->path, IN_MODIFY) >= 0;
 
@@ -37,23 +37,23 @@ static bool news_watch_files(const news *self)
     return watched;
 }
 
-static const char *news_name(const char *path)
+static const char *change_watch_name(const char *path)
 {
     return strrchr(path, '/') + 1;
 }
 
-static bool news_watch(news *self)
+static bool change_watch_watch(news *self)
 {
     char folder[QP_SQLITE_PATH_MAX];
-    size_t n = (size_t)(news_name(self->path) - self->path);
+    size_t n = (size_t)(change_watch_name(self->path) - self->path);
 
     memcpy(folder, self->path, n);
     folder[n] = '\0'; /* ends with a slash: it is a folder, or nothing */
     self->folder = inotify_add_watch(self->events, folder, IN_CREATE | IN_MOVED_TO);
-    return self->folder >= 0 && news_watch_files(self);
+    return self->folder >= 0 && change_watch_watch_files(self);
 }
 
-static void news_close(void *ctx)
+static void change_watch_close(void *ctx)
 {
     news *self = ctx;
 
@@ -66,7 +66,7 @@ static void news_close(void *ctx)
     qp_free(self);
 }
 
-static void *news_open(void *conn)
+static void *change_watch_open(void *conn)
 {
     const char *path = sqlite3_db_filename(((qp_sqlite *)conn)->db, "main");
     const char *log = path != NULL && path[0] == '/' ? sqlite3_filename_wal(path) : NULL;
@@ -80,23 +80,23 @@ static void *news_open(void *conn)
     memcpy(self->log, log, strlen(log) + 1);
     self->events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     self->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (self->events < 0 || self->bell < 0 || !news_watch(self)) {
-        news_close(self);
+    if (self->events < 0 || self->bell < 0 || !change_watch_watch(self)) {
+        change_watch_close(self);
         return NULL;
     }
     return self;
 }
 
 /* Whether an event is about our files. In the folder others come and go too. */
-static bool news_is_ours(const news *self, const struct inotify_event *event)
+static bool change_watch_is_ours(const news *self, const struct inotify_event *event)
 {
     return event->wd != self->folder || event->len == 0 ||
-           strcmp(event->name, news_name(self->log)) == 0 ||
-           strcmp(event->name, news_name(self->path)) == 0;
+           strcmp(event->name, change_watch_name(self->log)) == 0 ||
+           strcmp(event->name, change_watch_name(self->path)) == 0;
 }
 
 /* Read what has come; whether something is about our files. */
-static bool news_read(news *self)
+static bool change_watch_read(news *self)
 {
     _Alignas(struct inotify_event) char events[NEWS_EVENTS_BYTES];
     bool ours = false;
@@ -105,9 +105,9 @@ static bool news_read(news *self)
     while ((n = read(self->events, events, sizeof(events))) > 0) {
         for (size_t at = 0; at < (size_t)n;) {
             const struct inotify_event *event = (const void *)(events + at);
-            bool mine = news_is_ours(self, event);
+            bool mine = change_watch_is_ours(self, event);
             if (mine && (event->mask & IN_MODIFY) == 0) {
-                (void)news_watch_files(self); /* came, went, or events were lost */
+                (void)change_watch_watch_files(self); /* came, went, or events were lost */
             }
             ours = ours || mine;
             at += sizeof(*event) + event->len;
@@ -117,7 +117,7 @@ static bool news_read(news *self)
 }
 
 /* Milliseconds until then, rounded up: to wake too early would be to wake twice. */
-static int news_patience_ms(int64_t until_ns)
+static int change_watch_patience_ms(int64_t until_ns)
 {
     int64_t left_ns;
 
@@ -131,22 +131,22 @@ static int news_patience_ms(int64_t until_ns)
     return left_ns / QP_NS_PER_MS >= INT_MAX ? INT_MAX : (int)(left_ns / QP_NS_PER_MS) + 1;
 }
 
-static bool news_wait(void *ctx, int64_t until_ns)
+static bool change_watch_wait(void *ctx, int64_t until_ns)
 {
     news *self = ctx;
     struct pollfd fds[] = {{self->events, POLLIN, 0}, {self->bell, POLLIN, 0}};
     uint64_t rung = 0;
 
-    if (poll(fds, sizeof(fds) / sizeof(fds[0]), news_patience_ms(until_ns)) <= 0) {
+    if (poll(fds, sizeof(fds) / sizeof(fds[0]), change_watch_patience_ms(until_ns)) <= 0) {
         return false; /* the time, or a signal: the caller looks at the clock */
     }
     if (fds[1].revents != 0) {
         (void)!read(self->bell, &rung, sizeof(rung));
     }
-    return fds[0].revents != 0 && news_read(self);
+    return fds[0].revents != 0 && change_watch_read(self);
 }
 
-static void news_wake(void *ctx)
+static void change_watch_wake(void *ctx)
 {
     const uint64_t once = 1;
 
@@ -156,35 +156,35 @@ static void news_wake(void *ctx)
 
 #else
 
-static void *news_open(void *conn)
+static void *change_watch_open(void *conn)
 {
     (void)conn;
     return NULL;
 }
 
-static bool news_wait(void *self, int64_t until_ns)
+static bool change_watch_wait(void *self, int64_t until_ns)
 {
     (void)self;
     (void)until_ns;
     return false;
 }
 
-static void news_wake(void *self)
+static void change_watch_wake(void *self)
 {
     (void)self;
 }
 
-static void news_close(void *self)
+static void change_watch_close(void *self)
 {
     (void)self;
 }
 
 #endif
 
-const qp_news_source qp_sqlite_news = {
+const qp_change_watch_source qp_sqlite_change_watch = {
     .version = 1,
-    .open = news_open,
-    .wait = news_wait,
-    .wake = news_wake,
-    .close = news_close,
+    .open = change_watch_open,
+    .wait = change_watch_wait,
+    .wake = change_watch_wake,
+    .close = change_watch_close,
 };

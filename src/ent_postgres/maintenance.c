@@ -1,6 +1,6 @@
 /* Keeping a database in order is mostly the server's and its operator's affair: sizes are told,
  * tables are cleaned on request, the rest answers QUIPU_UNSUPPORTED and says what to use. */
-#include "ent/keep.h"
+#include "ent/maintenance.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 /* The settings that say on how many disks a commit is when it is told, by name. A standby that has
  * it in memory only ('remote_write') is none. */
-static quipu_status keep_disks(qp_pg *conn, int64_t *ret_disks, quipu_error *reterr)
+static quipu_status maintenance_disks(qp_pg *conn, int64_t *ret_disks, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status =
@@ -37,7 +37,7 @@ static quipu_status keep_disks(qp_pg *conn, int64_t *ret_disks, quipu_error *ret
     return status;
 }
 
-static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
+static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_pg *self = conn;
     qp_pg_call call = {0};
@@ -45,7 +45,7 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
     quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
 
     if (status == QUIPU_OK) {
-        status = keep_disks(self, &disks, reterr);
+        status = maintenance_disks(self, &disks, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -59,13 +59,13 @@ static quipu_status keep_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
     if (status == QUIPU_OK) {
         *ret = (qp_sizes){.page_bytes = KEEP_PAGE_BYTES,
                           .file_bytes = qp_pg_int(call.result, 0, 0),
-                          .disks = disks};
+                          .durability_level = disks};
     }
     qp_pg_call_done(&call);
     return status;
 }
 
-static quipu_status keep_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
+static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
 {
     qp_pg *self = conn;
     quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
@@ -79,7 +79,7 @@ static quipu_status keep_engine(void *conn, char *ret_text, size_t size, quipu_e
     return QUIPU_OK;
 }
 
-static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
+static quipu_status maintenance_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
 {
     (void)conn;
     return max_bytes == 0
@@ -88,7 +88,7 @@ static quipu_status keep_limit(void *conn, int64_t max_bytes, quipu_error *reter
 }
 
 /* The server writes its log out and keeps it short by itself. */
-static quipu_status keep_flush(void *conn, quipu_error *reterr)
+static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
 {
     (void)conn;
     (void)reterr;
@@ -96,7 +96,7 @@ static quipu_status keep_flush(void *conn, quipu_error *reterr)
 }
 
 /* VACUUM skips the tables of others with a mere warning. */
-static quipu_status keep_owns(qp_pg *conn, quipu_error *reterr)
+static quipu_status maintenance_owns(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status = qp_pg_ask(conn,
@@ -114,7 +114,7 @@ static quipu_status keep_owns(qp_pg *conn, quipu_error *reterr)
 }
 
 /* Every table of the schema is cleaned of rows that are gone, while others read and write. */
-static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
+static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
 {
     qp_pg *self = conn;
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -122,7 +122,7 @@ static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
     quipu_status status = qp_pg_ready(self, reterr);
 
     if (status == QUIPU_OK) {
-        status = keep_owns(self, reterr);
+        status = maintenance_owns(self, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_pg_inspect(conn, &arena, &shape, reterr);
@@ -145,7 +145,7 @@ static quipu_status keep_rewrite(void *conn, quipu_error *reterr)
     return status;
 }
 
-static const char *const keep_left[] = {
+static const char *const maintenance_left[] = {
     "the server's files: rows that were deleted go with VACUUM, as soon as no older transaction "
     "can see them; their bytes with VACUUM FULL",
     "the server's write-ahead log, its archive and its standbys, until they are recycled",
@@ -153,7 +153,7 @@ static const char *const keep_left[] = {
     NULL,
 };
 
-static quipu_status keep_copy(void *conn, const char *path, quipu_error *reterr)
+static quipu_status maintenance_copy(void *conn, const char *path, quipu_error *reterr)
 {
     (void)conn;
     (void)path;
@@ -163,7 +163,7 @@ static quipu_status keep_copy(void *conn, const char *path, quipu_error *reterr)
 }
 
 /* Structure and references are kept by the server: there is nothing to find here. */
-static quipu_status keep_check(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     (void)conn;
     (void)fn;
@@ -172,7 +172,7 @@ static quipu_status keep_check(void *conn, qp_keep_fn fn, void *ctx, quipu_error
     return QUIPU_OK;
 }
 
-static quipu_status keep_backups(void *conn, qp_keep_fn fn, void *ctx, quipu_error *reterr)
+static quipu_status maintenance_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     (void)conn;
     (void)fn;
@@ -181,15 +181,15 @@ static quipu_status keep_backups(void *conn, qp_keep_fn fn, void *ctx, quipu_err
     return QUIPU_OK;
 }
 
-const struct qp_keeper qp_pg_keeper = {
+const struct qp_maintenance qp_pg_maintenance = {
     .version = 1,
-    .sizes = keep_sizes,
-    .limit = keep_limit,
-    .flush = keep_flush,
-    .rewrite = keep_rewrite,
-    .copy = keep_copy,
-    .check = keep_check,
-    .backups = keep_backups,
-    .engine = keep_engine,
-    .left = keep_left,
+    .sizes = maintenance_sizes,
+    .limit = maintenance_limit,
+    .flush = maintenance_flush,
+    .rewrite = maintenance_rewrite,
+    .copy = maintenance_copy,
+    .check = maintenance_check,
+    .backups = maintenance_backups,
+    .engine = maintenance_engine,
+    .left = maintenance_left,
 };

@@ -1,10 +1,10 @@
 /* Whose rows are whose, for engines that keep tenants apart by themselves: every entity stands
  * here. */
-#include "store/walls.h"
+#include "store/row_security.h"
 
 #include "gen/quipu.h"
 
-const qp_wall qp_store_walls[] = {
+const qp_row_policy qp_store_row_policies[] = {
     {.entity = &qp_session_entity},
     {.entity = &qp_message_entity, .column = "session_messages", .through = &qp_session_entity},
     {.entity = &qp_state_entity},
@@ -15,4 +15,5 @@ const qp_wall qp_store_walls[] = {
     {.entity = &qp_model_factor_entity},
 };
 
-const size_t qp_store_wall_count = sizeof(qp_store_walls) / sizeof(qp_store_walls[0]);
+const size_t qp_store_row_policy_count =
+    sizeof(qp_store_row_policies) / sizeof(qp_store_row_policies[0]);
