@@ -90,6 +90,11 @@ int64_t qp_db_total_changes(const ent_db *db)
     return db->engine->total_changes(db->conn);
 }
 
+bool qp_db_peer_version(const ent_db *db, int64_t *ret_version)
+{
+    return db->engine->peer_version != NULL && db->engine->peer_version(db->conn, ret_version);
+}
+
 bool qp_db_is_transient(const ent_db *db)
 {
     return db->engine->is_transient != NULL && db->engine->is_transient(db->conn);

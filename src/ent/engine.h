@@ -147,6 +147,8 @@ typedef struct qp_engine {
     /* A snapshot is asked for like a row: reads that belong together take theirs with the first of
      * them (QP_TX_DEFERRED). */
     bool snapshots_late;
+    /* See qp_db_peer_version(). NULL: the engine cannot say. */
+    bool (*peer_version)(void *conn, int64_t *ret_version);
     /* What ends a SELECT of any number of rows that are read one by one inside a transaction: the
      * engine then brings them in pieces. NULL: it holds one row at a time anyway. */
     const char *pieces;

@@ -128,6 +128,7 @@ const qp_engine qp_sqlite_engine = {
     .searcher = &qp_sqlite_searcher,
     .keeper = &qp_sqlite_maintenance,
     .data_version = qp_sqlite_data_version,
+    .peer_version = qp_sqlite_peer_version,
     .news = &qp_sqlite_change_watch,
 };
 

@@ -22,6 +22,7 @@ void qp_sqlite_rollback(void *conn, int depth);
 bool qp_sqlite_in_transaction(void *conn);
 void qp_sqlite_tx_free(qp_sqlite *conn);
 quipu_status qp_sqlite_data_version(void *conn, int64_t *ret_version, quipu_error *reterr);
+bool qp_sqlite_peer_version(void *conn, int64_t *ret_version);
 
 /* The name under which a list operand travels to the table function in value_list.c. */
 #define QP_SQLITE_LIST_TYPE "qp_list"

@@ -106,6 +106,18 @@ void qp_sqlite_tx_free(qp_sqlite *conn)
     (void)sqlite3_finalize(conn->data_version);
 }
 
+bool qp_sqlite_peer_version(void *conn, int64_t *ret_version)
+{
+    const qp_sqlite *self = conn;
+    unsigned version = 0;
+
+    if (sqlite3_file_control(self->db, "main", SQLITE_FCNTL_DATA_VERSION, &version) != SQLITE_OK) {
+        return false;
+    }
+    *ret_version = (int64_t)version;
+    return true;
+}
+
 static int tx_data_version(qp_sqlite *conn, int64_t *ret)
 {
     int rc = SQLITE_OK;

@@ -1,5 +1,9 @@
-/* Appending: the session's row gives out numbers and revision, then the messages follow, all in one
- * transaction. Whatever refuses the append is decided by reads before the first write. */
+/* Appending messages to a session.
+ *
+ * Owns the work of an append inside the transaction of a batch (batch.h), and the two calls that
+ * lead there. The session's row, from the session cache, gives out numbers and revision; the messages
+ * follow; the row's own change is deferred, so that a batch writes the row of a session once. What
+ * refuses an append is decided by reads before the first write. */
 #include "store/append.h"
 
 #include <assert.h>
@@ -7,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "ent/db.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
@@ -20,9 +25,8 @@ typedef struct append_call {
     int64_t expected_revision;
     qp_batch batch;       /* empty: only state changes */
     qp_append_also *also; /* or NULL */
-    bool carries;         /* it may go on with the store's run */
     quipu_appended result;
-    bool again; /* the work has run before, and may have been stored then */
+    bool is_retry; /* the work has run before, and may have been stored then */
 } append_call;
 
 /* Look one event id up in one cluster: *ret_seq is 0 when it is not there, or not among the numbers
@@ -100,7 +104,7 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
 
     places.count = 0;
     for (size_t i = 0; i < call->batch.count; i++) {
-        const bool named = call->batch.named[i] || call->again;
+        const bool named = call->batch.named[i] || call->is_retry;
         int64_t seq = 0;
         quipu_status status = QUIPU_OK;
 
@@ -149,40 +153,42 @@ static quipu_status append_refuse(const append_call *call, const qp_session *row
     return QUIPU_OK;
 }
 
-/* Place and insert the batch, and say how the session's row moves. */
+/* Places and inserts the batch; *ret_patch is how the session's row moves. */
 static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_session *row,
                                 qp_batch *batch, quipu_time now, qp_session_patch *ret_patch,
                                 quipu_error *reterr)
 {
     const int64_t count = (int64_t)batch->count;
-
-    qp_batch_place(batch, row->id, row->next_seq, row->token_count, now);
     qp_session_patch patch = {
         .revision = ent_set(row->revision + 1),
         .next_seq = ent_set(row->next_seq + count),
         .message_count = ent_set(row->message_count + count),
         .token_count = ent_set(row->token_count + batch->tokens),
-        .turn_seq = ent_set(qp_batch_turn(batch, row->turn_seq)),
         .updated_at = ent_set(now),
-        .last_event_at = ent_set(batch->rows[batch->count - 1].timestamp.v),
     };
+    quipu_status status;
+
+    assert(count > 0 && row->next_seq >= row->first_seq);
+    qp_batch_place(batch, row->id, row->next_seq, row->token_count, now);
+    patch.turn_seq = ent_set(qp_batch_turn(batch, row->turn_seq));
+    patch.last_event_at = ent_set(batch->rows[batch->count - 1].timestamp.v);
     if (batch->summary) {
         patch.compact_seq = ent_set(row->next_seq);
     }
-    quipu_status status = qp_batch_insert(batch, db, reterr);
-    if (status == QUIPU_OK) {
+    status = qp_batch_insert(batch, db, reterr);
+    if (status == QUIPU_OK && !row->index_pending) {
         status = qp_search_follow(store, db, row, row->next_seq + count, &patch, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && row->ttl_ms.has) {
         qp_session_slide(row->ttl_ms, now, &patch);
+    }
+    if (status == QUIPU_OK && store->feed) {
         status = qp_feed_tell(store, db, row,
                               &(qp_feed_note){QUIPU_CHANGE_APPENDED, row->revision + 1,
                                               row->next_seq, row->next_seq + count - 1},
                               reterr);
     }
-    if (status == QUIPU_OK) {
-        *ret_patch = patch;
-    }
+    *ret_patch = patch;
     return status;
 }
 
@@ -191,55 +197,33 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
                              quipu_error *reterr)
 {
     qp_session after = *row; /* the row as it will be */
-    qp_session_patch patch = {.revision = ent_set(row->revision)};
+    qp_session_patch patch;
     quipu_status status = append_rows(store, db, row, batch, now, &patch, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_append_run_write(&store->run, db, row, &patch, reterr);
+        status = qp_update_sure(db, &qp_session_entity,
+                                &(qp_session_where){.id = ent_eq(row->id)}, &patch, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_append_patch_apply(&patch, &after);
+        qp_session_patch_apply(&patch, &after);
         status = qp_cap_hold(store, db, scratch, &after, reterr);
     }
     return status;
 }
 
-/* The same for one of a run, whose row is written after the last of it. */
-static quipu_status append_move(const append_call *call, ent_db *db, const qp_session *row,
-                                qp_batch *batch, quipu_time now, quipu_error *reterr)
-{
-    qp_session_patch patch = {.revision = ent_set(row->revision)};
-    quipu_status status = append_rows(call->store, db, row, batch, now, &patch, reterr);
-
-    if (status == QUIPU_OK) {
-        qp_append_run_move(&call->store->run, &patch);
-    }
-    return status;
-}
-
-bool qp_append_goes_on(const void *run, const void *work_ctx)
-{
-    const append_call *call = work_ctx;
-
-    return qp_append_run_goes_on(run, call->key);
-}
-
 /* An append without messages: the session moves, and its id is remembered. */
 static quipu_status append_only_state(const append_call *call, ent_db *db, const qp_session *row,
-                                      quipu_time now, quipu_error *reterr)
+                                      quipu_time now, qp_session_patch *ret_patch,
+                                      quipu_error *reterr)
 {
     const qp_append_also *also = call->also;
-    qp_session_patch patch = {.revision = ent_set(row->revision + 1),
-                              .updated_at = ent_set(now),
-                              .last_event_at = ent_set(also->time)};
-    quipu_status status;
+    quipu_status status =
+        qp_state_event_add(db, row, row->revision + 1, also->event_id, also->changes, reterr);
 
-    qp_session_slide(row->ttl_ms, now, &patch);
-    status = qp_append_run_write(&call->store->run, db, row, &patch, reterr);
-    if (status == QUIPU_OK) {
-        status =
-            qp_state_event_add(db, row, row->revision + 1, also->event_id, also->changes, reterr);
-    }
+    *ret_patch = (qp_session_patch){.revision = ent_set(row->revision + 1),
+                                    .updated_at = ent_set(now),
+                                    .last_event_at = ent_set(also->time)};
+    qp_session_slide(row->ttl_ms, now, ret_patch);
     if (status == QUIPU_OK) {
         status =
             qp_feed_tell(call->store, db, row,
@@ -248,12 +232,12 @@ static quipu_status append_only_state(const append_call *call, ent_db *db, const
     return status;
 }
 
-/* Whether all of it is there already: then the result is set. */
-static quipu_status append_settled(append_call *call, ent_db *db, quipu_arena *scratch,
-                                   const qp_session *row, bool *ret_settled, quipu_error *reterr)
+/* Whether all of the append is stored already: then its result is set. */
+static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena *scratch,
+                                     const qp_session *row, bool *ret_stored, quipu_error *reterr)
 {
     int64_t seq = 0;
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
     if (call->also != NULL && call->also->has_uid &&
         memcmp(call->also->uid.b, row->uid.b, sizeof(row->uid.b)) != 0) {
@@ -264,44 +248,62 @@ static quipu_status append_settled(append_call *call, ent_db *db, quipu_arena *s
     if (call->batch.count == 0) {
         assert(call->also != NULL);
         status = qp_state_event_known(db, scratch, row, call->also->event_id, call->also->changes,
-                                      ret_settled, reterr);
+                                      ret_stored, reterr);
+    } else if (call->store->group.sessions.state != QP_BATCH_OPTIMISTIC || row->fork_seq.has) {
+        status = append_repeated(call, db, scratch, row, &seq, reterr);
+        *ret_stored = seq != 0;
     } else {
-        /* Whoever only believes what the row is like has not waited for others, and does not ask
-         * either: a taken id breaks the rule of the index. Of a fork's past there is no index. */
-        status = call->store->run.believing && !row->fork_seq.has
-                     ? QUIPU_OK
-                     : append_repeated(call, db, scratch, row, &seq, reterr);
-        *ret_settled = seq != 0;
-        call->again = true;
+        /* On the optimistic path no row is locked, so a duplicate event id is not looked up: the
+         * unique index rejects it. No index covers the past that a fork inherited. */
+        *ret_stored = false;
     }
-    if (status == QUIPU_OK && *ret_settled) {
+    call->is_retry = true;
+    if (status == QUIPU_OK && *ret_stored) {
         call->result = (quipu_appended){seq, row->revision, true};
     }
     return status;
 }
 
-static quipu_status append_row(const append_call *call, ent_db *db, quipu_arena *scratch,
-                               quipu_time now, const qp_session **ret_row, quipu_error *reterr)
+/* Holds the history cap, which reads and changes the row by statements of its own. */
+static quipu_status append_cap(quipu_store *store, ent_db *db, quipu_arena *scratch,
+                               const qp_session *row, quipu_error *reterr)
 {
-    quipu_status status;
+    quipu_status status = qp_session_cache_flush(&store->group.sessions, db, reterr);
 
-    if (!call->carries) {
-        return qp_session_load_locked(call->store, db, scratch, call->key, now, ret_row, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_cap_hold(store, db, scratch, row, reterr);
+        qp_session_cache_detach(&store->group.sessions, row);
     }
-    status = qp_append_run_row(call->store, &call->store->run, db, call->key, ret_row, reterr);
-    return status == QUIPU_OK ? qp_session_living(*ret_row, now, reterr) : status;
+    return status;
 }
 
-/* Write the batch and move the session. */
+/* Writes the append, and moves the session's row in the cache. */
 static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scratch,
                                  const qp_session *row, quipu_time now, quipu_error *reterr)
 {
-    if (call->batch.count == 0) {
-        return append_only_state(call, db, row, now, reterr);
+    quipu_store *store = call->store;
+    const quipu_appended result = {call->batch.count > 0 ? row->next_seq : 0, row->revision + 1,
+                                   false};
+    qp_session_patch patch;
+    quipu_status status =
+        call->batch.count > 0
+            ? append_rows(store, db, row, &call->batch, now, &patch, reterr)
+            : append_only_state(call, db, row, now, &patch, reterr);
+
+    if (status == QUIPU_OK && call->also != NULL) {
+        status = qp_state_apply(store, db, row, call->also->changes, now, reterr);
+        if (call->batch.count > 0) {
+            call->also->time = patch.last_event_at.v;
+        }
     }
-    return call->carries
-               ? append_move(call, db, row, &call->batch, now, reterr)
-               : qp_append_write(call->store, db, scratch, row, &call->batch, now, reterr);
+    if (status == QUIPU_OK) {
+        qp_session_cache_change(&store->group.sessions, row, &patch);
+        call->result = result;
+    }
+    if (status == QUIPU_OK && (store->cap_messages > 0 || store->cap_tokens > 0)) {
+        status = append_cap(store, db, scratch, row, reterr);
+    }
+    return status;
 }
 
 static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
@@ -309,42 +311,61 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     append_call *call = ctx;
     const quipu_time now = quipu_time_now();
     const qp_session *row = NULL;
-    quipu_appended result;
-    bool settled = false;
-    quipu_status status = append_row(call, db, scratch, now, &row, reterr);
+    bool stored = false;
+    quipu_status status =
+        qp_session_cache_get(&call->store->group.sessions, db, call->key, &row, reterr);
 
     call->result = (quipu_appended){0};
     if (status == QUIPU_OK) {
-        status = append_settled(call, db, scratch, row, &settled, reterr);
+        status = qp_session_living(row, now, reterr);
     }
-    if (status != QUIPU_OK || settled) {
+    if (status == QUIPU_OK) {
+        status = append_is_stored(call, db, scratch, row, &stored, reterr);
+    }
+    if (status != QUIPU_OK || stored) {
         return status;
     }
-    /* Before the row moves: that of a run does so in place. */
-    result = (quipu_appended){call->batch.count > 0 ? row->next_seq : 0, row->revision + 1, false};
     status = append_refuse(call, row, reterr);
-    if (status == QUIPU_OK) {
-        status = append_write(call, db, scratch, row, now, reterr);
-    }
-    if (status == QUIPU_OK && call->also != NULL) {
-        status = qp_state_apply(call->store, db, row, call->also->changes, now, reterr);
-    }
-    if (status == QUIPU_OK) {
-        call->result = result;
-    }
-    return status;
+    return status == QUIPU_OK ? append_write(call, db, scratch, row, now, reterr) : status;
 }
 
-/* The session, when an append with these changes concerns it alone. The feed numbers its events; a
- * cap looks at forks, whose own caps look back; and state of a user or an app is that of many. */
-static quipu_str append_session(const quipu_store *store, quipu_str key, qp_state_items changes)
-{
-    bool alone = store->feed || store->cap_messages > 0 || store->cap_tokens > 0;
+/* ---- the calls --------------------------------------------------------------------------------
+ */
 
-    for (size_t i = 0; i < changes.count && !alone; i++) {
-        alone = changes.items[i].scope != QP_SCOPE_SESSION;
+/* Whether an append with these changes concerns its session alone. The feed numbers its changes
+ * store-wide; a cap looks at forks, whose own caps look back; and the state of a user or an app
+ * belongs to many sessions. */
+static bool append_is_local(const quipu_store *store, qp_state_items changes)
+{
+    bool local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
+
+    for (size_t i = 0; i < changes.count && local; i++) {
+        local = changes.items[i].scope == QP_SCOPE_SESSION;
     }
-    return alone ? (quipu_str){NULL, 0} : key;
+    return local;
+}
+
+/* The end of both calls: writes what was encoded unless `status` says that it is refused already,
+ * and leaves the store. */
+static quipu_status append_run(append_call *append, qp_call *within, quipu_status status,
+                               quipu_appended *ret_appended, quipu_error *reterr)
+{
+    const qp_state_items none = {NULL, 0};
+
+    if (status == QUIPU_OK) {
+        within->coalesces = true;
+        within->idempotent = true; /* by the event ids */
+        if (append_is_local(append->store, append->also != NULL ? append->also->changes : none)) {
+            within->session = append->key;
+        }
+        status = qp_store_write(append->store, within, append_work, append, reterr);
+    }
+    if (status == QUIPU_OK && ret_appended != NULL) {
+        *ret_appended = append->result;
+    }
+    qp_batch_free(&append->batch);
+    qp_store_leave(within);
+    return status == QUIPU_OK ? QUIPU_OK : qp_store_fail(status, "append to", append->key, reterr);
 }
 
 quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messages messages,
@@ -374,17 +395,7 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
         status = (also->made ? qp_batch_encode_made : qp_batch_encode)(
             &append.batch, messages.items, messages.count, store->message_bytes_max, reterr);
     }
-    if (status == QUIPU_OK) {
-        within.settles = true; /* by the event ids */
-        within.session = append_session(store, key, also->changes);
-        status = qp_store_write(store, &within, append_work, &append, reterr);
-    }
-    if (status == QUIPU_OK && ret_appended != NULL) {
-        *ret_appended = append.result;
-    }
-    qp_batch_free(&append.batch);
-    qp_store_leave(&within);
-    return qp_store_fail(status, "append to", key, reterr);
+    return append_run(&append, &within, status, ret_appended, reterr);
 }
 
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,
@@ -414,18 +425,5 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
         status = qp_batch_encode(&append.batch, messages.items, messages.count,
                                  store->message_bytes_max, reterr);
     }
-    if (status == QUIPU_OK) {
-        within.settles = true; /* by the event ids */
-        within.session = append_session(store, key, (qp_state_items){NULL, 0});
-        /* A cap moves the row too, and reads it. */
-        within.carries = store->cap_messages == 0 && store->cap_tokens == 0;
-        append.carries = within.carries;
-        status = qp_store_write(store, &within, append_work, &append, reterr);
-    }
-    if (status == QUIPU_OK && ret_appended != NULL) {
-        *ret_appended = append.result;
-    }
-    qp_batch_free(&append.batch);
-    qp_store_leave(&within);
-    return qp_store_fail(status, "append to", key, reterr);
+    return append_run(&append, &within, status, ret_appended, reterr);
 }

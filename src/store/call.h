@@ -17,12 +17,11 @@ typedef struct qp_call {
     quipu_progress_fn progress; /* or NULL */
     void *progress_ctx;
     quipu_store *store; /* that was entered and not left yet, or NULL */
-    bool carries;       /* its work goes on from what one of its kind left: see qp_carry */
-    bool settles;       /* its work finds by itself what an earlier try has done */
-    const bool *spent;  /* set once its work cannot be run again, or NULL */
-    /* Its work changes this session's row and what hangs on it, and nothing else; it draws no
-     * number, and reads the row with qp_session_load_locked() or as a run of appends. No text: it
-     * must be the only one that writes. */
+    bool coalesces;     /* its work changes session rows through the session cache only */
+    bool idempotent;    /* its work finds by itself what an earlier try has stored */
+    const bool *consumed; /* set once its work cannot be run again, or NULL */
+    /* Its work changes this session's row and what belongs to it, and nothing else; it draws no
+     * number, and gets the row from the session cache. Absent: it must be the only writer. */
     quipu_str session;
 } qp_call;
 

@@ -26,7 +26,7 @@ typedef struct export_run {
     quipu_status status; /* of a callback that shows messages */
     quipu_error *reterr;
     quipu_transfer done;
-    bool spent; /* the caller has a part of it */
+    bool consumed; /* the caller has a part of it */
 } export_run;
 
 static bool export_is_flat(const export_run *run)
@@ -51,7 +51,7 @@ static quipu_status export_flush(export_run *run, quipu_error *reterr)
     quipu_status status = QUIPU_OK;
 
     if (bytes.n > 0) {
-        run->spent = true; /* what the caller has cannot be taken back */
+        run->consumed = true; /* what the caller has cannot be taken back */
         status = run->write(run->write_ctx, bytes.p, bytes.n);
     }
 
@@ -540,7 +540,7 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
     }
     if (status == QUIPU_OK) {
         qp_buf_init(&run.buf, EXPORT_BUFFER_MAX);
-        within.spent = &run.spent;
+        within.consumed = &run.consumed;
         status = qp_store_read_apart(store, &within, export_work, &run, reterr);
         qp_buf_free(&run.buf);
     }

@@ -248,7 +248,7 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
     const bool now_only = read->after < 0 && (read->options.flags & QUIPU_FEED_FROM_NOW) != 0;
 
     for (;;) {
-        uint64_t seen = qp_change_signal_count(&store->pulse);
+        uint64_t seen = qp_change_signal_count(&store->signal);
         qp_call within;
         quipu_status status = qp_store_enter(store, call, &within, reterr);
 
@@ -289,9 +289,9 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
         }
     }
     if (status == QUIPU_OK) {
-        (void)qp_change_signal_listen(&store->pulse);
+        (void)qp_change_signal_listen(&store->signal);
         status = feed_follow(store, &read, end_ns, call, reterr);
-        qp_change_signal_leave(&store->pulse);
+        qp_change_signal_leave(&store->signal);
     }
     if (status == QUIPU_OK) {
         assert(ret_page != NULL);

@@ -68,7 +68,7 @@ typedef struct import_run {
     size_t parent_cap;
     quipu_transfer done;  /* of groups that are stored */
     quipu_transfer group; /* of the one under way */
-    bool spent;           /* lines of the group under way are gone */
+    bool consumed;           /* lines of the group under way are gone */
     const qp_call *within;
 } import_run;
 
@@ -655,7 +655,7 @@ static void import_forget_gathered(import_run *run)
     quipu_arena_free(&run->gathered);
     run->first = run->last = NULL;
     run->gathered_bytes = 0;
-    run->spent = true;
+    run->consumed = true;
 }
 
 /* The session as verify sees it. */
@@ -750,7 +750,7 @@ static void import_group_begin(import_run *run)
     run->first = run->last = NULL;
     run->gathered_bytes = 0;
     run->key = QP_STR_ABSENT;
-    run->open = run->loose = run->whole = run->spent = false;
+    run->open = run->loose = run->whole = run->consumed = false;
 }
 
 static void import_group_end(import_run *run)
@@ -873,7 +873,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
         return status;
     }
     run.within = &within;
-    within.spent = &run.spent;
+    within.consumed = &run.consumed;
     qp_json_init(&run.doc);
     qp_lines_begin(&run.reader, read, ctx, (size_t)run.options.line_bytes_max);
     status = import_header(&run, reterr);

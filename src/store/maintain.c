@@ -50,7 +50,7 @@ quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_
     quipu_status status = qp_store_writable(store, reterr);
 
     return status == QUIPU_OK
-               ? qp_group_alone(&store->group, call, maintain_write_work, &write, reterr)
+               ? qp_group_outside(&store->group, call, maintain_write_work, &write, reterr)
                : status;
 }
 

@@ -386,8 +386,9 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     qp_session_patch patch;
     int64_t changed = 0;
     quipu_status status =
-        qp_session_load_locked(change->store, db, scratch, change->key, now, &row, reterr);
+        qp_session_load_for_update(change->store, db, change->key, now, &row, reterr);
 
+    (void)scratch;
     if (status == QUIPU_OK && (change->given.set & QUIPU_SET_IF_REVISION) != 0 &&
         change->given.expected_revision != row->revision) {
         return qp_error_set(reterr, QUIPU_CONFLICT,

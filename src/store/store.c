@@ -13,7 +13,6 @@
 #include "base/str.h"
 #include "ent/db.h"
 #include "ent/maintenance.h"
-#include "store/append.h"
 #include "store/tool_calls.h"
 
 #define STORE_KEY_SHOWN 80 /* bytes of a key that a message shows */
@@ -25,10 +24,9 @@ static void store_free(quipu_store *store)
 {
     qp_pool_done(&store->pool);
     qp_group_done(&store->group);
-    qp_change_signal_done(&store->pulse);
+    qp_change_signal_done(&store->signal);
     ent_close(atomic_load(&store->first));
     store->given.close(store->given.ctx);
-    qp_append_run_free(&store->run);
     quipu_arena_free(&store->arena);
     qp_free(store);
 }
@@ -62,7 +60,7 @@ static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, qu
 
 static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_error *reterr)
 {
-    quipu_status status = qp_change_signal_init(&store->pulse, &store->connector, reterr);
+    quipu_status status = qp_change_signal_init(&store->signal, &store->connector, reterr);
 
     if (status == QUIPU_OK && qp_store_pools(store)) {
         /* A private copy, which is read-only, has one connection, and readers take turns. */
@@ -70,16 +68,8 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
                               store->connector.single ? 1 : readers_max, reterr);
     }
     if (status == QUIPU_OK && !store->read_only) {
-        status = qp_group_init(&store->group, &store->connector, reterr);
-        store->group.pulse = &store->pulse;
-        store->group.carry = (qp_carry){.ctx = &store->run,
-                                        .goes_on = qp_append_goes_on,
-                                        .settle = qp_append_run_settle,
-                                        .forget = qp_append_run_forget,
-                                        .stored = qp_append_run_stored,
-                                        .believe = qp_append_run_believe,
-                                        .lock = qp_append_run_lock};
-        store->run.tenant = store->tenant;
+        status = qp_group_init(&store->group, &store->connector, store->tenant, reterr);
+        store->group.signal = &store->signal;
     }
     return status;
 }
@@ -131,7 +121,7 @@ void quipu_close(quipu_store *store)
         return;
     }
     if (atomic_fetch_or(&store->calls, STORE_CLOSES) > 0) {
-        qp_change_signal_notify(&store->pulse); /* tails that wait look up */
+        qp_change_signal_notify(&store->signal); /* tails that wait look up */
         (void)qp_event_wait(&store->left, QP_NEVER);
     }
     store_free(store);
@@ -192,7 +182,7 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
         quipu_arena_free(&scratch);
         tries++;
     } while (status != QUIPU_OK && status != QUIPU_UNKNOWN && tries < QP_TRIES_MAX &&
-             qp_db_is_transient(db) && (call->spent == NULL || !*call->spent) &&
+             qp_db_is_transient(db) && (call->consumed == NULL || !*call->consumed) &&
              qp_call_nap(call, &status, &error));
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
@@ -242,7 +232,7 @@ quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_wor
                                  void *ctx, quipu_error *reterr)
 {
     return qp_store_pools(store) ? store_pooled(store, call, work, ctx, reterr)
-                                 : qp_group_alone(&store->group, call, work, ctx, reterr);
+                                 : qp_group_outside(&store->group, call, work, ctx, reterr);
 }
 
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
@@ -374,6 +364,23 @@ quipu_status qp_session_load(const quipu_store *store, ent_db *db, quipu_arena *
         status = qp_session_living(row, now, reterr);
     }
     if (status == QUIPU_OK) {
+        *ret_row = row;
+    }
+    return status;
+}
+
+quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db, quipu_str key,
+                                        quipu_time now, const qp_session **ret_row,
+                                        quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    quipu_status status = qp_session_cache_get(&store->group.sessions, db, key, &row, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_session_living(row, now, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_session_cache_detach(&store->group.sessions, row);
         *ret_row = row;
     }
     return status;

@@ -8,7 +8,6 @@
 #include <quipu/store.h>
 
 #include "gen/quipu.h"
-#include "store/append_run.h"
 #include "store/call.h"
 #include "store/group.h"
 #include "store/pool.h"
@@ -31,10 +30,9 @@ struct quipu_store {
     quipu_str tenant;
     qp_group group;         /* unused in a read-only store */
     qp_pool pool;           /* see qp_store_pools() */
-    qp_change_signal pulse; /* for tails and the feed */
+    qp_change_signal signal; /* for tails and the feed */
     bool feed;              /* what is committed is also told to the feed */
     quipu_arena arena;
-    qp_append_run run; /* the carry of the group */
 };
 
 /* Make a store over a connector, which it owns also when this fails. `db` is the first connection,
@@ -67,7 +65,7 @@ QUIPU_MUST_USE quipu_status qp_store_write(quipu_store *store, const qp_call *ca
                                            void *ctx, quipu_error *reterr);
 
 /* Run `work` on a connection, outside of a transaction, and roll back what it leaves open; again
- * when what stopped it may pass, unless the call is spent. */
+ * when what stopped it may pass, unless the call is consumed. */
 QUIPU_MUST_USE quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work,
                                             void *ctx, quipu_error *reterr);
 
@@ -95,6 +93,13 @@ QUIPU_MUST_USE quipu_status qp_session_lookup(const quipu_store *store, ent_db *
 QUIPU_MUST_USE quipu_status qp_session_load(const quipu_store *store, ent_db *db,
                                             quipu_arena *arena, quipu_str key, quipu_time now,
                                             const qp_session **ret_row, quipu_error *reterr);
+
+/* The same for a work that changes the row of one session (qp_call's `session`) by statements of its
+ * own: where the engine locks rows, this one is locked. The row lives until the transaction ends. */
+QUIPU_MUST_USE quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db,
+                                                       quipu_str key, quipu_time now,
+                                                       const qp_session **ret_row,
+                                                       quipu_error *reterr);
 
 /* What a call that needs a living session says of this row, or of none. */
 QUIPU_MUST_USE quipu_status qp_session_living(const qp_session *row, quipu_time now,

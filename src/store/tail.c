@@ -50,8 +50,8 @@ quipu_status qp_wait_change(quipu_store *store, uint64_t seen, int64_t end_ns, q
                 return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
             }
         }
-        status = qp_change_signal_wait(&store->pulse, seen, wake_ns, reterr);
-        if (status != QUIPU_OK || qp_change_signal_count(&store->pulse) != seen ||
+        status = qp_change_signal_wait(&store->signal, seen, wake_ns, reterr);
+        if (status != QUIPU_OK || qp_change_signal_count(&store->signal) != seen ||
             qp_clock_ns() >= end_ns) {
             return status;
         }
@@ -128,7 +128,7 @@ static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_ca
                                 quipu_cancel *cancel, qp_history *history, quipu_error *reterr)
 {
     for (;;) {
-        uint64_t seen = qp_change_signal_count(&tail->store->pulse);
+        uint64_t seen = qp_change_signal_count(&tail->store->signal);
         quipu_status status = tail_read(tail, call, history, reterr);
 
         if (status != QUIPU_OK || history->pub.message_count > 0 || qp_clock_ns() >= end_ns) {
@@ -172,7 +172,7 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
     tail->store = store;
     tail->uid = history->session.uid;
     tail->after_seq = after_seq;
-    (void)qp_change_signal_listen(&store->pulse);
+    (void)qp_change_signal_listen(&store->signal);
     quipu_history_free(history);
     *ret_tail = tail;
     return QUIPU_OK;
@@ -218,7 +218,7 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
 void quipu_tail_close(quipu_tail *tail)
 {
     if (tail != NULL) {
-        qp_change_signal_leave(&tail->store->pulse);
+        qp_change_signal_leave(&tail->store->signal);
         quipu_arena_free(&tail->arena);
         qp_free(tail);
     }

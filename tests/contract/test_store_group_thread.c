@@ -478,10 +478,10 @@ static const void *step_wait(quipu_store *store, bool behind, const void *last)
 
     do {
         st_nap();
-        qp_mutex_lock(&store->group.mutex);
-        tail = store->group.tail;
-        leading = store->group.leading;
-        qp_mutex_unlock(&store->group.mutex);
+        qp_mutex_lock(&store->group.queue.mutex);
+        tail = store->group.queue.tail;
+        leading = store->group.queue.led;
+        qp_mutex_unlock(&store->group.queue.mutex);
     } while (!leading || (behind && tail == last));
     return tail;
 }

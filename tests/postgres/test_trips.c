@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #include "ent_postgres/open.h"
-#include "store/known.h"
+#include "store/session_cache.h"
 
 #define WARM 5 /* appends after which a row is believed and every statement is prepared */
 
@@ -204,12 +204,12 @@ static void as_many_sessions_are_known_as_their_limit_says(void **state)
     char key[32];
 
     (void)state;
-    for (int i = 0; i < QP_KNOWN_MAX; i++) {
+    for (int i = 0; i < QP_SESSION_CACHE_MAX; i++) {
         (void)snprintf(key, sizeof(key), "k%d", i);
         st_create(store, key);
         warm(store, key);
     }
-    for (int i = 0; i < QP_KNOWN_MAX; i++) {
+    for (int i = 0; i < QP_SESSION_CACHE_MAX; i++) {
         (void)snprintf(key, sizeof(key), "k%d", i);
         assert_int_equal(trips_of_append(store, key), 1);
     }
@@ -245,8 +245,8 @@ static void a_row_with_more_text_than_the_limit_is_read_each_time(void **state)
     quipu_store *store = open_counted(NULL);
 
     (void)state;
-    assert_int_equal(trips_with_texts(store, "max", QP_KNOWN_TEXTS_MAX), 1);
-    assert_true(trips_with_texts(store, "more", QP_KNOWN_TEXTS_MAX + 1) > 1);
+    assert_int_equal(trips_with_texts(store, "max", QP_SESSION_CACHE_TEXTS_MAX), 1);
+    assert_true(trips_with_texts(store, "more", QP_SESSION_CACHE_TEXTS_MAX + 1) > 1);
     quipu_close(store);
 }
 

@@ -1,0 +1,447 @@
+/* The states of a batch in which members run: OPTIMISTIC, LOCKED, EXCLUSIVE (diagram in batch.h).
+ *
+ * Owns the way from the first member to the last before the commit. Called by group.c with a caller
+ * that leads, and by outcome.c to retry one member. The connection, the scratch arena and the
+ * session cache of the group belong to the leader, so that nothing here takes a lock but the
+ * queue's own functions. When qp_batch_lead() returns no transaction is open, nothing is pinned, and
+ * every member in the batch has its status.
+ *
+ * Members share a transaction without savepoints. What refuses a member is decided by reads before
+ * its first write, so that a refusal leaves nothing to undo. A member that fails after a write takes
+ * the whole transaction with it; then each member is retried alone, so that one caller's failure is
+ * never another's. */
+#include "store/batch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "ent/db.h"
+#include "ent/find.h"
+#include "store/group.h"
+#include "store/store.h"
+
+/* A commit that costs less is not worth waiting for more members. */
+#define BATCH_WAIT_MIN_NS 50000
+/* How long the locks of a batch are waited for, and how much longer for each further member: the
+ * server may be far away. */
+#define BATCH_LOCK_NS (100 * QP_NS_PER_MS)
+#define BATCH_LOCK_MEMBER_NS (10 * QP_NS_PER_MS)
+
+void qp_write_clear_error(const qp_write *write)
+{
+    if (write->reterr != NULL) {
+        *write->reterr = (quipu_error){0};
+    }
+}
+
+static void batch_init(qp_batch_run *batch, qp_group *group, qp_write *own)
+{
+    /* Member by member: the arrays are filled when they are used. */
+    batch->group = group;
+    batch->state = QP_BATCH_NONE;
+    batch->own = own;
+    batch->count = 1;
+    batch->any = false;
+    batch->optimistic = false;
+    batch->is_retry = false;
+    batch->retries = QP_RETRY_NONE;
+    batch->key_count = 0;
+}
+
+/* ---- transitions ------------------------------------------------------------------------------
+ */
+
+void qp_batch_move(qp_batch_run *batch, qp_batch_state to)
+{
+#define BATCH_BIT(state) (1u << (unsigned)(state))
+    static const unsigned allowed[] = {
+        [QP_BATCH_NONE] = BATCH_BIT(QP_BATCH_OPTIMISTIC) | BATCH_BIT(QP_BATCH_LOCKED) |
+                          BATCH_BIT(QP_BATCH_EXCLUSIVE) | BATCH_BIT(QP_BATCH_OUTCOME),
+        [QP_BATCH_OPTIMISTIC] = BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) |
+                                BATCH_BIT(QP_BATCH_OUTCOME),
+        [QP_BATCH_LOCKED] = BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) |
+                            BATCH_BIT(QP_BATCH_OUTCOME),
+        [QP_BATCH_EXCLUSIVE] = BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_OUTCOME),
+        [QP_BATCH_COMMIT] = BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
+        [QP_BATCH_OUTCOME] = 0,
+    };
+    const ent_db *db = batch->group->db;
+
+    assert((allowed[batch->state] & BATCH_BIT(to)) != 0);
+    assert((to == QP_BATCH_OUTCOME) == (ent_depth(db) == 0));
+    assert(to != QP_BATCH_LOCKED || (!batch->is_retry && qp_db_locks_rows(db)));
+    assert(to != QP_BATCH_COMMIT || batch->any);
+    (void)db;
+    (void)allowed;
+    batch->state = to;
+}
+
+quipu_status qp_batch_begin(qp_batch_run *batch, ent_tx_kind kind)
+{
+    qp_group *group = batch->group;
+    quipu_status status;
+
+    /* Only the wait for the lock is bounded: a member that is taken is carried through, which local
+     * I/O bounds. */
+    qp_call_watch(batch->own->call, group->db);
+    status = ent_begin(group->db, kind, batch->own->reterr);
+    ent_watch(group->db, 0, NULL, NULL);
+    return status;
+}
+
+void qp_batch_rollback(qp_batch_run *batch)
+{
+    while (ent_depth(batch->group->db) > 0) {
+        ent_rollback(batch->group->db);
+    }
+    qp_session_cache_end(&batch->group->sessions, false);
+}
+
+/* Bounds what may wait for other processes by the leader's deadline; a leader that takes others
+ * along spends at most half of it on them. */
+static void batch_watch_locks(const qp_batch_run *batch)
+{
+    qp_call bound = *batch->own->call;
+
+    if (batch->count > 1) {
+        const int64_t now_ns = qp_clock_ns();
+        const int64_t half_ns = (bound.deadline_ns - now_ns) / 2;
+        const int64_t wait_ns =
+            BATCH_LOCK_NS + (int64_t)(batch->count - 1) * BATCH_LOCK_MEMBER_NS;
+
+        bound.deadline_ns = now_ns + (half_ns < wait_ns ? half_ns : wait_ns);
+    }
+    qp_call_watch(&bound, batch->group->db);
+}
+
+/* ---- members ----------------------------------------------------------------------------------
+ */
+
+/* Runs one member in the open transaction. False: it failed after a change, so that the transaction
+ * must be rolled back. */
+static bool batch_run_member(qp_batch_run *batch, qp_write *write)
+{
+    qp_group *group = batch->group;
+    const bool coalesces = write->call->coalesces;
+    int64_t changes;
+
+    /* Whoever does not go through the session cache must find its rows written. */
+    if (!coalesces && qp_session_cache_flush(&group->sessions, group->db, NULL) != QUIPU_OK) {
+        return false;
+    }
+    if (group->scratch.head != NULL) {
+        quipu_arena_reset(&group->scratch);
+    }
+    changes = qp_db_total_changes(group->db);
+    write->status = write->work(write->ctx, group->db, &group->scratch, write->reterr);
+    while (ent_depth(group->db) > 1) {
+        ent_rollback(group->db); /* a savepoint that a failed work left open */
+    }
+    if (!coalesces && write->kind == QP_WRITE_CHANGE && batch->state == QP_BATCH_EXCLUSIVE) {
+        qp_session_cache_detach_all(&group->sessions);
+    }
+    batch->any = batch->any || write->status == QUIPU_OK;
+    return !qp_db_is_broken(group->db) &&
+           (write->status == QUIPU_OK || qp_db_total_changes(group->db) == changes);
+}
+
+/* The end of LOCKED and EXCLUSIVE; `ran`: every member ran with success or was refused. */
+static void batch_close(qp_batch_run *batch, bool ran)
+{
+    qp_group *group = batch->group;
+    const bool written =
+        ran && qp_session_cache_flush(&group->sessions, group->db, NULL) == QUIPU_OK;
+
+    if (written && batch->any) {
+        qp_batch_move(batch, QP_BATCH_COMMIT);
+        return;
+    }
+    qp_batch_rollback(batch);
+    /* A deferred write that failed has answered nobody yet, also when there is one member only. */
+    if (!written && (ran || batch->count > 1 || qp_db_is_transient(group->db))) {
+        batch->retries = QP_RETRY_ALL;
+    }
+    qp_batch_move(batch, QP_BATCH_OUTCOME);
+}
+
+/* ---- EXCLUSIVE --------------------------------------------------------------------------------
+ */
+
+/* How long a batch may wait for more members: half of what the commit costs that it saves. */
+static int64_t batch_wait_ns(const qp_group *group)
+{
+    return group->commit_ns < BATCH_WAIT_MIN_NS ? 0 : group->commit_ns / 2;
+}
+
+static void batch_exclusive(qp_batch_run *batch)
+{
+    qp_queue *queue = &batch->group->queue;
+    int64_t wait_ns = batch_wait_ns(batch->group);
+    qp_write *last = qp_queue_take(queue, batch->own, false, &batch->count);
+    bool ran = true;
+
+    for (qp_write *write = batch->own; write != NULL && ran; write = write->next) {
+        ran = batch_run_member(batch, write);
+        if (ran && write->next == NULL) {
+            last = qp_queue_take(queue, last, false, &batch->count);
+        }
+        if (ran && write->next == NULL) {
+            qp_queue_wait_for_more(queue, batch->count, &wait_ns);
+            last = qp_queue_take(queue, last, false, &batch->count);
+        }
+    }
+    qp_queue_expect(queue, batch->count);
+    batch_close(batch, ran);
+}
+
+/* One member, and nobody joins. A stranger may hold a row even while no other writer is there. */
+static void batch_exclusive_retry(qp_batch_run *batch)
+{
+    qp_group *group = batch->group;
+    qp_write *own = batch->own;
+
+    assert(batch->count == 1);
+    if (qp_db_locks_rows(group->db)) {
+        qp_call_watch(own->call, group->db);
+    }
+    (void)batch_run_member(batch, own);
+    if (own->status == QUIPU_OK) {
+        own->status = qp_session_cache_flush(&group->sessions, group->db, own->reterr);
+    }
+    ent_watch(group->db, 0, NULL, NULL);
+    if (own->status != QUIPU_OK) {
+        qp_batch_rollback(batch);
+    }
+    qp_batch_move(batch, own->status == QUIPU_OK ? QP_BATCH_COMMIT : QP_BATCH_OUTCOME);
+}
+
+/* ---- LOCKED and OPTIMISTIC --------------------------------------------------------------------
+ */
+
+/* Takes along everybody who waits or arrives soon. Nobody joins after this: a lock that is taken
+ * late may be out of order. */
+static void batch_gather(qp_batch_run *batch)
+{
+    qp_queue *queue = &batch->group->queue;
+    int64_t wait_ns = batch_wait_ns(batch->group);
+    qp_write *last = qp_queue_take(queue, batch->own, true, &batch->count);
+    size_t before;
+
+    do {
+        before = batch->count;
+        qp_queue_wait_for_more(queue, batch->count, &wait_ns);
+        last = qp_queue_take(queue, last, true, &batch->count);
+    } while (batch->count > before);
+    qp_queue_expect(queue, batch->count);
+}
+
+static int batch_compare(const void *a, const void *b)
+{
+    const qp_write *one = *(qp_write *const *)a;
+    const qp_write *two = *(qp_write *const *)b;
+    const quipu_str left = one->call->session;
+    const quipu_str right = two->call->session;
+    int order = memcmp(left.p, right.p, left.n < right.n ? left.n : right.n);
+
+    if (order == 0) {
+        order = left.n == right.n ? (one->arrival > two->arrival) - (one->arrival < two->arrival)
+                                  : (left.n > right.n) - (left.n < right.n);
+    }
+    return order;
+}
+
+/* Sorts the members by session, those of one session as they arrived, and lists the sessions. The
+ * order is the same in every process, so that row locks cannot deadlock. */
+static void batch_sort(qp_batch_run *batch)
+{
+    size_t n = 0;
+
+    for (qp_write *write = batch->own; write != NULL; write = write->next) {
+        assert(write->call->session.p != NULL);
+        write->arrival = n;
+        batch->members[n++] = write;
+    }
+    assert(n == batch->count);
+    if (n > 1) {
+        qsort(batch->members, n, sizeof(batch->members[0]), batch_compare);
+    }
+    batch->key_count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const quipu_str key = batch->members[i]->call->session;
+        if (batch->key_count == 0 || !quipu_str_eq(batch->keys[batch->key_count - 1], key)) {
+            batch->keys[batch->key_count++] = key;
+        }
+    }
+}
+
+/* Whether the batch may try without locks: every member must find out by itself, by its event ids,
+ * what an earlier try has stored. */
+static bool batch_begin_optimistic(qp_batch_run *batch)
+{
+    for (const qp_write *write = batch->own; write != NULL; write = write->next) {
+        if (!write->call->idempotent) {
+            return false;
+        }
+    }
+    return qp_session_cache_begin_optimistic(&batch->group->sessions, batch->keys,
+                                             batch->key_count);
+}
+
+/* Without locks a refusal may rest on a row that somebody else has changed: only success counts. */
+static void batch_optimistic(qp_batch_run *batch)
+{
+    qp_group *group = batch->group;
+    bool all = true;
+
+    batch_watch_locks(batch);
+    for (size_t i = 0; i < batch->count && all; i++) {
+        all = batch_run_member(batch, batch->members[i]) &&
+              batch->members[i]->status == QUIPU_OK;
+    }
+    all = all && qp_session_cache_flush(&group->sessions, group->db, NULL) == QUIPU_OK;
+    ent_watch(group->db, 0, NULL, NULL);
+    if (all) {
+        qp_batch_move(batch, QP_BATCH_COMMIT);
+        return;
+    }
+    qp_batch_rollback(batch);
+    qp_batch_fall_back(batch);
+}
+
+void qp_batch_fall_back(qp_batch_run *batch)
+{
+    qp_write *own = batch->own;
+
+    assert(batch->optimistic);
+    for (qp_write *write = own; write != NULL; write = write->next) {
+        qp_write_clear_error(write);
+    }
+    batch->optimistic = false;
+    batch->any = false;
+    own->status = qp_batch_begin(batch, ENT_WRITE_ROWS);
+    if (own->status != QUIPU_OK) {
+        qp_queue_requeue(&batch->group->queue, own);
+        batch->count = 1;
+    }
+    qp_batch_move(batch, own->status == QUIPU_OK ? QP_BATCH_LOCKED : QP_BATCH_OUTCOME);
+}
+
+/* The locks were not granted in time. The leader tries once more with its own session only, so that
+ * it does not wait for the sessions of others. */
+static void batch_lock_failed(qp_batch_run *batch)
+{
+    qp_group *group = batch->group;
+    qp_write *own = batch->own;
+    const bool had_others = batch->count > 1;
+
+    qp_batch_rollback(batch);
+    qp_queue_requeue(&group->queue, own);
+    batch->count = 1;
+    if (qp_db_is_transient(group->db)) {
+        batch->retries = QP_RETRY_ALL;
+    } else if (had_others && own->status != QUIPU_CANCELLED) {
+        qp_write_clear_error(own);
+        own->status = qp_batch_begin(batch, ENT_WRITE_ROWS);
+        if (own->status == QUIPU_OK) {
+            batch_sort(batch);
+            qp_batch_move(batch, QP_BATCH_LOCKED);
+            return;
+        }
+    }
+    qp_batch_move(batch, QP_BATCH_OUTCOME);
+}
+
+static void batch_locked(qp_batch_run *batch)
+{
+    qp_group *group = batch->group;
+    qp_write *own = batch->own;
+    bool ran = true;
+
+    batch_watch_locks(batch);
+    own->status = qp_session_cache_begin_locked(&group->sessions, group->db, batch->keys,
+                                                batch->key_count, own->reterr);
+    ent_watch(group->db, 0, NULL, NULL);
+    if (own->status != QUIPU_OK) {
+        batch_lock_failed(batch);
+        return;
+    }
+    for (size_t i = 0; i < batch->count && ran; i++) {
+        ran = batch_run_member(batch, batch->members[i]);
+    }
+    batch_close(batch, ran);
+}
+
+/* ---- driving ----------------------------------------------------------------------------------
+ */
+
+/* Begins the transaction that the leader's write needs, and so enters the first state. */
+static void batch_start(qp_batch_run *batch)
+{
+    qp_group *group = batch->group;
+    const bool shared =
+        !batch->is_retry && batch->own->call->session.p != NULL && qp_db_locks_rows(group->db);
+
+    batch->own->status = qp_batch_begin(batch, shared ? ENT_WRITE_ROWS : ENT_WRITE);
+    if (batch->own->status != QUIPU_OK) {
+        qp_batch_move(batch, QP_BATCH_OUTCOME);
+        return;
+    }
+    if (!shared) {
+        qp_session_cache_begin_exclusive(&group->sessions, group->db);
+        qp_batch_move(batch, QP_BATCH_EXCLUSIVE);
+        return;
+    }
+    batch_gather(batch);
+    batch_sort(batch);
+    batch->optimistic = batch_begin_optimistic(batch);
+    qp_batch_move(batch, batch->optimistic ? QP_BATCH_OPTIMISTIC : QP_BATCH_LOCKED);
+}
+
+static void batch_drive(qp_batch_run *batch)
+{
+    batch_start(batch);
+    while (batch->state != QP_BATCH_OUTCOME) {
+        switch (batch->state) {
+        case QP_BATCH_OPTIMISTIC:
+            batch_optimistic(batch);
+            break;
+        case QP_BATCH_LOCKED:
+            batch_locked(batch);
+            break;
+        case QP_BATCH_EXCLUSIVE:
+            (batch->is_retry ? batch_exclusive_retry : batch_exclusive)(batch);
+            break;
+        default:
+            assert(batch->state == QP_BATCH_COMMIT);
+            qp_batch_commit(batch);
+            break;
+        }
+    }
+    assert(ent_depth(batch->group->db) == 0);
+}
+
+void qp_batch_lead(qp_group *group, qp_write *own)
+{
+    qp_batch_run batch;
+
+    own->next = NULL;
+    batch_init(&batch, group, own);
+    batch_drive(&batch);
+    if (batch.retries != QP_RETRY_NONE) {
+        qp_batch_outcome(&batch);
+    }
+}
+
+void qp_batch_retry(qp_group *group, qp_write *write)
+{
+    qp_write *next = write->next;
+    qp_batch_run batch;
+
+    write->next = NULL;
+    batch_init(&batch, group, write);
+    batch.is_retry = true;
+    batch_drive(&batch);
+    write->next = next;
+}

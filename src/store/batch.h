@@ -1,0 +1,84 @@
+/* A batch: the callers whose writes share one transaction, one commit and one fsync. Its leader
+ * drives it through these states (batch.c, commit.c, outcome.c); everything that controls the way is
+ * in this struct.
+ *
+ *         all sessions verified in the cache           conflict or refusal: nothing is stored
+ *  queue ──▶ OPTIMISTIC (compare-and-set, no lock) ──────────────────────┐
+ *    │           │                  ▲                                    ▼
+ *    │           │                  └── commit: nothing is stored ──▶ LOCKED (rows locked in order)
+ *    ├───────────┼─── not all of them are ─────────────────────────▶  │  │  │ lock not granted:
+ *    │           │                                                    │  │  └─▶ LOCKED with its own
+ *    │           ▼                                                    │  │      session only; others
+ *    │        COMMIT ◀──────────── all members ran ───────────────────┘  │      are requeued
+ *    │         ▲    └──▶ OUTCOME ◀──── nothing to commit ────────────────┘
+ *    │         │            │
+ *    └──▶ EXCLUSIVE         └──▶ acknowledged | refused | UNKNOWN | retried alone, as an EXCLUSIVE
+ *         (nobody else writes)                                     batch of one member
+ *
+ * SQLite uses EXCLUSIVE only. PostgreSQL uses LOCKED and OPTIMISTIC for writes that concern one
+ * session each, so that other processes write to other sessions meanwhile. */
+#ifndef QP_STORE_BATCH_H
+#define QP_STORE_BATCH_H
+
+#include "store/queue.h"
+
+typedef enum qp_batch_state {
+    QP_BATCH_NONE = 0,
+    QP_BATCH_OPTIMISTIC, /* a transaction is open, cached rows are pinned, nothing is locked */
+    QP_BATCH_LOCKED,     /* a transaction is open that locks its session rows */
+    QP_BATCH_EXCLUSIVE,  /* a transaction is open that keeps every other writer out */
+    QP_BATCH_COMMIT,     /* all members ran, one at least with success, and all rows are written */
+    QP_BATCH_OUTCOME     /* no transaction is open */
+} qp_batch_state;
+
+/* Who is retried alone after the batch. */
+typedef enum qp_batch_retries {
+    QP_RETRY_NONE = 0,
+    QP_RETRY_FAILED, /* members whose failed commit may be repeated */
+    QP_RETRY_ALL     /* every member: one of them, or a deferred write, failed after a change */
+} qp_batch_retries;
+
+struct qp_group;
+
+typedef struct qp_batch_run {
+    struct qp_group *group;
+    qp_batch_state state;
+    qp_write *own; /* the leader's; the other members follow by `next` */
+    size_t count;
+    bool any;                           /* a member ran with success: there is something to commit */
+    bool optimistic;                    /* this try is or was OPTIMISTIC */
+    bool is_retry;                      /* one member, run alone after its batch failed */
+    qp_batch_retries retries;           /* OUTCOME: who runs again */
+    qp_write *members[QUIPU_GROUP_MAX]; /* not EXCLUSIVE: by session, then by arrival */
+    quipu_str keys[QUIPU_GROUP_MAX];    /* their sessions, each once, in order */
+    size_t key_count;
+} qp_batch_run;
+
+/* Runs the leader's write and those that it takes along, until every one of them has its status. */
+void qp_batch_lead(struct qp_group *group, qp_write *own);
+
+/* Runs one member in an exclusive transaction of its own, once. */
+void qp_batch_retry(struct qp_group *group, qp_write *write);
+
+/* Moves to another state; asserts that the diagram has this arrow. */
+void qp_batch_move(qp_batch_run *batch, qp_batch_state to);
+
+/* commit.c: COMMIT → OUTCOME, or → LOCKED when an optimistic batch met a conflict. */
+void qp_batch_commit(qp_batch_run *batch);
+
+/* outcome.c: gives every member its last answer, retrying alone those that may be. */
+void qp_batch_outcome(qp_batch_run *batch);
+
+/* Begins a transaction with the leader's deadline. */
+QUIPU_MUST_USE quipu_status qp_batch_begin(qp_batch_run *batch, ent_tx_kind kind);
+
+/* Rolls the open transaction back and forgets what the session cache pinned for it. */
+void qp_batch_rollback(qp_batch_run *batch);
+
+/* An optimistic batch stored nothing: begins again for LOCKED, or ends in OUTCOME. */
+void qp_batch_fall_back(qp_batch_run *batch);
+
+/* Clears what a try reported that does not count. */
+void qp_write_clear_error(const qp_write *write);
+
+#endif

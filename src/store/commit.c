@@ -1,0 +1,92 @@
+/* The COMMIT state of a batch (diagram in batch.h).
+ *
+ * Owns the commit and what its result means. Called by batch.c when all members ran and all rows are
+ * written. When it returns, the transaction is over and every member has the commit's status, or an
+ * optimistic batch that stored nothing begins again. */
+#include <assert.h>
+
+#include "base/error.h"
+#include "ent/db.h"
+#include "store/batch.h"
+#include "store/group.h"
+#include "store/store.h"
+
+/* What a failed commit means. The engine reports a full disk, a lock and a broken reference before
+ * anything reached the file. After any other failure only the file knows. */
+static quipu_status commit_status(quipu_status status, quipu_error *error)
+{
+    quipu_error cause = *error;
+
+    if (status == QUIPU_FULL || status == QUIPU_BUSY || status == QUIPU_INVALID) {
+        return status;
+    }
+    (void)qp_error_set(error, QUIPU_UNKNOWN,
+                       "the commit failed, and whether it reached the disk is unknown (%s); "
+                       "repeat the call with the same ids",
+                       cause.message);
+    error->engine_code = cause.engine_code;
+    return QUIPU_UNKNOWN;
+}
+
+/* Counts what the commit held, and notifies those who wait for changes, also of a commit that only
+ * may have been one. */
+static void commit_report(const qp_batch_run *batch, bool committed)
+{
+    qp_group *group = batch->group;
+    int64_t writes = 0;
+    bool changed = false;
+
+    for (const qp_write *write = batch->own; write != NULL; write = write->next) {
+        changed = changed || write->kind != QP_WRITE_READ;
+        writes += write->kind != QP_WRITE_READ && write->status == QUIPU_OK;
+    }
+    if (changed && group->signal != NULL) {
+        qp_change_signal_notify(group->signal);
+    }
+    if (committed && writes > 0) {
+        qp_mutex_lock(&group->queue.mutex);
+        group->counts.commits++;
+        group->counts.writes += writes;
+        group->counts.largest = writes > group->counts.largest ? writes : group->counts.largest;
+        qp_mutex_unlock(&group->queue.mutex);
+    }
+}
+
+/* Also members that were refused get the commit's error: what they saw may never have been. */
+static void commit_failed(qp_batch_run *batch, quipu_status status, quipu_error *error)
+{
+    status = commit_status(status, error);
+    for (qp_write *write = batch->own; write != NULL; write = write->next) {
+        write->status = status;
+        if (write->reterr != NULL) {
+            *write->reterr = *error;
+        }
+    }
+    if (batch->optimistic && status != QUIPU_UNKNOWN) {
+        qp_batch_fall_back(batch);
+        return;
+    }
+    if (qp_db_is_transient(batch->group->db)) {
+        batch->retries = QP_RETRY_FAILED;
+    }
+    qp_batch_move(batch, QP_BATCH_OUTCOME);
+}
+
+void qp_batch_commit(qp_batch_run *batch)
+{
+    qp_group *group = batch->group;
+    quipu_error error = {0};
+    const int64_t start_ns = qp_clock_ns();
+    quipu_status status;
+
+    assert(batch->state == QP_BATCH_COMMIT && ent_depth(group->db) == 1);
+    status = ent_commit(group->db, &error);
+    group->commit_ns = (group->commit_ns * 7 + (qp_clock_ns() - start_ns)) / 8;
+    qp_session_cache_end(&group->sessions, status == QUIPU_OK);
+    commit_report(batch, status == QUIPU_OK);
+    if (status != QUIPU_OK) {
+        commit_failed(batch, status, &error);
+        return;
+    }
+    qp_batch_move(batch, QP_BATCH_OUTCOME);
+}

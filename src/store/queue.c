@@ -1,0 +1,245 @@
+/* The queue in front of the writing connection.
+ *
+ * Owns the list of waiting callers and the question who leads. Called by group.c (enter, finish) and
+ * by the leader's batch (take, wait, requeue). Every function takes the queue's mutex by itself and
+ * holds it for a few instructions only; none runs a caller's work. Each caller sleeps on an event of
+ * its own, so that those who are woken together do not compete for the mutex again.
+ *
+ *     arrives ──▶ nobody leads ─────────────────────────────▶ leads
+ *        └──────▶ waits ──┬─ the leader hands over ─────────▶ leads
+ *                         ├─ taken into a batch ──▶ answered ──▶ wakes others, returns
+ *                         │        └─ requeued ──▶ waits
+ *                         └─ deadline or cancel while it waits ──▶ leaves, returns
+ */
+#include "store/queue.h"
+
+#include <assert.h>
+
+#include "base/error.h"
+#include "store/store.h"
+
+/* What a waiting caller is woken with. */
+#define QUEUE_LEAD 1U     /* it leads now */
+#define QUEUE_ANSWERED 2U /* its status is set */
+
+/* How often a caller that a leader took past its deadline looks whether it was requeued. */
+#define QUEUE_RECHECK_NS (20 * QP_NS_PER_MS)
+
+quipu_status qp_queue_init(qp_queue *queue, quipu_error *reterr)
+{
+    *queue = (qp_queue){.led = false};
+    if (qp_mutex_init(&queue->mutex) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no mutex");
+    }
+    if (qp_cond_init(&queue->arrived) != QUIPU_OK) {
+        qp_mutex_done(&queue->mutex);
+        return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
+    }
+    return QUIPU_OK;
+}
+
+void qp_queue_done(qp_queue *queue)
+{
+    assert(!queue->led && queue->head == NULL);
+    qp_cond_done(&queue->arrived);
+    qp_mutex_done(&queue->mutex);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------
+ */
+
+/* Under the mutex. */
+static void queue_join(qp_queue *queue, qp_write *write)
+{
+    assert(!write->queued && write->next == NULL);
+    write->queued = true;
+    if (queue->tail == NULL) {
+        queue->head = write;
+    } else {
+        queue->tail->next = write;
+    }
+    queue->tail = write;
+    if (queue->waiting_for_more) {
+        qp_cond_signal(&queue->arrived);
+    }
+}
+
+/* Under the mutex: removes the oldest write. */
+static qp_write *queue_pop(qp_queue *queue)
+{
+    qp_write *write = queue->head;
+
+    assert(write != NULL && write->queued);
+    queue->head = write->next;
+    if (queue->head == NULL) {
+        queue->tail = NULL;
+    }
+    write->next = NULL;
+    write->queued = false;
+    return write;
+}
+
+/* Leaves the queue. False: too late, a leader has taken the write. */
+static bool queue_leave(qp_queue *queue, qp_write *gone)
+{
+    qp_write *before = NULL;
+    bool queued;
+
+    qp_mutex_lock(&queue->mutex);
+    queued = gone->queued;
+    for (qp_write *write = queue->head; queued && write != gone; write = write->next) {
+        assert(write != NULL);
+        before = write;
+    }
+    if (queued && before == NULL) {
+        queue->head = gone->next;
+    } else if (queued) {
+        before->next = gone->next;
+    }
+    if (queued && queue->tail == gone) {
+        queue->tail = before;
+    }
+    qp_mutex_unlock(&queue->mutex);
+    return queued;
+}
+
+/* Wakes `count` members from `write` on. One thread would take longer to wake many than their work
+ * takes, so each member that wakes goes on with half of those that are left. */
+static void queue_wake(qp_write *write, size_t count)
+{
+    while (count > 0) {
+        qp_write *first = write;
+
+        assert(first != NULL && !first->queued);
+        first->wakes = (count - 1) / 2;
+        count -= first->wakes + 1;
+        for (size_t i = 0; i <= first->wakes; i++) {
+            write = write->next;
+        }
+        qp_event_tell(&first->answered, QUEUE_ANSWERED); /* `first` may be gone from here on */
+    }
+}
+
+/* Waits for the leader's word; true: this caller leads. */
+static bool queue_wait(qp_queue *queue, qp_write *write)
+{
+    quipu_error error = {0};
+    quipu_status status = qp_call_check(write->call, &error);
+
+    for (;;) {
+        if (status != QUIPU_OK && queue_leave(queue, write)) {
+            write->status = qp_error_pass(write->reterr, &error);
+            return false;
+        }
+        const int64_t wake_ns =
+            status == QUIPU_OK ? qp_call_wake_ns(write->call) : qp_clock_ns() + QUEUE_RECHECK_NS;
+        const unsigned word = qp_event_wait(&write->answered, wake_ns);
+        if (word == QUEUE_ANSWERED) {
+            queue_wake(write->next, write->wakes);
+        }
+        if (word != 0) {
+            return word == QUEUE_LEAD;
+        }
+        status = qp_call_check(write->call, &error);
+    }
+}
+
+bool qp_queue_enter(qp_queue *queue, qp_write *write)
+{
+    bool waits;
+
+    qp_mutex_lock(&queue->mutex);
+    waits = queue->led;
+    if (waits) {
+        queue_join(queue, write);
+    }
+    queue->led = true;
+    qp_mutex_unlock(&queue->mutex);
+    return !waits || queue_wait(queue, write);
+}
+
+/* ---- leading ----------------------------------------------------------------------------------
+ */
+
+qp_write *qp_queue_take(qp_queue *queue, qp_write *last, bool single_session, size_t *count)
+{
+    assert(last->next == NULL);
+    qp_mutex_lock(&queue->mutex);
+    while (queue->head != NULL && queue->head->kind != QP_WRITE_OUTSIDE &&
+           *count < QUIPU_GROUP_MAX && (!single_session || queue->head->call->session.p != NULL)) {
+        last->next = queue_pop(queue);
+        last = last->next;
+        *count += 1;
+    }
+    qp_mutex_unlock(&queue->mutex);
+    return last;
+}
+
+void qp_queue_wait_for_more(qp_queue *queue, size_t count, int64_t *wait_ns)
+{
+    int64_t start_ns;
+
+    if (count >= queue->expected_size || *wait_ns <= 0) {
+        return;
+    }
+    start_ns = qp_clock_ns();
+    qp_mutex_lock(&queue->mutex);
+    queue->waiting_for_more = true;
+    while (queue->head == NULL &&
+           qp_cond_wait_until(&queue->arrived, &queue->mutex, start_ns + *wait_ns)) {
+        /* Signalled, but the caller that arrived has left again. */
+    }
+    queue->waiting_for_more = false;
+    qp_mutex_unlock(&queue->mutex);
+    *wait_ns -= qp_clock_ns() - start_ns;
+}
+
+void qp_queue_expect(qp_queue *queue, size_t count)
+{
+    queue->expected_size =
+        count > queue->expected_size ? count : (queue->expected_size + count) / 2;
+}
+
+void qp_queue_requeue(qp_queue *queue, qp_write *own)
+{
+    qp_write *last = own->next;
+
+    if (last == NULL) {
+        return;
+    }
+    qp_mutex_lock(&queue->mutex);
+    for (qp_write *write = own->next; write != NULL; write = write->next) {
+        assert(!write->queued);
+        write->queued = true;
+        last = write;
+    }
+    last->next = queue->head;
+    if (queue->head == NULL) {
+        queue->tail = last;
+    }
+    queue->head = own->next;
+    own->next = NULL;
+    qp_mutex_unlock(&queue->mutex);
+}
+
+void qp_queue_finish(qp_queue *queue, qp_write *own)
+{
+    qp_write *leader = NULL;
+    size_t members = 0;
+
+    for (const qp_write *write = own->next; write != NULL; write = write->next) {
+        members++;
+    }
+    /* The next batch begins before this one is woken. */
+    qp_mutex_lock(&queue->mutex);
+    assert(queue->led);
+    if (queue->head != NULL) {
+        leader = queue_pop(queue);
+    }
+    queue->led = leader != NULL;
+    qp_mutex_unlock(&queue->mutex);
+    if (leader != NULL) {
+        qp_event_tell(&leader->answered, QUEUE_LEAD);
+    }
+    queue_wake(own->next, members);
+}

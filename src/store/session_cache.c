@@ -1,0 +1,399 @@
+/* The session cache.
+ *
+ * Owns copies of session rows and the deferred changes of the open transaction. Called by the batch
+ * (begin, flush, end) and, between these, by the works of appends (get, change). Only the leader of
+ * the commit group calls it, so that it needs no lock.
+ *
+ *        begin            get                 change              flush              end(true)
+ *   free ──▶ (kept) ──▶ pinned ──────────▶ pinned, dirty ──▶ pinned, changed ──▶ kept, as written
+ *     ▲                   └── end, unchanged ──▶ kept when it is the committed row, else free
+ *     └───────────────────── end(false), detach: free
+ */
+#include "store/session_cache.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "ent/db.h"
+#include "store/store.h"
+
+typedef struct qp_cached_session {
+    char *texts;       /* of `row`, in one block */
+    size_t texts_size; /* of that block */
+    qp_session row;    /* as the open transaction leaves it, else as it was committed */
+    qp_session base;   /* pinned: as it was when the transaction began; its texts are those of row */
+    qp_session_patch patch; /* dirty: what the flush writes */
+    uint64_t generation;    /* of the cache when the row was last known to be the stored one */
+    bool verified;          /* it was found as this process had left it */
+    bool pinned;
+    bool dirty;   /* `patch` is not written yet */
+    bool changed; /* `row` differs from `base`, and the flush has written it */
+    bool detached; /* the row may have been changed by a statement that is not the cache's */
+    struct qp_cached_session *next; /* that is pinned */
+} qp_cached_session;
+
+void qp_session_cache_free(qp_session_cache *cache)
+{
+    for (size_t i = 0; cache->entries != NULL && i < QP_SESSION_CACHE_MAX; i++) {
+        qp_free(cache->entries[i].texts);
+    }
+    qp_free(cache->entries);
+    cache->entries = NULL;
+    quipu_arena_free(&cache->arena);
+}
+
+/* ---- entries ----------------------------------------------------------------------------------
+ */
+
+static qp_cached_session *session_cache_find(qp_session_cache *cache, quipu_str key)
+{
+    uint64_t hash;
+
+    if (cache->last != NULL && quipu_str_eq(cache->last->row.key, key)) {
+        return cache->last;
+    }
+    hash = qp_hash64(key, 0) | 1; /* never that of an empty place */
+    for (size_t i = 0; cache->entries != NULL && i < QP_SESSION_CACHE_MAX; i++) {
+        if (cache->hashes[i] == hash && quipu_str_eq(cache->entries[i].row.key, key)) {
+            cache->last = &cache->entries[i];
+            return cache->last;
+        }
+    }
+    return NULL;
+}
+
+static void session_cache_forget(qp_session_cache *cache, qp_cached_session *entry)
+{
+    cache->hashes[entry - cache->entries] = 0;
+    cache->last = cache->last == entry ? NULL : cache->last;
+    qp_free(entry->texts);
+    entry->texts = NULL;
+    entry->row.key = (quipu_str){NULL, 0};
+    entry->verified = false;
+    entry->dirty = false;
+    entry->changed = false;
+}
+
+static void session_cache_pin(qp_session_cache *cache, qp_cached_session *entry)
+{
+    assert(cache->state != QP_BATCH_NONE);
+    entry->base = entry->row;
+    entry->dirty = false;
+    entry->changed = false;
+    entry->detached = false;
+    if (!entry->pinned) {
+        entry->pinned = true;
+        entry->next = NULL;
+        *cache->pinned_end = entry;
+        cache->pinned_end = &entry->next;
+    }
+}
+
+/* A place for another row; NULL without memory. A batch pins fewer sessions than there are. */
+static qp_cached_session *session_cache_place(qp_session_cache *cache)
+{
+    static_assert(QUIPU_GROUP_MAX < QP_SESSION_CACHE_MAX, "a batch never pins all entries");
+    qp_cached_session *entry = NULL;
+
+    if (cache->entries == NULL) {
+        cache->entries = qp_calloc(QP_SESSION_CACHE_MAX, sizeof(*cache->entries));
+    }
+    for (size_t i = 0; cache->entries != NULL && entry == NULL && i < QP_SESSION_CACHE_MAX; i++) {
+        entry = &cache->entries[cache->next_victim++ % QP_SESSION_CACHE_MAX];
+        entry = entry->pinned ? NULL : entry;
+    }
+    assert(entry != NULL || cache->entries == NULL);
+    return entry;
+}
+
+/* The text of a row's field number `i`; absent when the field is no text. */
+static quipu_str session_cache_text(const qp_session *row, size_t i)
+{
+    const ent_field *field = &qp_session_entity.fields[i];
+    quipu_str text = {NULL, 0};
+
+    if (field->type == ENT_TEXT || field->type == ENT_JSON) {
+        /* JSON is a struct that begins with its text. */
+        memcpy(&text, (const char *)row + field->row, sizeof(text));
+    }
+    return text;
+}
+
+/* Copies a row that was read in this transaction into the cache and pins it. */
+static quipu_status session_cache_keep(qp_session_cache *cache, const qp_session *row,
+                                       const qp_session **ret_row, quipu_error *reterr)
+{
+    qp_cached_session *entry = session_cache_find(cache, row->key);
+    /* What moves no revision (an index that was brought up to date) is not another's append. */
+    const bool verified =
+        entry != NULL && entry->row.id == row->id && entry->row.revision == row->revision;
+    qp_session copy = *row;
+    size_t size = 1; /* also when there is no text */
+    char *texts;
+    char *at;
+
+    entry = entry != NULL ? entry : session_cache_place(cache);
+    for (size_t i = 0; i < qp_session_entity.field_count; i++) {
+        size += session_cache_text(row, i).n;
+    }
+    texts = entry != NULL ? qp_malloc(size) : NULL;
+    if (texts == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a session");
+    }
+    at = texts;
+    for (size_t i = 0; i < qp_session_entity.field_count; i++) {
+        quipu_str text = session_cache_text(row, i);
+        if (text.p != NULL) {
+            memcpy(at, text.p, text.n);
+            text.p = at;
+            memcpy((char *)&copy + qp_session_entity.fields[i].row, &text, sizeof(text));
+            at += text.n;
+        }
+    }
+    session_cache_forget(cache, entry);
+    entry->texts = texts;
+    entry->texts_size = size;
+    entry->row = copy;
+    entry->verified = verified;
+    cache->hashes[entry - cache->entries] = qp_hash64(copy.key, 0) | 1;
+    cache->last = entry;
+    session_cache_pin(cache, entry);
+    *ret_row = &entry->row;
+    return QUIPU_OK;
+}
+
+/* ---- beginning --------------------------------------------------------------------------------
+ */
+
+static void session_cache_begin(qp_session_cache *cache, qp_batch_state state)
+{
+    assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
+    cache->state = state;
+    cache->pinned_end = &cache->pinned;
+}
+
+void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db)
+{
+    int64_t version = 0;
+
+    session_cache_begin(cache, QP_BATCH_EXCLUSIVE);
+    if (!qp_db_peer_version(db, &version) || version != cache->peer_version) {
+        cache->generation++; /* another connection committed, or the engine cannot say */
+        cache->peer_version = version;
+    }
+}
+
+bool qp_session_cache_begin_optimistic(qp_session_cache *cache, const quipu_str *keys, size_t n)
+{
+    assert(n > 0 && n <= QUIPU_GROUP_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const qp_cached_session *entry = session_cache_find(cache, keys[i]);
+        if (entry == NULL || !entry->verified) {
+            return false;
+        }
+    }
+    session_cache_begin(cache, QP_BATCH_OPTIMISTIC);
+    for (size_t i = 0; i < n; i++) {
+        session_cache_pin(cache, session_cache_find(cache, keys[i]));
+    }
+    return true;
+}
+
+/* Reads a row, under a lock where other processes write meanwhile; NULL when there is none. */
+static quipu_status session_cache_read(qp_session_cache *cache, ent_db *db, quipu_str key,
+                                       const qp_session **ret_row, quipu_error *reterr)
+{
+    const qp_session_query query = {.where = {.tenant = ent_eq(cache->tenant), .key = ent_eq(key)}};
+    const qp_session *row = NULL;
+    qp_session_list locked = {0};
+    quipu_error error = {0};
+    quipu_status status;
+
+    assert(cache->state == QP_BATCH_LOCKED || cache->state == QP_BATCH_EXCLUSIVE);
+    if (cache->arena.head != NULL) {
+        quipu_arena_reset(&cache->arena);
+    }
+    if (cache->state == QP_BATCH_LOCKED) {
+        status = qp_session_lock(db, &cache->arena, &query, &locked, &error);
+        row = locked.n > 0 ? &locked.items[0] : NULL;
+    } else {
+        status = qp_session_by_tenant_key(db, &cache->arena, cache->tenant, key, &row, &error);
+        status = status == QUIPU_NOT_FOUND ? QUIPU_OK : status;
+    }
+    if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
+    }
+    *ret_row = NULL;
+    return row != NULL ? session_cache_keep(cache, row, ret_row, reterr) : QUIPU_OK;
+}
+
+quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
+                                           const quipu_str *keys, size_t n, quipu_error *reterr)
+{
+    const qp_session *row = NULL;
+    quipu_status status = QUIPU_OK;
+
+    assert(n > 0 && n <= QUIPU_GROUP_MAX);
+    session_cache_begin(cache, QP_BATCH_LOCKED);
+    /* One statement a session: a list of keys would not give the engine the shard to look into. */
+    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        status = session_cache_read(cache, db, keys[i], &row, reterr);
+    }
+    return status;
+}
+
+/* ---- in a transaction -------------------------------------------------------------------------
+ */
+
+quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str key,
+                                  const qp_session **ret_row, quipu_error *reterr)
+{
+    qp_cached_session *entry = session_cache_find(cache, key);
+
+    assert(cache->state != QP_BATCH_NONE);
+    if (entry != NULL && !entry->pinned && cache->state == QP_BATCH_EXCLUSIVE &&
+        entry->generation == cache->generation) {
+        session_cache_pin(cache, entry);
+    }
+    if (entry == NULL || !entry->pinned || entry->detached) {
+        return session_cache_read(cache, db, key, ret_row, reterr);
+    }
+    *ret_row = &entry->row;
+    return QUIPU_OK;
+}
+
+void qp_session_patch_apply(const qp_session_patch *patch, qp_session *row)
+{
+    row->revision = patch->revision.v;
+    row->updated_at = patch->updated_at.v;
+    row->last_event_at = ent_some(patch->last_event_at.v);
+    if (patch->next_seq.op != 0) { /* there are messages */
+        row->next_seq = patch->next_seq.v;
+        row->message_count = patch->message_count.v;
+        row->token_count = patch->token_count.v;
+        row->turn_seq = patch->turn_seq.v;
+    }
+    if (patch->compact_seq.op != 0) {
+        row->compact_seq = patch->compact_seq.v;
+    }
+    if (patch->indexed_seq.op != 0) {
+        row->indexed_seq = patch->indexed_seq.v;
+    }
+    if (patch->index_pending.op != 0) {
+        row->index_pending = patch->index_pending.v;
+    }
+    if (patch->expires_at.op != 0) {
+        row->expires_at = ent_some(patch->expires_at.v);
+    }
+}
+
+/* A later patch repeats what an earlier one sets, but for these members. */
+static void session_cache_merge(qp_session_patch *sum, const qp_session_patch *patch)
+{
+    const qp_session_patch before = *sum;
+
+    *sum = *patch;
+    if (patch->next_seq.op == 0) {
+        sum->next_seq = before.next_seq;
+        sum->message_count = before.message_count;
+        sum->token_count = before.token_count;
+        sum->turn_seq = before.turn_seq;
+    }
+    sum->compact_seq = patch->compact_seq.op == 0 ? before.compact_seq : patch->compact_seq;
+    sum->indexed_seq = patch->indexed_seq.op == 0 ? before.indexed_seq : patch->indexed_seq;
+    sum->index_pending = patch->index_pending.op == 0 ? before.index_pending : patch->index_pending;
+    sum->expires_at = patch->expires_at.op == 0 ? before.expires_at : patch->expires_at;
+}
+
+void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
+                             const qp_session_patch *patch)
+{
+    qp_cached_session *entry = session_cache_find(cache, row->key);
+
+    assert(entry != NULL && entry->pinned && !entry->detached && row == &entry->row);
+    if (entry->dirty) {
+        session_cache_merge(&entry->patch, patch);
+    } else {
+        entry->patch = *patch;
+    }
+    entry->dirty = true;
+    qp_session_patch_apply(patch, &entry->row);
+}
+
+/* What an optimistic append relied on. The UPDATE fails where any of it is different. */
+static qp_session_where session_cache_must_match(const qp_session *row)
+{
+    return (qp_session_where){.id = ent_eq(row->id),
+                              .key = ent_eq(row->key),
+                              .revision = ent_eq(row->revision),
+                              .updated_at = ent_eq(row->updated_at),
+                              .first_seq = ent_eq(row->first_seq),
+                              .next_seq = ent_eq(row->next_seq),
+                              .message_count = ent_eq(row->message_count),
+                              .token_count = ent_eq(row->token_count),
+                              .indexed_seq = ent_eq(row->indexed_seq),
+                              .index_pending = ent_bool_eq(row->index_pending),
+                              .compact_seq = ent_eq(row->compact_seq),
+                              .turn_seq = ent_eq(row->turn_seq)};
+}
+
+quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    assert(cache->state != QP_BATCH_NONE);
+    for (qp_cached_session *entry = cache->pinned; entry != NULL && status == QUIPU_OK;
+         entry = entry->next) {
+        if (entry->dirty) {
+            /* A row that this transaction has written once is its own: the id is enough. */
+            const bool compares = cache->state == QP_BATCH_OPTIMISTIC && !entry->changed;
+            const qp_session_where where = compares
+                                               ? session_cache_must_match(&entry->base)
+                                               : (qp_session_where){.id = ent_eq(entry->row.id)};
+
+            status = qp_update_sure(db, &qp_session_entity, &where, &entry->patch, reterr);
+            entry->dirty = false;
+            entry->changed = true;
+        }
+    }
+    return status;
+}
+
+void qp_session_cache_detach(qp_session_cache *cache, const qp_session *row)
+{
+    qp_cached_session *entry = session_cache_find(cache, row->key);
+
+    if (entry != NULL && entry->pinned) {
+        assert(!entry->dirty);
+        entry->detached = true;
+    }
+}
+
+void qp_session_cache_detach_all(qp_session_cache *cache)
+{
+    cache->generation++;
+    for (qp_cached_session *entry = cache->pinned; entry != NULL; entry = entry->next) {
+        assert(!entry->dirty);
+        entry->detached = true;
+    }
+}
+
+/* ---- the end ----------------------------------------------------------------------------------
+ */
+
+void qp_session_cache_end(qp_session_cache *cache, bool committed)
+{
+    for (qp_cached_session *entry = cache->pinned; entry != NULL; entry = entry->next) {
+        assert(!committed || !entry->dirty);
+        entry->pinned = false;
+        entry->generation = cache->generation;
+        if (!committed || entry->detached || entry->texts_size > QP_SESSION_CACHE_TEXTS_MAX) {
+            session_cache_forget(cache, entry);
+        }
+    }
+    cache->pinned = NULL;
+    cache->state = QP_BATCH_NONE;
+}
