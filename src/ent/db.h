@@ -61,8 +61,9 @@ bool qp_db_repeats(const ent_db *db, quipu_status status, int tries);
  * numbers tell that nothing was changed between. */
 int64_t qp_db_total_changes(const ent_db *db);
 
-/* Inside a transaction: a number that differs from the last one when another connection has committed
- * since. False: the engine cannot say without a round trip. */
+/* Reads a number that moves with every commit of this connection and, once a transaction has begun,
+ * with what other connections committed before. Equal to what it was after our last transaction:
+ * nobody else has written since. False: the engine cannot say without a round trip. */
 bool qp_db_peer_version(const ent_db *db, int64_t *ret_version);
 
 /* Begin a transaction that reads. All its reads are of one snapshot, the time of which may be that

@@ -201,8 +201,8 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
     quipu_status status = append_rows(store, db, row, batch, now, &patch, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_update_sure(db, &qp_session_entity,
-                                &(qp_session_where){.id = ent_eq(row->id)}, &patch, reterr);
+        status = qp_update_sure(db, &qp_session_entity, &(qp_session_where){.id = ent_eq(row->id)},
+                                &patch, reterr);
     }
     if (status == QUIPU_OK) {
         qp_session_patch_apply(&patch, &after);
@@ -285,10 +285,9 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
     const quipu_appended result = {call->batch.count > 0 ? row->next_seq : 0, row->revision + 1,
                                    false};
     qp_session_patch patch;
-    quipu_status status =
-        call->batch.count > 0
-            ? append_rows(store, db, row, &call->batch, now, &patch, reterr)
-            : append_only_state(call, db, row, now, &patch, reterr);
+    quipu_status status = call->batch.count > 0
+                              ? append_rows(store, db, row, &call->batch, now, &patch, reterr)
+                              : append_only_state(call, db, row, now, &patch, reterr);
 
     if (status == QUIPU_OK && call->also != NULL) {
         status = qp_state_apply(store, db, row, call->also->changes, now, reterr);

@@ -59,10 +59,10 @@ void qp_batch_move(qp_batch_run *batch, qp_batch_state to)
     static const unsigned allowed[] = {
         [QP_BATCH_NONE] = BATCH_BIT(QP_BATCH_OPTIMISTIC) | BATCH_BIT(QP_BATCH_LOCKED) |
                           BATCH_BIT(QP_BATCH_EXCLUSIVE) | BATCH_BIT(QP_BATCH_OUTCOME),
-        [QP_BATCH_OPTIMISTIC] = BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) |
-                                BATCH_BIT(QP_BATCH_OUTCOME),
-        [QP_BATCH_LOCKED] = BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) |
-                            BATCH_BIT(QP_BATCH_OUTCOME),
+        [QP_BATCH_OPTIMISTIC] =
+            BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
+        [QP_BATCH_LOCKED] =
+            BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
         [QP_BATCH_EXCLUSIVE] = BATCH_BIT(QP_BATCH_COMMIT) | BATCH_BIT(QP_BATCH_OUTCOME),
         [QP_BATCH_COMMIT] = BATCH_BIT(QP_BATCH_LOCKED) | BATCH_BIT(QP_BATCH_OUTCOME),
         [QP_BATCH_OUTCOME] = 0,
@@ -96,7 +96,7 @@ void qp_batch_rollback(qp_batch_run *batch)
     while (ent_depth(batch->group->db) > 0) {
         ent_rollback(batch->group->db);
     }
-    qp_session_cache_end(&batch->group->sessions, false);
+    qp_session_cache_end(&batch->group->sessions, batch->group->db, false);
 }
 
 /* Bounds what may wait for other processes by the leader's deadline; a leader that takes others
@@ -108,8 +108,7 @@ static void batch_watch_locks(const qp_batch_run *batch)
     if (batch->count > 1) {
         const int64_t now_ns = qp_clock_ns();
         const int64_t half_ns = (bound.deadline_ns - now_ns) / 2;
-        const int64_t wait_ns =
-            BATCH_LOCK_NS + (int64_t)(batch->count - 1) * BATCH_LOCK_MEMBER_NS;
+        const int64_t wait_ns = BATCH_LOCK_NS + (int64_t)(batch->count - 1) * BATCH_LOCK_MEMBER_NS;
 
         bound.deadline_ns = now_ns + (half_ns < wait_ns ? half_ns : wait_ns);
     }
@@ -297,8 +296,7 @@ static void batch_optimistic(qp_batch_run *batch)
 
     batch_watch_locks(batch);
     for (size_t i = 0; i < batch->count && all; i++) {
-        all = batch_run_member(batch, batch->members[i]) &&
-              batch->members[i]->status == QUIPU_OK;
+        all = batch_run_member(batch, batch->members[i]) && batch->members[i]->status == QUIPU_OK;
     }
     all = all && qp_session_cache_flush(&group->sessions, group->db, NULL) == QUIPU_OK;
     ent_watch(group->db, 0, NULL, NULL);

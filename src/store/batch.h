@@ -45,10 +45,10 @@ typedef struct qp_batch_run {
     qp_batch_state state;
     qp_write *own; /* the leader's; the other members follow by `next` */
     size_t count;
-    bool any;                           /* a member ran with success: there is something to commit */
-    bool optimistic;                    /* this try is or was OPTIMISTIC */
-    bool is_retry;                      /* one member, run alone after its batch failed */
-    qp_batch_retries retries;           /* OUTCOME: who runs again */
+    bool any;                 /* a member ran with success: there is something to commit */
+    bool optimistic;          /* this try is or was OPTIMISTIC */
+    bool is_retry;            /* one member, run alone after its batch failed */
+    qp_batch_retries retries; /* OUTCOME: who runs again */
     qp_write *members[QUIPU_GROUP_MAX]; /* not EXCLUSIVE: by session, then by arrival */
     quipu_str keys[QUIPU_GROUP_MAX];    /* their sessions, each once, in order */
     size_t key_count;

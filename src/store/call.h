@@ -16,9 +16,9 @@ typedef struct qp_call {
     quipu_cancel *cancel;
     quipu_progress_fn progress; /* or NULL */
     void *progress_ctx;
-    quipu_store *store; /* that was entered and not left yet, or NULL */
-    bool coalesces;     /* its work changes session rows through the session cache only */
-    bool idempotent;    /* its work finds by itself what an earlier try has stored */
+    quipu_store *store;   /* that was entered and not left yet, or NULL */
+    bool coalesces;       /* its work changes session rows through the session cache only */
+    bool idempotent;      /* its work finds by itself what an earlier try has stored */
     const bool *consumed; /* set once its work cannot be run again, or NULL */
     /* Its work changes this session's row and what belongs to it, and nothing else; it draws no
      * number, and gets the row from the session cache. Absent: it must be the only writer. */

@@ -82,7 +82,7 @@ void qp_batch_commit(qp_batch_run *batch)
     assert(batch->state == QP_BATCH_COMMIT && ent_depth(group->db) == 1);
     status = ent_commit(group->db, &error);
     group->commit_ns = (group->commit_ns * 7 + (qp_clock_ns() - start_ns)) / 8;
-    qp_session_cache_end(&group->sessions, status == QUIPU_OK);
+    qp_session_cache_end(&group->sessions, group->db, status == QUIPU_OK);
     commit_report(batch, status == QUIPU_OK);
     if (status != QUIPU_OK) {
         commit_failed(batch, status, &error);

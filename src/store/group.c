@@ -76,31 +76,28 @@ static quipu_status group_enter(qp_group *group, qp_write *write)
 quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
-    return group_enter(group, &(qp_write){.kind = QP_WRITE_CHANGE,
-                                          .work = work,
-                                          .ctx = ctx,
-                                          .call = call,
-                                          .reterr = reterr});
+    return group_enter(
+        group,
+        &(qp_write){
+            .kind = QP_WRITE_CHANGE, .work = work, .ctx = ctx, .call = call, .reterr = reterr});
 }
 
 quipu_status qp_group_read(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
                            quipu_error *reterr)
 {
-    return group_enter(group, &(qp_write){.kind = QP_WRITE_READ,
-                                          .work = work,
-                                          .ctx = ctx,
-                                          .call = call,
-                                          .reterr = reterr});
+    return group_enter(
+        group,
+        &(qp_write){
+            .kind = QP_WRITE_READ, .work = work, .ctx = ctx, .call = call, .reterr = reterr});
 }
 
 quipu_status qp_group_outside(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
                               quipu_error *reterr)
 {
-    return group_enter(group, &(qp_write){.kind = QP_WRITE_OUTSIDE,
-                                          .work = work,
-                                          .ctx = ctx,
-                                          .call = call,
-                                          .reterr = reterr});
+    return group_enter(
+        group,
+        &(qp_write){
+            .kind = QP_WRITE_OUTSIDE, .work = work, .ctx = ctx, .call = call, .reterr = reterr});
 }
 
 qp_group_counts qp_group_counted(qp_group *group)

@@ -68,7 +68,7 @@ typedef struct import_run {
     size_t parent_cap;
     quipu_transfer done;  /* of groups that are stored */
     quipu_transfer group; /* of the one under way */
-    bool consumed;           /* lines of the group under way are gone */
+    bool consumed;        /* lines of the group under way are gone */
     const qp_call *within;
 } import_run;
 

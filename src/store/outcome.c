@@ -15,8 +15,7 @@
 /* Whether a failed write may be repeated: nothing of it is stored, or the repeat finds out. */
 static bool outcome_may_retry(const qp_write *write)
 {
-    return write->status != QUIPU_OK &&
-           (write->status != QUIPU_UNKNOWN || write->call->idempotent);
+    return write->status != QUIPU_OK && (write->status != QUIPU_UNKNOWN || write->call->idempotent);
 }
 
 /* Statuses that say nothing about an earlier try whose outcome is unknown. */
@@ -38,9 +37,9 @@ static void outcome_retry(qp_group *group, qp_write *write)
         first = *write->reterr;
     }
     qp_batch_retry(group, write);
-    for (int tries = 1; tries < OUTCOME_TRIES_MAX && outcome_may_retry(write) &&
-                        qp_db_is_transient(group->db) &&
-                        qp_call_nap(write->call, &write->status, write->reterr);
+    for (int tries = 1;
+         tries < OUTCOME_TRIES_MAX && outcome_may_retry(write) && qp_db_is_transient(group->db) &&
+         qp_call_nap(write->call, &write->status, write->reterr);
          tries++) {
         if (!unknown && write->status == QUIPU_UNKNOWN) {
             unknown = true;

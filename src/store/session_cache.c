@@ -24,13 +24,13 @@ typedef struct qp_cached_session {
     char *texts;       /* of `row`, in one block */
     size_t texts_size; /* of that block */
     qp_session row;    /* as the open transaction leaves it, else as it was committed */
-    qp_session base;   /* pinned: as it was when the transaction began; its texts are those of row */
+    qp_session base; /* pinned: as it was when the transaction began; its texts are those of row */
     qp_session_patch patch; /* dirty: what the flush writes */
     uint64_t generation;    /* of the cache when the row was last known to be the stored one */
     bool verified;          /* it was found as this process had left it */
     bool pinned;
-    bool dirty;   /* `patch` is not written yet */
-    bool changed; /* `row` differs from `base`, and the flush has written it */
+    bool dirty;    /* `patch` is not written yet */
+    bool changed;  /* `row` differs from `base`, and the flush has written it */
     bool detached; /* the row may have been changed by a statement that is not the cache's */
     struct qp_cached_session *next; /* that is pinned */
 } qp_cached_session;
@@ -182,7 +182,6 @@ void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db)
     session_cache_begin(cache, QP_BATCH_EXCLUSIVE);
     if (!qp_db_peer_version(db, &version) || version != cache->peer_version) {
         cache->generation++; /* another connection committed, or the engine cannot say */
-        cache->peer_version = version;
     }
 }
 
@@ -384,8 +383,11 @@ void qp_session_cache_detach_all(qp_session_cache *cache)
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-void qp_session_cache_end(qp_session_cache *cache, bool committed)
+void qp_session_cache_end(qp_session_cache *cache, const ent_db *db, bool committed)
 {
+    if (cache->state == QP_BATCH_EXCLUSIVE) {
+        (void)qp_db_peer_version(db, &cache->peer_version); /* our own commit moves it, too */
+    }
     for (qp_cached_session *entry = cache->pinned; entry != NULL; entry = entry->next) {
         assert(!committed || !entry->dirty);
         entry->pinned = false;

@@ -22,7 +22,7 @@
 struct qp_cached_session;
 
 typedef struct qp_session_cache {
-    quipu_str tenant; /* the store's */
+    quipu_str tenant;     /* the store's */
     qp_batch_state state; /* how the open transaction gets its rows; QP_BATCH_NONE: none is open */
     struct qp_cached_session *entries;     /* QP_SESSION_CACHE_MAX, made when the first is kept */
     uint64_t hashes[QP_SESSION_CACHE_MAX]; /* of their keys; 0: the place is empty */
@@ -30,9 +30,9 @@ typedef struct qp_session_cache {
     struct qp_cached_session **pinned_end; /* where the next one is linked */
     struct qp_cached_session *last;        /* the entry that was asked for last, or NULL */
     size_t next_victim;                    /* whose place the next new entry takes */
-    int64_t peer_version;                  /* qp_db_peer_version() of the last transaction */
+    int64_t peer_version;                  /* qp_db_peer_version() after the last transaction */
     uint64_t generation; /* moves when rows may have changed without the cache's knowledge */
-    quipu_arena arena; /* for a row while it is read */
+    quipu_arena arena;   /* for a row while it is read */
 } qp_session_cache;
 
 void qp_session_cache_free(qp_session_cache *cache);
@@ -75,7 +75,7 @@ void qp_session_cache_detach(qp_session_cache *cache, const qp_session *row);
 void qp_session_cache_detach_all(qp_session_cache *cache);
 
 /* The transaction has ended. What it pinned and did not commit is forgotten. */
-void qp_session_cache_end(qp_session_cache *cache, bool committed);
+void qp_session_cache_end(qp_session_cache *cache, const ent_db *db, bool committed);
 
 /* Applies an append's patch to a row. */
 void qp_session_patch_apply(const qp_session_patch *patch, qp_session *row);

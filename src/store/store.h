@@ -28,10 +28,10 @@ struct quipu_store {
     int64_t cap_messages; /* 0: none */
     int64_t cap_tokens;   /* 0: none */
     quipu_str tenant;
-    qp_group group;         /* unused in a read-only store */
-    qp_pool pool;           /* see qp_store_pools() */
+    qp_group group;          /* unused in a read-only store */
+    qp_pool pool;            /* see qp_store_pools() */
     qp_change_signal signal; /* for tails and the feed */
-    bool feed;              /* what is committed is also told to the feed */
+    bool feed;               /* what is committed is also told to the feed */
     quipu_arena arena;
 };
 
