@@ -170,7 +170,7 @@ quipu_status qp_append_run_write(qp_append_run *run, ent_db *db, const qp_sessio
     if (run->believing) {
         (void)qp_known_where(&run->known, row->key, &where);
     }
-    status = qp_update_sure(db, &qp_session_entity, &where, patch, reterr);
+    status = qp_update_must_match(db, &qp_session_entity, &where, patch, reterr);
     if (status == QUIPU_OK) {
         qp_known_left(&run->known, row->key, patch);
     }

@@ -58,7 +58,7 @@ QUIPU_MUST_USE quipu_status qp_append_run_row(const quipu_store *store, qp_appen
 void qp_append_run_move(qp_append_run *run, const qp_session_patch *patch);
 
 /* Change the row of a session that an append has read. One that was only believed must still be as
- * it was: else the transaction fails with QUIPU_BUSY, now or later (qp_update_sure()). */
+ * it was: else the transaction fails with QUIPU_BUSY, now or later (qp_update_must_match()). */
 QUIPU_MUST_USE quipu_status qp_append_run_write(qp_append_run *run, ent_db *db,
                                                 const qp_session *row,
                                                 const qp_session_patch *patch, quipu_error *reterr);

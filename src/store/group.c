@@ -36,7 +36,7 @@ typedef struct qp_write {
     quipu_status status;
     bool queued;           /* under the group's mutex: it may still leave */
     struct qp_write *next; /* in the queue, then in the batch */
-    qp_event told;         /* of the group_news */
+    qp_latch told;         /* of the group_news */
     size_t wakes;          /* so many who follow it in the batch are woken by it */
     size_t place;          /* in the batch */
 } qp_write;
@@ -665,7 +665,7 @@ static void group_wake(qp_write *write, size_t count)
         for (size_t i = 0; i <= first->wakes; i++) {
             write = write->next;
         }
-        qp_event_tell(&first->told, GROUP_DONE); /* it may be gone now */
+        qp_latch_set(&first->told, GROUP_DONE); /* it may be gone now */
     }
 }
 
@@ -691,7 +691,7 @@ static void group_finish(qp_group *group, qp_write *own)
     }
     qp_mutex_unlock(&group->mutex);
     if (leader != NULL) {
-        qp_event_tell(&leader->told, GROUP_LEAD);
+        qp_latch_set(&leader->told, GROUP_LEAD);
     }
     group_wake(own->next, callers - 1);
 }
@@ -751,7 +751,7 @@ static bool group_wait(qp_group *group, qp_write *write)
         }
         int64_t wake_ns =
             status == QUIPU_OK ? qp_call_wake_ns(write->call) : qp_clock_ns() + GROUP_BACK_NS;
-        unsigned news = qp_event_wait(&write->told, wake_ns);
+        unsigned news = qp_latch_wait(&write->told, wake_ns);
         if (news == GROUP_DONE) {
             group_wake(write->next, write->wakes);
         }

@@ -236,8 +236,8 @@ static void two_threads_take_turns(void **state)
 }
 
 typedef struct event_pair {
-    qp_event ask;
-    qp_event answer;
+    qp_latch ask;
+    qp_latch answer;
     int question;
     int answered;
 } event_pair;
@@ -246,9 +246,9 @@ static void *event_answer(void *arg)
 {
     event_pair *pair = arg;
 
-    if (qp_event_wait(&pair->ask, INT64_MAX) == 7) {
+    if (qp_latch_wait(&pair->ask, INT64_MAX) == 7) {
         pair->answered = pair->question * 2; /* what was written before the news is seen */
-        qp_event_tell(&pair->answer, QP_EVENT_NEWS_MAX);
+        qp_latch_set(&pair->answer, QP_LATCH_VALUE_MAX);
     }
     return NULL;
 }
@@ -260,8 +260,8 @@ static void event_brings_its_news_and_what_was_written_before(void **state)
         event_pair pair = {.question = i};
         qp_thread thread;
         T_OK(qp_thread_start(&thread, event_answer, &pair));
-        qp_event_tell(&pair.ask, 7);
-        assert_int_equal(qp_event_wait(&pair.answer, INT64_MAX), QP_EVENT_NEWS_MAX);
+        qp_latch_set(&pair.ask, 7);
+        assert_int_equal(qp_latch_wait(&pair.answer, INT64_MAX), QP_LATCH_VALUE_MAX);
         assert_int_equal(pair.answered, i * 2);
         (void)qp_thread_join(thread);
     }
@@ -269,14 +269,14 @@ static void event_brings_its_news_and_what_was_written_before(void **state)
 
 static void event_without_news_ends_at_the_deadline_and_can_be_waited_for_again(void **state)
 {
-    qp_event event = {0};
+    qp_latch event = {0};
 
     (void)state;
-    assert_int_equal(qp_event_wait(&event, 0), 0);
-    assert_int_equal(qp_event_wait(&event, qp_clock_ns() + QP_NS_PER_MS), 0);
-    qp_event_tell(&event, 1);
-    assert_int_equal(qp_event_wait(&event, 0), 1);
-    assert_int_equal(qp_event_wait(&event, INT64_MAX), 1);
+    assert_int_equal(qp_latch_wait(&event, 0), 0);
+    assert_int_equal(qp_latch_wait(&event, qp_clock_ns() + QP_NS_PER_MS), 0);
+    qp_latch_set(&event, 1);
+    assert_int_equal(qp_latch_wait(&event, 0), 1);
+    assert_int_equal(qp_latch_wait(&event, INT64_MAX), 1);
 }
 
 int main(void)

@@ -112,18 +112,18 @@ static void numbers_are_given_back_when_the_transaction_is_rolled_back(void **st
     numbered(uri, "t");
     for (int round = 0; round < 2; round++) {
         T_OK(ent_begin(db, ENT_WRITE, NULL));
-        T_OK(qp_pg_draw(db->conn, "t", 0, &number, NULL));
+        T_OK(qp_pg_next_key(db->conn, "t", 0, &number, NULL));
         assert_int_equal(number, 1);
         ent_rollback(db);
     }
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_OK(qp_pg_draw(db->conn, "t", 41, &number, NULL));
+    T_OK(qp_pg_next_key(db->conn, "t", 41, &number, NULL));
     T_OK(ent_commit(db, NULL));
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_OK(qp_pg_draw(db->conn, "t", 0, &number, NULL));
+    T_OK(qp_pg_next_key(db->conn, "t", 0, &number, NULL));
     assert_int_equal(number, 42);
-    T_OK(qp_pg_draw(db->conn, "t", INT64_MAX, &number, NULL));
-    T_STATUS(qp_pg_draw(db->conn, "t", 0, &number, NULL), QUIPU_LIMIT);
+    T_OK(qp_pg_next_key(db->conn, "t", INT64_MAX, &number, NULL));
+    T_STATUS(qp_pg_next_key(db->conn, "t", 0, &number, NULL), QUIPU_LIMIT);
     ent_close(db);
 }
 
@@ -149,14 +149,14 @@ static void so_many_tables_are_numbered_in_a_transaction_and_no_more(void **stat
         numbered(uri, table);
     }
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_STATUS(qp_pg_draw(db->conn, name, 0, &number, &err), QUIPU_LIMIT);
-    T_OK(qp_pg_draw(db->conn, name + 1, 0, &number, &err));
+    T_STATUS(qp_pg_next_key(db->conn, name, 0, &number, &err), QUIPU_LIMIT);
+    T_OK(qp_pg_next_key(db->conn, name + 1, 0, &number, &err));
     for (int i = 1; i < QP_PG_NUMBERS_MAX; i++) {
         char table[16];
         (void)snprintf(table, sizeof(table), "t%d", i);
-        T_OK(qp_pg_draw(db->conn, table, 0, &number, &err));
+        T_OK(qp_pg_next_key(db->conn, table, 0, &number, &err));
     }
-    T_STATUS(qp_pg_draw(db->conn, "one_more", 0, &number, &err), QUIPU_LIMIT);
+    T_STATUS(qp_pg_next_key(db->conn, "one_more", 0, &number, &err), QUIPU_LIMIT);
     T_OK(ent_commit(db, &err));
     ent_close(db);
 }

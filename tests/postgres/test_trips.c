@@ -187,11 +187,11 @@ static void a_batch_waits_once_for_as_many_changes_as_are_put_off(void **state)
     append_batch(store, "k", 2);
     (void)trips_since_last();
     /* Beside them: BEGIN, its bound, the seat, the savepoint, the session. */
-    append_batch(store, "k", QP_PG_PUT_OFF_MAX - 5);
+    append_batch(store, "k", QP_PG_DEFERRED_WRITES_MAX - 5);
     assert_int_equal(trips_since_last(), 1);
-    append_batch(store, "k", QP_PG_PUT_OFF_MAX - 4);
+    append_batch(store, "k", QP_PG_DEFERRED_WRITES_MAX - 4);
     assert_int_equal(trips_since_last(), 2);
-    append_batch(store, "k", 3 * QP_PG_PUT_OFF_MAX);
+    append_batch(store, "k", 3 * QP_PG_DEFERRED_WRITES_MAX);
     history = st_get(store, "k", NULL);
     st_check_whole(history);
     quipu_history_free(history);
