@@ -253,7 +253,7 @@ static void *event_answer(void *arg)
     return NULL;
 }
 
-static void event_brings_its_news_and_what_was_written_before(void **state)
+static void latch_publishes_its_value_and_earlier_writes(void **state)
 {
     (void)state;
     for (int i = 0; i < 500; i++) {
@@ -267,7 +267,7 @@ static void event_brings_its_news_and_what_was_written_before(void **state)
     }
 }
 
-static void event_without_news_ends_at_the_deadline_and_can_be_waited_for_again(void **state)
+static void unset_latch_times_out_and_can_be_waited_for_again(void **state)
 {
     qp_latch event = {0};
 
@@ -290,8 +290,8 @@ int main(void)
         cmocka_unit_test(uuid_text_of_another_shape_is_refused),
         cmocka_unit_test(randomness_larger_than_the_pool_is_given),
         cmocka_unit_test(two_threads_take_turns),
-        cmocka_unit_test(event_brings_its_news_and_what_was_written_before),
-        cmocka_unit_test(event_without_news_ends_at_the_deadline_and_can_be_waited_for_again),
+        cmocka_unit_test(latch_publishes_its_value_and_earlier_writes),
+        cmocka_unit_test(unset_latch_times_out_and_can_be_waited_for_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

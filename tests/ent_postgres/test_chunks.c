@@ -60,7 +60,7 @@ static ent_db *connect_new(void)
     return connect_to(uri);
 }
 
-static void a_cursor_is_made_for_those_who_read_on_and_closed_behind_them(void **state)
+static void a_cursor_is_declared_for_the_second_chunk_and_closed_after_use(void **state)
 {
     ent_db *db = connect_new();
     qp_statement *rows = statement(db, ROWS QP_PG_CHUNKED);
@@ -82,7 +82,7 @@ static void a_cursor_is_made_for_those_who_read_on_and_closed_behind_them(void *
 }
 
 /* One more than find a place ends with its transaction. */
-static void so_many_wait_to_be_closed(void **state)
+static void closing_cursors_are_limited(void **state)
 {
     ent_db *db = connect_new();
     qp_statement *rows[QP_PG_CLOSING_MAX + 1];
@@ -108,7 +108,7 @@ static void so_many_wait_to_be_closed(void **state)
 }
 
 /* A cursor whose savepoint may be gone is left to the server; the transaction goes on. */
-static void a_cursor_of_a_savepoint_that_was_undone_is_left_alone(void **state)
+static void a_cursor_of_a_rolled_back_savepoint_is_not_closed(void **state)
 {
     ent_db *db = connect_new();
     qp_statement *outside = statement(db, ROWS QP_PG_CHUNKED);
@@ -172,7 +172,7 @@ static void fetch_all(qp_pg *conn, const char *select, int *ret_rows, size_t *re
     qp_buf_free(&text);
 }
 
-static void a_piece_is_about_a_mebibyte_and_so_many_rows_at_most(void **state)
+static void a_chunk_is_about_a_mebibyte_and_limited_in_rows(void **state)
 {
     ent_db *db = connect_new();
     size_t bytes = 0;
@@ -198,10 +198,10 @@ static void a_piece_is_about_a_mebibyte_and_so_many_rows_at_most(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cursor_is_made_for_those_who_read_on_and_closed_behind_them),
-        cmocka_unit_test(so_many_wait_to_be_closed),
-        cmocka_unit_test(a_cursor_of_a_savepoint_that_was_undone_is_left_alone),
-        cmocka_unit_test(a_piece_is_about_a_mebibyte_and_so_many_rows_at_most),
+        cmocka_unit_test(a_cursor_is_declared_for_the_second_chunk_and_closed_after_use),
+        cmocka_unit_test(closing_cursors_are_limited),
+        cmocka_unit_test(a_cursor_of_a_rolled_back_savepoint_is_not_closed),
+        cmocka_unit_test(a_chunk_is_about_a_mebibyte_and_limited_in_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

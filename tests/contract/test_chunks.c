@@ -189,7 +189,7 @@ static void write_inside(world *w)
     W_OK(w, ent_commit(w->db, &w->err));
 }
 
-static void an_end_of_the_transaction_is_told_or_takes_no_row(void **state)
+static void ending_the_transaction_fails_the_iterator_or_loses_no_row(void **state)
 {
     static const int places[] = {1, QP_PG_CHUNK_FIRST, QP_PG_CHUNK_FIRST + 1,
                                  QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX + 1};
@@ -211,7 +211,7 @@ static void an_end_of_the_transaction_is_told_or_takes_no_row(void **state)
     }
 }
 
-static void a_savepoint_between_the_pieces_is_not_noticed(void **state)
+static void a_savepoint_between_chunks_changes_nothing(void **state)
 {
     world *w = *state;
     int n = 0;
@@ -232,8 +232,8 @@ int main(void)
         W_TEST(a_limit_and_an_offset_are_kept),
         W_TEST(many_are_read_side_by_side),
         W_TEST(rows_may_be_removed_while_they_are_read),
-        W_TEST(an_end_of_the_transaction_is_told_or_takes_no_row),
-        W_TEST(a_savepoint_between_the_pieces_is_not_noticed),
+        W_TEST(ending_the_transaction_fails_the_iterator_or_loses_no_row),
+        W_TEST(a_savepoint_between_chunks_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
