@@ -92,18 +92,18 @@ void qp_cond_broadcast(qp_cond *cond)
     assert(rc == 0);
 }
 
-#define THREAD_ASLEEP (QP_EVENT_NEWS_MAX + 1) /* the word while somebody sleeps on it */
+#define THREAD_ASLEEP (QP_LATCH_VALUE_MAX + 1) /* the word while somebody sleeps on it */
 
-void qp_event_tell(qp_event *event, unsigned news)
+void qp_latch_set(qp_latch *event, unsigned news)
 {
-    assert(news >= 1 && news <= QP_EVENT_NEWS_MAX);
+    assert(news >= 1 && news <= QP_LATCH_VALUE_MAX);
     if (atomic_exchange(&event->word, news) == THREAD_ASLEEP) {
         /* The event may be gone already: then this wakes nobody, or somebody who looks again. */
         (void)syscall(SYS_futex, &event->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
 }
 
-unsigned qp_event_wait(qp_event *event, int64_t deadline_ns)
+unsigned qp_latch_wait(qp_latch *event, int64_t deadline_ns)
 {
     struct timespec at = {(time_t)(deadline_ns / QP_NS_PER_S), (long)(deadline_ns % QP_NS_PER_S)};
     const struct timespec *until = deadline_ns == INT64_MAX ? NULL : &at;
@@ -161,7 +161,7 @@ int64_t qp_clock_ns(void)
     return (int64_t)now.tv_sec * QP_NS_PER_S + now.tv_nsec;
 }
 
-void qp_nap(int32_t min_ms, int32_t more_ms, int64_t left_ns)
+void qp_sleep_jitter(int32_t min_ms, int32_t more_ms, int64_t left_ns)
 {
     uint8_t chance = 0;
     int64_t nap_ns;

@@ -38,17 +38,17 @@ void qp_cond_broadcast(qp_cond *cond);
 /* News for one thread that waits, told once by another. Cheaper than a mutex and a condition: the
  * one who tells makes no system call unless somebody sleeps, and nobody has to lock anything again
  * after it woke. All zero is an event without news; nothing is to be freed. */
-typedef struct qp_event {
+typedef struct qp_latch {
     atomic_uint word;
-} qp_event;
+} qp_latch;
 
-/* `news` is from 1 to QP_EVENT_NEWS_MAX. What was written before is seen by the one who waits. The
+/* `news` is from 1 to QP_LATCH_VALUE_MAX. What was written before is seen by the one who waits. The
  * event may be gone as soon as it is told. */
-#define QP_EVENT_NEWS_MAX 255U
-void qp_event_tell(qp_event *event, unsigned news);
+#define QP_LATCH_VALUE_MAX 255U
+void qp_latch_set(qp_latch *event, unsigned news);
 
 /* Wait for the news until qp_clock_ns() reaches `deadline_ns` (INT64_MAX: never); 0: it did. */
-unsigned qp_event_wait(qp_event *event, int64_t deadline_ns);
+unsigned qp_latch_wait(qp_latch *event, int64_t deadline_ns);
 
 /* QUIPU_NOMEM when the system gives no thread. */
 QUIPU_MUST_USE quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *arg);
@@ -61,6 +61,6 @@ int64_t qp_clock_ns(void);
 
 /* Sleep for `min_ms` and by chance up to `more_ms` - 1 more, but no longer than `left_ns`: two that
  * woke together must not keep doing so. */
-void qp_nap(int32_t min_ms, int32_t more_ms, int64_t left_ns);
+void qp_sleep_jitter(int32_t min_ms, int32_t more_ms, int64_t left_ns);
 
 #endif

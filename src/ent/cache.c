@@ -259,10 +259,10 @@ quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value
     return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
 }
 
-void qp_cached_put_off(ent_db *db, qp_cached *cached)
+void qp_cached_defer(ent_db *db, qp_cached *cached)
 {
-    if (db->engine->put_off != NULL) {
-        db->engine->put_off(cached->statement);
+    if (db->engine->defer != NULL) {
+        db->engine->defer(cached->statement);
     }
 }
 

@@ -5,32 +5,32 @@
 
 #include "ent/db.h"
 
-bool qp_change_watch_open(ent_db *db, qp_change_watch *ret_news)
+bool qp_change_watch_open(ent_db *db, qp_change_watch *ret_watch)
 {
     const qp_change_watch_source *source =
-        qp_db_enter_read(db, NULL) == QUIPU_OK ? db->engine->news : NULL;
+        qp_db_enter_read(db, NULL) == QUIPU_OK ? db->engine->change_watch : NULL;
 
-    ret_news->self = source != NULL ? source->open(db->conn) : NULL;
-    ret_news->source = ret_news->self != NULL ? source : NULL;
-    return ret_news->source != NULL;
+    ret_watch->self = source != NULL ? source->open(db->conn) : NULL;
+    ret_watch->source = ret_watch->self != NULL ? source : NULL;
+    return ret_watch->source != NULL;
 }
 
-bool qp_change_watch_wait(const qp_change_watch *news, int64_t until_ns)
+bool qp_change_watch_wait(const qp_change_watch *watch, int64_t until_ns)
 {
-    assert(news->source != NULL);
-    return news->source->wait(news->self, until_ns);
+    assert(watch->source != NULL);
+    return watch->source->wait(watch->self, until_ns);
 }
 
-void qp_change_watch_wake(const qp_change_watch *news)
+void qp_change_watch_wake(const qp_change_watch *watch)
 {
-    assert(news->source != NULL);
-    news->source->wake(news->self);
+    assert(watch->source != NULL);
+    watch->source->wake(watch->self);
 }
 
-void qp_change_watch_close(qp_change_watch *news)
+void qp_change_watch_close(qp_change_watch *watch)
 {
-    if (news->source != NULL) {
-        news->source->close(news->self);
-        *news = (qp_change_watch){0};
+    if (watch->source != NULL) {
+        watch->source->close(watch->self);
+        *watch = (qp_change_watch){0};
     }
 }

@@ -23,16 +23,16 @@ typedef struct qp_change_watch {
 } qp_change_watch;
 
 /* Begin to listen at the connection's file; false: there will be no news. */
-bool qp_change_watch_open(ent_db *db, qp_change_watch *ret_news);
+bool qp_change_watch_open(ent_db *db, qp_change_watch *ret_watch);
 
 /* Wait until something may have changed (true), until woken or until qp_clock_ns() reaches
  * `until_ns` (false). One thread at a time. The change may not be visible yet: a log is written
  * before the commit counts. */
-bool qp_change_watch_wait(const qp_change_watch *news, int64_t until_ns);
+bool qp_change_watch_wait(const qp_change_watch *watch, int64_t until_ns);
 
 /* End a wait, from any thread; the next one when none is under way. */
-void qp_change_watch_wake(const qp_change_watch *news);
+void qp_change_watch_wake(const qp_change_watch *watch);
 
-void qp_change_watch_close(qp_change_watch *news);
+void qp_change_watch_close(qp_change_watch *watch);
 
 #endif

@@ -165,8 +165,8 @@ quipu_time qp_new_row_now(qp_new_row *row)
     return row->now;
 }
 
-quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *row, bool *ret_own,
-                             quipu_error *reterr)
+quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
+                                 bool *ret_own, quipu_error *reterr)
 {
     qp_value *key = qp_new_row_value(row, 0);
     quipu_status status = QUIPU_OK;
@@ -184,7 +184,7 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
                             "ENT_WRITE",
                             entity->name);
     }
-    if (db->engine->draw == NULL) {
+    if (db->engine->next_key == NULL) {
         return QUIPU_OK;
     }
     if (own) {
@@ -196,8 +196,8 @@ quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *r
     if (db->engine->shards && entity->shard != NULL && entity->shard->number == 1) {
         bits = ENT_SHARD_BITS; /* a number that carries its shard is counted without it */
     }
-    status = db->engine->draw(db->conn, entity->table, row->key_given_out ? 0 : key->as.i >> bits,
-                              &number, reterr);
+    status = db->engine->next_key(db->conn, entity->table,
+                                  row->key_given_out ? 0 : key->as.i >> bits, &number, reterr);
     if (status == QUIPU_OK && number > INT64_MAX >> bits) {
         status = qp_error_set(reterr, QUIPU_LIMIT, "the table \"%s\" has no numbers left",
                               entity->table);
@@ -290,7 +290,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
         status = qp_cached_bind_values(db, *cached, binds, n, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_cached_put_off(db, *cached);
+        qp_cached_defer(db, *cached);
         status = qp_cached_step(db, *cached, NULL, &more, reterr);
         qp_cached_reset(db, *cached, status);
     }
@@ -346,7 +346,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
     }
     status = qp_new_row_read(db, entity, values, NULL, &row, reterr);
     if (status == QUIPU_OK) {
-        status = qp_new_row_draw(db, entity, &row, &own, reterr);
+        status = qp_new_row_next_key(db, entity, &row, &own, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -375,7 +375,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     for (i = 0; i < n && status == QUIPU_OK; i++) {
         status = qp_new_row_read(db, entity, values + i * entity->create_size, &now, &row, reterr);
         if (status == QUIPU_OK) {
-            status = qp_new_row_draw(db, entity, &row, &own, reterr);
+            status = qp_new_row_next_key(db, entity, &row, &own, reterr);
         }
         if (status == QUIPU_OK) {
             status = create_run(db, entity, &row, &cached[row.key_given_out], reterr);

@@ -29,8 +29,8 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
 
 /* Where the engine draws integer keys: give the row its number, or tell the engine of a given one,
  * in a transaction that *ret_own says was begun for it. qp_new_row_end() then ends that one. */
-quipu_status qp_new_row_draw(ent_db *db, const ent_entity *entity, qp_new_row *row, bool *ret_own,
-                             quipu_error *reterr);
+quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
+                                 bool *ret_own, quipu_error *reterr);
 quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_error *reterr);
 
 /* Start db->plan for an INSERT or an upsert of this row, up to what says which columns it has. */

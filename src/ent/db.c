@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "ent/watch.h"
+#include "ent/interrupt.h"
 
 quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_db **ret_db,
                        quipu_error *reterr)
@@ -100,13 +100,13 @@ bool qp_db_is_transient(const ent_db *db)
     return db->engine->is_transient != NULL && db->engine->is_transient(db->conn);
 }
 
-bool qp_db_repeats(const ent_db *db, quipu_status status, int tries)
+bool qp_db_backoff(const ent_db *db, quipu_status status, int tries)
 {
-    qp_watch patient = {.deadline_ns = 0};
+    qp_interrupt patient = {.deadline_ns = 0};
 
-    return status != QUIPU_OK && db != NULL && tries < QP_TRIES_MAX && qp_db_is_transient(db) &&
-           qp_watch_nap(&patient, INT64_MAX, QP_TRIES_NAP_MS_MIN,
-                        QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN);
+    return status != QUIPU_OK && db != NULL && tries < QP_ATTEMPTS_MAX && qp_db_is_transient(db) &&
+           qp_interrupt_backoff(&patient, INT64_MAX, QP_BACKOFF_MS_MIN,
+                                QP_BACKOFF_MS_MAX - QP_BACKOFF_MS_MIN);
 }
 
 bool qp_db_is_broken(const ent_db *db)
@@ -154,7 +154,7 @@ void ent_trace(ent_db *db, ent_trace_fn fn, void *ctx)
 void ent_watch(ent_db *db, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
 {
     if (db != NULL) {
-        db->engine->watch(db->conn, deadline_ns, stop, ctx);
+        db->engine->set_interrupt(db->conn, deadline_ns, stop, ctx);
     }
 }
 
@@ -171,7 +171,7 @@ quipu_status ent_data_version(ent_db *db, int64_t *ret_version, quipu_error *ret
         return status;
     }
     status = db->engine->data_version(db->conn, ret_version, reterr);
-    for (int tries = 1; qp_db_repeats(db, status, tries); tries++) {
+    for (int tries = 1; qp_db_backoff(db, status, tries); tries++) {
         status = db->engine->data_version(db->conn, ret_version, reterr);
     }
     return status;

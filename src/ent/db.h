@@ -50,12 +50,12 @@ bool qp_db_is_transient(const ent_db *db);
 
 /* Nap before a transaction that failed so is begun again, for the time number `tries` + 1; false:
  * it is not. */
-bool qp_db_repeats(const ent_db *db, quipu_status status, int tries);
+bool qp_db_backoff(const ent_db *db, quipu_status status, int tries);
 
 /* So often it is tried in all, with naps of so many milliseconds between. */
-#define QP_TRIES_MAX 10
-#define QP_TRIES_NAP_MS_MIN 2
-#define QP_TRIES_NAP_MS_MAX 50
+#define QP_ATTEMPTS_MAX 10
+#define QP_BACKOFF_MS_MIN 2
+#define QP_BACKOFF_MS_MAX 50
 
 /* Rows that all statements of this connection have changed, those that were undone included: equal
  * numbers tell that nothing was changed between. */
@@ -76,8 +76,8 @@ quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);
 
 /* Change one row that meets the condition; QUIPU_BUSY when there is none, and the transaction must
  * be rolled back. Where the engine puts changes off (engine.h) a later call tells it. */
-quipu_status qp_update_sure(ent_db *db, const ent_entity *entity, const void *where,
-                            const void *patch, quipu_error *reterr);
+quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const void *where,
+                                  const void *patch, quipu_error *reterr);
 
 /* Bind db->plan and run a statement that returns no rows; gives the number of rows it changed.
  * NULL: it may be put off (engine.h). */

@@ -12,7 +12,7 @@ quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t 
 
     if (status == QUIPU_OK) {
         if (ret_count == NULL) {
-            qp_cached_put_off(db, cached);
+            qp_cached_defer(db, cached);
         }
         status = qp_cached_step(db, cached, NULL, &is_row, reterr);
         status = qp_explain(cached->entity, status, deleting, reterr);

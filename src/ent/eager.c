@@ -79,10 +79,10 @@ static quipu_status eager_run(eager_edge *e, const qp_value *key, quipu_error *r
 }
 
 /* Put the level's rows into the arena and go on with the edges below them. */
-static quipu_status eager_settle(eager_edge *e, char **ret_rows, quipu_error *reterr)
+static quipu_status eager_to_arena(eager_edge *e, char **ret_rows, quipu_error *reterr)
 {
     quipu_status status =
-        qp_find_settle(e->db, e->edge->to, e->parents->arena, e->count, ret_rows, reterr);
+        qp_find_to_arena(e->db, e->edge->to, e->parents->arena, e->count, ret_rows, reterr);
 
     if (status == QUIPU_OK && e->count != 0) {
         status = qp_eager_load(e->db,
@@ -126,7 +126,7 @@ static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
     }
     qp_cache_release(e->db, e->cached, status);
     if (status == QUIPU_OK) {
-        status = eager_settle(e, &children, reterr);
+        status = eager_to_arena(e, &children, reterr);
     }
     for (size_t i = 0; i < e->parents->n && status == QUIPU_OK; i++) {
         char *member = e->parents->rows + i * row_size + e->edge->row;
@@ -247,7 +247,7 @@ static quipu_status eager_target(eager_edge *e, quipu_error *reterr)
     }
     qp_cache_release(e->db, e->cached, status);
     if (status == QUIPU_OK) {
-        status = eager_settle(e, &targets, reterr);
+        status = eager_to_arena(e, &targets, reterr);
     }
     for (size_t i = 0; i < e->parents->n && status == QUIPU_OK; i++) {
         char *row = e->parents->rows + i * row_size;

@@ -111,27 +111,28 @@ typedef struct qp_engine {
     const struct qp_migrator *migrator;           /* ent/migrate_engine.h; NULL: cannot migrate */
 
     /* See ent_watch(). */
-    void (*watch)(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
+    void (*set_interrupt)(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
 
     const struct qp_searcher *searcher; /* ent/search_engine.h; NULL: no full-text search */
     /* See ent_data_version(). */
     quipu_status (*data_version)(void *conn, int64_t *ret_version, quipu_error *reterr);
-    const struct qp_maintenance *keeper; /* ent/maintenance.h; NULL: cannot keep a file in order */
+    const struct qp_maintenance
+        *maintenance; /* ent/maintenance.h; NULL: cannot keep a file in order */
     const struct qp_change_watch_source
-        *news; /* ent/change_watch.h; NULL: others' commits are asked for */
+        *change_watch; /* ent/change_watch.h; NULL: others' commits are asked for */
 
     /* Where no column gives out integer keys by itself: inside a writing transaction, the next
      * number of `table`. A number that the caller gives, other than 0, is given back, and those
      * drawn later lie above it. NULL: columns give keys out, and last_key tells them. */
-    quipu_status (*draw)(void *conn, const char *table, int64_t given, int64_t *ret_number,
-                         quipu_error *reterr);
+    quipu_status (*next_key)(void *conn, const char *table, int64_t given, int64_t *ret_number,
+                             quipu_error *reterr);
     /* Whether the last transaction ended for a reason that a repeat may not meet: a conflict that
      * the server resolved against us, a lost connection. NULL: there is no such reason. */
     bool (*is_transient)(void *conn);
 
     /* See qp_row_security_enable(). NULL: tenants are kept apart by our conditions alone. */
-    quipu_status (*raise_walls)(void *conn, const struct qp_row_policy *walls, size_t n,
-                                quipu_error *reterr);
+    quipu_status (*enable_row_security)(void *conn, const struct qp_row_policy *policies, size_t n,
+                                        quipu_error *reterr);
     /* What ends a SELECT that keeps others off its rows until the transaction ends. NULL: whoever
      * writes is alone anyway, and ENT_WRITE_ROWS is ENT_WRITE. */
     const char *row_lock;
@@ -139,19 +140,19 @@ typedef struct qp_engine {
      * changes, so that in a transaction that writes beside others it need not be waited for. Its
      * failure is then QUIPU_BUSY, and that of a later call, the commit at the latest. NULL: there
      * is nothing to wait for. */
-    void (*put_off)(qp_statement *statement);
+    void (*defer)(qp_statement *statement);
     /* Before and after an UPDATE that must meet a row, so that it fails (QUIPU_BUSY) where there is
      * none. NULL: `changes` tells at no cost. */
-    const char *sure;
-    const char *sure_end;
+    const char *must_match_begin;
+    const char *must_match_end;
     /* A snapshot is asked for like a row: reads that belong together take theirs with the first of
      * them (QP_TX_DEFERRED). */
-    bool snapshots_late;
+    bool deferred_snapshots;
     /* See qp_db_peer_version(). NULL: the engine cannot say. */
     bool (*peer_version)(void *conn, int64_t *ret_version);
     /* What ends a SELECT of any number of rows that are read one by one inside a transaction: the
      * engine then brings them in pieces. NULL: it holds one row at a time anyway. */
-    const char *pieces;
+    const char *chunked;
 } qp_engine;
 
 #endif

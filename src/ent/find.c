@@ -60,8 +60,8 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
     return status;
 }
 
-quipu_status qp_find_settle(ent_db *db, const ent_entity *entity, quipu_arena *arena, size_t count,
-                            char **ret_rows, quipu_error *reterr)
+quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena *arena,
+                              size_t count, char **ret_rows, quipu_error *reterr)
 {
     size_t size = count * entity->row_size;
     char *rows = NULL;
@@ -103,10 +103,10 @@ quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *quer
     return status == QUIPU_OK ? qp_order_walk(&db->plan, &head, limit, reterr) : status;
 }
 
-void qp_find_in_pieces(ent_db *db)
+void qp_find_in_chunks(ent_db *db)
 {
-    if (db->engine->pieces != NULL && db->depth > 0 && !qp_plan_pins_one(&db->plan)) {
-        qp_plan_mark(&db->plan, QP_MARK_PIECES);
+    if (db->engine->chunked != NULL && db->depth > 0 && !qp_plan_pins_one(&db->plan)) {
+        qp_plan_mark(&db->plan, QP_MARK_CHUNKED);
     }
 }
 
@@ -140,7 +140,7 @@ static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *
     }
     qp_cache_release(db, cached, status);
     if (status == QUIPU_OK) {
-        status = qp_find_settle(db, entity, arena, count, &rows, reterr);
+        status = qp_find_to_arena(db, entity, arena, count, &rows, reterr);
     }
     if (status == QUIPU_OK && count != 0) {
         status = qp_eager_load(

@@ -10,8 +10,8 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
                           quipu_error *reterr);
 
 /* Move the first `count` rows of db->rows to the arena. */
-quipu_status qp_find_settle(ent_db *db, const ent_entity *entity, quipu_arena *arena, size_t count,
-                            char **ret_rows, quipu_error *reterr);
+quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena *arena,
+                              size_t count, char **ret_rows, quipu_error *reterr);
 
 /* Plan the SELECT of an X_query; `limit` replaces the query's when it is not 0. */
 quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
@@ -23,7 +23,7 @@ bool qp_db_locks_rows(const ent_db *db);
 /* The planned SELECT is read one by one and has no limit: where the engine would else hold all its
  * rows at once, it brings them in pieces. Outside of a transaction they are all of one statement,
  * because nothing else could make them all of one snapshot. */
-void qp_find_in_pieces(ent_db *db);
+void qp_find_in_chunks(ent_db *db);
 
 /* Whether a query names any edge. */
 bool qp_query_has_edges(const ent_entity *entity, const void *query);

@@ -9,114 +9,114 @@ static const qp_maintenance *maintenance_enter(ent_db *db, bool writes, quipu_st
                                                quipu_error *reterr)
 {
     *ret_status = writes ? qp_db_enter_write(db, reterr) : qp_db_enter_read(db, reterr);
-    if (*ret_status == QUIPU_OK && db->engine->keeper == NULL) {
+    if (*ret_status == QUIPU_OK && db->engine->maintenance == NULL) {
         *ret_status = qp_error_set(reterr, QUIPU_UNSUPPORTED, "the engine %s cannot do this",
                                    db->engine->name);
     }
-    return *ret_status == QUIPU_OK ? db->engine->keeper : NULL;
+    return *ret_status == QUIPU_OK ? db->engine->maintenance : NULL;
 }
 
 /* The same for a call that stands outside of transactions. */
 static const qp_maintenance *maintenance_enter_apart(ent_db *db, bool writes,
                                                      quipu_status *ret_status, quipu_error *reterr)
 {
-    const qp_maintenance *keeper = maintenance_enter(db, writes, ret_status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter(db, writes, ret_status, reterr);
 
-    if (keeper != NULL && db->depth > 0) {
+    if (maintenance != NULL && db->depth > 0) {
         *ret_status = qp_error_set(reterr, QUIPU_MISUSE, "end the open transaction first");
         return NULL;
     }
-    return keeper;
+    return maintenance;
 }
 
 quipu_status qp_maintenance_sizes(ent_db *db, qp_sizes *ret_sizes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
-    return keeper != NULL ? keeper->sizes(db->conn, ret_sizes, reterr) : status;
+    return maintenance != NULL ? maintenance->sizes(db->conn, ret_sizes, reterr) : status;
 }
 
 quipu_status qp_maintenance_engine(ent_db *db, char *ret_text, size_t size, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
-    return keeper != NULL ? keeper->engine(db->conn, ret_text, size, reterr) : status;
+    return maintenance != NULL ? maintenance->engine(db->conn, ret_text, size, reterr) : status;
 }
 
 quipu_status qp_maintenance_limit(ent_db *db, int64_t max_bytes, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
-    return keeper != NULL ? keeper->limit(db->conn, max_bytes, reterr) : status;
+    return maintenance != NULL ? maintenance->limit(db->conn, max_bytes, reterr) : status;
 }
 
 quipu_status qp_maintenance_flush(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter_apart(db, true, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter_apart(db, true, &status, reterr);
 
-    return keeper != NULL ? keeper->flush(db->conn, reterr) : status;
+    return maintenance != NULL ? maintenance->flush(db->conn, reterr) : status;
 }
 
 quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter_apart(db, true, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter_apart(db, true, &status, reterr);
 
-    return keeper != NULL ? keeper->rewrite(db->conn, reterr) : status;
+    return maintenance != NULL ? maintenance->rewrite(db->conn, reterr) : status;
 }
 
 quipu_status qp_maintenance_copy(ent_db *db, const char *path, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter_apart(db, false, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter_apart(db, false, &status, reterr);
 
-    return keeper != NULL ? keeper->copy(db->conn, path, reterr) : status;
+    return maintenance != NULL ? maintenance->copy(db->conn, path, reterr) : status;
 }
 
 quipu_status qp_maintenance_image(ent_db *db, ent_db **ret_db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter_apart(db, false, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter_apart(db, false, &status, reterr);
 
-    if (keeper != NULL && keeper->image == NULL) {
+    if (maintenance != NULL && maintenance->image == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "the engine %s makes no private copies",
                             db->engine->name);
     }
-    return keeper != NULL ? keeper->image(db->conn, ret_db, reterr) : status;
+    return maintenance != NULL ? maintenance->image(db->conn, ret_db, reterr) : status;
 }
 
 quipu_status qp_maintenance_check(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
-    return keeper != NULL ? keeper->check(db->conn, fn, ctx, reterr) : status;
+    return maintenance != NULL ? maintenance->check(db->conn, fn, ctx, reterr) : status;
 }
 
 quipu_status qp_maintenance_intact(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
-    if (keeper != NULL && keeper->intact == NULL) {
+    if (maintenance != NULL && maintenance->intact == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "the engine has no file to check");
     }
-    return keeper != NULL ? keeper->intact(db->conn, fn, ctx, reterr) : status;
+    return maintenance != NULL ? maintenance->intact(db->conn, fn, ctx, reterr) : status;
 }
 
-const char *const *qp_maintenance_left(const ent_db *db)
+const char *const *qp_maintenance_remnants(const ent_db *db)
 {
-    return db->engine->keeper != NULL ? db->engine->keeper->left : NULL;
+    return db->engine->maintenance != NULL ? db->engine->maintenance->remnants : NULL;
 }
 
 quipu_status qp_maintenance_backups(ent_db *db, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
-    const qp_maintenance *keeper = maintenance_enter(db, false, &status, reterr);
+    const qp_maintenance *maintenance = maintenance_enter(db, false, &status, reterr);
 
-    return keeper != NULL ? keeper->backups(db->conn, fn, ctx, reterr) : status;
+    return maintenance != NULL ? maintenance->backups(db->conn, fn, ctx, reterr) : status;
 }

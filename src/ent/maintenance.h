@@ -34,7 +34,7 @@ typedef struct qp_maintenance {
     quipu_status (*engine)(void *conn, char *ret_text, size_t size, quipu_error *reterr);
     /* What else keeps a text that was erased, out of our reach: sentences, NULL behind the last. A
      * failure to rewrite is one more of them. NULL: the file is all that there is. */
-    const char *const *left;
+    const char *const *remnants;
 } qp_maintenance;
 
 /* How large the file is now. */
@@ -60,7 +60,7 @@ QUIPU_MUST_USE quipu_status qp_maintenance_flush(ent_db *db, quipu_error *reterr
 QUIPU_MUST_USE quipu_status qp_maintenance_rewrite(ent_db *db, quipu_error *reterr);
 
 /* See qp_maintenance's `left`. */
-const char *const *qp_maintenance_left(const ent_db *db);
+const char *const *qp_maintenance_remnants(const ent_db *db);
 
 /* Copy the committed state to a new file of mode 0600, on the disk and checked when the call
  * returns; writers go on meanwhile. QUIPU_EXISTS when the path is taken. */

@@ -622,7 +622,7 @@ quipu_status ent_migrate(ent_db *db, const ent_schema *schema, const ent_migrate
 {
     quipu_status status = migrate_once(db, schema, options, ret_report, reterr);
 
-    for (int tries = 1; qp_db_repeats(db, status, tries); tries++) {
+    for (int tries = 1; qp_db_backoff(db, status, tries); tries++) {
         status = migrate_once(db, schema, options, ret_report, reterr);
     }
     return status;

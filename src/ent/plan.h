@@ -17,19 +17,19 @@
 
 /* The first byte of a shape. */
 typedef enum qp_operation {
-    QP_OP_SELECT = 1,  /* where, order, after, limit marks */
-    QP_OP_COUNT,       /* where */
-    QP_OP_EXISTS,      /* where */
-    QP_OP_GET,         /* index number + 1, whether the shard is known */
-    QP_OP_INSERT,      /* whether the engine gives out the key */
-    QP_OP_UPSERT,      /* the same, index number + 1, then one byte a field: set on conflict? */
-    QP_OP_UPSERT_ONE,  /* the same, returning the row */
-    QP_OP_UPDATE,      /* one pair a changed field, QP_MARK_END, where */
-    QP_OP_UPDATE_ONE,  /* the same, returning the row */
-    QP_OP_UPDATE_SURE, /* the same, failing where no row meets the condition */
-    QP_OP_DELETE,      /* where */
-    QP_OP_INDEX,       /* into the full-text index: where */
-    QP_OP_UNINDEX,     /* out of it: where */
+    QP_OP_SELECT = 1, /* where, order, after, limit marks */
+    QP_OP_COUNT,      /* where */
+    QP_OP_EXISTS,     /* where */
+    QP_OP_GET,        /* index number + 1, whether the shard is known */
+    QP_OP_INSERT,     /* whether the engine gives out the key */
+    QP_OP_UPSERT,     /* the same, index number + 1, then one byte a field: set on conflict? */
+    QP_OP_UPSERT_ONE, /* the same, returning the row */
+    QP_OP_UPDATE,     /* one pair a changed field, QP_MARK_END, where */
+    QP_OP_UPDATE_ONE, /* the same, returning the row */
+    QP_OP_UPDATE_MUST_MATCH, /* the same, failing where no row meets the condition */
+    QP_OP_DELETE,            /* where */
+    QP_OP_INDEX,             /* into the full-text index: where */
+    QP_OP_UNINDEX,           /* out of it: where */
     QP_OP_INDEX_CLEAR,
     QP_OP_INDEX_CHECK,
     QP_OP_HITS, /* words; range of the key, where and limit marks, each if any */
@@ -60,8 +60,8 @@ typedef enum qp_mark {
     QP_MARK_AFTER,      /* one byte an order term: whether its value is NULL */
     QP_MARK_LIMIT,
     QP_MARK_OFFSET,
-    QP_MARK_LOCK,   /* the rows are kept from others */
-    QP_MARK_PIECES, /* the rows come in pieces */
+    QP_MARK_LOCK,    /* the rows are kept from others */
+    QP_MARK_CHUNKED, /* the rows come in pieces */
     QP_MARK_END
 } qp_mark;
 

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "ent/db.h"
 
-quipu_status qp_row_security_enable(ent_db *db, const qp_row_policy *walls, size_t n,
+quipu_status qp_row_security_enable(ent_db *db, const qp_row_policy *policies, size_t n,
                                     quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_read(db, reterr);
@@ -12,7 +12,7 @@ quipu_status qp_row_security_enable(ent_db *db, const qp_row_policy *walls, size
     if (status == QUIPU_OK && db->depth > 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "end the open transaction first");
     }
-    if (status == QUIPU_OK && db->engine->raise_walls == NULL) {
+    if (status == QUIPU_OK && db->engine->enable_row_security == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "the engine %s has no row security; give each tenant a store of its "
                             "own",
@@ -21,9 +21,9 @@ quipu_status qp_row_security_enable(ent_db *db, const qp_row_policy *walls, size
     if (status != QUIPU_OK) {
         return status;
     }
-    status = db->engine->raise_walls(db->conn, walls, n, reterr);
-    for (int tries = 1; qp_db_repeats(db, status, tries); tries++) {
-        status = db->engine->raise_walls(db->conn, walls, n, reterr);
+    status = db->engine->enable_row_security(db->conn, policies, n, reterr);
+    for (int tries = 1; qp_db_backoff(db, status, tries); tries++) {
+        status = db->engine->enable_row_security(db->conn, policies, n, reterr);
     }
     return status;
 }

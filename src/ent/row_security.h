@@ -14,10 +14,10 @@ typedef struct qp_row_policy {
     const ent_entity *through; /* ...this entity; NULL: it has a tenant itself, and no `column` */
 } qp_row_policy;
 
-/* See that all walls stand, and build those that do not; for a connection without a tenant, that no
- * wall keeps its rows from it. QUIPU_UNSUPPORTED where that is not so, the engine has none, or the
- * role may not build what is missing. Outside of transactions. */
-QUIPU_MUST_USE quipu_status qp_row_security_enable(ent_db *db, const qp_row_policy *walls, size_t n,
-                                                   quipu_error *reterr);
+/* Creates the missing policies; for a connection without a tenant, checks that no policy hides rows
+ * from it. QUIPU_UNSUPPORTED: a policy does, the engine has no row security, or the
+ * role may not create what is missing. Called outside of transactions. */
+QUIPU_MUST_USE quipu_status qp_row_security_enable(ent_db *db, const qp_row_policy *policies,
+                                                   size_t n, quipu_error *reterr);
 
 #endif

@@ -266,7 +266,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
         qp_plan_mark(plan, QP_MARK_LIMIT);
         qp_plan_bind_int(plan, limit);
     } else {
-        qp_find_in_pieces(db);
+        qp_find_in_chunks(db);
     }
     return status;
 }

@@ -369,11 +369,11 @@ static void sql_from(sql_writer *w)
     qp_sql_name(w->sql, w->entity->table);
 }
 
-static void sql_pieces(sql_writer *w)
+static void sql_chunked(sql_writer *w)
 {
-    if (sql_peek(w) == QP_MARK_PIECES) {
+    if (sql_peek(w) == QP_MARK_CHUNKED) {
         (void)sql_take(w);
-        sql_puts(w, w->engine->pieces);
+        sql_puts(w, w->engine->chunked);
     }
 }
 
@@ -404,7 +404,7 @@ static void sql_select(sql_writer *w)
         (void)sql_take(w);
         sql_puts(w, w->engine->row_lock != NULL ? w->engine->row_lock : "");
     }
-    sql_pieces(w);
+    sql_chunked(w);
 }
 
 /* Columns of the primary key (index 0) or of index number - 1, as they stand in the table. */
@@ -685,7 +685,7 @@ static void sql_hits(sql_writer *w)
         }
         mark = sql_peek(w);
     }
-    if (mark != QP_MARK_LIMIT && mark != QP_MARK_PIECES && w->at < w->end) {
+    if (mark != QP_MARK_LIMIT && mark != QP_MARK_CHUNKED && w->at < w->end) {
         sql_puts(w, " AND EXISTS (SELECT 1");
         sql_from(w);
         sql_search_row(w, true);
@@ -698,7 +698,7 @@ static void sql_hits(sql_writer *w)
         sql_puts(w, " LIMIT ");
         sql_next_number(w);
     }
-    sql_pieces(w);
+    sql_chunked(w);
 }
 
 /* The statements of full-text search; gives the number of columns. */
@@ -734,14 +734,14 @@ static size_t sql_search(sql_writer *w, unsigned operation)
     }
 }
 
-static void sql_update_surely(sql_writer *w, bool surely)
+static void sql_update_must_match(sql_writer *w, bool must_match)
 {
-    if (surely) {
-        sql_puts(w, w->engine->sure);
+    if (must_match) {
+        sql_puts(w, w->engine->must_match_begin);
     }
     sql_update(w);
-    if (surely) {
-        sql_puts(w, w->engine->sure_end);
+    if (must_match) {
+        sql_puts(w, w->engine->must_match_end);
     }
 }
 
@@ -786,8 +786,9 @@ quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, qui
         sql_returning(&w);
         break;
     case QP_OP_UPDATE:
-    case QP_OP_UPDATE_SURE:
-        sql_update_surely(&w, operation == QP_OP_UPDATE_SURE && engine->sure != NULL);
+    case QP_OP_UPDATE_MUST_MATCH:
+        sql_update_must_match(&w, operation == QP_OP_UPDATE_MUST_MATCH &&
+                                      engine->must_match_begin != NULL);
         *ret_columns = 0;
         break;
     case QP_OP_UPDATE_ONE:

@@ -59,7 +59,7 @@ quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
 
 quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr)
 {
-    const bool late = db->engine->snapshots_late;
+    const bool late = db->engine->deferred_snapshots;
 
     return tx_begin(db, ENT_READ, late ? QP_TX_DEFERRED : ENT_READ, reterr);
 }

@@ -180,11 +180,11 @@ quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where,
     return status == QUIPU_OK ? update_run(db, ret_count, reterr) : status;
 }
 
-quipu_status qp_update_sure(ent_db *db, const ent_entity *entity, const void *where,
-                            const void *patch, quipu_error *reterr)
+quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const void *where,
+                                  const void *patch, quipu_error *reterr)
 {
-    quipu_status status = update_plan(db, entity, where, patch, QP_OP_UPDATE_SURE, reterr);
-    const bool counts = db->engine->sure == NULL;
+    quipu_status status = update_plan(db, entity, where, patch, QP_OP_UPDATE_MUST_MATCH, reterr);
+    const bool counts = db->engine->must_match_begin == NULL;
     int64_t count = 1;
 
     if (status == QUIPU_OK) {

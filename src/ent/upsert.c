@@ -48,7 +48,7 @@ static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity 
     }
     if (status == QUIPU_OK) {
         if (ret_row == NULL) {
-            qp_cached_put_off(db, cached);
+            qp_cached_defer(db, cached);
         }
         status =
             qp_explain(entity, qp_cached_step(db, cached, values, &is_row, reterr), false, reterr);
@@ -118,7 +118,7 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
         return status;
     }
     if (ret_row == NULL) {
-        status = qp_new_row_draw(db, entity, &row, &own, reterr);
+        status = qp_new_row_next_key(db, entity, &row, &own, reterr);
         if (status != QUIPU_OK) {
             return status;
         }
@@ -129,7 +129,7 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
     mark = qp_arena_save(arena);
     status = ent_begin(db, ENT_WRITE, reterr);
     if (status == QUIPU_OK) {
-        status = qp_new_row_draw(db, entity, &row, &own, reterr);
+        status = qp_new_row_next_key(db, entity, &row, &own, reterr);
         if (status == QUIPU_OK) {
             upsert_plan(db, entity, on, &row, QP_OP_UPSERT_ONE);
             status = upsert_run(db, arena, entity, &made, reterr);

@@ -13,26 +13,28 @@
 #include "base/thread.h"
 #include "ent/db.h"
 
-#define CONNECT_TIMEOUT_S 3                 /* for a host, unless the URI says otherwise */
-#define CONNECT_TIMEOUT "3"                 /* the same for libpq */
-#define CONNECT_LEAST_NS (1 * QP_NS_PER_S)  /* one attempt has so long, whatever the deadline */
-#define CONNECT_SILENT_NS (5 * QP_NS_PER_S) /* so long a host without an answer is passed over */
-#define CONNECT_LIVES "3"                   /* a server that lives answers within */
-#define CONNECT_ITEM_SIZE 256               /* of a host's name */
+#define CONNECT_TIMEOUT_S 3 /* for a host, unless the URI says otherwise */
+#define CONNECT_TIMEOUT "3" /* the same for libpq */
+#define CONNECT_ATTEMPT_MIN_NS                                                                     \
+    (1 * QP_NS_PER_S) /* one attempt has so long, whatever the deadline */
+#define CONNECT_UNRESPONSIVE_NS                                                                    \
+    (5 * QP_NS_PER_S)            /* so long a host without an answer is passed over */
+#define CONNECT_PING_TIMEOUT "3" /* a server that lives answers within */
+#define CONNECT_ITEM_SIZE 256    /* of a host's name */
 #define CONNECT_NAMES_MAX 16
 #define CONNECT_STATE_SIZE 5
 /* Naps between attempts: about so long after the first, then twice, four times ... as long. */
-#define CONNECT_NAP_MS_FIRST 10
-#define CONNECT_NAP_MS_MAX 250
+#define CONNECT_BACKOFF_MS_FIRST 10
+#define CONNECT_BACKOFF_MS_MAX 250
 /* Where there is no room, knocking often makes it worse. */
-#define CONNECT_CROWD_NAP_MS_MIN 100
-#define CONNECT_CROWD_NAP_MS_MORE 200
+#define CONNECT_FULL_BACKOFF_MS_MIN 100
+#define CONNECT_FULL_BACKOFF_MS_MORE 200
 #define CONNECT_STANDBY_FUNCTION "SyncRepWaitForLSN"
 
-bool qp_pg_nap(qp_pg *conn, int64_t deadline_ns)
+bool qp_pg_backoff(qp_pg *conn, int64_t deadline_ns)
 {
-    return qp_watch_nap(&conn->watch, deadline_ns, QP_TRIES_NAP_MS_MIN,
-                        QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN);
+    return qp_interrupt_backoff(&conn->interrupt, deadline_ns, QP_BACKOFF_MS_MIN,
+                                QP_BACKOFF_MS_MAX - QP_BACKOFF_MS_MIN);
 }
 
 /* Notices are not for the user, but one tells that a commit is on one machine only. The function's
@@ -73,10 +75,10 @@ static quipu_status connect_check(const PGconn *pg, quipu_error *reterr)
 /* What became of an attempt. */
 typedef enum connect_answer {
     CONNECT_DONE = 0,
-    CONNECT_NONE,    /* nobody answers, or nobody who takes writes */
-    CONNECT_LATER,   /* the server is starting or stopping */
-    CONNECT_CROWDED, /* it has no room */
-    CONNECT_REFUSED  /* another attempt would fare no better */
+    CONNECT_NONE,   /* nobody answers, or nobody who takes writes */
+    CONNECT_LATER,  /* the server is starting or stopping */
+    CONNECT_FULL,   /* it has no room */
+    CONNECT_REFUSED /* another attempt would fare no better */
 } connect_answer;
 
 typedef struct connect_meaning {
@@ -88,8 +90,8 @@ typedef struct connect_meaning {
 
 /* The first that fits counts. */
 static const connect_meaning connect_meanings[] = {
-    {"53300", CONNECT_CROWDED, QUIPU_BUSY, "the server has no room for another connection"},
-    {"53", CONNECT_CROWDED, QUIPU_BUSY, "the server is short of resources"},
+    {"53300", CONNECT_FULL, QUIPU_BUSY, "the server has no room for another connection"},
+    {"53", CONNECT_FULL, QUIPU_BUSY, "the server is short of resources"},
     {"57P", CONNECT_LATER, QUIPU_IO, "the server is starting or shutting down"},
     {"28", CONNECT_REFUSED, QUIPU_IO, "the server refused the role or its password"},
     {"3D000", CONNECT_REFUSED, QUIPU_IO, "there is no such database"},
@@ -311,8 +313,8 @@ typedef struct connect_target {
     connect_params params;
 } connect_target;
 
-static void connect_aim(const qp_pg *conn, const connect_hosts *hosts, size_t place,
-                        connect_target *ret)
+static void connect_target_set(const qp_pg *conn, const connect_hosts *hosts, size_t place,
+                               connect_target *ret)
 {
     ret->params.n = 0;
     connect_put_all(&ret->params, conn);
@@ -332,7 +334,7 @@ static void connect_aim(const qp_pg *conn, const connect_hosts *hosts, size_t pl
 
 /* Connect step by step, so that notices come to us from the first one on: libpq would print them.
  * NULL when no answer came in time. */
-static PGconn *connect_heard(qp_pg *conn, const connect_params *params, int64_t until_ns)
+static PGconn *connect_async(qp_pg *conn, const connect_params *params, int64_t until_ns)
 {
     PGconn *pg = PQconnectStartParams(params->names, params->values, 1);
     PostgresPollingStatusType state = PGRES_POLLING_WRITING;
@@ -378,16 +380,16 @@ static quipu_status connect_host(qp_pg *conn, const connect_hosts *hosts, size_t
     quipu_status status = QUIPU_OK;
     PGconn *pg;
 
-    left_ns = left_ns < CONNECT_LEAST_NS ? CONNECT_LEAST_NS : left_ns;
+    left_ns = left_ns < CONNECT_ATTEMPT_MIN_NS ? CONNECT_ATTEMPT_MIN_NS : left_ns;
     left_ns = left_ns < hosts->timeout_ns ? left_ns : hosts->timeout_ns;
-    connect_aim(conn, hosts, place, &target);
-    pg = connect_heard(conn, &target.params, now_ns + left_ns);
+    connect_target_set(conn, hosts, place, &target);
+    pg = connect_async(conn, &target.params, now_ns + left_ns);
     if (pg == NULL && connect_is_many(hosts, &target)) {
         pg = PQconnectdbParams(target.params.names, target.params.values, 1);
     }
     *ret_answer = CONNECT_DONE;
     if (pg == NULL || PQstatus(pg) != CONNECTION_OK || PQsetnonblocking(pg, 1) != 0) {
-        conn->silent_ns[place] = pg == NULL ? qp_clock_ns() : 0;
+        conn->unresponsive_ns[place] = pg == NULL ? qp_clock_ns() : 0;
         status = connect_failed(pg, ret_answer, reterr);
     } else {
         status = connect_check(pg, reterr);
@@ -398,11 +400,11 @@ static quipu_status connect_host(qp_pg *conn, const connect_hosts *hosts, size_t
         return status;
     }
     (void)PQsetNoticeReceiver(pg, connect_notice, conn);
-    conn->silent_ns[place] = 0;
+    conn->unresponsive_ns[place] = 0;
     conn->pg = pg;
     conn->generation++;
     memset(conn->fixed, 0, sizeof(conn->fixed));
-    status = qp_pg_settle(conn, reterr);
+    status = qp_pg_init_session(conn, reterr);
     if (status != QUIPU_OK) {
         *ret_answer = conn->transient ? CONNECT_LATER : CONNECT_REFUSED;
         qp_pg_drop(conn);
@@ -410,21 +412,21 @@ static quipu_status connect_host(qp_pg *conn, const connect_hosts *hosts, size_t
     return status;
 }
 
-static bool connect_was_silent(const qp_pg *conn, size_t place)
+static bool connect_is_unresponsive(const qp_pg *conn, size_t place)
 {
-    return conn->silent_ns[place] != 0 &&
-           qp_clock_ns() < conn->silent_ns[place] + CONNECT_SILENT_NS;
+    return conn->unresponsive_ns[place] != 0 &&
+           qp_clock_ns() < conn->unresponsive_ns[place] + CONNECT_UNRESPONSIVE_NS;
 }
 
 /* One attempt at each host. Told is the last that said something, else the last. */
 static quipu_status connect_once(qp_pg *conn, const connect_hosts *hosts, int64_t deadline_ns,
                                  connect_answer *ret_answer, quipu_error *reterr)
 {
-    quipu_status told = QUIPU_IO;
-    bool passes_over = false;
+    quipu_status reported = QUIPU_IO;
+    bool skips_unresponsive = false;
 
     for (size_t i = 0; i < hosts->count; i++) {
-        passes_over = passes_over || !connect_was_silent(conn, i);
+        skips_unresponsive = skips_unresponsive || !connect_is_unresponsive(conn, i);
     }
     *ret_answer = CONNECT_NONE;
     for (size_t i = 0; i < hosts->count; i++) {
@@ -432,7 +434,7 @@ static quipu_status connect_once(qp_pg *conn, const connect_hosts *hosts, int64_
         connect_answer answer;
         quipu_status status;
 
-        if (passes_over && connect_was_silent(conn, i)) {
+        if (skips_unresponsive && connect_is_unresponsive(conn, i)) {
             continue;
         }
         status = connect_host(conn, hosts, i, deadline_ns, &answer, &error);
@@ -442,13 +444,13 @@ static quipu_status connect_once(qp_pg *conn, const connect_hosts *hosts, int64_
         }
         if (answer != CONNECT_NONE || *ret_answer == CONNECT_NONE) {
             *ret_answer = answer;
-            told = status;
+            reported = status;
             if (reterr != NULL) {
                 *reterr = error;
             }
         }
     }
-    return told;
+    return reported;
 }
 
 /* ---- until there is a connection --------------------------------------------------------------
@@ -456,23 +458,23 @@ static quipu_status connect_once(qp_pg *conn, const connect_hosts *hosts, int64_
 
 /* Nap before another attempt; false: there is none. While a cluster is without a leader many
  * programs knock for many seconds: each does so less and less often. */
-static bool connect_again(qp_pg *conn, connect_answer answer, bool waits, int attempts,
+static bool connect_retry(qp_pg *conn, connect_answer answer, bool waits, int attempts,
                           int64_t deadline_ns)
 {
-    int32_t nap_ms = CONNECT_NAP_MS_FIRST;
+    int32_t backoff_ms = CONNECT_BACKOFF_MS_FIRST;
 
-    for (int i = 1; i < attempts && nap_ms < CONNECT_NAP_MS_MAX; i++) {
-        nap_ms *= 2;
+    for (int i = 1; i < attempts && backoff_ms < CONNECT_BACKOFF_MS_MAX; i++) {
+        backoff_ms *= 2;
     }
-    nap_ms = nap_ms < CONNECT_NAP_MS_MAX ? nap_ms : CONNECT_NAP_MS_MAX;
+    backoff_ms = backoff_ms < CONNECT_BACKOFF_MS_MAX ? backoff_ms : CONNECT_BACKOFF_MS_MAX;
     switch (answer) {
     case CONNECT_NONE:
-        return waits && qp_watch_nap(&conn->watch, deadline_ns, nap_ms, nap_ms);
+        return waits && qp_interrupt_backoff(&conn->interrupt, deadline_ns, backoff_ms, backoff_ms);
     case CONNECT_LATER:
-        return qp_watch_nap(&conn->watch, deadline_ns, nap_ms, nap_ms);
-    case CONNECT_CROWDED:
-        return qp_watch_nap(&conn->watch, deadline_ns, CONNECT_CROWD_NAP_MS_MIN,
-                            CONNECT_CROWD_NAP_MS_MORE);
+        return qp_interrupt_backoff(&conn->interrupt, deadline_ns, backoff_ms, backoff_ms);
+    case CONNECT_FULL:
+        return qp_interrupt_backoff(&conn->interrupt, deadline_ns, CONNECT_FULL_BACKOFF_MS_MIN,
+                                    CONNECT_FULL_BACKOFF_MS_MORE);
     default:
         return false;
     }
@@ -480,7 +482,7 @@ static bool connect_again(qp_pg *conn, connect_answer answer, bool waits, int at
 
 quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
 {
-    int64_t deadline_ns = qp_watch_patience(&conn->watch);
+    int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
     connect_answer answer = CONNECT_REFUSED;
     connect_hosts hosts;
     quipu_status status = connect_uri(conn->uri, &hosts, reterr);
@@ -490,13 +492,13 @@ quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
         do {
             status = connect_once(conn, &hosts, deadline_ns, &answer, reterr);
             attempts++;
-        } while (connect_again(conn, answer, waits, attempts, deadline_ns));
+        } while (connect_retry(conn, answer, waits, attempts, deadline_ns));
     }
     connect_hosts_done(&hosts);
     return status;
 }
 
-bool qp_pg_lives(const qp_pg *conn)
+bool qp_pg_ping(const qp_pg *conn)
 {
     connect_params params = {.n = 0};
 
@@ -505,13 +507,13 @@ bool qp_pg_lives(const qp_pg *conn)
     connect_put(&params, "hostaddr", PQhostaddr(conn->pg));
     connect_put(&params, "port", PQport(conn->pg));
     connect_put(&params, "target_session_attrs", "any");
-    connect_put(&params, "connect_timeout", CONNECT_LIVES);
+    connect_put(&params, "connect_timeout", CONNECT_PING_TIMEOUT);
     connect_put(&params, NULL, NULL);
     return PQpingParams(params.names, params.values, 1) != PQPING_NO_RESPONSE;
 }
 
 /* There is something to read then, where nothing should be. */
-bool qp_pg_hung_up(const qp_pg *conn)
+bool qp_pg_peer_closed(const qp_pg *conn)
 {
     struct pollfd fd = {.fd = PQsocket(conn->pg), .events = POLLIN};
 
@@ -524,11 +526,11 @@ bool qp_pg_hung_up(const qp_pg *conn)
     return PQconsumeInput(conn->pg) == 0 || PQstatus(conn->pg) != CONNECTION_OK;
 }
 
-quipu_status qp_pg_ready(qp_pg *conn, quipu_error *reterr)
+quipu_status qp_pg_ensure_connected(qp_pg *conn, quipu_error *reterr)
 {
     conn->transient = false; /* of what begins now nothing has failed yet */
-    qp_pg_catch_up(conn);
-    if (conn->pg != NULL && qp_pg_hung_up(conn)) {
+    qp_pg_drain(conn);
+    if (conn->pg != NULL && qp_pg_peer_closed(conn)) {
         qp_pg_drop(conn);
     }
     return conn->pg != NULL ? QUIPU_OK : qp_pg_connect(conn, true, reterr);

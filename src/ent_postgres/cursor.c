@@ -30,12 +30,14 @@ void qp_pg_cursor_declare(qp_pg *conn, qp_pg_cursor *ret_cursor, quipu_str selec
 void qp_pg_cursor_fetch(qp_pg *conn, qp_pg_cursor *cursor, const PGresult *before)
 {
     const size_t rows = (size_t)PQntuples(before);
-    const size_t fit = rows * QP_PG_PIECE_BYTES / PQresultMemorySize(before);
+    const size_t fit = rows * QP_PG_CHUNK_BYTES / PQresultMemorySize(before);
     char text[CURSOR_TEXT_SIZE];
 
-    cursor->asked = fit > QP_PG_PIECE_MAX ? QP_PG_PIECE_MAX : fit > 1 ? (int)fit : 1;
-    (void)snprintf(text, sizeof(text), "FETCH FORWARD %d FROM ent_cursor_%u", cursor->asked,
-                   (unsigned)cursor->number);
+    cursor->requested_rows = fit > QP_PG_CHUNK_ROWS_MAX ? QP_PG_CHUNK_ROWS_MAX
+                             : fit > 1                  ? (int)fit
+                                                        : 1;
+    (void)snprintf(text, sizeof(text), "FETCH FORWARD %d FROM ent_cursor_%u",
+                   cursor->requested_rows, (unsigned)cursor->number);
     qp_pg_send(conn, text);
 }
 

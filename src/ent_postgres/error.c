@@ -34,7 +34,7 @@ static const error_meaning error_meanings[] = {
     {"53", QUIPU_BUSY, NULL, false}, /* too many connections, and the like */
     {"54", QUIPU_LIMIT, NULL, false},
     {"22001", QUIPU_LIMIT, NULL, false},
-    {"22012", QUIPU_BUSY, NULL, true}, /* QP_PG_SURE: the row is not as it was */
+    {"22012", QUIPU_BUSY, NULL, true}, /* QP_PG_MUST_MATCH_BEGIN: the row is not as it was */
     {"22", QUIPU_INVALID, NULL, false},
     {"28", QUIPU_IO, NULL, false},
     {"42501", QUIPU_IO, NULL, false},  /* no right to it */
@@ -136,12 +136,12 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     const char *state = error_field(failure, PG_DIAG_SQLSTATE);
     const error_meaning *meaning = error_meaning_of(state);
     quipu_status status = meaning->status;
-    bool own = false;
+    bool own_cancel = false;
 
     conn->transient = meaning->transient;
-    if (strcmp(state, "57014") == 0 && conn->watch.stopped != QUIPU_OK) {
-        status = conn->watch.stopped; /* we cancelled it ourselves */
-        own = true;
+    if (strcmp(state, "57014") == 0 && conn->interrupt.stopped != QUIPU_OK) {
+        status = conn->interrupt.stopped; /* we cancelled it ourselves */
+        own_cancel = true;
     }
     if (strcmp(state, "22P02") == 0 && error_range(failure, reterr)) {
         status = QUIPU_INVALID;
@@ -151,7 +151,7 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
                              error_field(failure, PG_DIAG_COLUMN_NAME));
     } else {
         (void)qp_error_set(reterr, status, "%s the database: %s (state %s)", doing,
-                           error_advice(status, own ? "" : state), state);
+                           error_advice(status, own_cancel ? "" : state), state);
     }
     if (reterr != NULL) {
         reterr->engine_code = error_code(state);
@@ -169,7 +169,7 @@ quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr
     return QUIPU_IO;
 }
 
-void qp_pg_explain(qp_pg *conn, const PGresult *failure, quipu_error *reterr)
+void qp_pg_explain_unique(qp_pg *conn, const PGresult *failure, quipu_error *reterr)
 {
     static const char sql[] =
         "SELECT a.attname FROM pg_catalog.pg_index i "

@@ -192,7 +192,7 @@ static quipu_status inspect_ask(qp_pg *conn, const char *sql, PGresult **ret, qu
     quipu_status status;
 
     qp_pg_batch(conn);
-    qp_pg_send_deferred(conn);
+    qp_pg_send_pending_tx(conn);
     call.wanted = conn->sent;
     if (!conn->broken &&
         PQsendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, /* text= */ 0) == 1) {
@@ -204,7 +204,7 @@ static quipu_status inspect_ask(qp_pg *conn, const char *sql, PGresult **ret, qu
     *ret = call.result;
     call.result = NULL;
     if (status != QUIPU_OK && conn->in_transaction) {
-        qp_pg_give_up(conn);
+        qp_pg_rollback_all(conn);
     }
     qp_pg_call_done(&call);
     return status;
@@ -219,7 +219,7 @@ quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, q
     inspect_reader reader = {.arena = arena};
     qp_table_shape *tables = NULL;
     int from[4] = {0, 0, 0, 0};
-    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
+    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ensure_connected(self, reterr);
 
     for (int i = 0; i < 4 && status == QUIPU_OK; i++) {
         status = inspect_ask(self, lists[i], &rows[i], reterr);

@@ -10,26 +10,26 @@
 #include "ent_postgres/ddl.h"
 #include "ent_postgres/open.h"
 
-#define KEEP_PAGE_BYTES 8192
-#define KEEP_SQL_MAX 1024
+#define MAINTENANCE_PAGE_BYTES 8192
+#define MAINTENANCE_SQL_MAX 1024
 
 /* The settings that say on how many disks a commit is when it is told, by name. A standby that has
  * it in memory only ('remote_write') is none. */
-static quipu_status maintenance_disks(qp_pg *conn, int64_t *ret_disks, quipu_error *reterr)
+static quipu_status maintenance_durability(qp_pg *conn, int64_t *ret_level, quipu_error *reterr)
 {
     qp_pg_call call;
-    quipu_status status =
-        qp_pg_ask(conn,
-                  "SELECT setting FROM pg_catalog.pg_settings WHERE name IN ('fsync', "
-                  "'synchronous_commit', 'synchronous_standby_names') ORDER BY name COLLATE \"C\"",
-                  &call, reterr);
+    quipu_status status = qp_pg_query(
+        conn,
+        "SELECT setting FROM pg_catalog.pg_settings WHERE name IN ('fsync', "
+        "'synchronous_commit', 'synchronous_standby_names') ORDER BY name COLLATE \"C\"",
+        &call, reterr);
 
     if (status == QUIPU_OK && PQntuples(call.result) == 3) {
         const char *commit = PQgetvalue(call.result, 1, 0);
         const bool synced = strcmp(PQgetvalue(call.result, 0, 0), "on") == 0;
         const bool waits = strcmp(commit, "on") == 0 || strcmp(commit, "remote_apply") == 0;
 
-        *ret_disks = !synced || strcmp(commit, "off") == 0               ? 0
+        *ret_level = !synced || strcmp(commit, "off") == 0               ? 0
                      : waits && PQgetvalue(call.result, 2, 0)[0] != '\0' ? 2
                                                                          : 1;
     }
@@ -41,25 +41,25 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
 {
     qp_pg *self = conn;
     qp_pg_call call = {0};
-    int64_t disks = 0;
-    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
+    int64_t level = 0;
+    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ensure_connected(self, reterr);
 
     if (status == QUIPU_OK) {
-        status = maintenance_disks(self, &disks, reterr);
+        status = maintenance_durability(self, &level, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
     }
     status =
-        qp_pg_ask(self,
-                  "SELECT CAST(COALESCE(SUM(pg_catalog.pg_total_relation_size(t.oid)), 0) AS "
-                  "bigint) FROM pg_catalog.pg_class t JOIN pg_catalog.pg_namespace n ON n.oid = "
-                  "t.relnamespace WHERE n.nspname = current_schema() AND t.relkind = 'r'",
-                  &call, reterr);
+        qp_pg_query(self,
+                    "SELECT CAST(COALESCE(SUM(pg_catalog.pg_total_relation_size(t.oid)), 0) AS "
+                    "bigint) FROM pg_catalog.pg_class t JOIN pg_catalog.pg_namespace n ON n.oid = "
+                    "t.relnamespace WHERE n.nspname = current_schema() AND t.relkind = 'r'",
+                    &call, reterr);
     if (status == QUIPU_OK) {
-        *ret = (qp_sizes){.page_bytes = KEEP_PAGE_BYTES,
+        *ret = (qp_sizes){.page_bytes = MAINTENANCE_PAGE_BYTES,
                           .file_bytes = qp_pg_int(call.result, 0, 0),
-                          .durability_level = disks};
+                          .durability_level = level};
     }
     qp_pg_call_done(&call);
     return status;
@@ -68,7 +68,7 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
 static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
 {
     qp_pg *self = conn;
-    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ready(self, reterr);
+    quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ensure_connected(self, reterr);
     const char *server;
 
     if (status != QUIPU_OK) {
@@ -99,12 +99,12 @@ static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
 static quipu_status maintenance_owns(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
-    quipu_status status = qp_pg_ask(conn,
-                                    "SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class t "
-                                    "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "
-                                    "WHERE n.nspname = current_schema() AND t.relkind = 'r' "
-                                    "AND NOT pg_catalog.pg_has_role(t.relowner, 'USAGE')",
-                                    &call, reterr);
+    quipu_status status = qp_pg_query(conn,
+                                      "SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class t "
+                                      "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "
+                                      "WHERE n.nspname = current_schema() AND t.relkind = 'r' "
+                                      "AND NOT pg_catalog.pg_has_role(t.relowner, 'USAGE')",
+                                      &call, reterr);
 
     if (status == QUIPU_OK && qp_pg_int(call.result, 0, 0) > 0) {
         status = qp_error_set(reterr, QUIPU_UNSUPPORTED, "the role does not own the tables");
@@ -119,7 +119,7 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
     qp_pg *self = conn;
     quipu_arena arena = QUIPU_ARENA_INIT;
     qp_file_shape shape = {0};
-    quipu_status status = qp_pg_ready(self, reterr);
+    quipu_status status = qp_pg_ensure_connected(self, reterr);
 
     if (status == QUIPU_OK) {
         status = maintenance_owns(self, reterr);
@@ -133,7 +133,7 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
         if (shape.tables[i].is_view || shape.tables[i].is_virtual) {
             continue;
         }
-        qp_buf_init(&sql, KEEP_SQL_MAX);
+        qp_buf_init(&sql, MAINTENANCE_SQL_MAX);
         qp_buf_puts(&sql, "VACUUM ");
         qp_sql_name(&sql, shape.tables[i].name);
         status = qp_buf_status(&sql);
@@ -145,7 +145,7 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
     return status;
 }
 
-static const char *const maintenance_left[] = {
+static const char *const maintenance_remnants[] = {
     "the server's files: rows that were deleted go with VACUUM, as soon as no older transaction "
     "can see them; their bytes with VACUUM FULL",
     "the server's write-ahead log, its archive and its standbys, until they are recycled",
@@ -191,5 +191,5 @@ const struct qp_maintenance qp_pg_maintenance = {
     .check = maintenance_check,
     .backups = maintenance_backups,
     .engine = maintenance_engine,
-    .left = maintenance_left,
+    .remnants = maintenance_remnants,
 };

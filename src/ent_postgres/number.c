@@ -20,7 +20,7 @@ static quipu_status number_read(qp_pg *conn, const char *table, int64_t *ret_las
     quipu_status status;
 
     qp_pg_batch(conn);
-    qp_pg_send_deferred(conn);
+    qp_pg_send_pending_tx(conn);
     call.wanted = conn->sent;
     qp_pg_send_values(conn, sql, values, 1);
     status = qp_pg_run(conn, &call, reterr);
@@ -30,7 +30,7 @@ static quipu_status number_read(qp_pg *conn, const char *table, int64_t *ret_las
     } else if (status == QUIPU_OK) {
         *ret_last = qp_pg_int(call.result, 0, 0);
     } else {
-        qp_pg_give_up(conn);
+        qp_pg_rollback_all(conn);
     }
     qp_pg_call_done(&call);
     return status;
@@ -65,8 +65,8 @@ static quipu_status number_of(qp_pg *conn, const char *table, qp_pg_number **ret
     return status;
 }
 
-quipu_status qp_pg_draw(void *conn, const char *table, int64_t given, int64_t *ret_number,
-                        quipu_error *reterr)
+quipu_status qp_pg_next_key(void *conn, const char *table, int64_t given, int64_t *ret_number,
+                            quipu_error *reterr)
 {
     qp_pg *self = conn;
     qp_pg_number *number = NULL;

@@ -89,22 +89,22 @@ const qp_engine qp_pg_engine = {
     .put_add = qp_pg_put_add,
     .put_match = qp_pg_put_match,
     .position = "strpos",
-    .draw = qp_pg_draw,
+    .next_key = qp_pg_next_key,
     .is_transient = open_is_transient,
     .row_lock = QP_PG_ROW_LOCK,
-    .put_off = qp_pg_put_off,
-    .snapshots_late = true,
-    .sure = QP_PG_SURE,
-    .sure_end = QP_PG_SURE_END,
-    .pieces = QP_PG_PIECES,
+    .defer = qp_pg_defer,
+    .deferred_snapshots = true,
+    .must_match_begin = QP_PG_MUST_MATCH_BEGIN,
+    .must_match_end = QP_PG_MUST_MATCH_END,
+    .chunked = QP_PG_CHUNKED,
     .is_read_only = open_is_read_only,
     .adopt = open_adopt,
     .execute = qp_pg_execute,
     .migrator = &qp_pg_migrator,
-    .watch = qp_pg_watch,
+    .set_interrupt = qp_pg_set_interrupt,
     .searcher = &qp_pg_searcher,
-    .keeper = &qp_pg_maintenance,
-    .raise_walls = qp_pg_enable_row_security,
+    .maintenance = &qp_pg_maintenance,
+    .enable_row_security = qp_pg_enable_row_security,
     .data_version = qp_pg_data_version,
 };
 
@@ -160,7 +160,7 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     }
     conn->read_only = (options->flags & ENT_POSTGRES_READ_ONLY) != 0;
     conn->any_host = conn->read_only && (options->flags & ENT_POSTGRES_PRIMARY) == 0;
-    conn->watch.busy_ms = options->busy_ms;
+    conn->interrupt.busy_ms = options->busy_ms;
     *ret = conn;
     return QUIPU_OK;
 }
@@ -181,7 +181,7 @@ static const char *const open_schema =
 static quipu_status open_look_once(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
     qp_pg_call call;
-    quipu_status status = qp_pg_ask(conn, open_schema, &call, reterr);
+    quipu_status status = qp_pg_query(conn, open_schema, &call, reterr);
 
     if (status == QUIPU_OK && PQntuples(call.result) != 1) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
@@ -201,21 +201,21 @@ static quipu_status open_look_once(qp_pg *conn, bool must_exist, quipu_error *re
 /* ...and a role that row security holds for. */
 static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
-    int64_t deadline_ns = qp_watch_patience(&conn->watch);
+    int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
     quipu_status status;
-    int tries = 0;
+    int attempts = 0;
 
     do {
-        status = qp_pg_ready(conn, reterr);
+        status = qp_pg_ensure_connected(conn, reterr);
         if (status == QUIPU_OK) {
             status = open_look_once(conn, must_exist, reterr);
         }
         if (status == QUIPU_OK && conn->tenant != NULL) {
             status = qp_pg_check_role(conn, reterr);
         }
-        tries++;
-    } while (status != QUIPU_OK && conn->transient && tries < QP_TRIES_MAX &&
-             qp_pg_nap(conn, deadline_ns));
+        attempts++;
+    } while (status != QUIPU_OK && conn->transient && attempts < QP_ATTEMPTS_MAX &&
+             qp_pg_backoff(conn, deadline_ns));
     return status;
 }
 

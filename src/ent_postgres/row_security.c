@@ -36,10 +36,10 @@ quipu_status qp_pg_check_role(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status =
-        qp_pg_ask(conn,
-                  "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = current_user "
-                  "AND (rolsuper OR rolbypassrls)",
-                  &call, reterr);
+        qp_pg_query(conn,
+                    "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = current_user "
+                    "AND (rolsuper OR rolbypassrls)",
+                    &call, reterr);
 
     if (status == QUIPU_OK && PQntuples(call.result) > 0) {
         status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
@@ -154,21 +154,21 @@ static quipu_status row_security_mend(const PGresult *tables, const char *table,
 }
 
 /* What has to be built; nothing when all stand. */
-static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *walls, size_t n,
+static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *policies, size_t n,
                                          qp_buf *sql, quipu_error *reterr)
 {
     qp_pg_call call;
-    quipu_status status = qp_pg_ask(conn, row_security_tables, &call, reterr);
+    quipu_status status = qp_pg_query(conn, row_security_tables, &call, reterr);
 
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
-        const ent_entity *entity = walls[i].entity;
+        const ent_entity *entity = policies[i].entity;
         char name[ROW_SECURITY_NAME_SIZE];
 
-        status = row_security_mend(call.result, entity->table, &walls[i], sql, reterr);
+        status = row_security_mend(call.result, entity->table, &policies[i], sql, reterr);
         /* The words of its rows stand in another table, under the same number. */
         if (status == QUIPU_OK && (entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
             (void)snprintf(name, sizeof(name), "%s" QP_PG_SEARCH_SUFFIX, entity->table);
-            status = row_security_mend(call.result, name, &walls[i], sql, reterr);
+            status = row_security_mend(call.result, name, &policies[i], sql, reterr);
         }
     }
     qp_pg_call_done(&call);
@@ -178,7 +178,7 @@ static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *walls
 }
 
 /* In one transaction under the lease: of several that open together one does it. */
-static quipu_status row_security_build(qp_pg *conn, const qp_row_policy *walls, size_t n,
+static quipu_status row_security_build(qp_pg *conn, const qp_row_policy *policies, size_t n,
                                        qp_buf *sql, quipu_error *reterr)
 {
     quipu_status status = qp_pg_begin(conn, 0, ENT_WRITE, reterr);
@@ -187,7 +187,7 @@ static quipu_status row_security_build(qp_pg *conn, const qp_row_policy *walls, 
         return status;
     }
     qp_buf_reset(sql);
-    status = row_security_missing(conn, walls, n, sql, reterr);
+    status = row_security_missing(conn, policies, n, sql, reterr);
     if (status == QUIPU_OK && sql->n > 0) {
         status = qp_pg_execute(conn, qp_buf_str(sql), reterr);
     }
@@ -203,14 +203,14 @@ static quipu_status row_security_none(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status =
-        qp_pg_ask(conn,
-                  "SELECT 1 FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class t ON "
-                  "t.oid = p.polrelid JOIN pg_catalog.pg_namespace n ON n.oid = "
-                  "t.relnamespace WHERE n.nspname = current_schema() AND p.polname = "
-                  "'" ROW_SECURITY_POLICY "' AND NOT EXISTS (SELECT 1 FROM "
-                  "pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR "
-                  "rolbypassrls)) LIMIT 1",
-                  &call, reterr);
+        qp_pg_query(conn,
+                    "SELECT 1 FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_class t ON "
+                    "t.oid = p.polrelid JOIN pg_catalog.pg_namespace n ON n.oid = "
+                    "t.relnamespace WHERE n.nspname = current_schema() AND p.polname = "
+                    "'" ROW_SECURITY_POLICY "' AND NOT EXISTS (SELECT 1 FROM "
+                    "pg_catalog.pg_roles WHERE rolname = current_user AND (rolsuper OR "
+                    "rolbypassrls)) LIMIT 1",
+                    &call, reterr);
 
     if (status == QUIPU_OK && PQntuples(call.result) > 0) {
         status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
@@ -221,11 +221,11 @@ static quipu_status row_security_none(qp_pg *conn, quipu_error *reterr)
     return status;
 }
 
-quipu_status qp_pg_enable_row_security(void *conn, const qp_row_policy *walls, size_t n,
+quipu_status qp_pg_enable_row_security(void *conn, const qp_row_policy *policies, size_t n,
                                        quipu_error *reterr)
 {
     qp_pg *self = conn;
-    quipu_status status = qp_pg_ready(self, reterr);
+    quipu_status status = qp_pg_ensure_connected(self, reterr);
     qp_buf sql;
 
     if (status == QUIPU_OK && self->tenant == NULL) {
@@ -233,14 +233,14 @@ quipu_status qp_pg_enable_row_security(void *conn, const qp_row_policy *walls, s
     }
     qp_buf_init(&sql, ROW_SECURITY_SQL_MAX);
     if (status == QUIPU_OK) {
-        status = row_security_missing(self, walls, n, &sql, reterr);
+        status = row_security_missing(self, policies, n, &sql, reterr);
     }
     if (status == QUIPU_OK && sql.n > 0) {
         status = self->read_only
                      ? qp_error_set(reterr, QUIPU_UNSUPPORTED,
                                     "the tables have no row security yet; open the store once for "
                                     "writing, with the same option")
-                     : row_security_build(self, walls, n, &sql, reterr);
+                     : row_security_build(self, policies, n, &sql, reterr);
     }
     qp_buf_free(&sql);
     return status;

@@ -9,7 +9,7 @@
 quipu_status qp_pg_check_role(qp_pg *conn, quipu_error *reterr);
 
 /* See qp_row_security_enable(). */
-quipu_status qp_pg_enable_row_security(void *conn, const qp_row_policy *walls, size_t n,
+quipu_status qp_pg_enable_row_security(void *conn, const qp_row_policy *policies, size_t n,
                                        quipu_error *reterr);
 
 #endif

@@ -15,17 +15,17 @@
 
 #define STMT_LISTS_MAX ((size_t)256 << 20)
 #define STMT_TEXT_MAX ((size_t)8 << 20)
-#define STMT_DEAD_MIN 64 /* so many are worth a message each */
+#define STMT_DEALLOCATE_MIN 64 /* so many are worth a message each */
 
 struct qp_statement {
     qp_pg *conn;
     char *sql;
     size_t sql_n;
     bool writes;
-    bool pieces;         /* its rows come in pieces */
+    bool chunked;        /* its rows come in pieces */
     qp_pg_cursor cursor; /* through which they come, from the second on */
     bool locks;          /* it may wait for another writer */
-    bool later;          /* its outcome need not be known at once */
+    bool deferrable;     /* its outcome need not be known at once */
     bool sent;           /* and it was sent so */
     uint32_t name;       /* of the prepared statement, or 0 */
     uint32_t generation; /* of the connection that knows it */
@@ -65,7 +65,7 @@ quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_
     statement->sql_n = sql.n;
     statement->writes = strncmp(text, "SELECT", strlen("SELECT")) != 0;
     statement->locks = stmt_ends(sql, QP_PG_ROW_LOCK);
-    statement->pieces = stmt_ends(sql, QP_PG_PIECES);
+    statement->chunked = stmt_ends(sql, QP_PG_CHUNKED);
     qp_buf_init(&statement->lists, STMT_LISTS_MAX);
     *ret = statement;
     return QUIPU_OK;
@@ -73,18 +73,18 @@ quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_
 
 /* Forget statements at the server, together with what is sent anyway: a round trip of its own could
  * lose the open transaction where nobody would be told. */
-static void stmt_send_dead(qp_pg *conn)
+static void stmt_send_deallocate(qp_pg *conn)
 {
     char sql[64];
 
-    if (conn->dead_count < STMT_DEAD_MIN) {
+    if (conn->deallocate_count < STMT_DEALLOCATE_MIN) {
         return;
     }
-    for (size_t i = 0; i < conn->dead_count; i++) {
-        (void)snprintf(sql, sizeof(sql), "DEALLOCATE ent_%u", (unsigned)conn->dead[i]);
+    for (size_t i = 0; i < conn->deallocate_count; i++) {
+        (void)snprintf(sql, sizeof(sql), "DEALLOCATE ent_%u", (unsigned)conn->deallocate[i]);
         qp_pg_send(conn, sql);
     }
-    conn->dead_count = 0;
+    conn->deallocate_count = 0;
 }
 
 void qp_pg_finalize(qp_statement *statement)
@@ -96,8 +96,8 @@ void qp_pg_finalize(qp_statement *statement)
 
     /* One that finds no place is forgotten with the connection. */
     if (statement->name != 0 && statement->generation == conn->generation && conn->pg != NULL &&
-        conn->dead_count < QP_PG_DEAD_MAX) {
-        conn->dead[conn->dead_count++] = statement->name;
+        conn->deallocate_count < QP_PG_DEALLOCATE_MAX) {
+        conn->deallocate[conn->deallocate_count++] = statement->name;
     }
     qp_pg_cursor_end(conn, &statement->cursor);
     PQclear(statement->result);
@@ -231,7 +231,7 @@ static quipu_status stmt_send_run(qp_statement *statement, const char *text, qui
 /* After a failure inside a transaction: undo what the guard holds, or give all up. */
 static void stmt_recover(qp_pg *conn, bool guarded)
 {
-    qp_pg_call call = {.doing = "cannot roll back", .wanted = -1, .certain = true};
+    qp_pg_call call = {.doing = "cannot roll back", .wanted = -1, .no_cancel = true};
 
     if (conn->pg == NULL) {
         return;
@@ -239,78 +239,78 @@ static void stmt_recover(qp_pg *conn, bool guarded)
     if (guarded) {
         qp_pg_batch(conn);
         qp_pg_send(conn, "ROLLBACK TO SAVEPOINT ent_guard");
-        qp_pg_send_fixed(conn, QP_PG_UNGUARD);
+        qp_pg_send_fixed(conn, QP_PG_GUARD_RELEASE);
         if (qp_pg_run(conn, &call, NULL) == QUIPU_OK) {
             return;
         }
         qp_pg_call_done(&call);
     }
-    qp_pg_give_up(conn);
+    qp_pg_rollback_all(conn);
 }
 
 /* Where the parts of a statement stand in its batch. */
-typedef struct stmt_parts {
+typedef struct stmt_layout {
     int begun;   /* so many commands before it */
     bool begins; /* they begin the transaction */
     bool guard;
     int guarded;  /* place of the savepoint */
     bool fresh;   /* it is prepared now */
     int prepared; /* place of that */
-} stmt_parts;
+} stmt_layout;
 
 /* One batch: what was put off, the guard, the preparation, the statement. */
-static quipu_status stmt_send(qp_statement *statement, stmt_parts *parts, int *ret_wanted,
+static quipu_status stmt_send(qp_statement *statement, stmt_layout *layout, int *ret_wanted,
                               quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
 
     qp_pg_batch(conn);
-    stmt_send_dead(conn);
+    stmt_send_deallocate(conn);
     qp_pg_send_closing(conn);
-    qp_pg_send_deferred(conn);
-    parts->begun = conn->sent;
+    qp_pg_send_pending_tx(conn);
+    layout->begun = conn->sent;
     if (!conn->in_transaction) {
         qp_pg_send_tenant(conn); /* a batch is a transaction, too */
     }
-    if (parts->guard) {
-        qp_pg_send_fixed(conn, QP_PG_GUARD);
+    if (layout->guard) {
+        qp_pg_send_fixed(conn, QP_PG_GUARD_SAVEPOINT);
     }
-    parts->guarded = conn->sent - 1;
-    parts->prepared = conn->sent;
-    if (parts->fresh) {
+    layout->guarded = conn->sent - 1;
+    layout->prepared = conn->sent;
+    if (layout->fresh) {
         stmt_send_prepare(statement);
     }
     *ret_wanted = conn->sent;
     status = stmt_send_run(statement, NULL, reterr);
-    if (parts->guard) {
-        qp_pg_send_fixed(conn, QP_PG_UNGUARD);
+    if (layout->guard) {
+        qp_pg_send_fixed(conn, QP_PG_GUARD_RELEASE);
     }
     return status;
 }
 
 /* A batch that failed: what is left of the statement and of the transaction. */
-static void stmt_failed(qp_statement *statement, const stmt_parts *parts, const qp_pg_call *call,
+static void stmt_failed(qp_statement *statement, const stmt_layout *layout, const qp_pg_call *call,
                         bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    const bool unbegun = parts->begins && conn->watch.stopped == QUIPU_OK &&
-                         (call->failure == NULL || call->failed < parts->begun);
+    const bool unbegun = layout->begins && conn->interrupt.stopped == QUIPU_OK &&
+                         (call->failure == NULL || call->failed < layout->begun);
 
-    if (parts->fresh && call->failed <= parts->prepared) {
+    if (layout->fresh && call->failed <= layout->prepared) {
         statement->name = 0;
     }
     if (in_transaction) {
         /* What a repeat may mend must be repeated from the transaction's start. */
-        stmt_recover(conn, parts->guard && call->failed > parts->guarded && !conn->transient);
+        stmt_recover(conn, layout->guard && call->failed > layout->guarded && !conn->transient);
     }
     if (call->failure != NULL) {
-        qp_pg_explain(conn, call->failure, reterr);
+        qp_pg_explain_unique(conn, call->failure, reterr);
     }
     conn->transient = conn->transient || unbegun;
 }
 
-static bool stmt_is_beside(const qp_pg *conn)
+static bool stmt_is_shared(const qp_pg *conn)
 {
     return conn->writes && conn->moved < QP_PG_WRITER_SLOTS;
 }
@@ -319,11 +319,11 @@ static bool stmt_is_beside(const qp_pg *conn)
  * writes beside others does not ask for that, and is spared two commands a statement. */
 static bool stmt_needs_guard(const qp_statement *statement, bool fresh)
 {
-    return !stmt_is_beside(statement->conn) && (fresh || statement->writes);
+    return !stmt_is_shared(statement->conn) && (fresh || statement->writes);
 }
 
 /* Run the batch and take its result; `status` is that of what was sent. */
-static quipu_status stmt_take(qp_statement *statement, const stmt_parts *parts, qp_pg_call *call,
+static quipu_status stmt_take(qp_statement *statement, const stmt_layout *layout, qp_pg_call *call,
                               bool in_transaction, quipu_status status, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
@@ -331,7 +331,7 @@ static quipu_status stmt_take(qp_statement *statement, const stmt_parts *parts, 
     const bool alive = conn->pg != NULL;
 
     if (ran != QUIPU_OK) {
-        stmt_failed(statement, parts, call, in_transaction, reterr);
+        stmt_failed(statement, layout, call, in_transaction, reterr);
     }
     if (alive && conn->pg == NULL) {
         /* Whoever could live with the failure must hear of the transaction that went with it. */
@@ -351,19 +351,19 @@ static quipu_status stmt_take(qp_statement *statement, const stmt_parts *parts, 
 static quipu_status stmt_try(qp_statement *statement, bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    const bool begins = conn->writes && qp_pg_is_due(conn);
-    stmt_parts parts = {.begins = begins, .fresh = !stmt_is_prepared(statement)};
-    qp_pg_call call = {.doing = statement->writes ? "cannot write to" : "cannot read",
-                       .deadline_ns =
-                           statement->locks || begins ? qp_watch_patience(&conn->watch) : 0};
-    quipu_status status = parts.fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
+    const bool begins = conn->writes && qp_pg_is_begin_pending(conn);
+    stmt_layout layout = {.begins = begins, .fresh = !stmt_is_prepared(statement)};
+    qp_pg_call call = {
+        .doing = statement->writes ? "cannot write to" : "cannot read",
+        .deadline_ns = statement->locks || begins ? qp_interrupt_deadline(&conn->interrupt) : 0};
+    quipu_status status = layout.fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
 
     if (status != QUIPU_OK) {
         return status;
     }
-    parts.guard = in_transaction && stmt_needs_guard(statement, parts.fresh);
-    status = stmt_send(statement, &parts, &call.wanted, reterr);
-    return stmt_take(statement, &parts, &call, in_transaction, status, reterr);
+    layout.guard = in_transaction && stmt_needs_guard(statement, layout.fresh);
+    status = stmt_send(statement, &layout, &call.wanted, reterr);
+    return stmt_take(statement, &layout, &call, in_transaction, status, reterr);
 }
 
 /* The first statement of whoever writes beside others begins the transaction, too. Where that fails
@@ -371,12 +371,12 @@ static quipu_status stmt_try(qp_statement *statement, bool in_transaction, quipu
 static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    const bool begins = conn->writes && qp_pg_is_due(conn) && conn->deferred_count == 1;
+    const bool begins = conn->writes && qp_pg_is_begin_pending(conn) && conn->pending_tx_count == 1;
     quipu_error error = {0};
     quipu_status status = stmt_try(statement, in_transaction, &error);
 
     if (status != QUIPU_OK && begins && conn->transient) {
-        status = qp_pg_begin_rows(conn, &error);
+        status = qp_pg_begin_shared(conn, &error);
         status = status == QUIPU_OK ? stmt_try(statement, true, &error) : status;
     }
     if (status != QUIPU_OK && reterr != NULL) {
@@ -393,13 +393,14 @@ static bool stmt_has_more(const qp_statement *statement)
 {
     const qp_pg_cursor *cursor = &statement->cursor;
 
-    return statement->pieces && PQntuples(statement->result) ==
-                                    (cursor->number != 0 ? cursor->asked : QP_PG_PIECE_FIRST);
+    return statement->chunked &&
+           PQntuples(statement->result) ==
+               (cursor->number != 0 ? cursor->requested_rows : QP_PG_CHUNK_FIRST);
 }
 
 static quipu_status stmt_send_declare(qp_statement *statement, int skip, quipu_error *reterr)
 {
-    const quipu_str select = {statement->sql, statement->sql_n - strlen(QP_PG_PIECES)};
+    const quipu_str select = {statement->sql, statement->sql_n - strlen(QP_PG_CHUNKED)};
     quipu_status status;
     qp_buf text;
 
@@ -413,10 +414,10 @@ static quipu_status stmt_send_declare(qp_statement *statement, int skip, quipu_e
 }
 
 /* The next piece takes the place of the result. The first of a cursor begins behind `skip` rows. */
-static quipu_status stmt_next_piece(qp_statement *statement, int skip, quipu_error *reterr)
+static quipu_status stmt_next_chunk(qp_statement *statement, int skip, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    const stmt_parts parts = {.guard = false};
+    const stmt_layout layout = {.guard = false};
     qp_pg_call call = {.doing = "cannot read"};
     quipu_status status = QUIPU_OK;
 
@@ -427,13 +428,13 @@ static quipu_status stmt_next_piece(qp_statement *statement, int skip, quipu_err
     }
     qp_pg_batch(conn);
     qp_pg_send_closing(conn);
-    qp_pg_send_deferred(conn);
+    qp_pg_send_pending_tx(conn);
     if (statement->cursor.number == 0) {
         status = stmt_send_declare(statement, skip, reterr);
     }
     qp_pg_cursor_fetch(conn, &statement->cursor, statement->result);
     call.wanted = conn->sent - 1;
-    return stmt_take(statement, &parts, &call, true, status, reterr);
+    return stmt_take(statement, &layout, &call, true, status, reterr);
 }
 
 /* ---- outside of a transaction, and inside -----------------------------------------------------
@@ -441,16 +442,17 @@ static quipu_status stmt_next_piece(qp_statement *statement, int skip, quipu_err
 
 /* A statement outside of a transaction, in one of its own where it writes. *ret_ends: a commit was
  * asked for, and its failure says nothing about what is stored. */
-static quipu_status stmt_try_alone(qp_statement *statement, bool *ret_ends, quipu_error *reterr)
+static quipu_status stmt_try_autocommit(qp_statement *statement, bool *ret_committing,
+                                        quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
 
-    *ret_ends = false;
+    *ret_committing = false;
     PQclear(statement->result); /* of a try whose commit failed */
     statement->result = NULL;
     if (!statement->writes) {
-        status = qp_pg_ready(conn, reterr);
+        status = qp_pg_ensure_connected(conn, reterr);
         return status == QUIPU_OK ? stmt_run(statement, false, reterr) : status;
     }
     status = qp_pg_begin(conn, 0, ENT_WRITE, reterr);
@@ -458,7 +460,8 @@ static quipu_status stmt_try_alone(qp_statement *statement, bool *ret_ends, quip
         status = stmt_run(statement, true, reterr);
         if (status == QUIPU_OK) {
             status = qp_pg_commit(conn, 0, reterr);
-            *ret_ends = status != QUIPU_BUSY; /* a conflict is told before anything is stored */
+            *ret_committing =
+                status != QUIPU_BUSY; /* a conflict is told before anything is stored */
         } else if (conn->in_transaction) {
             qp_pg_rollback(conn, 0);
         }
@@ -466,20 +469,20 @@ static quipu_status stmt_try_alone(qp_statement *statement, bool *ret_ends, quip
     return status;
 }
 
-static quipu_status stmt_run_alone(qp_statement *statement, quipu_error *reterr)
+static quipu_status stmt_run_autocommit(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
-    int64_t deadline_ns = qp_watch_patience(&conn->watch);
+    int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
     quipu_error error = {0};
     quipu_status status;
     bool ends = false;
-    int tries = 0;
+    int attempts = 0;
 
     do {
-        status = stmt_try_alone(statement, &ends, &error);
-        tries++;
-    } while (status != QUIPU_OK && !ends && conn->transient && tries < QP_TRIES_MAX &&
-             qp_pg_nap(conn, deadline_ns));
+        status = stmt_try_autocommit(statement, &ends, &error);
+        attempts++;
+    } while (status != QUIPU_OK && !ends && conn->transient && attempts < QP_ATTEMPTS_MAX &&
+             qp_pg_backoff(conn, deadline_ns));
     if (status != QUIPU_OK && reterr != NULL) {
         *reterr = error;
     }
@@ -487,27 +490,27 @@ static quipu_status stmt_run_alone(qp_statement *statement, quipu_error *reterr)
 }
 
 /* Only what the server has prepared already: whether it could was never asked. */
-static bool stmt_may_wait(const qp_statement *statement)
+static bool stmt_may_defer(const qp_statement *statement)
 {
     const qp_pg *conn = statement->conn;
 
-    return statement->later && conn->in_transaction && stmt_is_beside(conn) &&
-           stmt_is_prepared(statement) && conn->put_off < QP_PG_PUT_OFF_MAX;
+    return statement->deferrable && conn->in_transaction && stmt_is_shared(conn) &&
+           stmt_is_prepared(statement) && conn->deferred_writes < QP_PG_DEFERRED_WRITES_MAX;
 }
 
-static quipu_status stmt_send_later(qp_statement *statement, quipu_error *reterr)
+static quipu_status stmt_send_deferred(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
 
     qp_pg_batch(conn);
-    if (!conn->hasty && !qp_pg_is_due(conn)) {
-        qp_pg_send_fixed(conn, QP_PG_HASTEN);
+    if (!conn->short_lock_timeout && !qp_pg_is_begin_pending(conn)) {
+        qp_pg_send_fixed(conn, QP_PG_SET_LOCK_TIMEOUT);
     }
-    conn->hasty = true;
-    qp_pg_send_deferred(conn);
+    conn->short_lock_timeout = true;
+    qp_pg_send_pending_tx(conn);
     status = stmt_send_run(statement, NULL, reterr);
-    conn->put_off = conn->sent;
+    conn->deferred_writes = conn->sent;
     conn->total_changes++; /* or more, or none */
     statement->sent = true;
     return status;
@@ -519,15 +522,15 @@ static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
     quipu_status status;
 
     statement->in_transaction = conn->in_transaction;
-    if (stmt_may_wait(statement)) {
-        return stmt_send_later(statement, reterr);
+    if (stmt_may_defer(statement)) {
+        return stmt_send_deferred(statement, reterr);
     }
     status = conn->in_transaction ? stmt_run(statement, true, reterr)
-                                  : stmt_run_alone(statement, reterr);
+                                  : stmt_run_autocommit(statement, reterr);
     statement->transaction = conn->transactions;
     if (status == QUIPU_OK && conn->in_transaction && conn->writes && stmt_has_more(statement)) {
         /* It may change what the rest would be found by, and so may others: all from the start. */
-        status = stmt_next_piece(statement, 0, reterr);
+        status = stmt_next_chunk(statement, 0, reterr);
     }
     if (status != QUIPU_OK) {
         qp_pg_cursor_end(conn, &statement->cursor);
@@ -561,7 +564,7 @@ quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n,
                             "the transaction was rolled back while its rows were being read");
     }
     if (statement->row >= PQntuples(statement->result) && stmt_has_more(statement)) {
-        quipu_status status = stmt_next_piece(statement, QP_PG_PIECE_FIRST, reterr);
+        quipu_status status = stmt_next_chunk(statement, QP_PG_CHUNK_FIRST, reterr);
         if (status != QUIPU_OK) {
             return status;
         }
@@ -578,14 +581,14 @@ quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n,
     return QUIPU_OK;
 }
 
-void qp_pg_put_off(qp_statement *statement)
+void qp_pg_defer(qp_statement *statement)
 {
-    statement->later = true;
+    statement->deferrable = true;
 }
 
 void qp_pg_reset(qp_statement *statement)
 {
-    statement->later = false;
+    statement->deferrable = false;
     statement->sent = false;
     qp_pg_cursor_end(statement->conn, &statement->cursor);
     PQclear(statement->result);
@@ -602,8 +605,8 @@ static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error
     quipu_status status;
 
     qp_buf_init(&text, STMT_TEXT_MAX);
-    if (!conn->timed) {
-        qp_buf_printf(&text, "SET LOCAL lock_timeout = %d;\n", (int)conn->watch.busy_ms);
+    if (!conn->lock_timeout_set) {
+        qp_buf_printf(&text, "SET LOCAL lock_timeout = %d;\n", (int)conn->interrupt.busy_ms);
     }
     qp_buf_puts(&text, "SAVEPOINT ent_guard;\n");
     qp_buf_put(&text, sql);
@@ -612,7 +615,7 @@ static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error
     if (status != QUIPU_OK) {
         (void)qp_error_set(reterr, status, "no memory for a change of the schema");
     } else {
-        conn->timed = true;
+        conn->lock_timeout_set = true;
         status = qp_pg_run_text(conn, qp_buf_str(&text).p, reterr);
         if (status != QUIPU_OK) {
             stmt_recover(conn, true);
@@ -626,22 +629,23 @@ static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error
 quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr)
 {
     qp_pg *self = conn;
-    qp_pg_call call = {
-        .doing = "cannot change", .wanted = -1, .deadline_ns = qp_watch_patience(&self->watch)};
+    qp_pg_call call = {.doing = "cannot change",
+                       .wanted = -1,
+                       .deadline_ns = qp_interrupt_deadline(&self->interrupt)};
     quipu_status status = QUIPU_OK;
 
     if (!self->in_transaction) {
-        status = qp_pg_ready(self, reterr);
+        status = qp_pg_ensure_connected(self, reterr);
         return status == QUIPU_OK ? qp_pg_run_text(self, sql.p, reterr) : status;
     }
-    if (self->deferred_count > 0 || self->put_off > 0 || self->closing_count > 0) {
+    if (self->pending_tx_count > 0 || self->deferred_writes > 0 || self->closing_count > 0) {
         qp_pg_batch(self);
         qp_pg_send_closing(self); /* an open cursor would keep its table from being changed */
-        qp_pg_send_deferred(self);
+        qp_pg_send_pending_tx(self);
         status = qp_pg_run(self, &call, reterr);
         qp_pg_call_done(&call);
         if (status != QUIPU_OK) {
-            qp_pg_give_up(self);
+            qp_pg_rollback_all(self);
             return status;
         }
     }

@@ -12,56 +12,59 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-#define WIRE_SLICE_MS 20                   /* how often a stop function is asked */
-#define WIRE_CANCEL_NS (10 * QP_NS_PER_S)  /* a server that does not even cancel is lost */
-#define WIRE_AGAIN_NS (100 * QP_NS_PER_MS) /* a cancel that came before its statement did nothing */
-#define WIRE_SILENCE_NS (15 * QP_NS_PER_S) /* then the server is asked for a sign of life */
-#define WIRE_CERTAIN_NS (60 * QP_NS_PER_S) /* patience with a COMMIT that has no deadline */
-#define WIRE_GRACE_NS (5 * QP_NS_PER_S) /* more of it, past the deadline: outcomes are worth it */
+#define WIRE_STOP_POLL_MS 20                   /* how often a stop function is asked */
+#define WIRE_CANCEL_WAIT_NS (10 * QP_NS_PER_S) /* a server that does not even cancel is lost */
+#define WIRE_CANCEL_RETRY_NS                                                                       \
+    (100 * QP_NS_PER_MS) /* a cancel that came before its statement did nothing */
+#define WIRE_PING_AFTER_NS (15 * QP_NS_PER_S)  /* then the server is asked for a sign of life */
+#define WIRE_COMMIT_WAIT_NS (60 * QP_NS_PER_S) /* patience with a COMMIT that has no deadline */
+#define WIRE_COMMIT_GRACE_NS                                                                       \
+    (5 * QP_NS_PER_S) /* more of it, past the deadline: outcomes are worth it */
 
 /* When what runs was first cancelled, and last; 0: not. When the wait began, and when the server
  * was last known to live; 0: not begun. */
-typedef struct wire_cancels {
+typedef struct wire_wait_state {
     int64_t first_ns;
     int64_t last_ns;
     int64_t began_ns;
-    int64_t lived_ns;
-} wire_cancels;
+    int64_t alive_ns;
+} wire_wait_state;
 
 static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
     /* Whoever is alone sees the same at every level, and at this one waits his turn for the seats:
      * at the stricter ones each wait would end in a conflict, and he might never get them all. */
-    [QP_PG_BEGIN_ALONE] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
-    [QP_PG_HOLD_WRITER_SLOTS] =
+    [QP_PG_BEGIN_EXCLUSIVE] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    [QP_PG_LOCK_WRITER_SLOTS] =
         "SELECT 1 FROM \"" QP_PG_TABLE "\" WHERE \"name\">'" QP_PG_WRITER_SLOT_NAME
         "' AND \"name\"<'" QP_PG_WRITER_SLOT_NEXT "' ORDER BY \"name\" FOR UPDATE",
-    [QP_PG_MOVE_WRITER_SLOTS] =
+    [QP_PG_BUMP_WRITER_SLOTS] =
         "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
         "\"name\">'" QP_PG_WRITER_SLOT_NAME "' AND \"name\"<'" QP_PG_WRITER_SLOT_NEXT "'",
-    [QP_PG_BEGIN_ROWS] = "BEGIN READ WRITE",
-    [QP_PG_HASTEN] = "SET LOCAL lock_timeout = " QP_PG_HASTE_MS,
-    [QP_PG_MOVE_WRITER_SLOT] = QP_PG_SURE
-    "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE \"name\"=$1" QP_PG_SURE_END,
-    [QP_PG_TAKE_WRITER_SLOT] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
-                               "\"name\"='" QP_PG_WRITER_SLOTS_TAKEN "' RETURNING \"last\"",
+    [QP_PG_BEGIN_SHARED] = "BEGIN READ WRITE",
+    [QP_PG_SET_LOCK_TIMEOUT] = "SET LOCAL lock_timeout = " QP_PG_DEFERRED_LOCK_TIMEOUT_MS,
+    [QP_PG_BUMP_WRITER_SLOT] = QP_PG_MUST_MATCH_BEGIN
+    "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE \"name\"=$1" QP_PG_MUST_MATCH_END,
+    [QP_PG_ASSIGN_WRITER_SLOT] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\"=\"last\"+1 WHERE "
+                                 "\"name\"='" QP_PG_WRITER_SLOTS_ASSIGNED "' RETURNING \"last\"",
     [QP_PG_BEGIN_READ] = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     [QP_PG_SNAPSHOT] = "SELECT 1",
     [QP_PG_COMMIT] = "COMMIT",
     [QP_PG_ROLLBACK] = "ROLLBACK",
-    [QP_PG_GUARD] = "SAVEPOINT ent_guard",
-    [QP_PG_UNGUARD] = "RELEASE SAVEPOINT ent_guard",
+    [QP_PG_GUARD_SAVEPOINT] = "SAVEPOINT ent_guard",
+    [QP_PG_GUARD_RELEASE] = "RELEASE SAVEPOINT ent_guard",
 };
 
 /* ---- waiting ----------------------------------------------------------------------------------
  */
 
-void qp_pg_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
+void qp_pg_set_interrupt(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
 {
     qp_pg *self = conn;
 
-    qp_watch_set(&self->watch, deadline_ns, stop, ctx);
+    qp_interrupt_set(&self->interrupt, deadline_ns, stop, ctx);
     if (!self->in_transaction) {
-        self->late_ns = deadline_ns; /* what a transaction begins with holds for its commit */
+        self->commit_deadline_ns =
+            deadline_ns; /* what a transaction begins with holds for its commit */
     }
 }
 
@@ -71,21 +74,25 @@ void qp_pg_drop(qp_pg *conn)
     conn->pg = NULL;
     conn->in_transaction = false;
     conn->writes = false;
-    conn->deferred_count = 0;
-    conn->put_off = 0;
-    conn->unread = 0;
-    conn->dead_count = 0;
+    conn->pending_tx_count = 0;
+    conn->deferred_writes = 0;
+    conn->undrained = 0;
+    conn->deallocate_count = 0;
     conn->rollbacks++;
 }
 
 /* When whoever waits for a certain outcome gives the connection up. Nothing is cancelled: the
  * server would answer the cancelled wait for a standby with success. */
-static int64_t wire_late_ns(const qp_pg *conn, const wire_cancels *cancels)
+static int64_t wire_commit_deadline_ns(const qp_pg *conn, const wire_wait_state *wait)
 {
-    int64_t late_ns = conn->late_ns != 0 ? conn->late_ns : cancels->began_ns + WIRE_CERTAIN_NS;
+    int64_t commit_deadline_ns = conn->commit_deadline_ns != 0
+                                     ? conn->commit_deadline_ns
+                                     : wait->began_ns + WIRE_COMMIT_WAIT_NS;
 
-    late_ns = late_ns < cancels->began_ns ? cancels->began_ns : late_ns;
-    return late_ns > INT64_MAX - WIRE_GRACE_NS ? INT64_MAX : late_ns + WIRE_GRACE_NS;
+    commit_deadline_ns = commit_deadline_ns < wait->began_ns ? wait->began_ns : commit_deadline_ns;
+    return commit_deadline_ns > INT64_MAX - WIRE_COMMIT_GRACE_NS
+               ? INT64_MAX
+               : commit_deadline_ns + WIRE_COMMIT_GRACE_NS;
 }
 
 static int64_t wire_sooner(int64_t until_ns, int64_t deadline_ns)
@@ -94,26 +101,26 @@ static int64_t wire_sooner(int64_t until_ns, int64_t deadline_ns)
 }
 
 /* Milliseconds until something must be looked at. */
-static int wire_patience_ms(const qp_pg *conn, const qp_pg_call *call, const wire_cancels *cancels)
+static int wire_poll_ms(const qp_pg *conn, const qp_pg_call *call, const wire_wait_state *wait)
 {
-    const bool asks = conn->watch.stop != NULL && !call->certain && cancels->first_ns == 0;
-    int64_t until_ns = cancels->lived_ns + WIRE_SILENCE_NS;
+    const bool asks = conn->interrupt.stop != NULL && !call->no_cancel && wait->first_ns == 0;
+    int64_t until_ns = wait->alive_ns + WIRE_PING_AFTER_NS;
     int64_t left_ms;
 
-    if (cancels->first_ns != 0) {
-        until_ns = cancels->last_ns + WIRE_AGAIN_NS;
-    } else if (call->certain) {
-        until_ns = wire_sooner(until_ns, wire_late_ns(conn, cancels));
+    if (wait->first_ns != 0) {
+        until_ns = wait->last_ns + WIRE_CANCEL_RETRY_NS;
+    } else if (call->no_cancel) {
+        until_ns = wire_sooner(until_ns, wire_commit_deadline_ns(conn, wait));
     } else {
         until_ns = wire_sooner(until_ns, call->deadline_ns);
-        until_ns = wire_sooner(until_ns, conn->watch.deadline_ns);
+        until_ns = wire_sooner(until_ns, conn->interrupt.deadline_ns);
     }
     left_ms = (until_ns - qp_clock_ns()) / QP_NS_PER_MS + 1;
     left_ms = left_ms < 0 ? 0 : left_ms;
-    return (int)(asks && left_ms > WIRE_SLICE_MS ? WIRE_SLICE_MS : left_ms);
+    return (int)(asks && left_ms > WIRE_STOP_POLL_MS ? WIRE_STOP_POLL_MS : left_ms);
 }
 
-static void wire_cancel(qp_pg *conn, wire_cancels *cancels)
+static void wire_cancel(qp_pg *conn, wire_wait_state *wait)
 {
     char ignored[256];
     PGcancel *cancel = PQgetCancel(conn->pg);
@@ -122,68 +129,68 @@ static void wire_cancel(qp_pg *conn, wire_cancels *cancels)
         (void)PQcancel(cancel, ignored, (int)sizeof(ignored));
         PQfreeCancel(cancel);
     }
-    cancels->last_ns = qp_clock_ns();
-    if (cancels->first_ns == 0) {
-        cancels->first_ns = cancels->last_ns;
+    wait->last_ns = qp_clock_ns();
+    if (wait->first_ns == 0) {
+        wait->first_ns = wait->last_ns;
     }
 }
 
 /* Whether the time of what runs is over, by the watch or by its own deadline. */
-static bool wire_is_over(qp_pg *conn, const qp_pg_call *call, int64_t now_ns)
+static bool wire_must_cancel(qp_pg *conn, const qp_pg_call *call, int64_t now_ns)
 {
-    if (call->certain) {
+    if (call->no_cancel) {
         return false;
     }
-    if (qp_watch_stops(&conn->watch)) {
+    if (qp_interrupt_check(&conn->interrupt)) {
         return true;
     }
     if (call->deadline_ns == 0 || now_ns < call->deadline_ns) {
         return false;
     }
-    conn->watch.stopped = QUIPU_BUSY;
+    conn->interrupt.stopped = QUIPU_BUSY;
     return true;
 }
 
 /* Cancel what runs when its time is over; false: the server does not answer any more. A server that
  * stands still while its system answers for it is met by a question of its own: neither the network
  * tells, nor does a cancel end, which waits without bound. */
-static bool wire_look(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels)
+static bool wire_check(qp_pg *conn, const qp_pg_call *call, wire_wait_state *wait)
 {
     const int64_t now_ns = qp_clock_ns();
     bool over;
 
-    if (cancels->began_ns == 0) {
-        cancels->began_ns = now_ns;
-        cancels->lived_ns = now_ns;
+    if (wait->began_ns == 0) {
+        wait->began_ns = now_ns;
+        wait->alive_ns = now_ns;
     }
-    if (cancels->first_ns != 0) {
-        if (now_ns < cancels->last_ns + WIRE_AGAIN_NS) {
+    if (wait->first_ns != 0) {
+        if (now_ns < wait->last_ns + WIRE_CANCEL_RETRY_NS) {
             return true;
         }
-        if (now_ns >= cancels->first_ns + WIRE_CANCEL_NS || !qp_pg_lives(conn)) {
+        if (now_ns >= wait->first_ns + WIRE_CANCEL_WAIT_NS || !qp_pg_ping(conn)) {
             return false;
         }
-        wire_cancel(conn, cancels);
+        wire_cancel(conn, wait);
         return true;
     }
-    if (call->certain && now_ns >= wire_late_ns(conn, cancels)) {
+    if (call->no_cancel && now_ns >= wire_commit_deadline_ns(conn, wait)) {
         return false;
     }
-    over = wire_is_over(conn, call, now_ns);
-    if (over || now_ns >= cancels->lived_ns + WIRE_SILENCE_NS) {
-        if (!qp_pg_lives(conn)) {
+    over = wire_must_cancel(conn, call, now_ns);
+    if (over || now_ns >= wait->alive_ns + WIRE_PING_AFTER_NS) {
+        if (!qp_pg_ping(conn)) {
             return false;
         }
-        cancels->lived_ns = qp_clock_ns();
+        wait->alive_ns = qp_clock_ns();
     }
     if (over) {
-        wire_cancel(conn, cancels);
+        wire_cancel(conn, wait);
     }
     return true;
 }
 
 /* Wait until a result can be taken; false: the connection is lost. */
-static bool wire_wait(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels)
+static bool wire_wait(qp_pg *conn, const qp_pg_call *call, wire_wait_state *wait)
 {
     int flush = PQflush(conn->pg);
 
@@ -191,10 +198,10 @@ static bool wire_wait(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels
         struct pollfd fd = {.fd = PQsocket(conn->pg),
                             .events = (short)(POLLIN | (flush == 1 ? POLLOUT : 0))};
 
-        if (fd.fd < 0 || !wire_look(conn, call, cancels)) {
+        if (fd.fd < 0 || !wire_check(conn, call, wait)) {
             return false;
         }
-        if (poll(&fd, 1, wire_patience_ms(conn, call, cancels)) < 0 && errno != EINTR) {
+        if (poll(&fd, 1, wire_poll_ms(conn, call, wait)) < 0 && errno != EINTR) {
             return false;
         }
         if ((fd.revents & (POLLIN | POLLERR | POLLHUP)) != 0 && PQconsumeInput(conn->pg) == 0) {
@@ -210,10 +217,10 @@ static bool wire_wait(qp_pg *conn, const qp_pg_call *call, wire_cancels *cancels
 
 void qp_pg_batch(qp_pg *conn)
 {
-    if (conn->put_off > 0) {
+    if (conn->deferred_writes > 0) {
         return;
     }
-    qp_pg_catch_up(conn);
+    qp_pg_drain(conn);
     conn->sent = 0;
     conn->fresh = 0;
     conn->unreplicated = false;
@@ -244,16 +251,16 @@ void qp_pg_name(uint32_t number, char ret_name[QP_PG_STATEMENT_SIZE])
 
 uint32_t qp_pg_new_name(qp_pg *conn)
 {
-    return conn->unprepared ? 0 : ++conn->names;
+    return conn->no_prepare ? 0 : ++conn->names;
 }
 
 /* A statement of ours is not there: behind a pooler every transaction may meet another of the
  * server's connections. From now on each travels with its text. */
-static void wire_unprepare(qp_pg *conn)
+static void wire_disable_prepare(qp_pg *conn)
 {
-    conn->unprepared = true;
+    conn->no_prepare = true;
     conn->generation++;
-    conn->dead_count = 0;
+    conn->deallocate_count = 0;
     memset(conn->fixed, 0, sizeof(conn->fixed));
 }
 
@@ -262,7 +269,7 @@ static void wire_unprepare(qp_pg *conn)
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
 {
     const char *const values[] = {conn->writer_slot};
-    const int n = command == QP_PG_MOVE_WRITER_SLOT ? 1 : 0;
+    const int n = command == QP_PG_BUMP_WRITER_SLOT ? 1 : 0;
     char name[QP_PG_STATEMENT_SIZE];
     bool fresh = conn->fixed[command] == 0;
 
@@ -290,17 +297,17 @@ static void wire_send_begin(qp_pg *conn)
         qp_pg_send_fixed(conn, QP_PG_BEGIN_READ);
         return;
     }
-    qp_pg_send_fixed(conn, QP_PG_BEGIN_ROWS);
-    if (conn->hasty) {
-        qp_pg_send_fixed(conn, QP_PG_HASTEN);
+    qp_pg_send_fixed(conn, QP_PG_BEGIN_SHARED);
+    if (conn->short_lock_timeout) {
+        qp_pg_send_fixed(conn, QP_PG_SET_LOCK_TIMEOUT);
     }
-    qp_pg_send_fixed(conn, QP_PG_MOVE_WRITER_SLOT);
+    qp_pg_send_fixed(conn, QP_PG_BUMP_WRITER_SLOT);
 }
 
-void qp_pg_send_deferred(qp_pg *conn)
+void qp_pg_send_pending_tx(qp_pg *conn)
 {
-    for (size_t i = 0; i < conn->deferred_count; i++) {
-        int depth = conn->deferred[i];
+    for (size_t i = 0; i < conn->pending_tx_count; i++) {
+        int depth = conn->pending_tx[i];
         char sql[64];
 
         if (depth == 0) {
@@ -311,7 +318,7 @@ void qp_pg_send_deferred(qp_pg *conn)
                        depth > 0 ? depth : -depth);
         qp_pg_send(conn, sql);
     }
-    conn->deferred_count = 0;
+    conn->pending_tx_count = 0;
 }
 
 /* Take one command's result. */
@@ -335,13 +342,13 @@ static void wire_take(qp_pg_call *call, int place, PGresult *result)
 /* The results of `count` commands, each ended by NULL; false: the connection is lost. */
 static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
 {
-    wire_cancels cancels = {0};
+    wire_wait_state wait = {0};
     PGresult *sync;
 
     for (int i = 0; i < count; i++) {
         PGresult *result;
         do {
-            if (!wire_wait(conn, call, &cancels)) {
+            if (!wire_wait(conn, call, &wait)) {
                 return false;
             }
             result = PQgetResult(conn->pg);
@@ -350,7 +357,7 @@ static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
             }
         } while (result != NULL);
     }
-    if (!wire_wait(conn, call, &cancels)) {
+    if (!wire_wait(conn, call, &wait)) {
         return false;
     }
     sync = PQgetResult(conn->pg);
@@ -360,7 +367,7 @@ static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
 
 /* What was put off has failed: of the transaction nothing is stored, and whoever repeats it step by
  * step is told what it was. */
-static quipu_status wire_fail_late(qp_pg *conn, const qp_pg_call *call, quipu_error *reterr)
+static quipu_status wire_fail_deferred(qp_pg *conn, const qp_pg_call *call, quipu_error *reterr)
 {
     const char *state = PQresultErrorField(call->failure, PG_DIAG_SQLSTATE);
 
@@ -373,11 +380,11 @@ static quipu_status wire_fail_late(qp_pg *conn, const qp_pg_call *call, quipu_er
 
 quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
 {
-    const int put_off = conn->put_off;
+    const int deferred_writes = conn->deferred_writes;
     bool alive = !conn->broken && PQpipelineSync(conn->pg) == 1;
 
-    conn->put_off = 0;
-    conn->watch.stopped = QUIPU_OK;
+    conn->deferred_writes = 0;
+    conn->interrupt.stopped = QUIPU_OK;
     alive = alive && wire_read(conn, call, conn->sent) && PQexitPipelineMode(conn->pg) == 1;
     if (!alive) {
         quipu_status status = qp_pg_fail_lost(conn, call->doing, reterr);
@@ -394,19 +401,19 @@ quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
             conn->fixed[i] = 0; /* it may not have come to it */
         }
     }
-    if (qp_pg_failed_with(call, "26000") || qp_pg_failed_with(call, "42P05")) {
-        wire_unprepare(conn);
+    if (qp_pg_has_sqlstate(call, "26000") || qp_pg_has_sqlstate(call, "42P05")) {
+        wire_disable_prepare(conn);
     }
-    if (qp_pg_failed_with(call, "25006")) {
+    if (qp_pg_has_sqlstate(call, "25006")) {
         qp_pg_drop(conn); /* a standby, or no longer in charge: look for the one that is */
     }
-    return call->failed < put_off ? wire_fail_late(conn, call, reterr)
-                                  : qp_pg_fail(conn, call->failure, call->doing, reterr);
+    return call->failed < deferred_writes ? wire_fail_deferred(conn, call, reterr)
+                                          : qp_pg_fail(conn, call->failure, call->doing, reterr);
 }
 
-bool qp_pg_leave_reading(qp_pg *conn)
+bool qp_pg_send_read_end(qp_pg *conn)
 {
-    if (conn->pg == NULL || conn->writes || conn->put_off > 0 ||
+    if (conn->pg == NULL || conn->writes || conn->deferred_writes > 0 ||
         PQtransactionStatus(conn->pg) != PQTRANS_INTRANS) {
         return false;
     }
@@ -416,20 +423,20 @@ bool qp_pg_leave_reading(qp_pg *conn)
         qp_pg_drop(conn); /* a rollback would not get through, either */
         return true;
     }
-    conn->unread = conn->sent;
+    conn->undrained = conn->sent;
     return true;
 }
 
-void qp_pg_catch_up(qp_pg *conn)
+void qp_pg_drain(qp_pg *conn)
 {
-    qp_pg_call call = {.doing = "cannot read", .wanted = -1, .certain = true};
+    qp_pg_call call = {.doing = "cannot read", .wanted = -1, .no_cancel = true};
 
-    if (conn->unread > 0) {
-        if (!wire_read(conn, &call, conn->unread) || call.failure != NULL ||
+    if (conn->undrained > 0) {
+        if (!wire_read(conn, &call, conn->undrained) || call.failure != NULL ||
             PQexitPipelineMode(conn->pg) != 1) {
             qp_pg_drop(conn);
         }
-        conn->unread = 0;
+        conn->undrained = 0;
         qp_pg_call_done(&call);
     }
 }
@@ -442,7 +449,7 @@ void qp_pg_call_done(qp_pg_call *call)
     call->failure = NULL;
 }
 
-bool qp_pg_failed_with(const qp_pg_call *call, const char *state)
+bool qp_pg_has_sqlstate(const qp_pg_call *call, const char *state)
 {
     const char *found =
         call->failure != NULL ? PQresultErrorField(call->failure, PG_DIAG_SQLSTATE) : NULL;
@@ -456,16 +463,16 @@ bool qp_pg_failed_with(const qp_pg_call *call, const char *state)
 quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot change", .wanted = -1};
-    wire_cancels cancels = {0};
+    wire_wait_state wait = {0};
     quipu_status status = QUIPU_OK;
     PGresult *result = NULL;
     bool alive;
 
-    conn->watch.stopped = QUIPU_OK;
-    qp_pg_catch_up(conn);
+    conn->interrupt.stopped = QUIPU_OK;
+    qp_pg_drain(conn);
     alive = conn->pg != NULL && PQsendQuery(conn->pg, sql) == 1;
     do {
-        alive = alive && wire_wait(conn, &call, &cancels);
+        alive = alive && wire_wait(conn, &call, &wait);
         result = alive ? PQgetResult(conn->pg) : NULL;
         if (result != NULL) {
             wire_take(&call, 0, result);

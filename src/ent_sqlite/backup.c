@@ -123,7 +123,7 @@ static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const cha
 /* Copy all pages; a busy source is tried again until the deadline. */
 static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
 {
-    int64_t deadline_ns = qp_watch_patience(&self->watch);
+    int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
     sqlite3_backup *copy = sqlite3_backup_init(to, "main", from, "main");
     int rc = SQLITE_OK;
     int end = SQLITE_OK;
@@ -133,7 +133,7 @@ static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
     }
     do {
         rc = sqlite3_backup_step(copy, QP_SQLITE_BACKUP_PAGES);
-        if (rc == SQLITE_OK && qp_watch_stops(&self->watch)) {
+        if (rc == SQLITE_OK && qp_interrupt_check(&self->interrupt)) {
             rc = SQLITE_INTERRUPT;
         }
     } while (rc == SQLITE_OK ||
@@ -145,7 +145,7 @@ static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
 /* One snapshot for all steps of the copy: else every commit of another would start it over. */
 static int backup_snapshot(qp_sqlite *self, sqlite3 *from)
 {
-    int64_t deadline_ns = qp_watch_patience(&self->watch);
+    int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
     int rc = sqlite3_exec(from, "BEGIN", NULL, NULL, NULL);
 
     if (rc != SQLITE_OK) {

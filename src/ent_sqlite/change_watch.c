@@ -19,17 +19,17 @@
 
 #define NEWS_EVENTS_BYTES 4096 /* events read at once; one has at most NAME_MAX bytes and a head */
 
-typedef struct news {
+typedef struct change_watch {
     int events; /* inotify */
     int bell;   /* eventfd, rung to end a wait */
     int folder; /* watch of the folder */
     char path[QP_SQLITE_PATH_MAX];
     char log[QP_SQLITE_PATH_MAX];
-} news;
+} change_watch;
 
 /* Watch both files; to watch one again is the same watch. A log that does not exist yet is noticed
  * by the folder's watch. */
-static bool change_watch_watch_files(const news *self)
+static bool change_watch_watch_files(const change_watch *self)
 {
     bool watched = inotify_add_watch(self->events, self->path, IN_MODIFY) >= 0;
 
@@ -42,7 +42,7 @@ static const char *change_watch_name(const char *path)
     return strrchr(path, '/') + 1;
 }
 
-static bool change_watch_watch(news *self)
+static bool change_watch_watch(change_watch *self)
 {
     char folder[QP_SQLITE_PATH_MAX];
     size_t n = (size_t)(change_watch_name(self->path) - self->path);
@@ -55,7 +55,7 @@ static bool change_watch_watch(news *self)
 
 static void change_watch_close(void *ctx)
 {
-    news *self = ctx;
+    change_watch *self = ctx;
 
     if (self->events >= 0) {
         (void)close(self->events);
@@ -70,7 +70,7 @@ static void *change_watch_open(void *conn)
 {
     const char *path = sqlite3_db_filename(((qp_sqlite *)conn)->db, "main");
     const char *log = path != NULL && path[0] == '/' ? sqlite3_filename_wal(path) : NULL;
-    news *self =
+    change_watch *self =
         log != NULL && strlen(log) < QP_SQLITE_PATH_MAX ? qp_calloc(1, sizeof(*self)) : NULL;
 
     if (self == NULL) {
@@ -88,7 +88,7 @@ static void *change_watch_open(void *conn)
 }
 
 /* Whether an event is about our files. In the folder others come and go too. */
-static bool change_watch_is_ours(const news *self, const struct inotify_event *event)
+static bool change_watch_is_ours(const change_watch *self, const struct inotify_event *event)
 {
     return event->wd != self->folder || event->len == 0 ||
            strcmp(event->name, change_watch_name(self->log)) == 0 ||
@@ -96,7 +96,7 @@ static bool change_watch_is_ours(const news *self, const struct inotify_event *e
 }
 
 /* Read what has come; whether something is about our files. */
-static bool change_watch_read(news *self)
+static bool change_watch_read(change_watch *self)
 {
     _Alignas(struct inotify_event) char events[NEWS_EVENTS_BYTES];
     bool ours = false;
@@ -133,7 +133,7 @@ static int change_watch_patience_ms(int64_t until_ns)
 
 static bool change_watch_wait(void *ctx, int64_t until_ns)
 {
-    news *self = ctx;
+    change_watch *self = ctx;
     struct pollfd fds[] = {{self->events, POLLIN, 0}, {self->bell, POLLIN, 0}};
     uint64_t rung = 0;
 
@@ -151,7 +151,7 @@ static void change_watch_wake(void *ctx)
     const uint64_t once = 1;
 
     /* Fails only when it has been rung 2^64 - 2 times already. */
-    (void)!write(((news *)ctx)->bell, &once, sizeof(once));
+    (void)!write(((change_watch *)ctx)->bell, &once, sizeof(once));
 }
 
 #else

@@ -9,9 +9,9 @@
 
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 {
-    if (conn->watch.stopped != QUIPU_OK &&
+    if (conn->interrupt.stopped != QUIPU_OK &&
         ((rc & 0xff) == SQLITE_INTERRUPT || (rc & 0xff) == SQLITE_BUSY)) {
-        return conn->watch.stopped;
+        return conn->interrupt.stopped;
     }
     switch (rc & 0xff) {
     case SQLITE_OK:

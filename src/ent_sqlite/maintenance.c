@@ -84,7 +84,7 @@ static quipu_status maintenance_limit(void *conn, int64_t max_bytes, quipu_error
 static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
-    const int64_t deadline_ns = qp_watch_patience(&self->watch);
+    const int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
     int64_t blocked = 0;
     int rc = SQLITE_OK;
 
@@ -96,7 +96,8 @@ static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
         }
     } while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns));
     if ((rc & 0xff) == SQLITE_BUSY) {
-        quipu_status status = self->watch.stopped != QUIPU_OK ? self->watch.stopped : QUIPU_BUSY;
+        quipu_status status =
+            self->interrupt.stopped != QUIPU_OK ? self->interrupt.stopped : QUIPU_BUSY;
         return qp_error_set(reterr, status,
                             "the log of %s cannot be emptied: somebody was reading or writing "
                             "until the deadline",
@@ -108,7 +109,7 @@ static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
 static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
-    const int64_t deadline_ns = qp_watch_patience(&self->watch);
+    const int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
     int rc = SQLITE_OK;
 
     do {

@@ -24,7 +24,7 @@
 
 bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns)
 {
-    return qp_watch_nap(&conn->watch, deadline_ns, 1, OPEN_WAIT_MS_MAX);
+    return qp_interrupt_backoff(&conn->interrupt, deadline_ns, 1, OPEN_WAIT_MS_MAX);
 }
 
 static int open_busy(void *ctx, int tries)
@@ -32,7 +32,7 @@ static int open_busy(void *ctx, int tries)
     qp_sqlite *conn = ctx;
 
     if (tries == 0) {
-        conn->busy_until = qp_watch_patience(&conn->watch);
+        conn->busy_until = qp_interrupt_deadline(&conn->interrupt);
     }
     return qp_sqlite_wait(conn, conn->busy_until) ? 1 : 0;
 }
@@ -124,12 +124,12 @@ const qp_engine qp_sqlite_engine = {
     .adopt = qp_sqlite_use_wal,
     .execute = qp_sqlite_execute,
     .migrator = &qp_sqlite_migrator,
-    .watch = qp_sqlite_watch,
+    .set_interrupt = qp_sqlite_set_interrupt,
     .searcher = &qp_sqlite_searcher,
-    .keeper = &qp_sqlite_maintenance,
+    .maintenance = &qp_sqlite_maintenance,
     .data_version = qp_sqlite_data_version,
     .peer_version = qp_sqlite_peer_version,
-    .news = &qp_sqlite_change_watch,
+    .change_watch = &qp_sqlite_change_watch,
 };
 
 /* ---- opening ----------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ static int open_ask(qp_sqlite *conn, const char *sql, const char *text, int64_t 
  * recovery of a WAL: of many first openers of one file one would fail. So the wait is ours. */
 static int open_ask_patiently(qp_sqlite *conn, const char *sql, const char *text, int64_t *ret)
 {
-    int64_t deadline_ns = qp_watch_patience(&conn->watch);
+    int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
     int rc = open_ask(conn, sql, text, ret);
 
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(conn, deadline_ns)) {
@@ -323,7 +323,7 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     memcpy(copy, path, size);
     conn->path = copy;
     conn->read_only = (options->flags & ENT_SQLITE_READ_ONLY) != 0;
-    conn->watch.busy_ms = options->busy_ms;
+    conn->interrupt.busy_ms = options->busy_ms;
     *ret = conn;
     return QUIPU_OK;
 }

@@ -5,7 +5,7 @@
 #include <sqlite3.h>
 
 #include "ent/engine.h"
-#include "ent/watch.h"
+#include "ent/interrupt.h"
 
 #define QP_SQLITE_PATH_MAX 4096
 
@@ -13,10 +13,10 @@ typedef struct qp_sqlite {
     sqlite3 *db;
     char *path; /* as the caller gave it; ":memory:" for a store in memory */
     bool read_only;
-    qp_watch watch;
-    int64_t busy_until; /* deadline of the wait under way, by qp_clock_ns() */
-    bool watching;      /* the progress handler is there */
-    char refused[64];   /* column whose addition was refused by the statement under way, or "" */
+    qp_interrupt interrupt;
+    int64_t busy_until;        /* deadline of the wait under way, by qp_clock_ns() */
+    bool has_progress_handler; /* the progress handler is there */
+    char refused[64]; /* column whose addition was refused by the statement under way, or "" */
     sqlite3_stmt *begin_write; /* prepared on first use */
     sqlite3_stmt *begin_read;
     sqlite3_stmt *snapshot;
@@ -44,7 +44,7 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc);
 bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns);
 
 /* watch.c: see ent_watch(). */
-void qp_sqlite_watch(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
+void qp_sqlite_set_interrupt(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
 
 /* Switch the file to write-ahead logging, for good. Opening does it for a new file only; migration
  * does it for an existing one once that is known to be ours. A no-op on what is read-only. */

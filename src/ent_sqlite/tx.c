@@ -24,7 +24,7 @@ static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
  * deadline. */
 static int tx_run_patiently(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
 {
-    int64_t deadline_ns = qp_watch_patience(&conn->watch);
+    int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
     int rc = tx_run(conn, stmt, sql);
 
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(conn, deadline_ns)) {
@@ -140,7 +140,7 @@ static int tx_data_version(qp_sqlite *conn, int64_t *ret)
 quipu_status qp_sqlite_data_version(void *conn, int64_t *ret_version, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
-    int64_t deadline_ns = qp_watch_patience(&self->watch);
+    int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
     int rc = tx_data_version(self, ret_version);
 
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns)) {

@@ -201,7 +201,7 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
     quipu_status status = append_rows(store, db, row, batch, now, &patch, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_update_sure(db, &qp_session_entity, &(qp_session_where){.id = ent_eq(row->id)},
+        status = qp_update_must_match(db, &qp_session_entity, &(qp_session_where){.id = ent_eq(row->id)},
                                 &patch, reterr);
     }
     if (status == QUIPU_OK) {

@@ -72,7 +72,7 @@ bool qp_call_nap(const qp_call *call, quipu_status *status, quipu_error *reterr)
     quipu_error over = {0};
 
     if (qp_call_check(call, &over) == QUIPU_OK) {
-        qp_nap(QP_TRIES_NAP_MS_MIN, QP_TRIES_NAP_MS_MAX - QP_TRIES_NAP_MS_MIN, INT64_MAX);
+        qp_sleep_jitter(QP_BACKOFF_MS_MIN, QP_BACKOFF_MS_MAX - QP_BACKOFF_MS_MIN, INT64_MAX);
         return true;
     }
     if (*status != QUIPU_UNKNOWN) {

@@ -43,7 +43,7 @@ typedef struct erase_run {
     erase_list forks;
     erase_list backups;
     erase_list kept;
-    const char *const *left; /* of the engine: see qp_maintenance_left() */
+    const char *const *left; /* of the engine: see qp_maintenance_remnants() */
     bool more;               /* a batch was full */
     const qp_call *within;   /* all of the call */
 } erase_run;
@@ -256,7 +256,7 @@ static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     quipu_status status = qp_session_lookup(run->store, db, scratch, run->key, &row, reterr);
 
     erase_step_again(step);
-    run->left = qp_maintenance_left(db);
+    run->left = qp_maintenance_remnants(db);
     if (status == QUIPU_OK) {
         status = row != NULL ? erase_tree(run, db, row, reterr)
                              : erase_memories(run, db, run->key, reterr);
@@ -277,7 +277,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     quipu_status status;
 
     erase_step_again(step);
-    run->left = qp_maintenance_left(db);
+    run->left = qp_maintenance_remnants(db);
     if (run->app_name.p != NULL) {
         query.where.app_name = ent_eq(run->app_name);
     }

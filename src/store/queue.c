@@ -116,7 +116,7 @@ static void queue_wake(qp_write *write, size_t count)
         for (size_t i = 0; i <= first->wakes; i++) {
             write = write->next;
         }
-        qp_event_tell(&first->answered, QUEUE_ANSWERED); /* `first` may be gone from here on */
+        qp_latch_set(&first->answered, QUEUE_ANSWERED); /* `first` may be gone from here on */
     }
 }
 
@@ -133,7 +133,7 @@ static bool queue_wait(qp_queue *queue, qp_write *write)
         }
         const int64_t wake_ns =
             status == QUIPU_OK ? qp_call_wake_ns(write->call) : qp_clock_ns() + QUEUE_RECHECK_NS;
-        const unsigned word = qp_event_wait(&write->answered, wake_ns);
+        const unsigned word = qp_latch_wait(&write->answered, wake_ns);
         if (word == QUEUE_ANSWERED) {
             queue_wake(write->next, write->wakes);
         }
@@ -239,7 +239,7 @@ void qp_queue_finish(qp_queue *queue, qp_write *own)
     queue->led = leader != NULL;
     qp_mutex_unlock(&queue->mutex);
     if (leader != NULL) {
-        qp_event_tell(&leader->answered, QUEUE_LEAD);
+        qp_latch_set(&leader->answered, QUEUE_LEAD);
     }
     queue_wake(own->next, members);
 }

@@ -30,7 +30,7 @@ typedef struct qp_write {
     quipu_status status;   /* the answer */
     bool queued;           /* under the queue's mutex: it waits, and may still leave */
     struct qp_write *next; /* in the queue, then in the batch */
-    qp_event answered;     /* by the leader, with a value of queue.c */
+    qp_latch answered;     /* by the leader, with a value of queue.c */
     size_t wakes;          /* how many members behind it this caller wakes */
     size_t arrival;        /* its place in the batch before the batch is sorted */
 } qp_write;

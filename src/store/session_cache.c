@@ -353,7 +353,7 @@ quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db, quipu_e
                                                ? session_cache_must_match(&entry->base)
                                                : (qp_session_where){.id = ent_eq(entry->row.id)};
 
-            status = qp_update_sure(db, &qp_session_entity, &where, &entry->patch, reterr);
+            status = qp_update_must_match(db, &qp_session_entity, &where, &entry->patch, reterr);
             entry->dirty = false;
             entry->changed = true;
         }

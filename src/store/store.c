@@ -122,7 +122,7 @@ void quipu_close(quipu_store *store)
     }
     if (atomic_fetch_or(&store->calls, STORE_CLOSES) > 0) {
         qp_change_signal_notify(&store->signal); /* tails that wait look up */
-        (void)qp_event_wait(&store->left, QP_NEVER);
+        (void)qp_latch_wait(&store->left, QP_NEVER);
     }
     store_free(store);
 }
@@ -149,7 +149,7 @@ void qp_store_leave(qp_call *call)
 
     /* The store may be gone after the subtraction, unless we are the one whom it waits for. */
     if (store != NULL && atomic_fetch_sub(&store->calls, 1) == (STORE_CLOSES | 1)) {
-        qp_event_tell(&store->left, STORE_LEFT);
+        qp_latch_set(&store->left, STORE_LEFT);
     }
     call->store = NULL;
 }
@@ -181,7 +181,7 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
         }
         quipu_arena_free(&scratch);
         tries++;
-    } while (status != QUIPU_OK && status != QUIPU_UNKNOWN && tries < QP_TRIES_MAX &&
+    } while (status != QUIPU_OK && status != QUIPU_UNKNOWN && tries < QP_ATTEMPTS_MAX &&
              qp_db_is_transient(db) && (call->consumed == NULL || !*call->consumed) &&
              qp_call_nap(call, &status, &error));
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);

@@ -17,7 +17,7 @@ struct quipu_store {
     qp_connector connector; /* gives the first one away before it asks the other */
     ent_db *_Atomic first;  /* opened with the store; its first reader or writer takes it */
     atomic_uint calls;      /* inside, and whether the store is being closed */
-    qp_event left;          /* told by the last of them to a closing store */
+    qp_latch left;          /* told by the last of them to a closing store */
     int64_t pid;            /* of the process that opened it */
     bool read_only;
     int32_t deadline_ms;

@@ -316,7 +316,7 @@ static void arrays_and_objects_are_walked_in_order(void **state)
     qp_json_free(&doc);
 }
 
-static void strings_are_unescaped_and_what_columns_cannot_hold_is_told(void **state)
+static void strings_are_unescaped_and_unstorable_text_is_reported(void **state)
 {
     static const struct {
         const char *json, *text;
@@ -678,7 +678,7 @@ int main(void)
         cmocka_unit_test(nothing_is_lost_in_a_rewrite),
         cmocka_unit_test(lookup_finds_by_meaning_and_the_last_wins),
         cmocka_unit_test(arrays_and_objects_are_walked_in_order),
-        cmocka_unit_test(strings_are_unescaped_and_what_columns_cannot_hold_is_told),
+        cmocka_unit_test(strings_are_unescaped_and_unstorable_text_is_reported),
         cmocka_unit_test(integers_say_whether_they_are_exact),
         cmocka_unit_test(doubles_say_whether_they_are_exact),
         cmocka_unit_test(equality_is_that_of_trees),

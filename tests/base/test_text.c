@@ -214,7 +214,7 @@ static void sha256_gives_the_standard_vectors(void **state)
     free(million);
 }
 
-static void sha256_in_pieces_equals_the_whole(void **state)
+static void sha256_in_chunks_equals_the_whole(void **state)
 {
     uint64_t seed = t_seed();
     uint8_t data[300];
@@ -332,7 +332,7 @@ int main(void)
         cmocka_unit_test(strings_compare_by_bytes_and_absence),
         cmocka_unit_test(hash_sees_every_byte_and_the_length),
         cmocka_unit_test(sha256_gives_the_standard_vectors),
-        cmocka_unit_test(sha256_in_pieces_equals_the_whole),
+        cmocka_unit_test(sha256_in_chunks_equals_the_whole),
         cmocka_unit_test(token_estimate_gives_the_vectors),
         cmocka_unit_test(token_estimate_knows_the_edges_of_cjk),
         cmocka_unit_test(statuses_have_names_and_texts),

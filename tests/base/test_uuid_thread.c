@@ -236,8 +236,8 @@ static void two_threads_take_turns(void **state)
 }
 
 typedef struct event_pair {
-    qp_event ask;
-    qp_event answer;
+    qp_latch ask;
+    qp_latch answer;
     int question;
     int answered;
 } event_pair;
@@ -246,37 +246,37 @@ static void *event_answer(void *arg)
 {
     event_pair *pair = arg;
 
-    if (qp_event_wait(&pair->ask, INT64_MAX) == 7) {
+    if (qp_latch_wait(&pair->ask, INT64_MAX) == 7) {
         pair->answered = pair->question * 2; /* what was written before the news is seen */
-        qp_event_tell(&pair->answer, QP_EVENT_NEWS_MAX);
+        qp_latch_set(&pair->answer, QP_LATCH_VALUE_MAX);
     }
     return NULL;
 }
 
-static void event_brings_its_news_and_what_was_written_before(void **state)
+static void latch_publishes_its_value_and_earlier_writes(void **state)
 {
     (void)state;
     for (int i = 0; i < 500; i++) {
         event_pair pair = {.question = i};
         qp_thread thread;
         T_OK(qp_thread_start(&thread, event_answer, &pair));
-        qp_event_tell(&pair.ask, 7);
-        assert_int_equal(qp_event_wait(&pair.answer, INT64_MAX), QP_EVENT_NEWS_MAX);
+        qp_latch_set(&pair.ask, 7);
+        assert_int_equal(qp_latch_wait(&pair.answer, INT64_MAX), QP_LATCH_VALUE_MAX);
         assert_int_equal(pair.answered, i * 2);
         (void)qp_thread_join(thread);
     }
 }
 
-static void event_without_news_ends_at_the_deadline_and_can_be_waited_for_again(void **state)
+static void unset_latch_times_out_and_can_be_waited_for_again(void **state)
 {
-    qp_event event = {0};
+    qp_latch event = {0};
 
     (void)state;
-    assert_int_equal(qp_event_wait(&event, 0), 0);
-    assert_int_equal(qp_event_wait(&event, qp_clock_ns() + QP_NS_PER_MS), 0);
-    qp_event_tell(&event, 1);
-    assert_int_equal(qp_event_wait(&event, 0), 1);
-    assert_int_equal(qp_event_wait(&event, INT64_MAX), 1);
+    assert_int_equal(qp_latch_wait(&event, 0), 0);
+    assert_int_equal(qp_latch_wait(&event, qp_clock_ns() + QP_NS_PER_MS), 0);
+    qp_latch_set(&event, 1);
+    assert_int_equal(qp_latch_wait(&event, 0), 1);
+    assert_int_equal(qp_latch_wait(&event, INT64_MAX), 1);
 }
 
 int main(void)
@@ -290,8 +290,8 @@ int main(void)
         cmocka_unit_test(uuid_text_of_another_shape_is_refused),
         cmocka_unit_test(randomness_larger_than_the_pool_is_given),
         cmocka_unit_test(two_threads_take_turns),
-        cmocka_unit_test(event_brings_its_news_and_what_was_written_before),
-        cmocka_unit_test(event_without_news_ends_at_the_deadline_and_can_be_waited_for_again),
+        cmocka_unit_test(latch_publishes_its_value_and_earlier_writes),
+        cmocka_unit_test(unset_latch_times_out_and_can_be_waited_for_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -369,7 +369,7 @@ static void an_empty_member_beside_a_real_one_is_refused(void **state)
     assert_int_equal(n, 0);
 }
 
-static void delete_tells_how_many_went(void **state)
+static void delete_returns_how_many_were_deleted(void **state)
 {
     world *w = *state;
     int64_t n = -1;
@@ -564,7 +564,7 @@ int main(void)
         W_TEST(an_addition_that_overflows_changes_nothing),
         W_TEST(empty_conditions_and_patches_are_refused),
         W_TEST(an_empty_member_beside_a_real_one_is_refused),
-        W_TEST(delete_tells_how_many_went),
+        W_TEST(delete_returns_how_many_were_deleted),
         W_TEST(upsert_returns_the_true_row_either_way),
         W_TEST(upsert_keeps_immutable_fields_and_stamps_on_update),
         W_TEST(upsert_over_another_unique_key_is_refused),

@@ -160,7 +160,7 @@ static void a_cluster_is_read_by_key_changed_and_deleted(void **state)
     assert_int_equal(n, 4);
 }
 
-static void cluster_parts_are_limited(void **state)
+static void cluster_numbers_are_limited(void **state)
 {
     world *w = *state;
     const entry *e = NULL;
@@ -349,7 +349,7 @@ int main(void)
         W_TEST(composite_keys_work),
         W_TEST(cluster_conditions_agree_with_a_filter),
         W_TEST(a_cluster_is_read_by_key_changed_and_deleted),
-        W_TEST(cluster_parts_are_limited),
+        W_TEST(cluster_numbers_are_limited),
         W_TEST(a_cluster_pages_in_every_order),
         W_TEST(a_reference_must_exist),
         W_TEST(delete_cascades_restricts_and_sets_null),

@@ -120,7 +120,7 @@ static void rows_leave_the_index_before_they_go(void **state)
     assert_string_equal(hits_of(w, "red", NULL, 0), "1 2 ");
 }
 
-static void a_difference_between_index_and_rows_is_told(void **state)
+static void a_difference_between_index_and_rows_is_reported(void **state)
 {
     world *w = *state;
     const entry_where first = {.author_id = ent_eq(ada), .seq = ent_eq(1)};
@@ -260,7 +260,7 @@ int main(void)
         S_TEST(equal_hits_come_by_key),
         S_TEST(conditions_narrow_the_hits),
         S_TEST(rows_leave_the_index_before_they_go),
-        S_TEST(a_difference_between_index_and_rows_is_told),
+        S_TEST(a_difference_between_index_and_rows_is_reported),
         S_TEST(misuse_is_refused),
         S_TEST(an_index_that_the_engine_keeps_has_hits_too),
         S_TEST(snippets_mark_words_phrases_and_prefixes),

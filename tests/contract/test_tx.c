@@ -184,7 +184,7 @@ static void set_born(ent_db *db, const char *name, int64_t born)
     assert_int_equal(n, 1);
 }
 
-static void whoever_locks_rows_keeps_others_off_them_until_the_end(void **state)
+static void locked_rows_stay_locked_until_the_transaction_ends(void **state)
 {
     world *w = *state;
     ent_db *other = w_connect(w, 30000);
@@ -217,7 +217,7 @@ static void whoever_locks_rows_keeps_others_off_them_until_the_end(void **state)
     ent_close(other);
 }
 
-static void whoever_writes_alone_waits_for_those_who_write_beside_each_other(void **state)
+static void an_exclusive_writer_waits_for_the_shared_ones(void **state)
 {
     world *w = *state;
     ent_db *other = w_connect(w, 30000);
@@ -252,7 +252,7 @@ static void locks_need_a_transaction_that_writes(void **state)
     W_OK(w, ent_commit(w->db, &w->err));
 }
 
-static void numbers_are_given_out_to_whoever_writes_alone(void **state)
+static void numbers_are_allocated_to_exclusive_writers(void **state)
 {
     world *w = *state;
 
@@ -286,7 +286,7 @@ static void a_read_keeps_its_snapshot_from_the_start(void **state)
 /* ---- cache
  * ---------------------------------------------------------------------------------------- */
 
-static void the_data_version_tells_of_other_connections_commits(void **state)
+static void the_data_version_changes_with_other_connections_commits(void **state)
 {
     world *w = *state;
     ent_db *other = w_connect(w, 1000);
@@ -614,12 +614,12 @@ int main(void)
         W_TEST_FILE(closing_rolls_back),
         W_TEST(a_transaction_that_the_engine_ended_says_so_until_rollback),
         W_TEST_FILE(a_second_writer_gets_busy_after_its_deadline),
-        W_TEST_FILE(whoever_locks_rows_keeps_others_off_them_until_the_end),
-        W_TEST_FILE(whoever_writes_alone_waits_for_those_who_write_beside_each_other),
+        W_TEST_FILE(locked_rows_stay_locked_until_the_transaction_ends),
+        W_TEST_FILE(an_exclusive_writer_waits_for_the_shared_ones),
         W_TEST(locks_need_a_transaction_that_writes),
-        W_TEST(numbers_are_given_out_to_whoever_writes_alone),
+        W_TEST(numbers_are_allocated_to_exclusive_writers),
         W_TEST_FILE(a_read_keeps_its_snapshot_from_the_start),
-        W_TEST_FILE(the_data_version_tells_of_other_connections_commits),
+        W_TEST_FILE(the_data_version_changes_with_other_connections_commits),
         W_TEST(a_warm_query_prepares_nothing),
         W_TEST(the_least_recently_used_statement_leaves_first),
         W_TEST(an_iterator_gives_what_find_gives),

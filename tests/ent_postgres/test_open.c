@@ -64,7 +64,7 @@ static void a_uri_is_as_long_as_it_may_be_and_no_longer(void **state)
     ent_close(db);
 }
 
-static void what_is_not_there_is_told_without_the_password(void **state)
+static void a_missing_server_database_or_table_is_reported_without_the_password(void **state)
 {
     ent_postgres_options options = ENT_POSTGRES_OPTIONS_INIT;
     char uri[T_PATH_MAX];
@@ -112,22 +112,22 @@ static void numbers_are_given_back_when_the_transaction_is_rolled_back(void **st
     numbered(uri, "t");
     for (int round = 0; round < 2; round++) {
         T_OK(ent_begin(db, ENT_WRITE, NULL));
-        T_OK(qp_pg_draw(db->conn, "t", 0, &number, NULL));
+        T_OK(qp_pg_next_key(db->conn, "t", 0, &number, NULL));
         assert_int_equal(number, 1);
         ent_rollback(db);
     }
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_OK(qp_pg_draw(db->conn, "t", 41, &number, NULL));
+    T_OK(qp_pg_next_key(db->conn, "t", 41, &number, NULL));
     T_OK(ent_commit(db, NULL));
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_OK(qp_pg_draw(db->conn, "t", 0, &number, NULL));
+    T_OK(qp_pg_next_key(db->conn, "t", 0, &number, NULL));
     assert_int_equal(number, 42);
-    T_OK(qp_pg_draw(db->conn, "t", INT64_MAX, &number, NULL));
-    T_STATUS(qp_pg_draw(db->conn, "t", 0, &number, NULL), QUIPU_LIMIT);
+    T_OK(qp_pg_next_key(db->conn, "t", INT64_MAX, &number, NULL));
+    T_STATUS(qp_pg_next_key(db->conn, "t", 0, &number, NULL), QUIPU_LIMIT);
     ent_close(db);
 }
 
-static void so_many_tables_are_numbered_in_a_transaction_and_no_more(void **state)
+static void numbered_tables_of_a_transaction_are_limited(void **state)
 {
     char uri[T_PATH_MAX];
     char name[QP_PG_NAME_SIZE + 1];
@@ -149,14 +149,14 @@ static void so_many_tables_are_numbered_in_a_transaction_and_no_more(void **stat
         numbered(uri, table);
     }
     T_OK(ent_begin(db, ENT_WRITE, NULL));
-    T_STATUS(qp_pg_draw(db->conn, name, 0, &number, &err), QUIPU_LIMIT);
-    T_OK(qp_pg_draw(db->conn, name + 1, 0, &number, &err));
+    T_STATUS(qp_pg_next_key(db->conn, name, 0, &number, &err), QUIPU_LIMIT);
+    T_OK(qp_pg_next_key(db->conn, name + 1, 0, &number, &err));
     for (int i = 1; i < QP_PG_NUMBERS_MAX; i++) {
         char table[16];
         (void)snprintf(table, sizeof(table), "t%d", i);
-        T_OK(qp_pg_draw(db->conn, table, 0, &number, &err));
+        T_OK(qp_pg_next_key(db->conn, table, 0, &number, &err));
     }
-    T_STATUS(qp_pg_draw(db->conn, "one_more", 0, &number, &err), QUIPU_LIMIT);
+    T_STATUS(qp_pg_next_key(db->conn, "one_more", 0, &number, &err), QUIPU_LIMIT);
     T_OK(ent_commit(db, &err));
     ent_close(db);
 }
@@ -205,9 +205,9 @@ int main(void)
         cmocka_unit_test(senseless_options_are_misuse),
         cmocka_unit_test(a_tenant_has_a_name_that_is_not_too_long),
         cmocka_unit_test(a_uri_is_as_long_as_it_may_be_and_no_longer),
-        cmocka_unit_test(what_is_not_there_is_told_without_the_password),
+        cmocka_unit_test(a_missing_server_database_or_table_is_reported_without_the_password),
         cmocka_unit_test(numbers_are_given_back_when_the_transaction_is_rolled_back),
-        cmocka_unit_test(so_many_tables_are_numbered_in_a_transaction_and_no_more),
+        cmocka_unit_test(numbered_tables_of_a_transaction_are_limited),
         cmocka_unit_test(every_savepoint_may_be_released_and_set_again_between_two_statements),
     };
 

@@ -64,7 +64,7 @@ static bool cut_repeated(size_t count)
     return partial;
 }
 
-static void a_word_has_so_many_places_at_most(void **state)
+static void positions_of_a_word_are_limited(void **state)
 {
     (void)state;
     assert_false(cut_repeated(QP_PG_WORD_POSITIONS_MAX));
@@ -99,7 +99,7 @@ static void a_place_has_a_largest_number(void **state)
     assert_non_null(strstr(qp_buf_str(&out).p, "'w0016383' ")); /* found, but in no phrase */
 }
 
-static void a_row_has_so_many_bytes_of_words_at_most(void **state)
+static void bytes_of_a_rows_words_are_limited(void **state)
 {
     /* 8 letters and 3 bytes beside each, 2 bytes for each of the places that there are. */
     const size_t fit = (QP_PG_WORDS_BYTES_MAX - 2 * (size_t)QP_PG_POSITION_MAX) / 11;
@@ -129,7 +129,7 @@ static void cut_body(void *ctx)
     qp_buf_free(&own);
 }
 
-static void out_of_memory_is_told(void **state)
+static void out_of_memory_is_reported(void **state)
 {
     (void)state;
     t_fault_install();
@@ -141,10 +141,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         S_TEST(words_come_once_with_all_their_places),
-        S_TEST(a_word_has_so_many_places_at_most),
+        S_TEST(positions_of_a_word_are_limited),
         S_TEST(a_place_has_a_largest_number),
-        S_TEST(a_row_has_so_many_bytes_of_words_at_most),
-        S_TEST(out_of_memory_is_told),
+        S_TEST(bytes_of_a_rows_words_are_limited),
+        S_TEST(out_of_memory_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

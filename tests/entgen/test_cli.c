@@ -78,7 +78,7 @@ static void a_mistake_leaves_everything_as_it_was(void **state)
     free(errors);
 }
 
-static void check_tells_a_stale_file(void **state)
+static void check_reports_a_stale_file(void **state)
 {
     static const char more[] = "entity Thing {\n  x int\n  y int\n}\n";
     cli_fixture f = cli_setup(cli_good);
@@ -205,7 +205,7 @@ int main(void)
         cmocka_unit_test(code_is_written_beside_the_asked_folder),
         cmocka_unit_test(an_unchanged_file_is_not_touched),
         cmocka_unit_test(a_mistake_leaves_everything_as_it_was),
-        cmocka_unit_test(check_tells_a_stale_file),
+        cmocka_unit_test(check_reports_a_stale_file),
         cmocka_unit_test(dumps_go_to_standard_output),
         cmocka_unit_test(help_and_version_succeed),
         cmocka_unit_test(wrong_use_exits_with_2),

@@ -564,7 +564,7 @@ static const errors_case errors_cases[] = {
 
 #define ERRORS_COUNT (sizeof(errors_cases) / sizeof(errors_cases[0]))
 
-static void every_mistake_is_told_with_its_place(void **state)
+static void every_mistake_is_reported_with_its_place(void **state)
 {
     size_t wrong = 0;
 
@@ -635,7 +635,7 @@ static void the_errors_of_twenty_are_all_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mistake_is_told_with_its_place),
+        cmocka_unit_test(every_mistake_is_reported_with_its_place),
         cmocka_unit_test(at_most_twenty_errors_are_shown),
         cmocka_unit_test(the_errors_of_twenty_are_all_shown),
     };

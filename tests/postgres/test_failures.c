@@ -242,7 +242,7 @@ static void *reader_run(void *arg)
 }
 
 /* The loss would be mended, had the caller not lost his patience. */
-static void a_call_that_was_cancelled_tells_that_and_not_its_lost_connection(void **state)
+static void a_cancelled_call_reports_the_cancel_and_not_its_lost_connection(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
@@ -284,20 +284,20 @@ static void appends_arrive(int k, const char *when, const char *how)
 /* ---- conflicts --------------------------------------------------------------------------------
  */
 
-static void a_serialization_failure_inside_is_tried_again(void **state)
+static void a_serialization_failure_inside_is_retried(void **state)
 {
     (void)state;
     appends_arrive(3, "", "RAISE EXCEPTION 'no' USING ERRCODE = '40001';");
 }
 
-static void a_serialization_failure_at_the_commit_is_tried_again(void **state)
+static void a_serialization_failure_at_the_commit_is_retried(void **state)
 {
     (void)state;
     appends_arrive(2, "DEFERRABLE INITIALLY DEFERRED",
                    "RAISE EXCEPTION 'no' USING ERRCODE = '40001';");
 }
 
-static void a_conflict_without_end_is_told_after_so_many_tries(void **state)
+static void an_endless_conflict_is_reported_after_the_last_attempt(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
@@ -318,7 +318,7 @@ static void a_conflict_without_end_is_told_after_so_many_tries(void **state)
 /* ---- commits whose answer is lost -------------------------------------------------------------
  */
 
-static void a_connection_that_is_lost_in_the_commit_is_settled_by_the_event_id(void **state)
+static void a_connection_lost_in_the_commit_is_resolved_by_the_event_id(void **state)
 {
     (void)state;
     appends_arrive(3, "DEFERRABLE INITIALLY DEFERRED",
@@ -371,12 +371,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_that_was_cut_while_idle_is_made_anew),
         cmocka_unit_test(appends_survive_connections_that_are_cut_all_the_time),
-        cmocka_unit_test(a_call_that_was_cancelled_tells_that_and_not_its_lost_connection),
+        cmocka_unit_test(a_cancelled_call_reports_the_cancel_and_not_its_lost_connection),
         cmocka_unit_test(writers_of_two_stores_take_turns_where_transactions_are_serializable),
-        cmocka_unit_test(a_serialization_failure_inside_is_tried_again),
-        cmocka_unit_test(a_serialization_failure_at_the_commit_is_tried_again),
-        cmocka_unit_test(a_conflict_without_end_is_told_after_so_many_tries),
-        cmocka_unit_test(a_connection_that_is_lost_in_the_commit_is_settled_by_the_event_id),
+        cmocka_unit_test(a_serialization_failure_inside_is_retried),
+        cmocka_unit_test(a_serialization_failure_at_the_commit_is_retried),
+        cmocka_unit_test(an_endless_conflict_is_reported_after_the_last_attempt),
+        cmocka_unit_test(a_connection_lost_in_the_commit_is_resolved_by_the_event_id),
         cmocka_unit_test(a_create_that_is_lost_in_the_commit_is_unknown),
         cmocka_unit_test(a_number_that_is_taken_is_damage),
     };

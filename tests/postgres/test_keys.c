@@ -72,7 +72,7 @@ static void make_store(int messages, char ret_uri[T_PATH_MAX])
     "n.nspname = current_schema() AND t.relname NOT LIKE 'ent\\_%' AND t.relname NOT LIKE "        \
     "'%\\_search'"
 
-static void every_key_and_unique_index_begins_with_a_part(void **state)
+static void every_key_and_unique_index_begins_with_a_shard(void **state)
 {
     char uri[T_PATH_MAX];
     char text[256];
@@ -106,7 +106,7 @@ static void key_of(const char *uri, const char *table, const char *kind, char re
     ask_text(uri, sql, ret);
 }
 
-static void messages_are_kept_by_part_uid_and_seq(void **state)
+static void messages_are_keyed_by_shard_uid_and_seq(void **state)
 {
     char uri[T_PATH_MAX];
     char text[256];
@@ -146,7 +146,7 @@ static void a_second_open_finds_what_it_made(void **state)
 }
 
 /* As the journal of a program says that knew no parts yet. */
-static void tables_without_parts_are_refused_by_name(void **state)
+static void tables_without_shards_are_refused_by_name(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_store *again = NULL;
@@ -173,7 +173,7 @@ static void tables_without_parts_are_refused_by_name(void **state)
 /* ---- where rows lie ---------------------------------------------------------------------------
  */
 
-static void a_number_carries_the_part_and_the_order_of_creation(void **state)
+static void a_number_carries_the_shard_and_the_order_of_creation(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
@@ -189,7 +189,7 @@ static void a_number_carries_the_part_and_the_order_of_creation(void **state)
     quipu_close(store);
 }
 
-static void messages_state_and_memory_lie_with_their_session(void **state)
+static void messages_state_and_memory_share_their_sessions_shard(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_error err = {0};
@@ -225,7 +225,7 @@ static void messages_state_and_memory_lie_with_their_session(void **state)
                "a1069 b3291");
 }
 
-static void a_fork_refers_to_a_parent_of_another_part(void **state)
+static void a_fork_refers_to_a_parent_of_another_shard(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_error err = {0};
@@ -258,7 +258,7 @@ static qp_message_new message_of(int64_t session, int64_t seq, const char *id)
                             .event_id = {id, strlen(id)}};
 }
 
-static void broken_rules_are_told_without_the_part(void **state)
+static void broken_rules_are_reported_without_the_shard(void **state)
 {
     const int64_t id = K_NUMBER;
     const qp_message_new first = message_of(id, 1, "a");
@@ -316,7 +316,7 @@ static void no_row_is_of_an_owner_that_is_not_there(void **state)
     ent_close(db);
 }
 
-static void what_says_where_a_row_lies_cannot_change(void **state)
+static void the_shard_key_cannot_change(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_error err = {0};
@@ -561,16 +561,16 @@ static void sessions_are_read_in_order_without_a_sort(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_and_unique_index_begins_with_a_part),
-        cmocka_unit_test(messages_are_kept_by_part_uid_and_seq),
+        cmocka_unit_test(every_key_and_unique_index_begins_with_a_shard),
+        cmocka_unit_test(messages_are_keyed_by_shard_uid_and_seq),
         cmocka_unit_test(a_second_open_finds_what_it_made),
-        cmocka_unit_test(tables_without_parts_are_refused_by_name),
-        cmocka_unit_test(a_number_carries_the_part_and_the_order_of_creation),
-        cmocka_unit_test(messages_state_and_memory_lie_with_their_session),
-        cmocka_unit_test(a_fork_refers_to_a_parent_of_another_part),
-        cmocka_unit_test(broken_rules_are_told_without_the_part),
+        cmocka_unit_test(tables_without_shards_are_refused_by_name),
+        cmocka_unit_test(a_number_carries_the_shard_and_the_order_of_creation),
+        cmocka_unit_test(messages_state_and_memory_share_their_sessions_shard),
+        cmocka_unit_test(a_fork_refers_to_a_parent_of_another_shard),
+        cmocka_unit_test(broken_rules_are_reported_without_the_shard),
         cmocka_unit_test(no_row_is_of_an_owner_that_is_not_there),
-        cmocka_unit_test(what_says_where_a_row_lies_cannot_change),
+        cmocka_unit_test(the_shard_key_cannot_change),
         cmocka_unit_test(a_store_numbers_as_many_sessions_as_a_file_does),
         cmocka_unit_test(look_ups_and_reads_go_down_the_key),
         cmocka_unit_test(writes_go_down_the_key),

@@ -87,7 +87,7 @@ static quipu_status update_within(quipu_store *store, const char *key, int32_t m
 /* ---- one that stands still --------------------------------------------------------------------
  */
 
-static void an_append_passes_whoever_holds_another_session(void **state)
+static void an_append_does_not_wait_for_a_lock_of_another_session(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
@@ -441,7 +441,7 @@ static void be_alone(quipu_store *store, int round)
     T_OK(quipu_session_delete(store, quipu_cstr(fork), NULL, NULL));
 }
 
-static void whoever_must_be_alone_gets_through_between_appends(void **state)
+static void an_exclusive_writer_gets_through_between_appends(void **state)
 {
     const int rounds = (int)t_count(5, 200);
     atomic_bool *stop =
@@ -475,13 +475,13 @@ static void whoever_must_be_alone_gets_through_between_appends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_append_passes_whoever_holds_another_session),
+        cmocka_unit_test(an_append_does_not_wait_for_a_lock_of_another_session),
         cmocka_unit_test(callers_of_other_sessions_outlive_one_that_waits_in_vain),
         cmocka_unit_test(an_append_that_waits_for_its_session_can_be_cancelled),
         cmocka_unit_test(a_group_locks_as_many_sessions_as_it_has_callers),
         cmocka_unit_test(processes_append_to_one_session_without_gaps),
         cmocka_unit_test(processes_append_to_many_sessions_without_gaps),
-        cmocka_unit_test(whoever_must_be_alone_gets_through_between_appends),
+        cmocka_unit_test(an_exclusive_writer_gets_through_between_appends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

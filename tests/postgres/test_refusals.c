@@ -99,7 +99,7 @@ static void *crowd_goes(void *arg)
     return NULL;
 }
 
-static void whoever_waits_for_room_gets_it(void **state)
+static void an_opener_that_waits_for_a_free_connection_gets_it(void **state)
 {
     const server *self = *state;
     ent_db *crowd[ROOM];
@@ -117,7 +117,7 @@ static void whoever_waits_for_room_gets_it(void **state)
 /* ---- no server --------------------------------------------------------------------------------
  */
 
-static void a_server_that_is_down_is_told_at_once_when_a_store_is_opened(void **state)
+static void a_server_that_is_down_fails_an_open_at_once(void **state)
 {
     const server *self = *state;
     quipu_error err = {0};
@@ -257,8 +257,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_without_room_is_busy_and_not_knocked_at_often),
-        cmocka_unit_test(whoever_waits_for_room_gets_it),
-        cmocka_unit_test(a_server_that_is_down_is_told_at_once_when_a_store_is_opened),
+        cmocka_unit_test(an_opener_that_waits_for_a_free_connection_gets_it),
+        cmocka_unit_test(a_server_that_is_down_fails_an_open_at_once),
         cmocka_unit_test(an_open_store_waits_for_a_server_that_comes_back),
         cmocka_unit_test(a_server_that_takes_no_writes_is_left_for_one_that_does),
         cmocka_unit_test(no_failure_shows_a_password),

@@ -177,7 +177,7 @@ static quipu_store *filled(const char *uri, const char *tenant, const char *text
 /* ---- tests --------------------------------------------------------------------------------------
  */
 
-static void every_entity_has_its_wall(void **state)
+static void every_entity_has_its_row_policy(void **state)
 {
     (void)state;
     assert_int_equal(qp_store_row_policy_count, qp_quipu_schema.entity_count);
@@ -222,7 +222,7 @@ static void tenants_do_not_meet(void **state)
     quipu_close(blue);
 }
 
-static void whoever_forgets_the_tenant_sees_and_writes_nothing(void **state)
+static void a_session_without_a_tenant_sees_and_writes_nothing(void **state)
 {
     place where;
 
@@ -267,7 +267,7 @@ static void keys_of(const char *admin, const char *tenant, char ret[128])
     PQfinish(pg);
 }
 
-static void whoever_mistakes_the_tenant_reaches_no_row_of_another(void **state)
+static void a_wrong_tenant_reaches_no_row_of_another(void **state)
 {
     char red_key[128];
     char sql[512];
@@ -454,7 +454,7 @@ static void all_verbs_stay_inside_of_their_tenant(void **state)
     }
 }
 
-static void what_cannot_be_walled_off_is_refused(void **state)
+static void row_security_that_cannot_hold_is_refused(void **state)
 {
     place where;
     quipu_store *store = NULL;
@@ -526,7 +526,7 @@ static void a_uri_turns_it_on(void **state)
     T_STATUS(open_as(where.admin, "red", 0, NULL, &err), QUIPU_MISUSE);
 }
 
-static void the_owner_migrates_a_walled_store(void **state)
+static void the_owner_migrates_a_store_with_row_security(void **state)
 {
     place where;
     quipu_store *store;
@@ -556,14 +556,14 @@ static void the_owner_migrates_a_walled_store(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_entity_has_its_wall),
+        cmocka_unit_test(every_entity_has_its_row_policy),
         cmocka_unit_test(tenants_do_not_meet),
-        cmocka_unit_test(whoever_forgets_the_tenant_sees_and_writes_nothing),
-        cmocka_unit_test(whoever_mistakes_the_tenant_reaches_no_row_of_another),
+        cmocka_unit_test(a_session_without_a_tenant_sees_and_writes_nothing),
+        cmocka_unit_test(a_wrong_tenant_reaches_no_row_of_another),
         cmocka_unit_test(all_verbs_stay_inside_of_their_tenant),
-        cmocka_unit_test(what_cannot_be_walled_off_is_refused),
+        cmocka_unit_test(row_security_that_cannot_hold_is_refused),
         cmocka_unit_test(a_uri_turns_it_on),
-        cmocka_unit_test(the_owner_migrates_a_walled_store),
+        cmocka_unit_test(the_owner_migrates_a_store_with_row_security),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

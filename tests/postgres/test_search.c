@@ -210,7 +210,7 @@ static void a_page_is_full_though_some_rows_are_looked_at_in_vain(void **state)
 
 /* More different words than a tsvector can hold: all fits into the store, and what fits into the
  * index is found. */
-static void a_message_of_very_many_words_is_found_by_those_that_fit(void **state)
+static void a_message_of_very_many_words_is_found_by_the_words_that_fit(void **state)
 {
     const quipu_search_mode modes[] = {QUIPU_SEARCH_LAZY, QUIPU_SEARCH_INLINE};
 
@@ -246,7 +246,7 @@ int main(void)
         cmocka_unit_test(every_query_finds_what_it_finds_in_sqlite),
         cmocka_unit_test(phrases_are_found_behind_the_last_place_of_an_index),
         cmocka_unit_test(a_page_is_full_though_some_rows_are_looked_at_in_vain),
-        cmocka_unit_test(a_message_of_very_many_words_is_found_by_those_that_fit),
+        cmocka_unit_test(a_message_of_very_many_words_is_found_by_the_words_that_fit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,13 +87,13 @@ static void setting_is_refused(const char *setting, quipu_status status, const c
 }
 
 /* The warning about a commit that reached no standby would not come. */
-static void a_role_that_hears_no_warnings_is_refused(void **state)
+static void a_role_that_suppresses_warnings_is_refused(void **state)
 {
     (void)state;
     setting_is_refused("client_min_messages = error", QUIPU_UNSUPPORTED, "client_min_messages");
 }
 
-static void the_uri_makes_a_deaf_role_hear(void **state)
+static void the_uri_can_enable_a_roles_warnings(void **state)
 {
     static const char *const settings[] = {"client_min_messages = error", NULL};
     char uri[T_PATH_MAX];
@@ -121,7 +121,7 @@ static void a_role_that_may_only_read_cannot_open_for_writing(void **state)
 }
 
 /* Not the caller's own cancel, and no reason to put a backup in the store's place. */
-static void the_servers_own_timeout_is_busy_and_told_by_name(void **state)
+static void the_servers_own_timeout_is_busy_and_named(void **state)
 {
     (void)state;
     setting_is_refused("statement_timeout = 1", QUIPU_BUSY, "statement_timeout");
@@ -170,11 +170,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms_and_levels_of_the_role_change_nothing),
-        cmocka_unit_test(a_role_that_hears_no_warnings_is_refused),
-        cmocka_unit_test(the_uri_makes_a_deaf_role_hear),
+        cmocka_unit_test(a_role_that_suppresses_warnings_is_refused),
+        cmocka_unit_test(the_uri_can_enable_a_roles_warnings),
         cmocka_unit_test(literals_of_another_kind_are_refused),
         cmocka_unit_test(a_role_that_may_only_read_cannot_open_for_writing),
-        cmocka_unit_test(the_servers_own_timeout_is_busy_and_told_by_name),
+        cmocka_unit_test(the_servers_own_timeout_is_busy_and_named),
         cmocka_unit_test(a_path_that_leads_on_to_another_store_is_refused),
     };
 

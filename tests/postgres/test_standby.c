@@ -143,12 +143,12 @@ static void disturbed_once(server *self, const char *function)
     check_one_message(self);
 }
 
-static void a_cancelled_wait_is_settled_and_stored_once(void **state)
+static void a_cancelled_wait_is_resolved_and_stored_once(void **state)
 {
     disturbed_once(*state, "pg_cancel_backend");
 }
 
-static void a_connection_cut_after_the_local_commit_is_settled_and_stored_once(void **state)
+static void a_connection_cut_after_the_local_commit_is_resolved_and_stored_once(void **state)
 {
     disturbed_once(*state, "pg_terminate_backend");
 }
@@ -204,8 +204,8 @@ static void a_wait_without_end_and_without_a_deadline_is_given_up_too(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SERVER_TEST(a_cancelled_wait_is_settled_and_stored_once),
-        SERVER_TEST(a_connection_cut_after_the_local_commit_is_settled_and_stored_once),
+        SERVER_TEST(a_cancelled_wait_is_resolved_and_stored_once),
+        SERVER_TEST(a_connection_cut_after_the_local_commit_is_resolved_and_stored_once),
         SERVER_TEST(a_wait_that_is_always_cancelled_is_unknown_and_never_success),
         SERVER_TEST(a_wait_without_end_is_unknown_soon_after_the_deadline),
         SERVER_TEST(a_wait_without_end_and_without_a_deadline_is_given_up_too),

@@ -9,7 +9,7 @@
 
 #define OPENERS 8
 
-static void what_a_server_cannot_do_is_refused_by_name(void **state)
+static void unsupported_maintenance_is_refused_by_name(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     char uri[T_PATH_MAX];
@@ -75,7 +75,7 @@ static bool vacuumed(const char *uri, const char *times)
     return same;
 }
 
-static void a_receipt_tells_what_the_server_keeps(void **state)
+static void a_receipt_names_the_remnants_at_the_server(void **state)
 {
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
@@ -191,9 +191,9 @@ static void many_openers_succeed_where_transactions_are_serializable(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_server_cannot_do_is_refused_by_name),
+        cmocka_unit_test(unsupported_maintenance_is_refused_by_name),
         cmocka_unit_test(an_erased_session_is_gone_and_others_stay),
-        cmocka_unit_test(a_receipt_tells_what_the_server_keeps),
+        cmocka_unit_test(a_receipt_names_the_remnants_at_the_server),
         cmocka_unit_test(tables_that_cannot_be_cleaned_fail_no_erasure),
         cmocka_unit_test(many_openers_of_a_new_store_all_succeed),
         cmocka_unit_test(many_openers_succeed_where_transactions_are_serializable),

@@ -81,7 +81,7 @@ static void news_commit_elsewhere(const char *path)
     assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 }
 
-static void commit_of_another_process_is_told(void **state)
+static void commit_of_another_process_wakes_the_watch(void **state)
 {
     news_world *self = *state;
 
@@ -94,7 +94,7 @@ static void commit_of_another_process_is_told(void **state)
     }
 }
 
-static void nothing_is_told_when_nothing_happens(void **state)
+static void watch_stays_quiet_when_nothing_happens(void **state)
 {
     news_world *self = *state;
 
@@ -110,7 +110,7 @@ static void nothing_is_told_when_nothing_happens(void **state)
 
 /* The last connection that closes moves the log into the file and deletes it; the next one makes a
  * new log. Who listens has no connection of its own here. */
-static void log_that_goes_and_comes_back_is_still_heard(void **state)
+static void log_that_is_deleted_and_recreated_still_wakes_the_watch(void **state)
 {
     news_world *self = *state;
     char log[T_PATH_MAX + 8];
@@ -140,7 +140,7 @@ static void log_that_goes_and_comes_back_is_still_heard(void **state)
     ent_close(keeper);
 }
 
-static void checkpoint_that_empties_the_log_does_not_deafen(void **state)
+static void checkpoint_that_empties_the_log_does_not_silence_the_watch(void **state)
 {
     news_world *self = *state;
 
@@ -176,7 +176,7 @@ static void wait_can_be_ended_from_another_thread(void **state)
     assert_false(qp_change_watch_wait(&self->news, 0));
 }
 
-static void store_in_memory_has_no_news(void **state)
+static void store_in_memory_has_no_change_watch(void **state)
 {
     ent_db *db = NULL;
     qp_change_watch news = {0};
@@ -193,12 +193,12 @@ static void store_in_memory_has_no_news(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        NEWS_TEST(commit_of_another_process_is_told),
-        NEWS_TEST(nothing_is_told_when_nothing_happens),
-        NEWS_TEST(log_that_goes_and_comes_back_is_still_heard),
-        NEWS_TEST(checkpoint_that_empties_the_log_does_not_deafen),
+        NEWS_TEST(commit_of_another_process_wakes_the_watch),
+        NEWS_TEST(watch_stays_quiet_when_nothing_happens),
+        NEWS_TEST(log_that_is_deleted_and_recreated_still_wakes_the_watch),
+        NEWS_TEST(checkpoint_that_empties_the_log_does_not_silence_the_watch),
         NEWS_TEST(wait_can_be_ended_from_another_thread),
-        cmocka_unit_test(store_in_memory_has_no_news),
+        cmocka_unit_test(store_in_memory_has_no_change_watch),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,17 +60,17 @@ static ent_db *connect_new(void)
     return connect_to(uri);
 }
 
-static void a_cursor_is_made_for_those_who_read_on_and_closed_behind_them(void **state)
+static void a_cursor_is_declared_for_the_second_chunk_and_closed_after_use(void **state)
 {
     ent_db *db = connect_new();
-    qp_statement *rows = statement(db, ROWS QP_PG_PIECES);
+    qp_statement *rows = statement(db, ROWS QP_PG_CHUNKED);
 
     (void)state;
     T_OK(ent_begin(db, ENT_READ, NULL));
-    read_rows(rows, QP_PG_PIECE_FIRST);
+    read_rows(rows, QP_PG_CHUNK_FIRST);
     assert_int_equal(cursors_at_the_server(db), 0);
     qp_pg_reset(rows);
-    read_rows(rows, QP_PG_PIECE_FIRST + 1);
+    read_rows(rows, QP_PG_CHUNK_FIRST + 1);
     assert_int_equal(cursors_at_the_server(db), 1);
     qp_pg_reset(rows);
     assert_int_equal(cursors_at_the_server(db), 0);
@@ -82,7 +82,7 @@ static void a_cursor_is_made_for_those_who_read_on_and_closed_behind_them(void *
 }
 
 /* One more than find a place ends with its transaction. */
-static void so_many_wait_to_be_closed(void **state)
+static void closing_cursors_are_limited(void **state)
 {
     ent_db *db = connect_new();
     qp_statement *rows[QP_PG_CLOSING_MAX + 1];
@@ -91,8 +91,8 @@ static void so_many_wait_to_be_closed(void **state)
     for (int n = QP_PG_CLOSING_MAX; n <= QP_PG_CLOSING_MAX + 1; n++) {
         T_OK(ent_begin(db, ENT_READ, NULL));
         for (int i = 0; i < n; i++) {
-            rows[i] = statement(db, ROWS QP_PG_PIECES);
-            read_rows(rows[i], QP_PG_PIECE_FIRST + 1);
+            rows[i] = statement(db, ROWS QP_PG_CHUNKED);
+            read_rows(rows[i], QP_PG_CHUNK_FIRST + 1);
         }
         assert_int_equal(cursors_at_the_server(db), n);
         for (int i = 0; i < n; i++) {
@@ -108,20 +108,20 @@ static void so_many_wait_to_be_closed(void **state)
 }
 
 /* A cursor whose savepoint may be gone is left to the server; the transaction goes on. */
-static void a_cursor_of_a_savepoint_that_was_undone_is_left_alone(void **state)
+static void a_cursor_of_a_rolled_back_savepoint_is_not_closed(void **state)
 {
     ent_db *db = connect_new();
-    qp_statement *outside = statement(db, ROWS QP_PG_PIECES);
-    qp_statement *inside = statement(db, ROWS QP_PG_PIECES);
+    qp_statement *outside = statement(db, ROWS QP_PG_CHUNKED);
+    qp_statement *inside = statement(db, ROWS QP_PG_CHUNKED);
     static const uint8_t kinds[] = {QP_INT};
     bool is_row = false;
     qp_value value;
 
     (void)state;
     T_OK(ent_begin(db, ENT_READ, NULL));
-    read_rows(outside, QP_PG_PIECE_FIRST + 1);
+    read_rows(outside, QP_PG_CHUNK_FIRST + 1);
     T_OK(ent_begin(db, ENT_READ, NULL));
-    read_rows(inside, QP_PG_PIECE_FIRST + 1);
+    read_rows(inside, QP_PG_CHUNK_FIRST + 1);
     ent_rollback(db);
     T_STATUS(qp_pg_step(inside, kinds, 1, &value, &is_row, NULL), QUIPU_CANCELLED);
     T_STATUS(qp_pg_step(outside, kinds, 1, &value, &is_row, NULL), QUIPU_CANCELLED);
@@ -146,7 +146,7 @@ static void fetch_all(qp_pg *conn, const char *select, int *ret_rows, size_t *re
     qp_buf_init(&text, 4096);
     qp_pg_cursor_declare(conn, &cursor, quipu_cstr(select), 0, &text);
     qp_pg_batch(conn);
-    qp_pg_send_deferred(conn);
+    qp_pg_send_pending_tx(conn);
     qp_pg_send(conn, qp_buf_str(&text).p);
     (void)snprintf(sql, sizeof(sql), "%s LIMIT 1", select);
     qp_pg_send(conn, sql);
@@ -166,13 +166,13 @@ static void fetch_all(qp_pg *conn, const char *select, int *ret_rows, size_t *re
             *ret_bytes = PQresultMemorySize(before);
         }
         *ret_rows += PQntuples(before);
-    } while (PQntuples(before) == cursor.asked);
+    } while (PQntuples(before) == cursor.requested_rows);
     PQclear(before);
     qp_pg_cursor_end(conn, &cursor);
     qp_buf_free(&text);
 }
 
-static void a_piece_is_about_a_mebibyte_and_so_many_rows_at_most(void **state)
+static void a_chunk_is_about_a_mebibyte_and_limited_in_rows(void **state)
 {
     ent_db *db = connect_new();
     size_t bytes = 0;
@@ -183,14 +183,14 @@ static void a_piece_is_about_a_mebibyte_and_so_many_rows_at_most(void **state)
     fetch_all(connection(db), "SELECT repeat('x', 100000) FROM generate_series(1, 200)", &rows,
               &bytes);
     assert_int_equal(rows, 200);
-    assert_in_range(bytes, QP_PG_PIECE_BYTES / 2, 2 * QP_PG_PIECE_BYTES);
+    assert_in_range(bytes, QP_PG_CHUNK_BYTES / 2, 2 * QP_PG_CHUNK_BYTES);
     fetch_all(connection(db), "SELECT repeat('x', 3000000) FROM generate_series(1, 5)", &rows,
               &bytes);
     assert_int_equal(rows, 5); /* one by one, because less is not possible */
     assert_in_range(bytes, 3000000, 3100000);
     fetch_all(connection(db), "SELECT 1 FROM generate_series(1, 20000)", &rows, &bytes);
     assert_int_equal(rows, 20000);
-    assert_in_range(bytes, 1, QP_PG_PIECE_BYTES / 4); /* small rows: so many of them at most */
+    assert_in_range(bytes, 1, QP_PG_CHUNK_BYTES / 4); /* small rows: so many of them at most */
     T_OK(ent_commit(db, NULL));
     ent_close(db);
 }
@@ -198,10 +198,10 @@ static void a_piece_is_about_a_mebibyte_and_so_many_rows_at_most(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cursor_is_made_for_those_who_read_on_and_closed_behind_them),
-        cmocka_unit_test(so_many_wait_to_be_closed),
-        cmocka_unit_test(a_cursor_of_a_savepoint_that_was_undone_is_left_alone),
-        cmocka_unit_test(a_piece_is_about_a_mebibyte_and_so_many_rows_at_most),
+        cmocka_unit_test(a_cursor_is_declared_for_the_second_chunk_and_closed_after_use),
+        cmocka_unit_test(closing_cursors_are_limited),
+        cmocka_unit_test(a_cursor_of_a_rolled_back_savepoint_is_not_closed),
+        cmocka_unit_test(a_chunk_is_about_a_mebibyte_and_limited_in_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,11 +5,11 @@
 #ifdef QUIPU_POSTGRES
 #include "ent_postgres/open.h"
 #else
-#define QP_PG_PIECE_FIRST 256
-#define QP_PG_PIECE_MAX 512
+#define QP_PG_CHUNK_FIRST 256
+#define QP_PG_CHUNK_ROWS_MAX 512
 #endif
 
-#define PIECES_MANY (QP_PG_PIECE_FIRST + 2 * QP_PG_PIECE_MAX + 100)
+#define PIECES_MANY (QP_PG_CHUNK_FIRST + 2 * QP_PG_CHUNK_ROWS_MAX + 100)
 
 /* Authors until there are `n`, in one transaction. Their names sort in another order than their
  * keys, and some have a country. */
@@ -57,12 +57,12 @@ static void every_row_comes_once_and_in_order(void **state)
 {
     static const int sizes[] = {0,
                                 1,
-                                QP_PG_PIECE_FIRST - 1,
-                                QP_PG_PIECE_FIRST,
-                                QP_PG_PIECE_FIRST + 1,
-                                QP_PG_PIECE_FIRST + QP_PG_PIECE_MAX - 1,
-                                QP_PG_PIECE_FIRST + QP_PG_PIECE_MAX,
-                                QP_PG_PIECE_FIRST + QP_PG_PIECE_MAX + 1,
+                                QP_PG_CHUNK_FIRST - 1,
+                                QP_PG_CHUNK_FIRST,
+                                QP_PG_CHUNK_FIRST + 1,
+                                QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX - 1,
+                                QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX,
+                                QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX + 1,
                                 PIECES_MANY};
     const author_query by_key = {.order = {AUTHOR_BY_ID(ASC)}};
     const author_query by_country = {.order = {AUTHOR_BY_COUNTRY(DESC), AUTHOR_BY_NAME(ASC)}};
@@ -88,7 +88,7 @@ static void a_limit_and_an_offset_are_kept(void **state)
 
     fill(w, PIECES_MANY);
     W_OK(w, ent_begin(w->db, ENT_READ, &w->err));
-    check_same(w, &(author_query){.limit = QP_PG_PIECE_FIRST + 1}, QP_PG_PIECE_FIRST + 1);
+    check_same(w, &(author_query){.limit = QP_PG_CHUNK_FIRST + 1}, QP_PG_CHUNK_FIRST + 1);
     check_same(w, &(author_query){.offset = 7}, PIECES_MANY - 7);
     W_OK(w, ent_commit(w->db, &w->err));
 }
@@ -103,7 +103,7 @@ static void many_are_read_side_by_side(void **state)
     int read[40] = {0};
     bool more = true;
 
-    fill(w, 2 * QP_PG_PIECE_FIRST);
+    fill(w, 2 * QP_PG_CHUNK_FIRST);
     W_OK(w, ent_begin(w->db, ENT_READ, &w->err));
     for (int i = 0; i < 40; i++) {
         W_OK(w, author_iter_begin(w->db, &query, &its[i], &w->err));
@@ -111,7 +111,7 @@ static void many_are_read_side_by_side(void **state)
     for (int step = 0; more; step++) {
         more = false;
         for (int i = 0; i < 40; i++) {
-            bool wanted = step <= QP_PG_PIECE_FIRST + i * 7;
+            bool wanted = step <= QP_PG_CHUNK_FIRST + i * 7;
             if (wanted && author_iter_next(&its[i], &rows[i])) {
                 more = true;
                 read[i]++;
@@ -119,11 +119,11 @@ static void many_are_read_side_by_side(void **state)
         }
     }
     for (int i = 0; i < 40; i++) {
-        int most = QP_PG_PIECE_FIRST + i * 7 + 1;
+        int most = QP_PG_CHUNK_FIRST + i * 7 + 1;
         W_OK(w, author_iter_end(&its[i], &w->err));
-        assert_int_equal(read[i], most < 2 * QP_PG_PIECE_FIRST ? most : 2 * QP_PG_PIECE_FIRST);
+        assert_int_equal(read[i], most < 2 * QP_PG_CHUNK_FIRST ? most : 2 * QP_PG_CHUNK_FIRST);
     }
-    check_same(w, &query, 2 * QP_PG_PIECE_FIRST);
+    check_same(w, &query, 2 * QP_PG_CHUNK_FIRST);
     W_OK(w, ent_commit(w->db, &w->err));
 }
 
@@ -189,10 +189,10 @@ static void write_inside(world *w)
     W_OK(w, ent_commit(w->db, &w->err));
 }
 
-static void an_end_of_the_transaction_is_told_or_takes_no_row(void **state)
+static void ending_the_transaction_fails_the_iterator_or_loses_no_row(void **state)
 {
-    static const int places[] = {1, QP_PG_PIECE_FIRST, QP_PG_PIECE_FIRST + 1,
-                                 QP_PG_PIECE_FIRST + QP_PG_PIECE_MAX + 1};
+    static const int places[] = {1, QP_PG_CHUNK_FIRST, QP_PG_CHUNK_FIRST + 1,
+                                 QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX + 1};
     world *w = *state;
 
     fill(w, PIECES_MANY);
@@ -211,16 +211,16 @@ static void an_end_of_the_transaction_is_told_or_takes_no_row(void **state)
     }
 }
 
-static void a_savepoint_between_the_pieces_is_not_noticed(void **state)
+static void a_savepoint_between_chunks_changes_nothing(void **state)
 {
     world *w = *state;
     int n = 0;
 
     fill(w, PIECES_MANY);
     W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err));
-    W_OK(w, read_on(w, QP_PG_PIECE_FIRST, write_inside, &n));
+    W_OK(w, read_on(w, QP_PG_CHUNK_FIRST, write_inside, &n));
     assert_int_equal(n, PIECES_MANY);
-    W_OK(w, read_on(w, QP_PG_PIECE_FIRST + QP_PG_PIECE_MAX + 1, write_inside, &n));
+    W_OK(w, read_on(w, QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX + 1, write_inside, &n));
     assert_int_equal(n, PIECES_MANY);
     W_OK(w, ent_commit(w->db, &w->err));
 }
@@ -232,8 +232,8 @@ int main(void)
         W_TEST(a_limit_and_an_offset_are_kept),
         W_TEST(many_are_read_side_by_side),
         W_TEST(rows_may_be_removed_while_they_are_read),
-        W_TEST(an_end_of_the_transaction_is_told_or_takes_no_row),
-        W_TEST(a_savepoint_between_the_pieces_is_not_noticed),
+        W_TEST(ending_the_transaction_fails_the_iterator_or_loses_no_row),
+        W_TEST(a_savepoint_between_chunks_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,19 +177,19 @@ static int job_load(quipu_store *store, long *ret_held_kb)
     return wrong;
 }
 
-static void an_export_holds_a_piece(void **state)
+static void an_export_holds_one_chunk(void **state)
 {
     (void)state;
     measured("export", job_export);
 }
 
-static void a_verify_holds_a_piece(void **state)
+static void a_verify_holds_one_chunk(void **state)
 {
     (void)state;
     measured("verify", job_verify);
 }
 
-static void a_repair_holds_a_piece(void **state)
+static void a_repair_holds_one_chunk(void **state)
 {
     (void)state;
     t_pg_execute(large, "UPDATE messages SET tokens_total = 0 WHERE seq = 17");
@@ -197,13 +197,13 @@ static void a_repair_holds_a_piece(void **state)
     measured("verify", job_verify);
 }
 
-static void a_copy_holds_a_piece(void **state)
+static void a_copy_holds_one_chunk(void **state)
 {
     (void)state;
     measured("copy", job_copy);
 }
 
-static void a_load_holds_what_it_gives_and_a_piece(void **state)
+static void a_load_holds_its_result_and_one_chunk(void **state)
 {
     (void)state;
     measured("load", job_load);
@@ -232,7 +232,7 @@ static quipu_status write_and_cut(void *ctx, const void *bytes, size_t n)
     return count_lines(&run->lines, bytes, n);
 }
 
-static void an_export_whose_connection_is_cut_between_pieces_is_told(void **state)
+static void an_export_whose_connection_is_cut_between_chunks_fails(void **state)
 {
     quipu_store *store = st_open(large);
 
@@ -253,12 +253,12 @@ static void an_export_whose_connection_is_cut_between_pieces_is_told(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_export_holds_a_piece),
-        cmocka_unit_test(a_verify_holds_a_piece),
-        cmocka_unit_test(a_repair_holds_a_piece),
-        cmocka_unit_test(a_copy_holds_a_piece),
-        cmocka_unit_test(a_load_holds_what_it_gives_and_a_piece),
-        cmocka_unit_test(an_export_whose_connection_is_cut_between_pieces_is_told),
+        cmocka_unit_test(an_export_holds_one_chunk),
+        cmocka_unit_test(a_verify_holds_one_chunk),
+        cmocka_unit_test(a_repair_holds_one_chunk),
+        cmocka_unit_test(a_copy_holds_one_chunk),
+        cmocka_unit_test(a_load_holds_its_result_and_one_chunk),
+        cmocka_unit_test(an_export_whose_connection_is_cut_between_chunks_fails),
     };
 
     return cmocka_run_group_tests(tests, make_large, NULL);

@@ -24,7 +24,7 @@ static int64_t disks_with(const char *uri, const char *commits)
     return disks_of(one);
 }
 
-static void a_server_tells_how_many_disks_hold_a_write(void **state)
+static void a_server_reports_its_durability_level(void **state)
 {
     char folder[T_PATH_MAX];
     char uri[T_PATH_MAX];
@@ -48,7 +48,7 @@ static void a_server_tells_how_many_disks_hold_a_write(void **state)
     sv_script("stop", folder, "");
 }
 
-static void a_file_tells_the_same(void **state)
+static void a_file_reports_its_durability_level(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
     quipu_stats stats = {.durability_level = -1};
@@ -69,8 +69,8 @@ static void a_file_tells_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_tells_how_many_disks_hold_a_write),
-        cmocka_unit_test(a_file_tells_the_same),
+        cmocka_unit_test(a_server_reports_its_durability_level),
+        cmocka_unit_test(a_file_reports_its_durability_level),
     };
 
     return cmocka_run_group_tests_name("postgres.durability_level", tests, NULL, NULL);

@@ -176,7 +176,7 @@ static void a_read_waits_for_its_rows_only(void **state)
     quipu_close(store);
 }
 
-static void a_batch_waits_once_for_as_many_changes_as_are_put_off(void **state)
+static void a_batch_waits_once_per_full_queue_of_deferred_writes(void **state)
 {
     quipu_store *store = open_counted(NULL);
     quipu_history *history;
@@ -187,11 +187,11 @@ static void a_batch_waits_once_for_as_many_changes_as_are_put_off(void **state)
     append_batch(store, "k", 2);
     (void)trips_since_last();
     /* Beside them: BEGIN, its bound, the seat, the savepoint, the session. */
-    append_batch(store, "k", QP_PG_PUT_OFF_MAX - 5);
+    append_batch(store, "k", QP_PG_DEFERRED_WRITES_MAX - 5);
     assert_int_equal(trips_since_last(), 1);
-    append_batch(store, "k", QP_PG_PUT_OFF_MAX - 4);
+    append_batch(store, "k", QP_PG_DEFERRED_WRITES_MAX - 4);
     assert_int_equal(trips_since_last(), 2);
-    append_batch(store, "k", 3 * QP_PG_PUT_OFF_MAX);
+    append_batch(store, "k", 3 * QP_PG_DEFERRED_WRITES_MAX);
     history = st_get(store, "k", NULL);
     st_check_whole(history);
     quipu_history_free(history);
@@ -438,7 +438,7 @@ static void an_append_to_a_session_that_another_holds_keeps_its_deadline(void **
 }
 
 /* Two programs do what they like to the same sessions. */
-static void whatever_two_programs_do_numbers_and_totals_are_right(void **state)
+static void numbers_and_totals_are_right_whatever_two_programs_do(void **state)
 {
     uint64_t chance = t_seed();
     char uri[T_PATH_MAX];
@@ -493,7 +493,7 @@ int main(void)
         cmocka_unit_test(an_append_is_one_round_trip),
         cmocka_unit_test(an_event_with_state_is_one_round_trip),
         cmocka_unit_test(a_read_waits_for_its_rows_only),
-        cmocka_unit_test(a_batch_waits_once_for_as_many_changes_as_are_put_off),
+        cmocka_unit_test(a_batch_waits_once_per_full_queue_of_deferred_writes),
         cmocka_unit_test(as_many_sessions_are_known_as_their_limit_says),
         cmocka_unit_test(a_row_with_more_text_than_the_limit_is_read_each_time),
         cmocka_unit_test(another_writer_is_noticed),
@@ -501,7 +501,7 @@ int main(void)
         cmocka_unit_test(a_repeat_is_found_by_its_event_id),
         cmocka_unit_test(a_revision_is_compared_with_the_true_one),
         cmocka_unit_test(an_append_to_a_session_that_another_holds_keeps_its_deadline),
-        cmocka_unit_test(whatever_two_programs_do_numbers_and_totals_are_right),
+        cmocka_unit_test(numbers_and_totals_are_right_whatever_two_programs_do),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

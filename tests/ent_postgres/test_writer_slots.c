@@ -34,7 +34,7 @@ static void check_waits(ent_db *db, ent_tx_kind kind)
     ent_watch(db, 0, NULL, NULL);
 }
 
-static void so_many_write_beside_each_other_and_one_more_waits(void **state)
+static void every_writer_slot_can_be_held_and_one_more_writer_waits(void **state)
 {
     char uri[T_PATH_MAX];
     ent_db *dbs[QP_PG_WRITER_SLOTS + 1];
@@ -63,7 +63,7 @@ static void so_many_write_beside_each_other_and_one_more_waits(void **state)
 }
 
 /* A schema that was made by hand, or by a version with fewer of them. */
-static void seats_that_are_missing_are_made(void **state)
+static void missing_writer_slots_are_created(void **state)
 {
     char uri[T_PATH_MAX];
     ent_db *db;
@@ -84,7 +84,7 @@ static void seats_that_are_missing_are_made(void **state)
 
 /* At the strict levels a transaction sees what was there when it began to wait for its seat. A seat
  * that has moved meanwhile makes the server refuse it, so that it begins again and sees all. */
-static void whoever_writes_alone_moves_every_seat(void **state)
+static void an_exclusive_writer_bumps_every_slot(void **state)
 {
     static const char *const levels[] = {"read%5C%20committed", "repeatable%5C%20read",
                                          "serializable"};
@@ -149,9 +149,9 @@ static void a_table_that_others_hold_is_busy_and_is_changed_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(so_many_write_beside_each_other_and_one_more_waits),
-        cmocka_unit_test(seats_that_are_missing_are_made),
-        cmocka_unit_test(whoever_writes_alone_moves_every_seat),
+        cmocka_unit_test(every_writer_slot_can_be_held_and_one_more_writer_waits),
+        cmocka_unit_test(missing_writer_slots_are_created),
+        cmocka_unit_test(an_exclusive_writer_bumps_every_slot),
         cmocka_unit_test(a_table_that_others_hold_is_busy_and_is_changed_later),
     };
 

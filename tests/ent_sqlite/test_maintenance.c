@@ -59,7 +59,7 @@ static bool keep_holds(const char *path, const char *text)
     return found;
 }
 
-static void sizes_tell_file_log_and_free_room(void **state)
+static void sizes_report_file_log_and_free_pages(void **state)
 {
     char path[T_PATH_MAX];
     ent_db *db = keep_open(path);
@@ -326,7 +326,7 @@ static void image_is_a_private_copy_that_can_be_written(void **state)
     ent_close(db);
 }
 
-static void check_tells_damage_and_dangling_references(void **state)
+static void check_reports_damage_and_dangling_references(void **state)
 {
     char path[T_PATH_MAX];
     ent_db *db = keep_open(path);
@@ -372,7 +372,7 @@ static void backups_are_listed_oldest_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_tell_file_log_and_free_room),
+        cmocka_unit_test(sizes_report_file_log_and_free_pages),
         cmocka_unit_test(cap_lets_the_last_page_in_and_refuses_the_next),
         cmocka_unit_test(flush_is_busy_while_somebody_reads),
         cmocka_unit_test(calls_inside_a_transaction_are_misuse),
@@ -381,7 +381,7 @@ int main(void)
         cmocka_unit_test(copy_is_private_checked_and_never_overwrites),
         cmocka_unit_test(cancelled_copy_leaves_no_file),
         cmocka_unit_test(image_is_a_private_copy_that_can_be_written),
-        cmocka_unit_test(check_tells_damage_and_dangling_references),
+        cmocka_unit_test(check_reports_damage_and_dangling_references),
         cmocka_unit_test(backups_are_listed_oldest_first),
     };
 

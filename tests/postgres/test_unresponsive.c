@@ -162,7 +162,7 @@ static void a_commit_at_a_frozen_server_is_unknown_soon_after_the_deadline(void 
 }
 
 /* A server that is silent is not waited for until the deadline. */
-static void a_commit_at_a_frozen_server_is_settled_when_it_moves_again(void **state)
+static void a_commit_at_a_frozen_server_is_resolved_when_it_resumes(void **state)
 {
     server *self = *state;
     appender one = {.server = self, .deadline_ms = 120000};
@@ -273,7 +273,7 @@ static void works_at(const server *self, const char *uri)
     quipu_close(store);
 }
 
-static void a_silent_host_is_passed_over(void **state)
+static void an_unresponsive_host_is_skipped(void **state)
 {
     const server *self = *state;
     char uri[2 * T_PATH_MAX];
@@ -379,10 +379,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SERVER_TEST(a_commit_at_a_frozen_server_is_unknown_soon_after_the_deadline),
-        SERVER_TEST(a_commit_at_a_frozen_server_is_settled_when_it_moves_again),
+        SERVER_TEST(a_commit_at_a_frozen_server_is_resolved_when_it_resumes),
         SERVER_TEST(an_append_at_a_frozen_server_ends_at_the_deadline),
         SERVER_TEST(a_read_at_a_frozen_server_ends_at_the_deadline),
-        SERVER_TEST(a_silent_host_is_passed_over),
+        SERVER_TEST(an_unresponsive_host_is_skipped),
         SERVER_TEST(a_host_without_the_database_is_passed_over),
         SERVER_TEST(as_many_hosts_as_may_be_are_tried_and_more_by_libpq),
         SERVER_TEST(attempts_at_a_server_that_is_away_become_rare),
