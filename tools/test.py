@@ -203,6 +203,7 @@ def stages(what):
         yield suite("asan+ubsan: rooms, contract", "asan", ["-L", room_labels(), "-LE", "script"])
         yield suite("tsan: thread tests", "tsan", ["-L", "^thread$"], ["thread_tests"])
         yield compile_only("clang-19: compile everything", "clang")
+        yield compile_only("release: compile everything", "release")
         yield scripts("release: make run", [("run", ["make", "--no-print-directory", "run"])])
         yield fast_checks()
     elif what == "check-fast":
