@@ -14,7 +14,6 @@
 #include "ent_sqlite/open_file.h"
 #include "ent_sqlite/search.h"
 #include "ent_sqlite/stmt.h"
-#include "ent_sqlite/tokenizer.h"
 #include "ent_sqlite/value_sql.h"
 
 #define OPEN_MEMORY ":memory:"
