@@ -1,10 +1,11 @@
-/* The few places where SQLite's SQL differs from the common part that src/ent writes, and ent_add(),
- * a function of ours that such SQL calls. It refuses what SQLite would let pass: an overflow, which
- * SQLite turns into a rounded float, and a sum outside the field's range rule. open.c registers it
- * with every connection; ent_list() is in value_list.c. */
+/* The few places where SQLite's SQL differs from the common part that src/ent writes, and the SQL
+ * function ent_add(), which that SQL calls. It refuses what SQLite would let pass: an overflow,
+ * which SQLite turns into a rounded float, and a sum outside the field's range rule. open.c
+ * registers it with every connection; ent_list() is in value_list.c. */
 #include <stdio.h>
 
 #include "ent/plan.h"
+#include "ent_sqlite/ddl.h"
 #include "ent_sqlite/stmt.h"
 
 #define DIALECT_ADD_ARGUMENTS 5 /* column, amount, min, max, the column's name */
@@ -23,35 +24,18 @@ void qp_sqlite_put_add(qp_buf *sql, const char *column, unsigned number, int64_t
     qp_buf_i64(sql, min);
     qp_buf_putc(sql, ',');
     qp_buf_i64(sql, max);
-    qp_buf_puts(sql, ",'");
-    for (const char *c = column; *c != '\0'; c++) {
-        if (*c == '\'') {
-            qp_buf_putc(sql, '\'');
-        }
-        qp_buf_putc(sql, *c);
-    }
-    qp_buf_puts(sql, "')");
-}
-
-static void dialect_index(qp_buf *sql, const char *table)
-{
-    qp_buf_putc(sql, '"');
-    for (const char *c = table; *c != '\0'; c++) {
-        if (*c == '"') {
-            qp_buf_putc(sql, '"');
-        }
-        qp_buf_putc(sql, *c);
-    }
-    qp_buf_puts(sql, "_search\"");
+    qp_buf_putc(sql, ',');
+    qp_sqlite_put_text(sql, column);
+    qp_buf_putc(sql, ')');
 }
 
 void qp_sqlite_put_match(qp_buf *sql, const char *column, const char *table, unsigned number)
 {
     qp_sql_name(sql, column);
     qp_buf_puts(sql, " IN (SELECT rowid FROM ");
-    dialect_index(sql, table);
+    qp_sqlite_put_suffixed(sql, table, QP_SQLITE_SEARCH_SUFFIX);
     qp_buf_puts(sql, " WHERE ");
-    dialect_index(sql, table);
+    qp_sqlite_put_suffixed(sql, table, QP_SQLITE_SEARCH_SUFFIX);
     qp_buf_printf(sql, " MATCH ?%u)", number);
 }
 
@@ -69,7 +53,7 @@ static void dialect_add(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         sqlite3_result_int64(ctx, a + b);
         return;
     }
-    /* The message cannot carry structure; the connection does, until the failure is told. */
+    /* The message cannot carry structure; the connection does, until error.c reports it. */
     (void)snprintf(conn->refused, sizeof(conn->refused), "%s",
                    (const char *)sqlite3_value_text(argv[4]));
     sqlite3_result_error(ctx, "sum out of range", -1);
