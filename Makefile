@@ -9,7 +9,8 @@ CLUSTER_KILLS ?= 5
 .PHONY: test-cluster test-cluster-nightly
 
 help:
-	@echo "make run         build the release and run the main job in a fresh folder"
+	@echo "make run         build the program quipu and run its demo in a fresh folder"
+	@echo "make release     build all of the release: quipu, entgen, libraries, examples, benches"
 	@echo "make test        everything that must be green: suites, sanitizers, compilers, check-fast"
 	@echo "make check       the slow checks: clang-tidy, cppcheck, gcc -fanalyzer, documentation"
 	@echo "make check-fast  format, layers, symbols, headers, style, generated code, requirements"
@@ -29,14 +30,21 @@ help:
 	@echo "make deps        install every Debian package that is missing"
 	@echo "make clean       remove build/"
 
-run: release
-	@tools/run.sh build/quipu demo
-
-release:
+# $(call build_release,OPTIONS): the release build; without options all of it.
+define build_release
 	@tools/deps.sh run
 	@mkdir -p build
 	@cmake --preset release >build/release.log 2>&1 || { cat build/release.log; exit 1; }
-	@cmake --build --preset release
+	@cmake --build --preset release $(1)
+endef
+
+# Only what it runs: the program with its libraries.
+run:
+	$(call build_release,--target quipu_program)
+	@tools/run.sh build/quipu demo
+
+release:
+	$(call build_release)
 
 test:
 	@tools/deps.sh test

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The style guide as a failing test: size and complexity of functions and files, banned calls with
-their replacement, a head comment in every file, no machine paths, no unfinished-work words.
+their replacement, a head comment in every file, no machine paths, nothing that a plain clone lacks,
+no unfinished-work words.
 Exceptions for size stand in tools/ratchet.txt, which may only shrink."""
 
 import re
@@ -49,6 +50,9 @@ REGISTRY = re.compile(
     r"\b(py" r"pi\.org|files\.pythonho" r"sted|registry\.np" r"mjs|crat" r"es\.io"
     r"|proxy\.gol" r"ang|deb\.deb" r"ian\.org)"
 )
+# A clone holds nothing that lies beside the tree. The forms: a path, os.path.join, pathlib.
+BESIDE = re.compile(r"(?:\.\./+|(?:\.\.[\"'], *|\bparent */ *)[\"'])sha" r"red\b")
+BESIDE_FOLDERS = {".ci", "bench", "bindings", "cmake", "examples", "tests", "tools"}
 SCRIPTS = ("*.py", "*.sh", "*.cmake", "CMakeLists.txt", "Makefile", "run")
 
 
@@ -145,6 +149,8 @@ def check_words(report, path, text, is_code):
     for number, line in enumerate(text.split("\n"), 1):
         if MACHINE_PATH.search(line):
             report.bad(path, number, "a path of one machine")
+        if path.parts[0] in BESIDE_FOLDERS and BESIDE.search(line):
+            report.bad(path, number, "a file beside the tree, which a plain clone does not have")
         if REGISTRY.search(line):
             report.bad(path, number, "the host of a package registry")
         if is_code and UNFINISHED.search(line):

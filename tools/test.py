@@ -24,7 +24,11 @@ FAST_CHECKS = ("format", "layers", "style", "headers", "symbols", "generated", "
 CASE_OK = re.compile(r"^\[ +OK \] (\S+)", re.M)
 CASE_SKIPPED = re.compile(r"^\[ +SKIPPED +\] (?!\d+ test)(\S+)", re.M)
 CASE_FAILED = re.compile(r"^\[ +FAILED +\] (?!\d+ test)(\S+)", re.M)
-UNIT_CASE = re.compile(r"^(\w+) \([\w.]+\)(?:\n.*?)? \.\.\. (ok|FAIL|ERROR|skipped .*)$", re.M)
+# A subtest that failed or was skipped has an indented line of its own, with its parameters.
+UNIT_CASE = re.compile(
+    r"^ *(\w+) (\([\w.<>]+\))(?: [\[(].*?[\])])?(?:\n.*?)? \.\.\. (ok|FAIL|ERROR|skipped .*)$",
+    re.M,
+)
 # A case that says nothing about the engine at hand (T_SQLITE_ONLY): neither passed nor skipped.
 CASE_ELSEWHERE = re.compile(r"^(not on PostgreSQL: .*)\n\[ +OK \] (\S+)", re.M)
 SKIP_LINE = re.compile(r"^SKIP: *(.*)$", re.M)
@@ -64,7 +68,8 @@ def run(command, log=None, env=None):
 def count_output(stage, name, status, output):
     """Count the cases of one CTest entry; `status` is run, fail or notrun, as in its report."""
     reasons = SKIP_LINE.findall(output)
-    unit = UNIT_CASE.findall(output)
+    # The subtests of one case count once.
+    unit = [(case, word) for case, _, word in dict.fromkeys(UNIT_CASE.findall(output))]
     oks = CASE_OK.findall(output) + [case for case, word in unit if word == "ok"]
     skips = sorted(set(CASE_SKIPPED.findall(output)))
     skips += [f"{case} ({word[8:]})" for case, word in unit if word.startswith("skipped")]
@@ -198,6 +203,7 @@ def stages(what):
         yield suite("asan+ubsan: rooms, contract", "asan", ["-L", room_labels(), "-LE", "script"])
         yield suite("tsan: thread tests", "tsan", ["-L", "^thread$"], ["thread_tests"])
         yield compile_only("clang-19: compile everything", "clang")
+        yield compile_only("release: compile everything", "release")
         yield scripts("release: make run", [("run", ["make", "--no-print-directory", "run"])])
         yield fast_checks()
     elif what == "check-fast":

@@ -1,7 +1,6 @@
-/* first_store: what `make run` shows. Several agents talk with a user; the store is closed and
- * opened in the middle; then everything is read back, and the program fails unless what came back
- * is what went in. It ends with what a long conversation needs: the window of the next prompt, a
- * search, a fork.
+/* first_store: several agents talk with a user; the store is closed and opened in the middle; then
+ * everything is read back, and the program fails unless what came back is what went in. It ends
+ * with what a long conversation needs: the window of the next prompt, a search, a fork.
  * usage: first_store [folder]        without a folder: a temporary one, removed at the end */
 #include <inttypes.h>
 #include <quipu/store.h>

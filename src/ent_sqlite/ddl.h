@@ -9,7 +9,7 @@
 
 #define QP_SQLITE_CLUSTER_KEY "id"        /* hidden key column of a cluster: owner << 32 | seq */
 #define QP_SQLITE_SEARCH_SUFFIX "_search" /* full-text table of an entity's table */
-#define QP_SQLITE_TOKENIZER "ent_cjk"     /* of a `search (...) cjk`; see tokenizer.h */
+#define QP_SQLITE_TOKENIZER "ent_cjk"     /* of a `search (...) cjk`; see tokenizer.c */
 
 /* An identifier in double quotes, a text literal in single ones. */
 void qp_sqlite_put_name(qp_buf *out, const char *name);

@@ -14,8 +14,6 @@
 #include "ent_sqlite/open_file.h"
 #include "ent_sqlite/search.h"
 #include "ent_sqlite/stmt.h"
-#include "ent_sqlite/tokenizer.h"
-#include "ent_sqlite/value_sql.h"
 
 #define OPEN_MEMORY ":memory:"
 #define OPEN_WAIT_MS_MAX 25 /* the longest nap between two tries */

@@ -61,7 +61,7 @@ QUIPU_MUST_USE quipu_status qp_sqlite_hand_over(qp_sqlite *conn, ent_db **ret_db
 /* Run SQL without values, several statements allowed; rows are ignored. */
 quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr);
 
-/* value_list.c, value_add.c: what every connection needs before its first statement. */
+/* value_list.c, dialect.c: what every connection needs before its first statement. */
 int qp_sqlite_register_list(qp_sqlite *conn);
 int qp_sqlite_register_add(qp_sqlite *conn);
 

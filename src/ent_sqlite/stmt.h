@@ -2,6 +2,7 @@
 #ifndef QP_ENT_SQLITE_STMT_H
 #define QP_ENT_SQLITE_STMT_H
 
+#include "base/buf.h"
 #include "ent_sqlite/open.h"
 
 quipu_status qp_sqlite_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr);
@@ -11,6 +12,11 @@ quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, siz
 quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                             bool *ret_row, quipu_error *reterr);
 void qp_sqlite_reset(qp_statement *statement);
+
+/* dialect.c: the members of qp_engine that write SQL. */
+void qp_sqlite_put_in(qp_buf *sql, const char *column, unsigned number, bool negated);
+void qp_sqlite_put_add(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
+void qp_sqlite_put_match(qp_buf *sql, const char *column, const char *table, unsigned number);
 
 /* value.c: columns in. */
 void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret);

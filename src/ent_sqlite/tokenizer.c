@@ -1,11 +1,11 @@
-/* The tokenizer: a thin dress around the reader of words. */
-#include "ent_sqlite/tokenizer.h"
-
+/* The tokenizer QP_SQLITE_TOKENIZER: FTS5's interface around the reader of words (ent/words.h).
+ * open.c registers it with every connection; FTS5 calls it on that connection's thread. */
 #include <assert.h>
 
 #include "base/alloc.h"
 #include "ent/words.h"
 #include "ent_sqlite/ddl.h"
+#include "ent_sqlite/search.h"
 
 struct Fts5Tokenizer {
     char unused; /* it has no state; FTS5 wants an instance */

@@ -1,15 +1,19 @@
-/* Opening a store by URI: the engine is chosen and set up here, the store is handed a connector. */
+/* Opening by name: a store by its URI, another program's file for an import. This is the only file
+ * that chooses an engine. A store gets a connector, which opens its further connections; an import
+ * gets a read-only connection, which is closed when quipu_import() returns. No locks are held. */
 #include <assert.h>
 #include <string.h>
 
 #include <ent/migrate.h>
 #include <ent/postgres.h>
 #include <ent/sqlite.h>
+#include <quipu/import.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "ent/maintenance.h"
+#include "import/import.h"
 #include "store/lango.h"
 #include "store/row_security.h"
 #include "store/size.h"
@@ -352,3 +356,46 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     self->must_exist = true; /* later connections never make a new file */
     return qp_store_new(&connector, db, &opt, ret_store, reterr);
 }
+
+/* ---- another program's file ------------------------------------------------------------------ */
+
+quipu_status quipu_import(quipu_store *store, const char *path, const quipu_source_options *options,
+                          const quipu_call_options *call, quipu_source_report *ret_report,
+                          quipu_error *reterr)
+{
+    ent_sqlite_options reading = ENT_SQLITE_OPTIONS_INIT;
+    ent_db *db = NULL;
+    quipu_status status;
+
+    if (store == NULL || path == NULL || path[0] == '\0') {
+        return qp_error_set(reterr, QUIPU_MISUSE, "quipu_import needs a store and a path");
+    }
+    reading.flags = ENT_SQLITE_READ_ONLY | ENT_SQLITE_MUST_EXIST;
+    status = ent_sqlite_open(path, &reading, &db, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_import_run(store, db, path, options, call, ret_report, reterr);
+    }
+    ent_close(db);
+    return status;
+}
+
+/* ---- a build without libpq ------------------------------------------------------------------- */
+
+#ifndef QUIPU_POSTGRES
+/* The functions of ent/postgres.h exist in every build; here they fail and say why. */
+quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *options,
+                               ent_db **ret_db, quipu_error *reterr)
+{
+    (void)uri;
+    (void)options;
+    (void)ret_db;
+    return ent_postgres_library(NULL, reterr);
+}
+
+quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr)
+{
+    (void)ret_version;
+    return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                        "this build has no PostgreSQL; build it where libpq is (libpq-dev)");
+}
+#endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "provider/anthropic.h"
+#include "provider/wire.h"
 
 #define ANTHROPIC_MAX_TOKENS 8192 /* the format asks for a number */
 #define ANTHROPIC_MARKED_TURNS 2  /* user turns that end with a mark */

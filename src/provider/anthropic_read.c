@@ -1,7 +1,7 @@
 /* Anthropic's answers: https://docs.anthropic.com/en/docs/build-with-claude/streaming. An answer is
  * a row of blocks, each begun, filled and ended by events of its own; unknown ones are passed over,
  * as their page asks. */
-#include "provider/anthropic.h"
+#include "provider/wire.h"
 
 #include <string.h>
 

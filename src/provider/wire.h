@@ -69,6 +69,11 @@ extern const qp_wire qp_wire_openai;
 extern const qp_wire qp_wire_anthropic;
 extern const qp_wire qp_wire_gemini;
 
+/* anthropic_read.c: members of qp_wire_anthropic, whose table is in anthropic.c. */
+quipu_status qp_anthropic_event(qp_wire_reader *reader, const qp_sse_event *event,
+                                quipu_error *reterr);
+quipu_status qp_anthropic_whole(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr);
+
 /* ---- reading ------------------------------------------------------------------------------- */
 
 void qp_wire_reader_init(qp_wire_reader *reader, const qp_wire *wire, const quipu_sink *sink);

@@ -154,7 +154,7 @@ static void tool_that_was_not_offered_is_answered_without_running_anything(void 
                 "tool\"}|assistant: Sorry.");
 }
 
-/* Two calls of one tool without ids are two calls (contracts/lango.md section 7, 19 and 20). */
+/* Two calls of one tool without ids are two calls. */
 static void calls_without_ids_are_answered_one_by_one(void **state)
 {
     turn_world *world = *state;

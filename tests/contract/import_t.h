@@ -7,14 +7,6 @@
 #include <quipu/import.h>
 #include <sqlite3.h>
 
-/* A fixture's copy, or the test is skipped. */
-#define IMPORT_FIXTURE(name, path)                                                                 \
-    do {                                                                                           \
-        if (!t_fixture(name, path)) {                                                              \
-            skip();                                                                                \
-        }                                                                                          \
-    } while (0)
-
 /* One statement's first column, row by row. */
 typedef struct import_rows {
     sqlite3 *db;

@@ -1,5 +1,5 @@
-/* Rules of ADK's contract (contracts/adk.md 1 and 5) that no other file shows, each for the option
- * sets of Python and of Go. docs/adk-rules.md has them all. */
+/* Rules of ADK's contract that no other file shows, each for the option sets of Python and of Go.
+ * docs/adk-rules.md has them all. */
 #include "contract/adk_t.h"
 
 static quipu_status rules_get(adk_world *world, const char *user, const char *id,

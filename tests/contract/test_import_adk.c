@@ -61,7 +61,7 @@ static void python_database_comes_in_whole(void **state)
     char path[T_PATH_MAX];
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-database.db", path);
+    t_fixture("adk-python-database.db", path);
     import_python(path, QUIPU_SOURCE_ADK_DATABASE);
 }
 
@@ -70,7 +70,7 @@ static void python_sqlite_comes_in_whole(void **state)
     char path[T_PATH_MAX];
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     import_python(path, QUIPU_SOURCE_ADK_SQLITE);
 }
 
@@ -98,7 +98,7 @@ static void go_database_comes_in_and_its_orphan_is_reported(void **state)
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
 
     (void)state;
-    IMPORT_FIXTURE("adk-go-database.db", path);
+    t_fixture("adk-go-database.db", path);
     world = adk_open(QUIPU_SERVICE_GO);
     options.orphan = import_hear_orphan;
     options.ctx = &heard;
@@ -128,7 +128,7 @@ static void a_dry_run_tells_and_changes_nothing(void **state)
     quipu_error err = {0};
 
     (void)state;
-    IMPORT_FIXTURE("adk-go-database.db", path);
+    t_fixture("adk-go-database.db", path);
     world = adk_open(QUIPU_SERVICE_GO);
     options.flags = QUIPU_SOURCE_DRY_RUN;
     const quipu_source_report told = import_ok(world->store, path, &options);
@@ -146,7 +146,7 @@ static void a_repeated_import_skips_what_is_there(void **state)
     adk_world *world;
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     world = adk_open(QUIPU_SERVICE_PYTHON);
     (void)import_ok(world->store, path, NULL);
     const quipu_source_report again = import_ok(world->store, path, NULL);
@@ -164,7 +164,7 @@ static void the_cap_of_the_store_holds_for_what_comes_in(void **state)
     quipu_error err = {0};
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     options.cap_messages = 4;
     quipu_store *store = st_open_new(&options, NULL);
     assert_int_equal(import_ok(store, path, NULL).messages, 12); /* all came, and were counted */
@@ -186,7 +186,7 @@ static void a_session_that_grew_in_the_file_is_a_conflict(void **state)
     quipu_error err = {0};
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     world = adk_open(QUIPU_SERVICE_PYTHON);
     (void)import_ok(world->store, path, NULL);
     import_exec(path, "INSERT INTO events SELECT 'ev-new', app_name, user_id, session_id, "
@@ -204,7 +204,7 @@ static void another_session_of_the_same_key_is_not_touched(void **state)
     quipu_error err = {0};
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     world = adk_open(QUIPU_SERVICE_PYTHON);
     T_OK(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, NULL, &session, &err));
     quipu_live_free(session);
@@ -222,7 +222,7 @@ static void the_columns_id_wins_and_the_json_time_wins(void **state)
     quipu_live *session;
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-database.db", path);
+    t_fixture("adk-python-database.db", path);
     import_exec(path, "UPDATE events SET id = 'renamed', timestamp = '2026-01-01 00:00:01.300000' "
                       "WHERE id = 'ev-001'");
     import_exec(path, "UPDATE events SET event_data = NULL WHERE id = 'ev-b1'");
@@ -247,7 +247,7 @@ static void a_time_that_the_json_lacks_is_the_columns(void **state)
     quipu_live *session;
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-database.db", path);
+    t_fixture("adk-python-database.db", path);
     import_exec(path,
                 "UPDATE events SET event_data = json_remove(event_data, '$.timestamp'), timestamp "
                 "= '2026-01-01 00:00:01.250000' WHERE id = 'ev-001';"
@@ -273,7 +273,7 @@ static void names_of_imported_state_may_be_odd(void **state)
     quipu_live *session;
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-database.db", path);
+    t_fixture("adk-python-database.db", path);
     assert_true(snprintf(sql, sizeof(sql),
                          "UPDATE sessions SET state = '%s' WHERE id = 'sess-0001';"
                          "DELETE FROM app_states; DELETE FROM user_states",
@@ -293,7 +293,7 @@ static void old_files_that_lack_columns_come_in(void **state)
     adk_world *world;
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-database-v0.db", path);
+    t_fixture("adk-python-database-v0.db", path);
     import_exec(path, "ALTER TABLE events DROP COLUMN custom_metadata;"
                       "ALTER TABLE events DROP COLUMN usage_metadata;"
                       "ALTER TABLE events DROP COLUMN citation_metadata;"
@@ -303,7 +303,7 @@ static void old_files_that_lack_columns_come_in(void **state)
     const quipu_source_report report = import_ok(world->store, path, NULL);
     import_check_counts(&report, QUIPU_SOURCE_ADK_V0, 1, 11, 0);
     adk_close(world);
-    IMPORT_FIXTURE("adk-go-database.db", path);
+    t_fixture("adk-go-database.db", path);
     import_exec(path, "ALTER TABLE events DROP COLUMN routes_json;"
                       "ALTER TABLE events DROP COLUMN node_info_json");
     world = adk_open(QUIPU_SERVICE_GO);
@@ -321,7 +321,7 @@ static void the_newer_value_of_shared_state_stays(void **state)
     quipu_error err = {0};
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     world = adk_open(QUIPU_SERVICE_PYTHON);
     T_OK(quipu_service_create(world->service, &ref,
                               (quipu_json){QUIPU_STR("{\"app:theme\":\"light\"}")}, NULL, &session,
@@ -353,7 +353,7 @@ static void other_files_get_a_clear_error(void **state)
     import_refused(store, path, QUIPU_UNSUPPORTED, "none of the layouts");
     quipu_close(st_open_new(NULL, path));
     import_refused(store, path, QUIPU_UNSUPPORTED, "store of quipu's");
-    IMPORT_FIXTURE("adk-go-database.db", path);
+    t_fixture("adk-go-database.db", path);
     options.kind = QUIPU_SOURCE_ADK_V0;
     T_STATUS(quipu_import(store, path, &options, NULL, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "adk-go, not adk-v0"));
@@ -373,7 +373,7 @@ static void a_corrupted_file_imports_nothing(void **state)
     int refused = 0;
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     char *bytes = t_file_read(path, &size);
     t_path(t_tmpdir(), "broken.db", broken);
     for (size_t at = 4096; at < size; at += 4096) {
@@ -405,13 +405,13 @@ static void broken_json_in_the_last_session_imports_nothing(void **state)
     quipu_store *store = st_open_new(NULL, NULL);
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     import_exec(path, "UPDATE events SET event_data = '{\"id\":' WHERE id = 'ev-b1'");
     import_refused(store, path, QUIPU_INVALID, "the event in row");
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     import_exec(path, "UPDATE sessions SET state = '[1]' WHERE user_id = 'bob'");
     import_refused(store, path, QUIPU_INVALID, "state is no JSON object");
-    IMPORT_FIXTURE("adk-python-database.db", path);
+    t_fixture("adk-python-database.db", path);
     import_exec(path, "UPDATE events SET timestamp = 'yesterday' WHERE id = 'ev-b1'");
     import_refused(store, path, QUIPU_INVALID, "a time is none");
     quipu_close(store);
@@ -423,7 +423,7 @@ static void a_key_of_state_may_have_1024_bytes(void **state)
     quipu_store *store = st_open_new(NULL, NULL);
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     import_exec(path, "UPDATE sessions SET state = json_object(printf('%.*c', 1025, 'k'), 1) "
                       "WHERE user_id = 'bob'");
     import_refused(store, path, QUIPU_LIMIT, "at most 1024");
@@ -439,7 +439,7 @@ static void a_hostile_pickle_imports_nothing(void **state)
     quipu_store *store = st_open_new(NULL, NULL);
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-database-v0.db", path);
+    t_fixture("adk-python-database-v0.db", path);
     /* os.system("touch /tmp/pwned"), as protocol 4 writes it. */
     import_exec(path,
                 "UPDATE events SET actions = x'80048c026f738c0673797374656d938c10746f756368202f746d"

@@ -62,8 +62,8 @@ static void import_check_fixture(const char *name)
     quipu_store *adopted;
     int64_t memories = 0;
 
-    IMPORT_FIXTURE(name, path);
-    IMPORT_FIXTURE(name, copy);
+    t_fixture(name, path);
+    t_fixture(name, copy);
     store = st_open_new(NULL, NULL);
     st_create(store, "mine");
     adopted = st_open(copy);
@@ -109,7 +109,7 @@ static void orphans_are_counted_and_left_out(void **state)
     quipu_store *store = st_open_new(NULL, NULL);
 
     (void)state;
-    IMPORT_FIXTURE("lango-mattn.db", path);
+    t_fixture("lango-mattn.db", path);
     import_exec(path, "UPDATE messages SET session_messages = NULL WHERE id = 2;"
                       "UPDATE messages SET session_messages = 77 WHERE id = 10");
     const quipu_source_report report = import_ok(store, path, NULL);
@@ -125,7 +125,7 @@ static void an_early_file_without_authors_and_memory_comes_in(void **state)
     quipu_store *store = st_open_new(NULL, NULL);
 
     (void)state;
-    IMPORT_FIXTURE("lango-modernc.db", path);
+    t_fixture("lango-modernc.db", path);
     import_exec(path, "ALTER TABLE messages DROP COLUMN author; DROP TABLE observations;"
                       "DROP TABLE reflections");
     const quipu_source_report report = import_ok(store, path, NULL);
@@ -141,8 +141,8 @@ static void the_file_itself_stays_as_it_was(void **state)
     quipu_store *store = st_open_new(NULL, NULL);
 
     (void)state;
-    IMPORT_FIXTURE("lango-mattn.db", path);
-    IMPORT_FIXTURE("lango-mattn.db", copy);
+    t_fixture("lango-mattn.db", path);
+    t_fixture("lango-mattn.db", copy);
     (void)import_ok(store, path, NULL);
     assert_true(t_file_equal(path, copy));
     quipu_close(store);

@@ -40,7 +40,7 @@ static void import_swept(const char *name, const char *less, int64_t messages)
     char path[T_PATH_MAX];
     import_sweep sweep = {path, messages};
 
-    IMPORT_FIXTURE(name, path);
+    t_fixture(name, path);
     import_exec(path, less);
     t_fault_install();
     assert_true(t_fault_sweep(import_body, &sweep) > 50);

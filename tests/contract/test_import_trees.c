@@ -47,7 +47,7 @@ static const char trees_go[] =
     "UNION ALL SELECT 'interrupted', CASE WHEN e.interrupted THEN 'true' END "
     ") WHERE v IS NOT NULL)";
 
-/* A fixture, and what contracts/adk.md 3.6 says it holds. */
+/* A fixture, and what tests/fixtures/README.md says it holds. */
 typedef struct trees_fixture {
     const char *name;
     const char *oracle; /* the file that says what the events are */
@@ -168,8 +168,8 @@ static void trees_check(const trees_fixture *fixture)
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
     int64_t orphans = 0;
 
-    IMPORT_FIXTURE(fixture->name, path);
-    IMPORT_FIXTURE(fixture->oracle, oracle);
+    t_fixture(fixture->name, path);
+    t_fixture(fixture->oracle, oracle);
     adk_world *world = adk_open(fixture->flags);
     options.orphan = trees_hear_orphan;
     options.ctx = &orphans;
@@ -251,7 +251,7 @@ static void flipped_bytes_bring_in_nothing_or_what_the_file_says(void **state)
     int64_t refused = 0;
 
     (void)state;
-    IMPORT_FIXTURE("adk-python-sqlite.db", path);
+    t_fixture("adk-python-sqlite.db", path);
     char *bytes = t_file_read(path, &size);
     t_path(t_tmpdir(), "flipped.db", broken);
     for (int64_t i = 0; i < flips; i++) {

@@ -15,11 +15,6 @@
 static const char *const lango_files[] = {"lango-mattn.db", "lango-modernc.db"};
 #define LANGO_FILES 2
 
-#define LANGO_NEED_FIXTURE(name, path)                                                             \
-    if (!t_fixture(name, path)) {                                                                  \
-        skip();                                                                                    \
-    }
-
 static ent_db *lango_open(const char *path, uint32_t flags)
 {
     ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
@@ -144,7 +139,7 @@ static void read_in_place_gives_everything_and_changes_no_byte(void **state)
     for (int i = 0; i < LANGO_FILES; i++) {
         char path[T_PATH_MAX];
         char before[T_PATH_MAX];
-        LANGO_NEED_FIXTURE(lango_files[i], path);
+        t_fixture(lango_files[i], path);
         snprintf(before, sizeof(before), "%.1000s.before", path);
         t_file_copy(path, before);
         ent_db *db = lango_open(path, ENT_SQLITE_READ_ONLY);
@@ -162,7 +157,7 @@ static void read_in_place_works_in_a_folder_that_cannot_be_written(void **state)
     char folder[T_PATH_MAX];
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     snprintf(folder, sizeof(folder), "%s", path);
     *strrchr(folder, '/') = '\0';
     assert_int_equal(chmod(path, 0400), 0);
@@ -312,7 +307,7 @@ static void adopting_keeps_everything_and_leaves_other_tables_alone(void **state
         char path[T_PATH_MAX];
         ent_migrate_report report = {0};
         quipu_error err = {0};
-        LANGO_NEED_FIXTURE(lango_files[i], path);
+        t_fixture(lango_files[i], path);
         char *before = lango_dump_others(path);
         ent_db *db = lango_open(path, 0);
         T_OK(lango_adopt(db, &report, &err));
@@ -341,7 +336,7 @@ static void second_open_of_an_adopted_file_changes_nothing(void **state)
     quipu_error err = {0};
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     ent_db *db = lango_open(path, 0);
     T_OK(lango_adopt(db, NULL, &err));
     ent_close(db);
@@ -361,7 +356,7 @@ static void the_backup_is_the_file_as_lango_left_it(void **state)
     quipu_error err = {0};
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[1], path);
+    t_fixture(lango_files[1], path);
     ent_db *db = lango_open(path, 0);
     T_OK(lango_adopt(db, &report, &err));
     ent_close(db);
@@ -381,7 +376,7 @@ static void orphans_get_a_session_of_their_own(void **state)
     const qp_session *session = NULL;
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     lango_exec(path, "INSERT INTO messages(role, content, timestamp, session_messages) VALUES "
                      "('user', 'nobody''s', '2026-04-13 10:00:00+00:00', NULL), "
                      "('user', 'gone', '2026-04-13 09:00:00+00:00', 77)");
@@ -407,7 +402,7 @@ static void what_our_columns_cannot_hold_is_kept_beside_them(void **state)
     const qp_session *session = NULL;
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     lango_exec(path, "UPDATE sessions SET metadata = x'7b62726f6b656e' WHERE id = 2;"
                      "UPDATE messages SET role = 'developer', content = CAST(x'61FF6200' AS TEXT), "
                      "tool_calls = x'5b' WHERE id = 2");
@@ -434,7 +429,7 @@ static void unknown_columns_of_a_newer_lango_survive(void **state)
     quipu_error err = {0};
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     lango_exec(path,
                "ALTER TABLE messages ADD COLUMN mood text; UPDATE messages SET mood = 'm' || id;"
                "ALTER TABLE sessions ADD COLUMN colour text; UPDATE sessions SET colour = 'c' || "
@@ -456,7 +451,7 @@ static void file_from_before_authors_and_observations_is_adopted(void **state)
     int64_t count = -1;
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     lango_exec(path, "ALTER TABLE messages DROP COLUMN author; DROP TABLE observations; DROP TABLE "
                      "reflections");
     ent_db *db = lango_open(path, 0);
@@ -474,7 +469,7 @@ static void time_that_is_none_stops_the_adoption_and_changes_nothing(void **stat
     quipu_error err = {0};
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     lango_exec(path, "UPDATE messages SET timestamp = 'yesterday' WHERE id = 5");
     ent_db *db = lango_open(path, 0);
     T_STATUS(lango_adopt(db, NULL, &err), QUIPU_CORRUPT);
@@ -495,7 +490,7 @@ static void two_tenants_may_use_one_key_in_an_adopted_file(void **state)
     quipu_error err = {0};
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     ent_db *db = lango_open(path, 0);
     T_OK(lango_adopt(db, NULL, &err));
     qp_session_new values = {.key = QUIPU_STR("direct-plain"), .tenant = QUIPU_STR("b")};
@@ -512,7 +507,7 @@ static void session_numbers_go_on_where_lango_stopped(void **state)
     const qp_session *session = NULL;
 
     (void)state;
-    LANGO_NEED_FIXTURE(lango_files[0], path);
+    t_fixture(lango_files[0], path);
     lango_exec(path,
                "INSERT INTO sessions(id, key, created_at, updated_at) VALUES (40, 'x', "
                "'2026-04-13 10:00:00+00:00', '2026-04-13 10:00:00+00:00'); DELETE FROM sessions "

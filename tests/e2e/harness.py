@@ -20,7 +20,7 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FIXTURES = ROOT.parent / "shared" / "fixtures"
+FIXTURES = ROOT / "tests" / "fixtures"
 WAIT_S = 60  # a test that waits longer has failed
 
 
@@ -52,12 +52,23 @@ class Result:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+def open_pty():
+    """Both ends of a new pseudo-terminal. Where the system has none the test that asks is skipped,
+    so that the summary names it."""
+    try:
+        return os.openpty()
+    except OSError as error:
+        raise unittest.SkipTest(f"needs a terminal, and no pty opens: {error}") from error
+
+
 class Terminal:
     """A program in a pseudo-terminal. Its stdin, stdout and stderr are the terminal."""
 
     def __init__(self, command, env, columns=80, rows=24):
         self.out = b""
         self.code = None
+        for end in open_pty():  # a later failure of pty.fork() is an error, not a skip
+            os.close(end)
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -123,7 +123,7 @@ class Progress(harness.Case):
         messages = [{"role": "user", "content": "x" * 1000} for _ in range(3000)]
         lines = [json.dumps(line) + "\n" for line in harness.export_lines({"k": messages})]
         data = "".join(lines).encode()
-        master, slave = os.openpty()
+        master, slave = harness.open_pty()
         process = self.start_quipu("import", "-", *args, stderr=slave)
         os.close(slave)
         process.stdin.write(data[: len(data) // 2])

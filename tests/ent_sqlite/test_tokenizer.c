@@ -8,7 +8,6 @@
 #include "ent/words.h"
 #include "ent_sqlite/open.h"
 #include "ent_sqlite/search.h"
-#include "ent_sqlite/tokenizer.h"
 
 static ent_db *db;
 

@@ -1,10 +1,12 @@
 #!/bin/bash
 # The examples of README.md work as printed: every `c block is compiled against the staging install
 # and run in a fresh folder; a block that includes "name.h" gets it from the `ent block, by entgen.
+# The `sh block that compiles chat.c runs as printed, too, in an empty home.
 # usage: readme_example.sh <stage prefix>
 set -eu
 stage=$1
-readme=$(cd "$(dirname "$0")/../.." && pwd)/README.md
+source=$(cd "$(dirname "$0")/../.." && pwd)
+readme=$source/README.md
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
@@ -14,6 +16,34 @@ block() {
     awk -v fence="\`\`\`$1" -v want="$2" '
         $0 == fence { seen++; on = seen == want; next } /^```/ { on = 0 } on' "$readme"
 }
+
+# as_printed: the commands around `cc -o chat chat.c` in an empty home. Only `make install` is stood
+# in for: it copies the staging install to the prefix that the Makefile would pass on.
+as_printed() {
+    mkdir printed printed/bin printed/home
+    cd printed
+    block c 1 >chat.c
+    for number in $(seq "$(grep -c '^```sh$' "$readme")"); do
+        block sh "$number" >commands
+        ! grep -q '^cc -o chat chat\.c ' commands || break
+    done
+    grep -q '^cc -o chat chat\.c ' commands
+    cat >bin/make <<-EOF
+	#!/bin/sh
+	set -eu
+	prefix=\$("$(command -v make)" -s -n -C "$source" "\$@" |
+	    sed -n 's/.*cmake --install build\\/release --prefix "\\(.*\\)"\$/\\1/p')
+	mkdir -p "\${prefix:?the Makefile installs nowhere}"
+	cp -a "$stage/." "\$prefix"
+	EOF
+    chmod +x bin/make
+    env -u PKG_CONFIG_PATH -u LD_LIBRARY_PATH -u MAKEFLAGS HOME="$PWD/home" \
+        PATH="$PWD/bin:$PATH" bash -eu commands >said
+    cat said
+    [ -s said ] && [ -x home/.local/bin/quipu ]
+    cd ..
+}
+as_printed
 
 pc=$(find "$stage" -name quipu.pc)
 libdir=$(dirname "$(dirname "$pc")")

@@ -199,6 +199,16 @@ class Style(Tree):
         self.put("src/base/a.c", HEAD + body)
         self.fails("style", "src/base/a.c:4", "raw malloc")
 
+    def test_a_file_beside_the_tree_fails_where_a_clone_would_miss_it(self):
+        beside = "sha" "red"
+        for path in ("tests/lib/a.py", "tools/a.py", ".ci/run", "cmake/a.cmake", "bench/a.py"):
+            for text in (f"../{beside}/x", f'".." "/../{beside}"', f'ROOT.parent / "{beside}" / x',
+                         f'join(ROOT, "..", "{beside}")'):
+                self.put(path, f"# first\na = {text}\n")
+                self.fails("style", f"{path}:2", "beside the tree")
+            self.put(path, f"a = src/provider/{beside}  # {beside}, ... {beside}\n")
+            self.passes("style")
+
     def test_assert_with_a_side_effect_fails(self):
         self.put("src/base/a.c", HEAD + "void f(int x)\n{\n    assert(x++ > 1);\n}\n")
         self.fails("style", "side effect")

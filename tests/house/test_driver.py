@@ -11,7 +11,8 @@ import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "e2e")]
+import harness  # noqa: E402
 import test as driver  # noqa: E402
 
 CMOCKA = """[==========] Running 3 test(s).
@@ -84,6 +85,37 @@ class Count(unittest.TestCase):
         )
         expected = (1, ["room.topic: test_c"], ["room.topic: test_b ('no tool')"])
         self.assertEqual(self.count("fail", output), expected)
+
+    def count_unit(self, case):
+        """Count what unittest prints about a case that runs here."""
+        output = io.StringIO()
+        suite = unittest.defaultTestLoader.loadTestsFromTestCase(case)
+        unittest.TextTestRunner(output, verbosity=2).run(suite)
+        return self.count("run", output.getvalue())
+
+    def test_a_skipped_subtest_is_counted_once_and_named(self):
+        class Case(unittest.TestCase):
+            def test_a(self):
+                for number in range(2):
+                    with self.subTest(number, kind="x"):
+                        self.skipTest("no tool")
+
+        self.assertEqual(self.count_unit(Case), (0, [], ["room.topic: test_a ('no tool')"]))
+
+    def test_without_a_pty_each_test_that_needs_a_terminal_is_named(self):
+        class Case(harness.Case):
+            def test_a(self):
+                self.run_terminal("version")
+
+            def test_b(self):
+                self.run_terminal("--help")
+
+        with mock.patch("os.openpty", side_effect=OSError(2, "out of pty devices")):
+            passed, failed, skipped = self.count_unit(Case)
+        self.assertEqual((passed, failed, len(skipped)), (0, [], 2))
+        for line, name in zip(skipped, ("test_a", "test_b"), strict=True):
+            self.assertIn(f"room.topic: {name} ", line)
+            self.assertIn("needs a terminal, and no pty opens", line)
 
 
 class Junit(unittest.TestCase):

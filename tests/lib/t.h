@@ -41,9 +41,9 @@ const char *t_tmpdir(void);
 /* Join a folder and a name into `ret_path`. */
 void t_path(const char *dir, const char *name, char ret_path[T_PATH_MAX]);
 
-/* Copy ../shared/fixtures/<name> into a fresh folder, writable, and give the copy's path.
- * Without the fixtures it prints "SKIP: ..." and answers false: then call skip(). */
-bool t_fixture(const char *name, char ret_path[T_PATH_MAX]);
+/* Copy tests/fixtures/<name> into a fresh folder and give the path of the copy, which is writable.
+ * A test never opens the fixture itself. An absent fixture fails the test. */
+void t_fixture(const char *name, char ret_path[T_PATH_MAX]);
 
 /* Whole files; a failure fails the test. The read text is malloc'ed and NUL-terminated. */
 char *t_file_read(const char *path, size_t *ret_size);

@@ -1,5 +1,5 @@
 /* Temporary folders that clean up after themselves, whole-file helpers, and private copies of the
- * shared fixtures, so that no test ever writes into ../shared. */
+ * fixtures, so that no test writes into tests/fixtures. */
 #include "lib/t.h"
 
 #include <dirent.h>
@@ -143,17 +143,11 @@ bool t_file_equal(const char *a, const char *b)
     return equal;
 }
 
-bool t_fixture(const char *name, char ret_path[T_PATH_MAX])
+void t_fixture(const char *name, char ret_path[T_PATH_MAX])
 {
     char from[T_PATH_MAX];
-    int n = snprintf(from, sizeof from, "%s/../shared/fixtures/%s", QUIPU_SOURCE_DIR, name);
 
-    assert_true(n > 0 && n < T_PATH_MAX);
-    if (!t_file_exists(from)) {
-        print_message("SKIP: fixture %s is absent\n", name);
-        return false;
-    }
+    t_path(QUIPU_SOURCE_DIR "/tests/fixtures", name, from);
     t_path(t_tmpdir(), name, ret_path);
     t_file_copy(from, ret_path);
-    return true;
 }

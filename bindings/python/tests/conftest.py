@@ -13,7 +13,7 @@ from quipu.adk import QuipuSessionService
 
 LONG = os.environ.get("QUIPU_LONG") == "1"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-FIXTURES = ROOT.parent / "shared" / "fixtures"
+FIXTURES = ROOT / "tests" / "fixtures"
 
 
 @pytest.fixture

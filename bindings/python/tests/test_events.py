@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import random
+import shutil
 import sqlite3
+import tempfile
 from typing import Any
 
 import pytest
@@ -78,10 +81,11 @@ def test_random_events_come_back_as_they_were() -> None:
 
 
 def fixture_events(name: str) -> list[str]:
-    if not (FIXTURES / name).exists():
-        pytest.skip(f"{name} is not among the fixtures")
-    with sqlite3.connect(f"file:{FIXTURES / name}?mode=ro&immutable=1", uri=True) as database:
-        rows = database.execute("SELECT event_data FROM events ORDER BY rowid").fetchall()
+    """The events of a copy: SQLite may create files beside a database that it opens."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = shutil.copyfile(FIXTURES / name, pathlib.Path(folder) / name)
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            rows = database.execute("SELECT event_data FROM events ORDER BY rowid").fetchall()
     return [row[0] for row in rows]
 
 
