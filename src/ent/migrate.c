@@ -245,8 +245,9 @@ static quipu_status migrate_problem(const qp_diff *diff, quipu_error *reterr)
 /* ---- read-only connections ----------------------------------------------------------------------
  */
 
-/* A file without a journal may be anybody's: all of it must be there. */
-static quipu_status migrate_read_stranger(const qp_diff *diff, quipu_error *reterr)
+/* A file without a journal may be anybody's, and says nothing of who may read it: all of it must be
+ * there. */
+static quipu_status migrate_read_unjournalled(const qp_diff *diff, quipu_error *reterr)
 {
     for (size_t i = 0; i < diff->change_count; i++) {
         const qp_ddl *change = &diff->changes[i];
@@ -254,8 +255,9 @@ static quipu_status migrate_read_stranger(const qp_diff *diff, quipu_error *rete
 
         if (change->kind != QP_DDL_INDEX) {
             return qp_error_field(reterr, QUIPU_UNSUPPORTED, change->entity->name, column, NULL,
-                                  "the file lacks %s%s%stable \"%s\"%s; it bears no mark of this "
-                                  "program, and is read only if it is whole",
+                                  "the file lacks %s%s%stable \"%s\"%s, and has no migration "
+                                  "journal to say that it is an older one; open it for writing "
+                                  "once to migrate it",
                                   column != NULL ? "column \"" : "", column != NULL ? column : "",
                                   column != NULL ? "\" of " : "", change->entity->table,
                                   change->kind == QP_DDL_SEARCH ? " for full-text search" : "");
@@ -279,7 +281,7 @@ static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *s
         status = migrate_problem(&diff, reterr);
     }
     if (status == QUIPU_OK && !state->found) {
-        return migrate_read_stranger(&diff, reterr);
+        return migrate_read_unjournalled(&diff, reterr);
     }
     if (status == QUIPU_OK) {
         qp_older_describe(&diff, m->report.missing, sizeof(m->report.missing));

@@ -89,8 +89,8 @@ static void missing_columns_show_their_default_or_nothing(void **state)
     int n = 0;
 
     older_fill_rules(w);
-    W_OK(w, rule_find(w->db, &w->arena, &(rule_query){.order = {RULE_BY_NAME(ASC)}}, &list,
-                      &w->err));
+    W_OK(w,
+         rule_find(w->db, &w->arena, &(rule_query){.order = {RULE_BY_NAME(ASC)}}, &list, &w->err));
     assert_int_equal(list.n, 3);
     assert_string_equal(list.items[0].name.p, "a");
     for (size_t i = 0; i < list.n; i++) {
@@ -155,10 +155,10 @@ static void conditions_on_missing_columns_see_the_default(void **state)
 static void pages_in_the_order_of_missing_columns_give_each_row_once(void **state)
 {
     const rule_order orders[][2] = {{RULE_BY_LEVEL(DESC), RULE_BY_NAME(ASC)},
-                                           {RULE_BY_MAYBE(ASC), RULE_BY_NAME(ASC)},
-                                           {RULE_BY_MAYBE(DESC), RULE_BY_NAME(ASC)},
-                                           {RULE_BY_MOOD(ASC), RULE_BY_NAME(ASC)},
-                                           {RULE_BY_CODE(DESC), RULE_BY_NAME(ASC)}};
+                                    {RULE_BY_MAYBE(ASC), RULE_BY_NAME(ASC)},
+                                    {RULE_BY_MAYBE(DESC), RULE_BY_NAME(ASC)},
+                                    {RULE_BY_MOOD(ASC), RULE_BY_NAME(ASC)},
+                                    {RULE_BY_CODE(DESC), RULE_BY_NAME(ASC)}};
     world *w = *state;
 
     older_fill_rules(w);
@@ -166,11 +166,11 @@ static void pages_in_the_order_of_missing_columns_give_each_row_once(void **stat
         const rule *after = NULL;
         for (char name = 'a'; name <= 'd'; name++) {
             rule_list page = {0};
-            W_OK(w, rule_find(w->db, &w->arena,
-                              &(rule_query){.order = {orders[i][0], orders[i][1]},
-                                            .limit = 1,
-                                            .after = after},
-                              &page, &w->err));
+            W_OK(w,
+                 rule_find(w->db, &w->arena,
+                           &(rule_query){
+                               .order = {orders[i][0], orders[i][1]}, .limit = 1, .after = after},
+                           &page, &w->err));
             assert_int_equal(page.n, name == 'd' ? 0 : 1);
             if (page.n == 1) {
                 assert_int_equal(page.items[0].name.p[0], name);
@@ -197,12 +197,13 @@ static void missing_tables_have_no_rows(void **state)
     W_STATUS(w, device_get(w->db, &w->arena, (quipu_uuid){{1}}, &gadget, &w->err), QUIPU_NOT_FOUND);
     W_OK(w, pair_exists(w->db, NULL, &exists, &w->err));
     assert_false(exists);
-    W_OK(w, entry_count(w->db, &(entry_where){.author_id = ent_eq(owner), .seq = ent_gt((int64_t)0)},
-                        &count, &w->err));
+    W_OK(w,
+         entry_count(w->db, &(entry_where){.author_id = ent_eq(owner), .seq = ent_gt((int64_t)0)},
+                     &count, &w->err));
     assert_int_equal(count, 0);
-    W_OK(w, author_find(w->db, &w->arena,
-                        &(author_query){.with_entries = &(entry_query){.limit = 5}}, &authors,
-                        &w->err));
+    W_OK(w,
+         author_find(w->db, &w->arena, &(author_query){.with_entries = &(entry_query){.limit = 5}},
+                     &authors, &w->err));
     assert_int_equal(authors.n, 1);
     assert_true(authors.items[0].entries.loaded);
     assert_int_equal(authors.items[0].entries.n, 0);
@@ -227,9 +228,10 @@ static void a_missing_full_text_index_fails_searches_only(void **state)
              QUIPU_UNSUPPORTED);
     assert_non_null(strstr(w->err.message, "\"entries\""));
     assert_non_null(strstr(w->err.message, "for writing once"));
-    W_STATUS(w, entry_find(w->db, &w->arena,
-                           &(entry_query){.where = {.search = ent_match(QUIPU_STR("word"))}},
-                           &entries, &w->err),
+    W_STATUS(w,
+             entry_find(w->db, &w->arena,
+                        &(entry_query){.where = {.search = ent_match(QUIPU_STR("word"))}}, &entries,
+                        &w->err),
              QUIPU_UNSUPPORTED);
 }
 
@@ -354,8 +356,8 @@ static void names_that_need_quotes_are_quoted(void **state)
     world *w = *state;
     quoted_list list = {0};
 
-    W_OK(w, quoted_create(w->db, NULL,
-                          &(quoted_new){.order_by = 4, .group_by = QUIPU_STR("g")}, NULL, &w->err));
+    W_OK(w, quoted_create(w->db, NULL, &(quoted_new){.order_by = 4, .group_by = QUIPU_STR("g")},
+                          NULL, &w->err));
     older_take(w, "DROP INDEX \"drop table\";"
                   "ALTER TABLE \"select.from, \"\"where\"\"\" DROP COLUMN \"it's %s\"");
     (void)older_read(w);
@@ -363,6 +365,40 @@ static void names_that_need_quotes_are_quoted(void **state)
                         &list, &w->err));
     assert_int_equal(list.n, 1);
     assert_int_equal(list.items[0].order_by, 4);
+}
+
+static void a_renamed_column_is_read_by_its_former_name(void **state)
+{
+    static ent_field fields[8];
+    static ent_entity renamed;
+    static const ent_entity *entities[] = {&renamed};
+    static ent_schema schema;
+    world *w = *state;
+    pair_list list = {0};
+    size_t at = 0;
+
+    W_OK(w,
+         pair_create(w->db, NULL, &(pair_new){.a = QUIPU_STR("x"), .b = 1, .v = QUIPU_STR("kept")},
+                     NULL, &w->err));
+    older_take(w, "SELECT 1");
+    assert_true(pair_entity.field_count <= sizeof(fields) / sizeof(fields[0]));
+    memcpy(fields, pair_entity.fields, pair_entity.field_count * sizeof(fields[0]));
+    while (strcmp(fields[at].name, "v") != 0) {
+        at++;
+    }
+    fields[at].was = fields[at].column;
+    fields[at].column = "text";
+    renamed = pair_entity;
+    renamed.fields = fields;
+    schema = world_schema;
+    schema.entities = entities;
+    schema.entity_count = 1;
+    w->db = et_connect_as(w->path, 0, true);
+    W_OK(w, ent_migrate(w->db, &schema, NULL, NULL, &w->err));
+    W_OK(w, ent_find(w->db, &w->arena, &renamed, &(pair_query){.where = {.v = ent_eq("kept")}},
+                     &list, &w->err));
+    assert_int_equal(list.n, 1);
+    assert_string_equal(list.items[0].v.p, "kept");
 }
 
 int main(void)
@@ -380,6 +416,7 @@ int main(void)
         W_TEST_FILE(a_file_without_a_journal_is_not_taken_for_an_older_one),
         W_TEST_FILE(a_reader_notices_that_another_program_upgrades_the_file),
         W_TEST_FILE(an_iterator_outlives_an_upgrade),
+        W_TEST_FILE(a_renamed_column_is_read_by_its_former_name),
         W_TEST_FILE(names_that_need_quotes_are_quoted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
