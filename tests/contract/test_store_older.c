@@ -244,8 +244,8 @@ static void older_fill(char ret_uri[T_PATH_MAX])
     quipu_close(store);
 }
 
-/* A store to take something from: a copy of the file, or the same schema again, which an upgrade has
- * made whole. */
+/* A store to take something from: a copy of the file, or the same schema again, which an upgrade
+ * has made whole. */
 static void older_fresh(const char *full, char ret_uri[T_PATH_MAX])
 {
     if (et_is_server(full)) {
@@ -310,7 +310,7 @@ static void all_columns_may_be_missing_at_once(void **state)
 
 static void tables_and_indexes_may_be_missing(void **state)
 {
-    static const char *const tables[] = {"state",        "state_events", "observations",
+    static const char *const tables[] = {"state",       "state_events", "observations",
                                          "reflections", "feed",         "model_factors"};
     static older_sql sql;
     char uri[T_PATH_MAX];
