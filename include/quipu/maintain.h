@@ -231,7 +231,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_engine(quipu_store *store,
  * Ownership: `ret_text` is the caller's.
  * Threads:   any, same store.
  * Errors:    QUIPU_MISUSE.
- * Since:     0.2
+ * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_layout(quipu_store *store,
                                                          char ret_text[QUIPU_LAYOUT_SIZE],
