@@ -20,13 +20,15 @@
 #include "problems.h"
 #include "provider.h"
 
-#define DOCTOR_TEXT_SIZE 512
+#define DOCTOR_TEXT_SIZE (QUIPU_LAYOUT_SIZE + 64)
 #define DOCTOR_MARGIN 19            /* columns before what is found */
 #define DOCTOR_LOG_BYTES 67108864   /* a log larger than 64 MiB is not emptied as it should be */
 #define DOCTOR_SPARE_BYTES 67108864 /* less room than this on the disk is little */
 #define DOCTOR_PROBLEMS_TOLD 10     /* of a store that is damaged; "quipu verify" tells all */
 #define DOCTOR_HEAD_BYTES 100       /* of a database file */
 #define DOCTOR_APPLICATION_AT 68    /* where it says whose file it is: 4 bytes */
+
+#define DOCTOR_UPGRADE "copy the file; then \"quipu doctor --migrate\" brings it up to date"
 
 static const app_option doctor_options[] = {
     {.name = "quick", .help = "do not verify the store, which reads all of it"},
@@ -389,6 +391,22 @@ static const char *doctor_advice(quipu_status status)
     }
 }
 
+/* Whether the store is of this program's layout, and what an upgrade would add. */
+static void doctor_layout(doctor_job *job, quipu_store *store)
+{
+    char missing[QUIPU_LAYOUT_SIZE] = "";
+    quipu_error error = {0};
+
+    if (quipu_store_layout(store, missing, &error) != QUIPU_OK) {
+        doctor_tell(job, DOCTOR_BAD, "layout", NULL, "%s", error.message);
+    } else if (missing[0] != '\0') {
+        doctor_tell(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE,
+                    "older, and readable; an upgrade adds %s", missing);
+    } else {
+        doctor_tell(job, DOCTOR_OK, "layout", NULL, "up to date");
+    }
+}
+
 static void doctor_open(doctor_job *job, const quipu_open_options *options)
 {
     const bool migrate = app_given(job->call, "migrate");
@@ -396,11 +414,9 @@ static void doctor_open(doctor_job *job, const quipu_open_options *options)
     quipu_error error = {0};
     quipu_status status = quipu_open(job->path, options, &store, &error);
 
-    /* A layout that is behind is told by what it lacks. */
+    /* The error names the table that cannot be read before an upgrade. */
     if (status == QUIPU_UNSUPPORTED && !migrate && !job->foreign && error.entity[0] != '\0') {
-        doctor_tell(job, DOCTOR_NOTE, "layout",
-                    "copy the file; then \"quipu doctor --migrate\" brings it up to date", "%s",
-                    error.message);
+        doctor_tell(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE, "%s", error.message);
         return;
     }
     if (status != QUIPU_OK) {
@@ -412,7 +428,7 @@ static void doctor_open(doctor_job *job, const quipu_open_options *options)
         doctor_engine(job, "server", store);
         doctor_durability(job, store);
     }
-    doctor_tell(job, DOCTOR_OK, "layout", NULL, "up to date");
+    doctor_layout(job, store);
     if (!app_given(job->call, "quick")) {
         doctor_verify(job, store);
     }

@@ -139,30 +139,60 @@ static void search_print(const quipu_search_hit *hit, bool colours)
     search_snippet(hit->snippet, colours);
 }
 
-static int search_find(const app_call *call, quipu_store *store, quipu_search_options *options)
+static int search_fail(const app_call *call, const quipu_search_options *options,
+                       quipu_status status, const quipu_error *error)
+{
+    return options->session_key.p != NULL
+               ? app_fail_session(call, options->session_key, status, error)
+               : app_fail(call, "the search", status, error);
+}
+
+/* Messages are not indexed yet: open the store again, for writing, and index them. A store of an
+ * older layout would be upgraded by that, which a reading verb must not do. */
+static int search_index(const app_call *call, quipu_store **store)
+{
+    char missing[QUIPU_LAYOUT_SIZE] = "";
+    quipu_error error = {0};
+    quipu_status status = quipu_store_layout(*store, missing, &error);
+    int code;
+
+    if (status == QUIPU_OK && missing[0] != '\0') {
+        app_tell(call, "messages are not indexed yet, and indexing them would upgrade the file\n"
+                       "copy the file; then \"quipu doctor --migrate\" upgrades it");
+        return APP_FAILURE;
+    }
+    quipu_close(*store);
+    *store = NULL;
+    code = app_open(call, APP_NEED_WRITE, store);
+    if (code != APP_OK) {
+        return code;
+    }
+    status = app_index(call, *store, &error);
+    return status == QUIPU_OK ? APP_OK : app_fail(call, "the search", status, &error);
+}
+
+static int search_find(const app_call *call, quipu_store **store, quipu_search_options *options)
 {
     const bool json = app_given(call, "json");
     const bool colours = app_colours(call);
     quipu_search_results *results = NULL;
     quipu_error error = {0};
-    quipu_status status = QUIPU_OK;
+    quipu_status status;
 
     if (!json) {
         options->mark_before = QUIPU_STR(SEARCH_MARK_BEFORE);
         options->mark_after = QUIPU_STR(SEARCH_MARK_AFTER);
     }
-    /* What is not indexed yet is, which writes. */
-    if (!app_given(call, "read-only")) {
-        status = app_index(call, store, &error);
-    }
-    if (status == QUIPU_OK) {
-        status = quipu_search(store, options, NULL, &results, &error);
-    }
-    if (status != QUIPU_OK && options->session_key.p != NULL) {
-        return app_fail_session(call, options->session_key, status, &error);
+    status = quipu_search(*store, options, NULL, &results, &error);
+    if (status == QUIPU_MISUSE && !app_given(call, "read-only")) {
+        int code = search_index(call, store);
+        if (code != APP_OK) {
+            return code;
+        }
+        status = quipu_search(*store, options, NULL, &results, &error);
     }
     if (status != QUIPU_OK) {
-        return app_fail(call, "the search", status, &error);
+        return search_fail(call, options, status, &error);
     }
     for (size_t i = 0; i < results->count; i++) {
         if (json) {
@@ -205,9 +235,9 @@ static int search_run(const app_call *call)
     options.user_id = app_text_value(call, "user");
     options.author = app_text_value(call, "author");
     options.role = (quipu_role)(role != NULL ? app_word_number(APP_ROLES, role) + 1 : 0);
-    code = app_open(call, APP_NEED_WRITE, &store);
+    code = app_open(call, APP_NEED_READ, &store);
     if (code == APP_OK) {
-        code = search_find(call, store, &options);
+        code = search_find(call, &store, &options);
         quipu_close(store);
     }
     return code;

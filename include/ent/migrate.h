@@ -43,6 +43,7 @@ typedef struct ent_migrate_report {
     uint32_t statements; /* schema changes made; 0 when the file was up to date */
     uint32_t steps;      /* named steps run */
     char backup[1024];   /* path of the backup that was made, or "" */
+    char missing[1024];  /* read-only: what the file lacks and an upgrade would add, or "" */
 } ent_migrate_report;
 
 /**
@@ -56,12 +57,20 @@ typedef struct ent_migrate_report {
  * difference of columns, keys or references needs a step.
  *
  * A file whose journal asks for a newer program is refused with QUIPU_NEWER, unless it lets this
- * one read and the connection is read-only. On a read-only connection nothing is changed: a file
- * that lacks a table or column is QUIPU_UNSUPPORTED. So is a file that bears another application
- * id, and one that bears none but has tables, when the schema states an id and no step adopts the
- * file.
+ * one read and the connection is read-only.
  *
- * Ownership: inputs are borrowed; `ret_report` may be NULL.
+ * On a read-only connection nothing is changed. Of a file that an older program of this schema
+ * wrote, the connection reads what is missing as an upgrade would make it: a column shows its
+ * constant default, or NULL, in every row, a table has no rows; searching without a full-text index
+ * is QUIPU_UNSUPPORTED. Before each transaction it looks whether another program has upgraded the
+ * file meanwhile. What needs a step, a time or a random value is QUIPU_UNSUPPORTED.
+ *
+ * QUIPU_UNSUPPORTED, too, is a file that bears another application id, and one that bears none but
+ * has tables, when the schema states an id and no step adopts the file; read-only, one without a
+ * journal that lacks a table or column.
+ *
+ * Ownership: inputs are borrowed, the schema until a read-only connection is closed; `ret_report`
+ *            may be NULL.
  * Threads:   the connection's thread, outside of a transaction.
  * Errors:    QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, or a step is needed),
  *            QUIPU_CORRUPT, QUIPU_INVALID (data breaks a new rule, or a step changed), QUIPU_BUSY,

@@ -221,6 +221,22 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_engine(quipu_store *store,
                                                          char ret_text[QUIPU_ENGINE_SIZE],
                                                          quipu_error *reterr);
 
+#define QUIPU_LAYOUT_SIZE 1024 /* of what an upgrade adds, with its NUL; a longer text is cut */
+
+/**
+ * Say what an upgrade would add to the store: tables, columns and indexes that the file lacked when
+ * it was opened read-only, such as `column "title" of table "sessions"`. Empty when the file is of
+ * this program's layout, and of a store that was opened for writing, which upgrades it.
+ *
+ * Ownership: `ret_text` is the caller's.
+ * Threads:   any, same store.
+ * Errors:    QUIPU_MISUSE.
+ * Since:     0.1
+ */
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_layout(quipu_store *store,
+                                                         char ret_text[QUIPU_LAYOUT_SIZE],
+                                                         quipu_error *reterr);
+
 /* ---- verify and repair ------------------------------------------------------------------------
  */
 

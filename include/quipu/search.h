@@ -96,9 +96,10 @@ typedef struct quipu_search_results {
  * Ownership: free *ret_results with quipu_search_results_free().
  * Threads:   any, same store.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a filter or mark is no
- *            text), QUIPU_LIMIT, QUIPU_UNSUPPORTED (search is off), QUIPU_UNKNOWN, QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also
- *            in a read-only store whose index is behind).
+ *            text), QUIPU_LIMIT, QUIPU_UNSUPPORTED (search is off, or a read-only store of an
+ *            older layout has no index), QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also in a read-only store
+ *            whose index is behind).
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_search(quipu_store *store,

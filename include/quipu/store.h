@@ -46,7 +46,9 @@ typedef enum quipu_search_mode {
     QUIPU_SEARCH_OFF       /* not through this store, which cannot be searched then */
 } quipu_search_mode;
 
-#define QUIPU_OPEN_READ_ONLY 1u  /* nothing is written, not even by migration */
+/* Nothing is written. A file of an older layout is read as it is: a missing column shows its
+ * default, a missing table is empty; quipu_store_layout() lists what an upgrade would add. */
+#define QUIPU_OPEN_READ_ONLY 1u
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
 #define QUIPU_OPEN_FEED 4u       /* our changes are told to the feed: see quipu_feed_read() */
 /* PostgreSQL: the server itself keeps tenants apart, by policies on every table that it makes when
@@ -94,13 +96,14 @@ typedef struct quipu_open_options {
 /**
  * Open a store by URI: a path, "file:path", ":memory:" or "postgresql://...". A new file is
  * created, an older one migrated, one of Lango's adopted after a backup beside it. Opened
- * read-only, a file of Lango's stays as it is: a private copy of it, made and adopted now, is what
- * the calls read.
+ * read-only, every file stays as it is: an older one is read as QUIPU_OPEN_READ_ONLY says, and of
+ * one of Lango's a private copy, made and adopted now, is what the calls read.
  *
  * Ownership: close with quipu_close(); options are copied.
  * Threads:   any.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, an unknown
- *            scheme, row security that cannot hold), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_NEWER, QUIPU_UNSUPPORTED (another program's file, a layout
+ *            that cannot be read before an upgrade, an unknown scheme, row security that cannot
+ *            hold), QUIPU_CORRUPT, QUIPU_INVALID (the tenant is
  *            no text, a server's URI is none), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_NOMEM,
  *            QUIPU_MISUSE.
  * Since:     0.1

@@ -103,7 +103,7 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
     qp_buf sql;
 
     qp_buf_init(&sql, CACHE_SQL_MAX);
-    status = qp_sql_write(db->engine, entity, shape, &sql, &columns, reterr);
+    status = qp_sql_write(db->engine, db->older, entity, shape, &sql, &columns, reterr);
     if (status == QUIPU_OK) {
         status = db->engine->prepare(db->conn, qp_buf_str(&sql), &cached->statement, reterr);
         db->stats.prepares++;
@@ -315,16 +315,12 @@ void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status)
 void qp_cache_clear(ent_db *db)
 {
     for (size_t i = 0; i < QP_CACHE_BUCKETS; i++) {
-        qp_cached **at = &db->cache.buckets[i];
-        while (*at != NULL) {
-            qp_cached *cached = *at;
-            if (cached->busy) {
-                at = &cached->next;
-                continue;
+        while (db->cache.buckets[i] != NULL) {
+            qp_cached *cached = db->cache.buckets[i];
+            cache_unlist(&db->cache, cached);
+            if (!cached->busy) {
+                cache_drop(db, cached);
             }
-            *at = cached->next;
-            db->cache.count--;
-            cache_drop(db, cached);
         }
     }
 }

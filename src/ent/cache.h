@@ -66,7 +66,8 @@ void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status);
 /* End the use of a statement. NULL is fine. */
 void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status);
 
-/* Drop every statement that is not in use: after the schema changed, or at the end. */
+/* Forget every statement: after the layout changed, or at the end. One that is in use is dropped
+ * when it is released. */
 void qp_cache_clear(ent_db *db);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/thread.h"
 #include "ent/interrupt.h"
+#include "ent/older.h"
 
 quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_db **ret_db,
                        quipu_error *reterr)
@@ -35,6 +36,7 @@ void ent_close(ent_db *db)
     }
     qp_cache_clear(db);
     qp_plan_free(&db->plan);
+    qp_older_free(db->older);
     quipu_arena_free(&db->scratch);
     qp_free(db->rows);
     db->engine->close(db->conn);
@@ -55,7 +57,7 @@ quipu_status qp_db_enter_read(ent_db *db, quipu_error *reterr)
     if (db->scratch.head != NULL) {
         quipu_arena_reset(&db->scratch);
     }
-    return QUIPU_OK;
+    return db->older != NULL && db->depth == 0 ? qp_older_refresh(db, reterr) : QUIPU_OK;
 }
 
 quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr)

@@ -28,6 +28,7 @@ struct ent_db {
     char *rows;          /* rows of one level while they are read */
     size_t rows_capacity;
     struct qp_migration *migration; /* under way, or NULL */
+    struct qp_older *older;         /* what the file of a reader lacks (older.h), or NULL */
 };
 
 /* Wrap an engine's connection. On failure the caller still owns `conn`. */

@@ -98,15 +98,24 @@ static const qp_column *diff_column(const qp_table_shape *table, const ent_field
     return column;
 }
 
-static void diff_problem(diff_work *work, const ent_entity *entity, const char *column,
-                         const char *what)
+static void diff_problem_fix(diff_work *work, const ent_entity *entity, const char *column,
+                             const char *what, const char *fix)
 {
     if (work->problem.status == QUIPU_OK) {
         (void)qp_error_field(&work->problem, QUIPU_UNSUPPORTED, entity->name, column, NULL,
-                             "table \"%s\"%s%s%s %s; a named migration step is needed",
-                             entity->table, column != NULL ? ", column \"" : "",
-                             column != NULL ? column : "", column != NULL ? "\"" : "", what);
+                             "table \"%s\"%s%s%s %s; %s", entity->table,
+                             column != NULL ? ", column \"" : "", column != NULL ? column : "",
+                             column != NULL ? "\"" : "", what, fix);
     }
+}
+
+static void diff_problem(diff_work *work, const ent_entity *entity, const char *column,
+                         const char *what)
+{
+    diff_problem_fix(work, entity, column, what,
+                     work->purpose == QP_DIFF_READ
+                         ? "a named migration step is needed, which only an open for writing runs"
+                         : "a named migration step is needed");
 }
 
 static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *entity)
@@ -289,6 +298,12 @@ static void diff_field(diff_work *work, const ent_entity *entity, const qp_table
 
     if (why != NULL) {
         diff_problem(work, entity, field->column, why);
+    } else if (column == NULL && work->purpose == QP_DIFF_READ &&
+               (field->flags & (ENT_F_NOW | ENT_F_RANDOM)) != 0) {
+        /* Every read would show another value. */
+        diff_problem_fix(work, entity, field->column,
+                         "is missing, and each row needs a value of its own in it",
+                         "open the file for writing once, which upgrades it");
     } else if (column == NULL) {
         diff_add(work, QP_DDL_COLUMN, entity)->field = field;
     } else if (!work->migrator->column_fits(field, column)) {
@@ -327,7 +342,8 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
         diff_references(work, entity, table);
         diff_strangers(work, entity, table);
     }
-    if (work->migrator->search_state(entity, work->shape) == QP_SEARCH_DIFFERS) {
+    if (work->purpose == QP_DIFF_WRITE &&
+        work->migrator->search_state(entity, work->shape) == QP_SEARCH_DIFFERS) {
         diff_problem(work, entity, NULL, "has a full-text index of other fields, words or keeping");
     }
 
@@ -425,7 +441,7 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
 {
     const qp_table_shape *table = qp_shape_table(work->shape, entity->table);
 
-    for (size_t n = 0; n < entity->index_count && work->purpose == QP_DIFF_WRITE; n++) {
+    for (size_t n = 0; n < entity->index_count; n++) {
         const size_t i = work->shards ? entity->index_count - 1 - n : n;
         const ent_index *index = &entity->indexes[i];
         const char *name = NULL;
@@ -446,7 +462,8 @@ static quipu_status diff_indexes(diff_work *work, const ent_entity *entity, quip
         change->index = index;
         change->name = name;
     }
-    if (work->migrator->search_state(entity, work->shape) == QP_SEARCH_MISSING) {
+    /* Where it differs, only a reader gets this far: it reads all but the index. */
+    if (work->migrator->search_state(entity, work->shape) != QP_SEARCH_OK) {
         (void)diff_add(work, QP_DDL_SEARCH, entity);
     }
     return QUIPU_OK;

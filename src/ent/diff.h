@@ -16,7 +16,7 @@ typedef struct qp_diff {
 
 typedef enum qp_diff_purpose {
     QP_DIFF_WRITE = 0, /* everything counts */
-    QP_DIFF_READ       /* indexes, references and columns of others do not matter */
+    QP_DIFF_READ       /* references, others' columns and kinds of full text do not matter */
 } qp_diff_purpose;
 
 /* What to compare. */

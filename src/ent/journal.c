@@ -129,6 +129,7 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
     }
     if (!state->found) {
         state->found = true; /* the newest row: these numbers never fall */
+        state->seq = values[JOURNAL_SEQ].as.i;
         state->min_reader = journal_version(values[JOURNAL_READER].as.i);
         state->min_writer = journal_version(values[JOURNAL_WRITER].as.i);
     }

@@ -8,8 +8,9 @@
 
 /* What the journal says to one schema. */
 typedef struct qp_journal_state {
-    bool found; /* it has rows of this schema */
-    bool known; /* this very schema, with these steps, met the file as it is now */
+    bool found;  /* it has rows of this schema */
+    bool known;  /* this very schema, with these steps, met the file as it is now */
+    int64_t seq; /* of the newest of them */
     uint32_t min_reader;
     uint32_t min_writer;
 } qp_journal_state;

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "ent/journal.h"
+#include "ent/older.h"
 
 /* ---- what was asked for -------------------------------------------------------------------------
  */
@@ -244,7 +245,30 @@ static quipu_status migrate_problem(const qp_diff *diff, quipu_error *reterr)
 /* ---- read-only connections ----------------------------------------------------------------------
  */
 
-static quipu_status migrate_read_only(qp_migration *m, quipu_error *reterr)
+/* A file without a journal may be anybody's, and says nothing of who may read it: all of it must be
+ * there. */
+static quipu_status migrate_read_unjournalled(const qp_diff *diff, quipu_error *reterr)
+{
+    for (size_t i = 0; i < diff->change_count; i++) {
+        const qp_ddl *change = &diff->changes[i];
+        const char *column = change->field != NULL ? change->field->column : NULL;
+
+        if (change->kind != QP_DDL_INDEX) {
+            return qp_error_field(reterr, QUIPU_UNSUPPORTED, change->entity->name, column, NULL,
+                                  "the file lacks %s%s%stable \"%s\"%s, and has no migration "
+                                  "journal to say that it is an older one; open it for writing "
+                                  "once to migrate it",
+                                  column != NULL ? "column \"" : "", column != NULL ? column : "",
+                                  column != NULL ? "\" of " : "", change->entity->table,
+                                  change->kind == QP_DDL_SEARCH ? " for full-text search" : "");
+        }
+    }
+    return QUIPU_OK;
+}
+
+/* Nothing is changed: what an upgrade would add, the connection reads as if it were there. */
+static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *state,
+                                      quipu_error *reterr)
 {
     qp_file_shape shape = {0};
     qp_diff diff = {0};
@@ -253,20 +277,33 @@ static quipu_status migrate_read_only(qp_migration *m, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = migrate_diff(m, m->schema, &shape, QP_DIFF_READ, &diff, reterr);
     }
-    if (status != QUIPU_OK) {
-        return status;
+    if (status == QUIPU_OK) {
+        status = migrate_problem(&diff, reterr);
     }
-    status = migrate_problem(&diff, reterr);
-    if (status == QUIPU_OK && diff.change_count > 0) {
-        const qp_ddl *first = &diff.changes[0];
-        const char *column = first->field != NULL ? first->field->column : NULL;
-        return qp_error_field(reterr, QUIPU_UNSUPPORTED, first->entity->name, column, NULL,
-                              "the file lacks %s%s%stable \"%s\"%s; open it for writing once to "
-                              "migrate it",
-                              column != NULL ? "column \"" : "", column != NULL ? column : "",
-                              column != NULL ? "\" of " : "", first->entity->table,
-                              first->kind == QP_DDL_SEARCH ? " for full-text search" : "");
+    if (status == QUIPU_OK && !state->found) {
+        return migrate_read_unjournalled(&diff, reterr);
     }
+    if (status == QUIPU_OK) {
+        qp_older_describe(&diff, m->report.missing, sizeof(m->report.missing));
+        status = qp_older_set(m, &shape, &diff, state->seq, reterr);
+    }
+    return status;
+}
+
+quipu_status qp_older_refresh(ent_db *db, quipu_error *reterr)
+{
+    qp_migration m = {0};
+    qp_journal_state state = {0};
+    bool current = false;
+    quipu_status status = migrate_start(&m, db, qp_older_schema(db->older), NULL, reterr);
+
+    if (status == QUIPU_OK) {
+        status = migrate_look(&m, false, &state, &current, reterr);
+    }
+    if (status == QUIPU_OK && state.seq != qp_older_journal_seq(db->older)) {
+        status = migrate_read_only(&m, &state, reterr);
+    }
+    quipu_arena_free(&m.arena);
     return status;
 }
 
@@ -607,7 +644,7 @@ static quipu_status migrate_once(ent_db *db, const ent_schema *schema,
         status = migrate_look(&m, false, &state, &current, reterr);
     }
     if (status == QUIPU_OK && !current) {
-        status = db->read_only ? migrate_read_only(&m, reterr) : migrate_slowly(&m, reterr);
+        status = db->read_only ? migrate_read_only(&m, &state, reterr) : migrate_slowly(&m, reterr);
     }
     if (status == QUIPU_OK && ret_report != NULL) {
         *ret_report = m.report;

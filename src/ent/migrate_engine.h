@@ -127,6 +127,9 @@ typedef struct qp_migrator {
     quipu_status (*check)(void *conn, quipu_error *reterr);
     /* References are changes of their own, made when all tables are there. */
     bool late_references;
+    /* Append the value that a row shows for a field whose column its table lacks: the constant
+     * default, else NULL, with the type that the column would have. */
+    void (*put_absent)(const ent_field *field, qp_buf *out);
 } qp_migrator;
 
 #endif

@@ -146,8 +146,12 @@ quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
 /* An identifier in SQL: in double quotes, those inside doubled. */
 void qp_sql_name(qp_buf *sql, const char *name);
 
-/* Turn a shape into SQL, and count the columns that its rows have. */
-quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, quipu_str shape,
-                          qp_buf *sql, size_t *ret_columns, quipu_error *reterr);
+struct qp_older;
+
+/* Turn a shape into SQL, and count the columns that its rows have. `older` says what the file lacks
+ * (older.h), or is NULL. */
+quipu_status qp_sql_write(const qp_engine *engine, const struct qp_older *older,
+                          const ent_entity *entity, quipu_str shape, qp_buf *sql,
+                          size_t *ret_columns, quipu_error *reterr);
 
 #endif

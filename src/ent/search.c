@@ -12,6 +12,7 @@
 #include "ent/db.h"
 #include "ent/find.h"
 #include "ent/match.h"
+#include "ent/older.h"
 #include "ent/search_engine.h"
 
 #define SEARCH_SNIPPET_MIN 16
@@ -46,6 +47,11 @@ static bool search_has_none(const ent_db *db)
 bool qp_search_leaves_words(const ent_db *db)
 {
     return db->engine->searcher != NULL && db->engine->searcher->leaves_words;
+}
+
+bool qp_search_is_there(const ent_db *db, const ent_entity *entity)
+{
+    return !qp_older_unsearchable(db->older, entity);
 }
 
 static quipu_status search_check_words(const ent_entity *entity, quipu_str words,

@@ -48,6 +48,9 @@ typedef struct qp_searcher {
 /* Whether an index keeps words of rows that were taken out of it. */
 bool qp_search_leaves_words(const ent_db *db);
 
+/* Whether the file has the entity's full-text index: one of an older layout may lack it. */
+bool qp_search_is_there(const ent_db *db, const ent_entity *entity);
+
 /* How many columns the key of a searched entity has in this engine. */
 static inline size_t qp_search_keys(const qp_engine *engine, const ent_entity *entity)
 {

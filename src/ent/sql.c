@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ent/cluster.h"
+#include "ent/older.h"
 #include "ent/search_engine.h"
 #include "ent/shard.h"
 
@@ -18,7 +19,9 @@ typedef struct sql_writer {
     const unsigned char *at; /* in the shape */
     const unsigned char *end;
     qp_buf *sql;
-    unsigned number; /* of the last parameter */
+    const char *from; /* stands for the table in reads, or NULL */
+    unsigned number;  /* of the last parameter */
+    bool searches;    /* the statement reads the full-text index */
     bool packs;
     bool shards; /* the engine has them; the entity need not */
 } sql_writer;
@@ -225,6 +228,7 @@ static bool sql_level(sql_writer *w, const char *before)
         if (is_field) {
             sql_condition(w, &w->entity->fields[mark], sql_take(w));
         } else if (mark == QP_MARK_MATCH) {
+            w->searches = true;
             w->engine->put_match(
                 w->sql, w->packs ? QP_CLUSTER_COLUMN : w->entity->fields[w->entity->key[0]].column,
                 w->entity->table, ++w->number);
@@ -366,7 +370,11 @@ static void sql_columns(sql_writer *w)
 static void sql_from(sql_writer *w)
 {
     sql_puts(w, " FROM ");
-    qp_sql_name(w->sql, w->entity->table);
+    if (w->from != NULL) {
+        sql_puts(w, w->from);
+    } else {
+        qp_sql_name(w->sql, w->entity->table);
+    }
 }
 
 static void sql_chunked(sql_writer *w)
@@ -670,6 +678,7 @@ static void sql_hits(sql_writer *w)
     const qp_searcher *searcher = w->engine->searcher;
     unsigned mark;
 
+    w->searches = true;
     searcher->put_hits(w->sql, w->entity);
     w->number = 1;
     mark = sql_peek(w);
@@ -745,14 +754,35 @@ static void sql_update_must_match(sql_writer *w, bool must_match)
     }
 }
 
-quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, quipu_str shape,
-                          qp_buf *sql, size_t *ret_columns, quipu_error *reterr)
+static quipu_status sql_end(const sql_writer *w, const struct qp_older *older, quipu_error *reterr)
+{
+    const quipu_status status = qp_buf_status(w->sql);
+
+    assert(status != QUIPU_OK || w->at == w->end);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "%s: %s", w->entity->name,
+                            status == QUIPU_LIMIT ? "the query is too large; split it"
+                                                  : "out of memory while building a query");
+    }
+    if (w->searches && qp_older_unsearchable(older, w->entity)) {
+        return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                            "the file is of an older layout, without a full-text index of table "
+                            "\"%s\"; open it for writing once, which upgrades it, to search it",
+                            w->entity->table);
+    }
+    return QUIPU_OK;
+}
+
+quipu_status qp_sql_write(const qp_engine *engine, const struct qp_older *older,
+                          const ent_entity *entity, quipu_str shape, qp_buf *sql,
+                          size_t *ret_columns, quipu_error *reterr)
 {
     sql_writer w = {.engine = engine,
                     .entity = entity,
                     .at = (const unsigned char *)shape.p,
                     .end = (const unsigned char *)shape.p + shape.n,
                     .sql = sql,
+                    .from = qp_older_from(older, entity),
                     .packs = engine->packs_clusters && (entity->flags & ENT_E_CLUSTER) != 0,
                     .shards = engine->shards};
     unsigned operation = sql_take(&w);
@@ -805,12 +835,5 @@ quipu_status qp_sql_write(const qp_engine *engine, const ent_entity *entity, qui
         *ret_columns = sql_search(&w, operation);
         break;
     }
-    assert(qp_buf_status(sql) != QUIPU_OK || w.at == w.end);
-    if (qp_buf_status(sql) != QUIPU_OK) {
-        return qp_error_set(reterr, qp_buf_status(sql), "%s: %s", entity->name,
-                            qp_buf_status(sql) == QUIPU_LIMIT
-                                ? "the query is too large; split it"
-                                : "out of memory while building a query");
-    }
-    return QUIPU_OK;
+    return sql_end(&w, older, reterr);
 }

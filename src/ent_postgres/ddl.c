@@ -71,6 +71,20 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
     }
 }
 
+void qp_pg_put_absent(const ent_field *field, qp_buf *out)
+{
+    const char *type = ddl_type(field);
+
+    qp_buf_puts(out, "CAST(");
+    if ((field->flags & ENT_F_DEFAULT) != 0) {
+        ddl_put_literal(out, field);
+    } else {
+        qp_buf_puts(out, "NULL");
+    }
+    qp_buf_printf(out, " AS %s)", type);
+    qp_buf_puts(out, strcmp(type, "text") == 0 ? " COLLATE \"C\"" : "");
+}
+
 /* `name type [NOT NULL] [DEFAULT x]`. `now` gives the rows that exist a value for a field whose
  * default is the time; NULL in CREATE TABLE. */
 static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)

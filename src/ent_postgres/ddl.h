@@ -6,6 +6,7 @@
 
 /* Members of the engine's qp_migrator. */
 void qp_pg_write_ddl(const qp_ddl *change, qp_buf *out);
+void qp_pg_put_absent(const ent_field *field, qp_buf *out);
 bool qp_pg_column_fits(const ent_field *field, const qp_column *column);
 quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, quipu_error *reterr);
 

@@ -103,4 +103,5 @@ const struct qp_migrator qp_pg_migrator = {
     .count_dangling = migrate_dangling,
     .check = migrate_check,
     .late_references = true,
+    .put_absent = qp_pg_put_absent,
 };

@@ -95,6 +95,15 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
     }
 }
 
+void qp_sqlite_put_absent(const ent_field *field, qp_buf *out)
+{
+    if ((field->flags & ENT_F_DEFAULT) != 0) {
+        ddl_put_literal(out, field);
+    } else {
+        qp_buf_puts(out, "NULL");
+    }
+}
+
 /* `name type [NOT NULL] [DEFAULT (x)]`, the same in CREATE TABLE and ADD COLUMN. `now` gives the
  * rows that exist a value for a field whose default is the time; NULL in CREATE TABLE. */
 static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)

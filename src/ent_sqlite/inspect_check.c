@@ -137,6 +137,7 @@ const struct qp_migrator qp_sqlite_migrator = {
     .write_ddl = qp_sqlite_write_ddl,
     .column_fits = qp_sqlite_column_fits,
     .search_state = qp_sqlite_search_state,
+    .put_absent = qp_sqlite_put_absent,
     .application_id = inspect_check_application_id,
     .set_application_id = inspect_check_set_application_id,
     .backup = qp_sqlite_backup,

@@ -2,12 +2,14 @@
  * that chooses an engine. A store gets a connector, which opens its further connections; an import
  * gets a read-only connection, which is closed when quipu_import() returns. No locks are held. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <ent/migrate.h>
 #include <ent/postgres.h>
 #include <ent/sqlite.h>
 #include <quipu/import.h>
+#include <quipu/maintain.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -32,15 +34,27 @@ typedef struct open_store_place {
     bool must_exist;
     bool opened; /* once: a server that does not answer now will be back */
     int32_t busy_ms;
+    char missing[QUIPU_LAYOUT_SIZE]; /* what an upgrade would add to a file opened read-only */
     ent_sqlite_durability durability;
     quipu_str tenant; /* whose rows the server shows, or absent */
     quipu_arena arena;
 } open_store_place;
 
-static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **ret_db,
-                                          quipu_error *reterr)
+/* Bring the file to the program's schema, or, read-only, compare it. */
+static quipu_status open_store_migrate(ent_db *db, ent_migrate_report *ret_report,
+                                       quipu_error *reterr)
 {
-    const open_store_place *self = ctx;
+    ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
+
+    options.program = "quipu " QUIPU_VERSION_TEXT;
+    options.steps = &qp_lango_adopt;
+    options.step_count = 1;
+    return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
+}
+
+static quipu_status open_store_engine(const open_store_place *self, bool read_only, ent_db **ret_db,
+                                      quipu_error *reterr)
+{
     ent_postgres_options postgres = ENT_POSTGRES_OPTIONS_INIT;
     ent_sqlite_options sqlite = ENT_SQLITE_OPTIONS_INIT;
 
@@ -60,6 +74,27 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
     sqlite.busy_ms = self->busy_ms;
     sqlite.durability = self->durability;
     return ent_sqlite_open(self->name, &sqlite, ret_db, reterr);
+}
+
+/* Each connection of a store over an older layout compares for itself: the file may be upgraded
+ * between two of them. */
+static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **ret_db,
+                                          quipu_error *reterr)
+{
+    const open_store_place *self = ctx;
+    ent_db *db = NULL;
+    quipu_status status = open_store_engine(self, read_only, &db, reterr);
+
+    if (status == QUIPU_OK && self->missing[0] != '\0') {
+        assert(self->read_only);
+        status = open_store_migrate(db, NULL, reterr);
+    }
+    if (status != QUIPU_OK) {
+        ent_close(db);
+        return status;
+    }
+    *ret_db = db;
+    return QUIPU_OK;
 }
 
 static void open_store_done(void *ctx)
@@ -257,16 +292,6 @@ static quipu_status open_store_fits(const open_store_place *self, const quipu_op
     return QUIPU_OK;
 }
 
-static quipu_status open_store_migrate(ent_db *db, quipu_error *reterr)
-{
-    ent_migrate_options options = ENT_MIGRATE_OPTIONS_INIT;
-
-    options.program = "quipu " QUIPU_VERSION_TEXT;
-    options.steps = &qp_lango_adopt;
-    options.step_count = 1;
-    return ent_migrate(db, &qp_quipu_schema, &options, NULL, reterr);
-}
-
 /* A file of Lango's has no message numbers, which every call of a store needs. Without leave to
  * write, a private copy is adopted and read in its place, so that the file stays as it is. Any
  * other file is refused with what `error` says. */
@@ -284,7 +309,7 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
         status = qp_maintenance_image(*db, &image, reterr);
     }
     if (status == QUIPU_OK) {
-        status = open_store_migrate(image, reterr);
+        status = open_store_migrate(image, NULL, reterr);
     }
     if (status != QUIPU_OK) {
         ent_close(image);
@@ -297,16 +322,24 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
 }
 
 /* Bring the file into the form that a store reads, or a copy of it. */
-static quipu_status open_store_prepare(ent_db **db, const quipu_open_options *options,
-                                       bool *ret_single, quipu_error *reterr)
+static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool *ret_single,
+                                       quipu_error *reterr)
 {
+    ent_migrate_report report = {0};
     quipu_error error = {0};
-    quipu_status status = open_store_migrate(*db, &error);
+    quipu_status status = open_store_migrate(*db, &report, &error);
 
-    if (status == QUIPU_UNSUPPORTED && (options->flags & QUIPU_OPEN_READ_ONLY) != 0) {
-        return open_store_image(db, &error, ret_single, reterr);
+    if (status == QUIPU_UNSUPPORTED && self->read_only) {
+        status = open_store_image(db, &error, ret_single, reterr);
+        (void)snprintf(report.missing, sizeof(report.missing), "quipu's tables in Lango's file");
+        if (status != QUIPU_OK) {
+            return status;
+        }
+    } else if (status != QUIPU_OK) {
+        return qp_error_pass(reterr, &error);
     }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
+    (void)snprintf(self->missing, sizeof(self->missing), "%s", report.missing);
+    return QUIPU_OK;
 }
 
 quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
@@ -341,7 +374,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         status = open_store_connection(self, false, &db, reterr);
     }
     if (status == QUIPU_OK) {
-        status = open_store_prepare(&db, &opt, &connector.single, reterr);
+        status = open_store_prepare(self, &db, &connector.single, reterr);
     }
     if (status == QUIPU_OK && self->postgres) {
         status =
@@ -352,6 +385,7 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         open_store_done(self);
         return status;
     }
+    connector.missing = self->missing;
     self->opened = true;
     self->must_exist = true; /* later connections never make a new file */
     return qp_store_new(&connector, db, &opt, ret_store, reterr);

@@ -14,6 +14,7 @@ typedef struct qp_connector {
     quipu_status (*open)(void *ctx, bool read_only, ent_db **ret_db, quipu_error *reterr);
     void (*close)(void *ctx); /* after the last connection; frees ctx, or NULL */
     bool single;              /* there is only one connection: a store in memory */
+    const char *missing;      /* what an upgrade would add; of `ctx`; NULL or "": nothing */
 } qp_connector;
 
 typedef struct qp_pool {

@@ -515,6 +515,11 @@ static quipu_status search_find_call(quipu_store *store, const qp_call *within, 
     search_find_words(find, text);
     find->wanted = (size_t)(find->options.offset + find->options.limit + 1);
     status = qp_store_read(store, within, search_find_work, find, reterr);
+    if (status == QUIPU_OK && find->index_pending && store->read_only) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "messages are not indexed yet, and the store was opened read-only; "
+                            "open it for writing to search it");
+    }
     if (status == QUIPU_OK && find->index_pending) {
         status = qp_search_walk_on(store, within, &find->walk, reterr);
         find->caught_up = true;

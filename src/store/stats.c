@@ -1,5 +1,6 @@
 /* Statistics: the sessions' headers added up, sizes, and what this store's connections did. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -94,6 +95,23 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
         stats_connections(store, &stats.stats);
         assert(ret_stats != NULL);
         *ret_stats = stats.stats;
+    }
+    qp_store_leave(&within);
+    return status;
+}
+
+quipu_status quipu_store_layout(quipu_store *store, char ret_text[QUIPU_LAYOUT_SIZE],
+                                quipu_error *reterr)
+{
+    qp_call within;
+    quipu_status status = qp_maintain_enter(store, NULL, &within, reterr);
+
+    if (status == QUIPU_OK && ret_text == NULL) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "layout needs a place for its text");
+    }
+    if (status == QUIPU_OK) {
+        (void)snprintf(ret_text, QUIPU_LAYOUT_SIZE, "%s",
+                       store->given.missing != NULL ? store->given.missing : "");
     }
     qp_store_leave(&within);
     return status;

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "ent/maintenance.h"
+#include "ent/search_engine.h"
 #include "store/fork_chain.h"
 #include "store/message.h"
 
@@ -106,6 +107,7 @@ typedef struct verify_walk {
     int64_t before;   /* number of the message before, held or not */
     int64_t total;    /* and its running total, by the messages' own tokens */
     bool known;       /* the total is */
+    bool indexed;     /* the file has a search index */
     qp_json_doc doc;
     quipu_arena arena;
 } verify_walk;
@@ -210,7 +212,7 @@ static void verify_header(const verify_walk *walk)
         qp_findings_add(findings, QUIPU_PROBLEM_TOTALS, 0, "it counts %lld tokens, not %lld",
                         (long long)row->token_count, (long long)walk->total);
     }
-    if (!row->index_pending && last >= walk->lowest && row->indexed_seq < last) {
+    if (walk->indexed && !row->index_pending && last >= walk->lowest && row->indexed_seq < last) {
         qp_findings_add(findings, QUIPU_PROBLEM_SEARCH, row->indexed_seq + 1,
                         "its messages behind %lld are in no search index, and nobody knows",
                         (long long)row->indexed_seq);
@@ -309,7 +311,10 @@ static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings
 quipu_status qp_verify_session(ent_db *db, const qp_session *row, qp_findings *ret_findings,
                                quipu_error *reterr)
 {
-    verify_walk walk = {.row = row, .findings = ret_findings, .lowest = qp_verify_lowest(row)};
+    verify_walk walk = {.row = row,
+                        .findings = ret_findings,
+                        .lowest = qp_verify_lowest(row),
+                        .indexed = qp_search_is_there(db, &qp_message_entity)};
     quipu_status status;
 
     *ret_findings = (qp_findings){.messages = 0};

@@ -16,7 +16,7 @@ static inline bool et_is_server(const char *uri)
 }
 
 /* A connection by URI; `busy_ms` 0: the engine's own patience. */
-static inline ent_db *et_connect(const char *uri, int32_t busy_ms)
+static inline ent_db *et_connect_as(const char *uri, int32_t busy_ms, bool read_only)
 {
     ent_sqlite_options sqlite = ENT_SQLITE_OPTIONS_INIT;
     ent_postgres_options postgres = ENT_POSTGRES_OPTIONS_INIT;
@@ -26,11 +26,18 @@ static inline ent_db *et_connect(const char *uri, int32_t busy_ms)
     sqlite.durability = ENT_SQLITE_NORMAL;
     sqlite.busy_ms = busy_ms != 0 ? busy_ms : sqlite.busy_ms;
     postgres.busy_ms = sqlite.busy_ms;
+    sqlite.flags = read_only ? ENT_SQLITE_READ_ONLY : 0;
+    postgres.flags = read_only ? ENT_POSTGRES_READ_ONLY : 0;
     if ((et_is_server(uri) ? ent_postgres_open(uri, &postgres, &db, &err)
                            : ent_sqlite_open(uri, &sqlite, &db, &err)) != QUIPU_OK) {
         fail_msg("cannot open %s: %s", uri, err.message);
     }
     return db;
+}
+
+static inline ent_db *et_connect(const char *uri, int32_t busy_ms)
+{
+    return et_connect_as(uri, busy_ms, false);
 }
 
 /* Keep every other writer out, until et_unlock(). */

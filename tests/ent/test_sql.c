@@ -83,7 +83,7 @@ static void check_select(const qp_engine *engine, const item_where *where, const
     T_OK(qp_where_walk(&plan, where, &err));
     T_OK(qp_order_walk(&plan, query, 0, &err));
     T_OK(qp_plan_status(&plan, &err));
-    T_OK(qp_sql_write(engine, &item_entity, qp_buf_str(&plan.shape), &sql, &columns, &err));
+    T_OK(qp_sql_write(engine, NULL, &item_entity, qp_buf_str(&plan.shape), &sql, &columns, &err));
     assert_string_equal(qp_buf_str(&sql).p, expected);
     assert_int_equal(plan.bind_count, binds);
     assert_int_equal(columns, 3);

@@ -11,14 +11,18 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "fixtures"
-FILES = sorted(path for path in FOLDER.iterdir() if path.name != "README.md")
+READMES = sorted(FOLDER.rglob("README.md"))
+FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file() and path not in READMES)
 
 
 class Fixtures(unittest.TestCase):
     def test_the_readme_describes_each_file_and_no_other(self):
-        readme = (FOLDER / "README.md").read_text(encoding="utf-8")
-        described = re.findall(r"^\| `([^`]+)` \|", readme, re.M)
-        self.assertEqual(sorted(described), [path.name for path in FILES])
+        described = [
+            readme.parent / name
+            for readme in READMES
+            for name in re.findall(r"^\| `?([^`| ]+\.db)`? \|", readme.read_text("utf-8"), re.M)
+        ]
+        self.assertEqual(sorted(described), FILES)
 
     def test_every_database_is_whole(self):
         for path in FILES:

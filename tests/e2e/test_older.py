@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""The reading verbs on stores that earlier programs wrote (tests/fixtures/older): each answers, and
+none of them changes a byte."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import unittest
+
+import harness
+
+OLDER = harness.ROOT / "tests" / "fixtures" / "older"
+BEFORE_SEARCH = ("97fe72c.db", "f0d1dbe.db")
+INDEXED = "9d9f59e.db"
+LANGO = harness.FIXTURES / "lango-mattn.db"
+
+READING = (("ls",), ("ls", "--json"), ("show", "travel"), ("show", "--json", "travel"),
+           ("tail", "travel"), ("export",), ("stats",), ("verify",), ("doctor",),
+           ("memory", "list", "travel"), ("backup", "copy.db"), ("init",))
+
+
+class Older(harness.Case):
+    def place(self, source):
+        """A private copy of a file, alone in a folder; later calls are about it."""
+        folder = self.folder / source.stem
+        folder.mkdir()
+        self.store = folder / "store.db"
+        self.env["QUIPU_STORE"] = str(self.store)
+        shutil.copy(source, self.store)
+        os.chmod(self.store, 0o600)
+        os.utime(self.store, ns=(10**18, 10**18))
+        return self.store
+
+    @contextlib.contextmanager
+    def untouched(self):
+        before = self.store.read_bytes()
+        yield
+        self.assertEqual(self.store.read_bytes(), before)
+        self.assertEqual(self.store.stat().st_mtime_ns, 10**18)
+        self.assertEqual(os.listdir(self.store.parent), ["store.db"])
+
+    def test_every_reading_verb_answers_and_writes_nothing(self):
+        for source in sorted(OLDER.glob("*.db")):
+            self.place(source)
+            for verb in READING:
+                target = self.folder / f"{source.stem}-copy.db"
+                args = [target if arg == "copy.db" else arg for arg in verb]
+                with self.subTest(source=source.name, verb=verb), self.untouched():
+                    self.run_quipu(*args)
+            with self.untouched():
+                keys = {line["key"] for line in self.run_quipu("ls", "--json").lines()}
+            self.assertEqual(keys, {"travel", "knots"})
+
+    def test_reading_gives_what_an_upgrade_gives(self):
+        for source in sorted(OLDER.glob("*.db")):
+            with self.subTest(source=source.name):
+                self.place(source)
+                with self.untouched():
+                    before = self.run_quipu("export").out
+                self.run_quipu("doctor", "--migrate", "--quick")
+                self.assertEqual(self.run_quipu("export").out, before)
+
+    def test_doctor_says_what_an_upgrade_adds(self):
+        self.place(OLDER / INDEXED)
+        with self.untouched():
+            found = {f["check"]: f for f in self.run_quipu("doctor", "--json").lines()}["layout"]
+        self.assertEqual(found["verdict"], "note")
+        self.assertIn('table "model_factors"', found["text"])
+        self.assertIn("--migrate", found["advice"])
+
+    def test_a_search_uses_the_index_that_is_there(self):
+        self.place(OLDER / INDEXED)
+        with self.untouched():
+            hits = self.run_quipu("search", "--json", "Cusco").lines()
+        self.assertEqual([hit["key"] for hit in hits], ["travel"])
+
+    def test_a_search_without_an_index_says_what_to_do(self):
+        for name in BEFORE_SEARCH:
+            self.place(OLDER / name)
+            with self.untouched():
+                self.assertIn("upgrades it", self.run_quipu("search", "Cusco", code=1).err)
+
+    def test_a_search_that_would_have_to_index_does_not_upgrade(self):
+        self.place(OLDER / INDEXED)
+        with contextlib.closing(sqlite3.connect(self.store)) as db:
+            db.executescript("UPDATE sessions SET lags = 1; PRAGMA wal_checkpoint(TRUNCATE)")
+        os.utime(self.store, ns=(10**18, 10**18))
+        with self.untouched():
+            self.assertIn("doctor --migrate", self.run_quipu("search", "Cusco", code=1).err)
+
+    @unittest.skipUnless(LANGO.exists(), "no fixtures")
+    def test_a_search_does_not_adopt_a_file_of_langos(self):
+        self.place(LANGO)
+        with self.untouched():
+            self.assertIn("doctor --migrate", self.run_quipu("search", "hello", code=1).err)
+
+    def test_a_writing_verb_upgrades(self):
+        self.place(OLDER / INDEXED)
+        self.run_quipu("append", "travel", "--text", "One more.")
+        found = {f["check"]: f for f in self.run_quipu("doctor", "--json").lines()}
+        self.assertEqual(found["layout"]["verdict"], "ok")
+        self.assertEqual(found["verify"]["verdict"], "ok")
+
+
+if __name__ == "__main__":
+    unittest.main()
