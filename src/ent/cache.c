@@ -259,13 +259,6 @@ quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value
     return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
 }
 
-void qp_cached_defer(ent_db *db, qp_cached *cached)
-{
-    if (db->engine->defer != NULL) {
-        db->engine->defer(cached->statement);
-    }
-}
-
 quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,
                             quipu_error *reterr)
 {

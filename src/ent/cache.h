@@ -53,9 +53,6 @@ quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value
 /* Copy a list operand and its items into the arena. */
 quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list);
 
-/* Before the first step: nobody waits for what the statement changes (engine.h). */
-void qp_cached_defer(ent_db *db, qp_cached *cached);
-
 /* Step; on a row *ret_row is true and `values` holds the columns. */
 quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,
                             quipu_error *reterr);

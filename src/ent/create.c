@@ -225,13 +225,6 @@ quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_err
     return status;
 }
 
-void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row,
-                     qp_operation operation)
-{
-    qp_plan_begin(&db->plan, entity, db->engine, operation);
-    qp_plan_mark(&db->plan, row->key_given_out);
-}
-
 const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, const qp_new_row *row,
                                  size_t *ret_count)
 {
@@ -282,7 +275,8 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     size_t n = 0;
 
     if (*cached == NULL) {
-        qp_new_row_plan(db, entity, row, QP_OP_INSERT);
+        qp_plan_begin(&db->plan, entity, db->engine, QP_OP_INSERT);
+        qp_plan_mark(&db->plan, row->key_given_out);
         status = qp_cache_take(db, cached, reterr);
     }
     if (status == QUIPU_OK) {
@@ -290,11 +284,13 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
         status = qp_cached_bind_values(db, *cached, binds, n, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_cached_defer(db, *cached);
+        if (db->engine->defer != NULL) {
+            db->engine->defer((*cached)->statement);
+        }
         status = qp_cached_step(db, *cached, NULL, &more, reterr);
         qp_cached_reset(db, *cached, status);
     }
-    return qp_explain(entity, status, false, reterr);
+    return status == QUIPU_OK ? QUIPU_OK : qp_explain(entity, status, false, reterr);
 }
 
 /* Memory for the row comes first: once the row is stored, the call must not fail. */
@@ -345,7 +341,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
                             "create needs an entity, values, and an arena for the row it returns");
     }
     status = qp_new_row_read(db, entity, values, NULL, &row, reterr);
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && (entity->fields[0].flags & ENT_F_AUTO) != 0) {
         status = qp_new_row_next_key(db, entity, &row, &own, reterr);
     }
     if (status != QUIPU_OK) {
@@ -357,7 +353,7 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
         status = create_run(db, entity, &row, &cached, reterr);
         qp_cache_release(db, cached, status);
     }
-    return qp_new_row_end(db, own, status, reterr);
+    return own ? qp_new_row_end(db, own, status, reterr) : status;
 }
 
 /* The rows of one bulk, inside its transaction. Two statements at most: keys given and given out.

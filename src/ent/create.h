@@ -33,10 +33,6 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
                                  bool *ret_own, quipu_error *reterr);
 quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_error *reterr);
 
-/* Start db->plan for an INSERT or an upsert of this row, up to what says which columns it has. */
-void qp_new_row_plan(ent_db *db, const ent_entity *entity, const qp_new_row *row,
-                     qp_operation operation);
-
 /* The values of those columns. */
 const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, const qp_new_row *row,
                                  size_t *ret_count);

@@ -11,11 +11,13 @@ quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t 
     bool is_row = false;
 
     if (status == QUIPU_OK) {
-        if (ret_count == NULL) {
-            qp_cached_defer(db, cached);
+        if (ret_count == NULL && db->engine->defer != NULL) {
+            db->engine->defer(cached->statement);
         }
         status = qp_cached_step(db, cached, NULL, &is_row, reterr);
-        status = qp_explain(cached->entity, status, deleting, reterr);
+        if (status != QUIPU_OK) {
+            status = qp_explain(cached->entity, status, deleting, reterr);
+        }
     }
     if (status == QUIPU_OK && ret_count != NULL) {
         *ret_count = db->engine->changes(db->conn);

@@ -48,8 +48,7 @@ static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
 {
     const ent_shard *shard = plan->entity->shard;
 
-    return plan->shards && op == ENT_OP_SET &&
-           memchr(shard->texts, (int)number, shard->text_count) != NULL;
+    return op == ENT_OP_SET && memchr(shard->texts, (int)number, shard->text_count) != NULL;
 }
 
 static quipu_status update_field(qp_plan *plan, size_t number, const char *at, quipu_error *reterr)
@@ -60,7 +59,7 @@ static quipu_status update_field(qp_plan *plan, size_t number, const char *at, q
     update_slot slot = {.op = ENT_OP_KEEP};
 
     update_load(field, at, &slot);
-    if (update_moves(plan, number, slot.op)) {
+    if (plan->shards && update_moves(plan, number, slot.op)) {
         return update_refuse(entity, field, QUIPU_UNSUPPORTED, "shard",
                              "says where the row lies and cannot change here", reterr);
     }
@@ -70,7 +69,9 @@ static quipu_status update_field(qp_plan *plan, size_t number, const char *at, q
             return update_refuse(entity, field, QUIPU_INVALID, "required",
                                  "is set to nothing; give a value, or ENT_CLEAR", reterr);
         }
-        status = qp_rule_check(entity, field, &slot.v, reterr);
+        if (field->type != ENT_INT || field->rule != NULL) { /* any integer fits the others */
+            status = qp_rule_check(entity, field, &slot.v, reterr);
+        }
         break;
     case ENT_OP_ADD:
         if (field->type != ENT_INT) {

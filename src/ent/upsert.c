@@ -47,8 +47,8 @@ static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity 
         status = qp_cached_bind(db, cached, false, reterr);
     }
     if (status == QUIPU_OK) {
-        if (ret_row == NULL) {
-            qp_cached_defer(db, cached);
+        if (ret_row == NULL && db->engine->defer != NULL) {
+            db->engine->defer(cached->statement);
         }
         status =
             qp_explain(entity, qp_cached_step(db, cached, values, &is_row, reterr), false, reterr);
@@ -79,7 +79,8 @@ static void upsert_plan(ent_db *db, const ent_entity *entity, int on, qp_new_row
     size_t n = 0;
     const qp_value *binds = qp_new_row_binds(db, entity, row, &n);
 
-    qp_new_row_plan(db, entity, row, operation);
+    qp_plan_begin(&db->plan, entity, db->engine, operation);
+    qp_plan_mark(&db->plan, row->key_given_out);
     qp_plan_mark(&db->plan, (unsigned)(on + 1));
     for (size_t i = 0; i < n; i++) {
         qp_plan_bind(&db->plan, &binds[i]);

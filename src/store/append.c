@@ -201,8 +201,8 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
     quipu_status status = append_rows(store, db, row, batch, now, &patch, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_update_must_match(db, &qp_session_entity, &(qp_session_where){.id = ent_eq(row->id)},
-                                &patch, reterr);
+        status = qp_update_must_match(db, &qp_session_entity,
+                                      &(qp_session_where){.id = ent_eq(row->id)}, &patch, reterr);
     }
     if (status == QUIPU_OK) {
         qp_session_patch_apply(&patch, &after);
@@ -331,32 +331,25 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
-/* Whether an append with these changes concerns its session alone. The feed numbers its changes
- * store-wide; a cap looks at forks, whose own caps look back; and the state of a user or an app
- * belongs to many sessions. */
-static bool append_is_local(const quipu_store *store, qp_state_items changes)
-{
-    bool local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
-
-    for (size_t i = 0; i < changes.count && local; i++) {
-        local = changes.items[i].scope == QP_SCOPE_SESSION;
-    }
-    return local;
-}
-
 /* The end of both calls: writes what was encoded unless `status` says that it is refused already,
  * and leaves the store. */
 static quipu_status append_run(append_call *append, qp_call *within, quipu_status status,
                                quipu_appended *ret_appended, quipu_error *reterr)
 {
-    const qp_state_items none = {NULL, 0};
+    const quipu_store *store = append->store;
 
     if (status == QUIPU_OK) {
+        /* Whether the append concerns its session alone. The feed numbers its changes store-wide; a
+         * cap looks at forks, whose own caps look back; and the state of a user or an app belongs
+         * to many sessions. */
+        bool local = !store->feed && store->cap_messages == 0 && store->cap_tokens == 0;
+
+        for (size_t i = 0; append->also != NULL && i < append->also->changes.count; i++) {
+            local = local && append->also->changes.items[i].scope == QP_SCOPE_SESSION;
+        }
+        within->session = local ? append->key : (quipu_str){NULL, 0};
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
-        if (append_is_local(append->store, append->also != NULL ? append->also->changes : none)) {
-            within->session = append->key;
-        }
         status = qp_store_write(append->store, within, append_work, append, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
@@ -410,7 +403,7 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     if (status == QUIPU_OK) {
         status = qp_key_check(key, reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && options != NULL) {
         status = qp_options_read(&opt, sizeof(opt), options, "quipu_append_options", reterr);
     }
     if (status == QUIPU_OK &&

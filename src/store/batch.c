@@ -47,6 +47,7 @@ static void batch_init(qp_batch_run *batch, qp_group *group, qp_write *own)
     batch->optimistic = false;
     batch->is_retry = false;
     batch->retries = QP_RETRY_NONE;
+    batch->wait_ns = group->commit_ns < BATCH_WAIT_MIN_NS ? 0 : group->commit_ns / 2;
     batch->key_count = 0;
 }
 
@@ -168,16 +169,10 @@ static void batch_close(qp_batch_run *batch, bool ran)
 /* ---- EXCLUSIVE --------------------------------------------------------------------------------
  */
 
-/* How long a batch may wait for more members: half of what the commit costs that it saves. */
-static int64_t batch_wait_ns(const qp_group *group)
-{
-    return group->commit_ns < BATCH_WAIT_MIN_NS ? 0 : group->commit_ns / 2;
-}
-
 static void batch_exclusive(qp_batch_run *batch)
 {
     qp_queue *queue = &batch->group->queue;
-    int64_t wait_ns = batch_wait_ns(batch->group);
+    int64_t wait_ns = batch->wait_ns;
     qp_write *last = qp_queue_take(queue, batch->own, false, &batch->count);
     bool ran = true;
 
@@ -186,12 +181,11 @@ static void batch_exclusive(qp_batch_run *batch)
         if (ran && write->next == NULL) {
             last = qp_queue_take(queue, last, false, &batch->count);
         }
-        if (ran && write->next == NULL) {
+        if (ran && write->next == NULL && wait_ns > 0) {
             qp_queue_wait_for_more(queue, batch->count, &wait_ns);
             last = qp_queue_take(queue, last, false, &batch->count);
         }
     }
-    qp_queue_expect(queue, batch->count);
     batch_close(batch, ran);
 }
 
@@ -224,7 +218,7 @@ static void batch_exclusive_retry(qp_batch_run *batch)
 static void batch_gather(qp_batch_run *batch)
 {
     qp_queue *queue = &batch->group->queue;
-    int64_t wait_ns = batch_wait_ns(batch->group);
+    int64_t wait_ns = batch->wait_ns;
     qp_write *last = qp_queue_take(queue, batch->own, true, &batch->count);
     size_t before;
 
@@ -233,7 +227,6 @@ static void batch_gather(qp_batch_run *batch)
         qp_queue_wait_for_more(queue, batch->count, &wait_ns);
         last = qp_queue_take(queue, last, true, &batch->count);
     } while (batch->count > before);
-    qp_queue_expect(queue, batch->count);
 }
 
 static int batch_compare(const void *a, const void *b)

@@ -49,6 +49,7 @@ typedef struct qp_batch_run {
     bool optimistic;          /* this try is or was OPTIMISTIC */
     bool is_retry;            /* one member, run alone after its batch failed */
     qp_batch_retries retries; /* OUTCOME: who runs again */
+    int64_t wait_ns;          /* for more members at most: half of the commit that they save */
     qp_write *members[QUIPU_GROUP_MAX]; /* not EXCLUSIVE: by session, then by arrival */
     quipu_str keys[QUIPU_GROUP_MAX];    /* their sessions, each once, in order */
     size_t key_count;

@@ -22,8 +22,11 @@ quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms,
                            quipu_error *reterr)
 {
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-    quipu_status status = qp_options_read(&call, sizeof(call), given, "quipu_call_options", reterr);
+    quipu_status status = QUIPU_OK;
 
+    if (given != NULL) {
+        status = qp_options_read(&call, sizeof(call), given, "quipu_call_options", reterr);
+    }
     if (status != QUIPU_OK) {
         return status;
     }
@@ -40,7 +43,8 @@ quipu_status qp_call_begin(const quipu_call_options *given, int32_t deadline_ms,
     ret->progress_ctx = call.progress_ctx;
     ret->deadline_ns =
         call.deadline_ms < 0 ? QP_NEVER : qp_clock_ns() + call.deadline_ms * QP_NS_PER_MS;
-    return qp_call_check(ret, reterr);
+    /* A deadline that begins now has not passed: only a flag can be set already. */
+    return call.cancel != NULL ? qp_call_check(ret, reterr) : QUIPU_OK;
 }
 
 quipu_status qp_call_check(const qp_call *call, quipu_error *reterr)

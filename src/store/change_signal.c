@@ -55,9 +55,6 @@ void qp_change_signal_leave(qp_change_signal *pulse)
 
 void qp_change_signal_notify(qp_change_signal *pulse)
 {
-    if (atomic_load(&pulse->listeners) == 0) {
-        return; /* whoever listens from now on reads after this commit */
-    }
     qp_mutex_lock(&pulse->mutex);
     pulse->beats++;
     qp_cond_broadcast(&pulse->beat);

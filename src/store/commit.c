@@ -40,7 +40,8 @@ static void commit_report(const qp_batch_run *batch, bool committed)
         changed = changed || write->kind != QP_WRITE_READ;
         writes += write->kind != QP_WRITE_READ && write->status == QUIPU_OK;
     }
-    if (changed && group->signal != NULL) {
+    /* Who begins to listen after this look reads after this commit. */
+    if (changed && group->signal != NULL && atomic_load(&group->signal->listeners) > 0) {
         qp_change_signal_notify(group->signal);
     }
     if (committed && writes > 0) {

@@ -194,12 +194,6 @@ void qp_queue_wait_for_more(qp_queue *queue, size_t count, int64_t *wait_ns)
     *wait_ns -= qp_clock_ns() - start_ns;
 }
 
-void qp_queue_expect(qp_queue *queue, size_t count)
-{
-    queue->expected_size =
-        count > queue->expected_size ? count : (queue->expected_size + count) / 2;
-}
-
 void qp_queue_requeue(qp_queue *queue, qp_write *own)
 {
     qp_write *last = own->next;
@@ -225,7 +219,7 @@ void qp_queue_requeue(qp_queue *queue, qp_write *own)
 void qp_queue_finish(qp_queue *queue, qp_write *own)
 {
     qp_write *leader = NULL;
-    size_t members = 0;
+    size_t members = 0; /* behind `own` */
 
     for (const qp_write *write = own->next; write != NULL; write = write->next) {
         members++;
@@ -237,9 +231,14 @@ void qp_queue_finish(qp_queue *queue, qp_write *own)
         leader = queue_pop(queue);
     }
     queue->led = leader != NULL;
+    /* About as many members may come to the next batch. */
+    queue->expected_size =
+        members >= queue->expected_size ? members + 1 : (queue->expected_size + members + 1) / 2;
     qp_mutex_unlock(&queue->mutex);
     if (leader != NULL) {
         qp_latch_set(&leader->answered, QUEUE_LEAD);
     }
-    queue_wake(own->next, members);
+    if (members > 0) {
+        queue_wake(own->next, members);
+    }
 }

@@ -58,12 +58,9 @@ bool qp_queue_enter(qp_queue *queue, qp_write *write);
  * a write that concerns more than one session. Returns the new last member. */
 qp_write *qp_queue_take(qp_queue *queue, qp_write *last, bool single_session, size_t *count);
 
-/* Waits for another arrival while fewer than the expected number of members are in the batch, at
- * most `*wait_ns`, from which it subtracts the time it took. */
+/* Waits for another arrival while fewer members are in the batch than earlier ones had, at most
+ * `*wait_ns`, from which it subtracts the time it took. */
 void qp_queue_wait_for_more(qp_queue *queue, size_t count, int64_t *wait_ns);
-
-/* Tells the queue how many members a batch had: about as many may come to the next one. */
-void qp_queue_expect(qp_queue *queue, size_t count);
 
 /* Puts all members but `own` back at the head of the queue. Nothing was done for them yet. */
 void qp_queue_requeue(qp_queue *queue, qp_write *own);

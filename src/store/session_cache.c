@@ -268,7 +268,7 @@ void qp_session_patch_apply(const qp_session_patch *patch, qp_session *row)
 {
     row->revision = patch->revision.v;
     row->updated_at = patch->updated_at.v;
-    row->last_event_at = ent_some(patch->last_event_at.v);
+    row->last_event_at = (ent_opt_time){true, patch->last_event_at.v};
     if (patch->next_seq.op != 0) { /* there are messages */
         row->next_seq = patch->next_seq.v;
         row->message_count = patch->message_count.v;

@@ -238,9 +238,8 @@ quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_wor
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
-    quipu_status status = qp_store_writable(store, reterr);
-
-    return status == QUIPU_OK ? qp_group_write(&store->group, call, work, ctx, reterr) : status;
+    return store->read_only ? qp_store_writable(store, reterr)
+                            : qp_group_write(&store->group, call, work, ctx, reterr);
 }
 
 /* ---- keys and rows ----------------------------------------------------------------------------
@@ -343,7 +342,7 @@ quipu_status qp_session_living(const qp_session *row, quipu_time now, quipu_erro
         return qp_error_set(reterr, QUIPU_NOT_FOUND,
                             "there is no such session; create it, or use get-or-create");
     }
-    if (qp_session_expired(row, now)) {
+    if (row->expires_at.has && qp_session_expired(row, now)) {
         char at[QUIPU_TIME_TEXT_SIZE] = "?";
         quipu_status status QP_UNUSED = quipu_time_format(row->expires_at.v, at);
         assert(status == QUIPU_OK);
