@@ -60,14 +60,20 @@ def main():
         uri = options.uri or str(folder / "trace.db")
         out = subprocess.run([program, uri], check=True, capture_output=True, text=True).stdout
         found = subprocess.run(
-            ["addr2line", "-f", "-e", program], input=out, check=True, capture_output=True, text=True
+            ["addr2line", "-f", "-e", program],
+            input=out,
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout.splitlines()
     files = {}
+    seen = set()  # an inline function of a header has a copy in every source
     for function, place in zip(found[::2], found[1::2]):
         path = pathlib.Path(place.split(":")[0])
         names = files.setdefault(str(path.resolve().relative_to(ROOT)), [])
-        if function not in names:  # an inline function of a header has a copy in every source
+        if function not in seen:
             names.append(function)
+        seen.add(function)
     if not options.short:
         for path, functions in files.items():
             print(f"{path}: {' '.join(functions)}")

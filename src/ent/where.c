@@ -281,7 +281,7 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool
     }
     if ((WHERE_LIST & WHERE_BIT(slot.op)) != 0) {
         status = where_check_list(plan, field, &slot, reterr);
-    } else if (field->type != ENT_INT) { /* any integer can be compared */
+    } else {
         status = where_check(plan, field, &slot.v, reterr);
     }
     if (status == QUIPU_OK && slot.op == ENT_OP_BETWEEN) {

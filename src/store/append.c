@@ -1,9 +1,9 @@
 /* Appending messages to a session.
  *
  * Owns the work of an append inside the transaction of a batch (batch.h), and the two calls that
- * lead there. The session's row, from the session cache, gives out numbers and revision; the messages
- * follow; the row's own change is deferred, so that a batch writes the row of a session once. What
- * refuses an append is decided by reads before the first write. */
+ * lead there. The session's row, from the session cache, gives out numbers and revision; the
+ * messages follow; the row's own change is deferred, so that a batch writes the row of a session
+ * once. What refuses an append is decided by reads before the first write. */
 #include "store/append.h"
 
 #include <assert.h>

@@ -3,13 +3,13 @@
  * Owns the way from the first member to the last before the commit. Called by group.c with a caller
  * that leads, and by outcome.c to retry one member. The connection, the scratch arena and the
  * session cache of the group belong to the leader, so that nothing here takes a lock but the
- * queue's own functions. When qp_batch_lead() returns no transaction is open, nothing is pinned, and
- * every member in the batch has its status.
+ * queue's own functions. When qp_batch_lead() returns no transaction is open, nothing is pinned,
+ * and every member in the batch has its status.
  *
  * Members share a transaction without savepoints. What refuses a member is decided by reads before
- * its first write, so that a refusal leaves nothing to undo. A member that fails after a write takes
- * the whole transaction with it; then each member is retried alone, so that one caller's failure is
- * never another's. */
+ * its first write, so that a refusal leaves nothing to undo. A member that fails after a write
+ * takes the whole transaction with it; then each member is retried alone, so that one caller's
+ * failure is never another's. */
 #include "store/batch.h"
 
 #include <assert.h>

@@ -1,20 +1,22 @@
 /* A batch: the callers whose writes share one transaction, one commit and one fsync. Its leader
- * drives it through these states (batch.c, commit.c, outcome.c); everything that controls the way is
- * in this struct.
+ * drives it through these states (batch.c, commit.c, outcome.c); everything that controls the way
+ * is in this struct.
  *
- *         all sessions verified in the cache           conflict or refusal: nothing is stored
- *  queue ──▶ OPTIMISTIC (compare-and-set, no lock) ──────────────────────┐
- *    │           │                  ▲                                    ▼
- *    │           │                  └── commit: nothing is stored ──▶ LOCKED (rows locked in order)
- *    ├───────────┼─── not all of them are ─────────────────────────▶  │  │  │ lock not granted:
- *    │           │                                                    │  │  └─▶ LOCKED with its own
- *    │           ▼                                                    │  │      session only; others
- *    │        COMMIT ◀──────────── all members ran ───────────────────┘  │      are requeued
- *    │         ▲    └──▶ OUTCOME ◀──── nothing to commit ────────────────┘
- *    │         │            │
- *    └──▶ EXCLUSIVE         └──▶ acknowledged | refused | UNKNOWN | retried alone, as an EXCLUSIVE
- *         (nobody else writes)                                     batch of one member
+ *            every session is              conflict or refusal:
+ *            verified in the cache         nothing is stored
+ *   queue ──▶ OPTIMISTIC ───────────────────────▶ LOCKED ◀──┐ lock not granted: once more with
+ *     │      (compare-and-set,                   ▲ │  │ └───┘ the leader's session only, the
+ *     │       no lock)                           │ │  │       other members are requeued
+ *     ├──────────│───────────────────────────────┘ │  │
+ *     │          │ all ran                         │  │ all refused, lock not granted again
+ *     │          ▼            all ran              │  ▼
+ *     │        COMMIT ◀────────────────────────────┘ OUTCOME ──▶ acknowledged | refused | UNKNOWN
+ *     │          ▲ └───────────────────────────────▶    ▲  └───▶ retried alone: an EXCLUSIVE batch
+ *     │          │ all ran                              │        of one member
+ *     └──▶ EXCLUSIVE ───────────────────────────────────┘
+ *         (nobody else writes)   all refused, or a change failed
  *
+ * One arrow is left out: an OPTIMISTIC batch whose COMMIT reports a conflict goes on in LOCKED.
  * SQLite uses EXCLUSIVE only. PostgreSQL uses LOCKED and OPTIMISTIC for writes that concern one
  * session each, so that other processes write to other sessions meanwhile. */
 #ifndef QP_STORE_BATCH_H

@@ -1,8 +1,8 @@
 /* The COMMIT state of a batch (diagram in batch.h).
  *
- * Owns the commit and what its result means. Called by batch.c when all members ran and all rows are
- * written. When it returns, the transaction is over and every member has the commit's status, or an
- * optimistic batch that stored nothing begins again. */
+ * Owns the commit and what its result means. Called by batch.c when all members ran and all rows
+ * are written. When it returns, the transaction is over and every member has the commit's status,
+ * or an optimistic batch that stored nothing begins again. */
 #include <assert.h>
 
 #include "base/error.h"

@@ -1,16 +1,16 @@
 /* The queue in front of the writing connection.
  *
- * Owns the list of waiting callers and the question who leads. Called by group.c (enter, finish) and
- * by the leader's batch (take, wait, requeue). Every function takes the queue's mutex by itself and
- * holds it for a few instructions only; none runs a caller's work. Each caller sleeps on an event of
- * its own, so that those who are woken together do not compete for the mutex again.
+ * Owns the list of waiting callers and the question who leads. Called by group.c (enter, finish)
+ * and by the leader's batch (take, wait, requeue). Every function takes the queue's mutex by itself
+ * and holds it for a few instructions only; none runs a caller's work. Each caller sleeps on an
+ * event of its own, so that those who are woken together do not compete for the mutex again.
  *
  *     arrives ──▶ nobody leads ─────────────────────────────▶ leads
  *        └──────▶ waits ──┬─ the leader hands over ─────────▶ leads
  *                         ├─ taken into a batch ──▶ answered ──▶ wakes others, returns
  *                         │        └─ requeued ──▶ waits
  *                         └─ deadline or cancel while it waits ──▶ leaves, returns
- */
+ * */
 #include "store/queue.h"
 
 #include <assert.h>

@@ -53,9 +53,9 @@ void qp_queue_done(qp_queue *queue);
  * was set before any leader took it. */
 bool qp_queue_enter(qp_queue *queue, qp_write *write);
 
-/* Moves writes from the head of the queue behind `last`, until the batch has QUIPU_GROUP_MAX members
- * or the next one does not fit: an outside write never does, and with `single_session` neither does
- * a write that concerns more than one session. Returns the new last member. */
+/* Moves writes from the head of the queue behind `last`, until the batch has QUIPU_GROUP_MAX
+ * members or the next one does not fit: an outside write never does, and with `single_session`
+ * neither does a write that concerns more than one session. Returns the new last member. */
 qp_write *qp_queue_take(qp_queue *queue, qp_write *last, bool single_session, size_t *count);
 
 /* Waits for another arrival while fewer members are in the batch than earlier ones had, at most

@@ -1,9 +1,9 @@
-/* The session cache: rows of sessions as this process last saw or wrote them, so that an append to a
- * session that nobody else writes to needs no read. Belongs to the leader of the commit group.
+/* The session cache: rows of sessions as this process last saw or wrote them, so that an append to
+ * a session that nobody else writes to needs no read. Belongs to the leader of the commit group.
  *
  * An entry is used in one of three ways, which follow the state of the batch (batch.h):
- *   optimistic  the row is taken as it is in the cache, and its UPDATE is a compare-and-set over all
- *               that the append relied on. Somebody else's change makes the transaction fail.
+ *   optimistic  the row is taken as it is in the cache, and its UPDATE is a compare-and-set over
+ *               all that the append relied on. A change by another process fails the transaction.
  *   locked      the row was read by SELECT ... FOR UPDATE in this transaction.
  *   exclusive   nobody else writes. The row is taken from the cache when the engine knows that no
  *               other connection committed since (SQLite), otherwise it is read.
@@ -40,10 +40,10 @@ void qp_session_cache_free(qp_session_cache *cache);
 /* Begins an exclusive transaction; `db` is inside it already. */
 void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db);
 
-/* Begins an optimistic transaction by pinning the rows of all these sessions. False: not all of them
- * are verified; then nothing is pinned, and none has begun. A row is verified once this process
- * found it, under a lock, just as it had left it: a session that others write to as well is not worth
- * the attempt. */
+/* Begins an optimistic transaction by pinning the rows of all these sessions. False: not all of
+ * them are verified; then nothing is pinned, and none has begun. A row is verified once this
+ * process found it, under a lock, just as it had left it: a session that others write to as well is
+ * not worth the attempt. */
 bool qp_session_cache_begin_optimistic(qp_session_cache *cache, const quipu_str *keys, size_t n);
 
 /* Begins a locked transaction: locks the rows of these sessions in the order given, which must be
@@ -52,8 +52,8 @@ QUIPU_MUST_USE quipu_status qp_session_cache_begin_locked(qp_session_cache *cach
                                                           const quipu_str *keys, size_t n,
                                                           quipu_error *reterr);
 
-/* The row of a session as the open transaction sees it, all appends so far included; NULL when there
- * is none. Pins it. Valid until the row changes or the transaction ends. */
+/* The row of a session as the open transaction sees it, all appends so far included; NULL when
+ * there is none. Pins it. Valid until the row changes or the transaction ends. */
 QUIPU_MUST_USE quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str key,
                                                  const qp_session **ret_row, quipu_error *reterr);
 
@@ -67,8 +67,8 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
 QUIPU_MUST_USE quipu_status qp_session_cache_flush(qp_session_cache *cache, ent_db *db,
                                                    quipu_error *reterr);
 
-/* The caller changes this row by a statement of its own, after a flush: the cache reads it again when
- * it is asked for, and does not keep it. The row stays readable until then. */
+/* The caller changes this row by a statement of its own, after a flush: the cache reads it again
+ * when it is asked for, and does not keep it. The row stays readable until then. */
 void qp_session_cache_detach(qp_session_cache *cache, const qp_session *row);
 
 /* The same for all rows: a work that knows nothing of the cache may have changed any of them. */

@@ -94,8 +94,9 @@ QUIPU_MUST_USE quipu_status qp_session_load(const quipu_store *store, ent_db *db
                                             quipu_arena *arena, quipu_str key, quipu_time now,
                                             const qp_session **ret_row, quipu_error *reterr);
 
-/* The same for a work that changes the row of one session (qp_call's `session`) by statements of its
- * own: where the engine locks rows, this one is locked. The row lives until the transaction ends. */
+/* The same for a work that changes the row of one session (qp_call's `session`) by statements of
+ * its own: where the engine locks rows, this one is locked. The row lives until the transaction
+ * ends. */
 QUIPU_MUST_USE quipu_status qp_session_load_for_update(quipu_store *store, ent_db *db,
                                                        quipu_str key, quipu_time now,
                                                        const qp_session **ret_row,
