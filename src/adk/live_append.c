@@ -134,6 +134,7 @@ static void live_append_take(live_append *append, const quipu_appended *appended
         quipu_message *message = &session->messages[session->count];
 
         message->seq = appended->first_seq;
+        message->timestamp = append->message.timestamp;
         message->has_timestamp = true;
         session->count++;
         session->next_seq = appended->first_seq + 1;
@@ -178,6 +179,9 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
     quipu_status status = qp_append_also_state(session->service->store, session->key, messages,
                                                &also, append->call, ret_appended, reterr);
 
+    if (status == QUIPU_OK && !ret_appended->repeated) {
+        append->message.timestamp = also.time; /* the store fills in one that is missing */
+    }
     if (status == QUIPU_CONFLICT) {
         session->stored_revision = also.revision;
     }
@@ -187,11 +191,10 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
     return status;
 }
 
-/* Whether memory can take the event as it is: nothing happened between, and its time is known. */
+/* Whether memory can take the event as it is: nothing happened between. */
 static bool live_append_follows(const live_append *append, const quipu_appended *appended)
 {
-    return !appended->repeated && appended->revision == append->session->revision + 1 &&
-           append->message.has_timestamp;
+    return !appended->repeated && appended->revision == append->session->revision + 1;
 }
 
 static quipu_status live_append_run(live_append *append, quipu_error *reterr)

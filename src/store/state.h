@@ -32,8 +32,9 @@ typedef struct qp_append_also {
     bool made;    /* the messages were made out of parsed JSON: see qp_batch_encode_made() */
     bool has_uid; /* QUIPU_CONFLICT unless the session still lives the same life */
     quipu_uuid uid;
-    quipu_str event_id;        /* of an append without messages: required */
-    quipu_time time;           /* and when it happened */
+    quipu_str event_id; /* of an append without messages: required */
+    quipu_time time; /* and when it happened. With messages it is set to the time of the last one,
+                      * which the store fills in where the message has none */
     int64_t expected_revision; /* -1: do not check */
     int64_t revision;          /* set when the answer is QUIPU_CONFLICT: the session's */
 } qp_append_also;

@@ -2,7 +2,9 @@
  * revision, repeats, get-or-create, failures that change nothing. */
 #include "contract/adk_t.h"
 
+#include "adk/service.h"
 #include "store/state.h"
+#include "store/store.h"
 
 #define STATE_EVENT(id, n)                                                                         \
     "{\"id\":\"" id "\",\"timestamp\":1.0,\"actions\":{\"stateDelta\":{\"n\":" n "}}}"
@@ -56,6 +58,29 @@ static void events_accumulate_in_order(void **state)
     history = st_get(world->store, "adk:app/u/s", NULL);
     assert_int_equal(history->messages[1].role, QUIPU_ROLE_ASSISTANT); /* model, normalised */
     T_STR(history->messages[1].author, "agent");
+    quipu_history_free(history);
+    quipu_live_free(session);
+    adk_close(world);
+}
+
+/* The append returns the time that the store filled in, so that memory needs no read. */
+static void an_event_without_a_time_gets_the_stored_one_without_a_read(void **state)
+{
+    adk_world *world = adk_open(0);
+    quipu_live *session = adk_create(world, "u", "s", NULL);
+    const size_t readers = qp_pool_open(&world->store->pool);
+    quipu_history *history;
+
+    (void)state;
+    adk_append(session, "{\"id\":\"e1\",\"author\":\"user\",\"content\":{\"role\":\"user\","
+                        "\"parts\":[{\"text\":\"no time\"}]}}");
+    assert_int_equal(qp_pool_open(&world->store->pool), readers);
+    history = st_get(world->store, "adk:app/u/s", NULL);
+    assert_int_equal(history->message_count, 1);
+    assert_int_equal(quipu_live_event_count(session), 1);
+    assert_true(session->messages[0].has_timestamp);
+    assert_int_equal(quipu_time_cmp(session->messages[0].timestamp, history->messages[0].timestamp),
+                     0);
     quipu_history_free(history);
     quipu_live_free(session);
     adk_close(world);
@@ -379,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_appended_event_is_stored_and_visible_at_once),
         cmocka_unit_test(events_accumulate_in_order),
+        cmocka_unit_test(an_event_without_a_time_gets_the_stored_one_without_a_read),
         cmocka_unit_test(a_delta_alone_is_no_event),
         cmocka_unit_test(a_delta_alone_is_an_event_when_the_service_records_it),
         cmocka_unit_test(temp_alone_does_not_reach_the_store),
