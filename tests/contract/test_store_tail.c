@@ -280,7 +280,7 @@ static void tail_without_news_follows_other_processes_too(void **state)
     st_create(store, "k");
     quipu_tail *tail = tail_open(store, "k", 0);
     tail_is_dry(tail, 5); /* the first wait begins to listen */
-    qp_change_watch_close(&store->signal.news);
+    qp_change_watch_close(&store->signal.watch);
     pid_t pid = tail_writer(path, 20);
     for (int64_t last = 0; last < 20;) {
         last = tail_batch(tail, last + 1, WAIT_MS);
