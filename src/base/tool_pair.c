@@ -72,7 +72,7 @@ static int tool_pair_agree(const qp_tool_item *call, const qp_tool_item *respons
         return TOOL_PAIR_ID;
     }
     return tool_pair_is_anonymous(call) || tool_pair_is_anonymous(response) ? TOOL_PAIR_NAME
-                                                                           : TOOL_PAIR_NOT;
+                                                                            : TOOL_PAIR_NOT;
 }
 
 /* Take a call into account that stands before all those looked at so far. */
@@ -130,8 +130,7 @@ void qp_tool_pair_match(qp_tool_item *items, size_t count, int64_t reach)
         items[i].repeats = false;
         items[i].certain = false;
         if (items[i].kind == QP_TOOL_RESPONSE) {
-            const tool_pair_choice choice =
-                tool_pair_choose(items, i, reach, &items[i].certain);
+            const tool_pair_choice choice = tool_pair_choose(items, i, reach, &items[i].certain);
 
             items[i].pair = choice.index;
             items[i].repeats = choice.level > TOOL_PAIR_NOT && choice.level < TOOL_PAIR_LEVELS;
@@ -145,12 +144,11 @@ void qp_tool_pair_match(qp_tool_item *items, size_t count, int64_t reach)
 
 bool qp_tool_pair_is_final(const qp_tool_item *items, size_t count, int64_t place)
 {
-    size_t first = 0; /* the first call that certainly begins a step */
+    size_t first = 0;  /* the first call that certainly begins a step */
     bool turn = false; /* began before it: a response that names nothing looks no farther */
 
-    while (first < count &&
-           !(first > 0 && items[first].kind == QP_TOOL_CALL &&
-             items[first - 1].kind != QP_TOOL_CALL)) {
+    while (first < count && !(first > 0 && items[first].kind == QP_TOOL_CALL &&
+                              items[first - 1].kind != QP_TOOL_CALL)) {
         const qp_tool_item *item = &items[first++];
 
         turn = turn || item->kind == QP_TOOL_TURN;

@@ -16,7 +16,7 @@
 
 typedef enum qp_tool_item_kind {
     QP_TOOL_NOTHING = 0, /* no item of a sequence */
-    QP_TOOL_TURN, /* a user's message that answers nothing: a turn begins */
+    QP_TOOL_TURN,        /* a user's message that answers nothing: a turn begins */
     QP_TOOL_CALL,
     QP_TOOL_RESPONSE
 } qp_tool_item_kind;

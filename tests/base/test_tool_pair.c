@@ -158,8 +158,7 @@ static uint64_t pair_count(size_t length)
     return count;
 }
 
-static void pair_check(const qp_tool_item *got, const qp_tool_item *want, size_t length,
-                       uint64_t n)
+static void pair_check(const qp_tool_item *got, const qp_tool_item *want, size_t length, uint64_t n)
 {
     for (size_t i = 0; i < length; i++) {
         if (got[i].pair != want[i].pair || got[i].repeats != want[i].repeats) {
