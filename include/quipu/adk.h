@@ -534,17 +534,6 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_view(quipu_live *session,
                                                       quipu_error *reterr);
 
 /**
- * The token budget that suits a model, by its name: claude 100000, gemini 200000, gpt-4o and
- * gpt-4-turbo 64000, gpt-4 32000, gpt-3.5 8000, any other QUIPU_VIEW_BUDGET.
- *
- * Ownership: the name is borrowed.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API int64_t quipu_model_budget(quipu_str model);
-
-/**
  * Answer every function call of the live session that nobody answered, after a turn that failed:
  * one tool message a call, by the call's author, that says it was interrupted; all in one
  * transaction. Which calls have a response, the rule of pairs says (see <quipu/history.h>).

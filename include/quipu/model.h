@@ -171,9 +171,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_convert(const quipu_model_requ
 
 /**
  * Make a history that every provider accepts: the response to a call stands right behind it,
- * wherever it came (rule of pairs: <quipu/history.h>). A call that was left unanswered when the talk
- * went on gets a TOOL message that says so; responses that repeat another or answer no call are
- * dropped. Calls at the end, which still wait for their tools, are untouched.
+ * wherever it came (rule of pairs: <quipu/history.h>). A call that was left unanswered when the
+ * talk went on gets a TOOL message that says so; responses that repeat another or answer no call
+ * are dropped. Calls at the end, which still wait for their tools, are untouched.
  *
  * Ownership: the messages are borrowed by the new ones; the rest is the arena's.
  * Threads:   any; the arena one at a time.

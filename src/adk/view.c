@@ -1,6 +1,5 @@
 /* Messages as a model should see them: cut to a token budget without parting calls from responses
  * (base/tool_pair.h), put together as events. */
-#include <ctype.h>
 #include <string.h>
 
 #include "adk/event.h"
@@ -38,31 +37,6 @@ static bool view_is_agent(const quipu_message *message)
 
 /* ---- the budget -------------------------------------------------------------------------------
  */
-
-int64_t quipu_model_budget(quipu_str model)
-{
-    static const struct {
-        const char *part;
-        int64_t budget;
-    } models[] = {{"claude", 100000},     {"gemini", 200000}, {"gpt-4o", 64000},
-                  {"gpt-4-turbo", 64000}, {"gpt-4", 32000},   {"gpt-3.5", 8000}};
-
-    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-        const size_t n = strlen(models[i].part);
-
-        for (size_t at = 0; at + n <= model.n; at++) {
-            size_t same = 0;
-
-            while (same < n && tolower((unsigned char)model.p[at + same]) == models[i].part[same]) {
-                same++;
-            }
-            if (same == n) {
-                return models[i].budget;
-            }
-        }
-    }
-    return QUIPU_VIEW_BUDGET;
-}
 
 /* Calls and responses of the messages, with their pairs. */
 typedef struct view_pairs {

@@ -142,30 +142,54 @@ void qp_tool_pair_match(qp_tool_item *items, size_t count, int64_t reach)
     }
 }
 
+/* The first call that certainly begins a step: of the first item nobody knows what stands before
+ * it. */
+static size_t tool_pair_first_step(const qp_tool_item *items, size_t count)
+{
+    size_t first = 1;
+
+    while (first < count &&
+           (items[first].kind != QP_TOOL_CALL || items[first - 1].kind == QP_TOOL_CALL)) {
+        first++;
+    }
+    return first < count ? first : count;
+}
+
+/* Whether the pair of a response before that step is known: it names nothing and finds nothing in
+ * its turn, whose beginning `turn` says was seen. */
+static bool tool_pair_is_alone(const qp_tool_item *item, bool turn)
+{
+    return turn && item->certain && item->pair == QP_TOOL_PAIR_NONE;
+}
+
+/* Whether a response behind the step at `first` has its pair, or may have another one without
+ * taking a call away from those that count. */
+static bool tool_pair_is_known(const qp_tool_item *item, size_t first, int64_t place)
+{
+    const bool found = item->pair != QP_TOOL_PAIR_NONE;
+    const bool took = found && !item->repeats && item->pair >= first;
+
+    if (item->certain && (!found || item->pair >= first)) {
+        return true;
+    }
+    return item->message < place && !took;
+}
+
 bool qp_tool_pair_is_final(const qp_tool_item *items, size_t count, int64_t place)
 {
-    size_t first = 0;  /* the first call that certainly begins a step */
-    bool turn = false; /* began before it: a response that names nothing looks no farther */
+    const size_t first = tool_pair_first_step(items, count);
+    bool turn = false;
 
-    while (first < count && !(first > 0 && items[first].kind == QP_TOOL_CALL &&
-                              items[first - 1].kind != QP_TOOL_CALL)) {
-        const qp_tool_item *item = &items[first++];
+    for (size_t i = 0; i < count; i++) {
+        const qp_tool_item *item = &items[i];
 
         turn = turn || item->kind == QP_TOOL_TURN;
-        if (item->kind == QP_TOOL_RESPONSE && item->message >= place &&
-            !(turn && item->certain && item->pair == QP_TOOL_PAIR_NONE)) {
+        if (item->kind == QP_TOOL_RESPONSE && i < first && item->message >= place &&
+            !tool_pair_is_alone(item, turn)) {
             return false;
         }
-    }
-    for (size_t i = first; i < count; i++) {
-        const qp_tool_item *item = &items[i];
-        const bool found = item->pair != QP_TOOL_PAIR_NONE;
-
-        if (item->kind != QP_TOOL_RESPONSE || (item->certain && (!found || item->pair >= first))) {
-            continue;
-        }
-        /* One that took no call of these leaves all of them to the others. */
-        if (item->message >= place || (found && !item->repeats && item->pair >= first)) {
+        if (item->kind == QP_TOOL_RESPONSE && i >= first &&
+            !tool_pair_is_known(item, first, place)) {
             return false;
         }
     }

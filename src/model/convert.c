@@ -1,5 +1,5 @@
-/* Contents to messages: roles, the system instruction, split responses, ids, dropped nothings. Pairs
- * are found first (base/tool_pair.h), so that a response is sent with the id of its call. */
+/* Contents to messages: roles, the system instruction, split responses, ids, dropped nothings.
+ * Pairs are found first (base/tool_pair.h), so that a response is sent with the id of its call. */
 #include <assert.h>
 #include <string.h>
 
@@ -97,26 +97,28 @@ static quipu_role convert_role(quipu_role role)
     return (quipu_role)0;
 }
 
-static size_t convert_responses(const quipu_part *parts, size_t count)
+static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_kind kind)
 {
-    size_t responses = 0;
+    size_t found = 0;
 
     for (size_t i = 0; i < count; i++) {
-        responses += parts[i].kind == QUIPU_PART_RESPONSE ? 1 : 0;
+        found += parts[i].kind == kind ? 1 : 0;
     }
-    return responses;
+    return found;
 }
 
 /* What a content is to the pairing rule as a whole: the beginning of a turn, or a tool's words that
  * name no call. */
 static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role role)
 {
-    const bool answers = convert_responses(content->parts, content->part_count) > 0;
+    const bool answers =
+        convert_count(content->parts, content->part_count, QUIPU_PART_RESPONSE) > 0;
+    const bool calls = convert_count(content->parts, content->part_count, QUIPU_PART_CALL) > 0;
 
-    return answers                   ? QP_TOOL_NOTHING
-           : role == QUIPU_ROLE_USER ? QP_TOOL_TURN
-           : role == QUIPU_ROLE_TOOL ? QP_TOOL_RESPONSE
-                                     : QP_TOOL_NOTHING;
+    return answers || (calls && role == QUIPU_ROLE_TOOL) ? QP_TOOL_NOTHING
+           : role == QUIPU_ROLE_USER                     ? QP_TOOL_TURN
+           : role == QUIPU_ROLE_TOOL                     ? QP_TOOL_RESPONSE
+                                                         : QP_TOOL_NOTHING;
 }
 
 static void convert_list(convert *self, const quipu_content *content, int64_t number)
@@ -316,7 +318,7 @@ static quipu_status convert_words(convert *self, const quipu_part *parts, size_t
 static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *parts, size_t count)
 {
     quipu_status status = QUIPU_OK;
-    size_t responses = convert_responses(parts, count);
+    size_t responses = convert_count(parts, count, QUIPU_PART_RESPONSE);
     quipu_part *sorted = qp_arena_take(self->arena, count * sizeof(*sorted));
     size_t at = 0;
     size_t rest = responses;
@@ -334,6 +336,22 @@ static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *pa
         status = convert_add(self, role, sorted + responses, count - responses);
     }
     return status;
+}
+
+/* The messages of converted parts; `alone` is what the content is as a whole, or NULL. */
+static quipu_status convert_said(convert *self, quipu_role role, quipu_part *parts, size_t count,
+                                 const qp_tool_item *alone)
+{
+    if (alone != NULL && alone->kind == QP_TOOL_RESPONSE && alone->pair != QP_TOOL_PAIR_NONE) {
+        return convert_words(self, parts, count, alone->pair);
+    }
+    if (role == QUIPU_ROLE_TOOL) {
+        return convert_tool(self, parts, count);
+    }
+    if (convert_count(parts, count, QUIPU_PART_RESPONSE) > 0) {
+        return convert_mixed(self, role, parts, count);
+    }
+    return convert_add(self, role, parts, count);
 }
 
 static quipu_status convert_content(convert *self, const quipu_content *content)
@@ -367,16 +385,7 @@ static quipu_status convert_content(convert *self, const quipu_content *content)
     if (status != QUIPU_OK || count == 0) {
         return status;
     }
-    if (alone != NULL && alone->kind == QP_TOOL_RESPONSE && alone->pair != QP_TOOL_PAIR_NONE) {
-        return convert_words(self, parts, count, alone->pair);
-    }
-    if (role == QUIPU_ROLE_TOOL) {
-        return convert_tool(self, parts, count);
-    }
-    if (convert_responses(parts, count) > 0) {
-        return convert_mixed(self, role, parts, count);
-    }
-    return convert_add(self, role, parts, count);
+    return convert_said(self, role, parts, count, alone);
 }
 
 /* The texts of the system instruction, joined, as the first message. */

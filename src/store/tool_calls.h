@@ -55,7 +55,7 @@ QUIPU_MUST_USE quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str 
                                                       const quipu_tool_call **ret_calls,
                                                       size_t *ret_count);
 
-/* ---- for the pairing rule --------------------------------------------------------------------- */
+/* ---- for the pairing rule -------------------------------------------------------------------- */
 
 /* What one entry of a message is: a response by its output, or because its message answers; a call
  * by its arguments. An entry with neither says nothing to a model and pairs with nothing. */

@@ -282,12 +282,10 @@ static int64_t sum_from(const model_message **view, size_t n, size_t from)
     return sum;
 }
 
-/* Whether a border before `at` parts an answer from its call: by the rule over the whole view, while
- * the store reads only what it needs of it. */
+/* Whether a border before `at` parts a pair, by the rule over the whole view. */
 static bool parts(const model_message **view, size_t n, size_t at)
 {
     qp_tool_item *items = calloc(n + 1, sizeof(*items));
-    bool parted = false;
     size_t count = 0;
 
     assert_non_null(items);
@@ -305,7 +303,7 @@ static bool parts(const model_message **view, size_t n, size_t at)
         }
     }
     qp_tool_pair_match(items, count, QUIPU_PAIR_REACH);
-    parted = qp_tool_pair_is_cut(items, count, (int64_t)at);
+    const bool parted = qp_tool_pair_is_cut(items, count, (int64_t)at);
     free(items);
     return parted;
 }

@@ -67,14 +67,15 @@ static void talk_make(talk *self, uint64_t *seed)
         }
         if (entries == 0) {
             self->contents[i].part_count = 1;
-            self->parts[i][0] = (quipu_part){.kind = QUIPU_PART_TEXT,
-                                             .text = quipu_cstr(self->texts[i])};
+            self->parts[i][0] =
+                (quipu_part){.kind = QUIPU_PART_TEXT, .text = quipu_cstr(self->texts[i])};
             self->messages[i].calls = NULL;
         }
     }
 }
 
-/* ---- store: a compaction is refused exactly where a pair would be parted --------------------- */
+/* ---- store: a compaction is refused exactly where a pair would be parted ---------------------
+ */
 
 static void talk_check_store(quipu_store *store, const talk *self, const qp_tool_item *items,
                              size_t count)
@@ -97,7 +98,7 @@ static void talk_check_store(quipu_store *store, const talk *self, const qp_tool
     }
 }
 
-/* ---- adk: as many calls are closed as have no response, and then none ------------------------- */
+/* ---- adk: as many calls are closed as have no response, and then none ------------------------ */
 
 static void talk_check_adk(quipu_store *store, const qp_tool_item *items, size_t count)
 {
@@ -121,7 +122,7 @@ static void talk_check_adk(quipu_store *store, const qp_tool_item *items, size_t
     quipu_service_free(service);
 }
 
-/* ---- model: a response is sent with the id of its call ---------------------------------------- */
+/* ---- model: a response is sent with the id of its call --------------------------------------- */
 
 static void talk_collect(const quipu_model_messages *messages, quipu_part_kind kind,
                          quipu_str ret_ids[], size_t *ret_count)
@@ -182,8 +183,8 @@ static void talk_check_model(const talk *self, const qp_tool_item *items, size_t
         }
         assert_true(next < response_count);
         for (size_t k = 0; k < talk_calls_before(items, i); k++) {
-            const bool same = items[i].pair != QP_TOOL_PAIR_NONE &&
-                              talk_number(items, items[i].pair) == k;
+            const bool same =
+                items[i].pair != QP_TOOL_PAIR_NONE && talk_number(items, items[i].pair) == k;
 
             assert_int_equal(quipu_str_eq(responses[next], calls[k]), same);
         }
