@@ -14,6 +14,7 @@
 #include "lines.h"
 #include "provider.h"
 
+#define CHAT_MILLION 1e6                         /* prices are millionths for a million tokens */
 #define CHAT_KEY "chat"                          /* the session of who names none */
 #define CHAT_PROVIDERS "openai anthropic gemini" /* in the order of quipu_provider_kind */
 #define CHAT_MODELS_SHOWN 12                     /* of those an endpoint offers */
@@ -253,10 +254,30 @@ static quipu_status chat_hear(void *ctx, const quipu_model_event *event)
     return ferror(stdout) ? QUIPU_IO : QUIPU_OK;
 }
 
+/* What a turn cost by the table of models, in millionths of a dollar; -1: not known. */
+static double chat_cost(quipu_str model, const quipu_usage *usage)
+{
+    const quipu_model_row *row = quipu_model_find(model, NULL);
+    const int64_t cached = usage->cached > 0 ? usage->cached : 0;
+    const int64_t written = usage->cache_write > 0 ? usage->cache_write : 0;
+    const int64_t output = usage->output > 0 ? usage->output : 0;
+
+    if (row->price_input == 0 || row->price_output == 0 || (cached > 0 && row->price_cached == 0) ||
+        (written > 0 && row->price_write == 0)) {
+        return -1;
+    }
+    return ((double)(usage->input - cached - written) * (double)row->price_input +
+            (double)cached * (double)row->price_cached +
+            (double)written * (double)row->price_write +
+            (double)output * (double)row->price_output) /
+           CHAT_MILLION;
+}
+
 static void chat_tell_usage(const chat_run *run, const quipu_turn_result *result)
 {
     const char *dim = app_style(run->colours, APP_DIM);
     const char *plain = app_style(run->colours, APP_PLAIN);
+    double cost;
 
     if (app_given(run->call, "quiet") || result->usage.input < 0) {
         return;
@@ -265,8 +286,13 @@ static void chat_tell_usage(const chat_run *run, const quipu_turn_result *result
     if (result->usage.cached >= 0) {
         fprintf(stderr, ", %" PRId64 " of them cached", result->usage.cached);
     }
-    fprintf(stderr, ", %" PRId64 " out%s]%s\n", result->usage.output > 0 ? result->usage.output : 0,
-            result->more_before ? "; the oldest messages did not fit" : "", plain);
+    fprintf(stderr, ", %" PRId64 " out", result->usage.output > 0 ? result->usage.output : 0);
+    cost = chat_cost(run->model, &result->usage);
+    if (cost >= 0) {
+        fprintf(stderr, ", about $%.4f", cost / CHAT_MILLION);
+    }
+    fprintf(stderr, "%s]%s\n", result->more_before ? "; the oldest messages did not fit" : "",
+            plain);
 }
 
 /* One turn; what failed was told. */

@@ -50,7 +50,7 @@ typedef struct quipu_event_dialect {
 /**
  * An ADK event, in camelCase or snake_case, as a message that holds all of it. Texts of parts make
  * the content, or what responses say when there is no text; function calls and responses become
- * tool calls, an id that is missing is "call_" and the name on both sides; roles are normalised
+ * tool calls, an id that is missing is "call_" and the name; roles are normalised
  * (model: assistant, function: tool, responses only: tool); what the message's members cannot
  * express stands in its `extra`.
  *
@@ -505,10 +505,10 @@ typedef struct quipu_view {
 
 /**
  * The newest messages within a token budget, at least one, as events: texts, function calls,
- * function responses. What was cut never begins with an answer to a tool call, nor with a call that
- * lost its answer; uncut, a pending call stays. A tool's message without an output answers the
- * calls before it in their order. Neighbours of one role and one author become one event. Ids are
- * those of the messages, the same at every reading.
+ * function responses. What was cut parts no pair (see <quipu/history.h>), and begins with no answer
+ * and no call that has none; uncut, a pending call stays. A tool's message without an output is the
+ * response to the call that it is paired with. Neighbours of one role and one author become one
+ * event. Ids are those of the messages, the same at every reading.
  *
  * Ownership: everything reached from *ret_view is the arena's.
  * Threads:   any; the arena one at a time.
@@ -534,21 +534,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_view(quipu_live *session,
                                                       quipu_error *reterr);
 
 /**
- * The token budget that suits a model, by its name: claude 100000, gemini 200000, gpt-4o and
- * gpt-4-turbo 64000, gpt-4 32000, gpt-3.5 8000, any other QUIPU_VIEW_BUDGET.
- *
- * Ownership: the name is borrowed.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API int64_t quipu_model_budget(quipu_str model);
-
-/**
  * Answer every function call of the live session that nobody answered, after a turn that failed:
  * one tool message a call, by the call's author, that says it was interrupted; all in one
- * transaction. A call is answered by a later response of its id, each by one; a missing id is
- * "call_" and the name on both sides.
+ * transaction. Which calls have a response, the rule of pairs says (see <quipu/history.h>).
  *
  * Ownership: `ret_closed`, the number of calls, may be NULL.
  * Threads:   any, same session.

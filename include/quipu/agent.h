@@ -6,6 +6,7 @@
 
 #include <quipu/adk.h>
 #include <quipu/model.h>
+#include <quipu/models.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,13 +38,14 @@ typedef struct quipu_turn_options {
     quipu_str model;                    /* when the request names none */
     quipu_str author;                   /* of the answers; absent: QUIPU_ROOT_AGENT */
     int64_t token_budget;               /* of a prompt, in the model's own tokens, system and tools
-                                         * included; 0: quipu_model_budget() of the model */
+                                         * included; 0: what the table of models says */
     int32_t steps_max;                  /* 0: QUIPU_TURN_STEPS */
     quipu_model_event_fn on_event;      /* told the events of every answer; or NULL */
     void *event_ctx;
     quipu_tool_fn on_tool; /* or NULL: the model is told that no tool works */
     void *tool_ctx;
-    int64_t memory_tokens; /* with QUIPU_TURN_MEMORY: see quipu_memory_text() */
+    int64_t memory_tokens;          /* with QUIPU_TURN_MEMORY: see quipu_memory_text() */
+    const quipu_model_rows *models; /* rows before the built-in ones: see quipu_model_find() */
 } quipu_turn_options;
 
 #define QUIPU_TURN_OPTIONS_INIT                                                                    \
@@ -60,7 +62,8 @@ typedef struct quipu_turn_options {
      NULL,                                                                                         \
      NULL,                                                                                         \
      NULL,                                                                                         \
-     0}
+     0,                                                                                            \
+     NULL}
 
 #define QUIPU_TURN_WHOLE 1u  /* ask for answers in one piece */
 #define QUIPU_TURN_MEMORY 2u /* what is remembered of the session ends the system instruction */
@@ -142,22 +145,22 @@ typedef enum quipu_section {
 } quipu_section;
 
 #define QUIPU_SECTIONS 5
-#define QUIPU_MODEL_WINDOW 128000 /* tokens of a model whose name is not known */
-#define QUIPU_RESERVE 4096        /* tokens that are kept for the answer... */
-#define QUIPU_RESERVE_MIN 1024    /* ...at least so many, and at most a quarter of the window */
+#define QUIPU_RESERVE 4096     /* tokens that are kept for the answer... */
+#define QUIPU_RESERVE_MIN 1024 /* ...at least so many, and at most a quarter of the window */
 
 typedef struct quipu_budget_options {
     uint32_t struct_size;
-    uint32_t flags;                /* 0 */
-    quipu_str model;               /* whose window it is */
-    int64_t window;                /* or its tokens; 0: quipu_model_window() */
-    int64_t reserve;               /* 0 or less: QUIPU_RESERVE */
-    int64_t base;                  /* tokens of the base */
-    double shares[QUIPU_SECTIONS]; /* parts of 1; all zero: .30 .25 .25 .10 .10 */
+    uint32_t flags;                 /* 0 */
+    quipu_str model;                /* whose window it is */
+    int64_t window;                 /* or its tokens; 0: what the table of models says */
+    int64_t reserve;                /* 0 or less: QUIPU_RESERVE */
+    int64_t base;                   /* tokens of the base */
+    double shares[QUIPU_SECTIONS];  /* parts of 1; all zero: .30 .25 .25 .10 .10 */
+    const quipu_model_rows *models; /* rows before the built-in ones: see quipu_model_find() */
 } quipu_budget_options;
 
 #define QUIPU_BUDGET_OPTIONS_INIT                                                                  \
-    {(uint32_t)sizeof(quipu_budget_options), 0, {NULL, 0}, 0, 0, 0, {0, 0, 0, 0, 0}}
+    {(uint32_t)sizeof(quipu_budget_options), 0, {NULL, 0}, 0, 0, 0, {0, 0, 0, 0, 0}, NULL}
 
 /* Tokens of each section. A degraded budget has none to give, and its sections no limit. */
 typedef struct quipu_budget {
@@ -167,17 +170,6 @@ typedef struct quipu_budget {
     int64_t sections[QUIPU_SECTIONS];
     bool degraded;
 } quipu_budget;
-
-/**
- * The tokens that a model's context holds, by the longest known beginning of its name (with or
- * without "models/" before it); QUIPU_MODEL_WINDOW for any other.
- *
- * Ownership: the name is borrowed.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API int64_t quipu_model_window(quipu_str model);
 
 /**
  * Share out what a model's window leaves after the answer's reserve and the base.

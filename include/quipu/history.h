@@ -2,11 +2,23 @@
  * <quipu/store.h>, which includes it.
  *
  * A turn begins at a user's message and lasts until the next one; what stands before the first
- * user's message is a turn of its own. A message of role tool or function, and a user's message
- * with tool calls, answers a call that stands before it in the turn and is never parted from it. A
- * call and its answer have the same id, and of several such calls the nearest is meant; an id that
- * is missing agrees with any. A call more than QUIPU_PAIR_REACH messages away is not looked for. An
- * answer without tool calls belongs to the message right before it.
+ * user's message is a turn of its own. Messages of role tool or function, and a user's message with
+ * tool calls, are answers: they begin no turn and hold responses.
+ *
+ * Pairs. One rule says which tool call a response answers; this header states it, and windows,
+ * compaction, quipu_view_make(), quipu_live_close_calls() and quipu_model_convert() use it.
+ * Responses choose in their order, each among the calls before it that wait for an answer:
+ *   1. A call of the same id. A missing id of tool f is "call_f", on both sides.
+ *   2. Else, when the call or the response has no id of its own, a call of the same tool.
+ *   3. A response with neither id nor name (a tool's message without tool calls) takes any call of
+ *      the last step of its turn, and no other.
+ * Of several, the nearest step is meant, where a step is calls without a response among them, and
+ * in the step the first call: calls made together are answered in their order. A response for which
+ * no call waits repeats the answer to the nearest call by 1, else by 2; the first answer counts. A
+ * response without any call answers nothing. A call more than QUIPU_PAIR_REACH messages before the
+ * response is not looked for.
+ * A call and its responses in one turn are never parted. An answer without tool calls also stays
+ * with the message right before it.
  *
  * The default view is what a model should see: all messages, or, after a compaction, the summary
  * first and then the messages behind those that it covers. Summaries that are not the newest are no
@@ -28,7 +40,7 @@ extern "C" {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-#define QUIPU_PAIR_REACH 1000 /* messages from a tool call to its answer */
+#define QUIPU_PAIR_REACH 1000 /* messages from a tool call to its response */
 
 /* ---- the next prompt -------------------------------------------------------------------------
  */

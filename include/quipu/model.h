@@ -39,7 +39,7 @@ typedef enum quipu_part_kind {
 typedef struct quipu_part {
     quipu_part_kind kind;
     quipu_str text;        /* TEXT, THOUGHT */
-    quipu_str id;          /* CALL, RESPONSE: which call; empty: by the name, see below */
+    quipu_str id;          /* CALL, RESPONSE: which call; empty: by the name */
     quipu_str name;        /* CALL, RESPONSE: of the tool */
     quipu_json json;       /* CALL: the arguments, an object; RESPONSE: the result */
     quipu_str mime;        /* DATA */
@@ -151,8 +151,10 @@ typedef struct quipu_model_messages {
  * TOOL messages too, and what else it says follows in its own role. Calls without a name are
  * dropped, and so are contents that say nothing.
  *
- * Ids: the first call of tool f without an id gets "call_f", the second "call_f_2" and so on; a
- * response without an id answers the oldest unanswered such call of its tool, else "call_f".
+ * Ids: no two calls share one. The first call of tool f without an id gets "call_f", the second
+ * "call_f_2" and so on. A response gets the id of the call that it answers by the rule of pairs in
+ * <quipu/history.h>; one that answers none gets an id that no call before it has. A tool's texts
+ * without a response become the response to the call that they answer.
  *
  * No call is answered in the tool's place: that is quipu_model_repair().
  *
@@ -168,9 +170,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_convert(const quipu_model_requ
                                                           quipu_error *reterr);
 
 /**
- * Make a history that every provider accepts: each call that was left unanswered when the talk went
- * on gets a TOOL message that says so; responses that answer no call are dropped. Calls at the end,
- * which still wait for their tools, are untouched.
+ * Make a history that every provider accepts: the response to a call stands right behind it,
+ * wherever it came (rule of pairs: <quipu/history.h>). A call that was left unanswered when the
+ * talk went on gets a TOOL message that says so; responses that repeat another or answer no call
+ * are dropped. Calls at the end, which still wait for their tools, are untouched.
  *
  * Ownership: the messages are borrowed by the new ones; the rest is the arena's.
  * Threads:   any; the arena one at a time.

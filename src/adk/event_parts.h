@@ -3,9 +3,9 @@
 #define QP_ADK_EVENT_PARTS_H
 
 #include "adk/event.h"
+#include "base/tool_pair.h" /* IWYU pragma: export */
 
 #define QP_EVENT_TIME_SIZE 40
-#define QP_CALL_ID_PREFIX "call_" /* before the name, for the id of a call that has none */
 
 typedef struct qp_parts {
     qp_json_node content;

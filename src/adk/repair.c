@@ -3,85 +3,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adk/event_parts.h"
 #include "adk/repair.h"
 #include "adk/service.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/str.h"
+#include "store/tool_calls.h"
 
 #define REPAIR_ANSWER "{\"error\":\"tool call was interrupted and did not complete\"}"
 
-/* Whether a response is the answer to a call: by id, where a missing one is made of the name. */
-static bool repair_matches(const quipu_tool_call *call, const quipu_tool_call *response)
-{
-    const size_t n = sizeof(QP_CALL_ID_PREFIX) - 1;
-    const quipu_tool_call *const without = call->id.n == 0 ? call : response;
-    const quipu_str id = call->id.n == 0 ? response->id : call->id;
-
-    if (call->id.n > 0 && response->id.n > 0) {
-        return quipu_str_eq(call->id, response->id);
-    }
-    if (id.n == 0) {
-        return qp_str_cmp(call->name, response->name) == 0;
-    }
-    return id.n == n + without->name.n && memcmp(id.p, QP_CALL_ID_PREFIX, n) == 0 &&
-           memcmp(id.p + n, without->name.p, without->name.n) == 0;
-}
-
-/* Each response answers the oldest call of its id that waits. */
-static void repair_answer(qp_open_calls *list, const quipu_tool_call *response)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        if (!list->calls[i].answered && repair_matches(list->calls[i].call, response)) {
-            list->calls[i].answered = true;
-            list->open--;
-            return;
-        }
-    }
-}
-
 quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_open_calls *ret)
 {
-    size_t most = 0;
+    qp_tool_item *items = NULL;
+    qp_open_calls list = {NULL, 0};
+    size_t n = 0;
+    quipu_status status = qp_message_items(messages, count, &items, &n);
 
-    for (size_t i = 0; i < count; i++) {
-        most += messages[i].call_count;
+    if (status == QUIPU_OK) {
+        list.calls = qp_calloc(n + 1, sizeof(*list.calls));
+        status = list.calls != NULL ? QUIPU_OK : QUIPU_NOMEM;
     }
-    *ret = (qp_open_calls){NULL, 0, 0};
-    if (most == 0) {
-        return QUIPU_OK;
-    }
-    ret->calls = qp_calloc(most, sizeof(*ret->calls));
-    if (ret->calls == NULL) {
-        return QUIPU_NOMEM;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const quipu_message *message = &messages[i];
+    for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
+        const int64_t behind = (int64_t)count - items[i].message; /* of an answer appended now */
 
-        for (size_t k = 0; k < message->call_count; k++) {
-            if (message->calls[k].output.p != NULL) {
-                repair_answer(ret, &message->calls[k]);
-            } else if (message->calls[k].input.n > 0) {
-                ret->calls[ret->count++] = (qp_open_call){message, &message->calls[k], false};
-                ret->open++;
-            }
+        if (items[i].kind == QP_TOOL_CALL && items[i].pair == QP_TOOL_PAIR_NONE &&
+            behind <= QUIPU_PAIR_REACH) {
+            const quipu_message *message = &messages[items[i].message];
+
+            list.calls[list.count++] = (qp_open_call){message, &message->calls[items[i].entry]};
         }
     }
-    return QUIPU_OK;
+    qp_free(items);
+    if (status == QUIPU_OK) {
+        *ret = list;
+    }
+    return status;
 }
 
 void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_message *ret_messages,
                          quipu_tool_call *ret_answers)
 {
-    size_t n = 0;
+    for (size_t n = 0; n < list->count; n++) {
+        const qp_open_call *waiting = &list->calls[n];
 
-    for (size_t i = 0; i < list->count; i++) {
-        const qp_open_call *waiting = &list->calls[i];
-
-        if (waiting->answered) {
-            continue;
-        }
         ret_answers[n] = (quipu_tool_call){.id = waiting->call->id,
                                            .name = waiting->call->name,
                                            .input = {"", 0},
@@ -94,7 +57,6 @@ void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_messag
         if (ret_messages[n].author.n == 0) {
             ret_messages[n].author = root;
         }
-        n++;
     }
 }
 
@@ -106,17 +68,17 @@ static quipu_status repair_write(quipu_live *session, const qp_open_calls *list,
                            .uid = session->uid,
                            .expected_revision = rebase ? -1 : session->revision,
                            .revision = session->revision};
-    quipu_message *messages = qp_calloc(list->open, sizeof(*messages));
-    quipu_tool_call *answers = qp_calloc(list->open, sizeof(*answers));
+    quipu_message *messages = qp_calloc(list->count, sizeof(*messages));
+    quipu_tool_call *answers = qp_calloc(list->count, sizeof(*answers));
     quipu_status status = messages != NULL && answers != NULL ? QUIPU_OK : QUIPU_NOMEM;
 
     if (status != QUIPU_OK) {
         (void)qp_error_set(reterr, status, "out of memory for answers");
     } else {
         qp_open_calls_close(list, qp_service_root(session->service), messages, answers);
-        status =
-            qp_append_also_state(session->service->store, session->key,
-                                 (quipu_messages){messages, list->open}, &also, call, NULL, reterr);
+        status = qp_append_also_state(session->service->store, session->key,
+                                      (quipu_messages){messages, list->count}, &also, call, NULL,
+                                      reterr);
     }
     if (status == QUIPU_CONFLICT) {
         session->stored_revision = also.revision;
@@ -160,7 +122,7 @@ static quipu_status repair_find(const quipu_live *session, quipu_message **ret_s
 quipu_status qp_session_close_calls(quipu_live *session, const quipu_call_options *call,
                                     int64_t *ret_closed, quipu_error *reterr)
 {
-    qp_open_calls list = {NULL, 0, 0};
+    qp_open_calls list = {NULL, 0};
     quipu_message *sorted = NULL;
     quipu_status status = QUIPU_OK;
 
@@ -170,7 +132,7 @@ quipu_status qp_session_close_calls(quipu_live *session, const quipu_call_option
     if (status == QUIPU_OK && repair_find(session, &sorted, &list) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for open calls");
     }
-    if (status == QUIPU_OK && list.open > 0) {
+    if (status == QUIPU_OK && list.count > 0) {
         status = repair_write(session, &list, call, reterr);
         if (status == QUIPU_OK && qp_session_catch_up(session, call, NULL) == QUIPU_OK) {
             session->behind = false;
@@ -179,7 +141,7 @@ quipu_status qp_session_close_calls(quipu_live *session, const quipu_call_option
     qp_free(list.calls);
     qp_free(sorted);
     if (status == QUIPU_OK) {
-        *ret_closed = (int64_t)list.open;
+        *ret_closed = (int64_t)list.count;
     }
     return status;
 }

@@ -1,11 +1,11 @@
-/* Messages as a model should see them: cut to a token budget without parting calls from answers,
- * put together as events. */
-#include <ctype.h>
+/* Messages as a model should see them: cut to a token budget without parting calls from responses
+ * (base/tool_pair.h), put together as events. */
 #include <string.h>
 
 #include "adk/event.h"
 #include "adk/event_parts.h"
 #include "adk/service.h" /* IWYU pragma: keep */
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/option.h"
@@ -38,39 +38,38 @@ static bool view_is_agent(const quipu_message *message)
 /* ---- the budget -------------------------------------------------------------------------------
  */
 
-int64_t quipu_model_budget(quipu_str model)
-{
-    static const struct {
-        const char *part;
-        int64_t budget;
-    } models[] = {{"claude", 100000},     {"gemini", 200000}, {"gpt-4o", 64000},
-                  {"gpt-4-turbo", 64000}, {"gpt-4", 32000},   {"gpt-3.5", 8000}};
-
-    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-        const size_t n = strlen(models[i].part);
-
-        for (size_t at = 0; at + n <= model.n; at++) {
-            size_t same = 0;
-
-            while (same < n && tolower((unsigned char)model.p[at + same]) == models[i].part[same]) {
-                same++;
-            }
-            if (same == n) {
-                return models[i].budget;
-            }
-        }
-    }
-    return QUIPU_VIEW_BUDGET;
-}
+/* Calls and responses of the messages, with their pairs. */
+typedef struct view_pairs {
+    qp_tool_item *items;
+    size_t count;
+} view_pairs;
 
 static int64_t view_tokens(const quipu_message *message)
 {
     return qp_tool_calls_estimate(message->content, message->calls, message->call_count);
 }
 
+/* Whether a message calls tools and none of its calls is answered. */
+static bool view_is_unanswered(const view_pairs *pairs, size_t message)
+{
+    bool calls = false;
+
+    for (size_t i = 0; i < pairs->count; i++) {
+        const qp_tool_item *item = &pairs->items[i];
+
+        if (item->kind == QP_TOOL_CALL && item->message == (int64_t)message) {
+            if (item->pair != QP_TOOL_PAIR_NONE) {
+                return false;
+            }
+            calls = true;
+        }
+    }
+    return calls;
+}
+
 /* The first message of the view. */
 static size_t view_first(const quipu_message *messages, size_t count, int64_t budget,
-                         int64_t *ret_tokens)
+                         const view_pairs *pairs, int64_t *ret_tokens)
 {
     int64_t tokens = 0;
     size_t first = count;
@@ -84,11 +83,12 @@ static size_t view_first(const quipu_message *messages, size_t count, int64_t bu
         tokens += more;
         first--;
     }
-    /* What was cut begins with no answer, and with no call that lost its answer. */
+    /* What was cut begins with no answer, parts none from its call, and begins with no call that
+     * lost its answer. */
     while (first > 0 && first < count &&
            (view_is_tool(&messages[first]) ||
-            (view_is_agent(&messages[first]) && messages[first].call_count > 0 &&
-             (first + 1 == count || !view_is_tool(&messages[first + 1]))))) {
+            qp_tool_pair_is_cut(pairs->items, pairs->count, (int64_t)first) ||
+            view_is_unanswered(pairs, first))) {
         tokens -= view_tokens(&messages[first]);
         first++;
     }
@@ -113,10 +113,9 @@ typedef struct view_run {
     quipu_json *events;
     size_t count;
     view_event open;
-    /* Calls of the last agent that messages without an output answer in their order. */
-    const quipu_tool_call *calls;
-    size_t call_count;
-    size_t answered;
+    const quipu_message *messages;
+    view_pairs pairs;
+    size_t at; /* the first item of the message being written, or one before it */
 } view_run;
 
 static quipu_status view_close(view_run *run)
@@ -242,28 +241,44 @@ static quipu_status view_agent(view_run *run, const quipu_message *message)
             qp_call_write(&writer, &message->calls[i], false, message->calls[i].input);
         }
     }
-    run->calls = message->calls;
-    run->call_count = message->call_count;
-    run->answered = 0;
     return status;
 }
 
-/* Answers: by their outputs, or, without one, to the calls before them in their order. */
+/* The call that a tool's message without an output answers, or NULL. */
+static const quipu_tool_call *view_answered(view_run *run, const quipu_message *message)
+{
+    const int64_t number = message - run->messages;
+    const view_pairs *pairs = &run->pairs;
+
+    while (run->at < pairs->count && pairs->items[run->at].message < number) {
+        run->at++;
+    }
+    if (run->at < pairs->count && pairs->items[run->at].message == number &&
+        pairs->items[run->at].pair != QP_TOOL_PAIR_NONE && !pairs->items[run->at].repeats) {
+        const qp_tool_item *call = &pairs->items[pairs->items[run->at].pair];
+
+        return &run->messages[call->message].calls[call->entry];
+    }
+    return NULL;
+}
+
+/* Answers: by their outputs, or, without one, by the call that the message is paired with. */
 static quipu_status view_tool(view_run *run, const quipu_message *message)
 {
     const quipu_str role = QUIPU_STR("function");
     const quipu_str author = view_author(run, message);
-    const bool outputs = view_has_output(message);
     quipu_status status = QUIPU_OK;
     qp_jsonw writer;
 
-    if (!outputs && run->answered == run->call_count) {
-        return view_text(run, message);
-    }
-    if (!outputs) {
+    if (!view_has_output(message)) {
+        const quipu_tool_call *call = view_answered(run, message);
+
+        if (call == NULL) {
+            return view_text(run, message);
+        }
         status = view_part(run, message, role, author, &writer);
         if (status == QUIPU_OK) {
-            qp_call_write(&writer, &run->calls[run->answered++], true, message->content);
+            qp_call_write(&writer, call, true, message->content);
         }
         return status;
     }
@@ -315,10 +330,16 @@ quipu_status quipu_view_make(const quipu_message *messages, size_t count,
                             "a view needs messages, an arena, a place for it and flags 0");
     }
     run.root = opt.root_agent;
+    run.messages = messages;
     qp_buf_init(&run.open.parts, QP_EVENT_JSON_MAX);
-    view.first = view_first(
-        messages, count, opt.token_budget > 0 ? opt.token_budget : QUIPU_VIEW_BUDGET, &view.tokens);
-    status = view_write(&run, messages, view.first, count);
+    status = qp_message_items(messages, count, &run.pairs.items, &run.pairs.count);
+    if (status == QUIPU_OK) {
+        view.first =
+            view_first(messages, count, opt.token_budget > 0 ? opt.token_budget : QUIPU_VIEW_BUDGET,
+                       &run.pairs, &view.tokens);
+        status = view_write(&run, messages, view.first, count);
+    }
+    qp_free(run.pairs.items);
     qp_buf_free(&run.open.parts);
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "%s",

@@ -4,41 +4,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/models.h"
 #include "base/option.h"
 
 #define BUDGET_SUM_SLACK 0.001 /* that shares may be off 1 */
 #define BUDGET_RESERVE_PART 4  /* the reserve is at most one part in so many */
 
 static const double budget_shares[QUIPU_SECTIONS] = {0.30, 0.25, 0.25, 0.10, 0.10};
-
-int64_t quipu_model_window(quipu_str model)
-{
-    static const struct {
-        quipu_str prefix;
-        int64_t window;
-    } models[] = {
-        {{"claude-", 7}, 200000},  {{"gemini-1.5", 10}, 2097152}, {{"gemini-", 7}, 1048576},
-        {{"gpt-3.5", 7}, 16385},   {{"gpt-4", 5}, 8192},          {{"gpt-4-turbo", 11}, 128000},
-        {{"gpt-4.1", 7}, 1047576}, {{"gpt-4o", 6}, 128000},       {{"gpt-5", 5}, 400000},
-        {{"o1", 2}, 200000},       {{"o3", 2}, 200000},           {{"o4-mini", 7}, 200000},
-    };
-    static const quipu_str path = {"models/", 7};
-    int64_t window = QUIPU_MODEL_WINDOW;
-    size_t longest = 0;
-
-    if (model.n >= path.n && memcmp(model.p, path.p, path.n) == 0) {
-        model = (quipu_str){model.p + path.n, model.n - path.n};
-    }
-    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-        quipu_str prefix = models[i].prefix;
-
-        if (prefix.n > longest && model.n >= prefix.n && memcmp(model.p, prefix.p, prefix.n) == 0) {
-            longest = prefix.n;
-            window = models[i].window;
-        }
-    }
-    return window;
-}
 
 /* The shares to use: the given ones, or the usual ones when none is given. */
 static quipu_status budget_read_shares(const double *given, double ret_shares[QUIPU_SECTIONS],
@@ -86,12 +58,16 @@ quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget
                               "a budget needs a place, a window and a base of 0 or more, no flags");
     }
     if (status == QUIPU_OK) {
+        status = qp_model_rows_check(given.models, reterr);
+    }
+    if (status == QUIPU_OK) {
         status = budget_read_shares(given.shares, shares, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
     }
-    budget.window = given.window > 0 ? given.window : quipu_model_window(given.model);
+    budget.window =
+        given.window > 0 ? given.window : qp_model_row(given.model, given.models).window;
     budget.reserve = budget_reserve(given.reserve, budget.window);
     budget.available = budget.window - budget.reserve;
     budget.available = given.base < budget.available ? budget.available - given.base : 0;

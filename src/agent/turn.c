@@ -3,6 +3,7 @@
 
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/models.h"
 #include "base/option.h"
 #include "base/str.h"
 #include "base/thread.h"
@@ -111,6 +112,9 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     if (status == QUIPU_OK) {
         status = turn_check(turn, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = qp_model_rows_check(turn->options.models, reterr);
+    }
     if (status == QUIPU_OK && quipu_uuid_v7(&uuid) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
     }
@@ -126,7 +130,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
         turn->options.steps_max = QUIPU_TURN_STEPS;
     }
     if (turn->options.token_budget == 0) {
-        turn->options.token_budget = quipu_model_budget(turn->model);
+        turn->options.token_budget = qp_model_row(turn->model, turn->options.models).budget;
     }
     turn->cancel = within.cancel;
     turn->deadline_ns = TURN_NEVER;

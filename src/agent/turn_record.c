@@ -105,7 +105,7 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
     quipu_message *all = qp_calloc(turn->count + 1, sizeof(*all));
     quipu_message *messages = NULL;
     quipu_tool_call *answers;
-    qp_open_calls open = {NULL, 0, 0};
+    qp_open_calls open = {NULL, 0};
     quipu_status status = all != NULL ? QUIPU_OK : QUIPU_NOMEM;
     size_t count = turn->count;
 
@@ -119,19 +119,19 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
         status = qp_open_calls_find(all, count, &open);
     }
     if (status == QUIPU_OK) {
-        messages = qp_arena_take(&turn->memory, (open.open + 1) * sizeof(*messages));
-        answers = qp_arena_take(&turn->memory, (open.open + 1) * sizeof(*answers));
+        messages = qp_arena_take(&turn->memory, (open.count + 1) * sizeof(*messages));
+        answers = qp_arena_take(&turn->memory, (open.count + 1) * sizeof(*answers));
         status = messages != NULL && answers != NULL ? QUIPU_OK : QUIPU_NOMEM;
         if (status == QUIPU_OK) {
             qp_open_calls_close(&open, turn->options.author, messages, answers);
         }
     }
-    for (size_t i = 0; i < open.open && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < open.count && status == QUIPU_OK; i++) {
         status = turn_record_id(turn, &messages[i]);
     }
     if (status == QUIPU_OK) {
         *ret_messages = messages;
-        *ret_count = open.open;
+        *ret_count = open.count;
     } else {
         (void)qp_error_set(reterr, status, "no room for the answers to open calls");
     }

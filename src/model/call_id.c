@@ -1,25 +1,21 @@
-/* Unique ids for tool calls, and the calls that wait for their answer. */
+/* Unique ids for tool calls: a hash table of those in use, in the caller's arena. */
 #include "model/call_id.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/str.h"
+#include "base/tool_pair.h"
 
-#define CALL_ID_PREFIX "call_"
 #define CALL_ID_TABLE_FIRST 32
 #define CALL_ID_DIGITS 24 /* room for "_" and a number */
 
-/* One id in use; a call that waits is also in the list of open ones. */
+/* One id in use. */
 typedef struct qp_call_id {
     quipu_str id;
-    quipu_str said; /* of a call: the id before it was made unique */
-    quipu_str name;
-    size_t uses;
-    struct qp_call_id *next;      /* in its bucket */
-    struct qp_call_id *open_next; /* among the open ones */
+    size_t uses;             /* the number that the last one made from it got */
+    struct qp_call_id *next; /* in its bucket */
 } qp_call_id;
 
 void qp_call_ids_init(qp_call_ids *ids, quipu_arena *arena)
@@ -66,7 +62,7 @@ static quipu_status call_id_grow(qp_call_ids *ids)
     return QUIPU_OK;
 }
 
-static quipu_status call_id_insert(qp_call_ids *ids, quipu_str id, qp_call_id **ret_entry)
+static quipu_status call_id_insert(qp_call_ids *ids, quipu_str id)
 {
     quipu_status status = QUIPU_OK;
     qp_call_id *entry;
@@ -86,7 +82,6 @@ static quipu_status call_id_insert(qp_call_ids *ids, quipu_str id, qp_call_id **
     *entry = (qp_call_id){.id = id, .uses = 1, .next = ids->table[slot]};
     ids->table[slot] = entry;
     ids->table_count++;
-    *ret_entry = entry;
     return QUIPU_OK;
 }
 
@@ -113,7 +108,7 @@ static quipu_status call_id_said(qp_call_ids *ids, quipu_str id, quipu_str name,
     if (id.n > 0) {
         return quipu_arena_copy(ids->arena, id, ret_said);
     }
-    return call_id_join(ids, QUIPU_STR(CALL_ID_PREFIX), name, ret_said);
+    return call_id_join(ids, QUIPU_STR(QP_CALL_ID_PREFIX), name, ret_said);
 }
 
 /* "x_2", or the first number after it that nobody has. */
@@ -136,79 +131,39 @@ static quipu_status call_id_number(qp_call_ids *ids, qp_call_id *first, quipu_st
     return status;
 }
 
-quipu_status qp_call_ids_add(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
+/* The id as said, or one made from it that no call has. */
+static quipu_status call_id_free(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
 {
-    qp_call_id *entry = NULL;
     quipu_str said = QP_STR_ABSENT;
-    quipu_str unique = QP_STR_ABSENT;
+    qp_call_id *entry;
     quipu_status status = call_id_said(ids, id, name, &said);
 
     if (status != QUIPU_OK) {
         return status;
     }
-    unique = said;
     entry = call_id_find(ids, said);
     if (entry != NULL) {
-        status = call_id_number(ids, entry, &unique);
+        return call_id_number(ids, entry, ret_id);
+    }
+    *ret_id = said;
+    return QUIPU_OK;
+}
+
+quipu_status qp_call_ids_add(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
+{
+    quipu_str unique = QP_STR_ABSENT;
+    quipu_status status = call_id_free(ids, id, name, &unique);
+
+    if (status == QUIPU_OK) {
+        status = call_id_insert(ids, unique);
     }
     if (status == QUIPU_OK) {
-        status = call_id_insert(ids, unique, &entry);
+        *ret_id = unique;
     }
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    assert(entry != NULL);
-    entry->said = said;
-    entry->name = name;
-    if (ids->open_last != NULL) {
-        ids->open_last->open_next = entry;
-    } else {
-        ids->open = entry;
-    }
-    ids->open_last = entry;
-    *ret_id = unique;
-    return QUIPU_OK;
+    return status;
 }
 
-quipu_status qp_call_ids_answer(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
+quipu_status qp_call_ids_orphan(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
 {
-    qp_call_id *by_name = NULL;
-    qp_call_id *found = NULL;
-    qp_call_id *before = NULL;
-    quipu_str said = QP_STR_ABSENT;
-    quipu_status status = call_id_said(ids, id, name, &said);
-
-    if (status != QUIPU_OK) {
-        return status;
-    }
-    for (qp_call_id *at = ids->open; at != NULL && found == NULL; at = at->open_next) {
-        found = quipu_str_eq(at->said, said) ? at : NULL;
-        if (id.n == 0 && by_name == NULL && quipu_str_eq(at->name, name)) {
-            by_name = at; /* the call had an id, the response lost it */
-        }
-    }
-    found = found != NULL ? found : by_name;
-    if (found == NULL) {
-        *ret_id = said;
-        return QUIPU_OK;
-    }
-    for (qp_call_id *at = ids->open; at != found; at = at->open_next) {
-        before = at;
-    }
-    if (before != NULL) {
-        before->open_next = found->open_next;
-    } else {
-        ids->open = found->open_next;
-    }
-    if (ids->open_last == found) {
-        ids->open_last = before;
-    }
-    *ret_id = found->id;
-    return QUIPU_OK;
-}
-
-void qp_call_ids_close(qp_call_ids *ids)
-{
-    ids->open = NULL;
-    ids->open_last = NULL;
+    return call_id_free(ids, id, name, ret_id);
 }

@@ -1,10 +1,8 @@
-/* The one rule for ids of tool calls, for calls and responses alike: a missing id of tool f is
- * "call_f", and no two calls of a history share an id: the second use of "x" is "x_2". A response
- * answers the oldest unanswered call that said the same. */
+/* Ids of tool calls that are unique in a history, since providers take no others: a missing id of
+ * tool f is "call_f", and the second use of "x" is "x_2". Which call a response answers is the rule
+ * of base/tool_pair.h. */
 #ifndef QP_MODEL_CALL_ID_H
 #define QP_MODEL_CALL_ID_H
-
-#include <stdbool.h>
 
 #include <quipu/model.h>
 
@@ -16,8 +14,6 @@ typedef struct qp_call_ids {
     struct qp_call_id **table; /* by hash of what was said; a power of two */
     size_t table_size;
     size_t table_count;
-    struct qp_call_id *open; /* calls that wait for an answer, oldest first */
-    struct qp_call_id *open_last;
 } qp_call_ids;
 
 void qp_call_ids_init(qp_call_ids *ids, quipu_arena *arena);
@@ -26,12 +22,8 @@ void qp_call_ids_init(qp_call_ids *ids, quipu_arena *arena);
 QUIPU_MUST_USE quipu_status qp_call_ids_add(qp_call_ids *ids, quipu_str id, quipu_str name,
                                             quipu_str *ret_id);
 
-/* A response: the id of the call that it answers, or, when none waits, what the rule gives for
- * it. */
-QUIPU_MUST_USE quipu_status qp_call_ids_answer(qp_call_ids *ids, quipu_str id, quipu_str name,
+/* The id of a response that answers no call: as said, unless a call has it. */
+QUIPU_MUST_USE quipu_status qp_call_ids_orphan(qp_call_ids *ids, quipu_str id, quipu_str name,
                                                quipu_str *ret_id);
-
-/* The talk went on: what is still unanswered will not be answered any more. */
-void qp_call_ids_close(qp_call_ids *ids);
 
 #endif

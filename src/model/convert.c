@@ -1,4 +1,5 @@
-/* Contents to messages: roles, the system instruction, split responses, ids, dropped nothings. */
+/* Contents to messages: roles, the system instruction, split responses, ids, dropped nothings.
+ * Pairs are found first (base/tool_pair.h), so that a response is sent with the id of its call. */
 #include <assert.h>
 #include <string.h>
 
@@ -7,7 +8,9 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/jsonw.h"
 #include "base/option.h"
+#include "base/tool_pair.h"
 #include "model/call_id.h"
 #include "model/message.h"
 
@@ -18,7 +21,10 @@ typedef struct convert {
     size_t count;
     size_t cap;
     qp_call_ids ids;
-    bool calling; /* the content before was an assistant's: its calls and ours wait together */
+    qp_tool_item *tools; /* calls and responses of all contents, paired */
+    quipu_str *tool_ids; /* of the calls among them, as sent */
+    size_t tool_count;
+    size_t tool_at; /* the next one to be written */
 } convert;
 
 static quipu_status convert_no_room(convert *self, size_t size)
@@ -75,6 +81,89 @@ static quipu_status convert_add(convert *self, quipu_role role, const quipu_part
     return QUIPU_OK;
 }
 
+static quipu_role convert_role(quipu_role role)
+{
+    switch (role) {
+    case QUIPU_ROLE_MODEL:
+    case QUIPU_ROLE_ASSISTANT:
+        return QUIPU_ROLE_ASSISTANT;
+    case QUIPU_ROLE_FUNCTION:
+    case QUIPU_ROLE_TOOL:
+        return QUIPU_ROLE_TOOL;
+    case QUIPU_ROLE_USER:
+    case QUIPU_ROLE_SYSTEM:
+        return role;
+    }
+    return (quipu_role)0;
+}
+
+static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_kind kind)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        found += parts[i].kind == kind ? 1 : 0;
+    }
+    return found;
+}
+
+/* What a content is to the pairing rule as a whole: the beginning of a turn, or a tool's words that
+ * name no call. */
+static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role role)
+{
+    const bool answers =
+        convert_count(content->parts, content->part_count, QUIPU_PART_RESPONSE) > 0;
+    const bool calls = convert_count(content->parts, content->part_count, QUIPU_PART_CALL) > 0;
+
+    return answers || (calls && role == QUIPU_ROLE_TOOL) ? QP_TOOL_NOTHING
+           : role == QUIPU_ROLE_USER                     ? QP_TOOL_TURN
+           : role == QUIPU_ROLE_TOOL                     ? QP_TOOL_RESPONSE
+                                                         : QP_TOOL_NOTHING;
+}
+
+static void convert_list(convert *self, const quipu_content *content, int64_t number)
+{
+    const qp_tool_item_kind alone = convert_alone(content, convert_role(content->role));
+
+    if (alone != QP_TOOL_NOTHING) {
+        self->tools[self->tool_count++] = (qp_tool_item){.kind = alone, .message = number};
+    }
+    for (size_t i = 0; i < content->part_count; i++) {
+        const quipu_part *part = &content->parts[i];
+        const bool call = part->kind == QUIPU_PART_CALL && part->name.n > 0;
+        const bool response =
+            part->kind == QUIPU_PART_RESPONSE && (part->name.n > 0 || part->id.n > 0);
+
+        if (call || response) {
+            self->tools[self->tool_count++] =
+                (qp_tool_item){.kind = call ? QP_TOOL_CALL : QP_TOOL_RESPONSE,
+                               .message = number,
+                               .id = part->id,
+                               .name = part->name};
+        }
+    }
+}
+
+/* Find the pairs of all contents, in the order in which parts are converted. */
+static quipu_status convert_pairs(convert *self, const quipu_model_request *request)
+{
+    const size_t most = self->cap;
+
+    self->tools = qp_arena_take(self->arena, most * sizeof(*self->tools));
+    self->tool_ids = qp_arena_take(self->arena, most * sizeof(*self->tool_ids));
+    if (self->tools == NULL || self->tool_ids == NULL) {
+        return convert_no_room(self, most * sizeof(*self->tools));
+    }
+    for (size_t i = 0; i < request->content_count; i++) {
+        if (request->contents[i].parts != NULL && request->contents[i].part_count > 0) {
+            convert_list(self, &request->contents[i], (int64_t)i);
+        }
+    }
+    assert(self->tool_count <= most);
+    qp_tool_pair_match(self->tools, self->tool_count, QUIPU_PAIR_REACH);
+    return QUIPU_OK;
+}
+
 /* The JSON of a call or response; absent gives {}. */
 static quipu_status convert_json(convert *self, const char *what, quipu_part *part, bool object)
 {
@@ -95,6 +184,29 @@ static quipu_status convert_json(convert *self, const char *what, quipu_part *pa
                               part->name.n > 0 ? part->name.p : "",
                               object ? "arguments are" : "result is", object ? " object" : "");
     }
+    return QUIPU_OK;
+}
+
+/* Give a call an id of its own. */
+static quipu_status convert_call_id(convert *self, quipu_part *part)
+{
+    quipu_status status = qp_call_ids_add(&self->ids, part->id, part->name, &part->id);
+
+    assert(self->tool_at < self->tool_count && self->tools[self->tool_at].kind == QP_TOOL_CALL);
+    self->tool_ids[self->tool_at++] = part->id;
+    return status;
+}
+
+/* Give a response the id of the call that it answers, or one that no call has. */
+static quipu_status convert_response_id(convert *self, quipu_part *part)
+{
+    const qp_tool_item *item = &self->tools[self->tool_at++];
+
+    assert(self->tool_at <= self->tool_count && item->kind == QP_TOOL_RESPONSE);
+    if (item->pair == QP_TOOL_PAIR_NONE) {
+        return qp_call_ids_orphan(&self->ids, part->id, part->name, &part->id);
+    }
+    part->id = self->tool_ids[item->pair];
     return QUIPU_OK;
 }
 
@@ -120,7 +232,7 @@ static quipu_status convert_part(convert *self, const quipu_part *from, quipu_pa
             status = convert_json(self, "call", ret_part, true);
         }
         if (*ret_keep && status == QUIPU_OK) {
-            status = qp_call_ids_add(&self->ids, from->id, from->name, &ret_part->id);
+            status = convert_call_id(self, ret_part);
         }
         break;
     case QUIPU_PART_RESPONSE:
@@ -129,7 +241,7 @@ static quipu_status convert_part(convert *self, const quipu_part *from, quipu_pa
             status = convert_json(self, "response", ret_part, false);
         }
         if (*ret_keep && status == QUIPU_OK) {
-            status = qp_call_ids_answer(&self->ids, from->id, from->name, &ret_part->id);
+            status = convert_response_id(self, ret_part);
         }
         break;
     default:
@@ -140,16 +252,6 @@ static quipu_status convert_part(convert *self, const quipu_part *from, quipu_pa
         return qp_error_set(self->reterr, status, "no room for the messages");
     }
     return status;
-}
-
-static size_t convert_responses(const quipu_part *parts, size_t count)
-{
-    size_t responses = 0;
-
-    for (size_t i = 0; i < count; i++) {
-        responses += parts[i].kind == QUIPU_PART_RESPONSE ? 1 : 0;
-    }
-    return responses;
 }
 
 /* A tool's content: a message for each response, with the texts that follow it. */
@@ -173,12 +275,50 @@ static quipu_status convert_tool(convert *self, const quipu_part *parts, size_t 
                               : status;
 }
 
+/* A tool's words that name no call, as the response to call number `call`. */
+static quipu_status convert_words(convert *self, const quipu_part *parts, size_t count, size_t call)
+{
+    quipu_model_message words = {.role = QUIPU_ROLE_USER, .parts = parts, .part_count = count};
+    quipu_part *part = qp_arena_take(self->arena, sizeof(*part));
+    quipu_status status = part != NULL ? qp_message_content(self->arena, &words)
+                                       : qp_arena_why(self->arena, sizeof(*part));
+    qp_jsonw writer;
+    qp_buf json;
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(self->reterr, status, "no room for the messages");
+    }
+    *part = (quipu_part){.kind = QUIPU_PART_RESPONSE,
+                         .id = self->tool_ids[call],
+                         .name = self->tools[call].name,
+                         .json = {words.content}};
+    if (words.content.n > 0 && words.content.p[0] == '{' &&
+        qp_json_check(words.content, NULL, NULL) == QUIPU_OK) {
+        return convert_add(self, QUIPU_ROLE_TOOL, part, 1);
+    }
+    qp_buf_init(&json, QUIPU_REQUEST_BYTES_MAX);
+    qp_jsonw_begin(&writer, &json);
+    qp_jsonw_object(&writer);
+    qp_jsonw_key(&writer, QUIPU_STR("result"));
+    qp_jsonw_str(&writer, words.content);
+    qp_jsonw_object_end(&writer);
+    status = qp_jsonw_end(&writer);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(self->arena, qp_buf_str(&json), &part->json.text);
+    }
+    qp_buf_free(&json);
+    if (status != QUIPU_OK) {
+        return qp_error_set(self->reterr, status, "a tool's words cannot be sent as its result");
+    }
+    return convert_add(self, QUIPU_ROLE_TOOL, part, 1);
+}
+
 /* Responses among what a user or the model said: they come first, since they must follow their
  * calls; the rest keeps its role. */
 static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *parts, size_t count)
 {
     quipu_status status = QUIPU_OK;
-    size_t responses = convert_responses(parts, count);
+    size_t responses = convert_count(parts, count, QUIPU_PART_RESPONSE);
     quipu_part *sorted = qp_arena_take(self->arena, count * sizeof(*sorted));
     size_t at = 0;
     size_t rest = responses;
@@ -198,26 +338,27 @@ static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *pa
     return status;
 }
 
-static quipu_role convert_role(quipu_role role)
+/* The messages of converted parts; `alone` is what the content is as a whole, or NULL. */
+static quipu_status convert_said(convert *self, quipu_role role, quipu_part *parts, size_t count,
+                                 const qp_tool_item *alone)
 {
-    switch (role) {
-    case QUIPU_ROLE_MODEL:
-    case QUIPU_ROLE_ASSISTANT:
-        return QUIPU_ROLE_ASSISTANT;
-    case QUIPU_ROLE_FUNCTION:
-    case QUIPU_ROLE_TOOL:
-        return QUIPU_ROLE_TOOL;
-    case QUIPU_ROLE_USER:
-    case QUIPU_ROLE_SYSTEM:
-        return role;
+    if (alone != NULL && alone->kind == QP_TOOL_RESPONSE && alone->pair != QP_TOOL_PAIR_NONE) {
+        return convert_words(self, parts, count, alone->pair);
     }
-    return (quipu_role)0;
+    if (role == QUIPU_ROLE_TOOL) {
+        return convert_tool(self, parts, count);
+    }
+    if (convert_count(parts, count, QUIPU_PART_RESPONSE) > 0) {
+        return convert_mixed(self, role, parts, count);
+    }
+    return convert_add(self, role, parts, count);
 }
 
 static quipu_status convert_content(convert *self, const quipu_content *content)
 {
     quipu_status status = QUIPU_OK;
     quipu_role role = convert_role(content->role);
+    const qp_tool_item *alone = NULL;
     quipu_part *parts;
     size_t count = 0;
 
@@ -232,11 +373,9 @@ static quipu_status convert_content(convert *self, const quipu_content *content)
     if (parts == NULL) {
         return convert_no_room(self, content->part_count * sizeof(*parts));
     }
-    /* Calls of one breath wait together; when the talk went on, what is unanswered stays so. */
-    if (role == QUIPU_ROLE_ASSISTANT && !self->calling) {
-        qp_call_ids_close(&self->ids);
+    if (convert_alone(content, role) != QP_TOOL_NOTHING) {
+        alone = &self->tools[self->tool_at++];
     }
-    self->calling = role == QUIPU_ROLE_ASSISTANT;
     for (size_t i = 0; i < content->part_count && status == QUIPU_OK; i++) {
         bool keep = false;
 
@@ -246,13 +385,7 @@ static quipu_status convert_content(convert *self, const quipu_content *content)
     if (status != QUIPU_OK || count == 0) {
         return status;
     }
-    if (role == QUIPU_ROLE_TOOL) {
-        return convert_tool(self, parts, count);
-    }
-    if (convert_responses(parts, count) > 0) {
-        return convert_mixed(self, role, parts, count);
-    }
-    return convert_add(self, role, parts, count);
+    return convert_said(self, role, parts, count, alone);
 }
 
 /* The texts of the system instruction, joined, as the first message. */
@@ -315,7 +448,10 @@ quipu_status quipu_model_convert(const quipu_model_request *request, quipu_arena
         return convert_no_room(&self, self.cap * sizeof(*self.items));
     }
     qp_call_ids_init(&self.ids, arena);
-    status = convert_system(&self, &given);
+    status = convert_pairs(&self, &given);
+    if (status == QUIPU_OK) {
+        status = convert_system(&self, &given);
+    }
     for (size_t i = 0; i < given.content_count && status == QUIPU_OK; i++) {
         status = convert_content(&self, &given.contents[i]);
     }

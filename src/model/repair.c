@@ -1,4 +1,5 @@
-/* A history that every provider accepts: each call answered once, right after it was made. */
+/* A history that every provider accepts: each call answered once, right after it was made. The
+ * responses come from wherever the pairing rule finds them (base/tool_pair.h). */
 #include <assert.h>
 #include <string.h>
 
@@ -6,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/tool_pair.h"
 #include "model/message.h"
 
 typedef struct repair {
@@ -14,6 +16,9 @@ typedef struct repair {
     quipu_model_message *items;
     size_t count;
     size_t cap;
+    qp_tool_item *tools; /* calls and responses, paired */
+    size_t tool_count;
+    size_t tool_at; /* those before it are behind us */
 } repair;
 
 static size_t repair_calls(const quipu_model_message *message)
@@ -90,75 +95,110 @@ static quipu_status repair_close(repair *self, const quipu_part *call)
     return QUIPU_OK;
 }
 
-/* The answers [from, to) to the calls of `asked`: each call's first one, then closures. At the end
- * of the history nothing is closed: those calls still wait. */
-static quipu_status repair_answers(repair *self, const quipu_model_message *asked, size_t from,
-                                   size_t to)
+/* Whether everything from message `from` on is a tool's: the calls before it may still wait. */
+static bool repair_waits(const repair *self, size_t from)
 {
-    size_t calls = repair_calls(asked);
-    bool *done = qp_arena_take(self->arena, calls + 1);
-    bool waits = to == self->from->count;
-
-    if (done == NULL) {
-        return qp_arena_why(self->arena, calls + 1);
+    while (from < self->from->count && self->from->items[from].role == QUIPU_ROLE_TOOL) {
+        from++;
     }
-    memset(done, 0, calls + 1);
-    for (size_t i = from; i < to; i++) {
-        const quipu_part *response = repair_response(&self->from->items[i]);
-        size_t number = 0;
-
-        for (size_t p = 0; p < asked->part_count && response != NULL; p++) {
-            if (asked->parts[p].kind != QUIPU_PART_CALL) {
-                continue;
-            }
-            if (!done[number] && quipu_str_eq(asked->parts[p].id, response->id)) {
-                done[number] = true;
-                repair_add(self, &self->from->items[i]);
-                break;
-            }
-            number++;
-        }
-    }
-    for (size_t p = 0, number = 0; p < asked->part_count && !waits; p++) {
-        if (asked->parts[p].kind == QUIPU_PART_CALL && !done[number++]) {
-            quipu_status status = repair_close(self, &asked->parts[p]);
-
-            if (status != QUIPU_OK) {
-                return status;
-            }
-        }
-    }
-    return QUIPU_OK;
+    return from == self->from->count;
 }
 
-/* An assistant's turn at `at`: its messages, their answers. *ret_next is the message after them. */
+/* The responses to the calls tools[first..last), in the order they came, wherever that was; then
+ * closures. At the end of the history nothing is closed: those calls still wait. */
+static quipu_status repair_answers(repair *self, size_t first, size_t last, bool waits)
+{
+    quipu_status status = QUIPU_OK;
+    size_t left = 0; /* responses to be added */
+
+    for (size_t i = first; i < last; i++) {
+        left += self->tools[i].pair != QP_TOOL_PAIR_NONE ? 1 : 0;
+    }
+    for (size_t i = last; left > 0; i++) {
+        const qp_tool_item *item = &self->tools[i];
+
+        assert(i < self->tool_count);
+        if (item->kind == QP_TOOL_RESPONSE && !item->repeats && item->pair >= first &&
+            item->pair < last) {
+            repair_add(self, &self->from->items[item->message]);
+            left--;
+        }
+    }
+    for (size_t i = first; i < last && !waits && status == QUIPU_OK; i++) {
+        if (self->tools[i].pair == QP_TOOL_PAIR_NONE) {
+            const qp_tool_item *item = &self->tools[i];
+
+            status = repair_close(self, &self->from->items[item->message].parts[item->entry]);
+        }
+    }
+    return status;
+}
+
+/* What an assistant says at `at`, and the responses to its calls. *ret_next is the message after
+ * what it says. */
 static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
 {
     const quipu_model_message *items = self->from->items;
     quipu_model_message asked = {.part_count = 0};
-    quipu_status status;
+    size_t first = self->tool_at;
     size_t said = at + 1;
-    size_t answered;
+    quipu_status status;
 
     if (repair_calls(&items[at]) == 0) {
         repair_add(self, &items[at]);
-        *ret_next = at + 1;
+        *ret_next = said;
         return QUIPU_OK;
     }
     while (said < self->from->count && items[said].role == QUIPU_ROLE_ASSISTANT) {
         said++;
     }
-    answered = said;
-    while (answered < self->from->count && items[answered].role == QUIPU_ROLE_TOOL) {
-        answered++;
+    while (self->tools[first].message < (int64_t)at) {
+        first++; /* it has calls: there is an item of it */
+    }
+    self->tool_at = first;
+    while (self->tool_at < self->tool_count && self->tools[self->tool_at].message < (int64_t)said) {
+        self->tool_at++;
     }
     status = repair_join(self, at, said, &asked);
     if (status == QUIPU_OK) {
         repair_add(self, &asked);
-        status = repair_answers(self, &asked, said, answered);
+        status = repair_answers(self, first, self->tool_at, repair_waits(self, said));
     }
-    *ret_next = answered;
+    *ret_next = said;
     return status;
+}
+
+/* List and pair the calls and responses. Ids name their calls here, so that no distance counts. */
+static quipu_status repair_pairs(repair *self)
+{
+    size_t most = 1;
+
+    for (size_t i = 0; i < self->from->count; i++) {
+        most += self->from->items[i].part_count;
+    }
+    self->tools = qp_arena_take(self->arena, most * sizeof(*self->tools));
+    if (self->tools == NULL) {
+        return qp_arena_why(self->arena, most * sizeof(*self->tools));
+    }
+    for (size_t i = 0; i < self->from->count; i++) {
+        const quipu_model_message *message = &self->from->items[i];
+        const bool call = message->role == QUIPU_ROLE_ASSISTANT;
+
+        for (size_t p = 0; p < message->part_count; p++) {
+            const quipu_part *part = &message->parts[p];
+
+            if (part->kind == (call ? QUIPU_PART_CALL : QUIPU_PART_RESPONSE)) {
+                self->tools[self->tool_count++] =
+                    (qp_tool_item){.kind = call ? QP_TOOL_CALL : QP_TOOL_RESPONSE,
+                                   .message = (int64_t)i,
+                                   .id = part->id,
+                                   .name = part->name,
+                                   .entry = p};
+            }
+        }
+    }
+    qp_tool_pair_match(self->tools, self->tool_count, INT64_MAX);
+    return QUIPU_OK;
 }
 
 quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_arena *arena,
@@ -179,6 +219,7 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
         return qp_error_set(reterr, qp_arena_why(arena, self.cap * sizeof(*self.items)),
                             "no room for the messages");
     }
+    status = repair_pairs(&self);
     while (at < messages->count && status == QUIPU_OK) {
         quipu_model_message message = messages->items[at];
 
@@ -189,7 +230,7 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
         at++;
         if (message.role == QUIPU_ROLE_TOOL) {
             if (repair_response(&message) != NULL) {
-                continue; /* it answers nothing */
+                continue; /* it stands with its call by now, or answers none */
             }
             message.role = QUIPU_ROLE_USER; /* a tool's words without a result */
         }

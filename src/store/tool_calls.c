@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/base64.h"
 #include "base/str.h"
@@ -337,30 +338,106 @@ quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content, qp_jso
     return status;
 }
 
-quipu_status qp_tool_calls_ids(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
-                               const quipu_str **ret_ids, size_t *ret_count)
+/* A member that is a text, else empty. */
+static quipu_status tool_calls_head_text(qp_json_node call, quipu_str name, quipu_arena *arena,
+                                         quipu_str *ret)
 {
-    void *items = NULL;
+    qp_json_node node = qp_json_get(call, name);
+
+    *ret = (quipu_str){"", 0};
+    return qp_json_kind_of(node) == QP_JSON_STRING ? qp_json_text_copy(node, arena, ret) : QUIPU_OK;
+}
+
+/* Whether a member is there and says anything; `empty`: an empty text counts, too. */
+static bool tool_calls_head_has(qp_json_node call, quipu_str name, bool empty)
+{
+    qp_json_node node = qp_json_get(call, name);
+    qp_json_kind kind = qp_json_kind_of(node);
+
+    return kind != QP_JSON_NONE && kind != QP_JSON_NULL &&
+           (empty || kind != QP_JSON_STRING || qp_json_raw(node).n > sizeof("\"\"") - 1);
+}
+
+quipu_status qp_tool_calls_items(quipu_str json, bool answers, qp_json_doc *doc, quipu_arena *arena,
+                                 qp_tool_item **ret_items, size_t *ret_count)
+{
+    void *memory = NULL;
     size_t n = 0;
     size_t count = 0;
-    quipu_status status = tool_calls_open(json, doc, arena, sizeof(quipu_str), &items, &n);
-    quipu_str *ids = items;
+    quipu_status status = tool_calls_open(json, doc, arena, sizeof(qp_tool_item), &memory, &n);
+    qp_tool_item *items = memory;
 
     if (status == QUIPU_OK && n > 0) {
         qp_json_iter iter = qp_json_each(qp_json_root(doc));
+
         while (status == QUIPU_OK && qp_json_next(&iter)) {
-            qp_json_node id = qp_json_get(iter.value, QUIPU_STR("id"));
-            assert(ids != NULL && count < n);
-            ids[count] = (quipu_str){"", 0};
-            if (qp_json_kind_of(id) == QP_JSON_STRING) {
-                status = qp_json_text_copy(id, arena, &ids[count]);
+            const qp_tool_item_kind kind = qp_tool_call_kind(
+                answers, tool_calls_head_has(iter.value, QUIPU_STR("input"), false),
+                tool_calls_head_has(iter.value, QUIPU_STR("output"), true));
+
+            assert(items != NULL && count < n);
+            if (kind == QP_TOOL_NOTHING) {
+                continue;
+            }
+            items[count] = (qp_tool_item){.kind = kind};
+            status = tool_calls_head_text(iter.value, QUIPU_STR("id"), arena, &items[count].id);
+            if (status == QUIPU_OK) {
+                status =
+                    tool_calls_head_text(iter.value, QUIPU_STR("name"), arena, &items[count].name);
             }
             count++;
         }
     }
     if (status == QUIPU_OK) {
-        *ret_ids = ids;
+        *ret_items = items;
         *ret_count = count;
     }
     return status;
+}
+
+bool qp_message_is_answer(const quipu_message *message)
+{
+    return message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION ||
+           (message->role == QUIPU_ROLE_USER && message->call_count > 0);
+}
+
+quipu_status qp_message_items(const quipu_message *messages, size_t count, qp_tool_item **ret_items,
+                              size_t *ret_count)
+{
+    size_t most = count + 1;
+    size_t n = 0;
+    qp_tool_item *items;
+
+    for (size_t i = 0; i < count; i++) {
+        most += messages[i].call_count;
+    }
+    items = qp_calloc(most, sizeof(*items));
+    if (items == NULL) {
+        return QUIPU_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const quipu_message *message = &messages[i];
+        const bool answers = qp_message_is_answer(message);
+
+        if (message->call_count == 0 && (answers || message->role == QUIPU_ROLE_USER)) {
+            items[n++] = (qp_tool_item){.kind = answers ? QP_TOOL_RESPONSE : QP_TOOL_TURN,
+                                        .message = (int64_t)i};
+        }
+        for (size_t k = 0; k < message->call_count; k++) {
+            const quipu_tool_call *call = &message->calls[k];
+            const qp_tool_item_kind kind =
+                qp_tool_call_kind(answers, call->input.n > 0, call->output.p != NULL);
+
+            items[n] = (qp_tool_item){.kind = kind,
+                                      .message = (int64_t)i,
+                                      .id = call->id,
+                                      .name = call->name,
+                                      .entry = k};
+            n += kind != QP_TOOL_NOTHING ? 1 : 0;
+        }
+    }
+    qp_tool_pair_match(items, n, QUIPU_PAIR_REACH);
+    *ret_items = items;
+    *ret_count = n;
+    return QUIPU_OK;
 }

@@ -5,8 +5,10 @@
 
 #include <quipu/store.h>
 
+#include "base/attr.h"
 #include "base/json.h"
 #include "base/jsonw.h"
+#include "base/tool_pair.h"
 
 /* What a JSON column may hold: escapes make a text six times as long as the message that was within
  * its limit, so the parser's own default would refuse to read what was stored. */
@@ -46,15 +48,35 @@ QUIPU_MUST_USE quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc,
                                                const quipu_tool_call **ret_calls,
                                                size_t *ret_count);
 
-/* The same for the ids alone; one that is missing or no text is empty. */
-QUIPU_MUST_USE quipu_status qp_tool_calls_ids(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
-                                              const quipu_str **ret_ids, size_t *ret_count);
-
 /* The same for the column: an output that is a size is so much of the content, which lives as long
  * as the calls. */
 QUIPU_MUST_USE quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content,
                                                       qp_json_doc *doc, quipu_arena *arena,
                                                       const quipu_tool_call **ret_calls,
                                                       size_t *ret_count);
+
+/* ---- for the pairing rule -------------------------------------------------------------------- */
+
+/* What one entry of a message is: a response by its output, or because its message answers; a call
+ * by its arguments. An entry with neither says nothing to a model and pairs with nothing. */
+QP_INLINE qp_tool_item_kind qp_tool_call_kind(bool answers, bool has_input, bool has_output)
+{
+    return answers || has_output ? QP_TOOL_RESPONSE : has_input ? QP_TOOL_CALL : QP_TOOL_NOTHING;
+}
+
+/* Whether a message answers tool calls: a tool's, or a user's with tool calls. */
+bool qp_message_is_answer(const quipu_message *message);
+
+/* The calls and responses of some messages, paired; `message` is an index of `messages`. A tool's
+ * message without an entry is a response that names nothing. Free *ret_items with qp_free().
+ * QUIPU_NOMEM. */
+QUIPU_MUST_USE quipu_status qp_message_items(const quipu_message *messages, size_t count,
+                                             qp_tool_item **ret_items, size_t *ret_count);
+
+/* The calls or responses of a column, not yet paired; `answers` is the message's. Errors as
+ * qp_tool_calls_read(). */
+QUIPU_MUST_USE quipu_status qp_tool_calls_items(quipu_str json, bool answers, qp_json_doc *doc,
+                                                quipu_arena *arena, qp_tool_item **ret_items,
+                                                size_t *ret_count);
 
 #endif

@@ -1,6 +1,11 @@
-/* Pairing answers with calls while messages pass by: forwards from a place, then backwards for what
- * was called before it. */
+/* Pairs around a place, read forwards from it and then backwards until what was found cannot change
+ * any more. How far back that is, the rule says (qp_tool_pair_is_final()): for responses with ids
+ * of their own it is the step of the farthest call. The rule runs again whenever twice as many
+ * messages were read, so that its cost stays below theirs. */
 #include "store/tool_pairs.h"
+
+#include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -16,97 +21,73 @@ void qp_pairs_init(qp_pairs *pairs)
 
 void qp_pairs_free(qp_pairs *pairs)
 {
-    qp_free(pairs->calls.items);
-    qp_free(pairs->answers.items);
+    qp_free(pairs->buffer);
+    qp_free(pairs->places);
     qp_json_free(&pairs->doc);
     quipu_arena_free(&pairs->arena);
 }
 
-static quipu_status tool_pairs_add(qp_pair_list *list, qp_pair pair)
+/* Make room for `n` items before the first one, or after the last one. */
+static quipu_status tool_pairs_room(qp_pairs *pairs, size_t n, bool before)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity > 0 ? list->capacity * 2 : PAIRS_FIRST;
-        qp_pair *items = qp_realloc(list->items, capacity * sizeof(*items));
+    const size_t more = pairs->capacity + n + PAIRS_FIRST;
+    const bool fits =
+        before ? pairs->start >= n : pairs->capacity - pairs->start - pairs->count >= n;
+    qp_tool_item *buffer;
 
-        if (items == NULL) {
-            return QUIPU_NOMEM;
-        }
-        list->items = items;
-        list->capacity = capacity;
+    if (fits) {
+        return QUIPU_OK;
     }
-    list->items[list->count++] = pair;
+    buffer = qp_calloc(pairs->capacity + more, sizeof(*buffer));
+    if (buffer == NULL) {
+        return QUIPU_NOMEM;
+    }
+    if (pairs->count > 0) {
+        memcpy(buffer + pairs->start + (before ? more : 0), pairs->buffer + pairs->start,
+               pairs->count * sizeof(*buffer));
+    }
+    qp_free(pairs->buffer);
+    pairs->buffer = buffer;
+    pairs->start += before ? more : 0;
+    pairs->capacity += more;
     return QUIPU_OK;
 }
 
-/* Whether this call is what the answer may belong to. */
-static bool tool_pairs_agree(const qp_pair *call, const qp_pair *answer)
+static quipu_status tool_pairs_put(qp_pairs *pairs, const qp_tool_item *items, size_t n,
+                                   int64_t seq, bool before)
 {
-    return call->call < answer->answer && answer->answer - call->call <= QUIPU_PAIR_REACH &&
-           (call->id.n == 0 || answer->id.n == 0 || quipu_str_eq(call->id, answer->id));
-}
+    quipu_status status = tool_pairs_room(pairs, n, before);
+    qp_tool_item *to;
 
-/* Whether the call of an answer may still stand before message `seq`. */
-static bool tool_pairs_misses(const qp_pair *answer, int64_t seq)
-{
-    return answer->call == 0 && answer->answer - seq < QUIPU_PAIR_REACH;
-}
-
-static bool tool_pairs_miss(const qp_pairs *pairs, int64_t seq)
-{
-    for (size_t i = 0; i < pairs->answers.count; i++) {
-        if (tool_pairs_misses(&pairs->answers.items[i], seq)) {
-            return true;
-        }
+    if (status != QUIPU_OK || n == 0) {
+        return status;
     }
-    return false;
-}
-
-/* A call that stands before all others: of some answers it is the nearest. */
-static void tool_pairs_call(qp_pairs *pairs, qp_pair call)
-{
-    for (size_t i = 0; i < pairs->answers.count; i++) {
-        qp_pair *answer = &pairs->answers.items[i];
-        if (answer->call == 0 && tool_pairs_agree(&call, answer)) {
-            answer->call = call.call;
-        }
+    pairs->start -= before ? n : 0;
+    to = pairs->buffer + pairs->start + (before ? 0 : pairs->count);
+    pairs->count += n;
+    for (size_t i = 0; i < n; i++) {
+        to[i] = items[i];
+        to[i].message = seq;
     }
+    return QUIPU_OK;
 }
 
-/* An answer; its call may be among those that were seen before it. */
-static quipu_status tool_pairs_answer(qp_pairs *pairs, qp_pair answer)
-{
-    for (size_t i = pairs->calls.count; i > 0 && answer.call == 0; i--) {
-        const qp_pair *call = &pairs->calls.items[i - 1];
-        if (answer.answer - call->call > QUIPU_PAIR_REACH) {
-            break; /* and those before it are farther away */
-        }
-        if (tool_pairs_agree(call, &answer)) {
-            answer.call = call->call;
-        }
-    }
-    return tool_pairs_add(&pairs->answers, answer);
-}
-
-/* Take a message's calls or answers in. */
-static quipu_status tool_pairs_take(qp_pairs *pairs, const qp_message *row, bool behind)
+/* Take a message in: before all that were read, or behind them. */
+static quipu_status tool_pairs_take(qp_pairs *pairs, const qp_message *row, bool before)
 {
     const bool answers = qp_message_answers(row);
-    const quipu_str *ids = NULL;
+    const bool opens = qp_message_opens(row);
+    const qp_tool_item alone = {.kind = opens ? QP_TOOL_TURN : QP_TOOL_RESPONSE};
+    qp_tool_item *items = NULL;
     size_t count = 0;
-    quipu_status status =
-        qp_tool_calls_ids(row->tool_calls.text, &pairs->doc, &pairs->arena, &ids, &count);
+    quipu_status status;
 
-    for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
-        const qp_pair call = {.call = row->seq, .id = ids[i]};
-        if (answers) {
-            status = tool_pairs_answer(pairs, (qp_pair){.answer = row->seq, .id = ids[i]});
-        } else if (behind) {
-            status = tool_pairs_add(&pairs->calls, call);
-        } else {
-            tool_pairs_call(pairs, call);
-        }
+    if (opens || (answers && row->tool_calls.text.p == NULL)) {
+        return tool_pairs_put(pairs, &alone, 1, row->seq, before);
     }
-    return status;
+    status = qp_tool_calls_items(row->tool_calls.text, answers, &pairs->doc, &pairs->arena, &items,
+                                 &count);
+    return status == QUIPU_OK ? tool_pairs_put(pairs, items, count, row->seq, before) : status;
 }
 
 static bool tool_pairs_forth(void *ctx, const qp_message *row)
@@ -119,24 +100,75 @@ static bool tool_pairs_forth(void *ctx, const qp_message *row)
     if (qp_message_opens(row)) {
         return false;
     }
-    pairs->status = tool_pairs_take(pairs, row, true);
+    pairs->status = tool_pairs_take(pairs, row, false);
     return pairs->status == QUIPU_OK;
+}
+
+/* Whether the pairs of messages from `place` on are known. */
+static bool tool_pairs_known(const qp_pairs *pairs, int64_t place)
+{
+    return pairs->low <= pairs->bottom || place - pairs->low >= QUIPU_PAIR_REACH ||
+           pairs->count == 0 ||
+           qp_tool_pair_is_final(pairs->buffer + pairs->start, pairs->count, place);
+}
+
+static void tool_pairs_match(qp_pairs *pairs)
+{
+    if (pairs->count > 0) {
+        qp_tool_pair_match(pairs->buffer + pairs->start, pairs->count, QUIPU_PAIR_REACH);
+    }
+}
+
+/* Whether enough was read. */
+static bool tool_pairs_enough(qp_pairs *pairs)
+{
+    tool_pairs_match(pairs);
+    if (!pairs->seek_place) {
+        return tool_pairs_known(pairs, pairs->place);
+    }
+    for (size_t i = 0; i < pairs->place_count; i++) {
+        if (!tool_pairs_known(pairs, pairs->places[i])) {
+            return false; /* and those before it need even more */
+        }
+        if (!qp_pairs_parts(pairs, pairs->places[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static quipu_status tool_pairs_add_place(qp_pairs *pairs, int64_t seq)
+{
+    if (pairs->place_count == pairs->place_capacity) {
+        size_t capacity = pairs->place_capacity > 0 ? pairs->place_capacity * 2 : PAIRS_FIRST;
+        int64_t *places = qp_realloc(pairs->places, capacity * sizeof(*places));
+
+        if (places == NULL) {
+            return QUIPU_NOMEM;
+        }
+        pairs->places = places;
+        pairs->place_capacity = capacity;
+    }
+    pairs->places[pairs->place_count++] = seq;
+    return QUIPU_OK;
 }
 
 static bool tool_pairs_back(void *ctx, const qp_message *row)
 {
     qp_pairs *pairs = ctx;
 
+    assert(row->seq < pairs->low);
     pairs->low = row->seq;
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
         return true;
     }
-    pairs->began = qp_message_opens(row);
-    if (!pairs->began) {
-        pairs->status = tool_pairs_take(pairs, row, false);
+    pairs->looked++;
+    pairs->status = tool_pairs_take(pairs, row, true);
+    if (pairs->status == QUIPU_OK && !qp_message_answers(row)) {
+        pairs->status = tool_pairs_add_place(pairs, row->seq);
     }
-    return pairs->status == QUIPU_OK && !pairs->began &&
-           (tool_pairs_miss(pairs, row->seq) || (pairs->to_a_place && qp_message_answers(row)));
+    return pairs->status == QUIPU_OK &&
+           ((pairs->looked & (pairs->looked - 1)) != 0 || !tool_pairs_enough(pairs));
 }
 
 static quipu_status tool_pairs_walk(qp_pairs *pairs, ent_db *db, const qp_chain *chain,
@@ -146,20 +178,24 @@ static quipu_status tool_pairs_walk(qp_pairs *pairs, ent_db *db, const qp_chain 
         db, chain, scan, scan->newest ? tool_pairs_back : tool_pairs_forth, pairs, reterr);
 
     if (status == QUIPU_OK && pairs->status != QUIPU_OK) {
-        status = qp_error_set(reterr, pairs->status, "cannot pair tool calls with their answers");
+        status = qp_error_set(reterr, pairs->status, "cannot pair tool calls with their responses");
     }
+    tool_pairs_match(pairs);
     return status;
 }
 
 quipu_status qp_pairs_read(qp_pairs *pairs, ent_db *db, const qp_chain *chain, const qp_scan *scan,
                            int64_t at, quipu_error *reterr)
 {
+    const int64_t far = at - QUIPU_PAIR_REACH;
     const qp_scan forth = {at, scan->to, false};
-    const qp_scan back = {scan->from, at - 1, true};
+    const qp_scan back = {far > scan->from ? far : scan->from, at - 1, true};
     quipu_status status = tool_pairs_walk(pairs, db, chain, &forth, reterr);
 
+    pairs->place = at;
     pairs->low = at;
-    if (status == QUIPU_OK && tool_pairs_miss(pairs, at)) {
+    pairs->bottom = scan->from;
+    if (status == QUIPU_OK && !tool_pairs_known(pairs, at)) {
         status = tool_pairs_walk(pairs, db, chain, &back, reterr);
     }
     return status;
@@ -170,17 +206,11 @@ quipu_status qp_pairs_read_back(qp_pairs *pairs, ent_db *db, const qp_chain *cha
 {
     const qp_scan back = {scan->from, pairs->low - 1, true};
 
-    pairs->to_a_place = true;
-    return pairs->began ? QUIPU_OK : tool_pairs_walk(pairs, db, chain, &back, reterr);
+    pairs->seek_place = true;
+    return tool_pairs_enough(pairs) ? QUIPU_OK : tool_pairs_walk(pairs, db, chain, &back, reterr);
 }
 
 bool qp_pairs_parts(const qp_pairs *pairs, int64_t seq)
 {
-    for (size_t i = 0; i < pairs->answers.count; i++) {
-        const qp_pair *answer = &pairs->answers.items[i];
-        if (answer->call != 0 && answer->call < seq && answer->answer >= seq) {
-            return true;
-        }
-    }
-    return false;
+    return pairs->count > 0 && qp_tool_pair_is_cut(pairs->buffer + pairs->start, pairs->count, seq);
 }

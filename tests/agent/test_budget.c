@@ -87,20 +87,23 @@ static void reserve_has_a_default_a_floor_and_a_ceiling(void **state)
 static void windows_go_by_the_longest_beginning(void **state)
 {
     (void)state;
-    assert_int_equal(quipu_model_window(QUIPU_STR("claude-sonnet-4-5")), 200000);
-    assert_int_equal(quipu_model_window(QUIPU_STR("gemini-1.5-pro")), 2097152);
-    assert_int_equal(quipu_model_window(QUIPU_STR("gemini-2.0-flash")), 1048576);
-    assert_int_equal(quipu_model_window(QUIPU_STR("models/gemini-2.5-pro")), 1048576);
-    assert_int_equal(quipu_model_window(QUIPU_STR("gpt-4o-mini")), 128000);
-    assert_int_equal(quipu_model_window(QUIPU_STR("gpt-4")), 8192);
-    assert_int_equal(quipu_model_window(QUIPU_STR("gpt-3.5-turbo")), 16385);
-    assert_int_equal(quipu_model_window(QUIPU_STR("o3-mini")), 200000);
-    assert_int_equal(quipu_model_window(QUIPU_STR("llama-3")), QUIPU_MODEL_WINDOW);
-    assert_int_equal(quipu_model_window((quipu_str){NULL, 0}), QUIPU_MODEL_WINDOW);
+    assert_int_equal(quipu_model_find(QUIPU_STR("claude-sonnet-4-5"), NULL)->window, 200000);
+    assert_int_equal(quipu_model_find(QUIPU_STR("gemini-1.5-pro"), NULL)->window, 2097152);
+    assert_int_equal(quipu_model_find(QUIPU_STR("gemini-2.0-flash"), NULL)->window, 1048576);
+    assert_int_equal(quipu_model_find(QUIPU_STR("models/gemini-2.5-pro"), NULL)->window, 1048576);
+    assert_int_equal(quipu_model_find(QUIPU_STR("gpt-4o-mini"), NULL)->window, 128000);
+    assert_int_equal(quipu_model_find(QUIPU_STR("gpt-4"), NULL)->window, 8192);
+    assert_int_equal(quipu_model_find(QUIPU_STR("gpt-3.5-turbo"), NULL)->window, 16385);
+    assert_int_equal(quipu_model_find(QUIPU_STR("o3-mini"), NULL)->window, 200000);
+    assert_int_equal(quipu_model_find(QUIPU_STR("llama-3"), NULL)->window, QUIPU_MODEL_WINDOW);
+    assert_int_equal(quipu_model_find((quipu_str){NULL, 0}, NULL)->window, QUIPU_MODEL_WINDOW);
 }
 
 static void budget_takes_the_window_of_the_model(void **state)
 {
+    const quipu_model_row own = {.prefix = QUIPU_STR("gpt-4"), .window = 50000};
+    const quipu_model_rows rows = quipu_model_rows_of(&own, 1);
+    const quipu_model_rows wrong = {NULL, 1, sizeof(own)};
     quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
     quipu_budget budget;
 
@@ -110,6 +113,12 @@ static void budget_takes_the_window_of_the_model(void **state)
     assert_int_equal(budget.window, 8192);
     assert_int_equal(budget.reserve, 2048);
     assert_int_equal(budget.available, 6144);
+    options.models = &rows;
+    T_OK(quipu_budget_make(&options, &budget, NULL));
+    assert_int_equal(budget.window, 50000);
+    options.models = &wrong;
+    T_STATUS(quipu_budget_make(&options, &budget, NULL), QUIPU_MISUSE);
+    options.models = NULL;
     T_STATUS(quipu_budget_make(&options, NULL, NULL), QUIPU_MISUSE);
     options.base = -1;
     T_STATUS(quipu_budget_make(&options, &budget, NULL), QUIPU_MISUSE);

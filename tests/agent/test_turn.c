@@ -454,6 +454,28 @@ static void whole_answers_come_without_pieces(void **state)
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
 }
 
+static void budget_of_a_turn_is_the_models(void **state)
+{
+    turn_world *world = *state;
+    const quipu_model_row own = {.prefix = QUIPU_STR("small"), .window = 100, .budget = 40};
+    const quipu_model_rows rows = quipu_model_rows_of(&own, 1);
+    quipu_turn_options options = script_options(world->script, "a question of some words");
+
+    for (size_t i = 0; i < 8; i++) {
+        world->script->steps[i] = (script_step){.texts = {"an answer of as many words"}};
+    }
+    for (int turn = 0; turn < 4; turn++) {
+        assert_false(script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK)
+                         .more_before);
+    }
+    options.model = QUIPU_STR("small-1");
+    options.models = &rows;
+    assert_true(
+        script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).more_before);
+    options.models = &(quipu_model_rows){NULL, 1, 0};
+    (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
+}
+
 /* A response in the input answers its call; only what it leaves open is closed. */
 static void input_that_answers_a_call_is_no_reason_to_close_it(void **state)
 {
@@ -526,6 +548,7 @@ int main(void)
         TURN_TEST(summary_in_the_middle_of_a_turn_is_fine),
         TURN_TEST(message_of_somebody_else_ends_the_turn),
         TURN_TEST(whole_answers_come_without_pieces),
+        TURN_TEST(budget_of_a_turn_is_the_models),
         TURN_TEST(input_that_answers_a_call_is_no_reason_to_close_it),
         TURN_TEST(live_session_sees_the_turn),
     };

@@ -2,6 +2,8 @@
  * budgets, tool pairs, repair of open calls, round trips. Each name says the row's claim. */
 #include "contract/adk_t.h"
 
+#include <quipu/models.h>
+
 static quipu_message msg(quipu_role role, const char *text)
 {
     static int64_t number = 0;
@@ -131,6 +133,7 @@ static void budget_keeps_the_newest_and_at_least_one(void **state)
     quipu_arena_free(&arena);
 }
 
+/* As Lango has them, but for gpt-4: 32000 tokens would not fit its window of 8192. */
 static void budgets_of_models(void **state)
 {
     static const struct {
@@ -138,12 +141,13 @@ static void budgets_of_models(void **state)
         int64_t budget;
     } cases[] = {{"claude-3-opus", 100000}, {"Gemini-1.5", 200000},
                  {"gpt-4o-mini", 64000},    {"GPT-4-Turbo", 64000},
-                 {"gpt-4", 32000},          {"gpt-3.5-turbo", 8000},
+                 {"gpt-4", 4096},           {"gpt-3.5-turbo", 8000},
                  {"llama", 32000},          {"", 32000}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_int_equal(quipu_model_budget(quipu_cstr(cases[i].model)), cases[i].budget);
+        assert_int_equal(quipu_model_find(quipu_cstr(cases[i].model), NULL)->budget,
+                         cases[i].budget);
     }
 }
 

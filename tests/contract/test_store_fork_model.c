@@ -3,6 +3,8 @@
  * for the other calls. QUIPU_SEED gives another run, QUIPU_LONG=1 a longer one. */
 #include "contract/history_t.h"
 
+#include "base/tool_pair.h"
+
 #include <quipu/adk.h>
 
 #define KEYS 24
@@ -280,29 +282,30 @@ static int64_t sum_from(const model_message **view, size_t n, size_t from)
     return sum;
 }
 
-/* Where the call of an answer stands; `n`: nowhere in the turn. */
-static size_t call_place(const model_message **view, size_t n, size_t answer)
-{
-    const quipu_str id = call_of(view[answer])->id;
-
-    for (size_t i = answer; i > 0 && view[i - 1]->letter != 'u'; i--) {
-        const quipu_str other = call_of(view[i - 1])->id;
-        if (view[i - 1]->letter == 'm' && (id.n == 0 || other.n == 0 || quipu_str_eq(id, other))) {
-            return i - 1;
-        }
-    }
-    return n;
-}
-
-/* Whether a border before `at` parts an answer from its call. */
+/* Whether a border before `at` parts a pair, by the rule over the whole view. */
 static bool parts(const model_message **view, size_t n, size_t at)
 {
-    for (size_t i = at; i < n && view[i]->letter != 'u'; i++) {
-        if (view[i]->letter == 't' && call_place(view, n, i) < at) {
-            return true;
+    qp_tool_item *items = calloc(n + 1, sizeof(*items));
+    size_t count = 0;
+
+    assert_non_null(items);
+    for (size_t i = 0; i < n; i++) {
+        const char letter = view[i]->letter;
+        const bool tool = letter == 'm' || letter == 't';
+
+        if (letter == 'u' || tool) {
+            items[count++] = (qp_tool_item){.kind = letter == 'u'   ? QP_TOOL_TURN
+                                                    : letter == 'm' ? QP_TOOL_CALL
+                                                                    : QP_TOOL_RESPONSE,
+                                            .message = (int64_t)i,
+                                            .id = tool ? call_of(view[i])->id : QUIPU_STR(""),
+                                            .name = tool ? call_of(view[i])->name : QUIPU_STR("")};
         }
     }
-    return false;
+    qp_tool_pair_match(items, count, QUIPU_PAIR_REACH);
+    const bool parted = qp_tool_pair_is_cut(items, count, (int64_t)at);
+    free(items);
+    return parted;
 }
 
 /* Whether a window can begin here: at a turn, or with `any` where no answer lacks its call. */

@@ -237,6 +237,41 @@ static void response_that_lost_its_id_answers_by_name(void **state)
     EXPECT(contents, true, "assistant( !x:f !y:g) tool(1 =y:g) tool(2 =x:f) ");
 }
 
+/* The history has what the tool said, only too late: it is sent where providers want it. */
+static void late_response_is_sent_right_after_its_call(void **state)
+{
+    const quipu_content contents[] = {MODEL(CALL("a", "f", "{}"), CALL("b", "g", "{}")),
+                                      FUNCTION(RESPONSE("b", "g", "1")), MODEL(TEXT("wait")),
+                                      FUNCTION(RESPONSE("a", "f", "2")), MODEL(TEXT("done"))};
+
+    (void)state;
+    EXPECT(contents, true,
+           "assistant( !a:f !b:g) tool(1 =b:g) tool(2 =a:f) assistant(wait) assistant(done) ");
+}
+
+static void words_of_a_tool_answer_the_call_before_them(void **state)
+{
+    const quipu_content contents[] = {MODEL(CALL("a", "f", "{}")), FUNCTION(TEXT("sun")),
+                                      FUNCTION(TEXT("{\"n\":1}")), USER(TEXT("hm")),
+                                      MODEL(CALL("b", "f", "{}")), FUNCTION(TEXT("{\"n\":2}"))};
+
+    (void)state;
+    EXPECT(contents, true,
+           "assistant( !a:f) tool({\"result\":\"sun\"} =a:f) user({\"n\":1}) user(hm) "
+           "assistant( !b:f) tool({\"n\":2} =b:f) ");
+}
+
+static void repeated_response_keeps_its_id_and_is_not_sent(void **state)
+{
+    const quipu_content contents[] = {
+        MODEL(CALL("a", "f", "{}")), FUNCTION(RESPONSE("a", "f", "1")),
+        FUNCTION(RESPONSE("a", "f", "2")), FUNCTION(RESPONSE("x", "g", "3"))};
+
+    (void)state;
+    EXPECT(contents, false, "assistant( !a:f) tool(1 =a:f) tool(2 =a:f) tool(3 =x:g) ");
+    EXPECT(contents, true, "assistant( !a:f) tool(1 =a:f) ");
+}
+
 static void conversion_alone_answers_no_call(void **state)
 {
     const quipu_content orphaned[] = {MODEL(CALL("a", "f", "{}")), USER(TEXT("hm"))};
@@ -431,6 +466,9 @@ int main(void)
         cmocka_unit_test(missing_ids_match_on_both_sides),
         cmocka_unit_test(calls_never_share_an_id),
         cmocka_unit_test(response_that_lost_its_id_answers_by_name),
+        cmocka_unit_test(late_response_is_sent_right_after_its_call),
+        cmocka_unit_test(words_of_a_tool_answer_the_call_before_them),
+        cmocka_unit_test(repeated_response_keeps_its_id_and_is_not_sent),
         cmocka_unit_test(conversion_alone_answers_no_call),
         cmocka_unit_test(repair_closes_each_unanswered_call_once),
         cmocka_unit_test(repair_leaves_pending_calls_alone),

@@ -1,0 +1,17 @@
+/* The table of models as the library uses it. */
+#ifndef QP_BASE_MODELS_H
+#define QP_BASE_MODELS_H
+
+#include <quipu/models.h>
+
+/* The row of a model as this version knows it, by value: the caller's may be shorter. `window` and
+ * `budget` are never 0. */
+quipu_model_row qp_model_row(quipu_str model, const quipu_model_rows *rows);
+
+/* Whether rows of a caller can be used. QUIPU_MISUSE. */
+QUIPU_MUST_USE quipu_status qp_model_rows_check(const quipu_model_rows *rows, quipu_error *reterr);
+
+/* The built-in rows, sorted by prefix. */
+const quipu_model_row *qp_model_builtin(size_t *ret_count);
+
+#endif
