@@ -412,6 +412,40 @@ static void files_of_earlier_programs_are_read_as_they_are(void **state)
     }
 }
 
+/* One read of a file of an earlier program, in which any allocation may fail. */
+static void older_read_once(void *path)
+{
+    quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
+    quipu_history *history = NULL;
+    quipu_store *store = NULL;
+    quipu_error err = {0};
+    quipu_status status;
+
+    options.flags = QUIPU_OPEN_READ_ONLY;
+    status = quipu_open(path, &options, &store, &err);
+    if (status == QUIPU_OK) {
+        status = quipu_session_get(store, QUIPU_STR("travel"), NULL, NULL, &history, &err);
+    }
+    if (status == QUIPU_OK) {
+        assert_int_equal(history->message_count, 4);
+    } else if (t_fault_fired() == 0 || status != QUIPU_NOMEM) {
+        fail_msg("%s (%s)", quipu_status_name(status), err.message);
+    }
+    quipu_history_free(history);
+    quipu_close(store);
+}
+
+static void every_failed_allocation_of_a_read_is_reported(void **state)
+{
+    char path[T_PATH_MAX] = QUIPU_SOURCE_DIR "/tests/fixtures/older/97fe72c.db";
+
+    (void)state;
+    T_SQLITE_ONLY("the fixtures are files");
+    t_fault_install();
+    assert_true(t_fault_sweep(older_read_once, path) > 0);
+    t_fault_remove();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -421,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_store_without_a_search_index_is_read_but_not_searched),
         cmocka_unit_test(a_reader_takes_an_upgrade_in),
         cmocka_unit_test(files_of_earlier_programs_are_read_as_they_are),
+        cmocka_unit_test(every_failed_allocation_of_a_read_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
