@@ -46,7 +46,7 @@ quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_
     size_t most = 0;
 
     for (size_t i = 0; i < count; i++) {
-        most += messages[i].call_count;
+        most += messages[i].calls.count;
     }
     *ret = (qp_open_calls){NULL, 0, 0};
     if (most == 0) {
@@ -59,11 +59,12 @@ quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_
     for (size_t i = 0; i < count; i++) {
         const quipu_message *message = &messages[i];
 
-        for (size_t k = 0; k < message->call_count; k++) {
-            if (message->calls[k].output.p != NULL) {
-                repair_answer(ret, &message->calls[k]);
-            } else if (message->calls[k].input.n > 0) {
-                ret->calls[ret->count++] = (qp_open_call){message, &message->calls[k], false};
+        for (size_t k = 0; k < message->calls.count; k++) {
+            if (quipu_tool_call_at(message->calls, k)->output.p != NULL) {
+                repair_answer(ret, quipu_tool_call_at(message->calls, k));
+            } else if (quipu_tool_call_at(message->calls, k)->input.n > 0) {
+                ret->calls[ret->count++] =
+                    (qp_open_call){message, quipu_tool_call_at(message->calls, k), false};
                 ret->open++;
             }
         }
@@ -89,8 +90,7 @@ void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_messag
         ret_messages[n] = (quipu_message){.role = QUIPU_ROLE_TOOL,
                                           .content = QUIPU_STR(REPAIR_ANSWER),
                                           .author = waiting->message->author,
-                                          .calls = &ret_answers[n],
-                                          .call_count = 1};
+                                          .calls = quipu_tool_calls_of(&ret_answers[n], 1)};
         if (ret_messages[n].author.n == 0) {
             ret_messages[n].author = root;
         }
@@ -114,9 +114,9 @@ static quipu_status repair_write(quipu_live *session, const qp_open_calls *list,
         (void)qp_error_set(reterr, status, "out of memory for answers");
     } else {
         qp_open_calls_close(list, qp_service_root(session->service), messages, answers);
-        status =
-            qp_append_also_state(session->service->store, session->key,
-                                 (quipu_messages){messages, list->open}, &also, call, NULL, reterr);
+        status = qp_append_also_state(session->service->store, session->key,
+                                      quipu_messages_of(messages, list->open), &also, call, NULL,
+                                      reterr);
     }
     if (status == QUIPU_CONFLICT) {
         session->stored_revision = also.revision;
@@ -180,24 +180,6 @@ quipu_status qp_session_close_calls(quipu_live *session, const quipu_call_option
     qp_free(sorted);
     if (status == QUIPU_OK) {
         *ret_closed = (int64_t)list.open;
-    }
-    return status;
-}
-
-quipu_status quipu_live_close_calls(quipu_live *session, const quipu_call_options *call,
-                                    int64_t *ret_closed, quipu_error *reterr)
-{
-    int64_t closed = 0;
-    quipu_status status;
-
-    if (session == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
-    }
-    qp_mutex_lock(&session->mutex);
-    status = qp_session_close_calls(session, call, &closed, reterr);
-    qp_mutex_unlock(&session->mutex);
-    if (status == QUIPU_OK && ret_closed != NULL) {
-        *ret_closed = closed;
     }
     return status;
 }

@@ -6,9 +6,10 @@
 #include "base/error.h"
 #include "import/import.h"
 
-quipu_status quipu_import(quipu_store *store, const char *path, const quipu_source_options *options,
-                          const quipu_call_options *call, quipu_source_report *ret_report,
-                          quipu_error *reterr)
+quipu_status quipu_source_import(quipu_store *store, const char *path,
+                                 const quipu_source_options *options,
+                                 const quipu_call_options *call, quipu_source_report *ret_report,
+                                 quipu_error *reterr)
 {
     ent_sqlite_options reading = ENT_SQLITE_OPTIONS_INIT;
     ent_db *db = NULL;

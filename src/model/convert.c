@@ -31,8 +31,8 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
     size_t total = 0;
     char *p;
 
-    for (size_t i = 0; i < message->part_count; i++) {
-        const quipu_part *part = &message->parts[i];
+    for (size_t i = 0; i < message->parts.count; i++) {
+        const quipu_part *part = quipu_part_at(message->parts, i);
         quipu_str piece = qp_part_content(part, message->role);
 
         if (piece.n > 0 && total == 0) {
@@ -49,8 +49,8 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
         return qp_arena_why(arena, total + 1);
     }
     message->content = (quipu_str){p, total};
-    for (size_t i = 0; i < message->part_count; i++) {
-        quipu_str piece = qp_part_content(&message->parts[i], message->role);
+    for (size_t i = 0; i < message->parts.count; i++) {
+        quipu_str piece = qp_part_content(quipu_part_at(message->parts, i), message->role);
 
         if (piece.n > 0) {
             memcpy(p, piece.p, piece.n);
@@ -64,7 +64,7 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
 static quipu_status convert_add(convert *self, quipu_role role, const quipu_part *parts,
                                 size_t count)
 {
-    quipu_model_message message = {.role = role, .parts = parts, .part_count = count};
+    quipu_model_message message = {.role = role, .parts = quipu_parts_of(parts, count)};
     quipu_status status = qp_message_content(self->arena, &message);
 
     assert(self->count < self->cap);
@@ -221,26 +221,26 @@ static quipu_status convert_content(convert *self, const quipu_content *content)
     quipu_part *parts;
     size_t count = 0;
 
-    if (role == (quipu_role)0 || (content->parts == NULL && content->part_count > 0)) {
-        return qp_error_set(self->reterr, QUIPU_INVALID,
-                            "a content has the unknown role %d or no parts", (int)content->role);
+    if (role == (quipu_role)0) {
+        return qp_error_set(self->reterr, QUIPU_INVALID, "a content has the unknown role %d",
+                            (int)content->role);
     }
-    if (content->part_count == 0) {
+    if (content->parts.count == 0) {
         return QUIPU_OK;
     }
-    parts = qp_arena_take(self->arena, content->part_count * sizeof(*parts));
+    parts = qp_arena_take(self->arena, content->parts.count * sizeof(*parts));
     if (parts == NULL) {
-        return convert_no_room(self, content->part_count * sizeof(*parts));
+        return convert_no_room(self, content->parts.count * sizeof(*parts));
     }
     /* Calls of one breath wait together; when the talk went on, what is unanswered stays so. */
     if (role == QUIPU_ROLE_ASSISTANT && !self->calling) {
         qp_call_ids_close(&self->ids);
     }
     self->calling = role == QUIPU_ROLE_ASSISTANT;
-    for (size_t i = 0; i < content->part_count && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < content->parts.count && status == QUIPU_OK; i++) {
         bool keep = false;
 
-        status = convert_part(self, &content->parts[i], &parts[count], &keep);
+        status = convert_part(self, quipu_part_at(content->parts, i), &parts[count], &keep);
         count += keep ? 1 : 0;
     }
     if (status != QUIPU_OK || count == 0) {
@@ -262,9 +262,11 @@ static quipu_status convert_system(convert *self, const quipu_model_request *req
     size_t total = 0;
     char *p;
 
-    for (size_t i = 0; i < request->system_count; i++) {
-        if (request->system[i].kind == QUIPU_PART_TEXT && request->system[i].text.n > 0) {
-            total += request->system[i].text.n + 1; /* a newline, or the NUL */
+    for (size_t i = 0; i < request->system.count; i++) {
+        const quipu_part *text = quipu_part_at(request->system, i);
+
+        if (text->kind == QUIPU_PART_TEXT && text->text.n > 0) {
+            total += text->text.n + 1; /* a newline, or the NUL */
         }
     }
     if (total == 0) {
@@ -276,10 +278,10 @@ static quipu_status convert_system(convert *self, const quipu_model_request *req
         return convert_no_room(self, total);
     }
     *part = (quipu_part){.kind = QUIPU_PART_TEXT, .text = {p, total - 1}};
-    for (size_t i = 0; i < request->system_count; i++) {
-        quipu_str text = request->system[i].text;
+    for (size_t i = 0; i < request->system.count; i++) {
+        quipu_str text = quipu_part_at(request->system, i)->text;
 
-        if (request->system[i].kind == QUIPU_PART_TEXT && text.n > 0) {
+        if (quipu_part_at(request->system, i)->kind == QUIPU_PART_TEXT && text.n > 0) {
             memcpy(p, text.p, text.n);
             p += text.n;
             *p++ = '\n';
@@ -289,8 +291,8 @@ static quipu_status convert_system(convert *self, const quipu_model_request *req
     return convert_add(self, QUIPU_ROLE_SYSTEM, part, 1);
 }
 
-quipu_status quipu_model_convert(const quipu_model_request *request, quipu_arena *arena,
-                                 quipu_model_messages *ret_messages, quipu_error *reterr)
+quipu_status qp_model_convert(const quipu_model_request *request, quipu_arena *arena,
+                              quipu_model_messages *ret_messages, quipu_error *reterr)
 {
     quipu_model_request given = QUIPU_MODEL_REQUEST_INIT;
     convert self = {.arena = arena, .reterr = reterr, .cap = 1};
@@ -299,16 +301,12 @@ quipu_status quipu_model_convert(const quipu_model_request *request, quipu_arena
     if (request == NULL || arena == NULL || ret_messages == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a request, an arena and a place for messages");
     }
-    status = qp_options_read(&given, sizeof(given), request, "quipu_model_request", reterr);
+    status = qp_request_read(request, arena, &given, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
-    if ((given.contents == NULL && given.content_count > 0) ||
-        (given.system == NULL && given.system_count > 0)) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the request counts contents that it has not");
-    }
-    for (size_t i = 0; i < given.content_count; i++) {
-        self.cap += given.contents[i].part_count + 1;
+    for (size_t i = 0; i < given.contents.count; i++) {
+        self.cap += quipu_content_at(given.contents, i)->parts.count + 1;
     }
     self.items = qp_arena_take(arena, self.cap * sizeof(*self.items));
     if (self.items == NULL) {
@@ -316,11 +314,11 @@ quipu_status quipu_model_convert(const quipu_model_request *request, quipu_arena
     }
     qp_call_ids_init(&self.ids, arena);
     status = convert_system(&self, &given);
-    for (size_t i = 0; i < given.content_count && status == QUIPU_OK; i++) {
-        status = convert_content(&self, &given.contents[i]);
+    for (size_t i = 0; i < given.contents.count && status == QUIPU_OK; i++) {
+        status = convert_content(&self, quipu_content_at(given.contents, i));
     }
     if (status == QUIPU_OK) {
-        *ret_messages = (quipu_model_messages){self.items, self.count};
+        *ret_messages = quipu_model_messages_of(self.items, self.count);
     }
     return status;
 }

@@ -20,17 +20,17 @@ static size_t repair_calls(const quipu_model_message *message)
 {
     size_t calls = 0;
 
-    for (size_t i = 0; i < message->part_count; i++) {
-        calls += message->parts[i].kind == QUIPU_PART_CALL ? 1 : 0;
+    for (size_t i = 0; i < message->parts.count; i++) {
+        calls += quipu_part_at(message->parts, i)->kind == QUIPU_PART_CALL ? 1 : 0;
     }
     return calls;
 }
 
 static const quipu_part *repair_response(const quipu_model_message *message)
 {
-    for (size_t i = 0; i < message->part_count; i++) {
-        if (message->parts[i].kind == QUIPU_PART_RESPONSE) {
-            return &message->parts[i];
+    for (size_t i = 0; i < message->parts.count; i++) {
+        if (quipu_part_at(message->parts, i)->kind == QUIPU_PART_RESPONSE) {
+            return quipu_part_at(message->parts, i);
         }
     }
     return NULL;
@@ -50,23 +50,22 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
     size_t count = 0;
 
     if (to - from == 1) {
-        *ret = self->from->items[from];
+        *ret = *quipu_model_message_at(*self->from, from);
         return QUIPU_OK;
     }
     for (size_t i = from; i < to; i++) {
-        count += self->from->items[i].part_count;
+        count += quipu_model_message_at(*self->from, i)->parts.count;
     }
     parts = qp_arena_take(self->arena, count * sizeof(*parts));
     if (parts == NULL) {
         return qp_arena_why(self->arena, count * sizeof(*parts));
     }
-    message.parts = parts;
-    message.part_count = count;
+    message.parts = quipu_parts_of(parts, count);
     for (size_t i = from; i < to; i++) {
-        const quipu_model_message *one = &self->from->items[i];
+        const quipu_model_message *one = quipu_model_message_at(*self->from, i);
 
-        memcpy(parts, one->parts, one->part_count * sizeof(*parts));
-        parts += one->part_count;
+        memcpy(parts, one->parts.items, one->parts.count * sizeof(*parts));
+        parts += one->parts.count;
     }
     *ret = message;
     return qp_message_content(self->arena, ret);
@@ -75,7 +74,7 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
 static quipu_status repair_close(repair *self, const quipu_part *call)
 {
     quipu_part *part = qp_arena_take(self->arena, sizeof(*part));
-    quipu_model_message message = {.role = QUIPU_ROLE_TOOL, .part_count = 1};
+    quipu_model_message message = {.role = QUIPU_ROLE_TOOL};
 
     if (part == NULL) {
         return qp_arena_why(self->arena, sizeof(*part));
@@ -85,7 +84,7 @@ static quipu_status repair_close(repair *self, const quipu_part *call)
                          .name = call->name,
                          .json = {QUIPU_STR(QP_MESSAGE_NO_ANSWER)}};
     message.content = part->json.text;
-    message.parts = part;
+    message.parts = quipu_parts_of(part, 1);
     repair_add(self, &message);
     return QUIPU_OK;
 }
@@ -104,24 +103,24 @@ static quipu_status repair_answers(repair *self, const quipu_model_message *aske
     }
     memset(done, 0, calls + 1);
     for (size_t i = from; i < to; i++) {
-        const quipu_part *response = repair_response(&self->from->items[i]);
+        const quipu_part *response = repair_response(quipu_model_message_at(*self->from, i));
         size_t number = 0;
 
-        for (size_t p = 0; p < asked->part_count && response != NULL; p++) {
-            if (asked->parts[p].kind != QUIPU_PART_CALL) {
+        for (size_t p = 0; p < asked->parts.count && response != NULL; p++) {
+            if (quipu_part_at(asked->parts, p)->kind != QUIPU_PART_CALL) {
                 continue;
             }
-            if (!done[number] && quipu_str_eq(asked->parts[p].id, response->id)) {
+            if (!done[number] && quipu_str_eq(quipu_part_at(asked->parts, p)->id, response->id)) {
                 done[number] = true;
-                repair_add(self, &self->from->items[i]);
+                repair_add(self, quipu_model_message_at(*self->from, i));
                 break;
             }
             number++;
         }
     }
-    for (size_t p = 0, number = 0; p < asked->part_count && !waits; p++) {
-        if (asked->parts[p].kind == QUIPU_PART_CALL && !done[number++]) {
-            quipu_status status = repair_close(self, &asked->parts[p]);
+    for (size_t p = 0, number = 0; p < asked->parts.count && !waits; p++) {
+        if (quipu_part_at(asked->parts, p)->kind == QUIPU_PART_CALL && !done[number++]) {
+            quipu_status status = repair_close(self, quipu_part_at(asked->parts, p));
 
             if (status != QUIPU_OK) {
                 return status;
@@ -135,7 +134,7 @@ static quipu_status repair_answers(repair *self, const quipu_model_message *aske
 static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
 {
     const quipu_model_message *items = self->from->items;
-    quipu_model_message asked = {.part_count = 0};
+    quipu_model_message asked = {.parts.count = 0};
     quipu_status status;
     size_t said = at + 1;
     size_t answered;
@@ -161,8 +160,8 @@ static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
     return status;
 }
 
-quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_arena *arena,
-                                quipu_model_messages *ret_messages, quipu_error *reterr)
+quipu_status qp_model_repair(const quipu_model_messages *messages, quipu_arena *arena,
+                             quipu_model_messages *ret_messages, quipu_error *reterr)
 {
     repair self = {.arena = arena, .from = messages, .cap = 1};
     quipu_status status = QUIPU_OK;
@@ -172,7 +171,7 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
         return qp_error_set(reterr, QUIPU_MISUSE, "messages, an arena and a place for the result");
     }
     for (size_t i = 0; i < messages->count; i++) {
-        self.cap += 1 + repair_calls(&messages->items[i]);
+        self.cap += 1 + repair_calls(quipu_model_message_at(*messages, i));
     }
     self.items = qp_arena_take(arena, self.cap * sizeof(*self.items));
     if (self.items == NULL) {
@@ -180,7 +179,7 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
                             "no room for the messages");
     }
     while (at < messages->count && status == QUIPU_OK) {
-        quipu_model_message message = messages->items[at];
+        quipu_model_message message = *quipu_model_message_at(*messages, at);
 
         if (message.role == QUIPU_ROLE_ASSISTANT) {
             status = repair_turn(&self, at, &at);
@@ -198,6 +197,6 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no room for the messages");
     }
-    *ret_messages = (quipu_model_messages){self.items, self.count};
+    *ret_messages = quipu_model_messages_of(self.items, self.count);
     return QUIPU_OK;
 }

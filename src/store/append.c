@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "base/uuid.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
@@ -22,7 +23,8 @@ typedef struct append_call {
     qp_append_also *also; /* or NULL */
     bool carries;         /* it may go on with the store's run */
     quipu_appended result;
-    bool again; /* the work has run before, and may have been stored then */
+    bool again;     /* the work has run before, and may have been stored then */
+    quipu_uuid uid; /* of a session that the append creates */
 } append_call;
 
 /* Look one event id up in one cluster: *ret_seq is 0 when it is not there, or not among the numbers
@@ -275,7 +277,8 @@ static quipu_status append_settled(append_call *call, ent_db *db, quipu_arena *s
         call->again = true;
     }
     if (status == QUIPU_OK && *ret_settled) {
-        call->result = (quipu_appended){seq, row->revision, true};
+        call->result =
+            (quipu_appended){.repeated = true, .first_seq = seq, .revision = row->revision};
     }
     return status;
 }
@@ -313,7 +316,7 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     bool settled = false;
     quipu_status status = append_row(call, db, scratch, now, &row, reterr);
 
-    call->result = (quipu_appended){0};
+    call->result = (quipu_appended)QUIPU_APPENDED_INIT;
     if (status == QUIPU_OK) {
         status = append_settled(call, db, scratch, row, &settled, reterr);
     }
@@ -321,7 +324,8 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
         return status;
     }
     /* Before the row moves: that of a run does so in place. */
-    result = (quipu_appended){call->batch.count > 0 ? row->next_seq : 0, row->revision + 1, false};
+    result = (quipu_appended){.first_seq = call->batch.count > 0 ? row->next_seq : 0,
+                              .revision = row->revision + 1};
     status = append_refuse(call, row, reterr);
     if (status == QUIPU_OK) {
         status = append_write(call, db, scratch, row, now, reterr);
@@ -372,7 +376,7 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
     }
     if (status == QUIPU_OK) {
         status = (also->made ? qp_batch_encode_made : qp_batch_encode)(
-            &append.batch, messages.items, messages.count, store->message_bytes_max, reterr);
+            &append.batch, messages, store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
         within.settles = true; /* by the event ids */
@@ -385,6 +389,44 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
     qp_batch_free(&append.batch);
     qp_store_leave(&within);
     return qp_store_fail(status, "append to", key, reterr);
+}
+
+/* In one exclusive transaction: the session, when it is missing or expired, and the batch. */
+static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    append_call *call = ctx;
+    quipu_status status = qp_session_ensure(call->store, db, scratch, call->key, call->uid, reterr);
+
+    return status == QUIPU_OK ? append_work(call, db, scratch, reterr) : status;
+}
+
+/* Append to a session that most often exists; with `creates`, create it when it does not. */
+static quipu_status append_run(append_call *append, bool creates, qp_call *within,
+                               quipu_error *reterr)
+{
+    quipu_store *store = append->store;
+    quipu_error missing = {0};
+    quipu_status status;
+
+    within->settles = true; /* by the event ids */
+    within->session = append_session(store, append->key, (qp_state_items){NULL, 0});
+    /* A cap moves the row too, and reads it. */
+    within->carries = store->cap_messages == 0 && store->cap_tokens == 0;
+    append->carries = within->carries;
+    status = qp_store_write(store, within, append_work, append, creates ? &missing : reterr);
+    if (!creates || status == QUIPU_OK) {
+        return status;
+    }
+    if (status != QUIPU_NOT_FOUND && status != QUIPU_EXPIRED) {
+        return qp_error_pass(reterr, &missing);
+    }
+    if (qp_uuid_v7(&append->uid) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
+    }
+    within->session = (quipu_str){NULL, 0};
+    within->carries = append->carries = false;
+    return qp_store_write(store, within, append_create_work, append, reterr);
 }
 
 quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messages messages,
@@ -403,29 +445,40 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     if (status == QUIPU_OK) {
         status = qp_options_read(&opt, sizeof(opt), options, "quipu_append_options", reterr);
     }
-    if (status == QUIPU_OK &&
-        (messages.count == 0 || opt.flags != 0 || opt.expected_revision < -1)) {
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_appended, "quipu_appended", reterr);
+    }
+    if (status == QUIPU_OK && (messages.count == 0 || (opt.flags & ~QUIPU_APPEND_CREATE) != 0 ||
+                               opt.expected_revision < -1)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "append needs at least one message, flags 0 and an expected revision "
-                              "of -1 or more");
+                              "append needs at least one message, known flags and an expected "
+                              "revision of -1 or more");
     }
     if (status == QUIPU_OK) {
         append.expected_revision = opt.expected_revision;
-        status = qp_batch_encode(&append.batch, messages.items, messages.count,
-                                 store->message_bytes_max, reterr);
+        status = qp_batch_encode(&append.batch, messages, store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
-        within.settles = true; /* by the event ids */
-        within.session = append_session(store, key, (qp_state_items){NULL, 0});
-        /* A cap moves the row too, and reads it. */
-        within.carries = store->cap_messages == 0 && store->cap_tokens == 0;
-        append.carries = within.carries;
-        status = qp_store_write(store, &within, append_work, &append, reterr);
+        status = append_run(&append, (opt.flags & QUIPU_APPEND_CREATE) != 0, &within, reterr);
     }
-    if (status == QUIPU_OK && ret_appended != NULL) {
-        *ret_appended = append.result;
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_appended, &append.result, sizeof(append.result));
     }
     qp_batch_free(&append.batch);
     qp_store_leave(&within);
     return qp_store_fail(status, "append to", key, reterr);
+}
+
+quipu_status quipu_say(quipu_store *store, const char *key, quipu_role role, const char *text,
+                       quipu_error *reterr)
+{
+    const quipu_message message = {.role = role, .content = quipu_cstr(text)};
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+
+    if (text == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the text is NULL");
+    }
+    options.flags = QUIPU_APPEND_CREATE;
+    return quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), &options,
+                                NULL, NULL, reterr);
 }
