@@ -111,7 +111,7 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
 {
     import_view view = {.quiet = app_given(call, "quiet")};
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
-    quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
+    quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
     quipu_error error = {0};
     quipu_status status;
 

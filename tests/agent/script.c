@@ -253,7 +253,7 @@ quipu_turn_options script_options(script *self, const char *says)
 quipu_turn_result script_turn(quipu_store *store, script *self, const quipu_turn_options *options,
                               quipu_arena *arena, quipu_status expected)
 {
-    quipu_turn_result result = {.text = {NULL, 0}};
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;

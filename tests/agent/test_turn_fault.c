@@ -355,7 +355,7 @@ static void fault_body(void *ctx)
     fault_swept *swept = ctx;
     quipu_turn_options options;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_turn_result result = {.text = {NULL, 0}};
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     quipu_status status;
     int64_t fired;
 

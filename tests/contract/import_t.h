@@ -60,7 +60,7 @@ static inline void import_exec(const char *path, const char *sql)
 static inline quipu_source_report import_ok(quipu_store *store, const char *path,
                                             const quipu_source_options *options)
 {
-    quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
+    quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
     quipu_error err = {0};
     quipu_status status = quipu_source_import(store, path, options, NULL, &report, &err);
 

@@ -11,7 +11,7 @@ static void import_body(void *ctx)
 {
     const import_sweep *sweep = ctx;
     quipu_store *store = NULL;
-    quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
+    quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
     quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
 

@@ -257,7 +257,7 @@ static void flipped_bytes_bring_in_nothing_or_what_the_file_says(void **state)
     for (int64_t i = 0; i < flips; i++) {
         size_t at = (size_t)t_random_below(&random, size);
         adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-        quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
+        quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
         quipu_stats stats = QUIPU_STATS_INIT;
         quipu_error err = {0};
 

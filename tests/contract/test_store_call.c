@@ -113,7 +113,7 @@ static void options_of_a_newer_program_pass_only_when_they_ask_for_nothing_new(v
     T_OK(quipu_session_get(store, K, NULL, &call.call, &history, NULL));
     quipu_free(history);
     call.newer = 1;
-    T_STATUS(quipu_session_get(store, K, NULL, &call.call, &history, NULL), QUIPU_MISUSE);
+    T_STATUS(quipu_session_get(store, K, NULL, &call.call, &history, NULL), QUIPU_UNSUPPORTED);
 }
 
 static void store_in_memory_works(void **state)

@@ -190,7 +190,7 @@ static quipu_status importer_read(void *ctx, void *ret_bytes, size_t size, size_
 static void close_waits_between_the_transactions_of_a_call(void **state)
 {
     char path[T_PATH_MAX];
-    importer self = {.store = NULL};
+    importer self = {.done = QUIPU_TRANSFER_INIT};
     quipu_store *source = st_open_new(NULL, NULL);
     quipu_error err = {0};
 

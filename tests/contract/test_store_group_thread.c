@@ -449,6 +449,7 @@ static void *step_run(void *arg)
     message.event_id = self->event_id != NULL ? quipu_cstr(self->event_id) : message.event_id;
     patch.set = QUIPU_SET_MODEL;
     patch.model = QUIPU_STR("other");
+    self->appended = (quipu_appended)QUIPU_APPENDED_INIT;
     switch (self->kind) {
     case STEP_APPEND:
         self->told = quipu_message_append(self->store, key, quipu_messages_of(&message, 1),

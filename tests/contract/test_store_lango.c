@@ -130,7 +130,7 @@ static size_t count_lines(quipu_store *store)
 static void check_same_store(quipu_store *a, quipu_store *b)
 {
     quipu_session_page *page = NULL;
-    quipu_stats stats[2] = {{0}, {0}};
+    quipu_stats stats[2] = {QUIPU_STATS_INIT, QUIPU_STATS_INIT};
 
     T_OK(quipu_session_list(a, NULL, NULL, &page, NULL));
     assert_true(page->sessions.count > 0);

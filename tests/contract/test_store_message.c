@@ -547,7 +547,7 @@ static void senseless_appends_are_misuse(void **state)
 
     T_STATUS(append(store, &message, 0, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(append(store, NULL, 1, NULL, NULL), QUIPU_MISUSE);
-    options.flags = 1;
+    options.flags = 2;
     T_STATUS(
         quipu_message_append(store, K, quipu_messages_of(&message, 1), &options, NULL, NULL, NULL),
         QUIPU_MISUSE);

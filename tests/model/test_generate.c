@@ -98,7 +98,8 @@ static void run_begin(run *self, const quipu_delta *deltas, size_t count)
 {
     *self = (run){.request = QUIPU_MODEL_REQUEST_INIT,
                   .options = QUIPU_GENERATE_OPTIONS_INIT,
-                  .call = QUIPU_CALL_OPTIONS_INIT};
+                  .call = QUIPU_CALL_OPTIONS_INIT,
+                  .response = QUIPU_MODEL_RESPONSE_INIT};
     self->script = (script){.deltas = deltas, .count = count};
     qp_buf_init(&self->script.asked, GENERATE_OUT_MAX);
     qp_buf_init(&self->out, GENERATE_OUT_MAX);

@@ -393,7 +393,7 @@ static size_t remembered(quipu_store *store, const char *key)
 static void check_apart(quipu_store *store, quipu_store *alone, const char *mine,
                         const char *theirs)
 {
-    quipu_stats stats[2];
+    quipu_stats stats[2] = {QUIPU_STATS_INIT, QUIPU_STATS_INIT};
     quipu_error err = {0};
     char hits[4096];
 

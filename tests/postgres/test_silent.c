@@ -83,6 +83,7 @@ static void appender_once(appender *self)
 
     message.event_id = quipu_cstr(self->server->key);
     call.deadline_ms = self->deadline_ms;
+    self->appended = (quipu_appended)QUIPU_APPENDED_INIT;
     self->status =
         quipu_message_append(self->server->store, quipu_cstr(self->server->key),
                              quipu_messages_of(&message, 1), NULL, &call, &self->appended, &err);

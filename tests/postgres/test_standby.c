@@ -106,6 +106,7 @@ static void *appender_run(void *arg)
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = self->deadline_ms;
+    self->appended = (quipu_appended)QUIPU_APPENDED_INIT;
     self->status = quipu_message_append(self->store, QUIPU_STR("k"), quipu_messages_of(&message, 1),
                                         NULL, &call, &self->appended, NULL);
     atomic_store(&self->done, true);
