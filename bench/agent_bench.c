@@ -18,8 +18,12 @@ static quipu_status agent_answer(void *ctx, const quipu_model_params *params,
                                  const quipu_call_options *call, const quipu_sink *sink,
                                  quipu_error *reterr)
 {
-    const quipu_delta deltas[] = {{.kind = QUIPU_DELTA_TEXT, .text = QUIPU_STR("Of course.")},
-                                  {.kind = QUIPU_DELTA_FINISH, .finish = QUIPU_FINISH_STOP}};
+    const quipu_delta deltas[] = {{.struct_size = (uint32_t)sizeof(quipu_delta),
+                                   .kind = QUIPU_DELTA_TEXT,
+                                   .text = QUIPU_STR("Of course.")},
+                                  {.struct_size = (uint32_t)sizeof(quipu_delta),
+                                   .kind = QUIPU_DELTA_FINISH,
+                                   .finish = QUIPU_FINISH_STOP}};
     quipu_status status = sink->put(sink->ctx, &deltas[0], reterr);
     size_t *seen = ctx;
 
@@ -31,7 +35,7 @@ static quipu_status agent_answer(void *ctx, const quipu_model_params *params,
 static double agent_turn(quipu_store *store, quipu_str key)
 {
     const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("And then?")};
-    const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
+    const quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     size_t seen = 0;
     const quipu_provider provider = {.struct_size = (uint32_t)sizeof(provider),
                                      .ctx = &seen,
@@ -41,7 +45,7 @@ static double agent_turn(quipu_store *store, quipu_str key)
     uint64_t ns[AGENT_ROUNDS];
 
     options.key = key;
-    options.input = &input;
+    options.input = quipu_contents_of(&input, 1);
     options.model = QUIPU_STR("bench");
     options.token_budget = AGENT_BUDGET;
     for (size_t i = 0; i < AGENT_ROUNDS; i++) {

@@ -33,10 +33,13 @@ static event_bench *event_make(void)
     uint64_t random = 1;
 
     for (size_t i = 0; i < BENCH_EVENTS; i++) {
+        quipu_messages made = quipu_messages_of(NULL, 0);
+
         bench->slices[i] = bench_event(bench->texts[i], &random);
-        bench_ok(quipu_event_to_message((quipu_json){bench->slices[i]}, &bench->keep,
-                                        &bench->messages[i], &error),
-                 &error, "decode");
+        bench_ok(
+            quipu_event_to_message((quipu_json){bench->slices[i]}, &bench->keep, &made, &error),
+            &error, "decode");
+        bench->messages[i] = *quipu_message_at(made, 0);
     }
     if (sqlite3_open(":memory:", &bench->db) != SQLITE_OK ||
         sqlite3_prepare_v2(bench->db, "SELECT json(?1)", -1, &bench->json, NULL) != SQLITE_OK) {
@@ -61,11 +64,11 @@ static bench_work event_decode(void *ctx)
 
     for (size_t i = 0; i < (size_t)EVENT_ROUNDS * BENCH_EVENTS; i++) {
         quipu_json event = {bench->slices[i % BENCH_EVENTS]};
-        quipu_message message;
+        quipu_messages message = quipu_messages_of(NULL, 0);
         quipu_error error = {0};
         quipu_arena_reset(&bench->arena);
         bench_ok(quipu_event_to_message(event, &bench->arena, &message, &error), &error, "decode");
-        work.rows += message.call_count > 0 ? 1 : 0;
+        work.rows += quipu_message_at(message, 0)->calls.count > 0 ? 1 : 0;
     }
     return work;
 }
@@ -79,8 +82,8 @@ static bench_work event_encode(void *ctx)
         quipu_json event = {{NULL, 0}};
         quipu_error error = {0};
         quipu_arena_reset(&bench->arena);
-        bench_ok(quipu_message_to_event(&bench->messages[i % BENCH_EVENTS], NULL, &bench->arena,
-                                        &event, &error),
+        bench_ok(quipu_message_to_event(quipu_messages_of(bench->messages, BENCH_EVENTS),
+                                        i % BENCH_EVENTS, NULL, &bench->arena, &event, &error),
                  &error, "encode");
         work.rows += event.text.n > 0 ? 1 : 0;
     }
@@ -116,7 +119,8 @@ static void event_check(event_bench *bench)
         quipu_json event = {{NULL, 0}};
         quipu_error error = {0};
         bool equal = false;
-        bench_ok(quipu_message_to_event(&bench->messages[i], NULL, &bench->arena, &event, &error),
+        bench_ok(quipu_message_to_event(quipu_messages_of(bench->messages, BENCH_EVENTS), i, NULL,
+                                        &bench->arena, &event, &error),
                  &error, "encode");
         if (qp_json_parse(&in, bench->slices[i], NULL, NULL) != QUIPU_OK ||
             qp_json_parse(&out, event.text, NULL, NULL) != QUIPU_OK ||
@@ -254,7 +258,7 @@ static void live_close(live_bench *bench)
 
 static void live_append(live_bench *bench, size_t i)
 {
-    quipu_event_result result = {0};
+    quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
     quipu_error error = {0};
 
     bench_ok(
@@ -365,8 +369,8 @@ static bench_work recent_messages(void *ctx)
         quipu_error error = {0};
         bench_ok(quipu_session_get(bench->store, LIVE_KEY, &range, NULL, &history, &error), &error,
                  "load");
-        work.rows += history->message_count;
-        quipu_history_free(history);
+        work.rows += history->messages.count;
+        quipu_free(history);
     }
     return work;
 }

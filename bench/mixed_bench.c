@@ -233,13 +233,13 @@ static void mixed_load_ours(const mixed_pair *pair, quipu_str key, bench_work *w
     range.flags = pair->limit > 0 ? QUIPU_RANGE_LAST : 0;
     bench_ok(quipu_session_get(pair->files->store, key, &range, NULL, &history, &error), &error,
              "load");
-    for (size_t m = 0; m < history->message_count; m++) {
-        sum = pair->sizes ? sum + history->messages[m].content.n
-                          : same_mix(sum, &history->messages[m]);
+    for (size_t m = 0; m < history->messages.count; m++) {
+        sum = pair->sizes ? sum + quipu_message_at(history->messages, m)->content.n
+                          : same_mix(sum, quipu_message_at(history->messages, m));
     }
-    work->rows += history->message_count;
+    work->rows += history->messages.count;
     work->checksum = bench_mix(work->checksum, sum);
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 static void mixed_load_sizes(const mixed_pair *pair, const mixed_reader *reader, uint64_t session,

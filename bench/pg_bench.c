@@ -148,7 +148,7 @@ static double pg_callers_block(pg_caller *callers)
 static int64_t pg_commits(quipu_store *store)
 {
     quipu_error error = {0};
-    quipu_stats stats;
+    quipu_stats stats = QUIPU_STATS_INIT;
 
     bench_ok(quipu_store_stats(store, NULL, &stats, &error), &error, "statistics");
     return stats.commits;

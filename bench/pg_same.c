@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/uuid.h"
 #include "bench/store_same.h"
 
 #define PG_SAME_INT 24
@@ -154,7 +155,7 @@ void pg_same_append(pg_same *same, quipu_str content)
     quipu_uuid uuid;
     PGresult *row;
 
-    if (quipu_time_format(quipu_time_now(), now) != QUIPU_OK || quipu_uuid_v7(&uuid) != QUIPU_OK) {
+    if (quipu_time_format(quipu_time_now(), now) != QUIPU_OK || qp_uuid_v7(&uuid) != QUIPU_OK) {
         bench_die("no clock or no randomness");
     }
     memcpy(event_id + 1, uuid.b, sizeof(uuid.b));

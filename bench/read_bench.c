@@ -53,7 +53,7 @@ static void peak_fill(quipu_store *store)
     }
     wall_fill(store, SIDES_KEY, 0);
     for (int i = 0; i < PEAK_MESSAGES / PEAK_BATCH; i++) {
-        bench_ok(quipu_message_append(store, SIDES_KEY, (quipu_messages){batch, PEAK_BATCH}, NULL,
+        bench_ok(quipu_message_append(store, SIDES_KEY, quipu_messages_of(batch, PEAK_BATCH), NULL,
                                       NULL, NULL, &error),
                  &error, "fill");
     }
@@ -76,16 +76,16 @@ void bench_store_peak(const bench_arguments *arguments)
     quipu_store *store = wall_open(path, false);
     peak_fill(store);
     for (int i = 0; i < 2; i++) { /* the second time everything is warm */
-        quipu_history_free(history);
+        quipu_free(history);
         before = memory.now;
         memory.most = memory.now;
         bench_ok(quipu_session_get(store, SIDES_KEY, NULL, NULL, &history, &error), &error, "load");
     }
-    if (history->message_count != PEAK_MESSAGES) {
-        bench_die("%zu messages", history->message_count);
+    if (history->messages.count != PEAK_MESSAGES) {
+        bench_die("%zu messages", history->messages.count);
     }
     double ratio = (double)(memory.most - before) / ((double)PEAK_MESSAGES * PEAK_BYTES);
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
     if (quipu_set_allocator(NULL) != QUIPU_OK) {
         bench_die("the allocator cannot be restored");
@@ -111,10 +111,10 @@ static double cold_ours(const char *path)
         quipu_store *store = wall_open(path, false);
         bench_ok(quipu_session_get(store, SIDES_KEY, NULL, NULL, &history, &error), &error, "load");
         ns[i] = wall_now() - start;
-        if (history->message_count != COLD_MESSAGES) {
-            bench_die("%zu messages", history->message_count);
+        if (history->messages.count != COLD_MESSAGES) {
+            bench_die("%zu messages", history->messages.count);
         }
-        quipu_history_free(history);
+        quipu_free(history);
         quipu_close(store);
     }
     return wall_median(ns, COLD_ROUNDS);
@@ -208,7 +208,7 @@ static void search_fill(quipu_store *store, uint64_t messages, uint64_t *random)
             batch[i] =
                 (quipu_message){.role = QUIPU_ROLE_USER, .content = search_text(random, texts[i])};
         }
-        bench_ok(quipu_message_append(store, session, (quipu_messages){batch, SEARCH_BATCH}, NULL,
+        bench_ok(quipu_message_append(store, session, quipu_messages_of(batch, SEARCH_BATCH), NULL,
                                       NULL, NULL, &error),
                  &error, "fill");
     }
@@ -254,8 +254,8 @@ static size_t search_queries(quipu_store *store, uint64_t *random, uint64_t *ns)
         uint64_t start = wall_now();
         bench_ok(quipu_search(store, &options, NULL, &results, &error), &error, "search");
         ns[i] = wall_now() - start;
-        found += results->count > 0 ? 1 : 0;
-        quipu_search_results_free(results);
+        found += results->hits.count > 0 ? 1 : 0;
+        quipu_free(results);
     }
     return found;
 }

@@ -283,12 +283,12 @@ static double window_get(quipu_store *store, quipu_str key)
         quipu_window *window = NULL;
         quipu_error error = {0};
         uint64_t start = wall_now();
-        bench_ok(quipu_window_get(store, key, &options, NULL, &window, &error), &error, "window");
+        bench_ok(quipu_window_read(store, key, &options, NULL, &window, &error), &error, "window");
         ns[i] = wall_now() - start;
         if (window->tokens < WINDOW_TOKENS / 2) {
             bench_die("a window of %lld tokens", (long long)window->tokens);
         }
-        quipu_window_free(window);
+        quipu_free(window);
     }
     return wall_median(ns, WINDOW_ROUNDS);
 }
@@ -335,10 +335,10 @@ static double near_last(quipu_store *store, quipu_str key)
         uint64_t start = wall_now();
         bench_ok(quipu_session_get(store, key, &range, NULL, &history, &error), &error, "load");
         ns[i] = wall_now() - start;
-        if (history->message_count != LOAD_LAST) {
-            bench_die("%zu messages", history->message_count);
+        if (history->messages.count != LOAD_LAST) {
+            bench_die("%zu messages", history->messages.count);
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
     return wall_median(ns, NEAR_ROUNDS);
 }
@@ -354,7 +354,7 @@ static double near_fork(quipu_store *store, quipu_str key, int64_t messages, uin
         char text[STORE_KEY_SIZE];
         values.key = sides_key(++*number, text);
         uint64_t start = wall_now();
-        bench_ok(quipu_session_fork(store, key, messages - 1, &values, NULL, &error), &error,
+        bench_ok(quipu_session_fork(store, key, messages - 1, &values, NULL, NULL, &error), &error,
                  "fork");
         ns[i] = wall_now() - start;
     }

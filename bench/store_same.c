@@ -1,5 +1,6 @@
 /* Hand-written SQLite with the store's own statements; see store_same.h. */
 #include "bench/store_same.h"
+#include "base/uuid.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,7 +187,7 @@ void same_append(same_db *same, quipu_str key, quipu_str content)
     same_session session = {0};
     quipu_uuid uuid;
 
-    if (!same_find(same, key, &session) || quipu_uuid_v7(&uuid) != QUIPU_OK) {
+    if (!same_find(same, key, &session) || qp_uuid_v7(&uuid) != QUIPU_OK) {
         bench_die("no session to append to");
     }
     memcpy(event_id + 1, uuid.b, sizeof(uuid.b));
@@ -220,7 +221,7 @@ static void same_insert(same_db *same, quipu_str key)
     char uid[QUIPU_UUID_TEXT_SIZE];
     quipu_uuid uuid;
 
-    if (quipu_uuid_v7(&uuid) != QUIPU_OK) {
+    if (qp_uuid_v7(&uuid) != QUIPU_OK) {
         bench_die("no randomness");
     }
     quipu_uuid_format(uuid, uid);

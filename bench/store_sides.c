@@ -44,11 +44,11 @@ bench_work sides_load(quipu_store *store, quipu_str key, int64_t last)
     range.limit = last;
     range.flags = last > 0 ? QUIPU_RANGE_LAST : 0;
     bench_ok(quipu_session_get(store, key, &range, NULL, &history, &error), &error, "load");
-    work.rows = history->message_count;
-    for (size_t m = 0; m < history->message_count; m++) {
-        work.checksum = same_mix(work.checksum, &history->messages[m]);
+    work.rows = history->messages.count;
+    for (size_t m = 0; m < history->messages.count; m++) {
+        work.checksum = same_mix(work.checksum, quipu_message_at(history->messages, m));
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return work;
 }
 

@@ -193,7 +193,7 @@ void wall_append(quipu_store *store, quipu_str key, quipu_str content)
     quipu_error error = {0};
 
     bench_ok(
-        quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, NULL, NULL, &error),
+        quipu_message_append(store, key, quipu_messages_of(&message, 1), NULL, NULL, NULL, &error),
         &error, "append");
 }
 
@@ -213,7 +213,7 @@ void wall_fill(quipu_store *store, quipu_str key, int64_t messages)
                                                                    : QUIPU_ROLE_ASSISTANT,
                                        .content = wall_text((uint64_t)(done + i), texts[i])};
         }
-        bench_ok(quipu_message_append(store, key, (quipu_messages){batch, (size_t)n}, NULL, NULL,
+        bench_ok(quipu_message_append(store, key, quipu_messages_of(batch, (size_t)n), NULL, NULL,
                                       NULL, &error),
                  &error, "fill");
     }
@@ -231,10 +231,10 @@ double wall_list_page(quipu_store *store)
         uint64_t start = wall_now();
         bench_ok(quipu_session_list(store, NULL, NULL, &page, &error), &error, "list");
         ns[i] = wall_now() - start;
-        if (page->count != QUIPU_PAGE_DEFAULT) {
-            bench_die("a page of %zu sessions", page->count);
+        if (page->sessions.count != QUIPU_PAGE_DEFAULT) {
+            bench_die("a page of %zu sessions", page->sessions.count);
         }
-        quipu_session_page_free(page);
+        quipu_free(page);
     }
     return wall_median(ns, WALL_PAGE_ROUNDS);
 }

@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; status == QUIPU_OK && i <= TRACE_WARM; i++) {
         trace_on = i == TRACE_WARM;
-        status = quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+        status = quipu_message_append(store, key, quipu_messages_of(&message, 1), NULL, NULL, NULL,
                                       &err);
         trace_on = false;
     }

@@ -434,8 +434,8 @@ void app_json_double(app_json *json, const char *name, double value);
 void app_json_bool(app_json *json, const char *name, bool value);
 void app_json_time(app_json *json, const char *name, quipu_time time); /* RFC 3339 */
 /* A message, as quipu_message_json() writes it; `arena` is for the text meanwhile. */
-quipu_status app_json_message(app_json *json, const quipu_message *message, quipu_arena *arena,
-                              quipu_error *error);
+quipu_status app_json_message(app_json *json, quipu_messages messages, size_t index,
+                              quipu_arena *arena, quipu_error *error);
 /* What is JSON already; at the top it is a line of its own. */
 void app_json_raw(app_json *json, const char *name, quipu_str value);
 

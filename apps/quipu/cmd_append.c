@@ -79,7 +79,7 @@ static int append_bad(append_run *run, int64_t line, quipu_status status, const 
 
 static int append_parse(append_run *run, quipu_str text)
 {
-    quipu_message message;
+    quipu_messages message = quipu_messages_of(NULL, 0);
     quipu_error error = {0};
     quipu_status status = quipu_message_parse(text, &run->arena, &message, &error);
 
@@ -96,7 +96,7 @@ static int append_parse(append_run *run, quipu_str text)
                  run->source, QUIPU_BATCH_MAX);
         return APP_FAILURE;
     }
-    run->messages[run->count] = message;
+    run->messages[run->count] = *quipu_message_at(message, 0);
     run->numbers[run->count++] = run->line_number;
     return APP_OK;
 }
@@ -149,16 +149,15 @@ static quipu_status append_create(append_run *run, quipu_messages messages, quip
     quipu_history *history = NULL;
     quipu_status status;
 
-    values.messages = messages.items;
-    values.message_count = messages.count;
+    values.messages = messages;
     status = quipu_session_create(run->store, &values, NULL, &history, reterr);
     if (status == QUIPU_OK) {
         run->created = true;
         run->repeated = false;
         run->first_seq = 1;
         run->last_seq = (int64_t)messages.count;
-        run->revision = history->session.revision;
-        quipu_history_free(history);
+        run->revision = history->session->revision;
+        quipu_free(history);
     }
     return status;
 }
@@ -167,8 +166,8 @@ static quipu_status append_create(append_run *run, quipu_messages messages, quip
  * transaction. */
 static quipu_status append_store(append_run *run, size_t from, size_t n, quipu_error *reterr)
 {
-    const quipu_messages messages = {run->messages + from, n};
-    quipu_appended appended = {0};
+    const quipu_messages messages = quipu_messages_of(run->messages + from, n);
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status =
         quipu_message_append(run->store, run->key, messages, NULL, NULL, &appended, reterr);
 
@@ -210,7 +209,7 @@ static int64_t append_culprit(const append_run *run, quipu_error *error)
         return 0;
     }
     for (size_t i = 0; i < run->count && line == 0; i++) {
-        const quipu_messages one = {run->messages + i, 1};
+        const quipu_messages one = quipu_messages_of(run->messages + i, 1);
         quipu_error why = {0};
         if (append_is_about_messages(
                 quipu_message_append(trial, run->key, one, NULL, NULL, NULL, &why))) {
@@ -287,9 +286,9 @@ static int append_nothing(append_run *run)
     if (status != QUIPU_OK) {
         return append_failed(run, status, &error);
     }
-    run->revision = history->session.revision;
+    run->revision = history->session->revision;
     run->repeated = false;
-    quipu_history_free(history);
+    quipu_free(history);
     return APP_OK;
 }
 

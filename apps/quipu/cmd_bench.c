@@ -94,7 +94,7 @@ static quipu_status bench_append(bench_run *run, size_t n, quipu_error *reterr)
     for (size_t i = 0; i < n; i++) {
         messages[i] = bench_message();
     }
-    return quipu_message_append(run->store, BENCH_KEY, (quipu_messages){messages, n}, NULL, NULL,
+    return quipu_message_append(run->store, BENCH_KEY, quipu_messages_of(messages, n), NULL, NULL,
                                 NULL, reterr);
 }
 
@@ -120,7 +120,7 @@ static quipu_status bench_last(bench_run *run, quipu_error *reterr)
     range.flags = QUIPU_RANGE_LAST;
     range.limit = BENCH_LAST;
     status = quipu_session_get(run->store, BENCH_KEY, &range, NULL, &history, reterr);
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -131,8 +131,8 @@ static quipu_status bench_window(bench_run *run, quipu_error *reterr)
     quipu_status status;
 
     options.token_budget = BENCH_TOKENS;
-    status = quipu_window_get(run->store, BENCH_KEY, &options, NULL, &window, reterr);
-    quipu_window_free(window);
+    status = quipu_window_read(run->store, BENCH_KEY, &options, NULL, &window, reterr);
+    quipu_free(window);
     return status;
 }
 

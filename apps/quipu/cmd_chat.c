@@ -137,7 +137,7 @@ static int chat_connect(chat_run *run)
 /* The endpoint's only model; more than one are told. */
 static int chat_only_model(chat_run *run)
 {
-    quipu_model_list list = {NULL, 0};
+    quipu_model_infos list = quipu_model_infos_of(NULL, 0);
     quipu_error error = {0};
     quipu_status status = quipu_provider_models(run->provider, NULL, &run->arena, &list, &error);
 
@@ -146,12 +146,12 @@ static int chat_only_model(chat_run *run)
         return app_usage(run->call, "say which model: --model NAME");
     }
     if (list.count == 1) {
-        run->model = list.items[0].id;
+        run->model = quipu_model_info_at(list, 0)->id;
         return APP_OK;
     }
     app_tell(run->call, "say which model: --model NAME. There are %zu:", list.count);
     for (size_t i = 0; i < list.count && i < CHAT_MODELS_SHOWN; i++) {
-        app_tell(run->call, "  %s", list.items[i].id.p);
+        app_tell(run->call, "  %s", quipu_model_info_at(list, i)->id.p);
     }
     return APP_USAGE;
 }
@@ -176,12 +176,12 @@ static int chat_resume(chat_run *run, int64_t *ret_messages)
     quipu_status status = app_session_header(run->store, run->key, NULL, &history, &error);
 
     if (status == QUIPU_OK) {
-        *ret_messages = history->session.message_count;
+        *ret_messages = history->session->message_count;
         if (run->model.n == 0) {
-            status = quipu_arena_copy(&run->arena, history->session.model, &run->model);
+            status = quipu_arena_copy(&run->arena, history->session->model, &run->model);
         }
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status == QUIPU_OK || status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED
                ? APP_OK
                : app_fail(run->call, run->key.p, status, &error);
@@ -279,15 +279,15 @@ static void chat_tell_usage(const chat_run *run, const quipu_turn_result *result
     const char *plain = app_style(run->colours, APP_PLAIN);
     double cost;
 
-    if (app_given(run->call, "quiet") || result->usage.input < 0) {
+    if (app_given(run->call, "quiet") || result->usage->input < 0) {
         return;
     }
-    fprintf(stderr, "%s[%" PRId64 " tokens in", dim, result->usage.input);
-    if (result->usage.cached >= 0) {
-        fprintf(stderr, ", %" PRId64 " of them cached", result->usage.cached);
+    fprintf(stderr, "%s[%" PRId64 " tokens in", dim, result->usage->input);
+    if (result->usage->cached >= 0) {
+        fprintf(stderr, ", %" PRId64 " of them cached", result->usage->cached);
     }
-    fprintf(stderr, ", %" PRId64 " out", result->usage.output > 0 ? result->usage.output : 0);
-    cost = chat_cost(run->model, &result->usage);
+    fprintf(stderr, ", %" PRId64 " out", result->usage->output > 0 ? result->usage->output : 0);
+    cost = chat_cost(run->model, result->usage);
     if (cost >= 0) {
         fprintf(stderr, ", about $%.4f", cost / CHAT_MILLION);
     }
@@ -299,16 +299,16 @@ static void chat_tell_usage(const chat_run *run, const quipu_turn_result *result
 static int chat_turn(chat_run *run, quipu_str says)
 {
     const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = says};
-    const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
+    const quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
-    quipu_turn_result result = {.usage = QUIPU_USAGE_INIT};
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error = {0};
     quipu_status status;
 
     options.key = run->key;
-    options.input = &input;
+    options.input = quipu_contents_of(&input, 1);
     options.request = &run->request;
     options.model = run->model;
     options.author = quipu_cstr("assistant");
@@ -462,8 +462,7 @@ static bool chat_read(chat_run *run)
     run->request.max_tokens = max_tokens;
     if (system.n > 0) {
         run->system = (quipu_part){.kind = QUIPU_PART_TEXT, .text = system};
-        run->request.system = &run->system;
-        run->request.system_count = 1;
+        run->request.system = quipu_parts_of(&run->system, 1);
     }
     run->shown = isatty(STDOUT_FILENO) != 0;
     run->terminal = isatty(STDIN_FILENO) != 0;

@@ -50,12 +50,12 @@ static void copy_print(const app_call *call, const quipu_copied *copied)
         app_json_cstr(&json, "from", shown);
         app_mask(call->arguments[1], shown, sizeof(shown));
         app_json_cstr(&json, "to", shown);
-        app_json_int(&json, "sessions", copied->held.sessions);
-        app_json_int(&json, "messages", copied->held.messages);
-        app_json_int(&json, "states", copied->held.states);
-        app_json_int(&json, "memories", copied->held.memories);
-        app_json_int(&json, "brought", copied->brought.sessions);
-        app_json_int(&json, "skipped", copied->brought.skipped);
+        app_json_int(&json, "sessions", copied->sessions);
+        app_json_int(&json, "messages", copied->messages);
+        app_json_int(&json, "states", copied->states);
+        app_json_int(&json, "memories", copied->memories);
+        app_json_int(&json, "brought", copied->added_sessions);
+        app_json_int(&json, "skipped", copied->skipped);
         app_json_int(&json, "bytes", copied->bytes);
         app_json_cstr(&json, "sha256", sha256);
         app_json_close(&json, '}');
@@ -63,11 +63,9 @@ static void copy_print(const app_call *call, const quipu_copied *copied)
     }
     printf("%" PRId64 " sessions, %" PRId64 " messages, %" PRId64 " keys of state, %" PRId64
            " memories",
-           copied->held.sessions, copied->held.messages, copied->held.states,
-           copied->held.memories);
-    if (copied->brought.skipped > 0) {
-        printf("; %" PRId64 " of the sessions were there from a copy before",
-               copied->brought.skipped);
+           copied->sessions, copied->messages, copied->states, copied->memories);
+    if (copied->skipped > 0) {
+        printf("; %" PRId64 " of the sessions were there from a copy before", copied->skipped);
     }
     printf("\nboth export the same: sha256 %s\n", sha256);
 }
@@ -78,7 +76,7 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
     copy_view view = {.call = call};
     quipu_copy_options options = QUIPU_COPY_OPTIONS_INIT;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
-    quipu_copied copied = {.bytes = 0};
+    quipu_copied copied = QUIPU_COPIED_INIT;
     quipu_error error = {0};
     const quipu_stats stats = app_progress_stats(call, source);
     quipu_status status;
@@ -87,7 +85,7 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
     options.progress = copy_hear;
     options.ctx = &view;
     within.cancel = cancel;
-    status = quipu_copy(source, target, &options, &within, &copied, &error);
+    status = quipu_store_copy(source, target, &options, &within, &copied, &error);
     app_progress_end(&view.progress);
     if (status == QUIPU_OK) {
         copy_print(call, &copied);

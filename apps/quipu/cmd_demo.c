@@ -125,12 +125,12 @@ static quipu_status demo_compare(demo_world *world, bool *ret_same)
         const quipu_json went_in = {quipu_cstr(demo_events[i])};
         quipu_json expected = {{NULL, 0}};
         quipu_json found = {{NULL, 0}};
-        quipu_message message;
+        quipu_messages message = quipu_messages_of(NULL, 0);
 
         status = quipu_event_to_message(went_in, &world->arena, &message, &world->error);
         if (status == QUIPU_OK) {
             status =
-                quipu_message_to_event(&message, NULL, &world->arena, &expected, &world->error);
+                quipu_message_to_event(message, 0, NULL, &world->arena, &expected, &world->error);
         }
         if (status == QUIPU_OK) {
             status = quipu_live_event(world->session, i, &world->arena, &found, &world->error);
@@ -153,7 +153,7 @@ static quipu_status demo_check_state(demo_world *world, bool *ret_same)
 
     for (size_t i = 0; i < COUNT_OF(names) && status == QUIPU_OK && *ret_same; i++) {
         quipu_json value = {{NULL, 0}};
-        status = quipu_live_value(world->session, quipu_cstr(names[i]), &world->arena, &value,
+        status = quipu_live_state(world->session, quipu_cstr(names[i]), &world->arena, &value,
                                   &world->error);
         *ret_same = status != QUIPU_OK || quipu_str_eq(value.text, quipu_cstr(values[i]));
         if (!*ret_same) {
@@ -175,10 +175,10 @@ static quipu_status demo_show(demo_world *world, quipu_str key)
 
     if (status == QUIPU_OK) {
         fputc('\n', stdout);
-        app_render_head(&render, &history->session);
-        app_render_messages(&render, history->messages, history->message_count, false);
+        app_render_head(&render, history->session);
+        app_render_messages(&render, history->messages, false);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -190,15 +190,15 @@ static quipu_status demo_window(demo_world *world, quipu_str key)
     quipu_status status;
 
     options.token_budget = DEMO_BUDGET;
-    status = quipu_window_get(world->store, key, &options, NULL, &window, &world->error);
-    if (status == QUIPU_OK && window->history.message_count > 0) {
-        const quipu_history *history = &window->history;
+    status = quipu_window_read(world->store, key, &options, NULL, &window, &world->error);
+    if (status == QUIPU_OK && window->messages.count > 0) {
+        const quipu_messages messages = window->messages;
         printf("window    a budget of %d tokens holds messages %" PRId64 " to %" PRId64 ", %" PRId64
                " tokens: whole turns only\n",
-               DEMO_BUDGET, history->messages[0].seq,
-               history->messages[history->message_count - 1].seq, window->tokens);
+               DEMO_BUDGET, quipu_message_at(messages, 0)->seq,
+               quipu_message_at(messages, messages.count - 1)->seq, window->tokens);
     }
-    quipu_window_free(window);
+    quipu_free(window);
     return status;
 }
 
@@ -210,16 +210,17 @@ static quipu_status demo_search(demo_world *world)
 
     options.query = QUIPU_STR("seats held");
     status = quipu_search(world->store, &options, NULL, &results, &world->error);
-    for (size_t i = 0; status == QUIPU_OK && i < results->count; i++) {
-        printf("search    \"seats held\": message %" PRId64 ", ", results->hits[i].seq);
-        app_put(stdout, results->hits[i].snippet);
+    for (size_t i = 0; status == QUIPU_OK && i < results->hits.count; i++) {
+        printf("search    \"seats held\": message %" PRId64 ", ",
+               quipu_search_hit_at(results->hits, i)->seq);
+        app_put(stdout, quipu_search_hit_at(results->hits, i)->snippet);
         fputc('\n', stdout);
     }
-    if (status == QUIPU_OK && results->count == 0) {
+    if (status == QUIPU_OK && results->hits.count == 0) {
         world->error = (quipu_error){.message = "the search found nothing"};
         status = QUIPU_NOT_FOUND;
     }
-    quipu_search_results_free(results);
+    quipu_free(results);
     return status;
 }
 
@@ -231,13 +232,14 @@ static quipu_status demo_fork(demo_world *world, quipu_str key)
                                  .author = QUIPU_STR("user"),
                                  .content = QUIPU_STR("And if we went by bus?")};
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status;
 
     values.key = fork_key;
-    status = quipu_session_fork(world->store, key, DEMO_FORK_AT, &values, NULL, &world->error);
+    status =
+        quipu_session_fork(world->store, key, DEMO_FORK_AT, &values, NULL, NULL, &world->error);
     if (status == QUIPU_OK) {
-        status = quipu_message_append(world->store, fork_key, (quipu_messages){&other, 1}, NULL,
+        status = quipu_message_append(world->store, fork_key, quipu_messages_of(&other, 1), NULL,
                                       NULL, &appended, &world->error);
     }
     if (status == QUIPU_OK) {
@@ -249,7 +251,7 @@ static quipu_status demo_fork(demo_world *world, quipu_str key)
 
 static quipu_status demo_weight(demo_world *world)
 {
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_status status = quipu_store_stats(world->store, NULL, &stats, &world->error);
 
     if (status == QUIPU_OK) {
@@ -272,10 +274,12 @@ static quipu_status demo_key(demo_world *world, quipu_str *ret_key)
     options.app_name = demo_ref.app_name;
     status = quipu_session_list(world->store, &options, NULL, &page, &world->error);
     if (status == QUIPU_OK) {
-        status = page->count == 1 ? quipu_arena_copy(&world->arena, page->sessions[0].key, ret_key)
-                                  : QUIPU_NOT_FOUND;
+        status = page->sessions.count == 1
+                     ? quipu_arena_copy(&world->arena,
+                                        quipu_session_info_at(page->sessions, 0)->key, ret_key)
+                     : QUIPU_NOT_FOUND;
     }
-    quipu_session_page_free(page);
+    quipu_free(page);
     return status;
 }
 
@@ -318,7 +322,8 @@ static quipu_status demo_tell(demo_world *world)
         status = demo_show(world, key);
     }
     if (status == QUIPU_OK) {
-        status = quipu_live_state(world->session, &world->arena, &state, &world->error);
+        status = quipu_live_state(world->session, (quipu_str){NULL, 0}, &world->arena, &state,
+                                  &world->error);
     }
     if (status == QUIPU_OK) {
         printf("\nstate     %s\n", state.text.p);

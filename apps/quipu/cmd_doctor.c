@@ -114,19 +114,19 @@ static void doctor_tell(doctor_job *job, doctor_verdict verdict, const char *wha
 /* The engine of a store: what is really in use, whatever it was built with. */
 static void doctor_engine(doctor_job *job, const char *what, quipu_store *store)
 {
-    char engine[QUIPU_ENGINE_SIZE];
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
-    quipu_status status = quipu_store_engine(store, NULL, engine, &error);
+    quipu_status status = quipu_store_stats(store, NULL, &stats, &error);
 
     doctor_tell(job, status == QUIPU_OK ? DOCTOR_OK : DOCTOR_BAD, what, NULL, "%s",
-                status == QUIPU_OK ? engine : error.message);
+                status == QUIPU_OK ? stats.engine : error.message);
 }
 
 /* What a server's settings promise of a write that was acknowledged. The word "replicated" is for
  * those who wait for a standby. */
 static void doctor_durability(doctor_job *job, quipu_store *store)
 {
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
 
     if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
@@ -351,12 +351,12 @@ static void doctor_problem(void *ctx, const quipu_problem *problem)
 static void doctor_verify(doctor_job *job, quipu_store *store)
 {
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error error = {0};
     quipu_status status;
 
     app_checking_begin(&job->checking, job->call, store, &within);
-    status = quipu_store_verify(store, doctor_problem, job, &within, &verified, &error);
+    status = quipu_store_verify(store, 0, doctor_problem, job, &within, &verified, &error);
     app_checking_pause(&job->checking);
     if (status == QUIPU_CANCELLED) {
         doctor_tell(job, DOCTOR_BAD, "verify", "\"quipu verify\" does it again", "interrupted");

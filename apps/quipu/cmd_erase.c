@@ -77,7 +77,7 @@ static quipu_status erase_do(const app_call *call, quipu_store *store, quipu_era
                              quipu_error *reterr)
 {
     const bool quick = app_given(call, "quick");
-    const uint32_t flags = quick ? QUIPU_ERASE_QUICK : 0;
+    quipu_erase_options options = QUIPU_ERASE_OPTIONS_INIT;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_status status;
     app_watch watch;
@@ -85,11 +85,14 @@ static quipu_status erase_do(const app_call *call, quipu_store *store, quipu_era
     within.cancel = app_signals_begin();
     app_watch_begin(&watch, call, "erasing", NULL, NULL,
                     quick ? 0 : ERASE_PASSES * app_progress_stats(call, store).file_bytes);
-    status = app_given(call, "user") ? quipu_user_erase(store, app_text_value(call, "app"),
-                                                        app_text_value(call, "user"), flags,
-                                                        &within, ret_receipt, reterr)
-                                     : quipu_session_erase(store, app_argument(call, 0), flags,
-                                                           &within, ret_receipt, reterr);
+    options.flags = quick ? QUIPU_ERASE_QUICK : 0;
+    if (app_given(call, "user")) {
+        options.app_name = app_text_value(call, "app");
+        options.user_id = app_text_value(call, "user");
+    } else {
+        options.key = app_argument(call, 0);
+    }
+    status = quipu_erase(store, &options, &within, ret_receipt, reterr);
     app_watch_end(&watch);
     return status;
 }
@@ -122,7 +125,7 @@ static int erase_run(const app_call *call)
     } else if (code == APP_OK) {
         erase_print(receipt);
     }
-    quipu_erasure_free(receipt);
+    quipu_free(receipt);
     return code;
 }
 

@@ -98,7 +98,7 @@ static int export_verb(const app_call *call)
 {
     const char *path = app_value(call, "output");
     const bool file = path != NULL && strcmp(path, "-") != 0;
-    quipu_transfer done = {0};
+    quipu_transfer done = QUIPU_TRANSFER_INIT;
     app_output output;
     quipu_store *store = NULL;
     int code;

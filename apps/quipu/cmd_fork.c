@@ -28,7 +28,7 @@ static int fork_run(const app_call *call)
         code = app_seq_newest(call, store, key, &seq);
     }
     if (code == APP_OK) {
-        quipu_status status = quipu_session_fork(store, key, seq, &values, NULL, &error);
+        quipu_status status = quipu_session_fork(store, key, seq, &values, NULL, NULL, &error);
         const quipu_str about = status == QUIPU_EXISTS ? values.key : key;
         code = status == QUIPU_OK ? APP_OK : app_fail_session(call, about, status, &error);
     }

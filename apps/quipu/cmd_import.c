@@ -111,7 +111,7 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
 {
     import_view view = {.quiet = app_given(call, "quiet")};
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
-    quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
+    quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
     quipu_error error = {0};
     quipu_status status;
 
@@ -121,7 +121,7 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
     options.progress = import_hear_progress;
     options.orphan = import_hear_orphan;
     options.ctx = &view;
-    status = quipu_import(store, call->arguments[0], &options, NULL, &report, &error);
+    status = quipu_source_import(store, call->arguments[0], &options, NULL, &report, &error);
     app_progress_end(&view.progress);
     if (status != QUIPU_OK) {
         return app_fail(call, call->arguments[0], status, &error);
@@ -152,7 +152,7 @@ static quipu_status import_read(void *ctx, void *ret_bytes, size_t size, size_t 
 static int import_export(const app_call *call, quipu_store *store, FILE *file)
 {
     import_stream stream = {.file = file};
-    quipu_transfer done = {0};
+    quipu_transfer done = QUIPU_TRANSFER_INIT;
     quipu_error error = {0};
     quipu_status status;
 

@@ -113,15 +113,17 @@ static quipu_status ls_table(ls_job *job, const quipu_session_page *page)
     quipu_status status = QUIPU_OK;
 
     quipu_arena_reset(&job->arena);
-    cells = quipu_arena_alloc(&job->arena, (page->count * LS_COLUMNS + 1) * sizeof(*cells));
+    cells =
+        quipu_arena_alloc(&job->arena, (page->sessions.count * LS_COLUMNS + 1) * sizeof(*cells));
     if (cells == NULL) {
         return QUIPU_NOMEM;
     }
-    for (size_t i = 0; i < page->count && status == QUIPU_OK; i++) {
-        status = ls_cells(&job->arena, &page->sessions[i], cells + i * LS_COLUMNS);
+    for (size_t i = 0; i < page->sessions.count && status == QUIPU_OK; i++) {
+        status =
+            ls_cells(&job->arena, quipu_session_info_at(page->sessions, i), cells + i * LS_COLUMNS);
     }
-    if (status == QUIPU_OK && page->count > 0) {
-        app_table_print(&job->table, cells, page->count);
+    if (status == QUIPU_OK && page->sessions.count > 0) {
+        app_table_print(&job->table, cells, page->sessions.count);
     }
     return status;
 }
@@ -138,19 +140,19 @@ static quipu_status ls_page(ls_job *job, char *cursor, size_t size, quipu_error 
     if (status != QUIPU_OK) {
         return status;
     }
-    for (size_t i = 0; i < page->count && job->json; i++) {
-        ls_json(&page->sessions[i]);
+    for (size_t i = 0; i < page->sessions.count && job->json; i++) {
+        ls_json(quipu_session_info_at(page->sessions, i));
     }
     if (!job->json) {
         status = ls_table(job, page);
     }
     if (job->left > 0) {
-        job->left -= (int64_t)page->count;
+        job->left -= (int64_t)page->sessions.count;
     }
     if (snprintf(cursor, size, "%s", page->next.p != NULL ? page->next.p : "") >= (int)size) {
         status = QUIPU_LIMIT;
     }
-    quipu_session_page_free(page);
+    quipu_free(page);
     return status;
 }
 

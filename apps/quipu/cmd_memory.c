@@ -90,20 +90,24 @@ static int memory_list(const app_call *call, quipu_store *store, quipu_str key)
         return APP_USAGE;
     }
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && status == QUIPU_OK; k++) {
+        quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
         quipu_memory_list *list = NULL;
 
         if (!memory_wants(call, kinds[k])) {
             continue;
         }
-        status = quipu_memory_list_get(store, kinds[k], key, last, NULL, &list, &error);
-        for (size_t i = 0; status == QUIPU_OK && i < list->count; i++, count++) {
+        query.kind = kinds[k];
+        query.session_key = key;
+        query.recent = last;
+        status = quipu_memory_find(store, &query, NULL, &list, &error);
+        for (size_t i = 0; status == QUIPU_OK && i < list->memories.count; i++, count++) {
             if (json) {
-                memory_json(&list->items[i]);
+                memory_json(quipu_memory_at(list->memories, i));
             } else {
-                memory_print(call, &list->items[i]);
+                memory_print(call, quipu_memory_at(list->memories, i));
             }
         }
-        quipu_memory_list_free(list);
+        quipu_free(list);
     }
     if (status != QUIPU_OK) {
         return app_fail(call, key.p, status, &error);
@@ -142,14 +146,16 @@ static int memory_save(const app_call *call, quipu_store *store, const quipu_mem
 {
     app_json json = {.out = stdout};
     char text[QUIPU_UUID_TEXT_SIZE];
-    quipu_uuid id = {{0}};
+    quipu_memory_list *saved = NULL;
     quipu_error error = {0};
-    quipu_status status = quipu_memory_save(store, memory, NULL, &id, &error);
+    quipu_status status =
+        quipu_memory_save(store, quipu_memories_of(memory, 1), NULL, &saved, &error);
 
     if (status != QUIPU_OK) {
         return app_fail(call, memory->session_key.p, status, &error);
     }
-    quipu_uuid_format(id, text);
+    quipu_uuid_format(quipu_memory_at(saved->memories, 0)->id, text);
+    quipu_free(saved);
     if (app_given(call, "json")) {
         app_json_open(&json, NULL, '{');
         app_json_cstr(&json, "kind", memory_name(memory->kind));
@@ -207,10 +213,13 @@ static int memory_clear(const app_call *call, quipu_store *store, quipu_str key)
         return code;
     }
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]) && status == QUIPU_OK; k++) {
+        quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
         int64_t count = 0;
 
+        query.kind = kinds[k];
+        query.session_key = key;
         if (memory_wants(call, kinds[k])) {
-            status = quipu_memory_delete_session(store, kinds[k], key, NULL, &count, &error);
+            status = quipu_memory_delete(store, &query, NULL, &count, &error);
             removed += count;
         }
     }

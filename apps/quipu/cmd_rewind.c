@@ -7,6 +7,7 @@ static int rewind_run(const app_call *call)
 {
     char made[QUIPU_KEY_MAX + 32];
     quipu_str new_key = app_argument(call, 2);
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
     quipu_store *store = NULL;
     quipu_error error = {0};
     int64_t seq = 0;
@@ -19,10 +20,11 @@ static int rewind_run(const app_call *call)
         snprintf(made, sizeof(made), "%s@%" PRId64, call->arguments[0], seq);
         new_key = quipu_cstr(made);
     }
+    values.key = new_key;
     code = app_open(call, APP_NEED_WRITE, &store);
     if (code == APP_OK) {
         quipu_status status =
-            quipu_session_rewind(store, app_argument(call, 0), seq, new_key, NULL, &error);
+            quipu_session_fork(store, app_argument(call, 0), seq, &values, NULL, NULL, &error);
         const quipu_str about = status == QUIPU_EXISTS ? new_key : app_argument(call, 0);
         code = status == QUIPU_OK ? APP_OK : app_fail_session(call, about, status, &error);
     }

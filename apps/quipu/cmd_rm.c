@@ -20,8 +20,8 @@ static quipu_status rm_look(quipu_store *store, quipu_str key, int64_t *ret_mess
     quipu_history *history = NULL;
     quipu_status status = app_session_header(store, key, NULL, &history, reterr);
 
-    *ret_messages = status == QUIPU_OK ? history->session.message_count : 0;
-    quipu_history_free(history);
+    *ret_messages = status == QUIPU_OK ? history->session->message_count : 0;
+    quipu_free(history);
     return status == QUIPU_EXPIRED ? QUIPU_OK : status;
 }
 

@@ -194,21 +194,21 @@ static int search_find(const app_call *call, quipu_store **store, quipu_search_o
     if (status != QUIPU_OK) {
         return search_fail(call, options, status, &error);
     }
-    for (size_t i = 0; i < results->count; i++) {
+    for (size_t i = 0; i < results->hits.count; i++) {
         if (json) {
-            search_json(&results->hits[i]);
+            search_json(quipu_search_hit_at(results->hits, i));
         } else {
-            search_print(&results->hits[i], colours);
+            search_print(quipu_search_hit_at(results->hits, i), colours);
         }
     }
-    if (results->count == 0 && !json) {
+    if (results->hits.count == 0 && !json) {
         app_tell(call, "nothing was found");
     }
     if (results->more) {
         app_tell(call, "there are more; go on with --offset %lld",
-                 (long long)options->offset + (long long)results->count);
+                 (long long)options->offset + (long long)results->hits.count);
     }
-    quipu_search_results_free(results);
+    quipu_free(results);
     return APP_OK;
 }
 

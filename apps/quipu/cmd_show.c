@@ -39,17 +39,18 @@ typedef struct show_job {
  */
 
 /* One message, as JSON or as the event that it was. */
-static quipu_status show_json_line(show_job *job, const quipu_message *message, quipu_error *error)
+static quipu_status show_json_line(show_job *job, quipu_messages messages, size_t index,
+                                   quipu_error *error)
 {
     app_json json = {.out = stdout};
     quipu_json event = {{NULL, 0}};
     quipu_status status;
 
     if (!job->raw) {
-        return app_json_message(&json, message, &job->arena, error);
+        return app_json_message(&json, messages, index, &job->arena, error);
     }
     quipu_arena_reset(&job->arena);
-    status = quipu_message_to_event(message, NULL, &job->arena, &event, error);
+    status = quipu_message_to_event(messages, index, NULL, &job->arena, &event, error);
     app_json_raw(&json, NULL, event.text);
     return status;
 }
@@ -65,11 +66,10 @@ static quipu_status show_page(show_job *job, const quipu_history *page, size_t *
     size_t i = 0;
 
     if (!job->json && !job->raw) {
-        i = app_render_messages(&job->render, page->messages, page->message_count,
-                                page->more_after);
+        i = app_render_messages(&job->render, page->messages, page->more_after);
     }
-    for (; (job->json || job->raw) && i < page->message_count && status == QUIPU_OK; i++) {
-        status = show_json_line(job, &page->messages[i], error);
+    for (; (job->json || job->raw) && i < page->messages.count && status == QUIPU_OK; i++) {
+        status = show_json_line(job, page->messages, i, error);
     }
     *ret_done = i;
     return status;
@@ -81,23 +81,22 @@ static quipu_status show_pages(show_job *job, quipu_history *page, quipu_error *
     quipu_status status = QUIPU_OK;
 
     job->range.limit = SHOW_PAGE;
-    while (status == QUIPU_OK && page->message_count > 0) {
-        const quipu_message *messages = page->messages;
+    while (status == QUIPU_OK && page->messages.count > 0) {
         size_t done = 0;
 
         status = show_page(job, page, &done, error);
-        if (status != QUIPU_OK || (!page->more_after && done == page->message_count)) {
+        if (status != QUIPU_OK || (!page->more_after && done == page->messages.count)) {
             break;
         }
-        job->range.after_seq = messages[done - 1].seq;
-        quipu_history_free(page);
+        job->range.after_seq = quipu_message_at(page->messages, done - 1)->seq;
+        quipu_free(page);
         page = NULL;
         status = quipu_session_get(job->store, job->key, &job->range, NULL, &page, error);
         if (status != QUIPU_OK) {
             break;
         }
     }
-    quipu_history_free(page);
+    quipu_free(page);
     return status;
 }
 
@@ -110,7 +109,7 @@ static quipu_status show_begin(show_job *job, quipu_history **ret_page, quipu_er
     if (status != QUIPU_OK) {
         return status;
     }
-    const int64_t next = history->session.next_seq;
+    const int64_t next = history->session->next_seq;
     /* What is appended meanwhile is not shown, so that there is an end. */
     if (job->range.before_seq == 0 || job->range.before_seq > next) {
         job->range.before_seq = next;
@@ -118,7 +117,7 @@ static quipu_status show_begin(show_job *job, quipu_history **ret_page, quipu_er
     if (job->last > 0 && job->range.before_seq - 1 - job->last > job->range.after_seq) {
         job->range.after_seq = job->range.before_seq - 1 - job->last;
     }
-    quipu_history_free(history);
+    quipu_free(history);
     job->range.limit = SHOW_PAGE_FIRST;
     return quipu_session_get(job->store, job->key, &job->range, NULL, ret_page, error);
 }
@@ -135,7 +134,7 @@ static int show_all(show_job *job)
     }
     app_pager_begin(&pager, job->call);
     if (!job->json && !job->raw) {
-        app_render_head(&job->render, &page->session);
+        app_render_head(&job->render, page->session);
     }
     status = show_pages(job, page, &error);
     app_pager_end(&pager);

@@ -53,7 +53,7 @@ static void stats_print(const app_call *call, const quipu_stats *stats)
 static int stats_run(const app_call *call)
 {
     quipu_store *store = NULL;
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
     quipu_status status;
     int code = app_open(call, APP_NEED_READ, &store);

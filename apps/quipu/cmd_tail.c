@@ -28,10 +28,10 @@ static quipu_status tail_print(tail_job *job, const quipu_history *batch, quipu_
     quipu_status status = QUIPU_OK;
 
     if (!job->json) {
-        app_render_messages(&job->render, batch->messages, batch->message_count, false);
+        app_render_messages(&job->render, batch->messages, false);
     }
-    for (size_t i = 0; job->json && i < batch->message_count && status == QUIPU_OK; i++) {
-        status = app_json_message(&json, &batch->messages[i], &job->arena, error);
+    for (size_t i = 0; job->json && i < batch->messages.count && status == QUIPU_OK; i++) {
+        status = app_json_message(&json, batch->messages, i, &job->arena, error);
     }
     /* Whoever reads it should see it now. */
     fflush(stdout);
@@ -54,7 +54,7 @@ static quipu_status tail_follow(tail_job *job, quipu_tail *tail, quipu_error *er
         if (status == QUIPU_OK) {
             status = tail_print(job, batch, error);
         }
-        quipu_history_free(batch);
+        quipu_free(batch);
     }
     /* The person ended what has no other end. */
     return status == QUIPU_CANCELLED && app_signals_came() ? QUIPU_OK : status;
@@ -69,10 +69,10 @@ static int tail_session(tail_job *job)
     quipu_status status = app_session_header(job->store, job->key, &job->limits, &history, &error);
 
     if (status == QUIPU_OK) {
-        after = history->session.next_seq - 1 - job->last;
-        app_render_set(&job->render, &history->session);
+        after = history->session->next_seq - 1 - job->last;
+        app_render_set(&job->render, history->session);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     if (status == QUIPU_OK) {
         status = quipu_tail_open(job->store, job->key, after > 0 ? after : 0, &job->limits, &tail,
                                  &error);

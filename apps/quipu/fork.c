@@ -30,8 +30,8 @@ int app_seq_newest(const app_call *call, quipu_store *store, quipu_str key, int6
     if (status != QUIPU_OK) {
         return app_fail_session(call, key, status, &error);
     }
-    *ret_seq = history->session.next_seq - 1;
-    quipu_history_free(history);
+    *ret_seq = history->session->next_seq - 1;
+    quipu_free(history);
     return APP_OK;
 }
 

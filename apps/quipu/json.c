@@ -143,14 +143,14 @@ void app_json_raw(app_json *json, const char *name, quipu_str value)
     }
 }
 
-quipu_status app_json_message(app_json *json, const quipu_message *message, quipu_arena *arena,
-                              quipu_error *error)
+quipu_status app_json_message(app_json *json, quipu_messages messages, size_t index,
+                              quipu_arena *arena, quipu_error *error)
 {
     quipu_str text = {NULL, 0};
     quipu_status status;
 
     quipu_arena_reset(arena);
-    status = quipu_message_json(message, arena, &text, error);
+    status = quipu_message_json(messages, index, arena, &text, error);
     app_json_raw(json, NULL, text);
     return status;
 }

@@ -119,7 +119,7 @@ int app_problems(const app_call *call, quipu_store *store, bool repair)
 {
     problems_view view = {
         .json = app_given(call, "json"), .colours = app_colours(call), .out = {.out = stdout}};
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
@@ -129,8 +129,8 @@ int app_problems(const app_call *call, quipu_store *store, bool repair)
         app_json_open(&view.out, NULL, '{');
         app_json_open(&view.out, "problems", '[');
     }
-    status = (repair ? quipu_store_repair : quipu_store_verify)(store, problems_hear, &view,
-                                                                &within, &verified, &error);
+    status = quipu_store_verify(store, repair ? QUIPU_VERIFY_REPAIR : 0, problems_hear, &view,
+                                &within, &verified, &error);
     app_checking_pause(&view.checking);
     if (view.json) {
         app_json_close(&view.out, ']');

@@ -4,7 +4,7 @@
 
 #include "app.h"
 
-/* A bar for quipu_store_verify() and quipu_store_repair(): first over the bytes of the file, then
+/* A bar for quipu_store_verify(): first over the bytes of the file, then
  * over the sessions. */
 typedef struct app_checking {
     const app_call *call;

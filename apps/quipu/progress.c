@@ -34,7 +34,7 @@ static bool progress_able(const app_call *call)
 
 quipu_stats app_progress_stats(const app_call *call, quipu_store *store)
 {
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
 
     if (progress_able(call)) {
         (void)!quipu_store_stats(store, NULL, &stats, NULL);

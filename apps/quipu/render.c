@@ -120,7 +120,7 @@ static void render_fork(app_render *render, const quipu_message *message)
 /* Whether the message makes calls, rather than answering some. */
 static bool render_calls(const quipu_message *message)
 {
-    return message->call_count > 0 &&
+    return message->calls.count > 0 &&
            (message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL);
 }
 
@@ -129,8 +129,8 @@ static bool render_answers(const quipu_message *message)
     if (message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION) {
         return true;
     }
-    return message->role == QUIPU_ROLE_USER && message->call_count > 0 &&
-           message->calls[0].output.p != NULL;
+    return message->role == QUIPU_ROLE_USER && message->calls.count > 0 &&
+           quipu_tool_call_at(message->calls, 0)->output.p != NULL;
 }
 
 /* Note that an answer of a message stands beside its call. */
@@ -173,27 +173,27 @@ static bool render_fits(const quipu_tool_call *call, quipu_str id, bool at_once,
     return at_once && (*turn)++ == number;
 }
 
-/* The answer of the message `list[0]`'s call `number` among the messages that follow it. */
-static render_answer render_find(const quipu_message *list, size_t count, size_t number)
+/* The answer of the first message's call `number` among the messages that follow it. */
+static render_answer render_find(quipu_messages list, size_t number)
 {
-    const quipu_tool_call *call = &list[0].calls[number];
+    const quipu_tool_call *call = quipu_tool_call_at(quipu_message_at(list, 0)->calls, number);
     bool at_once = true;
     size_t turn = 0;
 
     if (call->output.p != NULL) {
         return (render_answer){call->output, NULL};
     }
-    for (size_t i = 1; i < count && (at_once || call->id.n > 0); i++) {
-        const quipu_message *message = &list[i];
+    for (size_t i = 1; i < list.count && (at_once || call->id.n > 0); i++) {
+        const quipu_message *message = quipu_message_at(list, i);
         const bool answers = render_answers(message);
 
         at_once = at_once && answers;
-        if (answers && message->call_count == 0 &&
+        if (answers && message->calls.count == 0 &&
             render_fits(call, (quipu_str){NULL, 0}, at_once, &turn, number)) {
             return (render_answer){message->content, message};
         }
-        for (size_t c = 0; answers && c < message->call_count; c++) {
-            const quipu_tool_call *answer = &message->calls[c];
+        for (size_t c = 0; answers && c < message->calls.count; c++) {
+            const quipu_tool_call *answer = quipu_tool_call_at(message->calls, c);
 
             if (answer->output.p != NULL && render_fits(call, answer->id, at_once, &turn, number)) {
                 return (render_answer){answer->output, message};
@@ -204,12 +204,13 @@ static render_answer render_find(const quipu_message *list, size_t count, size_t
 }
 
 /* Whether all calls of the first message have their answers among those that follow. */
-static bool render_is_whole(const quipu_message *list, size_t count)
+static bool render_is_whole(quipu_messages list)
 {
+    const quipu_message *first = quipu_message_at(list, 0);
     bool whole = true;
 
-    for (size_t i = 0; render_calls(&list[0]) && i < list[0].call_count && whole; i++) {
-        whole = render_find(list, count, i).text.p != NULL;
+    for (size_t i = 0; render_calls(first) && i < first->calls.count && whole; i++) {
+        whole = render_find(list, i).text.p != NULL;
     }
     return whole;
 }
@@ -266,12 +267,14 @@ static void render_call(const app_render *render, const quipu_tool_call *call, q
     }
 }
 
-static void render_all_calls(app_render *render, const quipu_message *list, size_t count)
+static void render_all_calls(app_render *render, quipu_messages list)
 {
-    for (size_t i = 0; i < list[0].call_count; i++) {
-        const render_answer answer = render_find(list, count, i);
+    const quipu_tool_calls calls = quipu_message_at(list, 0)->calls;
 
-        render_call(render, &list[0].calls[i], answer.text);
+    for (size_t i = 0; i < calls.count; i++) {
+        const render_answer answer = render_find(list, i);
+
+        render_call(render, quipu_tool_call_at(calls, i), answer.text);
         if (answer.message != NULL) {
             render_fold(render, answer.message->seq);
         }
@@ -283,8 +286,8 @@ static void render_lone_answers(app_render *render, const quipu_message *message
 {
     const char *margin = render_margin(render);
 
-    for (size_t i = 0; i < message->call_count; i++) {
-        const quipu_tool_call *call = &message->calls[i];
+    for (size_t i = 0; i < message->calls.count; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
 
         fprintf(render->out, "%s%s← ", margin, render_style(render, APP_YELLOW));
         int used = app_put_cut(render->out, call->name, render->columns / 3);
@@ -356,12 +359,12 @@ static void render_summary(app_render *render, const quipu_message *message)
     app_put_wrapped(render->out, message->content, margin, render->columns - (int)strlen(margin));
 }
 
-static void render_one(app_render *render, const quipu_message *list, size_t count)
+static void render_one(app_render *render, quipu_messages list)
 {
     const char *margin = render_margin(render);
-    const quipu_message *message = &list[0];
+    const quipu_message *message = quipu_message_at(list, 0);
     const bool answers = render_answers(message);
-    const size_t parts = message->call_count > 0 ? message->call_count : 1;
+    const size_t parts = message->calls.count > 0 ? message->calls.count : 1;
 
     if (answers && render_folded(render, message->seq) >= parts) {
         return;
@@ -373,28 +376,29 @@ static void render_one(app_render *render, const quipu_message *list, size_t cou
     }
     render_day(render, message);
     render_line(render, message);
-    if (answers && message->call_count > 0) {
+    if (answers && message->calls.count > 0) {
         render_lone_answers(render, message);
         return;
     }
     app_put_wrapped(render->out, message->content, margin, render->columns - (int)strlen(margin));
     if (render_calls(message)) {
-        render_all_calls(render, list, count);
-    } else if (message->call_count > 0) {
+        render_all_calls(render, list);
+    } else if (message->calls.count > 0) {
         render_lone_answers(render, message);
     }
 }
 
-size_t app_render_messages(app_render *render, const quipu_message *messages, size_t count,
-                           bool more)
+size_t app_render_messages(app_render *render, quipu_messages messages, bool more)
 {
     /* The summary with which a view begins is no place to go on from: its number is a later one. */
-    const size_t least = count > 0 && messages[0].mark == QUIPU_MARK_COMPACTION ? 2 : 1;
+    const bool summary =
+        messages.count > 0 && quipu_message_at(messages, 0)->mark == QUIPU_MARK_COMPACTION;
+    const size_t least = summary ? 2 : 1;
     size_t done = 0;
 
-    while (done < count &&
-           (done < least || !more || render_is_whole(messages + done, count - done))) {
-        render_one(render, messages + done, count - done);
+    while (done < messages.count &&
+           (done < least || !more || render_is_whole(quipu_messages_from(messages, done)))) {
+        render_one(render, quipu_messages_from(messages, done));
         done++;
     }
     return done;

@@ -40,8 +40,7 @@ void app_render_head(app_render *render, const quipu_session_info *session);
 /* Render messages, oldest first, up to one whose tool calls have no answer yet: with `more`, it is
  * left for the next time, unless it is the first, or the first behind a summary. Gives how many are
  * done. */
-size_t app_render_messages(app_render *render, const quipu_message *messages, size_t count,
-                           bool more);
+size_t app_render_messages(app_render *render, quipu_messages messages, bool more);
 
 /* "user", "assistant"...; "?" for none. */
 const char *app_role_name(quipu_role role);

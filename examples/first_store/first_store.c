@@ -63,8 +63,7 @@ static quipu_message first_message(size_t number)
     return (quipu_message){.role = in->role,
                            .author = quipu_cstr(in->author),
                            .content = quipu_cstr(in->content),
-                           .calls = in->call,
-                           .call_count = in->call != NULL ? 1 : 0};
+                           .calls = quipu_tool_calls_of(in->call, in->call != NULL ? 1 : 0)};
 }
 
 static quipu_status first_append(quipu_store *store, size_t from, size_t to, quipu_error *err)
@@ -74,8 +73,8 @@ static quipu_status first_append(quipu_store *store, size_t from, size_t to, qui
     for (size_t i = from; i < to; i++) {
         messages[i - from] = first_message(i);
     }
-    return quipu_message_append(store, key, (quipu_messages){messages, to - from}, NULL, NULL, NULL,
-                                err);
+    return quipu_message_append(store, key, quipu_messages_of(messages, to - from), NULL, NULL,
+                                NULL, err);
 }
 
 /* ---- showing it ------------------------------------------------------------------------------ */
@@ -123,8 +122,8 @@ static void first_print_message(const quipu_message *message)
     printf("%3" PRId64 "  %-11s %-9s %3" PRId64 " tokens\n", message->seq, message->author.p,
            first_role(message->role), message->tokens);
     first_print_wrapped(message->content.p);
-    for (size_t i = 0; i < message->call_count; i++) {
-        const quipu_tool_call *call = &message->calls[i];
+    for (size_t i = 0; i < message->calls.count; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
         bool answer = call->output.p != NULL;
         printf("%*s%s %s %s\n", MARGIN, "", call->name.p, answer ? "<-" : "->",
                answer ? call->output.p : call->input.p);
@@ -136,21 +135,23 @@ static void first_print_message(const quipu_message *message)
 static bool first_same_call(const quipu_message *got, const quipu_tool_call *call)
 {
     if (call == NULL) {
-        return got->call_count == 0;
+        return got->calls.count == 0;
     }
-    return got->call_count == 1 && quipu_str_eq(got->calls[0].id, call->id) &&
-           quipu_str_eq(got->calls[0].name, call->name) &&
-           (call->output.p == NULL || quipu_str_eq(got->calls[0].output, call->output)) &&
-           (call->input.p == NULL || quipu_str_eq(got->calls[0].input, call->input));
+    return got->calls.count == 1 && quipu_str_eq(quipu_tool_call_at(got->calls, 0)->id, call->id) &&
+           quipu_str_eq(quipu_tool_call_at(got->calls, 0)->name, call->name) &&
+           (call->output.p == NULL ||
+            quipu_str_eq(quipu_tool_call_at(got->calls, 0)->output, call->output)) &&
+           (call->input.p == NULL ||
+            quipu_str_eq(quipu_tool_call_at(got->calls, 0)->input, call->input));
 }
 
 /* Whether the messages are the conversation's, in order, numbered without a gap. */
 static bool first_same(const quipu_history *got)
 {
-    bool same = got->message_count == COUNT_OF(conversation);
+    bool same = got->messages.count == COUNT_OF(conversation);
 
-    for (size_t i = 0; same && i < got->message_count; i++) {
-        const quipu_message *message = &got->messages[i];
+    for (size_t i = 0; same && i < got->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(got->messages, i);
         const line *in = &conversation[i];
         same = message->seq == (int64_t)i + 1 && message->role == in->role &&
                quipu_str_eq(message->author, quipu_cstr(in->author)) &&
@@ -169,33 +170,32 @@ static quipu_status first_read(quipu_store *store, bool *ret_same, quipu_error *
     quipu_status status = quipu_session_get(store, key, NULL, NULL, &history, err);
 
     if (status == QUIPU_OK) {
-        printf("\n%s: %" PRId64 " messages, about %" PRId64 " tokens\n\n", history->session.key.p,
-               history->session.message_count, history->session.token_count);
-        for (size_t i = 0; i < history->message_count; i++) {
-            first_print_message(&history->messages[i]);
+        printf("\n%s: %" PRId64 " messages, about %" PRId64 " tokens\n\n", history->session->key.p,
+               history->session->message_count, history->session->token_count);
+        for (size_t i = 0; i < history->messages.count; i++) {
+            first_print_message(quipu_message_at(history->messages, i));
         }
         *ret_same = first_same(history);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
 /* The newest whole turns that fit the budget: what the next prompt is made of. */
 static quipu_status first_window(quipu_store *store, quipu_error *err)
 {
-    quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
     quipu_window *window = NULL;
+    quipu_status status = quipu_window_get(store, key.p, BUDGET, &window, err);
 
-    options.token_budget = BUDGET;
-    quipu_status status = quipu_window_get(store, key, &options, NULL, &window, err);
     if (status == QUIPU_OK) {
-        const quipu_history *history = &window->history;
+        const quipu_messages messages = window->messages;
+
         printf("\nwindow    %d tokens hold messages %" PRId64 " to %" PRId64 ", %" PRId64
                " tokens: whole turns only\n",
-               BUDGET, history->messages[0].seq, history->messages[history->message_count - 1].seq,
-               window->tokens);
+               BUDGET, quipu_message_at(messages, 0)->seq,
+               quipu_message_at(messages, messages.count - 1)->seq, window->tokens);
     }
-    quipu_window_free(window);
+    quipu_free(window);
     return status;
 }
 
@@ -206,11 +206,12 @@ static quipu_status first_search(quipu_store *store, quipu_error *err)
 
     options.query = QUIPU_STR("seats held");
     quipu_status status = quipu_search(store, &options, NULL, &results, err);
-    for (size_t i = 0; status == QUIPU_OK && i < results->count; i++) {
-        printf("search    \"seats held\": message %" PRId64 ", %s\n", results->hits[i].seq,
-               results->hits[i].snippet.p);
+    for (size_t i = 0; status == QUIPU_OK && i < results->hits.count; i++) {
+        printf("search    \"seats held\": message %" PRId64 ", %s\n",
+               quipu_search_hit_at(results->hits, i)->seq,
+               quipu_search_hit_at(results->hits, i)->snippet.p);
     }
-    quipu_search_results_free(results);
+    quipu_free(results);
     return status;
 }
 
@@ -221,12 +222,12 @@ static quipu_status first_fork(quipu_store *store, quipu_error *err)
     quipu_message other = {.role = QUIPU_ROLE_USER,
                            .author = QUIPU_STR("ana"),
                            .content = QUIPU_STR("And if we went by bus?")};
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
 
     values.key = fork_key;
-    quipu_status status = quipu_session_fork(store, key, 5, &values, NULL, err);
+    quipu_status status = quipu_session_fork(store, key, 5, &values, NULL, NULL, err);
     if (status == QUIPU_OK) {
-        status = quipu_message_append(store, fork_key, (quipu_messages){&other, 1}, NULL, NULL,
+        status = quipu_message_append(store, fork_key, quipu_messages_of(&other, 1), NULL, NULL,
                                       &appended, err);
     }
     if (status == QUIPU_OK) {

@@ -1,5 +1,5 @@
-/* Sessions as Google's Agent Development Kit (ADK) knows them, over a store: events with every
- * field kept, state in scopes, live sessions whose history is in step with the store. */
+/* Sessions of Google's Agent Development Kit (ADK) over a store: events with every field kept, state
+ * in scopes, and live sessions, which hold their history and state in memory. */
 #ifndef QUIPU_ADK_H
 #define QUIPU_ADK_H
 
@@ -11,22 +11,21 @@ extern "C" {
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-#define QUIPU_EVENT_DEPTH_MAX 510      /* arrays and objects inside each other in an event */
-#define QUIPU_ROOT_AGENT "lango-agent" /* author of an agent's message that has none */
+#define QUIPU_EVENT_DEPTH_MAX 510      /* nesting of arrays and objects in an event */
+#define QUIPU_ROOT_AGENT "lango-agent" /* author of an agent's message without one */
 
-/* ---- events ------------------------------------------------------------------------------------
- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 typedef enum quipu_key_case {
     QUIPU_KEYS_AS_STORED = 0, /* as the event was appended */
-    QUIPU_KEYS_CAMEL,         /* stateDelta: the wire, and ADK for Go */
-    QUIPU_KEYS_SNAKE          /* state_delta: what ADK for Python stores */
+    QUIPU_KEYS_CAMEL,         /* stateDelta: the wire format, ADK for Go */
+    QUIPU_KEYS_SNAKE          /* state_delta: ADK for Python */
 } quipu_key_case;
 
 typedef enum quipu_bytes_form {
     QUIPU_BYTES_AS_STORED = 0,
-    QUIPU_BYTES_STD, /* base64's standard alphabet: ADK for Go reads no other */
-    QUIPU_BYTES_URL  /* the one for URLs: what ADK for Python writes */
+    QUIPU_BYTES_STD, /* base64's standard alphabet: ADK for Go */
+    QUIPU_BYTES_URL  /* its alphabet for URLs: ADK for Python */
 } quipu_bytes_form;
 
 typedef enum quipu_time_form {
@@ -35,7 +34,7 @@ typedef enum quipu_time_form {
     QUIPU_TIMES_RFC3339  /* text: ADK for Go */
 } quipu_time_form;
 
-/* How events are written for a reader. Only names that ADK has are rewritten, never the user's. */
+/* How events are written. Only ADK's own names are rewritten, never the user's. */
 typedef struct quipu_event_dialect {
     uint32_t struct_size;
     quipu_key_case key_case;
@@ -43,78 +42,75 @@ typedef struct quipu_event_dialect {
     quipu_time_form time;
 } quipu_event_dialect;
 
-#define QUIPU_EVENT_DIALECT_INIT                                                                   \
-    {(uint32_t)sizeof(quipu_event_dialect), QUIPU_KEYS_AS_STORED, QUIPU_BYTES_AS_STORED,           \
-     QUIPU_TIMES_AS_STORED}
+#define QUIPU_EVENT_DIALECT_INIT QUIPU_INIT(quipu_event_dialect)
 
 /**
- * An ADK event, in camelCase or snake_case, as a message that holds all of it. Texts of parts make
- * the content, or what responses say when there is no text; function calls and responses become
- * tool calls, an id that is missing is "call_" and the name; roles are normalised
- * (model: assistant, function: tool, responses only: tool); what the message's members cannot
- * express stands in its `extra`.
+ * Convert an ADK event, in camelCase or snake_case, to a message that holds all of it, a slice of
+ * one. The content is the text of the parts or, without any, what the responses say. Function calls
+ * and responses become tool calls; a missing id is "call_" and the name on both sides. Roles are
+ * normalised (model: assistant, function: tool, only responses: tool). `extra` holds what the
+ * message's members cannot express.
  *
- * Ownership: texts of *ret_message lie in the event's text and in the arena.
+ * Ownership: texts of the message lie in the event's text and in the arena.
  * Threads:   any; the arena one at a time.
  * Errors:    QUIPU_INVALID (no JSON object), QUIPU_LIMIT (too deep or too large), QUIPU_NOMEM,
  *            QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
-                                                             quipu_message *ret_message,
+                                                             quipu_messages *ret_messages,
                                                              quipu_error *reterr);
 
 /**
- * The event of a message: the same JSON tree that was appended, number spellings and unknown
- * members included. A message that never was an event becomes one: its text, then its calls.
- * `dialect` NULL: as it was appended.
+ * Return the event of message `index` of a slice: the JSON tree that was appended, number spellings
+ * and unknown members included. A message that never was an event becomes one: its text, then its
+ * calls. `dialect` NULL: as it was appended.
  *
- * Ownership: the text is the arena's.
+ * Ownership: the arena owns the text.
  * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_CORRUPT (`extra` does not fit the message), QUIPU_NOMEM, QUIPU_LIMIT,
- *            QUIPU_MISUSE.
- * Since:     0.1
+ * Errors:    QUIPU_CORRUPT (`extra` does not fit the message), QUIPU_UNSUPPORTED, QUIPU_NOMEM,
+ *            QUIPU_LIMIT, QUIPU_MISUSE.
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_to_event(const quipu_message *message,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_message_to_event(quipu_messages messages, size_t index,
                                                              const quipu_event_dialect *dialect,
                                                              quipu_arena *arena,
                                                              quipu_json *ret_event,
                                                              quipu_error *reterr);
 
-/* ---- the service -------------------------------------------------------------------------------
- */
+/* ---- the service ----------------------------------------------------------------------------- */
 
-/* Sessions of apps and their users over a store; shared by all threads. */
+/* Sessions of apps and their users over a store; all threads may share it. */
 typedef struct quipu_service quipu_service;
 
-/* A live session: its history and state in memory, in step with the store. Threads may share one:
- * its calls take turns. */
+/* A live session: its events and state in memory, equal to the store's when it was read and after
+ * each append. Threads may share one: its calls run one at a time. */
 typedef struct quipu_live quipu_live;
 
-/* Who a session is. The same session id under another user is another session. With an empty app
- * and user it is the plain session whose key is the session id. */
+/* The name of a session. The same session id under another user is another session. With an empty
+ * app and user it names the plain session whose key is the session id. The layout is final. */
 typedef struct quipu_session_ref {
     quipu_str app_name;
     quipu_str user_id;
     quipu_str session_id;
 } quipu_session_ref;
 
-/* What happens to the children of isolated agents. */
+/* What happened to the child session of an isolated agent. */
 typedef enum quipu_child_change {
     QUIPU_CHILD_FORKED = 1,
     QUIPU_CHILD_MERGED,
     QUIPU_CHILD_DISCARDED
 } quipu_child_change;
 
-/* Told about it on the caller's thread after the call did it, with no lock held. */
+/* Called on the caller's thread after the change, with no lock held. */
 typedef void (*quipu_child_fn)(void *ctx, quipu_child_change change, quipu_str agent);
 
 typedef struct quipu_service_options {
     uint32_t struct_size;
     uint32_t flags;          /* QUIPU_SERVICE_* */
     int64_t ttl_ms;          /* of new sessions; 0: the store's; -1: none */
-    quipu_str root_agent;    /* author of an agent's message that has none */
-    quipu_key_case key_case; /* in which dialect events come out */
+    quipu_str root_agent;    /* author of an agent's message without one */
+    quipu_key_case key_case; /* the dialect of returned events */
     quipu_bytes_form bytes;
     quipu_time_form time;
     const quipu_str *isolated; /* agents that work in child sessions: see quipu_live_append() */
@@ -123,37 +119,25 @@ typedef struct quipu_service_options {
     void *on_child_ctx;
 } quipu_service_options;
 
-#define QUIPU_SERVICE_OPTIONS_INIT                                                                 \
-    {(uint32_t)sizeof(quipu_service_options),                                                      \
-     0,                                                                                            \
-     0,                                                                                            \
-     {NULL, 0},                                                                                    \
-     QUIPU_KEYS_AS_STORED,                                                                         \
-     QUIPU_BYTES_AS_STORED,                                                                        \
-     QUIPU_TIMES_AS_STORED,                                                                        \
-     NULL,                                                                                         \
-     0,                                                                                            \
-     NULL,                                                                                         \
-     NULL}
+#define QUIPU_SERVICE_OPTIONS_INIT QUIPU_INIT(quipu_service_options)
 
 #define QUIPU_SERVICE_MISSING_FAILS 1u /* get: a missing session is QUIPU_NOT_FOUND, not NULL */
 #define QUIPU_SERVICE_ZERO_IS_ALL 2u   /* get: num_recent 0 means all events, not none */
-#define QUIPU_SERVICE_STRIP_IDS 4u     /* session ids lose the white space around them */
+#define QUIPU_SERVICE_STRIP_IDS 4u     /* strip white space around session ids */
 #define QUIPU_SERVICE_NEEDS_IDS 8u     /* empty app or user: QUIPU_INVALID; list: empty user: any */
-#define QUIPU_SERVICE_AUTO_CREATE                                                                  \
-    16u /* get: a missing session is created, an expired one renewed */
-#define QUIPU_SERVICE_RECORD_STATE 32u /* events that only change state are events of the history */
-#define QUIPU_SERVICE_REBASE 64u       /* append: a stale session appends and catches up */
-#define QUIPU_SERVICE_BY_TIME 128u     /* get: events by their time, not by their number */
+#define QUIPU_SERVICE_AUTO_CREATE 16u  /* get: create a missing session, renew an expired one */
+#define QUIPU_SERVICE_RECORD_STATE 32u /* keep events that only change state in the history */
+#define QUIPU_SERVICE_REBASE 64u       /* append: refresh a stale session, then append */
+#define QUIPU_SERVICE_BY_TIME 128u     /* get: order events by time, not by number */
 
-/* The rules of ADK's own services. */
+/* The rules of ADK's own services for Python and for Go. */
 #define QUIPU_SERVICE_PYTHON (QUIPU_SERVICE_STRIP_IDS | QUIPU_SERVICE_RECORD_STATE)
 #define QUIPU_SERVICE_GO                                                                           \
     (QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_ZERO_IS_ALL | QUIPU_SERVICE_NEEDS_IDS |           \
      QUIPU_SERVICE_RECORD_STATE)
 
 /**
- * Make a service over a store.
+ * Create a service over a store.
  *
  * Ownership: free with quipu_service_free(), before the store is closed; options are copied.
  * Threads:   any.
@@ -166,21 +150,21 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_new(quipu_store *store,
                                                         quipu_error *reterr);
 
 /**
- * Free a service whose sessions are all freed. NULL is fine.
+ * Free a service after all its live sessions. NULL does nothing.
  *
  * Ownership: the service is gone; the store stays.
- * Threads:   one, when no other uses it.
+ * Threads:   one, when no other thread uses it.
  * Errors:    none.
  * Since:     0.1
  */
 QUIPU_API void quipu_service_free(quipu_service *service);
 
 /**
- * Create a session with a first state, an object or absent, in one transaction. Names that begin
- * with "app:" and "user:" go to the app's and the user's state, "temp:" stays in the live session.
- * An empty session id gets a random one.
+ * Create a session with an initial state, an object or absent, in one transaction. Names that begin
+ * with "app:" and "user:" go to the app's and the user's state; "temp:" names stay in the live
+ * session. An empty session id becomes a random one.
  *
- * Ownership: free *ret_session with quipu_live_free().
+ * Ownership: free *ret_session, the new session, with quipu_live_free().
  * Threads:   any, same service.
  * Errors:    QUIPU_EXISTS, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
  *            QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
@@ -190,22 +174,22 @@ QUIPU_API QUIPU_MUST_USE quipu_status
 quipu_service_create(quipu_service *service, const quipu_session_ref *ref, quipu_json state,
                      const quipu_call_options *call, quipu_live **ret_session, quipu_error *reterr);
 
-/* Which events a live session begins with. The state is always whole. */
+/* Which events a live session begins with. The state is always complete. */
 typedef struct quipu_get_options {
     uint32_t struct_size;
     uint32_t flags;     /* QUIPU_GET_* */
-    int64_t num_recent; /* the newest so many; -1: all; 0: by the service's options */
+    int64_t num_recent; /* the newest this many; -1: all; 0: by the service's options */
     quipu_time after;   /* with QUIPU_GET_AFTER: events of this time or later */
 } quipu_get_options;
 
-#define QUIPU_GET_OPTIONS_INIT {(uint32_t)sizeof(quipu_get_options), 0, -1, {0, 0}}
+#define QUIPU_GET_OPTIONS_INIT QUIPU_INIT_WITH(quipu_get_options, num_recent, -1)
 
 #define QUIPU_GET_AFTER 1u
 #define QUIPU_GET_CREATE 2u /* create a missing session, renew an expired one, atomically */
 
 /**
- * Read a session. A missing one gives NULL and success, or QUIPU_NOT_FOUND, or is created: see
- * QUIPU_SERVICE_*; an expired one counts as missing.
+ * Read a session. For a missing one the call succeeds with NULL, or fails with QUIPU_NOT_FOUND, or
+ * creates it: see QUIPU_SERVICE_*. An expired session counts as missing.
  *
  * Ownership: free *ret_session with quipu_live_free().
  * Threads:   any, same service.
@@ -226,40 +210,31 @@ typedef struct quipu_service_entry {
     int64_t event_count;
 } quipu_service_entry;
 
-typedef struct quipu_service_list {
-    const quipu_service_entry *items;
-    size_t count;
-} quipu_service_list;
+QUIPU_SLICE(quipu_service_entries, quipu_service_entry)
+
+typedef struct quipu_service_page {
+    quipu_service_entries sessions;
+} quipu_service_page;
 
 /**
- * The sessions of an app, or of one user of it (`user_id` absent: of all), without events, sorted
- * by last update time, user and session id.
+ * List the sessions of an app, or of one of its users (`user_id` absent: of all), without events,
+ * sorted by last update time, user and session id.
  *
- * Ownership: free *ret_list with quipu_service_list_free().
+ * Ownership: free *ret_page with quipu_free().
  * Threads:   any, same service.
  * Errors:    QUIPU_INVALID, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
  *            QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_list_get(quipu_service *service,
-                                                             quipu_str app_name, quipu_str user_id,
-                                                             const quipu_call_options *call,
-                                                             quipu_service_list **ret_list,
-                                                             quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_list(quipu_service *service, quipu_str app_name,
+                                                         quipu_str user_id,
+                                                         const quipu_call_options *call,
+                                                         quipu_service_page **ret_page,
+                                                         quipu_error *reterr);
 
 /**
- * Free a list. NULL is fine.
- *
- * Ownership: everything reached from it is gone.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API void quipu_service_list_free(quipu_service_list *list);
-
-/**
- * Delete a session with its events and its own state; the app's and the user's stay. A missing one
- * is fine.
+ * Delete a session with its events and its own state; the app's and the user's state stay. A
+ * missing session is no error.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same service.
@@ -273,9 +248,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_delete(quipu_service *servic
                                                            quipu_error *reterr);
 
 /**
- * The state of a user of an app as an object, names without "user:"; {} when there is none.
+ * Read the state of a user of an app as an object, names without "user:"; {} when there is none.
  *
- * Ownership: the text is the arena's.
+ * Ownership: the arena owns the text.
  * Threads:   any, same service; the arena one at a time.
  * Errors:    QUIPU_INVALID, QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
  *            QUIPU_MISUSE.
@@ -285,40 +260,43 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_user_state(
     quipu_service *service, quipu_str app_name, quipu_str user_id, const quipu_call_options *call,
     quipu_arena *arena, quipu_json *ret_state, quipu_error *reterr);
 
-/* ---- a live session ----------------------------------------------------------------------------
- */
+/* ---- a live session -------------------------------------------------------------------------- */
 
-/* What became of an event. */
+/* The result of an append. */
 typedef struct quipu_event_result {
+    uint32_t struct_size;
+    bool stored;      /* the call wrote it, as an event or only its state */
+    bool repeated;    /* it existed already: nothing was written */
     int64_t seq;      /* its number; 0: it is no event of the history */
     int64_t revision; /* of the session after it */
-    bool stored;      /* it was written now: as an event, or only its state */
-    bool repeated;    /* it had been there already: nothing was written */
 } quipu_event_result;
 
+#define QUIPU_EVENT_RESULT_INIT QUIPU_INIT(quipu_event_result)
+
 /**
- * Append an event and apply its state delta, in one transaction. When the call returns it is in the
- * store and in the live session; when it fails, in neither. A partial event has no effect. "temp:"
- * names reach the live session only. A delta without content or anything else is applied but is no
- * event of the history, unless the service records it.
+ * Append an event and apply its state delta, in one transaction. When the call succeeds the event is
+ * in the store and in the live session; when it fails, in neither. A partial event has no effect.
+ * "temp:" names reach the live session only. A delta without content or anything else is applied
+ * but is no event of the history, unless the service records it.
  *
- * Repeating an event with the same id applies nothing twice. A session that somebody else changed
- * since it was read is QUIPU_CONFLICT: quipu_live_revision() then tells both revisions; or, with
- * QUIPU_SERVICE_REBASE, the event is appended behind the others' and the live session catches up.
- * After QUIPU_UNKNOWN the live session reloads at its next use: repeat the event to settle it.
+ * Repeating an event with the same id applies nothing twice. A session that another writer changed
+ * since it was read is QUIPU_CONFLICT: quipu_live_head() then returns both revisions. With
+ * QUIPU_SERVICE_REBASE the call instead appends the event behind the others' and refreshes the live
+ * session. After QUIPU_UNKNOWN the live session reloads at its next use: repeat the event to settle
+ * it.
  *
- * Events of an isolated agent go to a child session, begun with its first event, and show in this
- * live session until the child ends; the session's own stored history does not get them. An event
- * by anybody else ends the child first, as quipu_live_end_child() does. An isolated agent that
- * hands over without a text or a call has its child discarded. Names of the session's state that it
- * sets are the child's: they show until the child ends; "app:" and "user:" names are kept.
+ * Events of an isolated agent go to a child session, which its first event creates, and are visible
+ * in this live session until the child ends; they never enter the session's own stored history. An
+ * event by another author ends the child first, as quipu_live_end_child() does. When an isolated
+ * agent hands over without a text or a call, its child is discarded. Names of the session's state
+ * that it sets belong to the child and are visible until it ends; "app:" and "user:" names are kept.
  *
  * Ownership: the event is borrowed; `ret_result` may be NULL.
  * Threads:   any, same session.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_EXISTS (the id is there and says
- *            something else), QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT, QUIPU_EXISTS (the id exists with
+ *            another payload), QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL,
  *            QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_append(quipu_live *session, quipu_json event,
                                                         const quipu_call_options *call,
@@ -326,7 +304,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_append(quipu_live *session, qui
                                                         quipu_error *reterr);
 
 /**
- * Catch up with the store: newer events are added, the state is read anew, "temp:" names stay.
+ * Bring a live session up to date: add newer events, read the state again; "temp:" names stay.
  *
  * Ownership: none.
  * Threads:   any, same session.
@@ -338,32 +316,32 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_refresh(quipu_live *session,
                                                          const quipu_call_options *call,
                                                          quipu_error *reterr);
 
+/* Identifies one state of a session. */
+typedef struct quipu_session_head {
+    uint32_t struct_size;
+    quipu_session_ref ref;
+    quipu_uuid uid;   /* a session that is deleted and created again has another one */
+    int64_t revision; /* that the live session has */
+    int64_t stored;   /* the store's revision at the last QUIPU_CONFLICT; else as `revision` */
+    quipu_time last_update_time;
+} quipu_session_head;
+
+#define QUIPU_SESSION_HEAD_INIT QUIPU_INIT(quipu_session_head)
+
 /**
- * Who the session is, copied to the arena, and its last update time; either output may be NULL.
+ * Return the name, uid, revision and last update time of a live session.
  *
- * Ownership: texts are the arena's.
+ * Ownership: the arena owns the texts.
  * Threads:   any, same session; the arena one at a time.
  * Errors:    QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_identity(quipu_live *session, quipu_arena *arena,
-                                                          quipu_session_ref *ret_ref,
-                                                          quipu_time *ret_last_update_time,
-                                                          quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_head(quipu_live *session, quipu_arena *arena,
+                                                      quipu_session_head *ret_head,
+                                                      quipu_error *reterr);
 
 /**
- * The revision that the live session has, and in *ret_stored the one that the store had when it
- * last answered QUIPU_CONFLICT, or the same one. `ret_stored` may be NULL.
- *
- * Ownership: none.
- * Threads:   any, same session.
- * Errors:    none: -1 without a session.
- * Since:     0.1
- */
-QUIPU_API int64_t quipu_live_revision(quipu_live *session, int64_t *ret_stored);
-
-/**
- * How many events the live session holds.
+ * Return how many events the live session holds.
  *
  * Ownership: none.
  * Threads:   any, same session.
@@ -373,9 +351,9 @@ QUIPU_API int64_t quipu_live_revision(quipu_live *session, int64_t *ret_stored);
 QUIPU_API size_t quipu_live_event_count(quipu_live *session);
 
 /**
- * Event number `index` of the live session, from 0, oldest first, in the service's dialect.
+ * Return event `index` of the live session, from 0, oldest first, in the service's dialect.
  *
- * Ownership: the text is the arena's.
+ * Ownership: the arena owns the text.
  * Threads:   any, same session; the arena one at a time.
  * Errors:    QUIPU_NOT_FOUND (there is none), QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT,
  *            QUIPU_MISUSE.
@@ -386,32 +364,21 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_event(quipu_live *session, size
                                                        quipu_error *reterr);
 
 /**
- * The state of the live session as an object: its own names, "app:", "user:" and "temp:" ones,
- * sorted.
+ * Return the state of the live session as an object: its own names, "app:", "user:" and "temp:"
+ * ones, sorted. With a `name` that is not absent, return the value of that name alone.
  *
- * Ownership: the text is the arena's.
+ * Ownership: the arena owns the text.
  * Threads:   any, same session; the arena one at a time.
- * Errors:    QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.1
+ * Errors:    QUIPU_NOT_FOUND (the name), QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_state(quipu_live *session, quipu_arena *arena,
-                                                       quipu_json *ret_state, quipu_error *reterr);
-
-/**
- * The value of one name of the state.
- *
- * Ownership: the text is the arena's.
- * Threads:   any, same session; the arena one at a time.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_value(quipu_live *session, quipu_str name,
-                                                       quipu_arena *arena, quipu_json *ret_value,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_state(quipu_live *session, quipu_str name,
+                                                       quipu_arena *arena, quipu_json *ret_state,
                                                        quipu_error *reterr);
 
 /**
- * Set one name of the state to a JSON value, or with an absent value remove it, in the store and in
- * the live session; "temp:" names only there.
+ * Set one name of the state to a JSON value, or remove it with an absent value, in the store and in
+ * the live session; "temp:" names in the live session only.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same session.
@@ -424,148 +391,115 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_set(quipu_live *session, quipu_
                                                      quipu_error *reterr);
 
 /**
- * Free a live session; the stored one stays. NULL is fine.
+ * Free a live session; the stored one stays. NULL does nothing.
  *
  * Ownership: the live session is gone.
- * Threads:   one, when no other uses it.
+ * Threads:   one, when no other thread uses it.
  * Errors:    none.
  * Since:     0.1
  */
 QUIPU_API void quipu_live_free(quipu_live *session);
 
-/* ---- sessions that the caller keeps -----------------------------------------------------------
- */
-
-/* What tells one moment of a session from all others. */
-typedef struct quipu_session_head {
-    quipu_session_ref ref;
-    quipu_uuid uid; /* of this life of the session */
-    int64_t revision;
-    quipu_time last_update_time;
-} quipu_session_head;
+/* ---- sessions that the caller holds ---------------------------------------------------------- */
 
 /* A session at one moment. */
 typedef struct quipu_snapshot {
-    quipu_session_head head;
+    uint32_t struct_size;
+    const quipu_session_head *head;
     quipu_json state;  /* an object: see quipu_live_state() */
     quipu_json events; /* an array, oldest first, in the service's dialect */
     size_t count;      /* of the events */
 } quipu_snapshot;
 
+#define QUIPU_SNAPSHOT_INIT QUIPU_INIT(quipu_snapshot)
+
 /**
- * All that a live session holds, for callers that have session objects of their own: take this,
- * free the live session, and append with quipu_service_append().
+ * Copy everything that a live session holds, for callers with session objects of their own: take
+ * the snapshot, free the live session, and append with quipu_service_append().
  *
- * Ownership: everything reached from *ret_snapshot is the arena's.
+ * Ownership: the arena owns everything reached from *ret_snapshot.
  * Threads:   any, same session; the arena one at a time.
  * Errors:    QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
                                                           quipu_snapshot *ret_snapshot,
                                                           quipu_error *reterr);
 
 /**
- * Append an event to the session that `head` tells, without a live session; else as
- * quipu_live_append(). A session that is not at this moment any more is QUIPU_CONFLICT, or, with
- * QUIPU_SERVICE_REBASE, gets the event all the same. On success `head` is the moment after it; an
- * event that was there already moves it only when nothing else happened since, so that nobody's
- * change is passed over unseen. Services with isolated agents need live sessions.
+ * Append an event to the session of `head` without a live session; otherwise as
+ * quipu_live_append(). A session whose state is no longer that of `head` is QUIPU_CONFLICT or, with
+ * QUIPU_SERVICE_REBASE, gets the event all the same. On success `head` identifies the state after
+ * the event; an event that existed already moves it only when nothing else happened since, so that
+ * no change of another writer is missed. Services with isolated agents need live sessions.
  *
  * Ownership: the texts of `head->ref` stay the caller's; `ret_result` may be NULL.
  * Threads:   any, same service; the head one at a time.
  * Errors:    as quipu_live_append().
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_service_append(
     quipu_service *service, quipu_session_head *head, quipu_json event,
     const quipu_call_options *call, quipu_event_result *ret_result, quipu_error *reterr);
 
-/* ---- messages as a model should see them -------------------------------------------------------
- */
+/* ---- messages as a model should see them ----------------------------------------------------- */
 
-#define QUIPU_VIEW_BUDGET 32000 /* tokens of a view that names none */
+#define QUIPU_VIEW_BUDGET 32000 /* tokens of a view without a budget */
 
 typedef struct quipu_view_options {
     uint32_t struct_size;
     uint32_t flags;       /* 0 */
     int64_t token_budget; /* 0 or less: QUIPU_VIEW_BUDGET */
-    quipu_str root_agent; /* author of an agent's message that has none; absent: QUIPU_ROOT_AGENT */
+    quipu_str root_agent; /* author of an agent's message without one; absent: QUIPU_ROOT_AGENT */
 } quipu_view_options;
 
-#define QUIPU_VIEW_OPTIONS_INIT {(uint32_t)sizeof(quipu_view_options), 0, 0, {NULL, 0}}
+#define QUIPU_VIEW_OPTIONS_INIT QUIPU_INIT(quipu_view_options)
 
 /* Events made from messages, oldest first. */
 typedef struct quipu_view {
+    uint32_t struct_size;
     const quipu_json *events;
     size_t count;
-    size_t first;   /* index of the first message that is in it */
+    size_t first;   /* index of the first message of the view */
     int64_t tokens; /* of its messages */
 } quipu_view;
 
-/**
- * The newest messages within a token budget, at least one, as events: texts, function calls,
- * function responses. What was cut parts no pair (see <quipu/history.h>), and begins with no answer
- * and no call that has none; uncut, a pending call stays. A tool's message without an output is the
- * response to the call that it is paired with. Neighbours of one role and one author become one
- * event. Ids are those of the messages, the same at every reading.
- *
- * Ownership: everything reached from *ret_view is the arena's.
- * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_INVALID (a text is not UTF-8), QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_view_make(const quipu_message *messages, size_t count,
-                                                      const quipu_view_options *options,
-                                                      quipu_arena *arena, quipu_view *ret_view,
-                                                      quipu_error *reterr);
+#define QUIPU_VIEW_INIT QUIPU_INIT(quipu_view)
 
 /**
- * The same over the messages of a live session.
+ * Return the newest messages of a live session within a token budget, at least one, as events:
+ * texts, function calls, function responses. A cut never begins with an answer to a tool call, nor
+ * with a call that lost its answer; without a cut a pending call stays. A tool's message without an
+ * output answers the calls before it in their order. Neighbours of one role and one author become
+ * one event. Ids are those of the messages, the same at every reading.
  *
- * Ownership: everything reached from *ret_view is the arena's.
+ * Ownership: the arena owns everything reached from *ret_view.
  * Threads:   any, same session; the arena one at a time.
- * Errors:    as quipu_view_make().
- * Since:     0.1
+ * Errors:    QUIPU_INVALID (a text is not UTF-8), QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_view(quipu_live *session,
                                                       const quipu_view_options *options,
                                                       quipu_arena *arena, quipu_view *ret_view,
                                                       quipu_error *reterr);
 
-/**
- * Answer every function call of the live session that nobody answered, after a turn that failed:
- * one tool message a call, by the call's author, that says it was interrupted; all in one
- * transaction. Which calls have a response, the rule of pairs says (see <quipu/history.h>).
- *
- * Ownership: `ret_closed`, the number of calls, may be NULL.
- * Threads:   any, same session.
- * Errors:    as quipu_live_append().
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_close_calls(quipu_live *session,
-                                                             const quipu_call_options *call,
-                                                             int64_t *ret_closed,
-                                                             quipu_error *reterr);
-
-/* ---- child sessions ----------------------------------------------------------------------------
- */
+/* ---- child sessions -------------------------------------------------------------------------- */
 
 typedef struct quipu_child_options {
     uint32_t struct_size;
     uint32_t flags;       /* 0 */
-    int64_t inherit;      /* the parent's newest events that it begins with; 0: none; -1: all */
-    int64_t max_messages; /* of its own that its live session keeps; 0: all */
+    int64_t inherit;      /* how many of the parent's newest events it begins with; -1: all */
+    int64_t max_messages; /* of its own messages that its live session keeps; 0: all */
 } quipu_child_options;
 
-#define QUIPU_CHILD_OPTIONS_INIT {(uint32_t)sizeof(quipu_child_options), 0, 0, 0}
+#define QUIPU_CHILD_OPTIONS_INIT QUIPU_INIT(quipu_child_options)
 
 /**
- * Begin a session for a sub-agent that works apart: a fork of the parent's, stored under the id
- * `<parent>:child:<agent>:<uuid>` of the same app and user. What it appends, the parent does not
- * see before it is merged.
+ * Create a session for a sub-agent: a fork of the parent's session, stored under the id
+ * `<parent>:child:<agent>:<uuid>` of the same app and user. The parent sees what it appends only
+ * after a merge.
  *
- * Ownership: free *ret_child with quipu_live_free(); the stored child stays.
+ * Ownership: free *ret_child, the new session, with quipu_live_free(); the stored child stays.
  * Threads:   any, same session.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
  *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
@@ -577,16 +511,16 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_spawn(quipu_live *parent, quipu
                                                        quipu_live **ret_child, quipu_error *reterr);
 
 /**
- * Merge a child into its parent: with a summary one assistant's message by `author` (absent: the
- * child's agent), without one every event of the child's own that the store has, in order, the last
- * `max_messages` of a child with such a limit. The child is marked as merged in the same
- * transaction: a merge that failed can be repeated, one that succeeded cannot.
+ * Merge a child into its parent: with a summary, append one assistant's message by `author` (absent:
+ * the child's agent); without one, every event that the child appended, in order, or the last
+ * `max_messages` of them. The same transaction marks the child as merged: a merge that failed can
+ * be repeated, one that succeeded cannot.
  *
  * Ownership: both live sessions stay the caller's.
  * Threads:   any, same sessions.
  * Errors:    QUIPU_EXISTS (merged already), QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT,
  *            QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (another's child too).
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also the child of another parent).
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child,
@@ -595,8 +529,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_merge(quipu_live *parent, quipu
                                                        quipu_error *reterr);
 
 /**
- * Delete a child and, with a reason that is not blank, leave a note about it on the parent, by the
- * root agent, in one transaction.
+ * Delete a child and, with a reason that is not blank, append a note of the root agent to the
+ * parent, in one transaction.
  *
  * Ownership: both live sessions stay the caller's.
  * Threads:   any, same sessions.
@@ -614,29 +548,26 @@ typedef struct quipu_child {
     bool merged;
 } quipu_child;
 
-typedef struct quipu_child_list {
-    const quipu_child *items;
-    size_t count;
-} quipu_child_list;
+QUIPU_SLICE(quipu_children, quipu_child)
 
 /**
- * The children of a session that were not discarded, merged ones too, oldest first.
+ * List the children of a session that were not discarded, merged ones too, oldest first.
  *
- * Ownership: everything reached from *ret_list is the arena's.
+ * Ownership: the arena owns everything reached from *ret_children.
  * Threads:   any, same session; the arena one at a time.
  * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_children(quipu_live *parent,
                                                           const quipu_call_options *call,
                                                           quipu_arena *arena,
-                                                          quipu_child_list *ret_list,
+                                                          quipu_children *ret_children,
                                                           quipu_error *reterr);
 
 /**
- * End the child of the isolated agent that is at work, if there is one: its events leave the live
- * session, and its last text that is not blank, or a note that there is none, becomes one message
- * by the root agent, in the store and in memory.
+ * End the child of the active isolated agent, if there is one: its events leave the live session,
+ * and its last text that is not blank, or a note that there is none, becomes one message of the root
+ * agent, in the store and in the live session.
  *
  * Ownership: none.
  * Threads:   any, same session.
@@ -648,17 +579,20 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_end_child(quipu_live *session,
                                                            quipu_error *reterr);
 
 /**
- * Clean up after a turn that failed: calls that nobody answered are closed as by
- * quipu_live_close_calls(), the child of an isolated agent at work is discarded, and with a
- * reason that is not blank a note says so.
+ * Clean up after a turn that failed. Every unanswered function call of the live session gets one
+ * tool message, by the call's author, that says it was interrupted, all in one transaction; the
+ * child of an active isolated agent is discarded; with a reason that is not blank a note says so. A
+ * later response of its id answers a call, each one call; a missing id is "call_" and the name on
+ * both sides.
  *
- * Ownership: none.
+ * Ownership: `ret_closed`, the number of calls, may be NULL.
  * Threads:   any, same session.
  * Errors:    as quipu_live_merge().
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,
                                                            const quipu_call_options *call,
+                                                           int64_t *ret_closed,
                                                            quipu_error *reterr);
 
 #ifdef __cplusplus

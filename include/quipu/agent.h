@@ -1,6 +1,6 @@
-/* One turn of an agent: what the user says goes into the history, the newest part of the history
- * that fits a token budget goes to a model, and everything that comes back goes into the history
- * before anything else happens. However a turn ends, the history can be sent to a model again. */
+/* One turn of an agent: append the user's input, send the newest part of the history that fits a
+ * token budget to a model, and append everything that comes back before anything else happens.
+ * However a turn ends, the history can be sent to a model again. */
 #ifndef QUIPU_AGENT_H
 #define QUIPU_AGENT_H
 
@@ -12,101 +12,92 @@
 extern "C" {
 #endif
 
-#define QUIPU_TURN_STEPS 16           /* questions to the model in a turn that names no limit */
-#define QUIPU_TURN_STEPS_MAX 1000     /* the most that the option may say */
-#define QUIPU_TURN_DEADLINE_MS 600000 /* of a turn whose call names none */
-#define QUIPU_TURN_CLEANUP_MS 10000   /* that an interrupted turn may take to put things in order */
+#define QUIPU_TURN_STEPS 16              /* requests to the model in a turn without a limit */
+#define QUIPU_TURN_STEPS_MAX 1000        /* the maximum of the option */
+#define QUIPU_TURN_DEADLINE_MS 600000    /* of a turn whose call has none */
+#define QUIPU_TURN_CLEANUP_MS 10000      /* for an interrupted turn to close its tool calls */
 #define QUIPU_TURN_BUDGET_MAX 1000000000 /* tokens of a prompt */
-#define QUIPU_MEMORY_TOKENS 4000 /* estimated, of what is remembered, in a prompt that names none */
+#define QUIPU_MEMORY_TOKENS 4000         /* estimated, of memories in a prompt without a limit */
 
-/* Run a tool for the model. `call` has its id, name and arguments (a JSON object); `within` what is
- * left of the turn's time, and its cancel flag. The result is JSON: an object as it is, anything
- * else is wrapped in one; absent is null. It may live in the arena, which lasts until the result is
- * stored. To tell the model of a failure, give it as a result; any status but QUIPU_OK ends the
- * turn with it. */
+/* Runs a tool for the model. `call` has its id, name and arguments (a JSON object); `within` the
+ * rest of the turn's time and its cancel flag. The result is JSON: an object is used as it is,
+ * anything else is wrapped in one, absent becomes null. It may live in the arena, which lasts until
+ * the result is stored. Return a failure of the tool as a result; any status but QUIPU_OK ends the
+ * turn with that status. */
 typedef quipu_status (*quipu_tool_fn)(void *ctx, const quipu_part *call,
                                       const quipu_call_options *within, quipu_arena *arena,
                                       quipu_json *ret_result);
 
-/* What a turn is about. Start from QUIPU_TURN_OPTIONS_INIT. */
 typedef struct quipu_turn_options {
     uint32_t struct_size;
     uint32_t flags;                     /* QUIPU_TURN_* */
     quipu_str key;                      /* required: the session */
-    const quipu_content *input;         /* what is said; NULL: the history waits for an answer */
+    quipu_contents input;               /* one content; empty: the history waits for an answer */
     const quipu_model_request *request; /* system, tools, settings, without contents; or NULL */
     quipu_str model;                    /* when the request names none */
     quipu_str author;                   /* of the answers; absent: QUIPU_ROOT_AGENT */
     int64_t token_budget;               /* of a prompt, in the model's own tokens, system and tools
                                          * included; 0: what the table of models says */
     int32_t steps_max;                  /* 0: QUIPU_TURN_STEPS */
-    quipu_model_event_fn on_event;      /* told the events of every answer; or NULL */
+    quipu_model_event_fn on_event;      /* receives the events of every answer; or NULL */
     void *event_ctx;
-    quipu_tool_fn on_tool; /* or NULL: the model is told that no tool works */
+    quipu_tool_fn on_tool; /* or NULL: every tool call fails */
     void *tool_ctx;
-    int64_t memory_tokens;          /* with QUIPU_TURN_MEMORY: see quipu_memory_text() */
+    int64_t memory_tokens;          /* with QUIPU_TURN_MEMORY; 0: QUIPU_MEMORY_TOKENS */
     const quipu_model_rows *models; /* rows before the built-in ones: see quipu_model_find() */
 } quipu_turn_options;
 
-#define QUIPU_TURN_OPTIONS_INIT                                                                    \
-    {(uint32_t)sizeof(quipu_turn_options),                                                         \
-     0,                                                                                            \
-     {NULL, 0},                                                                                    \
-     NULL,                                                                                         \
-     NULL,                                                                                         \
-     {NULL, 0},                                                                                    \
-     {NULL, 0},                                                                                    \
-     0,                                                                                            \
-     0,                                                                                            \
-     NULL,                                                                                         \
-     NULL,                                                                                         \
-     NULL,                                                                                         \
-     NULL,                                                                                         \
-     0,                                                                                            \
-     NULL}
+#define QUIPU_TURN_OPTIONS_INIT QUIPU_INIT(quipu_turn_options)
 
-#define QUIPU_TURN_WHOLE 1u  /* ask for answers in one piece */
-#define QUIPU_TURN_MEMORY 2u /* what is remembered of the session ends the system instruction */
+#define QUIPU_TURN_WHOLE 1u /* ask for answers in one piece */
+/* End the system instruction with the session's memories: under "## Conversation Memory" the
+ * reflections, one line each, then the observations as a list; the newest that fit memory_tokens,
+ * reflections before observations, in the order of creation. One that is too large is left out. */
+#define QUIPU_TURN_MEMORY 2u
 
-/* How a turn went. */
+/* The result of a turn. */
 typedef struct quipu_turn_result {
-    quipu_str text; /* of the last answer */
+    uint32_t struct_size;
     quipu_finish finish;
-    int32_t steps;     /* questions to the model */
+    quipu_str text;    /* of the last answer */
+    int32_t steps;     /* requests to the model */
+    bool more_before;  /* older messages did not fit the budget */
     int64_t calls;     /* tools that were run */
     int64_t closed;    /* calls of an earlier, interrupted turn that were closed first */
     int64_t first_seq; /* of the messages that the turn appended; 0: none */
     int64_t last_seq;
-    quipu_usage usage; /* of all steps together */
-    quipu_usage last;  /* of the last step: how full the context is */
-    int64_t estimated; /* tokens of the last prompt by our estimate */
-    bool more_before;  /* older messages did not fit the budget */
+    const quipu_usage *usage; /* of all steps together */
+    const quipu_usage *last;  /* of the last step: how full the context is */
+    int64_t estimated;        /* tokens of the last prompt by the store's estimate */
 } quipu_turn_result;
 
+#define QUIPU_TURN_RESULT_INIT QUIPU_INIT(quipu_turn_result)
+
 /**
- * Take one turn: append the input, ask the model, run its tools and ask again, until it answers
+ * Run one turn: append the input, ask the model, run its tools and ask again, until it answers
  * without a tool.
  *
- * Every message is appended when it is there: the input (with answers to calls that an earlier turn
- * left open), each answer, each tool's result. A turn that is cut short by its cancel flag, its
- * deadline or any failure keeps what was said, byte for byte, as a message marked
- * QUIPU_MARK_TIMEOUT, and answers the calls that wait; after a crash the next turn does that. The
- * model may be asked `steps_max` times: tools that it wants after that are not run, and the turn
- * ends with QUIPU_LIMIT. Messages of somebody else in the middle of a turn end it with
- * QUIPU_CONFLICT: the later turn goes on alone.
+ * The turn appends every message as soon as it is complete: the input (with answers to calls that
+ * an earlier turn left open), each answer, each tool's result. When the cancel flag, the deadline
+ * or a failure interrupts it, it appends what had arrived of the answer, byte for byte, as a
+ * message marked QUIPU_MARK_TIMEOUT, and answers the open calls; after a crash the next turn does
+ * that. The model is asked at most `steps_max` times: tools that it calls after that are not run,
+ * and the turn fails with QUIPU_LIMIT. A message of another writer in the middle of a turn ends it
+ * with QUIPU_CONFLICT: the later turn continues alone.
  *
  * The window is chosen by the stored estimates and the factor of the model, which every turn
- * teaches. When older turns must leave it, a good part of the budget is made free at once, so that
- * the prompt begins with the same bytes for many turns.
+ * updates. When older turns no longer fit, a good part of the budget is freed at once, so that the
+ * prompt begins with the same bytes for many turns.
  *
- * Ownership: all inputs are borrowed; *ret_result (NULL is fine) is the arena's.
+ * Ownership: all inputs are borrowed; the arena owns what *ret_result (may be NULL) points to.
  * Threads:   any, same store; the arena one at a time. Callbacks run on this thread with no lock
  *            held. Set the call's cancel flag from any thread.
- * Errors:    QUIPU_NOT_FOUND and QUIPU_EXPIRED (the session), QUIPU_CONFLICT, QUIPU_LIMIT (the
- *            steps too), QUIPU_INVALID (nothing to answer, too), QUIPU_CANCELLED, QUIPU_BUSY (the
- *            deadline too), QUIPU_UNKNOWN, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
- *            QUIPU_MISUSE, and whatever the provider, a tool or the event callback gives back.
- * Since:     0.1
+ * Errors:    QUIPU_NOT_FOUND and QUIPU_EXPIRED (the session), QUIPU_CONFLICT, QUIPU_LIMIT (also
+ *            the steps), QUIPU_INVALID (also nothing to answer), QUIPU_CANCELLED, QUIPU_BUSY (also
+ *            the deadline), QUIPU_UNKNOWN, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
+ *            QUIPU_UNSUPPORTED, QUIPU_MISUSE, and any status of the provider, a tool or the event
+ *            callback.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
                                                  const quipu_turn_options *options,
@@ -114,43 +105,26 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_turn(quipu_store *store, const quipu
                                                  quipu_turn_result *ret_result,
                                                  quipu_error *reterr);
 
-/**
- * What is remembered of a session, as text for a prompt: under "## Conversation Memory" the
- * reflections, a line each, then the observations as a list; the newest that fit `tokens` estimated
- * tokens (0: QUIPU_MEMORY_TOKENS), reflections before observations, in the order of creation. One
- * that is too large is left out and hides no other. Absent when there is none, and without a key.
- *
- * Ownership: the text is the arena's.
- * Threads:   any, same store; the arena one at a time.
- * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_memory_text(quipu_store *store, quipu_str session_key,
-                                                        int64_t tokens,
-                                                        const quipu_call_options *call,
-                                                        quipu_arena *arena, quipu_str *ret_text,
-                                                        quipu_error *reterr);
+/* ---- the budget of a prompt ------------------------------------------------------------------ */
 
-/* ---- the budget of a prompt ------------------------------------------------------------------
- */
-
-/* What a prompt may hold beside its base: the system instruction and the talk itself. */
+/* The sections of a prompt beside its base, the system instruction and the conversation. */
 typedef enum quipu_section {
     QUIPU_SECTION_KNOWLEDGE = 0,
     QUIPU_SECTION_RETRIEVAL,
     QUIPU_SECTION_MEMORY,
     QUIPU_SECTION_RUNS,
-    QUIPU_SECTION_HEADROOM /* for nobody: estimates may be wrong */
+    QUIPU_SECTION_HEADROOM /* stays free: estimates may be wrong */
 } quipu_section;
 
 #define QUIPU_SECTIONS 5
-#define QUIPU_RESERVE 4096     /* tokens that are kept for the answer... */
-#define QUIPU_RESERVE_MIN 1024 /* ...at least so many, and at most a quarter of the window */
+#define QUIPU_RESERVE 4096     /* tokens reserved for the answer... */
+#define QUIPU_RESERVE_MIN 1024 /* ...at least this many, at most a quarter of the window */
 
 typedef struct quipu_budget_options {
     uint32_t struct_size;
-    uint32_t flags;                 /* 0 */
+    uint32_t empty;                 /* bits 1u << QUIPU_SECTION_*: sections with no content. The
+                                     * other sections share their tokens in proportion; the headroom
+                                     * neither gives nor takes */
     quipu_str model;                /* whose window it is */
     int64_t window;                 /* or its tokens; 0: what the table of models says */
     int64_t reserve;                /* 0 or less: QUIPU_RESERVE */
@@ -159,53 +133,47 @@ typedef struct quipu_budget_options {
     const quipu_model_rows *models; /* rows before the built-in ones: see quipu_model_find() */
 } quipu_budget_options;
 
-#define QUIPU_BUDGET_OPTIONS_INIT                                                                  \
-    {(uint32_t)sizeof(quipu_budget_options), 0, {NULL, 0}, 0, 0, 0, {0, 0, 0, 0, 0}, NULL}
+#define QUIPU_BUDGET_OPTIONS_INIT QUIPU_INIT(quipu_budget_options)
 
-/* Tokens of each section. A degraded budget has none to give, and its sections no limit. */
+/* Tokens of each section. A degraded budget has no tokens left, and its sections have no limit. */
 typedef struct quipu_budget {
+    uint32_t struct_size;
+    bool degraded;
     int64_t window;
     int64_t reserve;
     int64_t available; /* window without reserve and base; 0 when degraded */
     int64_t sections[QUIPU_SECTIONS];
-    bool degraded;
 } quipu_budget;
 
+#define QUIPU_BUDGET_INIT QUIPU_INIT(quipu_budget)
+
 /**
- * Share out what a model's window leaves after the answer's reserve and the base.
+ * Divide what a model's window leaves after the answer's reserve and the base among the sections.
  *
  * Ownership: the options are borrowed.
  * Threads:   any.
  * Errors:    QUIPU_INVALID (the shares are negative or do not add up to 1), QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_budget_make(const quipu_budget_options *options,
                                                         quipu_budget *ret_budget,
                                                         quipu_error *reterr);
 
-/**
- * The budget when some sections have nothing to say: theirs goes to the others, in proportion to
- * what those have. The headroom neither gives nor takes. With nobody to take it, or degraded, the
- * budget stays as it is.
- *
- * Ownership: inputs are borrowed; a value comes back.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API quipu_budget quipu_budget_donate(const quipu_budget *budget,
-                                           const bool empty[QUIPU_SECTIONS]);
+/* The channel that a session's key names: "telegram", "discord" or "slack" when the key begins with
+ * that and a colon, else "direct". */
+static inline const char *quipu_key_channel(quipu_str key)
+{
+    static const char *const channels[] = {"telegram", "discord", "slack"};
 
-/**
- * The channel that a session's key tells: "telegram", "discord" or "slack" when it begins with that
- * and a colon, else "direct".
- *
- * Ownership: static text; the key is borrowed.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API const char *quipu_key_channel(quipu_str key);
+    for (size_t i = 0; i < sizeof(channels) / sizeof(channels[0]); i++) {
+        const size_t n = strlen(channels[i]);
+
+        if (key.n > n && key.p[n] == ':' && memcmp(key.p, channels[i], n) == 0) {
+            return channels[i];
+        }
+    }
+    return "direct";
+}
 
 #ifdef __cplusplus
 }

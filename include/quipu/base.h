@@ -1,12 +1,13 @@
-/* The vocabulary of the whole house: status codes, the error struct, strings with a length, times,
- * identifiers, JSON text, the arena that owns results, and the replaceable allocator.
- * Everything here is plain C11 and valid C++11; nothing allocates unless it says so. */
+/* What every other header uses: status codes, the error struct, strings with a length, times,
+ * identifiers, JSON text, sized structs and slices, the arena, and the replaceable allocator.
+ * Plain C11 and valid C++11; a call that allocates says so. */
 #ifndef QUIPU_BASE_H
 #define QUIPU_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,13 +24,95 @@ extern "C" {
 #endif
 
 #define QUIPU_VERSION_MAJOR 0
-#define QUIPU_VERSION_MINOR 1
+#define QUIPU_VERSION_MINOR 2
 #define QUIPU_VERSION_PATCH 0
-#define QUIPU_VERSION_TEXT "0.1.0"
+#define QUIPU_VERSION_TEXT "0.2.0"
+
+/* ---- sized structs and slices ---------------------------------------------------------------- */
+
+/* A struct that may grow in a later version crosses the API in one of two ways, so that programs
+ * compiled against different versions of this header work with one library
+ * (docs/decisions/0023-sized-slices.md).
+ *
+ * A sized struct begins with `struct_size`. Start one from its _INIT macro: it sets struct_size to
+ * the size that the caller was compiled with and every other member to its default. The library
+ * reads or writes no byte behind struct_size. A size of 0 is QUIPU_MISUSE.
+ *
+ * A sized slice is an array that states the size of one item: whoever makes the array sets
+ * `item_size`. Use the helpers that QUIPU_SLICE() declares, never `items[i]`. In a slice that is
+ * passed to the library, members that the caller does not know are taken as zero; an item that
+ * sets a member that the library does not know is QUIPU_UNSUPPORTED, and an item_size of 0 is
+ * QUIPU_MISUSE unless the slice is empty.
+ *
+ * Results that the library allocates grow at their end. Free each with quipu_free(). */
+#ifdef __cplusplus
+#define QUIPU_INIT(type)                                                                           \
+    ([]() {                                                                                        \
+        type made = type();                                                                        \
+        made.struct_size = static_cast<uint32_t>(sizeof(type));                                    \
+        return made;                                                                               \
+    }())
+#define QUIPU_INIT_WITH(type, member, value)                                                       \
+    ([]() {                                                                                        \
+        type made = type();                                                                        \
+        made.struct_size = static_cast<uint32_t>(sizeof(type));                                    \
+        made.member = (value);                                                                     \
+        return made;                                                                               \
+    }())
+#else
+#define QUIPU_INIT(type) {.struct_size = (uint32_t)sizeof(type)}
+#define QUIPU_INIT_WITH(type, member, value)                                                       \
+    {.struct_size = (uint32_t)sizeof(type), .member = (value)}
+#endif
+
+/* Declares `slice`, a sized slice of `type`, and inline functions:
+ *     const type *type_at(slice, size_t index)         item `index`, which must be below `count`
+ *     slice slice_of(const type *items, size_t count)  a slice over an array of the caller's
+ *     slice slice_from(slice, size_t index)            its items from `index` on, at most `count` */
+#define QUIPU_SLICE(slice, type)                                                                   \
+    typedef struct slice {                                                                         \
+        const void *items;                                                                         \
+        size_t count;                                                                              \
+        size_t item_size; /* bytes from one item to the next */                                    \
+    } slice;                                                                                       \
+    static inline const type *type##_at(slice from, size_t index)                                  \
+    {                                                                                              \
+        return (const type *)(const void *)((const char *)from.items + index * from.item_size);    \
+    }                                                                                              \
+    static inline slice slice##_of(const type *items, size_t count)                                \
+    {                                                                                              \
+        slice made;                                                                                \
+        made.items = items;                                                                        \
+        made.count = count;                                                                        \
+        made.item_size = sizeof(type);                                                             \
+        return made;                                                                               \
+    }                                                                                              \
+    static inline slice slice##_from(slice from, size_t index)                                     \
+    {                                                                                              \
+        slice made;                                                                                \
+        made.items = (const char *)from.items + index * from.item_size;                            \
+        made.count = from.count - index;                                                           \
+        made.item_size = from.item_size;                                                           \
+        return made;                                                                               \
+    }
+
+/* The initializer of a slice over a whole array, for static tables too. */
+#define QUIPU_SLICE_INIT(array) {(array), sizeof(array) / sizeof((array)[0]), sizeof((array)[0])}
+
+/**
+ * Free a result that a call returned: a history, a window, a page, a list, search results, an
+ * erasure receipt. NULL does nothing. A pointer that is no such result is undefined behaviour.
+ *
+ * Ownership: the result and everything reached from it are gone.
+ * Threads:   any.
+ * Errors:    none.
+ * Since:     0.2
+ */
+QUIPU_API void quipu_free(const void *result);
 
 /* ---- status -------------------------------------------------------------------------------- */
 
-/* One table: number, name, what it tells the caller. Numbers are frozen; new ones go to the end. */
+/* One table: name, number, meaning. Numbers never change; new ones go to the end. */
 #define QUIPU_STATUS_MAP(X)                                                                        \
     X(OK, 0, "success")                                                                            \
     X(NOT_FOUND, -1, "no such thing")                                                              \
@@ -56,10 +139,11 @@ typedef enum quipu_status {
 } quipu_status;
 
 /**
- * What went wrong, owned by the caller; pass NULL where it does not matter.
+ * Why a call failed. The caller provides it; pass NULL when the details do not matter.
  *
- * Filled only when a call fails. `entity`, `field` and `rule` are empty unless the failure is about
- * one; `message` is a sentence for people that names the thing and, where there is one, the fix.
+ * A call writes it only when it fails. `entity`, `field` and `rule` are empty unless the failure is
+ * about one; `message` is a sentence that names the thing and, where there is one, the fix. The
+ * layout is final.
  */
 typedef struct quipu_error {
     int32_t status;      /* a quipu_status */
@@ -70,28 +154,34 @@ typedef struct quipu_error {
     char message[400];
 } quipu_error;
 
-/**
- * The name of a status without its prefix ("NOT_FOUND"), or "?" for an unknown number.
- *
- * Ownership: static text.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API const char *quipu_status_name(quipu_status status);
+/* The name of a status without its prefix ("NOT_FOUND"), or "?" for an unknown number. */
+static inline const char *quipu_status_name(quipu_status status)
+{
+    switch (status) {
+#define QUIPU_STATUS_NAME(name, number, text)                                                      \
+    case QUIPU_##name:                                                                             \
+        return #name;
+        QUIPU_STATUS_MAP(QUIPU_STATUS_NAME)
+#undef QUIPU_STATUS_NAME
+    }
+    return "?";
+}
+
+/* What a status means, as a short sentence. */
+static inline const char *quipu_status_text(quipu_status status)
+{
+    switch (status) {
+#define QUIPU_STATUS_TEXT(name, number, text)                                                      \
+    case QUIPU_##name:                                                                             \
+        return text;
+        QUIPU_STATUS_MAP(QUIPU_STATUS_TEXT)
+#undef QUIPU_STATUS_TEXT
+    }
+    return "unknown status";
+}
 
 /**
- * A short sentence on what a status tells the caller.
- *
- * Ownership: static text.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API const char *quipu_status_text(quipu_status status);
-
-/**
- * The version of the library that is linked, such as "0.1.0"; compare with QUIPU_VERSION_TEXT.
+ * Return the version of the linked library, such as "0.2.0"; compare with QUIPU_VERSION_TEXT.
  *
  * Ownership: static text.
  * Threads:   any.
@@ -102,9 +192,12 @@ QUIPU_API const char *quipu_version(void);
 
 /* ---- values -------------------------------------------------------------------------------- */
 
-/* Text with a length. {NULL, 0} is "absent", {"", 0} is "empty". Text that comes from us has a NUL
- * after its last byte, and is UTF-8 without NUL inside, unless entities read what another program
- * wrote into the file. */
+/* The layouts of this section, of the arena, the allocator and the slices are final: these structs
+ * may be members of others. */
+
+/* Text with a length. {NULL, 0} is "absent", {"", 0} is "empty". Text that the library returns has a
+ * NUL behind its last byte and is UTF-8 without NUL inside, unless an entity reads what another
+ * program wrote into the file. */
 typedef struct quipu_str {
     const char *p;
     size_t n;
@@ -134,31 +227,36 @@ typedef struct quipu_uuid {
     uint8_t b[16];
 } quipu_uuid;
 
-/**
- * A quipu_str of NUL-terminated text; NULL gives the absent string.
- *
- * Ownership: the text is borrowed.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API quipu_str quipu_cstr(const char *text);
+/* A quipu_str over NUL-terminated text, which is borrowed; NULL gives the absent string. */
+static inline quipu_str quipu_cstr(const char *text)
+{
+    quipu_str made;
 
-/**
- * Whether two strings have the same bytes; absent equals only absent.
- *
- * Ownership: borrowed.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API bool quipu_str_eq(quipu_str a, quipu_str b);
+    made.p = text;
+    made.n = text != NULL ? strlen(text) : 0;
+    return made;
+}
+
+/* Whether two strings have the same bytes; absent equals only absent. */
+static inline bool quipu_str_eq(quipu_str a, quipu_str b)
+{
+    return a.n == b.n && (a.p == NULL) == (b.p == NULL) && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+/* Negative, zero or positive as `a` is before, at or after `b`. */
+static inline int quipu_time_cmp(quipu_time a, quipu_time b)
+{
+    if (a.s != b.s) {
+        return a.s < b.s ? -1 : 1;
+    }
+    return a.ns == b.ns ? 0 : a.ns < b.ns ? -1 : 1;
+}
 
 #define QUIPU_TIME_TEXT_SIZE 36 /* "YYYY-MM-DD HH:MM:SS.nnnnnnnnn+00:00" and its NUL */
 #define QUIPU_UUID_TEXT_SIZE 37 /* 36 characters and the NUL */
 
 /**
- * The time now, UTC.
+ * Return the current time, UTC.
  *
  * Ownership: a value.
  * Threads:   any.
@@ -166,16 +264,6 @@ QUIPU_API bool quipu_str_eq(quipu_str a, quipu_str b);
  * Since:     0.1
  */
 QUIPU_API quipu_time quipu_time_now(void);
-
-/**
- * Compare two instants: negative, zero or positive as `a` is before, at or after `b`.
- *
- * Ownership: values.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API int quipu_time_cmp(quipu_time a, quipu_time b);
 
 /**
  * Write an instant as fixed-width UTC text, `YYYY-MM-DD HH:MM:SS.nnnnnnnnn+00:00`: text order is
@@ -190,40 +278,19 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_time_format(quipu_time time,
                                                         char ret_text[QUIPU_TIME_TEXT_SIZE]);
 
 /**
- * Read an instant from text, tolerantly: ' ' or 'T' between date and time, a fraction of up to nine
- * digits or none, `Z`, `+09:00`, `+0900 KST`, Go's monotonic tail (`m=+0.036`), no offset at all
- * (UTC), or a bare integer (Unix seconds; milliseconds past 1e12 in size).
+ * Read an instant from text. Accepts ' ' or 'T' between date and time, a fraction of up to nine
+ * digits or none, `Z`, `+09:00`, `+0900 KST`, Go's monotonic tail (`m=+0.036`), no offset (UTC), and
+ * a bare integer (Unix seconds; milliseconds when its size is past 1e12).
  *
  * Ownership: `text` is borrowed.
  * Threads:   any.
- * Errors:    QUIPU_INVALID when it is none of these or no real date.
+ * Errors:    QUIPU_INVALID when the text has another form or is no real date.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_time_parse(quipu_str text, quipu_time *ret_time);
 
 /**
- * Make a random UUID (version 4).
- *
- * Ownership: a value.
- * Threads:   any.
- * Errors:    QUIPU_IO when the system has no randomness to give.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_uuid_v4(quipu_uuid *ret_uuid);
-
-/**
- * Make a time-ordered UUID (version 7): those of one process never go backwards, also within one
- * millisecond and when the clock steps back.
- *
- * Ownership: a value.
- * Threads:   any.
- * Errors:    QUIPU_IO when the system has no randomness to give.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_uuid_v7(quipu_uuid *ret_uuid);
-
-/**
- * Write a UUID as 36 lower-case characters.
+ * Write a UUID as 36 lower-case characters and a NUL.
  *
  * Ownership: `ret_text` is the caller's.
  * Threads:   any.
@@ -237,17 +304,17 @@ QUIPU_API void quipu_uuid_format(quipu_uuid uuid, char ret_text[QUIPU_UUID_TEXT_
  *
  * Ownership: `text` is borrowed.
  * Threads:   any.
- * Errors:    QUIPU_INVALID for any other shape.
+ * Errors:    QUIPU_INVALID for any other form.
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_uuid_parse(quipu_str text, quipu_uuid *ret_uuid);
 
-/* The version of the token estimate below, stored beside counts made with it. */
+/* The version of the token estimate below; the store keeps it beside the counts. */
 #define QUIPU_TOKEN_RULE 1
 
 /**
- * Estimate the tokens of a text by the fixed rule 1: a quarter of its other characters plus half of
- * its CJK ideographs and Hangul syllables, each rounded down. An invalid byte counts as one other
+ * Estimate the tokens of a text by rule 1: half of its CJK ideographs and Hangul syllables plus a
+ * quarter of all other characters, each rounded down. An invalid byte counts as one other
  * character.
  *
  * Ownership: `text` is borrowed.
@@ -259,14 +326,14 @@ QUIPU_API int64_t quipu_token_estimate(quipu_str text);
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* How the library gets memory; `realloc(ctx, NULL, n)` allocates, `realloc(ctx, p, 0)` frees. */
+/* Where the library gets memory: `realloc(ctx, NULL, n)` allocates, `realloc(ctx, p, 0)` frees. */
 typedef struct quipu_allocator {
     void *ctx;
     void *(*realloc)(void *ctx, void *p, size_t size);
 } quipu_allocator;
 
 /**
- * Replace the allocator for the whole process; NULL restores the C library's. SQLite keeps its own.
+ * Replace the allocator of the whole process; NULL restores the C library's. SQLite keeps its own.
  *
  * Ownership: the struct is copied; `ctx` must outlive every use of the library.
  * Threads:   call it before anything else, from one thread.
@@ -276,7 +343,7 @@ typedef struct quipu_allocator {
 QUIPU_API quipu_status quipu_set_allocator(const quipu_allocator *allocator);
 
 /**
- * The allocator that is in use; for libraries beside this one that share memory with it.
+ * Return the allocator in use, for libraries that share memory with this one.
  *
  * Ownership: a value.
  * Threads:   any, after quipu_set_allocator().
@@ -285,9 +352,8 @@ QUIPU_API quipu_status quipu_set_allocator(const quipu_allocator *allocator);
  */
 QUIPU_API quipu_allocator quipu_get_allocator(void);
 
-/* Owns everything that a call returns through it; one quipu_arena_free() releases it all.
- * Start with QUIPU_ARENA_INIT (all zero). `limit` bounds the bytes it may hold; 0 means no bound.
- */
+/* Owns everything that a call returns through it; one quipu_arena_free() releases it all. Start
+ * with QUIPU_ARENA_INIT (all zero). `limit` bounds the bytes it may hold; 0 means no bound. */
 typedef struct quipu_arena {
     struct qp_arena_chunk *head;
     size_t bytes; /* held from the allocator */
@@ -297,9 +363,10 @@ typedef struct quipu_arena {
 #define QUIPU_ARENA_INIT {0}
 
 /**
- * Take `size` bytes, aligned for any type, not cleared. NULL when memory or the limit is used up.
+ * Allocate `size` bytes, aligned for any type, not cleared. Returns NULL when memory or the limit
+ * is used up.
  *
- * Ownership: the arena's, until it is freed or reset.
+ * Ownership: the arena owns them until it is freed or reset.
  * Threads:   one at a time.
  * Errors:    NULL.
  * Since:     0.1
@@ -307,9 +374,9 @@ typedef struct quipu_arena {
 QUIPU_API void *quipu_arena_alloc(quipu_arena *arena, size_t size);
 
 /**
- * Copy text into the arena, with a NUL after it. Absent stays absent.
+ * Copy text into the arena, with a NUL behind it. Absent stays absent.
  *
- * Ownership: the copy is the arena's.
+ * Ownership: the arena owns the copy.
  * Threads:   one at a time.
  * Errors:    QUIPU_NOMEM, QUIPU_LIMIT.
  * Since:     0.1
@@ -318,9 +385,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_arena_copy(quipu_arena *arena, quipu
                                                        quipu_str *ret_copy);
 
 /**
- * Forget everything taken, keeping one chunk for reuse.
+ * Drop everything that was allocated, keeping one chunk for reuse.
  *
- * Ownership: all that was taken is gone.
+ * Ownership: everything allocated is gone.
  * Threads:   one at a time.
  * Errors:    none.
  * Since:     0.1
@@ -328,9 +395,9 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_arena_copy(quipu_arena *arena, quipu
 QUIPU_API void quipu_arena_reset(quipu_arena *arena);
 
 /**
- * Give everything back to the allocator; the arena is as new. NULL is fine.
+ * Return all memory to the allocator; the arena is as new. NULL does nothing.
  *
- * Ownership: all that was taken is gone.
+ * Ownership: everything allocated is gone.
  * Threads:   one at a time.
  * Errors:    none.
  * Since:     0.1

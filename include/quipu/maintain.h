@@ -1,9 +1,9 @@
-/* Keeping a store: export and import, copying, backup, statistics, verify and repair, erasing, the
- * size cap. Part of <quipu/store.h>, which includes it.
+/* Maintaining a store: export and import, copy, backup, statistics, verify and repair, erasing.
+ * <quipu/store.h> includes it.
  *
- * These calls work through the whole store. One that names no deadline has none, other than the
- * calls of <quipu/store.h>; only each wait for the write lock then ends at the store's deadline. A
- * callback runs while the call holds a snapshot or the write lock: it must not use the store. */
+ * These calls work through the whole store. Unlike the calls of <quipu/store.h>, one without a
+ * deadline has none; only each wait for the write lock ends at the store's deadline. A callback
+ * runs while the call holds a snapshot or the write lock: it must not use the store. */
 #ifndef QUIPU_MAINTAIN_H
 #define QUIPU_MAINTAIN_H
 
@@ -13,19 +13,18 @@
 extern "C" {
 #endif
 
-/* ---- export and import ------------------------------------------------------------------------
- */
+/* ---- export and import ----------------------------------------------------------------------- */
 
-#define QUIPU_EXPORT_MAJOR 1            /* another one is refused */
-#define QUIPU_EXPORT_MINOR 0            /* a newer one may have lines and members that we refuse */
-#define QUIPU_LINE_BYTES_MAX 1073741824 /* one line; default of the option */
-#define QUIPU_IMPORT_BUFFER 8388608     /* read before the write lock is taken */
+#define QUIPU_EXPORT_MAJOR 1            /* an import refuses any other */
+#define QUIPU_EXPORT_MINOR 0            /* a newer one may have lines that an import refuses */
+#define QUIPU_LINE_BYTES_MAX 1073741824 /* bytes of one line; default of the option */
+#define QUIPU_IMPORT_BUFFER 8388608     /* bytes read before the write lock is taken */
 
-/* Take bytes; anything but QUIPU_OK ends the export with that status. */
+/* Takes bytes. Any status but QUIPU_OK ends the export with that status. */
 typedef quipu_status (*quipu_write_fn)(void *ctx, const void *bytes, size_t n);
 
-/* Give at most `size` bytes, 0 at the end; anything but QUIPU_OK ends the import with that status.
- */
+/* Gives at most `size` bytes, 0 at the end. Any status but QUIPU_OK ends the import with that
+ * status. */
 typedef quipu_status (*quipu_read_fn)(void *ctx, void *ret_bytes, size_t size, size_t *ret_n);
 
 typedef struct quipu_export_options {
@@ -34,32 +33,35 @@ typedef struct quipu_export_options {
     quipu_str key;  /* this session and those it was forked from; absent: everything */
 } quipu_export_options;
 
-#define QUIPU_EXPORT_OPTIONS_INIT {(uint32_t)sizeof(quipu_export_options), 0, {NULL, 0}}
+#define QUIPU_EXPORT_OPTIONS_INIT QUIPU_INIT(quipu_export_options)
 
-#define QUIPU_EXPORT_FLAT 1u /* a fork comes with the messages it shares, as a session of its own */
+#define QUIPU_EXPORT_FLAT 1u /* write a fork with the messages it shares, as a session of its own */
 
 /* What an export wrote or an import read. */
 typedef struct quipu_transfer {
+    uint32_t struct_size;
     int64_t lines;
     int64_t sessions;
     int64_t messages;
     int64_t states;   /* keys of state */
     int64_t memories; /* observations and reflections */
-    int64_t skipped;  /* import: sessions that were there already */
+    int64_t skipped;  /* import: sessions that existed already */
 } quipu_transfer;
+
+#define QUIPU_TRANSFER_INIT QUIPU_INIT(quipu_transfer)
 
 /**
  * Write the tenant's sessions, state, observations and reflections as JSON Lines, from one snapshot
- * and with bounded memory: a header {"quipu":"export","major":1,...}, a line a thing, an end with
- * counts. Nothing is lost, down to number spellings and U+0000, and the same store always gives the
- * same bytes. docs/export.md tells the format.
+ * and with bounded memory: a header {"quipu":"export","major":1,...}, one line per item, an end
+ * line with counts. The export is complete, down to number spellings and U+0000, and the same store
+ * always gives the same bytes. docs/export.md describes the format.
  *
  * Ownership: `options` and `ret_done` may be NULL.
  * Threads:   any, same store; `write` runs on the caller's.
- * Errors:    QUIPU_NOT_FOUND (the key), QUIPU_INVALID (the key is no text), QUIPU_LIMIT,
+ * Errors:    QUIPU_NOT_FOUND (the key), QUIPU_INVALID (the key is not UTF-8), QUIPU_LIMIT,
  *            QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE, and
- *            whatever `write` says.
- * Since:     0.1
+ *            any status of `write`.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_export(
     quipu_store *store, const quipu_export_options *options, quipu_write_fn write, void *ctx,
@@ -68,45 +70,44 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_export(
 typedef struct quipu_import_options {
     uint32_t struct_size;
     uint32_t flags;         /* QUIPU_IMPORT_* */
-    int64_t line_bytes_max; /* 0: QUIPU_LINE_BYTES_MAX, which is also the most */
+    int64_t line_bytes_max; /* 0: QUIPU_LINE_BYTES_MAX, which is also the maximum */
 } quipu_import_options;
 
-#define QUIPU_IMPORT_OPTIONS_INIT {(uint32_t)sizeof(quipu_import_options), 0, 0}
+#define QUIPU_IMPORT_OPTIONS_INIT QUIPU_INIT(quipu_import_options)
 
-#define QUIPU_IMPORT_MUST_BE_NEW 1u /* a session that is there already is QUIPU_EXISTS */
+#define QUIPU_IMPORT_MUST_BE_NEW 1u /* a session that exists already is QUIPU_EXISTS */
 
 /**
- * Read an export into the tenant's store, one transaction a session, each checked as
- * quipu_store_verify() does before it is committed. A line that is wrong is named by its number;
- * nothing of its session is stored, and the sessions before it are.
+ * Read an export into the tenant's store, one transaction per session; each is checked as by
+ * quipu_store_verify() before its commit. The error names the number of a wrong line; nothing of
+ * its session is stored, the sessions before it are.
  *
- * An import can be repeated: a session whose uid is there, as new as the export's or newer, is
- * skipped; one that is older there is QUIPU_CONFLICT, and a key that another session has is
- * QUIPU_EXISTS. Of a key of state the newer value stays. The feed hears of each session that was
- * stored as one that was created with its messages. A session of more than QUIPU_IMPORT_BUFFER
- * bytes is read while the write lock is held. A deleted session that forks share is stored before
- * them; when the import fails in between, the repeat or quipu_store_repair() settles it.
+ * An import can be repeated: a session whose uid exists, as new as in the export or newer, is
+ * skipped; one that is older in the store is QUIPU_CONFLICT, and a key that another session has is
+ * QUIPU_EXISTS. Of a key of state the newer value stays. The feed records each stored session as
+ * created with its messages. A session of more than QUIPU_IMPORT_BUFFER bytes is read while the
+ * call holds the write lock. A deleted session that forks share is stored before them; when the
+ * import fails in between, a repeat or a repair removes it.
  *
  * Ownership: `options` and `ret_done` may be NULL.
  * Threads:   any, same store; `read` runs on the caller's.
- * Errors:    QUIPU_INVALID (no export, a wrong line, a cut end), QUIPU_NEWER (another major),
+ * Errors:    QUIPU_INVALID (no export, a wrong line, a missing end), QUIPU_NEWER (another major),
  *            QUIPU_EXISTS, QUIPU_CONFLICT, QUIPU_LIMIT, QUIPU_UNKNOWN (repeat it), QUIPU_BUSY,
  *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE, and
- *            whatever `read` says.
- * Since:     0.1
+ *            any status of `read`.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_import(
     quipu_store *store, const quipu_import_options *options, quipu_read_fn read, void *ctx,
     const quipu_call_options *call, quipu_transfer *ret_done, quipu_error *reterr);
 
-/* ---- copying ----------------------------------------------------------------------------------
- */
+/* ---- copying --------------------------------------------------------------------------------- */
 
 #define QUIPU_SHA256_SIZE 32
 
-/* How far a copy is, in lines of an export. */
+/* The progress of a copy, in lines of an export. */
 typedef struct quipu_copy_progress {
-    bool checking; /* the second half: what arrived is read again */
+    bool checking; /* the second half: the target is read again */
     int64_t lines;
     int64_t bytes;
     int64_t lines_total; /* known in the second half; else 0 */
@@ -121,46 +122,58 @@ typedef struct quipu_copy_options {
     void *ctx;
 } quipu_copy_options;
 
-#define QUIPU_COPY_OPTIONS_INIT {(uint32_t)sizeof(quipu_copy_options), 0, NULL, NULL}
+#define QUIPU_COPY_OPTIONS_INIT QUIPU_INIT(quipu_copy_options)
 
 typedef struct quipu_copied {
-    quipu_transfer brought;            /* by this call; `skipped` are sessions of a copy before */
-    quipu_transfer held;               /* by both stores now */
-    int64_t bytes;                     /* of the export */
-    uint8_t sha256[QUIPU_SHA256_SIZE]; /* of the export of either store */
+    uint32_t struct_size;
+    int64_t lines; /* of the export of either store... */
+    int64_t bytes;
+    uint8_t sha256[QUIPU_SHA256_SIZE];
+    int64_t sessions; /* ...and what both stores hold now */
+    int64_t messages;
+    int64_t states;
+    int64_t memories;
+    int64_t added_sessions; /* by this call */
+    int64_t added_messages;
+    int64_t added_states;
+    int64_t added_memories;
+    int64_t skipped; /* sessions of an earlier copy */
 } quipu_copied;
+
+#define QUIPU_COPIED_INIT QUIPU_INIT(quipu_copied)
 
 /**
  * Copy the tenant's sessions, state, observations and reflections into another store, one
- * transaction a session, from one snapshot and with bounded memory. When the call succeeds, the
- * exports of both stores are equal byte for byte: what arrived was read again, counted and hashed.
+ * transaction per session, from one snapshot and with bounded memory. When the call succeeds, the
+ * exports of both stores are equal byte for byte: the call reads the target again, counts and
+ * hashes it.
  *
- * A copy that ended early is completed by repeating it: sessions that are there are skipped. The
- * target must be new or the remains of such a copy, and nobody else may write to it. A source that
- * went on in between may need a new target: a session that is older there is QUIPU_CONFLICT.
+ * Repeat a copy that ended early to complete it: sessions that exist are skipped. The target must
+ * be new or hold the rest of such a copy, and nobody else may write to it. If the source changed in
+ * between, it may need a new target: a session that is older there is QUIPU_CONFLICT.
  *
  * Ownership: `options` and `ret_copied` may be NULL.
- * Threads:   any, same stores; one more runs inside. `progress` runs on the caller's.
- * Errors:    QUIPU_CONFLICT, QUIPU_EXISTS (the target has other things than the source),
+ * Threads:   any, same stores; the call runs one more thread. `progress` runs on the caller's.
+ * Errors:    QUIPU_CONFLICT, QUIPU_EXISTS (the target holds something that the source does not),
  *            QUIPU_LIMIT, QUIPU_UNKNOWN (repeat it), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
  *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_copy(quipu_store *source, quipu_store *target,
-                                                 const quipu_copy_options *options,
-                                                 const quipu_call_options *call,
-                                                 quipu_copied *ret_copied, quipu_error *reterr);
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_copy(quipu_store *source, quipu_store *target,
+                                                       const quipu_copy_options *options,
+                                                       const quipu_call_options *call,
+                                                       quipu_copied *ret_copied,
+                                                       quipu_error *reterr);
 
-/* ---- backup -----------------------------------------------------------------------------------
- */
+/* ---- backup ---------------------------------------------------------------------------------- */
 
 /**
- * Copy the committed state to a new file of mode 0600 while writers go on. It is on the disk and
- * checked when the call returns, and opens like any store.
+ * Copy the committed state to a new file of mode 0600 while writers continue. When the call returns
+ * the file is on the disk and checked; it opens like any store.
  *
  * Ownership: inputs are borrowed.
  * Threads:   any, same store.
- * Errors:    QUIPU_EXISTS (the path is taken), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
+ * Errors:    QUIPU_EXISTS (the path exists), QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT,
  *            QUIPU_LIMIT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
  * Since:     0.1
  */
@@ -168,58 +181,47 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_backup(quipu_store *store, con
                                                          const quipu_call_options *call,
                                                          quipu_error *reterr);
 
-/* ---- statistics -------------------------------------------------------------------------------
- */
+/* ---- statistics ------------------------------------------------------------------------------ */
+
+#define QUIPU_ENGINE_SIZE 128 /* of an engine's name with its NUL; a longer name is cut */
 
 typedef struct quipu_stats {
+    uint32_t struct_size;
     int64_t sessions; /* of the tenant, expired ones too */
     int64_t forks;    /* of them */
-    int64_t messages; /* as the sessions show them: what forks share counts for each */
+    int64_t messages; /* shared messages count for each fork */
     int64_t tokens;
     int64_t largest_messages;            /* of the session with the most */
     char largest_key[QUIPU_KEY_MAX + 1]; /* its key, or "" */
     int64_t file_bytes;
-    int64_t free_bytes;     /* inside the file, for what comes next */
+    int64_t free_bytes;     /* inside the file */
     int64_t log_bytes;      /* of the write-ahead log */
-    int64_t readers;        /* reading connections that are open in this store */
+    int64_t readers;        /* open reading connections of this store */
     int64_t commits;        /* by this store: each costs one sync at most */
-    int64_t writes;         /* calls that they held */
+    int64_t writes;         /* calls in those commits */
     int64_t largest_commit; /* calls in one of them */
-    int64_t unindexed;      /* messages that the next search brings into the index first */
-    int64_t expired;        /* of the sessions: a sweep deletes them */
-    /* How many disks hold a write when its call returns: 0 none yet, so that a power cut may lose
-     * the newest; 1 the disk of the file or of the server; 2 a standby's, too. */
+    int64_t unindexed;      /* messages that the next search indexes first */
+    int64_t expired;        /* sessions that a sweep would delete */
+    /* How many disks hold a write when its call returns: 0 none yet, a power cut may lose the
+     * newest; 1 the disk of the file or of the server; 2 also a standby's. */
     int64_t durability_level;
+    char engine[QUIPU_ENGINE_SIZE]; /* in use, and its version: "SQLite 3.40.1" */
 } quipu_stats;
 
+#define QUIPU_STATS_INIT QUIPU_INIT(quipu_stats)
+
 /**
- * Count and measure. Costs a look at every session's header.
+ * Count and measure. Reads every session's header.
  *
- * Ownership: a value.
+ * Ownership: *ret_stats is the caller's.
  * Threads:   any, same store.
  * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_stats(quipu_store *store,
                                                         const quipu_call_options *call,
                                                         quipu_stats *ret_stats,
                                                         quipu_error *reterr);
-
-#define QUIPU_ENGINE_SIZE 128 /* of an engine's name with its NUL; a longer one is cut */
-
-/**
- * Name the engine that is really in use, and its version: "SQLite 3.40.1" for a file or a store in
- * memory, "PostgreSQL 15.8" with whatever the server adds.
- *
- * Ownership: `ret_text` is the caller's.
- * Threads:   any, same store.
- * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_engine(quipu_store *store,
-                                                         const quipu_call_options *call,
-                                                         char ret_text[QUIPU_ENGINE_SIZE],
-                                                         quipu_error *reterr);
 
 #define QUIPU_LAYOUT_SIZE 1024 /* of what an upgrade adds, with its NUL; a longer text is cut */
 
@@ -231,178 +233,136 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_engine(quipu_store *store,
  * Ownership: `ret_text` is the caller's.
  * Threads:   any, same store.
  * Errors:    QUIPU_MISUSE.
- * Since:     0.1
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_layout(quipu_store *store,
                                                          char ret_text[QUIPU_LAYOUT_SIZE],
                                                          quipu_error *reterr);
 
-/* ---- verify and repair ------------------------------------------------------------------------
- */
+/* ---- verify and repair ----------------------------------------------------------------------- */
 
 typedef enum quipu_problem_kind {
-    QUIPU_PROBLEM_FILE = 1, /* the file's structure, or a reference to nothing */
+    QUIPU_PROBLEM_FILE = 1, /* the file's structure, or a dangling reference */
     QUIPU_PROBLEM_SEQ,      /* a message is missing */
     QUIPU_PROBLEM_NEXT_SEQ, /* the next number is not behind the last message */
-    QUIPU_PROBLEM_COUNT,    /* the count of messages */
-    QUIPU_PROBLEM_TOTALS,   /* running or whole sums of tokens */
-    QUIPU_PROBLEM_MESSAGE,  /* a message that cannot be read */
-    QUIPU_PROBLEM_VIEW,     /* the compaction where the view begins is none */
-    QUIPU_PROBLEM_FORK,     /* the shared past is not there, or nobody reaches a hidden session */
-    QUIPU_PROBLEM_STATE,    /* state of a session that is not there */
+    QUIPU_PROBLEM_COUNT,    /* the count of messages is wrong */
+    QUIPU_PROBLEM_TOTALS,   /* running or total sums of tokens are wrong */
+    QUIPU_PROBLEM_MESSAGE,  /* a message cannot be read */
+    QUIPU_PROBLEM_VIEW,     /* the view begins at a message that is no compaction */
+    QUIPU_PROBLEM_FORK,     /* the shared past is missing, or no fork reaches a hidden session */
+    QUIPU_PROBLEM_STATE,    /* state of a session that does not exist */
     QUIPU_PROBLEM_SEARCH    /* the search index and the messages differ */
 } quipu_problem_kind;
 
-/* One problem; texts live for the callback. */
+/* One problem; texts live until the callback returns. */
 typedef struct quipu_problem {
     quipu_problem_kind kind;
     quipu_str tenant;
     quipu_str session_key; /* absent: about the file, or about a session without a key */
-    int64_t seq;           /* of the first message it is about, or 0 */
-    quipu_str text;        /* what, for people */
+    int64_t seq;           /* of the first affected message, or 0 */
+    quipu_str text;        /* a sentence for people */
     bool repaired;
 } quipu_problem;
 
 typedef void (*quipu_problem_fn)(void *ctx, const quipu_problem *problem);
 
 typedef struct quipu_verified {
-    int64_t sessions; /* looked at, of all tenants */
+    uint32_t struct_size;
+    int64_t sessions; /* examined, of all tenants */
     int64_t messages;
     int64_t problems;
-    int64_t repaired; /* of them */
+    int64_t repaired; /* of the problems */
 } quipu_verified;
 
+#define QUIPU_VERIFIED_INIT QUIPU_INIT(quipu_verified)
+
+#define QUIPU_VERIFY_REPAIR 1u /* repair what can be repaired */
+
 /**
- * Look at everything: the file's structure, references, numbers without gaps, counts, totals,
- * forks, state, how far the search index reaches. `fn` (NULL is fine) hears of each problem, one a
- * kind and session. Memory is bounded, and no snapshot lasts longer than one session. Problems are
- * no failure of the call. The words in the search index are not compared with the messages: that
- * needs the write lock for as long as it takes to read all of them, so that quipu_store_repair()
- * does it.
+ * Check everything: the file's structure, references, numbers without gaps, counts, totals, forks,
+ * state, how far the search index reaches. Calls `fn` (may be NULL) once for each kind of problem
+ * and session. Memory is bounded, and no snapshot lasts longer than one session. Problems are no
+ * failure of the call. The words in the search index are not compared with the messages: that needs
+ * the write lock for as long as it takes to read all of them, so only a repair does it.
+ *
+ * With QUIPU_VERIFY_REPAIR the call restores what follows from the messages that exist: the next
+ * number, counts, totals, the beginning of the view, orphaned state and hidden sessions, and the
+ * search index, whose words it compares with the messages unless messages are not indexed yet; call
+ * quipu_search_index() before to be sure. One transaction per session; a repaired session gets a
+ * new revision. Missing or damaged messages are only reported.
  *
  * Ownership: `ret_verified` may be NULL.
  * Threads:   any, same store; `fn` runs on the caller's.
- * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT (the file cannot be read on), QUIPU_NOMEM,
- *            QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
+ * Errors:    QUIPU_BUSY, QUIPU_IO, QUIPU_CORRUPT (the file cannot be read further), QUIPU_NOMEM,
+ *            QUIPU_CANCELLED, QUIPU_MISUSE; a repair also QUIPU_UNKNOWN, QUIPU_FULL.
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store, quipu_problem_fn fn,
-                                                         void *ctx, const quipu_call_options *call,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_verify(quipu_store *store, uint32_t flags,
+                                                         quipu_problem_fn fn, void *ctx,
+                                                         const quipu_call_options *call,
                                                          quipu_verified *ret_verified,
                                                          quipu_error *reterr);
 
-/**
- * Verify, and mend what follows from the messages that are there: the next number, counts, totals,
- * the beginning of the view, state and hidden sessions that nobody reaches, the search index, whose
- * words are compared with the messages unless it lags behind them: call quipu_search_index() before
- * to be sure. A transaction a session; a session that is mended gets a new revision. Messages that
- * are missing or damaged are only told.
- *
- * Ownership: `ret_verified` may be NULL.
- * Threads:   any, same store; `fn` runs on the caller's.
- * Errors:    QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM,
- *            QUIPU_CANCELLED, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_store_repair(quipu_store *store, quipu_problem_fn fn,
-                                                         void *ctx, const quipu_call_options *call,
-                                                         quipu_verified *ret_verified,
-                                                         quipu_error *reterr);
+/* ---- erasing --------------------------------------------------------------------------------- */
 
-/* ---- erasing ----------------------------------------------------------------------------------
- */
+typedef struct quipu_erase_options {
+    uint32_t struct_size;
+    uint32_t flags;     /* QUIPU_ERASE_* */
+    quipu_str key;      /* one session and its forks, or... */
+    quipu_str user_id;  /* ...all sessions of a user, and the user's state... */
+    quipu_str app_name; /* ...in this app; absent: in every app */
+} quipu_erase_options;
 
-#define QUIPU_ERASE_QUICK 1u /* do not write the file anew: see quipu_session_erase() */
+#define QUIPU_ERASE_OPTIONS_INIT QUIPU_INIT(quipu_erase_options)
 
-/* What was erased, and what is out of reach. */
+#define QUIPU_ERASE_QUICK 1u /* do not rewrite the file: see quipu_erase() */
+
+/* The receipt: what was erased, and what the call cannot reach. */
 typedef struct quipu_erasure {
     const quipu_str *sessions; /* keys of the sessions that were asked for */
     size_t session_count;
-    const quipu_str *forks; /* keys of their forks, which went with them */
+    const quipu_str *forks; /* keys of their forks, which were erased too */
     size_t fork_count;
-    const quipu_str *backups; /* paths of backups beside the file: they may still hold the text */
+    const quipu_str *backups; /* paths of backups beside the file, which may hold the text */
     size_t backup_count;
-    int64_t hidden; /* deleted sessions without a key that forks had kept */
+    int64_t hidden; /* deleted sessions that forks had kept */
     int64_t messages;
     int64_t states;
     int64_t memories;
-    const quipu_str *kept; /* sentences: what else keeps the text for a while, out of our reach. Of
-                            * a file nothing does; of a server its log, its standbys... */
+    const quipu_str *kept; /* sentences: what else keeps the text for a while. Nothing for a file;
+                            * for a server its log, its standbys... */
     size_t kept_count;
 } quipu_erasure;
 
 /**
- * Delete a session and all its forks, with everything that belongs to them, and leave no byte of
- * the text in the file, its log and the search index: what is deleted is overwritten, the index is
- * emptied (the next search fills it), the file is written anew, the log is emptied. With
- * QUIPU_ERASE_QUICK the file is not written anew, which is enough when it was always written with
- * secure deletion, as this library does.
+ * Delete a session with its forks, or all sessions of a user with the user's state, and everything
+ * that belongs to them, and leave no byte of the text in the file, its log and the search index:
+ * deleted pages are overwritten, the index is emptied (the next search fills it), the file is
+ * rewritten, the log is emptied. QUIPU_ERASE_QUICK does not rewrite the file, which is enough when
+ * it was always written with secure deletion, as this library does. A user's sessions include
+ * deleted ones that forks had kept; they are deleted QUIPU_SWEEP_BATCH in a transaction.
  *
  * The call's progress counts sessions, forks too, as they are deleted; then the file is cleaned.
  *
- * A missing session is fine: the file is cleaned all the same. When the call fails after the
- * deletion, the message says so; repeat it to clean up. Backups and exports elsewhere are out of
- * reach; the receipt names the backups beside the file.
+ * A missing session is no error: the file is cleaned all the same. When the call fails after the
+ * deletion, the message says so; repeat it to clean up. The call cannot reach backups and exports
+ * elsewhere; the receipt names the backups beside the file.
  *
- * In a server rows and words of the search index are deleted in one transaction, then the tables
- * are cleaned (VACUUM), but for QUIPU_ERASE_QUICK. Only the former can fail: what the server keeps
- * longer, also because it could not be cleaned, is told by the receipt.
+ * In a server one transaction deletes rows and words of the search index; then the tables are
+ * cleaned (VACUUM), except with QUIPU_ERASE_QUICK. Only the deletion can fail: the receipt says
+ * what the server keeps longer, also when it could not be cleaned.
  *
- * Ownership: free *ret_erasure with quipu_erasure_free(); `ret_erasure` may be NULL.
+ * Ownership: free *ret_erasure with quipu_free(); `ret_erasure` may be NULL.
  * Threads:   any, same store.
- * Errors:    QUIPU_INVALID (the key is no text), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY (readers
+ * Errors:    QUIPU_INVALID (a text is not UTF-8), QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY (readers
  *            hold the log), QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED,
- *            QUIPU_MISUSE.
- * Since:     0.1
+ *            QUIPU_MISUSE (neither or both of a key and a user).
+ * Since:     0.2
  */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_session_erase(quipu_store *store, quipu_str key,
-                                                          uint32_t flags,
-                                                          const quipu_call_options *call,
-                                                          quipu_erasure **ret_erasure,
-                                                          quipu_error *reterr);
-
-/**
- * The same for a user: all sessions with this user id, deleted ones that forks had kept among them,
- * and the user's state. `app_name` absent means every app. Sessions go QUIPU_SWEEP_BATCH in a
- * transaction.
- *
- * Ownership: free *ret_erasure with quipu_erasure_free(); `ret_erasure` may be NULL.
- * Threads:   any, same store.
- * Errors:    as quipu_session_erase(): QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY,
- *            QUIPU_FULL, QUIPU_IO, QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (an
- *            empty user id).
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_user_erase(quipu_store *store, quipu_str app_name,
-                                                       quipu_str user_id, uint32_t flags,
-                                                       const quipu_call_options *call,
-                                                       quipu_erasure **ret_erasure,
-                                                       quipu_error *reterr);
-
-/**
- * Free a receipt. NULL is fine.
- *
- * Ownership: everything reached from it is gone.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API void quipu_erasure_free(quipu_erasure *erasure);
-
-/* ---- encryption -------------------------------------------------------------------------------
- */
-
-/**
- * Encrypt the file with another key. This build has no encryption.
- *
- * Ownership: `key` is asked during the call only.
- * Threads:   any, same store.
- * Errors:    QUIPU_UNSUPPORTED, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_rekey(quipu_store *store, quipu_key_fn key, void *ctx,
+QUIPU_API QUIPU_MUST_USE quipu_status quipu_erase(quipu_store *store,
+                                                  const quipu_erase_options *options,
                                                   const quipu_call_options *call,
-                                                  quipu_error *reterr);
+                                                  quipu_erasure **ret_erasure, quipu_error *reterr);
 
 #ifdef __cplusplus
 }

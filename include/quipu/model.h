@@ -1,10 +1,10 @@
-/* Talking to a language model, whoever serves it: a neutral request, the events of its answer, and
- * the contract that a provider fulfils. Nothing here does I/O; <quipu/provider.h> brings providers
- * over HTTP, and anybody may write one by filling in a quipu_provider.
+/* Asking a language model: a neutral request, the events of its answer, and the contract of a
+ * provider. Nothing here does I/O. <quipu/provider.h> has providers over HTTP; fill in a
+ * quipu_provider to write another one.
  *
- * A request holds contents made of parts. quipu_model_generate() turns them into messages by one
- * set of rules, gives those to the provider, puts together what streams back, and tells it as
- * events. A tool call is told as complete only when its arguments are. */
+ * A request holds contents made of parts. quipu_model_generate() converts them to messages, passes
+ * these to the provider, assembles what streams back, and reports it as events. A tool call is
+ * reported as complete only when its arguments are. */
 #ifndef QUIPU_MODEL_H
 #define QUIPU_MODEL_H
 
@@ -19,23 +19,23 @@ extern "C" {
 
 #define QUIPU_RESPONSE_BYTES_MAX 67108864 /* text, thoughts and arguments of one answer */
 #define QUIPU_RESPONSE_CALLS_MAX 1024     /* tool calls in one answer */
-#define QUIPU_REQUEST_BYTES_MAX 268435456 /* a request as its provider writes it */
+#define QUIPU_REQUEST_BYTES_MAX 268435456 /* a request in the provider's format */
 #define QUIPU_EMBED_TEXTS_MAX 2048        /* texts of one embeddings call */
 #define QUIPU_STOP_MAX 16                 /* stop sequences of a request */
 #define QUIPU_SSE_LINE_MAX 16777216       /* bytes of one line of an event stream */
-#define QUIPU_SSE_EVENT_MAX 33554432      /* bytes of data of one of its events */
+#define QUIPU_SSE_EVENT_MAX 33554432      /* bytes of data of one event of a stream */
 
-/* ---- what is said ---------------------------------------------------------------------------- */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 typedef enum quipu_part_kind {
     QUIPU_PART_TEXT = 1,
-    QUIPU_PART_THOUGHT,  /* what the model thought, or its signature alone */
+    QUIPU_PART_THOUGHT,  /* the model's reasoning, or its signature alone */
     QUIPU_PART_CALL,     /* the model calls a tool */
-    QUIPU_PART_RESPONSE, /* what the tool answered */
+    QUIPU_PART_RESPONSE, /* the tool's result */
     QUIPU_PART_DATA      /* an image, a sound, a file */
 } quipu_part_kind;
 
-/* One piece of a content; each kind uses the members that name it. */
+/* One part of a content; the comments name the kinds that use a member. */
 typedef struct quipu_part {
     quipu_part_kind kind;
     quipu_str text;        /* TEXT, THOUGHT */
@@ -45,164 +45,125 @@ typedef struct quipu_part {
     quipu_str mime;        /* DATA */
     quipu_bytes data;      /* DATA */
     bool thought;          /* CALL: made while thinking */
-    bool redacted;         /* THOUGHT: `signature` is all that may be seen of it */
-    quipu_bytes signature; /* TEXT, THOUGHT, CALL: opaque; goes back to the model as it came */
+    bool redacted;         /* THOUGHT: only `signature` is visible */
+    quipu_bytes signature; /* TEXT, THOUGHT, CALL: opaque; goes back to the model unchanged */
 } quipu_part;
+
+QUIPU_SLICE(quipu_parts, quipu_part)
 
 typedef struct quipu_content {
     quipu_role role;
-    const quipu_part *parts;
-    size_t part_count;
+    quipu_parts parts;
 } quipu_content;
+
+QUIPU_SLICE(quipu_contents, quipu_content)
 
 /* A tool that the model may call. */
 typedef struct quipu_tool {
     quipu_str name; /* a tool without one is left out */
     quipu_str description;
-    quipu_json schema; /* of the arguments: JSON Schema */
-    quipu_json
-        parameters; /* the same as OpenAPI (types in capitals); used when `schema` is absent */
-    bool strict;    /* the model must keep to the schema, where the provider can make it */
+    quipu_json schema;     /* of the arguments: JSON Schema */
+    quipu_json parameters; /* the same as OpenAPI (types in capitals), if `schema` is absent */
+    bool strict;           /* the model must follow the schema, where the provider supports it */
 } quipu_tool;
 
+QUIPU_SLICE(quipu_tools, quipu_tool)
+
 typedef enum quipu_tool_choice {
-    QUIPU_CHOICE_DEFAULT = 0, /* what the provider does unasked */
+    QUIPU_CHOICE_DEFAULT = 0, /* the provider's default */
     QUIPU_CHOICE_AUTO,
     QUIPU_CHOICE_NONE,
-    QUIPU_CHOICE_ANY,  /* some tool must be called */
-    QUIPU_CHOICE_NAMED /* the one that `choice_name` says */
+    QUIPU_CHOICE_ANY,  /* the model must call some tool */
+    QUIPU_CHOICE_NAMED /* the model must call `choice_name` */
 } quipu_tool_choice;
 
-/* What is asked of a model. Start from QUIPU_MODEL_REQUEST_INIT; what stays zero is not sent. */
+/* A question to a model. Members that stay zero are not sent. */
 typedef struct quipu_model_request {
     uint32_t struct_size;
     quipu_tool_choice choice;
     quipu_str choice_name;
-    quipu_str model; /* empty: the one that quipu_model_generate() was given */
-    const quipu_content *contents;
-    size_t content_count;
-    const quipu_part *system; /* its non-empty TEXT parts, joined by newlines, come first */
-    size_t system_count;
-    const quipu_tool *tools;
-    size_t tool_count;
-    quipu_json response_schema; /* JSON Schema that the answer must fulfil */
+    quipu_str model; /* empty: the model of the generate options */
+    quipu_contents contents;
+    quipu_parts system; /* its non-empty TEXT parts, joined by newlines, come first */
+    quipu_tools tools;
+    quipu_json response_schema; /* JSON Schema of the answer */
     quipu_str response_name;    /* of that schema; empty: "response" */
     bool has_temperature;
     bool has_top_p;
     bool has_seed;
-    bool no_cache_marks; /* where a provider needs marks to cache a prompt, set none */
+    bool no_cache_marks; /* do not mark the prompt for the provider's cache */
     double temperature;
     double top_p;
     int64_t seed;
     int64_t max_tokens;      /* of the answer */
-    int64_t thinking_tokens; /* that the model may think */
+    int64_t thinking_tokens; /* that the model may use for thoughts */
     const quipu_str *stops;  /* texts that end the answer */
     size_t stop_count;
 } quipu_model_request;
 
-#define QUIPU_MODEL_REQUEST_INIT                                                                   \
-    {(uint32_t)sizeof(quipu_model_request),                                                        \
-     QUIPU_CHOICE_DEFAULT,                                                                         \
-     {NULL, 0},                                                                                    \
-     {NULL, 0},                                                                                    \
-     NULL,                                                                                         \
-     0,                                                                                            \
-     NULL,                                                                                         \
-     0,                                                                                            \
-     NULL,                                                                                         \
-     0,                                                                                            \
-     {{NULL, 0}},                                                                                  \
-     {NULL, 0},                                                                                    \
-     false,                                                                                        \
-     false,                                                                                        \
-     false,                                                                                        \
-     false,                                                                                        \
-     0,                                                                                            \
-     0,                                                                                            \
-     0,                                                                                            \
-     0,                                                                                            \
-     0,                                                                                            \
-     NULL,                                                                                         \
-     0}
+#define QUIPU_MODEL_REQUEST_INIT QUIPU_INIT(quipu_model_request)
 
-/* ---- what is sent: the contents as messages -------------------------------------------------- */
+/* ---- the messages that a provider sends ------------------------------------------------------ */
 
-/* A message as a provider gets it: the role is SYSTEM, USER, ASSISTANT or TOOL; every call has an
- * id and arguments; a TOOL message answers exactly one call, with one RESPONSE part. */
+/* A message as a provider gets it. The role is SYSTEM, USER, ASSISTANT or TOOL; every call has an
+ * id and arguments; a TOOL message answers exactly one call, with one RESPONSE part.
+ *
+ * quipu_model_generate() makes them from a request:
+ * - The system instruction's non-empty texts, joined by newlines, are one SYSTEM message before all
+ *   others; without such texts there is none.
+ * - MODEL becomes ASSISTANT and FUNCTION becomes TOOL. A content with several responses becomes one
+ *   TOOL message for each: a text belongs to the response that it follows (before the first: to the
+ *   first). Responses in a USER or MODEL content become TOOL messages too; its other parts follow
+ *   in its own role. Calls without a name and contents without parts are dropped.
+ * - The first call of tool f without an id gets "call_f", the second "call_f_2" and so on; a
+ *   response without an id answers the oldest unanswered such call of its tool, else "call_f".
+ * - A call that is still unanswered when the conversation continues gets a TOOL message that says
+ *   so; responses that answer no call are dropped. Calls at the end still wait for their tools. */
 typedef struct quipu_model_message {
     quipu_role role;
     quipu_str content; /* all its text; TOOL: its text and the result, in the order of the parts */
-    const quipu_part *parts;
-    size_t part_count;
+    quipu_parts parts;
 } quipu_model_message;
 
-typedef struct quipu_model_messages {
-    const quipu_model_message *items;
-    size_t count;
-} quipu_model_messages;
+QUIPU_SLICE(quipu_model_messages, quipu_model_message)
 
-/**
- * Turn the system instruction and the contents of a request into messages.
- *
- * The system instruction's non-empty texts, joined by newlines, are one SYSTEM message before all
- * others; none of them: no such message. MODEL becomes ASSISTANT and FUNCTION becomes TOOL. A
- * content with several responses becomes one TOOL message for each: a text goes with the response
- * that it follows (before the first: with the first). Responses in a USER or MODEL content become
- * TOOL messages too, and what else it says follows in its own role. Calls without a name are
- * dropped, and so are contents that say nothing.
- *
- * Ids: no two calls share one. The first call of tool f without an id gets "call_f", the second
- * "call_f_2" and so on. A response gets the id of the call that it answers by the rule of pairs in
- * <quipu/history.h>; one that answers none gets an id that no call before it has. A tool's texts
- * without a response become the response to the call that they answer.
- *
- * No call is answered in the tool's place: that is quipu_model_repair().
- *
- * Ownership: the request is borrowed by the messages; the rest is the arena's.
- * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_INVALID (an unknown role or kind, arguments or a result that are no JSON),
- *            QUIPU_LIMIT, QUIPU_NOMEM, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_convert(const quipu_model_request *request,
-                                                          quipu_arena *arena,
-                                                          quipu_model_messages *ret_messages,
-                                                          quipu_error *reterr);
+/* ---- the answer ------------------------------------------------------------------------------ */
 
-/**
- * Make a history that every provider accepts: the response to a call stands right behind it,
- * wherever it came (rule of pairs: <quipu/history.h>). A call that was left unanswered when the
- * talk went on gets a TOOL message that says so; responses that repeat another or answer no call
- * are dropped. Calls at the end, which still wait for their tools, are untouched.
- *
- * Ownership: the messages are borrowed by the new ones; the rest is the arena's.
- * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_MISUSE.
- * Since:     0.1
- */
-QUIPU_API QUIPU_MUST_USE quipu_status quipu_model_repair(const quipu_model_messages *messages,
-                                                         quipu_arena *arena,
-                                                         quipu_model_messages *ret_messages,
-                                                         quipu_error *reterr);
-
-/* ---- what comes back ------------------------------------------------------------------------- */
-
-/* Tokens; -1 where the provider did not say. */
+/* Tokens; -1 where the provider did not report them. */
 typedef struct quipu_usage {
-    int64_t input;       /* all of the prompt, cached or not */
-    int64_t output;      /* of the answer, thoughts included */
+    uint32_t struct_size;
+    int64_t input;       /* the whole prompt, cached or not */
+    int64_t output;      /* the answer, thoughts included */
     int64_t total;       /* the two together */
     int64_t cached;      /* of the input: read from the provider's cache */
     int64_t cache_write; /* of the input: written to it */
     int64_t thoughts;    /* of the output: thoughts */
 } quipu_usage;
 
-#define QUIPU_USAGE_INIT {-1, -1, -1, -1, -1, -1}
+#ifdef __cplusplus
+#define QUIPU_USAGE_INIT                                                                           \
+    ([]() {                                                                                        \
+        quipu_usage made = quipu_usage();                                                          \
+        made.struct_size = static_cast<uint32_t>(sizeof(quipu_usage));                             \
+        made.input = made.output = made.total = -1;                                                \
+        made.cached = made.cache_write = made.thoughts = -1;                                       \
+        return made;                                                                               \
+    }())
+#else
+#define QUIPU_USAGE_INIT                                                                           \
+    {.struct_size = (uint32_t)sizeof(quipu_usage),                                                 \
+     .input = -1,                                                                                  \
+     .output = -1,                                                                                 \
+     .total = -1,                                                                                  \
+     .cached = -1,                                                                                 \
+     .cache_write = -1,                                                                            \
+     .thoughts = -1}
+#endif
 
 typedef enum quipu_finish {
-    QUIPU_FINISH_NONE = 0, /* the answer is not at its end */
+    QUIPU_FINISH_NONE = 0, /* the answer is not complete */
     QUIPU_FINISH_STOP,
-    QUIPU_FINISH_LENGTH, /* max_tokens or the context was used up */
+    QUIPU_FINISH_LENGTH, /* max_tokens or the context is used up */
     QUIPU_FINISH_TOOLS,  /* the model waits for its tools */
     QUIPU_FINISH_FILTER, /* the provider withheld the rest */
     QUIPU_FINISH_OTHER
@@ -213,35 +174,38 @@ typedef enum quipu_model_event_kind {
     QUIPU_MODEL_THOUGHT,  /* a piece of a thought */
     QUIPU_MODEL_TOOL,     /* a tool call: first `partial`, its name alone; at the end complete */
     QUIPU_MODEL_USAGE,
-    QUIPU_MODEL_DONE, /* the last one of an answer that came whole */
-    QUIPU_MODEL_ERROR /* the last one of an answer that did not */
+    QUIPU_MODEL_DONE, /* the last event of a complete answer */
+    QUIPU_MODEL_ERROR /* the last event of an answer that failed */
 } quipu_model_event_kind;
 
 /* Everything an event points to lives until the callback returns. */
 typedef struct quipu_model_event {
     quipu_model_event_kind kind;
-    bool partial;      /* TEXT, THOUGHT: always; TOOL: the arguments are not there yet */
-    quipu_str text;    /* TEXT, THOUGHT */
-    quipu_part call;   /* TOOL */
-    quipu_usage usage; /* USAGE */
+    bool partial;             /* TEXT, THOUGHT: always; TOOL: the arguments are not complete */
+    quipu_str text;           /* TEXT, THOUGHT */
+    const quipu_part *call;   /* TOOL */
+    const quipu_usage *usage; /* USAGE */
     const struct quipu_model_response *response; /* DONE: the whole answer */
     quipu_status status;                         /* ERROR */
     const quipu_error *error;                    /* ERROR */
 } quipu_model_event;
 
-/* Told each event, in order, on the thread of the call. Any status but QUIPU_OK ends the call with
- * that status. */
+/* Receives each event, in order, on the thread of the call. Any status but QUIPU_OK ends the call
+ * with that status. */
 typedef quipu_status (*quipu_model_event_fn)(void *ctx, const quipu_model_event *event);
 
 /* A whole answer. */
 typedef struct quipu_model_response {
-    quipu_content content; /* role MODEL: thoughts, texts and calls in the order they began */
-    quipu_str text;        /* all text parts together */
+    uint32_t struct_size;
     quipu_finish finish;
-    quipu_usage usage;
-    quipu_str model; /* that answered, as the provider names it; empty: it did not say */
-    quipu_str id;    /* the provider's, of this answer; may be empty */
+    quipu_parts parts; /* thoughts, texts and calls in the order they began; role MODEL */
+    quipu_str text;    /* all text parts together */
+    const quipu_usage *usage;
+    quipu_str model; /* that answered, in the provider's spelling; empty: not reported */
+    quipu_str id;    /* the provider's id of this answer; may be empty */
 } quipu_model_response;
+
+#define QUIPU_MODEL_RESPONSE_INIT QUIPU_INIT(quipu_model_response)
 
 /* ---- the contract of a provider -------------------------------------------------------------- */
 
@@ -254,65 +218,71 @@ typedef enum quipu_delta_kind {
     QUIPU_DELTA_FINISH
 } quipu_delta_kind;
 
-/* What a provider hands on as it arrives. Borrowed until the sink returns. */
+/* A piece of an answer, as a provider passes it on. Borrowed until the sink returns. */
 typedef struct quipu_delta {
+    uint32_t struct_size;
     quipu_delta_kind kind;
     bool has_index; /* CALL */
     bool thought;   /* CALL */
     bool redacted;  /* THOUGHT */
     bool block;     /* TEXT, THOUGHT: begins a part of its own */
-    int64_t index;  /* CALL: which one; several may come interleaved */
+    int64_t index;  /* CALL: of the call; pieces of several calls may be interleaved */
     quipu_str text; /* TEXT, THOUGHT; CALL: a piece of the arguments */
     quipu_str id;   /* CALL, START */
     quipu_str name; /* CALL */
     quipu_bytes signature;
-    quipu_usage usage;   /* USAGE: what is not -1 replaces what was told before */
-    quipu_finish finish; /* FINISH */
+    const quipu_usage *usage; /* USAGE: numbers other than -1 replace earlier ones */
+    quipu_finish finish;      /* FINISH */
 } quipu_delta;
+
+#define QUIPU_DELTA_INIT QUIPU_INIT(quipu_delta)
 
 typedef struct quipu_sink {
     void *ctx;
     quipu_status (*put)(void *ctx, const quipu_delta *delta, quipu_error *reterr);
 } quipu_sink;
 
-/* What a provider is asked: the request's settings, with its contents as repaired messages. */
+/* What a provider gets: the request's settings, with its contents as messages. */
 typedef struct quipu_model_params {
     const quipu_model_request *request; /* contents and system are in `messages` already */
     quipu_str model;
     quipu_model_messages messages;
-    bool stream; /* pieces are wanted as they come */
+    bool stream; /* pass pieces on as they arrive */
 } quipu_model_params;
 
 typedef struct quipu_model_info {
     quipu_str id;
     quipu_str name;         /* for people; may be empty */
-    int64_t context_tokens; /* 0: not told */
-    int64_t output_tokens;  /* 0: not told */
+    int64_t context_tokens; /* 0: not reported */
+    int64_t output_tokens;  /* 0: not reported */
 } quipu_model_info;
 
-typedef struct quipu_model_list {
-    const quipu_model_info *items;
-    size_t count;
-} quipu_model_list;
+QUIPU_SLICE(quipu_model_infos, quipu_model_info)
 
 typedef struct quipu_embed_request {
+    uint32_t struct_size;
     quipu_str model;
     const quipu_str *texts;
     size_t text_count;
 } quipu_embed_request;
 
-/* Vectors of one embeddings call: vector i is values[i * dimensions] and on. */
+#define QUIPU_EMBED_REQUEST_INIT QUIPU_INIT(quipu_embed_request)
+
+/* Vectors of one embeddings call: vector i begins at values[i * dimensions]. */
 typedef struct quipu_embeddings {
+    uint32_t struct_size;
     const float *values;
     size_t dimensions;
     size_t count;
-    quipu_usage usage;
+    const quipu_usage *usage; /* or NULL */
 } quipu_embeddings;
 
-/* A provider. `generate` puts its deltas in the sink, in order and ending with FINISH, and gives
- * back QUIPU_OK or why the answer broke off; a status from the sink ends it with that status. It
- * keeps the call's deadline and cancel flag. The other functions may be NULL. All may be called by
- * several threads at once. */
+#define QUIPU_EMBEDDINGS_INIT QUIPU_INIT(quipu_embeddings)
+
+/* A provider. `generate` puts its deltas into the sink, in order and ending with FINISH, and returns
+ * QUIPU_OK or why the answer broke off; when the sink fails it returns the sink's status. It
+ * respects the call's deadline and cancel flag. The other functions may be NULL. Threads may call
+ * all of them at the same time. */
 typedef struct quipu_provider {
     uint32_t struct_size;
     void *ctx;
@@ -321,14 +291,15 @@ typedef struct quipu_provider {
                              const quipu_call_options *call, const quipu_sink *sink,
                              quipu_error *reterr);
     quipu_status (*list)(void *ctx, const quipu_call_options *call, quipu_arena *arena,
-                         quipu_model_list *ret_list, quipu_error *reterr);
+                         quipu_model_infos *ret_models, quipu_error *reterr);
     quipu_status (*embed)(void *ctx, const quipu_embed_request *request,
                           const quipu_call_options *call, quipu_arena *arena,
                           quipu_embeddings *ret_embeddings, quipu_error *reterr);
     void (*close)(void *ctx);
 } quipu_provider;
 
-/* What quipu_model_generate() is told besides the request. */
+#define QUIPU_PROVIDER_INIT QUIPU_INIT(quipu_provider)
+
 typedef struct quipu_generate_options {
     uint32_t struct_size;
     bool whole;                    /* ask for the answer in one piece: no partial events */
@@ -337,24 +308,24 @@ typedef struct quipu_generate_options {
     void *event_ctx;
 } quipu_generate_options;
 
-#define QUIPU_GENERATE_OPTIONS_INIT                                                                \
-    {(uint32_t)sizeof(quipu_generate_options), false, {NULL, 0}, NULL, NULL}
+#define QUIPU_GENERATE_OPTIONS_INIT QUIPU_INIT(quipu_generate_options)
 
 /**
- * Ask a model and wait for its answer, telling events on the way.
+ * Ask a model and wait for its answer, reporting events on the way.
  *
- * The contents are converted and repaired as above. Events come in order: texts, thoughts and
- * notices of tool calls as they stream; then each tool call, complete; usage; and DONE. When
- * anything fails the last event is ERROR, and no call was told as complete. An answer that breaks
- * off before the provider said that it was finished is a failure, and so are arguments that are no
- * JSON object.
+ * Events come in order: texts, thoughts and partial tool calls as they stream; then each complete
+ * tool call; usage; and DONE. When anything fails the last event is ERROR, and no tool call was
+ * reported as complete. An answer that ends before the provider said that it was finished is a
+ * failure, and so are arguments that are no JSON object.
  *
- * Ownership: all inputs are borrowed for the call; *ret_response (NULL is fine) is the arena's.
+ * Ownership: all inputs are borrowed for the call; the arena owns what *ret_response (may be NULL)
+ *            points to.
  * Threads:   any; the arena one at a time. Set the call's cancel flag from any thread.
- * Errors:    QUIPU_INVALID (the request, or what the model answered), QUIPU_CANCELLED, QUIPU_BUSY
- *            (the deadline came, or the provider is overloaded), QUIPU_IO, QUIPU_LIMIT,
- *            QUIPU_NOMEM, QUIPU_MISUSE, and whatever the provider or the callback gives back.
- * Since:     0.1
+ * Errors:    QUIPU_INVALID (the request, or the model's answer), QUIPU_CANCELLED, QUIPU_BUSY (the
+ *            deadline passed, or the provider is overloaded), QUIPU_IO, QUIPU_LIMIT,
+ *            QUIPU_UNSUPPORTED, QUIPU_NOMEM, QUIPU_MISUSE, and any status of the provider or the
+ *            callback.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status
 quipu_model_generate(const quipu_provider *provider, const quipu_model_request *request,
@@ -362,27 +333,27 @@ quipu_model_generate(const quipu_provider *provider, const quipu_model_request *
                      quipu_arena *arena, quipu_model_response *ret_response, quipu_error *reterr);
 
 /**
- * The models that a provider offers.
+ * List the models that a provider offers.
  *
- * Ownership: the list is the arena's.
+ * Ownership: the arena owns the list.
  * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_UNSUPPORTED, QUIPU_MISUSE, and whatever the provider gives back.
- * Since:     0.1
+ * Errors:    QUIPU_UNSUPPORTED, QUIPU_MISUSE, and any status of the provider.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_models(const quipu_provider *provider,
                                                             const quipu_call_options *call,
                                                             quipu_arena *arena,
-                                                            quipu_model_list *ret_list,
+                                                            quipu_model_infos *ret_models,
                                                             quipu_error *reterr);
 
 /**
- * Texts as vectors, one for each, in their order.
+ * Compute the embedding vectors of texts, one for each, in their order.
  *
- * Ownership: the vectors are the arena's.
+ * Ownership: the arena owns the vectors.
  * Threads:   any; the arena one at a time.
- * Errors:    QUIPU_UNSUPPORTED, QUIPU_LIMIT (too many texts), QUIPU_CORRUPT (not
- *            as many vectors as texts), QUIPU_MISUSE, and whatever the provider gives back.
- * Since:     0.1
+ * Errors:    QUIPU_UNSUPPORTED, QUIPU_LIMIT (too many texts), QUIPU_CORRUPT (not as many vectors
+ *            as texts), QUIPU_MISUSE, and any status of the provider.
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_embed(const quipu_provider *provider,
                                                            const quipu_embed_request *request,
@@ -391,15 +362,13 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_provider_embed(const quipu_provider 
                                                            quipu_embeddings *ret_embeddings,
                                                            quipu_error *reterr);
 
-/**
- * Close a provider that no call uses any more. NULL is fine.
- *
- * Ownership: the provider is gone.
- * Threads:   one.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API void quipu_provider_close(quipu_provider *provider);
+/* Close a provider that no call uses. NULL does nothing. The provider is gone. */
+static inline void quipu_provider_close(quipu_provider *provider)
+{
+    if (provider != NULL && provider->close != NULL) {
+        provider->close(provider->ctx);
+    }
+}
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,10 @@
-/* Full text over the messages of a store: ranked hits with snippets. Part of <quipu/store.h>, which
+/* Full-text search over the messages of a store: ranked hits with snippets. <quipu/store.h>
  * includes it.
  *
- * The open option `search` says when messages come into the index: behind the appends (lazy), in
- * the append's own transaction (inline), or never through this store (off). However they came
- * there, a query first catches up: it sees every message that was committed before it began. What
- * is deleted leaves the index in the transaction that deletes it. */
+ * The open option `search` says when messages enter the index: after the append (lazy), in the
+ * append's transaction (inline), or not through this store (off). A query first indexes what is
+ * missing: it sees every message that was committed before it began. A deleted message leaves the
+ * index in the transaction that deletes it. */
 #ifndef QUIPU_SEARCH_H
 #define QUIPU_SEARCH_H
 
@@ -18,12 +18,12 @@ extern "C" {
 
 #define QUIPU_SEARCH_QUERY_MAX 4096     /* bytes of a query */
 #define QUIPU_SEARCH_LIMIT_MAX 1000     /* hits in one page */
-#define QUIPU_SEARCH_LIMIT_DEFAULT 20   /* hits in a page that names no limit */
+#define QUIPU_SEARCH_LIMIT_DEFAULT 20   /* hits in a page without a limit */
 #define QUIPU_SEARCH_OFFSET_MAX 100000  /* hits before a page */
 #define QUIPU_SEARCH_MARK_MAX 64        /* bytes of a mark */
 #define QUIPU_SNIPPET_BYTES 320         /* text of a snippet at most, marks not counted */
-#define QUIPU_INDEX_BATCH 256           /* messages indexed in one transaction, as long as... */
-#define QUIPU_INDEX_BATCH_BYTES 1048576 /* ...their text is not longer; one message always fits */
+#define QUIPU_INDEX_BATCH 256           /* messages indexed in one transaction, up to... */
+#define QUIPU_INDEX_BATCH_BYTES 1048576 /* ...this many bytes of text, but at least one message */
 
 typedef struct quipu_search_options {
     uint32_t struct_size;
@@ -39,68 +39,53 @@ typedef struct quipu_search_options {
     quipu_time after;
     quipu_time before;
     int64_t limit;         /* 0: QUIPU_SEARCH_LIMIT_DEFAULT; at most QUIPU_SEARCH_LIMIT_MAX */
-    int64_t offset;        /* hits to leave out; at most QUIPU_SEARCH_OFFSET_MAX */
-    quipu_str mark_before; /* stands before a matching word; absent: "[" */
-    quipu_str mark_after;  /* stands behind it; absent: "]" */
+    int64_t offset;        /* hits to skip; at most QUIPU_SEARCH_OFFSET_MAX */
+    quipu_str mark_before; /* text before a matching word; absent: "[" */
+    quipu_str mark_after;  /* text behind it; absent: "]" */
 } quipu_search_options;
 
-#define QUIPU_SEARCH_OPTIONS_INIT                                                                  \
-    {(uint32_t)sizeof(quipu_search_options),                                                       \
-     0,                                                                                            \
-     {NULL, 0},                                                                                    \
-     {NULL, 0},                                                                                    \
-     {NULL, 0},                                                                                    \
-     {NULL, 0},                                                                                    \
-     {NULL, 0},                                                                                    \
-     (quipu_role)0,                                                                                \
-     false,                                                                                        \
-     false,                                                                                        \
-     {0, 0},                                                                                       \
-     {0, 0},                                                                                       \
-     0,                                                                                            \
-     0,                                                                                            \
-     {NULL, 0},                                                                                    \
-     {NULL, 0}}
+#define QUIPU_SEARCH_OPTIONS_INIT QUIPU_INIT(quipu_search_options)
 
-/* One message that has the words. */
+/* A message that contains the words. */
 typedef struct quipu_search_hit {
     quipu_str session_key;
     int64_t seq;
     quipu_role role;
     quipu_str author;
     quipu_time timestamp;
-    quipu_str snippet; /* the part where the words stand, each between the marks */
+    quipu_str snippet; /* the part that contains the words, each between the marks */
     double rank;       /* larger is better; by bm25, in PostgreSQL by ts_rank */
 } quipu_search_hit;
 
+QUIPU_SLICE(quipu_search_hits, quipu_search_hit)
+
 typedef struct quipu_search_results {
-    const quipu_search_hit *hits; /* best first; equal ones by their age */
-    size_t count;
-    bool more; /* hits follow these */
+    quipu_search_hits hits; /* best first; equal ranks by age */
+    bool more;              /* more hits follow */
 } quipu_search_results;
 
 /**
- * Find the messages whose content has all the words of a query. "A phrase" stands in quotes; a *
- * behind a word or a phrase finds what begins with it. Case and the accents of Latin letters do not
- * count. A run of Chinese, Japanese or Korean characters is found wherever it stands. No text is an
- * error: what is no word is left out, and a query without any word finds nothing.
+ * Find the messages whose content has all words of a query. A "phrase" stands in quotes; a * behind
+ * a word or a phrase matches what begins with it. Case and the accents of Latin letters are
+ * ignored. A run of Chinese, Japanese or Korean characters matches anywhere in a text. No query
+ * text is an error: what is no word is ignored, and a query without words finds nothing.
  *
- * A message that forks share is found once: for the session asked for, else for the session that
- * holds it, or, when that does not show it any more, for the first fork that does.
+ * A message that forks share is found once: for the session in the options, else for the session
+ * that holds it or, when that session does not show it any more, for the first fork that does.
  *
  * In a PostgreSQL store a message is found by the first 1,048,575 bytes of its different words.
  *
- * The call first indexes what was committed before it began and is not indexed yet, in batches of
- * QUIPU_INDEX_BATCH; what it has done stays done when its deadline passes.
+ * The call first indexes what was committed before it began, in batches of QUIPU_INDEX_BATCH;
+ * finished batches stay when its deadline passes.
  *
- * Ownership: free *ret_results with quipu_search_results_free().
+ * Ownership: free *ret_results with quipu_free().
  * Threads:   any, same store.
- * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a filter or mark is no
- *            text), QUIPU_LIMIT, QUIPU_UNSUPPORTED (search is off, or a read-only store of an
+ * Errors:    QUIPU_NOT_FOUND, QUIPU_EXPIRED (the session), QUIPU_INVALID (a filter or mark is not
+ *            UTF-8), QUIPU_LIMIT, QUIPU_UNSUPPORTED (search is off, or a read-only store of an
  *            older layout has no index), QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
  *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also in a read-only store
- *            whose index is behind).
- * Since:     0.1
+ *            whose index is incomplete).
+ * Since:     0.2
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_search(quipu_store *store,
                                                    const quipu_search_options *options,
@@ -109,19 +94,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_search(quipu_store *store,
                                                    quipu_error *reterr);
 
 /**
- * Free results. NULL is fine.
- *
- * Ownership: everything reached from them is gone.
- * Threads:   any.
- * Errors:    none.
- * Since:     0.1
- */
-QUIPU_API void quipu_search_results_free(quipu_search_results *results);
-
-/**
- * Index now what is not indexed yet, in batches of QUIPU_INDEX_BATCH, until nothing is left or the
- * deadline passes, which is no error once a batch is done: for those who want queries to find the
- * work done.
+ * Index all messages that are not indexed yet, in batches of QUIPU_INDEX_BATCH, until none is left
+ * or the deadline passes, which is no error once a batch is done. Later queries then need not.
  *
  * Ownership: `ret_indexed` may be NULL.
  * Threads:   any, same store.

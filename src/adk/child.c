@@ -9,6 +9,7 @@
 #include "base/option.h"
 #include "base/str.h"
 #include "base/time.h"
+#include "base/uuid.h"
 #include "store/state_child.h"
 
 #define CHILD_PARENT "parent"
@@ -126,7 +127,7 @@ static quipu_status child_id(quipu_str parent, quipu_str agent, quipu_arena *are
     quipu_status status;
     qp_buf buf;
 
-    if (quipu_uuid_v7(&uuid) != QUIPU_OK) {
+    if (qp_uuid_v7(&uuid) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a session id");
     }
     quipu_uuid_format(uuid, text);
@@ -173,7 +174,7 @@ static quipu_status child_begin(quipu_live *parent, quipu_str agent,
         values.session_id = ref.session_id;
         status = quipu_session_fork(parent->service->store, parent->key,
                                     options->inherit == 0 ? 0 : parent->next_seq - 1, &values, call,
-                                    reterr);
+                                    NULL, reterr);
     }
     if (status == QUIPU_OK) {
         want.range.flags = options->inherit == 0 ? QUIPU_RANGE_HEADER : QUIPU_RANGE_LAST;
@@ -186,7 +187,7 @@ static quipu_status child_begin(quipu_live *parent, quipu_str agent,
     if (status == QUIPU_OK) {
         child->max_messages = options->max_messages;
     }
-    quipu_history_free(live.history);
+    quipu_free(live.history);
     if (status != QUIPU_OK) {
         quipu_live_free(child);
         return status;
@@ -281,15 +282,16 @@ static quipu_status child_end_whole(quipu_live *parent, const quipu_live *child,
     want.range.after_seq = child->fork_seq;
     status = qp_live_get(parent->service->store, child->key, &want, call, &live, reterr);
     if (status == QUIPU_OK) {
-        const size_t own = live.history->message_count;
+        const size_t own = live.history->messages.count;
         const size_t most = child->max_messages > 0 ? (size_t)child->max_messages : own;
 
         end->count = own < most ? own : most;
-        end->messages = end->count > 0 ? live.history->messages + (own - end->count) : NULL;
-        end->child_revision = live.history->session.revision;
+        end->messages =
+            end->count > 0 ? quipu_message_at(live.history->messages, own - end->count) : NULL;
+        end->child_revision = live.history->session->revision;
         status = child_end(parent, child, end, call, reterr);
     }
-    quipu_history_free(live.history);
+    quipu_free(live.history);
     return status;
 }
 
@@ -396,7 +398,7 @@ quipu_status quipu_live_discard(quipu_live *parent, quipu_live *child, quipu_str
  */
 
 quipu_status quipu_live_children(quipu_live *parent, const quipu_call_options *call,
-                                 quipu_arena *arena, quipu_child_list *ret_list,
+                                 quipu_arena *arena, quipu_children *ret_children,
                                  quipu_error *reterr)
 {
     qp_live_list found = {NULL, 0};
@@ -404,7 +406,7 @@ quipu_status quipu_live_children(quipu_live *parent, const quipu_call_options *c
     size_t count = 0;
     quipu_status status;
 
-    if (parent == NULL || arena == NULL || ret_list == NULL) {
+    if (parent == NULL || arena == NULL || ret_children == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a list needs a parent, an arena and a place");
     }
     status = qp_live_find(parent->service->store, parent->ref.app_name, parent->ref.user_id, call,
@@ -419,7 +421,7 @@ quipu_status quipu_live_children(quipu_live *parent, const quipu_call_options *c
         quipu_str of = {NULL, 0};
         bool is = false;
 
-        status = child_read(&found.items[i].history->session, arena, &items[count], &of, &is);
+        status = child_read(found.items[i].history->session, arena, &items[count], &of, &is);
         count += is && quipu_str_eq(of, parent->ref.session_id);
         if (status != QUIPU_OK) {
             (void)qp_error_set(reterr, status,
@@ -428,7 +430,7 @@ quipu_status quipu_live_children(quipu_live *parent, const quipu_call_options *c
         }
     }
     if (status == QUIPU_OK) {
-        *ret_list = (quipu_child_list){items, count};
+        *ret_children = quipu_children_of(items, count);
     }
     return status;
 }

@@ -6,21 +6,30 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/option.h"
+#include "store/message.h"
 
 quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
-                                    quipu_message *ret_message, quipu_error *reterr)
+                                    quipu_messages *ret_messages, quipu_error *reterr)
 {
+    quipu_message *message;
     quipu_status status;
     qp_json_doc doc;
 
-    if (arena == NULL || ret_message == NULL) {
+    if (arena == NULL || ret_messages == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "an event needs an arena and a place for the message");
+    }
+    message = quipu_arena_alloc(arena, sizeof(*message));
+    if (message == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for a message");
     }
     qp_json_init(&doc);
     status = qp_event_parse(&doc, event.text, reterr);
     if (status == QUIPU_OK) {
-        status = qp_event_encode(&doc, (quipu_str){NULL, 0}, arena, ret_message, NULL, reterr);
+        status = qp_event_encode(&doc, (quipu_str){NULL, 0}, arena, message, NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_messages = quipu_messages_of(message, 1);
     }
     qp_json_free(&doc);
     return status;
@@ -103,19 +112,23 @@ quipu_status qp_dialect_read(const quipu_event_dialect *given, quipu_event_diale
     return status;
 }
 
-quipu_status quipu_message_to_event(const quipu_message *message,
+quipu_status quipu_message_to_event(quipu_messages messages, size_t index,
                                     const quipu_event_dialect *dialect, quipu_arena *arena,
                                     quipu_json *ret_event, quipu_error *reterr)
 {
     quipu_event_dialect read = QUIPU_EVENT_DIALECT_INIT;
+    const quipu_message *message = NULL;
+    quipu_message room;
     quipu_status status;
 
-    if (message == NULL || arena == NULL || ret_event == NULL ||
-        (message->call_count > 0 && message->calls == NULL)) {
+    if (arena == NULL || ret_event == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "an event needs a message, an arena and a place for the text");
+                            "an event needs an arena and a place for the text");
     }
-    status = qp_dialect_read(dialect, &read, reterr);
+    status = qp_message_take(messages, index, arena, &room, &message, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_dialect_read(dialect, &read, reterr);
+    }
     return status == QUIPU_OK
                ? qp_event_write(message, (quipu_str){NULL, 0}, &read, arena, ret_event, reterr)
                : status;

@@ -144,10 +144,10 @@ static bool decode_call(decode_event *event, quipu_str marks, qp_json_node rest)
     const quipu_tool_call *call;
     quipu_str body;
 
-    if (marks.n == 0 || event->calls_at >= message->call_count) {
+    if (marks.n == 0 || event->calls_at >= message->calls.count) {
         return decode_refuse(event);
     }
-    call = &message->calls[event->calls_at++];
+    call = quipu_tool_call_at(message->calls, event->calls_at++);
     decode_thought(event, call, marks);
     qp_jsonw_key(&event->writer, quipu_cstr(names[response][snake]));
     qp_jsonw_object(&event->writer);
@@ -425,7 +425,7 @@ static quipu_str decode_plain_author(const quipu_message *message, quipu_str roo
 static void decode_plain(decode_event *event, quipu_str root)
 {
     const quipu_message *message = event->message;
-    const bool answers = qp_tool_calls_are(message->content, message->calls, message->call_count);
+    const bool answers = qp_tool_calls_are(message->content, message->calls);
     qp_jsonw *writer = &event->writer;
 
     qp_jsonw_object(writer);
@@ -448,14 +448,14 @@ static void decode_plain(decode_event *event, quipu_str root)
     qp_jsonw_str(writer, qp_event_role(message->role));
     qp_jsonw_key(writer, QUIPU_STR("parts"));
     qp_jsonw_array(writer);
-    if ((message->content.n > 0 && !answers) || message->call_count == 0) {
+    if ((message->content.n > 0 && !answers) || message->calls.count == 0) {
         qp_jsonw_object(writer);
         qp_jsonw_key(writer, QUIPU_STR("text"));
         qp_jsonw_str(writer, message->content);
         qp_jsonw_object_end(writer);
     }
-    for (size_t i = 0; i < message->call_count; i++) {
-        const quipu_tool_call *call = &message->calls[i];
+    for (size_t i = 0; i < message->calls.count; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
         const bool response = call->output.p != NULL;
 
         if (response || call->input.n > 0) {

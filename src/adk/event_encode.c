@@ -367,8 +367,8 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
         message->role = QUIPU_ROLE_TOOL;
     }
     message->content = event->parts.text;
-    message->calls = event->parts.tool_calls;
-    message->call_count = event->parts.calls + event->parts.responses;
+    message->calls =
+        quipu_tool_calls_of(event->parts.tool_calls, event->parts.calls + event->parts.responses);
     if (qp_json_kind_of(role) == QP_JSON_STRING &&
         qp_json_text_is(role, qp_event_role(message->role))) {
         event->parts.role_kept = false;

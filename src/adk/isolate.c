@@ -69,7 +69,7 @@ static quipu_status isolate_read(const quipu_service *service, quipu_json event,
         ret->agent = isolate_find(service, message.author);
         ret->partial = facts.partial;
         ret->hands_over =
-            qp_text_is_blank(message.content) && message.call_count == 0 &&
+            qp_text_is_blank(message.content) && message.calls.count == 0 &&
             (qp_json_text_is(qp_json_get(actions, QUIPU_STR("transferToAgent")), root) ||
              qp_json_text_is(qp_json_get(actions, QUIPU_STR("transfer_to_agent")), root));
     }
@@ -293,7 +293,8 @@ quipu_status quipu_live_end_child(quipu_live *session, const quipu_call_options 
 }
 
 quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,
-                                  const quipu_call_options *call, quipu_error *reterr)
+                                  const quipu_call_options *call, int64_t *ret_closed,
+                                  quipu_error *reterr)
 {
     qp_notices notices = {.count = 0};
     int64_t closed = 0;
@@ -310,5 +311,8 @@ quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,
     }
     qp_mutex_unlock(&session->mutex);
     qp_notices_tell(session->service, &notices);
+    if (status == QUIPU_OK && ret_closed != NULL) {
+        *ret_closed = closed;
+    }
     return status;
 }

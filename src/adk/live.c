@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/option.h"
 #include "base/str.h"
 #include "store/tool_calls.h"
 
@@ -16,20 +17,20 @@
 /* The content is copied already. Outputs that it consists of are not copied again. */
 static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
 {
-    const bool shared = qp_tool_calls_are(message->content, message->calls, message->call_count);
+    const bool shared = qp_tool_calls_are(message->content, message->calls);
     const char *at = message->content.p;
     quipu_tool_call *calls;
     quipu_status status = QUIPU_OK;
 
-    if (message->call_count == 0) {
+    if (message->calls.count == 0) {
         return QUIPU_OK;
     }
-    calls = qp_arena_take(arena, message->call_count * sizeof(*calls));
+    calls = qp_arena_take(arena, message->calls.count * sizeof(*calls));
     if (calls == NULL) {
-        return qp_arena_why(arena, message->call_count * sizeof(*calls));
+        return qp_arena_why(arena, message->calls.count * sizeof(*calls));
     }
-    memcpy(calls, message->calls, message->call_count * sizeof(*calls));
-    for (size_t i = 0; i < message->call_count; i++) {
+    memcpy(calls, message->calls.items, message->calls.count * sizeof(*calls));
+    for (size_t i = 0; i < message->calls.count; i++) {
         quipu_str *const texts[] = {&calls[i].id, &calls[i].name, &calls[i].input,
                                     &calls[i].output};
         quipu_str signature = {calls[i].thought_signature.p, calls[i].thought_signature.n};
@@ -46,7 +47,7 @@ static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
             calls[i].thought_signature = (quipu_bytes){signature.p, signature.n};
         }
     }
-    message->calls = calls;
+    message->calls.items = calls;
     return status;
 }
 
@@ -127,7 +128,7 @@ static quipu_status live_take_state(quipu_live *session, qp_state_items state)
 /* What a session is now, besides its messages. */
 static quipu_status live_take_head(quipu_live *session, const qp_live *live)
 {
-    const quipu_session_info *info = &live->history->session;
+    const quipu_session_info *info = live->history->session;
     quipu_status status = live_take_state(session, live->state);
 
     if (status == QUIPU_OK) {
@@ -165,10 +166,10 @@ static quipu_status live_take(quipu_live *session, const qp_live *live)
 {
     const quipu_history *history = live->history;
     const qp_arena_mark mark = qp_arena_save(&session->arena);
-    quipu_status status = live_room(session, history->message_count);
+    quipu_status status = live_room(session, history->messages.count);
 
-    for (size_t i = 0; i < history->message_count && status == QUIPU_OK; i++) {
-        status = live_copy(&session->arena, &history->messages[i],
+    for (size_t i = 0; i < history->messages.count && status == QUIPU_OK; i++) {
+        status = live_copy(&session->arena, quipu_message_at(history->messages, i),
                            &session->messages[session->count + i]);
     }
     if (status == QUIPU_OK) {
@@ -178,10 +179,10 @@ static quipu_status live_take(quipu_live *session, const qp_live *live)
         qp_arena_rewind(&session->arena, mark);
         return status;
     }
-    session->count += history->message_count;
-    if (history->message_count > 0) {
-        live_swap(session->messages + session->count - history->message_count - session->overlay,
-                  session->overlay, history->message_count);
+    session->count += history->messages.count;
+    if (history->messages.count > 0) {
+        live_swap(session->messages + session->count - history->messages.count - session->overlay,
+                  session->overlay, history->messages.count);
     }
     return QUIPU_OK;
 }
@@ -190,18 +191,18 @@ static quipu_status live_take(quipu_live *session, const qp_live *live)
 static quipu_status live_take_first(quipu_live *session, qp_live *live)
 {
     quipu_history *history = live->history;
-    quipu_status status = live_room(session, history->message_count);
+    quipu_status status = live_room(session, history->messages.count);
 
     if (status == QUIPU_OK) {
         status = live_take_head(session, live);
     }
-    if (status == QUIPU_OK && history->message_count > 0) {
-        memcpy(session->messages, history->messages,
-               history->message_count * sizeof(*session->messages));
-        session->count = history->message_count;
+    if (status == QUIPU_OK && history->messages.count > 0) {
+        memcpy(session->messages, history->messages.items,
+               history->messages.count * sizeof(*session->messages));
+        session->count = history->messages.count;
     }
     if (status == QUIPU_OK) {
-        status = qp_session_adopt(session, &history->session);
+        status = qp_session_adopt(session, history->session);
     }
     return status;
 }
@@ -253,9 +254,9 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
     want.range.after_seq = session->next_seq - 1;
     status = qp_live_get(session->service->store, session->key, &want, call, &live, reterr);
     if (status == QUIPU_OK &&
-        memcmp(live.history->session.uid.b, session->uid.b, sizeof(session->uid.b)) != 0) {
+        memcmp(live.history->session->uid.b, session->uid.b, sizeof(session->uid.b)) != 0) {
         /* Another life of the session: nothing of the old one is true any more. */
-        quipu_history_free(live.history);
+        quipu_free(live.history);
         live.history = NULL;
         want.range.after_seq = 0;
         status = qp_live_get(session->service->store, session->key, &want, call, &live, reterr);
@@ -269,7 +270,7 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
             (void)qp_error_set(reterr, status, "no room for newer events in memory");
         }
     }
-    quipu_history_free(live.history);
+    quipu_free(live.history);
     return status;
 }
 
@@ -278,7 +279,7 @@ void qp_session_release(quipu_live *session)
     quipu_live_free(session->active);
     qp_state_map_free(&session->state);
     qp_free(session->messages);
-    quipu_history_free(session->first);
+    quipu_free(session->first);
     quipu_arena_free(&session->arena);
 }
 
@@ -314,50 +315,49 @@ quipu_status quipu_live_refresh(quipu_live *session, const quipu_call_options *c
     return status;
 }
 
-quipu_status quipu_live_identity(quipu_live *session, quipu_arena *arena,
-                                 quipu_session_ref *ret_ref, quipu_time *ret_last_update_time,
-                                 quipu_error *reterr)
+quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
+                                  quipu_session_head *ret_head, quipu_error *reterr)
 {
-    quipu_session_ref ref = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
-    quipu_status status = QUIPU_OK;
+    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_status status = quipu_arena_copy(arena, session->ref.app_name, &head.ref.app_name);
 
-    if (session == NULL || (ret_ref != NULL && arena == NULL)) {
-        return live_misuse(reterr);
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, session->ref.user_id, &head.ref.user_id);
     }
-    if (ret_ref != NULL) { /* never changes: no lock */
-        status = quipu_arena_copy(arena, session->ref.app_name, &ref.app_name);
-        if (status == QUIPU_OK) {
-            status = quipu_arena_copy(arena, session->ref.user_id, &ref.user_id);
-        }
-        if (status == QUIPU_OK) {
-            status = quipu_arena_copy(arena, session->ref.session_id, &ref.session_id);
-        }
-        if (status != QUIPU_OK) {
-            return qp_error_set(reterr, status, "no room for the names of a session");
-        }
-        *ret_ref = ref;
+    if (status == QUIPU_OK) {
+        status = quipu_arena_copy(arena, session->ref.session_id, &head.ref.session_id);
     }
-    if (ret_last_update_time != NULL) {
-        qp_mutex_lock(&session->mutex);
-        *ret_last_update_time = session->last_update;
-        qp_mutex_unlock(&session->mutex);
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for the names of a session");
     }
+    head.uid = session->uid;
+    head.revision = session->revision;
+    head.stored = session->stored_revision;
+    head.last_update_time = session->last_update;
+    *ret_head = head;
     return QUIPU_OK;
 }
 
-int64_t quipu_live_revision(quipu_live *session, int64_t *ret_stored)
+quipu_status quipu_live_head(quipu_live *session, quipu_arena *arena, quipu_session_head *ret_head,
+                             quipu_error *reterr)
 {
-    int64_t revision = -1;
+    quipu_session_head head;
+    quipu_status status;
 
-    if (session != NULL) {
-        qp_mutex_lock(&session->mutex);
-        revision = session->revision;
-        if (ret_stored != NULL) {
-            *ret_stored = session->stored_revision;
-        }
-        qp_mutex_unlock(&session->mutex);
+    if (session == NULL || arena == NULL || ret_head == NULL) {
+        return live_misuse(reterr);
     }
-    return revision;
+    status = qp_output_check(ret_head, "quipu_session_head", reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_mutex_lock(&session->mutex);
+    status = qp_session_head_read(session, arena, &head, reterr);
+    qp_mutex_unlock(&session->mutex);
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_head, &head, sizeof(head));
+    }
+    return status;
 }
 
 size_t quipu_live_event_count(quipu_live *session)
@@ -409,20 +409,6 @@ quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena, qui
     return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "no room for the state");
 }
 
-quipu_status quipu_live_state(quipu_live *session, quipu_arena *arena, quipu_json *ret_state,
-                              quipu_error *reterr)
-{
-    quipu_status status;
-
-    if (session == NULL || arena == NULL || ret_state == NULL) {
-        return live_misuse(reterr);
-    }
-    qp_mutex_lock(&session->mutex);
-    status = qp_session_state(session, arena, ret_state, reterr);
-    qp_mutex_unlock(&session->mutex);
-    return status;
-}
-
 /* A name of the state: while a child works, its own names come first. */
 static const qp_state_entry *live_entry(const quipu_live *session, quipu_str name)
 {
@@ -434,29 +420,39 @@ static const qp_state_entry *live_entry(const quipu_live *session, quipu_str nam
     return entry != NULL ? entry : qp_state_map_get(&session->state, name);
 }
 
-quipu_status quipu_live_value(quipu_live *session, quipu_str name, quipu_arena *arena,
-                              quipu_json *ret_value, quipu_error *reterr)
+/* The value of one name, under the session's lock. */
+static quipu_status live_value(const quipu_live *session, quipu_str name, quipu_arena *arena,
+                               quipu_json *ret_value, quipu_error *reterr)
 {
     const qp_state_entry *entry;
     quipu_arena scratch = QUIPU_ARENA_INIT;
     qp_delta delta = {.stored = NULL};
-    quipu_status status;
+    quipu_status status = qp_delta_one(name, QP_STR_ABSENT, &scratch, &delta, reterr);
 
-    if (session == NULL || arena == NULL || ret_value == NULL) {
-        return live_misuse(reterr);
-    }
-    status = qp_delta_one(name, QP_STR_ABSENT, &scratch, &delta, reterr);
     if (status == QUIPU_OK) {
-        qp_mutex_lock(&session->mutex);
         entry = live_entry(session, delta.all[0].name);
         status = entry != NULL
                      ? quipu_arena_copy(arena, entry->value, &ret_value->text)
                      : qp_error_set(reterr, QUIPU_NOT_FOUND, "the state has no such name");
-        qp_mutex_unlock(&session->mutex);
         if (status == QUIPU_NOMEM || status == QUIPU_LIMIT) {
             (void)qp_error_set(reterr, status, "no room for a value");
         }
     }
     quipu_arena_free(&scratch);
+    return status;
+}
+
+quipu_status quipu_live_state(quipu_live *session, quipu_str name, quipu_arena *arena,
+                              quipu_json *ret_state, quipu_error *reterr)
+{
+    quipu_status status;
+
+    if (session == NULL || arena == NULL || ret_state == NULL) {
+        return live_misuse(reterr);
+    }
+    qp_mutex_lock(&session->mutex);
+    status = name.p == NULL ? qp_session_state(session, arena, ret_state, reterr)
+                            : live_value(session, name, arena, ret_state, reterr);
+    qp_mutex_unlock(&session->mutex);
     return status;
 }

@@ -7,6 +7,8 @@
 #include "adk/service.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/option.h"
+#include "base/uuid.h"
 
 /* One event on its way. */
 typedef struct live_append {
@@ -174,8 +176,7 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
                            .time = append->message.timestamp,
                            .expected_revision = rebase ? -1 : session->revision,
                            .revision = session->revision};
-    const quipu_messages messages = {append->is_message ? &append->message : NULL,
-                                     append->is_message ? 1 : 0};
+    const quipu_messages messages = quipu_messages_of(&append->message, append->is_message ? 1 : 0);
     quipu_status status = qp_append_also_state(session->service->store, session->key, messages,
                                                &also, append->call, ret_appended, reterr);
 
@@ -201,7 +202,7 @@ static quipu_status live_append_run(live_append *append, quipu_error *reterr)
 {
     quipu_live *session = append->session;
     const qp_arena_mark mark = qp_arena_save(&session->arena);
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     bool taken = false;
     quipu_status status = QUIPU_OK;
 
@@ -222,8 +223,10 @@ static quipu_status live_append_run(live_append *append, quipu_error *reterr)
         } else {
             live_append_take_temp(append);
         }
-        append->result = (quipu_event_result){appended.first_seq, appended.revision,
-                                              !appended.repeated, appended.repeated};
+        append->result = (quipu_event_result){.stored = !appended.repeated,
+                                              .repeated = appended.repeated,
+                                              .seq = appended.first_seq,
+                                              .revision = appended.revision};
     }
     if (!taken || !append->is_message) {
         qp_arena_rewind(&session->arena, mark);
@@ -252,7 +255,7 @@ static quipu_status live_append_temp(live_append *append, quipu_error *reterr)
     }
     qp_state_map_commit(&session->state, append->blocks, append->delta.all_count);
     append->blocks = NULL;
-    append->result = (quipu_event_result){0, session->revision, false, false};
+    append->result = (quipu_event_result){.revision = session->revision};
     return QUIPU_OK;
 }
 
@@ -263,7 +266,7 @@ static quipu_status live_append_make_id(char text[QUIPU_UUID_TEXT_SIZE], quipu_e
 {
     quipu_uuid uuid;
 
-    if (quipu_uuid_v4(&uuid) != QUIPU_OK) {
+    if (qp_uuid_v4(&uuid) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an event id");
     }
     quipu_uuid_format(uuid, text);
@@ -359,12 +362,16 @@ quipu_status quipu_live_append(quipu_live *session, quipu_json event,
                                const quipu_call_options *call, quipu_event_result *ret_result,
                                quipu_error *reterr)
 {
-    quipu_event_result result = {0};
+    quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
     qp_notices notices = {.count = 0};
     quipu_status status;
 
     if (session == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
+    }
+    status = qp_output_check(ret_result, "quipu_event_result", reterr);
+    if (status != QUIPU_OK) {
+        return status;
     }
     qp_mutex_lock(&session->mutex);
     status = session->service->options.isolated_count > 0
@@ -372,8 +379,8 @@ quipu_status quipu_live_append(quipu_live *session, quipu_json event,
                  : qp_session_append(session, event, call, &result, reterr);
     qp_mutex_unlock(&session->mutex);
     qp_notices_tell(session->service, &notices);
-    if (status == QUIPU_OK && ret_result != NULL) {
-        *ret_result = result;
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_result, &result, sizeof(result));
     }
     return status;
 }

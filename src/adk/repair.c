@@ -29,7 +29,8 @@ quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_
             behind <= QUIPU_PAIR_REACH) {
             const quipu_message *message = &messages[items[i].message];
 
-            list.calls[list.count++] = (qp_open_call){message, &message->calls[items[i].entry]};
+            list.calls[list.count++] =
+                (qp_open_call){message, quipu_tool_call_at(message->calls, items[i].entry)};
         }
     }
     qp_free(items);
@@ -52,8 +53,7 @@ void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_messag
         ret_messages[n] = (quipu_message){.role = QUIPU_ROLE_TOOL,
                                           .content = QUIPU_STR(REPAIR_ANSWER),
                                           .author = waiting->message->author,
-                                          .calls = &ret_answers[n],
-                                          .call_count = 1};
+                                          .calls = quipu_tool_calls_of(&ret_answers[n], 1)};
         if (ret_messages[n].author.n == 0) {
             ret_messages[n].author = root;
         }
@@ -77,7 +77,7 @@ static quipu_status repair_write(quipu_live *session, const qp_open_calls *list,
     } else {
         qp_open_calls_close(list, qp_service_root(session->service), messages, answers);
         status = qp_append_also_state(session->service->store, session->key,
-                                      (quipu_messages){messages, list->count}, &also, call, NULL,
+                                      quipu_messages_of(messages, list->count), &also, call, NULL,
                                       reterr);
     }
     if (status == QUIPU_CONFLICT) {
@@ -142,24 +142,6 @@ quipu_status qp_session_close_calls(quipu_live *session, const quipu_call_option
     qp_free(sorted);
     if (status == QUIPU_OK) {
         *ret_closed = (int64_t)list.count;
-    }
-    return status;
-}
-
-quipu_status quipu_live_close_calls(quipu_live *session, const quipu_call_options *call,
-                                    int64_t *ret_closed, quipu_error *reterr)
-{
-    int64_t closed = 0;
-    quipu_status status;
-
-    if (session == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
-    }
-    qp_mutex_lock(&session->mutex);
-    status = qp_session_close_calls(session, call, &closed, reterr);
-    qp_mutex_unlock(&session->mutex);
-    if (status == QUIPU_OK && ret_closed != NULL) {
-        *ret_closed = closed;
     }
     return status;
 }

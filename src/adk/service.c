@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "base/str.h"
+#include "base/uuid.h"
 #include "store/shard.h"
 
 #define SERVICE_FLAGS                                                                              \
@@ -201,7 +202,7 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
         used.session_id = qp_text_strip(used.session_id);
     }
     if (used.session_id.n == 0 && make) {
-        if (quipu_uuid_v4(&uuid) != QUIPU_OK) {
+        if (qp_uuid_v4(&uuid) != QUIPU_OK) {
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a session id");
         }
         quipu_uuid_format(uuid, made);
@@ -333,7 +334,7 @@ quipu_status quipu_service_create(quipu_service *service, const quipu_session_re
     if (status == QUIPU_OK) {
         status = service_live(service, key, &used, &live, &delta, ret_session, reterr);
     }
-    quipu_history_free(live.history);
+    quipu_free(live.history);
     qp_json_free(&doc);
     quipu_arena_free(&arena);
     return status;
@@ -460,7 +461,7 @@ quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *
         }
         *ret_session = session;
     }
-    quipu_history_free(live.history);
+    quipu_free(live.history);
     quipu_arena_free(&arena);
     return status;
 }

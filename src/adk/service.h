@@ -67,6 +67,10 @@ void qp_session_trim(quipu_live *session);
 QUIPU_MUST_USE quipu_status qp_session_prepare(quipu_live *session, const quipu_message *message,
                                                quipu_error *reterr);
 
+/* Name, uid, revision and time, under the session's lock; texts go to the arena. */
+QUIPU_MUST_USE quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
+                                                 quipu_session_head *ret_head, quipu_error *reterr);
+
 /* The state as an object, under the session's lock. */
 QUIPU_MUST_USE quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena,
                                              quipu_json *ret_state, quipu_error *reterr);
@@ -114,6 +118,11 @@ QUIPU_MUST_USE quipu_status qp_isolate_append(quipu_live *session, quipu_json ev
                                               quipu_event_result *ret_result, qp_notices *notices,
                                               quipu_error *reterr);
 void qp_notices_tell(const quipu_service *service, const qp_notices *notices);
+
+/* view.c: the newest messages within a token budget, as events; see quipu_live_view(). */
+QUIPU_MUST_USE quipu_status qp_view_make(const quipu_message *messages, size_t count,
+                                         const quipu_view_options *options, quipu_arena *arena,
+                                         quipu_view *ret_view, quipu_error *reterr);
 
 /* The root agent's name. */
 quipu_str qp_service_root(const quipu_service *service);

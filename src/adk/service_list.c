@@ -3,15 +3,17 @@
 
 #include "adk/event.h"
 #include "adk/service.h" /* IWYU pragma: keep */
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/result.h"
 #include "base/str.h"
 
 typedef struct service_list_all {
-    quipu_service_list pub;
-    quipu_arena arena;
+    qp_result head;
+    quipu_service_page pub;
 } service_list_all;
+
+QP_RESULT(service_list_all);
 
 static int service_list_order(const void *a, const void *b)
 {
@@ -54,18 +56,18 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
 
     qp_buf_init(&buf, QP_EVENT_JSON_MAX);
     if (found->count > 0) {
-        items = qp_arena_take(&all->arena, found->count * sizeof(*items));
+        items = qp_arena_take(&all->head.arena, found->count * sizeof(*items));
         status = items != NULL ? QUIPU_OK : QUIPU_NOMEM;
     }
     for (size_t i = 0; i < found->count && status == QUIPU_OK; i++) {
-        const quipu_session_info *info = &found->items[i].history->session;
+        const quipu_session_info *info = found->items[i].history->session;
 
         items[i] = (quipu_service_entry){.ref = {info->app_name, info->user_id, info->session_id},
                                          .last_update_time = found->items[i].last_event_at,
                                          .created_at = info->created_at,
                                          .revision = info->revision,
                                          .event_count = info->message_count};
-        status = service_list_state(found->items[i].state, &buf, &all->arena, &items[i].state);
+        status = service_list_state(found->items[i].state, &buf, &all->head.arena, &items[i].state);
     }
     qp_buf_free(&buf);
     if (status != QUIPU_OK) {
@@ -74,19 +76,19 @@ static quipu_status service_list_fill(service_list_all *all, const qp_live_list 
     if (items != NULL && found->count > 1) {
         qsort(items, found->count, sizeof(*items), service_list_order);
     }
-    all->pub = (quipu_service_list){items, found->count};
+    all->pub.sessions = quipu_service_entries_of(items, found->count);
     return QUIPU_OK;
 }
 
-quipu_status quipu_service_list_get(quipu_service *service, quipu_str app_name, quipu_str user_id,
-                                    const quipu_call_options *call, quipu_service_list **ret_list,
-                                    quipu_error *reterr)
+quipu_status quipu_service_list(quipu_service *service, quipu_str app_name, quipu_str user_id,
+                                const quipu_call_options *call, quipu_service_page **ret_page,
+                                quipu_error *reterr)
 {
     service_list_all *all;
     qp_live_list found = {NULL, 0};
     quipu_status status;
 
-    if (service == NULL || ret_list == NULL) {
+    if (service == NULL || ret_page == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a list needs a service and a place for it");
     }
     if ((service->options.flags & QUIPU_SERVICE_NEEDS_IDS) != 0) {
@@ -95,29 +97,19 @@ quipu_status quipu_service_list_get(quipu_service *service, quipu_str app_name, 
         }
         user_id = user_id.n == 0 ? QP_STR_ABSENT : user_id;
     }
-    all = qp_calloc(1, sizeof(*all));
+    all = qp_result_new(sizeof(*all));
     if (all == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list");
     }
     status = qp_live_find(service->store, app_name.p != NULL ? app_name : QUIPU_STR(""), user_id,
-                          call, &all->arena, &found, reterr);
+                          call, &all->head.arena, &found, reterr);
     if (status == QUIPU_OK) {
         status = service_list_fill(all, &found, reterr);
     }
     if (status != QUIPU_OK) {
-        quipu_service_list_free(&all->pub);
+        quipu_free(&all->pub);
         return status;
     }
-    *ret_list = &all->pub;
+    *ret_page = &all->pub;
     return QUIPU_OK;
-}
-
-void quipu_service_list_free(quipu_service_list *list)
-{
-    service_list_all *all = (service_list_all *)list;
-
-    if (all != NULL) {
-        quipu_arena_free(&all->arena);
-        qp_free(all);
-    }
 }

@@ -5,6 +5,7 @@
 #include "adk/event.h"
 #include "adk/service.h"
 #include "base/error.h"
+#include "base/option.h"
 
 #define SNAPSHOT_BYTES_MAX (SIZE_MAX / 2) /* the arena's own limit is the one that callers set */
 
@@ -49,29 +50,35 @@ static quipu_status snapshot_events(const quipu_live *session, quipu_arena *aren
 quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
                                  quipu_snapshot *ret_snapshot, quipu_error *reterr)
 {
-    quipu_snapshot snapshot = {.count = 0};
+    quipu_snapshot snapshot = QUIPU_SNAPSHOT_INIT;
+    quipu_session_head *head;
     quipu_status status;
 
     if (session == NULL || arena == NULL || ret_snapshot == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the session, the arena and the place for the answer must be given");
     }
-    status = quipu_live_identity(session, arena, &snapshot.head.ref, NULL, reterr);
+    status = qp_output_check(ret_snapshot, "quipu_snapshot", reterr);
     if (status != QUIPU_OK) {
         return status;
     }
+    head = quipu_arena_alloc(arena, sizeof(*head));
+    if (head == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for the head of a session");
+    }
+    snapshot.head = head;
     qp_mutex_lock(&session->mutex);
-    snapshot.head.uid = session->uid;
-    snapshot.head.revision = session->revision;
-    snapshot.head.last_update_time = session->last_update;
     snapshot.count = session->count;
-    status = snapshot_events(session, arena, &snapshot.events, reterr);
+    status = qp_session_head_read(session, arena, head, reterr);
+    if (status == QUIPU_OK) {
+        status = snapshot_events(session, arena, &snapshot.events, reterr);
+    }
     if (status == QUIPU_OK) {
         status = qp_session_state(session, arena, &snapshot.state, reterr);
     }
     qp_mutex_unlock(&session->mutex);
     if (status == QUIPU_OK) {
-        *ret_snapshot = snapshot;
+        qp_output_put(ret_snapshot, &snapshot, sizeof(snapshot));
     }
     return status;
 }
@@ -91,7 +98,7 @@ static void snapshot_repeated(const quipu_live *session, const quipu_event_resul
     }
     want.range.flags = QUIPU_RANGE_HEADER;
     if (qp_live_get(session->service->store, session->key, &want, call, &live, NULL) == QUIPU_OK) {
-        const quipu_session_info *now = &live.history->session;
+        const quipu_session_info *now = live.history->session;
         const bool last = result->seq == 0 || result->seq == now->next_seq - 1;
 
         if (rebase || (last && now->revision == head->revision + 1)) {
@@ -99,21 +106,30 @@ static void snapshot_repeated(const quipu_live *session, const quipu_event_resul
             head->revision = now->revision;
             head->last_update_time = live.last_event_at;
         }
-        quipu_history_free(live.history);
+        quipu_free(live.history);
     }
 }
 
-quipu_status quipu_service_append(quipu_service *service, quipu_session_head *head,
+quipu_status quipu_service_append(quipu_service *service, quipu_session_head *given,
                                   quipu_json event, const quipu_call_options *call,
                                   quipu_event_result *ret_result, quipu_error *reterr)
 {
     quipu_live session = {.service = service}; /* nobody else sees it: its lock is not used */
-    quipu_event_result result = {0};
+    quipu_session_head own = QUIPU_SESSION_HEAD_INIT;
+    quipu_session_head *const head = &own;
+    quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
     quipu_status status;
 
-    if (service == NULL || head == NULL || service->options.isolated_count > 0) {
+    if (service == NULL || given == NULL || service->options.isolated_count > 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the service, one without isolated agents, and the head must be given");
+    }
+    status = qp_options_read(head, sizeof(*head), given, "quipu_session_head", reterr);
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_result, "quipu_event_result", reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
     }
     status =
         qp_ref_key(service, &head->ref, false, &session.arena, &session.ref, &session.key, reterr);
@@ -131,8 +147,10 @@ quipu_status quipu_service_append(quipu_service *service, quipu_session_head *he
         head->revision = result.revision;
         head->last_update_time = session.last_update;
     }
-    if (status == QUIPU_OK && ret_result != NULL) {
-        *ret_result = result;
+    if (status == QUIPU_OK) {
+        head->stored = head->revision;
+        qp_output_put(given, head, sizeof(*head));
+        qp_output_put(ret_result, &result, sizeof(result));
     }
     qp_session_release(&session);
     return status;

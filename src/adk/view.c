@@ -15,8 +15,8 @@
 
 static bool view_has_output(const quipu_message *message)
 {
-    for (size_t i = 0; i < message->call_count; i++) {
-        if (message->calls[i].output.n > 0) {
+    for (size_t i = 0; i < message->calls.count; i++) {
+        if (quipu_tool_call_at(message->calls, i)->output.n > 0) {
             return true;
         }
     }
@@ -46,7 +46,7 @@ typedef struct view_pairs {
 
 static int64_t view_tokens(const quipu_message *message)
 {
-    return qp_tool_calls_estimate(message->content, message->calls, message->call_count);
+    return qp_tool_calls_estimate(message->content, message->calls);
 }
 
 /* Whether a message calls tools and none of its calls is answered. */
@@ -232,13 +232,15 @@ static quipu_status view_agent(view_run *run, const quipu_message *message)
     quipu_status status = view_text(run, message);
     qp_jsonw writer;
 
-    for (size_t i = 0; i < message->call_count && status == QUIPU_OK; i++) {
-        if (message->calls[i].input.n > 0) {
+    for (size_t i = 0; i < message->calls.count && status == QUIPU_OK; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
+
+        if (call->input.n > 0) {
             status =
                 view_part(run, message, view_role(message), view_author(run, message), &writer);
         }
-        if (status == QUIPU_OK && message->calls[i].input.n > 0) {
-            qp_call_write(&writer, &message->calls[i], false, message->calls[i].input);
+        if (status == QUIPU_OK && call->input.n > 0) {
+            qp_call_write(&writer, call, false, call->input);
         }
     }
     return status;
@@ -257,7 +259,7 @@ static const quipu_tool_call *view_answered(view_run *run, const quipu_message *
         pairs->items[run->at].pair != QP_TOOL_PAIR_NONE && !pairs->items[run->at].repeats) {
         const qp_tool_item *call = &pairs->items[pairs->items[run->at].pair];
 
-        return &run->messages[call->message].calls[call->entry];
+        return quipu_tool_call_at(run->messages[call->message].calls, call->entry);
     }
     return NULL;
 }
@@ -282,8 +284,8 @@ static quipu_status view_tool(view_run *run, const quipu_message *message)
         }
         return status;
     }
-    for (size_t i = 0; i < message->call_count && status == QUIPU_OK; i++) {
-        const quipu_tool_call *call = &message->calls[i];
+    for (size_t i = 0; i < message->calls.count && status == QUIPU_OK; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
 
         if (call->output.n > 0) {
             status = view_part(run, message, role, author, &writer);
@@ -313,15 +315,19 @@ static quipu_status view_write(view_run *run, const quipu_message *messages, siz
     return status == QUIPU_OK ? view_close(run) : status;
 }
 
-quipu_status quipu_view_make(const quipu_message *messages, size_t count,
-                             const quipu_view_options *options, quipu_arena *arena,
-                             quipu_view *ret_view, quipu_error *reterr)
+quipu_status qp_view_make(const quipu_message *messages, size_t count,
+                          const quipu_view_options *options, quipu_arena *arena,
+                          quipu_view *ret_view, quipu_error *reterr)
 {
     quipu_view_options opt = QUIPU_VIEW_OPTIONS_INIT;
-    quipu_view view = {NULL, 0, 0, 0};
+    quipu_view view = QUIPU_VIEW_INIT;
     view_run run = {.arena = arena};
     quipu_status status = qp_options_read(&opt, sizeof(opt), options, "quipu_view_options", reterr);
 
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_output_check(ret_view, "quipu_view", reterr);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -348,7 +354,7 @@ quipu_status quipu_view_make(const quipu_message *messages, size_t count,
     }
     view.events = run.events;
     view.count = run.count;
-    *ret_view = view;
+    qp_output_put(ret_view, &view, sizeof(view));
     return QUIPU_OK;
 }
 
@@ -361,7 +367,7 @@ quipu_status quipu_live_view(quipu_live *session, const quipu_view_options *opti
         return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
     }
     qp_mutex_lock(&session->mutex);
-    status = quipu_view_make(session->messages, session->count, options, arena, ret_view, reterr);
+    status = qp_view_make(session->messages, session->count, options, arena, ret_view, reterr);
     qp_mutex_unlock(&session->mutex);
     return status;
 }

@@ -43,19 +43,44 @@ static int64_t budget_reserve(int64_t wanted, int64_t window)
     return reserve > window / BUDGET_RESERVE_PART ? window / BUDGET_RESERVE_PART : reserve;
 }
 
+/* Give the tokens of empty sections to the others, in proportion to what those have. Without a
+ * section that takes them, or degraded, the budget stays as it is. */
+static void budget_donate(quipu_budget *budget, uint32_t empty)
+{
+    int64_t given = 0;
+    int64_t takers = 0; /* the tokens of the sections that take */
+
+    for (size_t i = 0; i < QUIPU_SECTION_HEADROOM; i++) {
+        *((empty >> i & 1u) != 0 ? &given : &takers) += budget->sections[i];
+    }
+    if (takers == 0 || budget->degraded) {
+        return;
+    }
+    for (size_t i = 0; i < QUIPU_SECTION_HEADROOM; i++) {
+        const int64_t own = budget->sections[i];
+        const int64_t more = (int64_t)((double)given * (double)own / (double)takers);
+
+        budget->sections[i] = (empty >> i & 1u) != 0 ? 0 : own + more;
+    }
+}
+
 quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget *ret_budget,
                                quipu_error *reterr)
 {
     quipu_budget_options given = QUIPU_BUDGET_OPTIONS_INIT;
-    quipu_budget budget = {.window = 0};
+    quipu_budget budget = QUIPU_BUDGET_INIT;
     double shares[QUIPU_SECTIONS] = {0};
     quipu_status status =
         qp_options_read(&given, sizeof(given), options, "quipu_budget_options", reterr);
 
-    if (status == QUIPU_OK &&
-        (ret_budget == NULL || given.flags != 0 || given.window < 0 || given.base < 0)) {
+    if (status == QUIPU_OK && (ret_budget == NULL || (given.empty >> QUIPU_SECTIONS) != 0 ||
+                               given.window < 0 || given.base < 0)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "a budget needs a place, a window and a base of 0 or more, no flags");
+                              "a budget needs a place, a window and a base of 0 or more, known "
+                              "sections");
+    }
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_budget, "quipu_budget", reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_model_rows_check(given.models, reterr);
@@ -75,40 +100,7 @@ quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget
     for (size_t i = 0; i < QUIPU_SECTIONS; i++) {
         budget.sections[i] = (int64_t)((double)budget.available * shares[i]);
     }
-    *ret_budget = budget;
+    budget_donate(&budget, given.empty);
+    qp_output_put(ret_budget, &budget, sizeof(budget));
     return QUIPU_OK;
-}
-
-quipu_budget quipu_budget_donate(const quipu_budget *budget, const bool empty[QUIPU_SECTIONS])
-{
-    quipu_budget made = *budget;
-    int64_t given = 0;
-    int64_t takers = 0; /* what those have who get it */
-
-    for (size_t i = 0; i < QUIPU_SECTION_HEADROOM; i++) {
-        *(empty[i] ? &given : &takers) += budget->sections[i];
-    }
-    if (takers == 0 || budget->degraded) {
-        return made;
-    }
-    for (size_t i = 0; i < QUIPU_SECTION_HEADROOM; i++) {
-        int64_t more = (int64_t)((double)given * (double)budget->sections[i] / (double)takers);
-
-        made.sections[i] = empty[i] ? 0 : budget->sections[i] + more;
-    }
-    return made;
-}
-
-const char *quipu_key_channel(quipu_str key)
-{
-    static const char *const channels[] = {"telegram", "discord", "slack"};
-
-    for (size_t i = 0; i < sizeof(channels) / sizeof(channels[0]); i++) {
-        size_t n = strlen(channels[i]);
-
-        if (key.n > n && key.p[n] == ':' && memcmp(key.p, channels[i], n) == 0) {
-            return channels[i];
-        }
-    }
-    return "direct";
 }

@@ -25,8 +25,8 @@ static size_t memory_text_choose(const quipu_memory_list *list, bool *chosen, in
 {
     size_t count = 0;
 
-    for (size_t i = list->count; i > 0; i--) {
-        int64_t needs = quipu_token_estimate(list->items[i - 1].content);
+    for (size_t i = list->memories.count; i > 0; i--) {
+        int64_t needs = quipu_token_estimate(quipu_memory_at(list->memories, i - 1)->content);
 
         chosen[i - 1] = needs > 0 && needs <= *tokens;
         if (chosen[i - 1]) {
@@ -40,7 +40,7 @@ static size_t memory_text_choose(const quipu_memory_list *list, bool *chosen, in
 static quipu_status memory_text_put(const memory_text_part *part, const quipu_memory_list *list,
                                     int64_t *tokens, quipu_arena *arena, qp_buf *text)
 {
-    bool *chosen = quipu_arena_alloc(arena, list->count * sizeof(*chosen) + 1);
+    bool *chosen = quipu_arena_alloc(arena, list->memories.count * sizeof(*chosen) + 1);
 
     if (chosen == NULL) {
         return QUIPU_NOMEM;
@@ -53,19 +53,19 @@ static quipu_status memory_text_put(const memory_text_part *part, const quipu_me
     }
     qp_buf_puts(text, "\n\n");
     qp_buf_puts(text, part->heading);
-    for (size_t i = 0; i < list->count; i++) {
+    for (size_t i = 0; i < list->memories.count; i++) {
         if (chosen[i]) {
             qp_buf_putc(text, '\n');
             qp_buf_puts(text, part->bullet);
-            qp_buf_put(text, list->items[i].content);
+            qp_buf_put(text, quipu_memory_at(list->memories, i)->content);
         }
     }
     return qp_buf_status(text);
 }
 
-quipu_status quipu_memory_text(quipu_store *store, quipu_str session_key, int64_t tokens,
-                               const quipu_call_options *call, quipu_arena *arena,
-                               quipu_str *ret_text, quipu_error *reterr)
+quipu_status qp_memory_text(quipu_store *store, quipu_str session_key, int64_t tokens,
+                            const quipu_call_options *call, quipu_arena *arena, quipu_str *ret_text,
+                            quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
     qp_buf text;
@@ -83,16 +83,19 @@ quipu_status quipu_memory_text(quipu_store *store, quipu_str session_key, int64_
     qp_buf_init(&text, QUIPU_RESPONSE_BYTES_MAX);
     for (size_t i = 0; i < MEMORY_TEXT_PARTS && status == QUIPU_OK; i++) {
         const memory_text_part *part = &memory_text_parts[i];
+        quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
         quipu_memory_list *list = NULL;
 
-        status = quipu_memory_list_get(store, part->kind, session_key, 0, call, &list, reterr);
+        query.kind = part->kind;
+        query.session_key = session_key;
+        status = quipu_memory_find(store, &query, call, &list, reterr);
         if (status == QUIPU_OK) {
             status = memory_text_put(part, list, &tokens, arena, &text);
             if (status != QUIPU_OK) {
                 (void)qp_error_set(reterr, status, "no room for the text of memories");
             }
         }
-        quipu_memory_list_free(list);
+        quipu_free(list);
     }
     if (status == QUIPU_OK && text.n == 0) {
         *ret_text = (quipu_str){NULL, 0};
@@ -115,21 +118,20 @@ quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr)
     quipu_status status = qp_turn_left(turn, &call, reterr);
 
     if (status == QUIPU_OK) {
-        status = quipu_memory_text(turn->store, turn->options.key, turn->options.memory_tokens,
-                                   &call, &turn->memory, &text, reterr);
+        status = qp_memory_text(turn->store, turn->options.key, turn->options.memory_tokens, &call,
+                                &turn->memory, &text, reterr);
     }
     if (status != QUIPU_OK || text.n == 0) {
         return status;
     }
-    system = quipu_arena_alloc(&turn->memory, (request->system_count + 1) * sizeof(*system));
+    system = quipu_arena_alloc(&turn->memory, (request->system.count + 1) * sizeof(*system));
     if (system == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no room for the system instruction");
     }
-    if (request->system_count > 0) {
-        memcpy(system, request->system, request->system_count * sizeof(*system));
+    if (request->system.count > 0) {
+        memcpy(system, request->system.items, request->system.count * sizeof(*system));
     }
-    system[request->system_count] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = text};
-    request->system = system;
-    request->system_count++;
+    system[request->system.count] = (quipu_part){.kind = QUIPU_PART_TEXT, .text = text};
+    request->system = quipu_parts_of(system, request->system.count + 1);
     return QUIPU_OK;
 }

@@ -8,6 +8,8 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "base/token.h"
+#include "base/uuid.h"
+#include "model/message.h"
 
 #define TURN_NS_PER_MS 1000000
 #define TURN_NEVER INT64_MAX
@@ -61,15 +63,11 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
         return qp_error_set(reterr, QUIPU_LIMIT, "a prompt has at most %d tokens",
                             QUIPU_TURN_BUDGET_MAX);
     }
-    if (turn->request.content_count > 0 ||
-        (turn->request.system == NULL && turn->request.system_count > 0) ||
-        (turn->request.tools == NULL && turn->request.tool_count > 0)) {
+    if (turn->request.contents.count > 0 || options->input.count > 1) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the request of a turn has no contents of its own, and counts only "
-                            "what it has");
+                            "a turn has one input, and its request no contents of its own");
     }
-    if (options->input != NULL &&
-        (options->input->part_count == 0 || options->input->parts == NULL)) {
+    if (options->input.count == 1 && quipu_content_at(options->input, 0)->parts.count == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the input says nothing");
     }
     return QUIPU_OK;
@@ -80,11 +78,11 @@ static int64_t turn_fixed(const quipu_model_request *request)
 {
     int64_t tokens = 0;
 
-    for (size_t i = 0; i < request->system_count; i++) {
-        tokens += quipu_token_estimate(request->system[i].text);
+    for (size_t i = 0; i < request->system.count; i++) {
+        tokens += quipu_token_estimate(quipu_part_at(request->system, i)->text);
     }
-    for (size_t i = 0; i < request->tool_count; i++) {
-        const quipu_tool *tool = &request->tools[i];
+    for (size_t i = 0; i < request->tools.count; i++) {
+        const quipu_tool *tool = quipu_tool_at(request->tools, i);
 
         tokens += QP_TOKEN_MESSAGE + quipu_token_estimate(tool->name) +
                   quipu_token_estimate(tool->description) +
@@ -103,8 +101,10 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
                                           "quipu_turn_options", reterr);
 
     if (status == QUIPU_OK && turn->options.request != NULL) {
-        status = qp_options_read(&turn->request, sizeof(turn->request), turn->options.request,
-                                 "quipu_model_request", reterr);
+        status = qp_request_read(turn->options.request, &turn->memory, &turn->request, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_contents_read(&turn->options.input, &turn->memory, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_options_read(&within, sizeof(within), call, "quipu_call_options", reterr);
@@ -115,7 +115,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     if (status == QUIPU_OK) {
         status = qp_model_rows_check(turn->options.models, reterr);
     }
-    if (status == QUIPU_OK && quipu_uuid_v7(&uuid) != QUIPU_OK) {
+    if (status == QUIPU_OK && qp_uuid_v7(&uuid) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
     }
     if (status != QUIPU_OK) {
@@ -166,15 +166,15 @@ static void turn_count(int64_t *sum, int64_t told)
     }
 }
 
-static void turn_usage(quipu_turn_result *result, const quipu_usage *told)
+static void turn_usage(qp_turn *turn, const quipu_usage *told)
 {
-    result->last = *told;
-    turn_count(&result->usage.input, told->input);
-    turn_count(&result->usage.output, told->output);
-    turn_count(&result->usage.total, told->total);
-    turn_count(&result->usage.cached, told->cached);
-    turn_count(&result->usage.cache_write, told->cache_write);
-    turn_count(&result->usage.thoughts, told->thoughts);
+    turn->last = *told;
+    turn_count(&turn->usage.input, told->input);
+    turn_count(&turn->usage.output, told->output);
+    turn_count(&turn->usage.total, told->total);
+    turn_count(&turn->usage.cached, told->cached);
+    turn_count(&turn->usage.cache_write, told->cache_write);
+    turn_count(&turn->usage.thoughts, told->thoughts);
 }
 
 /* Ask the model once and append its answer. From here on the answer is the history's. */
@@ -182,6 +182,7 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
 {
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     const quipu_call_options safe = qp_turn_cleanup_call();
+    quipu_content content = {.role = QUIPU_ROLE_MODEL};
     quipu_message message;
     quipu_call_options call;
     quipu_status status = qp_turn_left(turn, &call, reterr);
@@ -193,8 +194,7 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
     options.model = turn->model;
     options.on_event = turn_event;
     options.event_ctx = turn;
-    turn->request.contents = turn->contents;
-    turn->request.content_count = turn->count;
+    turn->request.contents = quipu_contents_of(turn->contents, turn->count);
     turn->result.estimated = turn->fixed + turn->tokens;
     turn->result.steps++;
     qp_buf_reset(&turn->partial);
@@ -203,14 +203,14 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
     if (status != QUIPU_OK) {
         return status;
     }
-    turn_usage(&turn->result, &ret_response->usage);
+    turn_usage(turn, ret_response->usage);
     turn->result.finish = ret_response->finish;
     turn->result.text = ret_response->text;
-    if (ret_response->content.part_count == 0) {
+    content.parts = ret_response->parts;
+    if (content.parts.count == 0) {
         return QUIPU_OK; /* it had nothing to say: no message */
     }
-    status = qp_turn_message(turn, &ret_response->content, turn->options.author, ret_response,
-                             &message, reterr);
+    status = qp_turn_message(turn, &content, turn->options.author, ret_response, &message, reterr);
     if (status == QUIPU_OK) {
         /* It was paid for: written also when the turn's time is up. */
         status = qp_turn_append(turn, &message, 1, &safe, reterr);
@@ -225,8 +225,8 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
 
 static bool turn_offers(const qp_turn *turn, quipu_str name)
 {
-    for (size_t i = 0; i < turn->request.tool_count; i++) {
-        if (quipu_str_eq(turn->request.tools[i].name, name)) {
+    for (size_t i = 0; i < turn->request.tools.count; i++) {
+        if (quipu_str_eq(quipu_tool_at(turn->request.tools, i)->name, name)) {
             return true;
         }
     }
@@ -239,7 +239,7 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
     const quipu_call_options safe = qp_turn_cleanup_call();
     quipu_json result = {QUIPU_STR(TURN_NO_TOOL)};
     quipu_part part = {.kind = QUIPU_PART_RESPONSE, .id = call->id, .name = call->name};
-    const quipu_content content = {QUIPU_ROLE_TOOL, &part, 1};
+    const quipu_content content = {.role = QUIPU_ROLE_TOOL, .parts = quipu_parts_of(&part, 1)};
     quipu_message message;
     quipu_call_options within;
     quipu_status status = qp_turn_left(turn, &within, reterr);
@@ -261,14 +261,13 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
     return status == QUIPU_OK ? qp_turn_append(turn, &message, 1, &safe, reterr) : status;
 }
 
-static quipu_status turn_tools(qp_turn *turn, const quipu_content *content, bool *ret_any,
-                               quipu_error *reterr)
+static quipu_status turn_tools(qp_turn *turn, quipu_parts parts, bool *ret_any, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
     *ret_any = false;
-    for (size_t i = 0; i < content->part_count && status == QUIPU_OK; i++) {
-        if (content->parts[i].kind != QUIPU_PART_CALL) {
+    for (size_t i = 0; i < parts.count && status == QUIPU_OK; i++) {
+        if (quipu_part_at(parts, i)->kind != QUIPU_PART_CALL) {
             continue;
         }
         *ret_any = true;
@@ -277,14 +276,14 @@ static quipu_status turn_tools(qp_turn *turn, const quipu_content *content, bool
                                 "the model still wants tools after %d steps of one turn",
                                 (int)turn->options.steps_max);
         }
-        status = turn_tool(turn, &content->parts[i], reterr);
+        status = turn_tool(turn, quipu_part_at(parts, i), reterr);
     }
     return status;
 }
 
 static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
 {
-    quipu_model_response response;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_status status = QUIPU_OK;
     bool more;
 
@@ -303,13 +302,33 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
     while (more && status == QUIPU_OK) {
         status = turn_ask(turn, &response, reterr);
         if (status == QUIPU_OK) {
-            status = turn_tools(turn, &response.content, &more, reterr);
+            status = turn_tools(turn, response.parts, &more, reterr);
         }
     }
     if (status != QUIPU_OK) {
         qp_turn_interrupt(turn); /* behind somebody else's message it writes nothing */
     }
     return status;
+}
+
+/* Hand the result over: what it points to moves to the caller's arena. */
+static quipu_status turn_give(qp_turn *turn, quipu_arena *arena, quipu_turn_result *ret_result,
+                              quipu_error *reterr)
+{
+    quipu_usage *usages = quipu_arena_alloc(arena, 2 * sizeof(*usages));
+    quipu_status status = usages != NULL
+                              ? quipu_arena_copy(arena, turn->result.text, &turn->result.text)
+                              : QUIPU_NOMEM;
+
+    if (status != QUIPU_OK) {
+        return qp_error_set(reterr, status, "no room for the answer");
+    }
+    usages[0] = turn->usage;
+    usages[1] = turn->last;
+    turn->result.usage = &usages[0];
+    turn->result.last = &usages[1];
+    qp_output_put(ret_result, &turn->result, sizeof(turn->result));
+    return QUIPU_OK;
 }
 
 quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
@@ -320,7 +339,8 @@ quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
                     .provider = provider,
                     .options = QUIPU_TURN_OPTIONS_INIT,
                     .request = QUIPU_MODEL_REQUEST_INIT,
-                    .result = {.usage = QUIPU_USAGE_INIT, .last = QUIPU_USAGE_INIT}};
+                    .usage = QUIPU_USAGE_INIT,
+                    .last = QUIPU_USAGE_INIT};
     quipu_status status;
 
     if (store == NULL || provider == NULL || options == NULL ||
@@ -328,8 +348,12 @@ quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a turn needs a store, a provider, options, an arena for its result");
     }
-    status = turn_init(&turn, options, call, reterr);
+    status = qp_output_check(ret_result, "quipu_turn_result", reterr);
+    if (status == QUIPU_OK) {
+        status = turn_init(&turn, options, call, reterr);
+    }
     if (status != QUIPU_OK) {
+        quipu_arena_free(&turn.memory);
         return status;
     }
     qp_buf_init(&turn.partial, QUIPU_RESPONSE_BYTES_MAX);
@@ -338,15 +362,10 @@ quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
         qp_turn_learn(&turn);
     }
     if (status == QUIPU_OK && ret_result != NULL) {
-        status = quipu_arena_copy(arena, turn.result.text, &turn.result.text);
-        if (status == QUIPU_OK) {
-            *ret_result = turn.result;
-        } else {
-            (void)qp_error_set(reterr, status, "no room for the answer");
-        }
+        status = turn_give(&turn, arena, ret_result, reterr);
     }
     qp_buf_free(&turn.partial);
-    quipu_window_free(turn.window);
+    quipu_free(turn.window);
     quipu_arena_free(&turn.memory);
     return status;
 }

@@ -29,9 +29,19 @@ typedef struct qp_turn {
 
     int64_t revision; /* of the session as this turn knows it */
     int64_t next_seq;
-    qp_buf partial; /* what was said so far of the answer under way */
-    quipu_turn_result result;
+    qp_buf partial;           /* what was said so far of the answer under way */
+    quipu_turn_result result; /* without its usage */
+    quipu_usage usage;        /* of all steps together */
+    quipu_usage last;         /* of the last step */
 } qp_turn;
+
+/* memory_text.c: the memories of a session as text for a prompt, at most `tokens` estimated tokens
+ * (0: QUIPU_MEMORY_TOKENS); see QUIPU_TURN_MEMORY. Absent when there is none, and without a key.
+ * The text is the arena's. */
+QUIPU_MUST_USE quipu_status qp_memory_text(quipu_store *store, quipu_str session_key,
+                                           int64_t tokens, const quipu_call_options *call,
+                                           quipu_arena *arena, quipu_str *ret_text,
+                                           quipu_error *reterr);
 
 /* What is left of the turn's time; QUIPU_CANCELLED, QUIPU_BUSY when nothing is. */
 QUIPU_MUST_USE quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call,

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/jsonw.h"
 #include "base/token.h"
+#include "base/uuid.h"
 
 #define TURN_CONTENT_REDACTED "quipuRedacted" /* in customMetadata: indexes of redacted thoughts */
 
@@ -131,7 +132,7 @@ static void turn_content_count(qp_jsonw *writer, const char *key, int64_t count)
 static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *response)
 {
     static const char *const finishes[] = {NULL, "STOP", "MAX_TOKENS", "STOP", "SAFETY", "OTHER"};
-    const quipu_usage *usage = &response->usage;
+    const quipu_usage *usage = response->usage;
 
     turn_content_member(writer, "modelVersion", response->model);
     if (response->finish > QUIPU_FINISH_NONE && response->finish <= QUIPU_FINISH_OTHER) {
@@ -154,8 +155,10 @@ static void turn_content_redacted(qp_jsonw *writer, const quipu_content *content
 {
     bool begun = false;
 
-    for (size_t i = 0; i < content->part_count; i++) {
-        if (content->parts[i].kind != QUIPU_PART_THOUGHT || !content->parts[i].redacted) {
+    for (size_t i = 0; i < content->parts.count; i++) {
+        const quipu_part *part = quipu_part_at(content->parts, i);
+
+        if (part->kind != QUIPU_PART_THOUGHT || !part->redacted) {
             continue;
         }
         if (!begun) {
@@ -184,8 +187,8 @@ static void turn_content_event(const qp_turn *turn, const quipu_content *content
     turn_content_member(writer, "role", quipu_cstr(turn_content_role(content->role)));
     turn_content_key(writer, "parts");
     qp_jsonw_array(writer);
-    for (size_t i = 0; i < content->part_count; i++) {
-        turn_content_part(writer, &content->parts[i]);
+    for (size_t i = 0; i < content->parts.count; i++) {
+        turn_content_part(writer, quipu_part_at(content->parts, i));
     }
     qp_jsonw_array_end(writer);
     qp_jsonw_object_end(writer);
@@ -205,7 +208,7 @@ static quipu_status turn_content_encode(qp_turn *turn, quipu_str json, quipu_mes
     quipu_message message;
     quipu_uuid uuid;
     qp_json_doc doc;
-    quipu_status status = quipu_uuid_v7(&uuid);
+    quipu_status status = qp_uuid_v7(&uuid);
 
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "the system has no randomness for an id");
@@ -359,13 +362,13 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
     quipu_part *parts = qp_arena_take(arena, size);
     quipu_status status = parts != NULL ? QUIPU_OK : qp_arena_why(arena, size);
 
-    content->parts = parts;
+    content->parts = quipu_parts_of(parts, 0);
     for (size_t i = 0; parts != NULL && status == QUIPU_OK && qp_json_next(&iter); i++) {
-        quipu_part *part = &parts[content->part_count];
+        quipu_part *part = &parts[content->parts.count];
 
         status = turn_content_read_part(iter.value, arena, part);
         part->redacted = part->kind == QUIPU_PART_THOUGHT && turn_content_is_redacted(event, i);
-        content->part_count += part->kind != (quipu_part_kind)0 ? 1 : 0;
+        content->parts.count += part->kind != (quipu_part_kind)0 ? 1 : 0;
     }
     return status;
 }
@@ -382,7 +385,8 @@ quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
     dialect.key_case = QUIPU_KEYS_CAMEL;
     dialect.bytes = QUIPU_BYTES_STD;
     qp_json_init(&doc);
-    status = quipu_message_to_event(message, &dialect, arena, &event, reterr);
+    status =
+        quipu_message_to_event(quipu_messages_of(message, 1), 0, &dialect, arena, &event, reterr);
     if (status == QUIPU_OK) {
         status = qp_event_parse(&doc, event.text, reterr);
     }
@@ -403,8 +407,8 @@ int64_t qp_turn_tokens(const quipu_message *message)
 {
     int64_t tokens = qp_token_message(message->content, NULL, 0);
 
-    for (size_t i = 0; i < message->call_count; i++) {
-        const quipu_tool_call *call = &message->calls[i];
+    for (size_t i = 0; i < message->calls.count; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
 
         tokens += quipu_token_estimate(call->id) + quipu_token_estimate(call->name) +
                   quipu_token_estimate(call->input) + quipu_token_estimate(call->output);

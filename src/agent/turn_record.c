@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/uuid.h"
 
 /* Somebody else changed the session. Settings and summaries are no trouble: go on behind them. */
 static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call_options *call,
@@ -22,17 +23,17 @@ static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call_options *
     if (status != QUIPU_OK) {
         return status;
     }
-    for (size_t i = 0; i < history->message_count; i++) {
-        foreign = foreign || history->messages[i].mark != QUIPU_MARK_COMPACTION;
+    for (size_t i = 0; i < history->messages.count; i++) {
+        foreign = foreign || quipu_message_at(history->messages, i)->mark != QUIPU_MARK_COMPACTION;
     }
-    if (foreign || history->session.next_seq < turn->next_seq) {
+    if (foreign || history->session->next_seq < turn->next_seq) {
         status = qp_error_set(reterr, QUIPU_CONFLICT,
                               "somebody else wrote to the session in the middle of the turn");
     } else {
-        turn->revision = history->session.revision;
-        turn->next_seq = history->session.next_seq;
+        turn->revision = history->session->revision;
+        turn->next_seq = history->session->next_seq;
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -41,13 +42,13 @@ static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messag
                                       const quipu_call_options *call, quipu_error *reterr)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
-    quipu_appended appended = {0, 0, false};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status = QUIPU_CONFLICT;
 
     for (int tries = 0; tries < QP_TURN_TRIES; tries++) {
         options.expected_revision = turn->revision;
         status =
-            quipu_message_append(turn->store, turn->options.key, (quipu_messages){messages, count},
+            quipu_message_append(turn->store, turn->options.key, quipu_messages_of(messages, count),
                                  &options, call, &appended, reterr);
         if (status == QUIPU_CONFLICT) {
             quipu_status rebased = turn_record_rebase(turn, call, reterr);
@@ -86,7 +87,7 @@ static quipu_status turn_record_id(qp_turn *turn, quipu_message *message)
 {
     char text[QUIPU_UUID_TEXT_SIZE];
     quipu_uuid uuid;
-    quipu_status status = quipu_uuid_v7(&uuid);
+    quipu_status status = qp_uuid_v7(&uuid);
 
     if (status == QUIPU_OK) {
         quipu_uuid_format(uuid, text);
@@ -174,7 +175,8 @@ static quipu_status turn_record_begin(qp_turn *turn, const quipu_message *input,
 
 quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr)
 {
-    const quipu_content *given = turn->options.input;
+    const quipu_contents inputs = turn->options.input;
+    const quipu_content *given = inputs.count > 0 ? quipu_content_at(inputs, 0) : NULL;
     quipu_message input;
     quipu_status status = QUIPU_OK;
 

@@ -18,7 +18,7 @@
 static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call_options *call,
                                        int64_t *ret_budget, quipu_error *reterr)
 {
-    quipu_model_factor factor = {QUIPU_FACTOR_ONE, 0};
+    quipu_model_factor factor = QUIPU_INIT_WITH(quipu_model_factor, ppm, QUIPU_FACTOR_ONE);
     int64_t budget = turn->options.token_budget;
     quipu_status status = QUIPU_OK;
     int64_t ppm;
@@ -70,13 +70,13 @@ static quipu_status turn_window_read(qp_turn *turn, int64_t coming, quipu_window
             quipu_session_get(turn->store, turn->options.key, &header, &call, &history, reterr);
     }
     if (status == QUIPU_OK) {
-        options.token_budget = turn_window_size(budget, history->session.token_count, coming);
+        options.token_budget = turn_window_size(budget, history->session->token_count, coming);
         /* With an input the newest turn is the one that begins now: those before it may be cut. */
-        options.flags = turn->options.input != NULL ? QUIPU_WINDOW_CUT : 0;
+        options.flags = turn->options.input.count > 0 ? QUIPU_WINDOW_CUT : 0;
         status =
-            quipu_window_get(turn->store, turn->options.key, &options, &call, ret_window, reterr);
+            quipu_window_read(turn->store, turn->options.key, &options, &call, ret_window, reterr);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -121,27 +121,26 @@ quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return status;
     }
-    quipu_window_free(turn->window);
+    quipu_free(turn->window);
     turn->window = window;
     turn->count = 0;
     turn->tokens = 0;
-    turn->revision = window->history.session.revision;
-    turn->next_seq = window->history.session.next_seq;
-    turn->result.more_before = window->history.more_before;
-    for (size_t i = 0; status == QUIPU_OK && i < window->history.message_count; i++) {
-        status = qp_turn_add(turn, &window->history.messages[i], reterr);
+    turn->revision = window->session->revision;
+    turn->next_seq = window->session->next_seq;
+    turn->result.more_before = window->more_before;
+    for (size_t i = 0; status == QUIPU_OK && i < window->messages.count; i++) {
+        status = qp_turn_add(turn, quipu_message_at(window->messages, i), reterr);
     }
     return status;
 }
 
 void qp_turn_learn(const qp_turn *turn)
 {
-    const quipu_tokens_told told = {turn->result.estimated, turn->result.last.input};
     const quipu_call_options call = qp_turn_cleanup_call();
 
-    if (told.reported > 0 && turn->model.n > 0 && turn->model.n <= QUIPU_MODEL_NAME_MAX) {
-        quipu_status learned =
-            quipu_model_factor_learn(turn->store, turn->model, &told, &call, NULL, NULL);
+    if (turn->last.input > 0 && turn->model.n > 0 && turn->model.n <= QUIPU_MODEL_NAME_MAX) {
+        quipu_status learned = quipu_model_factor_learn(
+            turn->store, turn->model, turn->result.estimated, turn->last.input, &call, NULL, NULL);
 
         (void)learned; /* the turn is done and kept; the next one will teach the same */
     }

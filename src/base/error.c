@@ -1,4 +1,4 @@
-/* Status names and texts from the one table in <quipu/base.h>, and the error struct's filler. */
+/* Filling the error struct, and the version. */
 #include "base/error.h"
 
 #include <assert.h>
@@ -9,30 +9,6 @@
 #include "base/str.h"
 
 static_assert(sizeof(quipu_error) == 512, "the error struct is part of the ABI");
-
-const char *quipu_status_name(quipu_status status)
-{
-    switch (status) {
-#define ERROR_NAME(name, number, text)                                                             \
-    case QUIPU_##name:                                                                             \
-        return #name;
-        QUIPU_STATUS_MAP(ERROR_NAME)
-#undef ERROR_NAME
-    }
-    return "?";
-}
-
-const char *quipu_status_text(quipu_status status)
-{
-    switch (status) {
-#define ERROR_TEXT(name, number, text)                                                             \
-    case QUIPU_##name:                                                                             \
-        return text;
-        QUIPU_STATUS_MAP(ERROR_TEXT)
-#undef ERROR_TEXT
-    }
-    return "unknown status";
-}
 
 const char *quipu_version(void)
 {

@@ -3,19 +3,6 @@
 
 #include <assert.h>
 
-quipu_str quipu_cstr(const char *text)
-{
-    return text != NULL ? (quipu_str){text, strlen(text)} : QP_STR_ABSENT;
-}
-
-bool quipu_str_eq(quipu_str a, quipu_str b)
-{
-    if (a.n != b.n || (a.p == NULL) != (b.p == NULL)) {
-        return false;
-    }
-    return a.p == NULL || a.n == 0 || memcmp(a.p, b.p, a.n) == 0;
-}
-
 int qp_str_cmp(quipu_str a, quipu_str b)
 {
     size_t n = a.n < b.n ? a.n : b.n;

@@ -29,14 +29,6 @@ quipu_time quipu_time_now(void)
     return (quipu_time){(int64_t)now.tv_sec, (uint32_t)now.tv_nsec};
 }
 
-int quipu_time_cmp(quipu_time a, quipu_time b)
-{
-    if (a.s != b.s) {
-        return a.s < b.s ? -1 : 1;
-    }
-    return (a.ns > b.ns) - (a.ns < b.ns);
-}
-
 bool qp_time_valid(quipu_time time)
 {
     return time.s >= QP_TIME_S_MIN && time.s <= QP_TIME_S_MAX && time.ns <= QP_TIME_NS_MAX;

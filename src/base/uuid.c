@@ -93,7 +93,7 @@ static void uuid_stamp(quipu_uuid *uuid, uint8_t version)
     uuid->b[8] = (uint8_t)((uuid->b[8] & 0x3f) | 0x80);
 }
 
-quipu_status quipu_uuid_v4(quipu_uuid *ret_uuid)
+quipu_status qp_uuid_v4(quipu_uuid *ret_uuid)
 {
     quipu_uuid uuid;
     quipu_status status;
@@ -126,7 +126,7 @@ static void uuid_advance(uint64_t ms, uint32_t fresh)
     }
 }
 
-quipu_status quipu_uuid_v7(quipu_uuid *ret_uuid)
+quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
 {
     uint8_t noise[10];
     struct timespec now = {0, 0};

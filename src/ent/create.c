@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/uuid.h"
 #include "ent/cluster.h"
 #include "ent/row.h"
 #include "ent/shard.h"
@@ -23,7 +24,7 @@ static quipu_status create_default(const ent_field *field, qp_new_row *row, qp_v
         *ret = (qp_value){.kind = QP_TIME, .as.time = qp_new_row_now(row)};
     } else if ((field->flags & ENT_F_RANDOM) != 0) {
         ret->kind = QP_UUID;
-        if (quipu_uuid_v4(&ret->as.uuid) != QUIPU_OK) {
+        if (qp_uuid_v4(&ret->as.uuid) != QUIPU_OK) {
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness to give");
         }
     } else {

@@ -1,6 +1,6 @@
 /* Opening by name: a store by its URI, another program's file for an import. This is the only file
  * that chooses an engine. A store gets a connector, which opens its further connections; an import
- * gets a read-only connection, which is closed when quipu_import() returns. No locks are held. */
+ * gets a read-only connection, which is closed when quipu_source_import() returns. No locks are held. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -393,16 +393,17 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
 
 /* ---- another program's file ------------------------------------------------------------------ */
 
-quipu_status quipu_import(quipu_store *store, const char *path, const quipu_source_options *options,
-                          const quipu_call_options *call, quipu_source_report *ret_report,
-                          quipu_error *reterr)
+quipu_status quipu_source_import(quipu_store *store, const char *path,
+                                 const quipu_source_options *options,
+                                 const quipu_call_options *call, quipu_source_report *ret_report,
+                                 quipu_error *reterr)
 {
     ent_sqlite_options reading = ENT_SQLITE_OPTIONS_INIT;
     ent_db *db = NULL;
     quipu_status status;
 
     if (store == NULL || path == NULL || path[0] == '\0') {
-        return qp_error_set(reterr, QUIPU_MISUSE, "quipu_import needs a store and a path");
+        return qp_error_set(reterr, QUIPU_MISUSE, "quipu_source_import needs a store and a path");
     }
     reading.flags = ENT_SQLITE_READ_ONLY | ENT_SQLITE_MUST_EXIST;
     status = ent_sqlite_open(path, &reading, &db, reterr);

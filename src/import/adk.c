@@ -346,7 +346,8 @@ static quipu_status adk_message(qp_source *source, const qp_source_session *sess
                                  reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_batch_encode_made(&source->batch, &message, 1, source->bytes_max, reterr);
+        status = qp_batch_encode_made(&source->batch, quipu_messages_of(&message, 1),
+                                      source->bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
         *ret = source->batch.rows[0];

@@ -10,14 +10,6 @@
 #include "gen/adk_database.h"
 #include "gen/adk_v0.h"
 
-const char *quipu_source_name(quipu_source_kind kind)
-{
-    static const char *const names[] = {"auto",       "adk-database", "adk-v0",
-                                        "adk-sqlite", "adk-go",       "lango"};
-
-    return kind >= QUIPU_SOURCE_AUTO && kind <= QUIPU_SOURCE_LANGO ? names[kind] : "?";
-}
-
 /* Layout 1 says so itself. */
 static quipu_status detect_marked(ent_db *db, quipu_arena *arena, bool *ret_is, quipu_error *reterr)
 {

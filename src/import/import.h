@@ -15,7 +15,7 @@ typedef struct qp_import {
 } qp_import;
 
 /* Import from a connection that the front opened for reading; `path` is for messages. Errors as
- * quipu_import(). */
+ * quipu_source_import(). */
 QUIPU_MUST_USE quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
                                           const quipu_source_options *options,
                                           const quipu_call_options *call,

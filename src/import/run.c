@@ -204,6 +204,9 @@ quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
         status = run_options(&import, options, reterr);
     }
     if (status == QUIPU_OK) {
+        status = qp_output_check(ret_report, "quipu_source_report", reterr);
+    }
+    if (status == QUIPU_OK) {
         status = quipu_service_new(store, NULL, &import.service, reterr);
     }
     if (status != QUIPU_OK) {
@@ -216,8 +219,8 @@ quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
     import.source.orphan_ctx = import.options.ctx;
     qp_call_watch(&within, db);
     status = run_snapshot(&import, reterr);
-    if (status == QUIPU_OK && ret_report != NULL) {
-        *ret_report = import.report;
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_report, &import.report, sizeof(import.report));
     }
     quipu_service_free(import.service);
     qp_store_leave(&within);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/uuid.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/session.h"
@@ -108,7 +109,7 @@ static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch
     if (status == QUIPU_OK && expired != NULL) {
         status = qp_session_remove(store, db, expired, reterr);
     }
-    if (status == QUIPU_OK && quipu_uuid_v7(&uid) != QUIPU_OK) {
+    if (status == QUIPU_OK && qp_uuid_v7(&uid) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
     }
     if (status != QUIPU_OK) {

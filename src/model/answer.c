@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/cancel.h"
 #include "base/error.h"
+#include "base/option.h"
 #include "base/str.h"
 #include "model/message.h"
 
@@ -141,12 +142,11 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
         return QUIPU_OK;
     }
     call->told = true;
-    quipu_model_event event = {.kind = QUIPU_MODEL_TOOL,
-                               .partial = true,
-                               .call = {.kind = QUIPU_PART_CALL,
-                                        .id = qp_buf_str(&call->id),
-                                        .name = qp_buf_str(&call->name),
-                                        .thought = call->thought}};
+    const quipu_part part = {.kind = QUIPU_PART_CALL,
+                             .id = qp_buf_str(&call->id),
+                             .name = qp_buf_str(&call->name),
+                             .thought = call->thought};
+    const quipu_model_event event = {.kind = QUIPU_MODEL_TOOL, .partial = true, .call = &part};
     return answer_tell(answer, &event, reterr);
 }
 
@@ -155,14 +155,22 @@ static void answer_usage_one(int64_t *have, int64_t told)
     *have = told >= 0 ? told : *have;
 }
 
-static void answer_usage(quipu_usage *have, const quipu_usage *told)
+static quipu_status answer_usage(quipu_usage *have, const quipu_usage *given, quipu_error *reterr)
 {
+    quipu_usage own = QUIPU_USAGE_INIT;
+    const quipu_usage *told = &own;
+    quipu_status status = qp_options_read(&own, sizeof(own), given, "quipu_usage", reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
     answer_usage_one(&have->input, told->input);
     answer_usage_one(&have->output, told->output);
     answer_usage_one(&have->total, told->total);
     answer_usage_one(&have->cached, told->cached);
     answer_usage_one(&have->cache_write, told->cache_write);
     answer_usage_one(&have->thoughts, told->thoughts);
+    return QUIPU_OK;
 }
 
 static void answer_start(qp_answer *answer, const quipu_delta *delta)
@@ -178,7 +186,16 @@ static void answer_start(qp_answer *answer, const quipu_delta *delta)
 quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *reterr)
 {
     qp_answer *answer = ctx;
+    quipu_delta own = QUIPU_DELTA_INIT;
 
+    if (delta->struct_size != sizeof(*delta)) { /* a provider that knows another version */
+        quipu_status status = qp_options_read(&own, sizeof(own), delta, "quipu_delta", reterr);
+
+        if (status != QUIPU_OK) {
+            return status;
+        }
+        delta = &own;
+    }
     if (qp_cancel_is_set(answer->cancel)) {
         return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
     }
@@ -194,8 +211,7 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
     case QUIPU_DELTA_CALL:
         return answer_call(answer, delta, reterr);
     case QUIPU_DELTA_USAGE:
-        answer_usage(&answer->usage, &delta->usage);
-        return QUIPU_OK;
+        return answer_usage(&answer->usage, delta->usage, reterr);
     case QUIPU_DELTA_START:
         answer_start(answer, delta);
         return QUIPU_OK;
@@ -228,9 +244,7 @@ static quipu_status answer_part(const qp_answer_piece *piece, quipu_arena *arena
 /* All text parts as one; borrowed from the only one. */
 static quipu_status answer_all_text(quipu_model_response *response, quipu_arena *arena)
 {
-    quipu_model_message message = {.role = QUIPU_ROLE_ASSISTANT,
-                                   .parts = response->content.parts,
-                                   .part_count = response->content.part_count};
+    quipu_model_message message = {.role = QUIPU_ROLE_ASSISTANT, .parts = response->parts};
     quipu_status status = qp_message_content(arena, &message);
 
     response->text = message.content;
@@ -243,12 +257,13 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
 {
     size_t size = (answer->count + 1) * sizeof(quipu_part);
     quipu_part *parts = qp_arena_take(arena, size);
-    quipu_model_response response = {.finish = answer->finish, .usage = answer->usage};
+    quipu_usage *usage = qp_arena_take(arena, sizeof(*usage));
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_status status;
     size_t count = 0;
     size_t call = 0;
 
-    if (parts == NULL) {
+    if (parts == NULL || usage == NULL) {
         return qp_arena_why(arena, size);
     }
     for (size_t i = 0; i < answer->count; i++) {
@@ -265,10 +280,13 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
         }
     }
     assert(call == call_count);
-    response.content = (quipu_content){QUIPU_ROLE_MODEL, parts, count};
-    if (response.usage.total < 0 && response.usage.input >= 0 && response.usage.output >= 0) {
-        response.usage.total = response.usage.input + response.usage.output;
+    *usage = answer->usage;
+    if (usage->total < 0 && usage->input >= 0 && usage->output >= 0) {
+        usage->total = usage->input + usage->output;
     }
+    response.finish = answer->finish;
+    response.parts = quipu_parts_of(parts, count);
+    response.usage = usage;
     if (call_count > 0 && response.finish == QUIPU_FINISH_STOP) {
         response.finish = QUIPU_FINISH_TOOLS; /* some servers call both "stop" */
     }
@@ -286,7 +304,7 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
 quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
                             quipu_model_response *ret_response, quipu_error *reterr)
 {
-    quipu_model_response response = {.finish = QUIPU_FINISH_NONE};
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_model_event event = {.kind = QUIPU_MODEL_TOOL};
     quipu_part *calls = NULL;
     size_t call_count = 0;
@@ -305,10 +323,10 @@ quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
         return qp_error_set(reterr, status, "no room for the model's answer");
     }
     for (size_t i = 0; i < call_count && status == QUIPU_OK; i++) {
-        event.call = calls[i];
+        event.call = &calls[i];
         status = answer_tell(answer, &event, reterr);
     }
-    if (status == QUIPU_OK && (response.usage.input >= 0 || response.usage.output >= 0)) {
+    if (status == QUIPU_OK && (response.usage->input >= 0 || response.usage->output >= 0)) {
         event = (quipu_model_event){.kind = QUIPU_MODEL_USAGE, .usage = response.usage};
         status = answer_tell(answer, &event, reterr);
     }

@@ -37,8 +37,8 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
     size_t total = 0;
     char *p;
 
-    for (size_t i = 0; i < message->part_count; i++) {
-        const quipu_part *part = &message->parts[i];
+    for (size_t i = 0; i < message->parts.count; i++) {
+        const quipu_part *part = quipu_part_at(message->parts, i);
         quipu_str piece = qp_part_content(part, message->role);
 
         if (piece.n > 0 && total == 0) {
@@ -55,8 +55,8 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
         return qp_arena_why(arena, total + 1);
     }
     message->content = (quipu_str){p, total};
-    for (size_t i = 0; i < message->part_count; i++) {
-        quipu_str piece = qp_part_content(&message->parts[i], message->role);
+    for (size_t i = 0; i < message->parts.count; i++) {
+        quipu_str piece = qp_part_content(quipu_part_at(message->parts, i), message->role);
 
         if (piece.n > 0) {
             memcpy(p, piece.p, piece.n);
@@ -70,7 +70,7 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
 static quipu_status convert_add(convert *self, quipu_role role, const quipu_part *parts,
                                 size_t count)
 {
-    quipu_model_message message = {.role = role, .parts = parts, .part_count = count};
+    quipu_model_message message = {.role = role, .parts = quipu_parts_of(parts, count)};
     quipu_status status = qp_message_content(self->arena, &message);
 
     assert(self->count < self->cap);
@@ -111,10 +111,15 @@ static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_ki
  * name no call. */
 static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role role)
 {
-    const bool answers =
-        convert_count(content->parts, content->part_count, QUIPU_PART_RESPONSE) > 0;
-    const bool calls = convert_count(content->parts, content->part_count, QUIPU_PART_CALL) > 0;
+    bool answers = false;
+    bool calls = false;
 
+    for (size_t i = 0; i < content->parts.count; i++) {
+        const quipu_part_kind kind = quipu_part_at(content->parts, i)->kind;
+
+        answers = answers || kind == QUIPU_PART_RESPONSE;
+        calls = calls || kind == QUIPU_PART_CALL;
+    }
     return answers || (calls && role == QUIPU_ROLE_TOOL) ? QP_TOOL_NOTHING
            : role == QUIPU_ROLE_USER                     ? QP_TOOL_TURN
            : role == QUIPU_ROLE_TOOL                     ? QP_TOOL_RESPONSE
@@ -128,8 +133,8 @@ static void convert_list(convert *self, const quipu_content *content, int64_t nu
     if (alone != QP_TOOL_NOTHING) {
         self->tools[self->tool_count++] = (qp_tool_item){.kind = alone, .message = number};
     }
-    for (size_t i = 0; i < content->part_count; i++) {
-        const quipu_part *part = &content->parts[i];
+    for (size_t i = 0; i < content->parts.count; i++) {
+        const quipu_part *part = quipu_part_at(content->parts, i);
         const bool call = part->kind == QUIPU_PART_CALL && part->name.n > 0;
         const bool response =
             part->kind == QUIPU_PART_RESPONSE && (part->name.n > 0 || part->id.n > 0);
@@ -154,9 +159,11 @@ static quipu_status convert_pairs(convert *self, const quipu_model_request *requ
     if (self->tools == NULL || self->tool_ids == NULL) {
         return convert_no_room(self, most * sizeof(*self->tools));
     }
-    for (size_t i = 0; i < request->content_count; i++) {
-        if (request->contents[i].parts != NULL && request->contents[i].part_count > 0) {
-            convert_list(self, &request->contents[i], (int64_t)i);
+    for (size_t i = 0; i < request->contents.count; i++) {
+        const quipu_content *content = quipu_content_at(request->contents, i);
+
+        if (content->parts.items != NULL && content->parts.count > 0) {
+            convert_list(self, content, (int64_t)i);
         }
     }
     assert(self->tool_count <= most);
@@ -278,7 +285,7 @@ static quipu_status convert_tool(convert *self, const quipu_part *parts, size_t 
 /* A tool's words that name no call, as the response to call number `call`. */
 static quipu_status convert_words(convert *self, const quipu_part *parts, size_t count, size_t call)
 {
-    quipu_model_message words = {.role = QUIPU_ROLE_USER, .parts = parts, .part_count = count};
+    quipu_model_message words = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(parts, count)};
     quipu_part *part = qp_arena_take(self->arena, sizeof(*part));
     quipu_status status = part != NULL ? qp_message_content(self->arena, &words)
                                        : qp_arena_why(self->arena, sizeof(*part));
@@ -362,24 +369,24 @@ static quipu_status convert_content(convert *self, const quipu_content *content)
     quipu_part *parts;
     size_t count = 0;
 
-    if (role == (quipu_role)0 || (content->parts == NULL && content->part_count > 0)) {
-        return qp_error_set(self->reterr, QUIPU_INVALID,
-                            "a content has the unknown role %d or no parts", (int)content->role);
+    if (role == (quipu_role)0) {
+        return qp_error_set(self->reterr, QUIPU_INVALID, "a content has the unknown role %d",
+                            (int)content->role);
     }
-    if (content->part_count == 0) {
+    if (content->parts.count == 0) {
         return QUIPU_OK;
     }
-    parts = qp_arena_take(self->arena, content->part_count * sizeof(*parts));
+    parts = qp_arena_take(self->arena, content->parts.count * sizeof(*parts));
     if (parts == NULL) {
-        return convert_no_room(self, content->part_count * sizeof(*parts));
+        return convert_no_room(self, content->parts.count * sizeof(*parts));
     }
     if (convert_alone(content, role) != QP_TOOL_NOTHING) {
         alone = &self->tools[self->tool_at++];
     }
-    for (size_t i = 0; i < content->part_count && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < content->parts.count && status == QUIPU_OK; i++) {
         bool keep = false;
 
-        status = convert_part(self, &content->parts[i], &parts[count], &keep);
+        status = convert_part(self, quipu_part_at(content->parts, i), &parts[count], &keep);
         count += keep ? 1 : 0;
     }
     if (status != QUIPU_OK || count == 0) {
@@ -395,9 +402,11 @@ static quipu_status convert_system(convert *self, const quipu_model_request *req
     size_t total = 0;
     char *p;
 
-    for (size_t i = 0; i < request->system_count; i++) {
-        if (request->system[i].kind == QUIPU_PART_TEXT && request->system[i].text.n > 0) {
-            total += request->system[i].text.n + 1; /* a newline, or the NUL */
+    for (size_t i = 0; i < request->system.count; i++) {
+        const quipu_part *text = quipu_part_at(request->system, i);
+
+        if (text->kind == QUIPU_PART_TEXT && text->text.n > 0) {
+            total += text->text.n + 1; /* a newline, or the NUL */
         }
     }
     if (total == 0) {
@@ -409,10 +418,10 @@ static quipu_status convert_system(convert *self, const quipu_model_request *req
         return convert_no_room(self, total);
     }
     *part = (quipu_part){.kind = QUIPU_PART_TEXT, .text = {p, total - 1}};
-    for (size_t i = 0; i < request->system_count; i++) {
-        quipu_str text = request->system[i].text;
+    for (size_t i = 0; i < request->system.count; i++) {
+        quipu_str text = quipu_part_at(request->system, i)->text;
 
-        if (request->system[i].kind == QUIPU_PART_TEXT && text.n > 0) {
+        if (quipu_part_at(request->system, i)->kind == QUIPU_PART_TEXT && text.n > 0) {
             memcpy(p, text.p, text.n);
             p += text.n;
             *p++ = '\n';
@@ -422,8 +431,8 @@ static quipu_status convert_system(convert *self, const quipu_model_request *req
     return convert_add(self, QUIPU_ROLE_SYSTEM, part, 1);
 }
 
-quipu_status quipu_model_convert(const quipu_model_request *request, quipu_arena *arena,
-                                 quipu_model_messages *ret_messages, quipu_error *reterr)
+quipu_status qp_model_convert(const quipu_model_request *request, quipu_arena *arena,
+                              quipu_model_messages *ret_messages, quipu_error *reterr)
 {
     quipu_model_request given = QUIPU_MODEL_REQUEST_INIT;
     convert self = {.arena = arena, .reterr = reterr, .cap = 1};
@@ -432,16 +441,12 @@ quipu_status quipu_model_convert(const quipu_model_request *request, quipu_arena
     if (request == NULL || arena == NULL || ret_messages == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a request, an arena and a place for messages");
     }
-    status = qp_options_read(&given, sizeof(given), request, "quipu_model_request", reterr);
+    status = qp_request_read(request, arena, &given, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
-    if ((given.contents == NULL && given.content_count > 0) ||
-        (given.system == NULL && given.system_count > 0)) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the request counts contents that it has not");
-    }
-    for (size_t i = 0; i < given.content_count; i++) {
-        self.cap += given.contents[i].part_count + 1;
+    for (size_t i = 0; i < given.contents.count; i++) {
+        self.cap += quipu_content_at(given.contents, i)->parts.count + 1;
     }
     self.items = qp_arena_take(arena, self.cap * sizeof(*self.items));
     if (self.items == NULL) {
@@ -452,11 +457,11 @@ quipu_status quipu_model_convert(const quipu_model_request *request, quipu_arena
     if (status == QUIPU_OK) {
         status = convert_system(&self, &given);
     }
-    for (size_t i = 0; i < given.content_count && status == QUIPU_OK; i++) {
-        status = convert_content(&self, &given.contents[i]);
+    for (size_t i = 0; i < given.contents.count && status == QUIPU_OK; i++) {
+        status = convert_content(&self, quipu_content_at(given.contents, i));
     }
     if (status == QUIPU_OK) {
-        *ret_messages = (quipu_model_messages){self.items, self.count};
+        *ret_messages = quipu_model_messages_of(self.items, self.count);
     }
     return status;
 }

@@ -7,12 +7,10 @@
 #include "base/json.h"
 #include "base/option.h"
 #include "model/answer.h"
+#include "model/message.h"
 
 static quipu_status generate_check(const quipu_model_request *request, quipu_error *reterr)
 {
-    if (request->tools == NULL && request->tool_count > 0) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the request counts tools that it has not");
-    }
     if (request->stop_count > QUIPU_STOP_MAX ||
         (request->stops == NULL && request->stop_count > 0)) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a request takes at most %d stop sequences",
@@ -41,10 +39,10 @@ static quipu_status generate_run(const quipu_provider *provider, const quipu_mod
     quipu_arena scratch = QUIPU_ARENA_INIT;
     quipu_model_params params = *given;
     quipu_sink sink = {answer, qp_answer_put};
-    quipu_status status = quipu_model_convert(params.request, &scratch, &params.messages, reterr);
+    quipu_status status = qp_model_convert(params.request, &scratch, &params.messages, reterr);
 
     if (status == QUIPU_OK) {
-        status = quipu_model_repair(&params.messages, &scratch, &params.messages, reterr);
+        status = qp_model_repair(&params.messages, &scratch, &params.messages, reterr);
     }
     if (status == QUIPU_OK && qp_cancel_is_set(answer->cancel)) {
         status = qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
@@ -76,14 +74,14 @@ typedef struct generate_given {
     quipu_call_options call;
 } generate_given;
 
-static quipu_status generate_read(generate_given *ret, const quipu_model_request *request,
+static quipu_status generate_read(generate_given *ret, quipu_arena *arena,
+                                  const quipu_model_request *request,
                                   const quipu_generate_options *options,
                                   const quipu_call_options *call, quipu_error *reterr)
 {
     generate_given given = {QUIPU_MODEL_REQUEST_INIT, QUIPU_GENERATE_OPTIONS_INIT,
                             QUIPU_CALL_OPTIONS_INIT};
-    quipu_status status = qp_options_read(&given.request, sizeof(given.request), request,
-                                          "quipu_model_request", reterr);
+    quipu_status status = qp_request_read(request, arena, &given.request, reterr);
 
     if (status == QUIPU_OK) {
         status = generate_check(&given.request, reterr);
@@ -107,6 +105,7 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
                                   quipu_model_response *ret_response, quipu_error *reterr)
 {
     quipu_arena own = QUIPU_ARENA_INIT;
+    quipu_arena scratch = QUIPU_ARENA_INIT; /* of a request with other sizes */
     quipu_arena *into = arena != NULL ? arena : &own;
     qp_arena_mark mark = qp_arena_save(into);
     quipu_model_params params = {.stream = true};
@@ -121,8 +120,12 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a provider that can generate, a request, an arena for the response");
     }
-    status = generate_read(&given, request, options, call, reterr);
+    status = qp_output_check(ret_response, "quipu_model_response", reterr);
+    if (status == QUIPU_OK) {
+        status = generate_read(&given, &scratch, request, options, call, reterr);
+    }
     if (status != QUIPU_OK) {
+        quipu_arena_free(&scratch);
         return status;
     }
     qp_answer_init(&answer);
@@ -134,8 +137,8 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
     params.model = given.request.model.n > 0 ? given.request.model : given.options.model;
     params.stream = !given.options.whole;
     status = generate_run(provider, &params, &given.call, &answer, into, &response, &error);
-    if (status == QUIPU_OK && ret_response != NULL) {
-        *ret_response = response;
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_response, &response, sizeof(response));
     }
     if (status != QUIPU_OK) {
         if (error.message[0] == '\0') { /* a provider of somebody else's may have left it out */
@@ -152,5 +155,6 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
     }
     qp_answer_free(&answer);
     quipu_arena_free(&own);
+    quipu_arena_free(&scratch);
     return status;
 }

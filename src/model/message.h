@@ -22,6 +22,30 @@ QP_INLINE_FAST quipu_str qp_part_content(const quipu_part *part, quipu_role role
     return (quipu_str){NULL, 0};
 }
 
+/* A request of a caller's as this version reads it; copies go to the arena. QUIPU_UNSUPPORTED,
+ * QUIPU_MISUSE, QUIPU_NOMEM, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_request_read(const quipu_model_request *given, quipu_arena *arena,
+                                            quipu_model_request *ret_request, quipu_error *reterr);
+
+/* The same for contents alone. */
+QUIPU_MUST_USE quipu_status qp_contents_read(quipu_contents *contents, quipu_arena *arena,
+                                             quipu_error *reterr);
+
+/* Turn the system instruction and the contents of a request into messages, by the rules that
+ * <quipu/model.h> states above quipu_model_message. The messages borrow the request; the rest is the
+ * arena's. QUIPU_INVALID (an unknown role or kind, arguments or a result that are no JSON),
+ * QUIPU_LIMIT, QUIPU_NOMEM, QUIPU_MISUSE. */
+QUIPU_MUST_USE quipu_status qp_model_convert(const quipu_model_request *request, quipu_arena *arena,
+                                             quipu_model_messages *ret_messages,
+                                             quipu_error *reterr);
+
+/* Make a history that every provider accepts: a call left unanswered when the conversation went on
+ * gets a TOOL message that says so, responses that answer no call are dropped. QUIPU_NOMEM,
+ * QUIPU_LIMIT, QUIPU_MISUSE. */
+QUIPU_MUST_USE quipu_status qp_model_repair(const quipu_model_messages *messages,
+                                            quipu_arena *arena, quipu_model_messages *ret_messages,
+                                            quipu_error *reterr);
+
 /* Fill in message->content from its parts, borrowed where one part says it all. QUIPU_NOMEM,
  * QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message);

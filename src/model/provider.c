@@ -2,18 +2,43 @@
 #include <quipu/model.h>
 
 #include "base/error.h"
+#include "base/option.h"
 
 quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_call_options *call,
-                                   quipu_arena *arena, quipu_model_list *ret_list,
+                                   quipu_arena *arena, quipu_model_infos *ret_models,
                                    quipu_error *reterr)
 {
-    if (provider == NULL || arena == NULL || ret_list == NULL) {
+    quipu_model_infos models = quipu_model_infos_of(NULL, 0);
+    quipu_status status;
+
+    if (provider == NULL || arena == NULL || ret_models == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a provider, an arena and a place for the list");
     }
     if (provider->list == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s does not list its models", provider->id);
     }
-    return provider->list(provider->ctx, call, arena, ret_list, reterr);
+    status = provider->list(provider->ctx, call, arena, &models, reterr);
+    if (status == QUIPU_OK) {
+        status = QP_SLICE_READ(&models, quipu_model_info, arena, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_models = models;
+    }
+    return status;
+}
+
+/* The usage that a provider reported, with every member of this version. */
+static quipu_status provider_usage(const quipu_usage *given, quipu_arena *arena,
+                                   const quipu_usage **ret_usage, quipu_error *reterr)
+{
+    quipu_usage *usage = quipu_arena_alloc(arena, sizeof(*usage));
+
+    if (usage == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for the usage");
+    }
+    *usage = (quipu_usage)QUIPU_USAGE_INIT;
+    *ret_usage = usage;
+    return qp_options_read(usage, sizeof(*usage), given, "quipu_usage", reterr);
 }
 
 quipu_status quipu_provider_embed(const quipu_provider *provider,
@@ -21,34 +46,38 @@ quipu_status quipu_provider_embed(const quipu_provider *provider,
                                   const quipu_call_options *call, quipu_arena *arena,
                                   quipu_embeddings *ret_embeddings, quipu_error *reterr)
 {
-    quipu_embeddings embeddings = {.usage = QUIPU_USAGE_INIT};
-    quipu_status status;
+    quipu_embed_request given = QUIPU_EMBED_REQUEST_INIT;
+    quipu_embeddings embeddings = QUIPU_EMBEDDINGS_INIT;
+    quipu_status status =
+        qp_options_read(&given, sizeof(given), request, "quipu_embed_request", reterr);
 
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_embeddings, "quipu_embeddings", reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
     if (provider == NULL || request == NULL || arena == NULL || ret_embeddings == NULL ||
-        request->text_count == 0 || request->texts == NULL) {
+        given.text_count == 0 || given.texts == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "a provider, texts, an arena and a place for the vectors");
     }
-    if (request->text_count > QUIPU_EMBED_TEXTS_MAX) {
+    if (given.text_count > QUIPU_EMBED_TEXTS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "at most %d texts at once", QUIPU_EMBED_TEXTS_MAX);
     }
     if (provider->embed == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s makes no embeddings", provider->id);
     }
-    status = provider->embed(provider->ctx, request, call, arena, &embeddings, reterr);
-    if (status == QUIPU_OK && embeddings.count != request->text_count) {
+    status = provider->embed(provider->ctx, &given, call, arena, &embeddings, reterr);
+    if (status == QUIPU_OK && embeddings.count != given.text_count) {
         return qp_error_set(reterr, QUIPU_CORRUPT, "%zu vectors came back for %zu texts",
-                            embeddings.count, request->text_count);
+                            embeddings.count, given.text_count);
+    }
+    if (status == QUIPU_OK && embeddings.usage != NULL) {
+        status = provider_usage(embeddings.usage, arena, &embeddings.usage, reterr);
     }
     if (status == QUIPU_OK) {
-        *ret_embeddings = embeddings;
+        qp_output_put(ret_embeddings, &embeddings, sizeof(embeddings));
     }
     return status;
-}
-
-void quipu_provider_close(quipu_provider *provider)
-{
-    if (provider != NULL && provider->close != NULL) {
-        provider->close(provider->ctx);
-    }
 }

@@ -25,17 +25,17 @@ static size_t repair_calls(const quipu_model_message *message)
 {
     size_t calls = 0;
 
-    for (size_t i = 0; i < message->part_count; i++) {
-        calls += message->parts[i].kind == QUIPU_PART_CALL ? 1 : 0;
+    for (size_t i = 0; i < message->parts.count; i++) {
+        calls += quipu_part_at(message->parts, i)->kind == QUIPU_PART_CALL ? 1 : 0;
     }
     return calls;
 }
 
 static const quipu_part *repair_response(const quipu_model_message *message)
 {
-    for (size_t i = 0; i < message->part_count; i++) {
-        if (message->parts[i].kind == QUIPU_PART_RESPONSE) {
-            return &message->parts[i];
+    for (size_t i = 0; i < message->parts.count; i++) {
+        if (quipu_part_at(message->parts, i)->kind == QUIPU_PART_RESPONSE) {
+            return quipu_part_at(message->parts, i);
         }
     }
     return NULL;
@@ -55,23 +55,22 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
     size_t count = 0;
 
     if (to - from == 1) {
-        *ret = self->from->items[from];
+        *ret = *quipu_model_message_at(*self->from, from);
         return QUIPU_OK;
     }
     for (size_t i = from; i < to; i++) {
-        count += self->from->items[i].part_count;
+        count += quipu_model_message_at(*self->from, i)->parts.count;
     }
     parts = qp_arena_take(self->arena, count * sizeof(*parts));
     if (parts == NULL) {
         return qp_arena_why(self->arena, count * sizeof(*parts));
     }
-    message.parts = parts;
-    message.part_count = count;
+    message.parts = quipu_parts_of(parts, count);
     for (size_t i = from; i < to; i++) {
-        const quipu_model_message *one = &self->from->items[i];
+        const quipu_model_message *one = quipu_model_message_at(*self->from, i);
 
-        memcpy(parts, one->parts, one->part_count * sizeof(*parts));
-        parts += one->part_count;
+        memcpy(parts, one->parts.items, one->parts.count * sizeof(*parts));
+        parts += one->parts.count;
     }
     *ret = message;
     return qp_message_content(self->arena, ret);
@@ -80,7 +79,7 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
 static quipu_status repair_close(repair *self, const quipu_part *call)
 {
     quipu_part *part = qp_arena_take(self->arena, sizeof(*part));
-    quipu_model_message message = {.role = QUIPU_ROLE_TOOL, .part_count = 1};
+    quipu_model_message message = {.role = QUIPU_ROLE_TOOL};
 
     if (part == NULL) {
         return qp_arena_why(self->arena, sizeof(*part));
@@ -90,7 +89,7 @@ static quipu_status repair_close(repair *self, const quipu_part *call)
                          .name = call->name,
                          .json = {QUIPU_STR(QP_MESSAGE_NO_ANSWER)}};
     message.content = part->json.text;
-    message.parts = part;
+    message.parts = quipu_parts_of(part, 1);
     repair_add(self, &message);
     return QUIPU_OK;
 }
@@ -98,7 +97,8 @@ static quipu_status repair_close(repair *self, const quipu_part *call)
 /* Whether everything from message `from` on is a tool's: the calls before it may still wait. */
 static bool repair_waits(const repair *self, size_t from)
 {
-    while (from < self->from->count && self->from->items[from].role == QUIPU_ROLE_TOOL) {
+    while (from < self->from->count &&
+           quipu_model_message_at(*self->from, from)->role == QUIPU_ROLE_TOOL) {
         from++;
     }
     return from == self->from->count;
@@ -120,7 +120,7 @@ static quipu_status repair_answers(repair *self, size_t first, size_t last, bool
         assert(i < self->tool_count);
         if (item->kind == QP_TOOL_RESPONSE && !item->repeats && item->pair >= first &&
             item->pair < last) {
-            repair_add(self, &self->from->items[item->message]);
+            repair_add(self, quipu_model_message_at(*self->from, (size_t)item->message));
             left--;
         }
     }
@@ -128,7 +128,10 @@ static quipu_status repair_answers(repair *self, size_t first, size_t last, bool
         if (self->tools[i].pair == QP_TOOL_PAIR_NONE) {
             const qp_tool_item *item = &self->tools[i];
 
-            status = repair_close(self, &self->from->items[item->message].parts[item->entry]);
+            status = repair_close(
+                self,
+                quipu_part_at(quipu_model_message_at(*self->from, (size_t)item->message)->parts,
+                              item->entry));
         }
     }
     return status;
@@ -139,7 +142,7 @@ static quipu_status repair_answers(repair *self, size_t first, size_t last, bool
 static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
 {
     const quipu_model_message *items = self->from->items;
-    quipu_model_message asked = {.part_count = 0};
+    quipu_model_message asked = {.parts.count = 0};
     size_t first = self->tool_at;
     size_t said = at + 1;
     quipu_status status;
@@ -174,18 +177,18 @@ static quipu_status repair_pairs(repair *self)
     size_t most = 1;
 
     for (size_t i = 0; i < self->from->count; i++) {
-        most += self->from->items[i].part_count;
+        most += quipu_model_message_at(*self->from, i)->parts.count;
     }
     self->tools = qp_arena_take(self->arena, most * sizeof(*self->tools));
     if (self->tools == NULL) {
         return qp_arena_why(self->arena, most * sizeof(*self->tools));
     }
     for (size_t i = 0; i < self->from->count; i++) {
-        const quipu_model_message *message = &self->from->items[i];
+        const quipu_model_message *message = quipu_model_message_at(*self->from, i);
         const bool call = message->role == QUIPU_ROLE_ASSISTANT;
 
-        for (size_t p = 0; p < message->part_count; p++) {
-            const quipu_part *part = &message->parts[p];
+        for (size_t p = 0; p < message->parts.count; p++) {
+            const quipu_part *part = quipu_part_at(message->parts, p);
 
             if (part->kind == (call ? QUIPU_PART_CALL : QUIPU_PART_RESPONSE)) {
                 self->tools[self->tool_count++] =
@@ -201,8 +204,8 @@ static quipu_status repair_pairs(repair *self)
     return QUIPU_OK;
 }
 
-quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_arena *arena,
-                                quipu_model_messages *ret_messages, quipu_error *reterr)
+quipu_status qp_model_repair(const quipu_model_messages *messages, quipu_arena *arena,
+                             quipu_model_messages *ret_messages, quipu_error *reterr)
 {
     repair self = {.arena = arena, .from = messages, .cap = 1};
     quipu_status status = QUIPU_OK;
@@ -212,7 +215,7 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
         return qp_error_set(reterr, QUIPU_MISUSE, "messages, an arena and a place for the result");
     }
     for (size_t i = 0; i < messages->count; i++) {
-        self.cap += 1 + repair_calls(&messages->items[i]);
+        self.cap += 1 + repair_calls(quipu_model_message_at(*messages, i));
     }
     self.items = qp_arena_take(arena, self.cap * sizeof(*self.items));
     if (self.items == NULL) {
@@ -221,7 +224,7 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
     }
     status = repair_pairs(&self);
     while (at < messages->count && status == QUIPU_OK) {
-        quipu_model_message message = messages->items[at];
+        quipu_model_message message = *quipu_model_message_at(*messages, at);
 
         if (message.role == QUIPU_ROLE_ASSISTANT) {
             status = repair_turn(&self, at, &at);
@@ -239,6 +242,6 @@ quipu_status quipu_model_repair(const quipu_model_messages *messages, quipu_aren
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no room for the messages");
     }
-    *ret_messages = (quipu_model_messages){self.items, self.count};
+    *ret_messages = quipu_model_messages_of(self.items, self.count);
     return QUIPU_OK;
 }

@@ -58,13 +58,13 @@ static void anthropic_tools(const quipu_model_request *request, bool marked, qp_
 {
     size_t last = 0;
 
-    for (size_t i = 0; i < request->tool_count; i++) {
-        last = request->tools[i].name.n > 0 ? i : last;
+    for (size_t i = 0; i < request->tools.count; i++) {
+        last = quipu_tool_at(request->tools, i)->name.n > 0 ? i : last;
     }
     qp_wire_key(writer, "tools");
     qp_jsonw_array(writer);
-    for (size_t i = 0; i < request->tool_count; i++) {
-        const quipu_tool *tool = &request->tools[i];
+    for (size_t i = 0; i < request->tools.count; i++) {
+        const quipu_tool *tool = quipu_tool_at(request->tools, i);
 
         if (tool->name.n == 0) {
             continue;
@@ -137,7 +137,7 @@ static size_t anthropic_system_count(const quipu_model_params *params)
     size_t count = 0;
 
     while (count < params->messages.count &&
-           params->messages.items[count].role == QUIPU_ROLE_SYSTEM) {
+           quipu_model_message_at(params->messages, count)->role == QUIPU_ROLE_SYSTEM) {
         count++;
     }
     return count;
@@ -150,7 +150,7 @@ static void anthropic_system(const quipu_model_params *params, size_t count, qp_
     for (size_t i = 0; i < count; i++) {
         qp_jsonw_object(writer);
         qp_wire_member(writer, "type", QUIPU_STR("text"));
-        qp_wire_member(writer, "text", params->messages.items[i].content);
+        qp_wire_member(writer, "text", quipu_model_message_at(params->messages, i)->content);
         if (i + 1 == count && !params->request->no_cache_marks) {
             anthropic_mark(writer);
         }
@@ -248,8 +248,8 @@ static bool anthropic_written(const quipu_model_message *message, const quipu_pa
 
 static bool anthropic_says(const quipu_model_message *message)
 {
-    for (size_t i = 0; i < message->part_count; i++) {
-        if (anthropic_written(message, &message->parts[i])) {
+    for (size_t i = 0; i < message->parts.count; i++) {
+        if (anthropic_written(message, quipu_part_at(message->parts, i))) {
             return true;
         }
     }
@@ -259,15 +259,15 @@ static bool anthropic_says(const quipu_model_message *message)
 /* Whether nothing of the same turn comes after this part. */
 static bool anthropic_ends_turn(const quipu_model_params *params, size_t at, size_t part)
 {
-    const quipu_model_message *message = &params->messages.items[at];
+    const quipu_model_message *message = quipu_model_message_at(params->messages, at);
 
-    for (size_t i = part + 1; i < message->part_count; i++) {
-        if (anthropic_written(message, &message->parts[i])) {
+    for (size_t i = part + 1; i < message->parts.count; i++) {
+        if (anthropic_written(message, quipu_part_at(message->parts, i))) {
             return false;
         }
     }
     for (size_t i = at + 1; i < params->messages.count; i++) {
-        const quipu_model_message *next = &params->messages.items[i];
+        const quipu_model_message *next = quipu_model_message_at(params->messages, i);
 
         if (anthropic_says(next)) {
             return anthropic_role(next) != anthropic_role(message);
@@ -282,9 +282,9 @@ static size_t anthropic_user_turns(const quipu_model_params *params, size_t from
     quipu_role before = (quipu_role)0;
 
     for (size_t i = from; i < params->messages.count; i++) {
-        quipu_role role = anthropic_role(&params->messages.items[i]);
+        quipu_role role = anthropic_role(quipu_model_message_at(params->messages, i));
 
-        if (anthropic_says(&params->messages.items[i])) {
+        if (anthropic_says(quipu_model_message_at(params->messages, i))) {
             turns += role == QUIPU_ROLE_USER && role != before ? 1 : 0;
             before = role;
         }
@@ -294,7 +294,7 @@ static size_t anthropic_user_turns(const quipu_model_params *params, size_t from
 
 static void anthropic_message(anthropic_state *state, size_t at)
 {
-    const quipu_model_message *message = &state->params->messages.items[at];
+    const quipu_model_message *message = quipu_model_message_at(state->params->messages, at);
     quipu_role role = anthropic_role(message);
     bool marks = !state->params->request->no_cache_marks;
 
@@ -315,13 +315,13 @@ static void anthropic_message(anthropic_state *state, size_t at)
         qp_wire_key(state->writer, "content");
         qp_jsonw_array(state->writer);
     }
-    for (size_t i = 0; i < message->part_count; i++) {
-        if (anthropic_written(message, &message->parts[i])) {
+    for (size_t i = 0; i < message->parts.count; i++) {
+        if (anthropic_written(message, quipu_part_at(message->parts, i))) {
             bool marked = marks && role == QUIPU_ROLE_USER &&
                           state->turns_left < ANTHROPIC_MARKED_TURNS &&
                           anthropic_ends_turn(state->params, at, i);
 
-            anthropic_block(message, &message->parts[i], marked, state->writer);
+            anthropic_block(message, quipu_part_at(message->parts, i), marked, state->writer);
         }
     }
 }

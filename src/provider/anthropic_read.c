@@ -57,7 +57,8 @@ static quipu_status anthropic_read_usage(qp_wire_reader *reader, qp_json_node us
 static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node block, int64_t index,
                                          bool whole, quipu_error *reterr)
 {
-    quipu_delta delta = {.kind = QUIPU_DELTA_TEXT, .block = true};
+    quipu_delta delta = {
+        .struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_TEXT, .block = true};
     quipu_str type = anthropic_read_type(block);
     quipu_str signature;
 
@@ -74,7 +75,8 @@ static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node bl
         signature = qp_wire_text(reader, block, "data");
         delta.signature = (quipu_bytes){signature.p, signature.n};
     } else if (anthropic_read_is(type, "tool_use")) {
-        delta = (quipu_delta){.kind = QUIPU_DELTA_CALL,
+        delta = (quipu_delta){.struct_size = (uint32_t)sizeof(quipu_delta),
+                              .kind = QUIPU_DELTA_CALL,
                               .has_index = true,
                               .index = index,
                               .id = qp_wire_text(reader, block, "id"),
@@ -92,7 +94,7 @@ static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node bl
 static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node delta, int64_t index,
                                          quipu_error *reterr)
 {
-    quipu_delta out = {.kind = QUIPU_DELTA_THOUGHT};
+    quipu_delta out = {.struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_THOUGHT};
     quipu_str type = anthropic_read_type(delta);
     quipu_str signature;
 
@@ -110,7 +112,10 @@ static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node de
         return qp_wire_put(reader, &out, reterr);
     }
     if (anthropic_read_is(type, "input_json_delta")) {
-        out = (quipu_delta){.kind = QUIPU_DELTA_CALL, .has_index = true, .index = index};
+        out = (quipu_delta){.struct_size = (uint32_t)sizeof(quipu_delta),
+                            .kind = QUIPU_DELTA_CALL,
+                            .has_index = true,
+                            .index = index};
         out.text = qp_wire_text(reader, delta, "partial_json");
         return qp_wire_put(reader, &out, reterr);
     }

@@ -317,7 +317,7 @@ static quipu_status client_object(client_ask *ask, qp_json_doc *doc, quipu_error
 }
 
 static quipu_status client_list(void *ctx, const quipu_call_options *call, quipu_arena *arena,
-                                quipu_model_list *ret_list, quipu_error *reterr)
+                                quipu_model_infos *ret_list, quipu_error *reterr)
 {
     client *self = ctx;
     qp_wire_list list = {.arena = arena};
@@ -345,7 +345,7 @@ static quipu_status client_list(void *ctx, const quipu_call_options *call, quipu
         client_ask_end(&ask);
     } while (status == QUIPU_OK && list.next.n > 0 && ++page < QUIPU_PROVIDER_PAGES_MAX);
     if (status == QUIPU_OK) {
-        *ret_list = (quipu_model_list){list.items, list.count};
+        *ret_list = quipu_model_infos_of(list.items, list.count);
     }
     return status;
 }

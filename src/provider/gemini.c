@@ -47,8 +47,8 @@ static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_object(writer);
     qp_wire_key(writer, "functionDeclarations");
     qp_jsonw_array(writer);
-    for (size_t i = 0; i < request->tool_count; i++) {
-        const quipu_tool *tool = &request->tools[i];
+    for (size_t i = 0; i < request->tools.count; i++) {
+        const quipu_tool *tool = quipu_tool_at(request->tools, i);
 
         if (tool->name.n == 0) {
             continue;
@@ -191,7 +191,7 @@ static void gemini_contents(const quipu_model_params *params, size_t from, qp_js
     qp_wire_key(writer, "contents");
     qp_jsonw_array(writer);
     for (size_t i = from; i < params->messages.count; i++) {
-        const quipu_model_message *message = &params->messages.items[i];
+        const quipu_model_message *message = quipu_model_message_at(params->messages, i);
         int model = message->role == QUIPU_ROLE_ASSISTANT ? 1 : 0;
 
         if (model != before) {
@@ -205,8 +205,8 @@ static void gemini_contents(const quipu_model_params *params, size_t from, qp_js
             qp_wire_key(writer, "parts");
             qp_jsonw_array(writer);
         }
-        for (size_t p = 0; p < message->part_count; p++) {
-            gemini_part(&message->parts[p], writer);
+        for (size_t p = 0; p < message->parts.count; p++) {
+            gemini_part(quipu_part_at(message->parts, p), writer);
         }
     }
     if (before >= 0) {
@@ -222,7 +222,7 @@ static void gemini_write(const quipu_model_params *params, bool own, qp_jsonw *w
 
     (void)own;
     while (system < params->messages.count &&
-           params->messages.items[system].role == QUIPU_ROLE_SYSTEM) {
+           quipu_model_message_at(params->messages, system)->role == QUIPU_ROLE_SYSTEM) {
         system++;
     }
     qp_jsonw_object(writer);
@@ -234,7 +234,7 @@ static void gemini_write(const quipu_model_params *params, bool own, qp_jsonw *w
         qp_jsonw_array(writer);
         for (size_t i = 0; i < system; i++) {
             qp_jsonw_object(writer);
-            qp_wire_member(writer, "text", params->messages.items[i].content);
+            qp_wire_member(writer, "text", quipu_model_message_at(params->messages, i)->content);
             qp_jsonw_object_end(writer);
         }
         qp_jsonw_array_end(writer);
@@ -294,7 +294,7 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
                                         QP_WIRE_LENGTH(4) | QP_WIRE_LENGTH(7) | QP_WIRE_LENGTH(12) |
                                             QP_WIRE_LENGTH(16)};
     qp_json_node fields[FIELDS];
-    quipu_delta delta = {.kind = QUIPU_DELTA_TEXT};
+    quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_TEXT};
     quipu_str signature;
 
     qp_wire_fields(part, &wanted, fields);

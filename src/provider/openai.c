@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/error.h"
 #include "provider/wire.h"
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -20,8 +21,8 @@ static void openai_tools(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "tools");
     qp_jsonw_array(writer);
-    for (size_t i = 0; i < request->tool_count; i++) {
-        const quipu_tool *tool = &request->tools[i];
+    for (size_t i = 0; i < request->tools.count; i++) {
+        const quipu_tool *tool = quipu_tool_at(request->tools, i);
 
         if (tool->name.n == 0) {
             continue;
@@ -136,8 +137,8 @@ static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
 {
     bool data = false;
 
-    for (size_t i = 0; i < message->part_count; i++) {
-        data = data || message->parts[i].kind == QUIPU_PART_DATA;
+    for (size_t i = 0; i < message->parts.count; i++) {
+        data = data || quipu_part_at(message->parts, i)->kind == QUIPU_PART_DATA;
     }
     qp_wire_key(writer, "content");
     if (!data) {
@@ -145,13 +146,13 @@ static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
         return;
     }
     qp_jsonw_array(writer);
-    for (size_t i = 0; i < message->part_count; i++) {
-        if (message->parts[i].kind == QUIPU_PART_DATA) {
-            openai_data(&message->parts[i], writer);
-        } else if (message->parts[i].kind == QUIPU_PART_TEXT) {
+    for (size_t i = 0; i < message->parts.count; i++) {
+        if (quipu_part_at(message->parts, i)->kind == QUIPU_PART_DATA) {
+            openai_data(quipu_part_at(message->parts, i), writer);
+        } else if (quipu_part_at(message->parts, i)->kind == QUIPU_PART_TEXT) {
             qp_jsonw_object(writer);
             qp_wire_member(writer, "type", QUIPU_STR("text"));
-            qp_wire_member(writer, "text", message->parts[i].text);
+            qp_wire_member(writer, "text", quipu_part_at(message->parts, i)->text);
             qp_jsonw_object_end(writer);
         }
     }
@@ -162,8 +163,8 @@ static void openai_calls(const quipu_model_message *message, qp_jsonw *writer)
 {
     qp_wire_key(writer, "tool_calls");
     qp_jsonw_array(writer);
-    for (size_t i = 0; i < message->part_count; i++) {
-        const quipu_part *part = &message->parts[i];
+    for (size_t i = 0; i < message->parts.count; i++) {
+        const quipu_part *part = quipu_part_at(message->parts, i);
 
         if (part->kind != QUIPU_PART_CALL || part->thought) {
             continue;
@@ -186,8 +187,9 @@ static void openai_assistant(const quipu_model_message *message, qp_jsonw *write
 {
     bool calls = false;
 
-    for (size_t i = 0; i < message->part_count; i++) {
-        calls = calls || (message->parts[i].kind == QUIPU_PART_CALL && !message->parts[i].thought);
+    for (size_t i = 0; i < message->parts.count; i++) {
+        calls = calls || (quipu_part_at(message->parts, i)->kind == QUIPU_PART_CALL &&
+                          !quipu_part_at(message->parts, i)->thought);
     }
     if (!calls && message->content.n == 0) {
         return;
@@ -208,7 +210,7 @@ static void openai_assistant(const quipu_model_message *message, qp_jsonw *write
 
 static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw *writer)
 {
-    const quipu_model_message *message = &params->messages.items[at];
+    const quipu_model_message *message = quipu_model_message_at(params->messages, at);
     const quipu_part *call;
 
     if (message->role == QUIPU_ROLE_ASSISTANT) {
@@ -286,7 +288,8 @@ static quipu_status openai_call(qp_wire_reader *reader, qp_json_node call, qp_js
                                 quipu_error *reterr)
 {
     qp_json_node arguments = qp_wire_get(function, "arguments");
-    quipu_delta delta = {.kind = QUIPU_DELTA_CALL,
+    quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta),
+                         .kind = QUIPU_DELTA_CALL,
                          .id = qp_wire_text(reader, call, "id"),
                          .name = qp_wire_text(reader, function, "name"),
                          .text = qp_wire_text(reader, function, "arguments")};
@@ -457,10 +460,16 @@ static void openai_embed_write(const quipu_embed_request *request, qp_jsonw *wri
 static quipu_status openai_embed_read(qp_json_node root, quipu_arena *arena, quipu_embeddings *ret,
                                       quipu_error *reterr)
 {
-    qp_json_node usage = qp_wire_get(root, "usage");
+    qp_json_node told = qp_wire_get(root, "usage");
+    quipu_usage *usage = quipu_arena_alloc(arena, sizeof(*usage));
 
-    ret->usage.input = qp_wire_count(usage, "prompt_tokens");
-    ret->usage.total = qp_wire_count(usage, "total_tokens");
+    if (usage == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for the usage");
+    }
+    *usage = (quipu_usage)QUIPU_USAGE_INIT;
+    usage->input = qp_wire_count(told, "prompt_tokens");
+    usage->total = qp_wire_count(told, "total_tokens");
+    ret->usage = usage;
     return qp_wire_vectors(qp_wire_get(root, "data"), "embedding", arena, ret, reterr);
 }
 

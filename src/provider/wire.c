@@ -194,13 +194,19 @@ quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, qui
     if (text.n == 0) {
         return QUIPU_OK;
     }
-    return qp_wire_put(reader, &(quipu_delta){.kind = kind, .text = text}, reterr);
+    return qp_wire_put(
+        reader,
+        &(quipu_delta){.struct_size = (uint32_t)sizeof(quipu_delta), .kind = kind, .text = text},
+        reterr);
 }
 
 quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str model,
                                quipu_error *reterr)
 {
-    quipu_delta delta = {.kind = QUIPU_DELTA_START, .id = id, .text = model};
+    quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta),
+                         .kind = QUIPU_DELTA_START,
+                         .id = id,
+                         .text = model};
 
     if (reader->started || (id.n == 0 && model.n == 0)) {
         return QUIPU_OK;
@@ -224,14 +230,17 @@ quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_js
 
 quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr)
 {
-    quipu_delta delta = {.kind = QUIPU_DELTA_USAGE, .usage = reader->usage};
+    quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta),
+                         .kind = QUIPU_DELTA_USAGE,
+                         .usage = &reader->usage};
 
     return qp_wire_put(reader, &delta, reterr);
 }
 
 quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr)
 {
-    quipu_delta delta = {.kind = QUIPU_DELTA_FINISH, .finish = finish};
+    quipu_delta delta = {
+        .struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_FINISH, .finish = finish};
 
     reader->stopped = true;
     return qp_wire_put(reader, &delta, reterr);
@@ -321,8 +330,8 @@ void qp_wire_tool(qp_jsonw *writer, const quipu_tool *tool, const char *schema)
 
 bool qp_wire_offers(const quipu_model_request *request)
 {
-    for (size_t i = 0; i < request->tool_count; i++) {
-        if (request->tools[i].name.n > 0) {
+    for (size_t i = 0; i < request->tools.count; i++) {
+        if (quipu_tool_at(request->tools, i)->name.n > 0) {
             return true;
         }
     }
@@ -331,9 +340,9 @@ bool qp_wire_offers(const quipu_model_request *request)
 
 const quipu_part *qp_wire_response(const quipu_model_message *message)
 {
-    for (size_t i = 0; i < message->part_count; i++) {
-        if (message->parts[i].kind == QUIPU_PART_RESPONSE) {
-            return &message->parts[i];
+    for (size_t i = 0; i < message->parts.count; i++) {
+        if (quipu_part_at(message->parts, i)->kind == QUIPU_PART_RESPONSE) {
+            return quipu_part_at(message->parts, i);
         }
     }
     return NULL;
@@ -341,17 +350,17 @@ const quipu_part *qp_wire_response(const quipu_model_message *message)
 
 const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at)
 {
-    const quipu_part *response = qp_wire_response(&params->messages.items[at]);
+    const quipu_part *response = qp_wire_response(quipu_model_message_at(params->messages, at));
     const quipu_model_message *asked;
 
-    while (at > 0 && params->messages.items[at].role == QUIPU_ROLE_TOOL) {
+    while (at > 0 && quipu_model_message_at(params->messages, at)->role == QUIPU_ROLE_TOOL) {
         at--;
     }
-    asked = &params->messages.items[at];
-    for (size_t i = 0; i < asked->part_count && response != NULL; i++) {
-        if (asked->parts[i].kind == QUIPU_PART_CALL &&
-            quipu_str_eq(asked->parts[i].id, response->id)) {
-            return &asked->parts[i];
+    asked = quipu_model_message_at(params->messages, at);
+    for (size_t i = 0; i < asked->parts.count && response != NULL; i++) {
+        if (quipu_part_at(asked->parts, i)->kind == QUIPU_PART_CALL &&
+            quipu_str_eq(quipu_part_at(asked->parts, i)->id, response->id)) {
+            return quipu_part_at(asked->parts, i);
         }
     }
     return NULL;

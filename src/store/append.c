@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "base/uuid.h"
 #include "ent/db.h"
 #include "store/cap.h"
 #include "store/feed.h"
@@ -26,7 +27,9 @@ typedef struct append_call {
     qp_batch batch;       /* empty: only state changes */
     qp_append_also *also; /* or NULL */
     quipu_appended result;
-    bool is_retry; /* the work has run before, and may have been stored then */
+    bool is_retry;  /* the work has run before, and may have been stored then */
+    bool creates;   /* the session, when there is none */
+    quipu_uuid uid; /* of a session that the append creates */
 } append_call;
 
 /* Look one event id up in one cluster: *ret_seq is 0 when it is not there, or not among the numbers
@@ -259,7 +262,8 @@ static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena 
     }
     call->is_retry = true;
     if (status == QUIPU_OK && *ret_stored) {
-        call->result = (quipu_appended){seq, row->revision, true};
+        call->result =
+            (quipu_appended){.repeated = true, .first_seq = seq, .revision = row->revision};
     }
     return status;
 }
@@ -282,8 +286,9 @@ static quipu_status append_write(append_call *call, ent_db *db, quipu_arena *scr
                                  const qp_session *row, quipu_time now, quipu_error *reterr)
 {
     quipu_store *store = call->store;
-    const quipu_appended result = {call->batch.count > 0 ? row->next_seq : 0, row->revision + 1,
-                                   false};
+    /* Before the row moves, which it does in place. */
+    const quipu_appended result = {.first_seq = call->batch.count > 0 ? row->next_seq : 0,
+                                   .revision = row->revision + 1};
     qp_session_patch patch;
     quipu_status status = call->batch.count > 0
                               ? append_rows(store, db, row, &call->batch, now, &patch, reterr)
@@ -314,7 +319,7 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     quipu_status status =
         qp_session_cache_get(&call->store->group.sessions, db, call->key, &row, reterr);
 
-    call->result = (quipu_appended){0};
+    call->result = (quipu_appended)QUIPU_APPENDED_INIT;
     if (status == QUIPU_OK) {
         status = qp_session_living(row, now, reterr);
     }
@@ -330,6 +335,35 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
 
 /* ---- the calls --------------------------------------------------------------------------------
  */
+
+/* In an exclusive transaction: creates the session when it is missing or expired, then appends. The
+ * session's row is written by a statement that the cache does not see, so the cache reads it anew. */
+static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                       quipu_error *reterr)
+{
+    append_call *call = ctx;
+    qp_session_cache *sessions = &call->store->group.sessions;
+    quipu_status status = qp_session_ensure(call->store, db, scratch, call->key, call->uid, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_session_cache_flush(sessions, db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_session_cache_detach_all(sessions);
+        status = append_work(call, db, scratch, reterr);
+    }
+    return status;
+}
+
+/* Appends again, creating the session that was missing. */
+static quipu_status append_create(append_call *append, qp_call *within, quipu_error *reterr)
+{
+    if (qp_uuid_v7(&append->uid) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
+    }
+    within->session = (quipu_str){NULL, 0}; /* a create draws a number */
+    return qp_store_write(append->store, within, append_create_work, append, reterr);
+}
 
 /* The end of both calls: writes what was encoded unless `status` says that it is refused already,
  * and leaves the store. */
@@ -351,9 +385,12 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
         status = qp_store_write(append->store, within, append_work, append, reterr);
+        if (append->creates && (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED)) {
+            status = append_create(append, within, reterr);
+        }
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
-        *ret_appended = append->result;
+        qp_output_put(ret_appended, &append->result, sizeof(append->result));
     }
     qp_batch_free(&append->batch);
     qp_store_leave(within);
@@ -385,7 +422,7 @@ quipu_status qp_append_also_state(quipu_store *store, quipu_str key, quipu_messa
     }
     if (status == QUIPU_OK) {
         status = (also->made ? qp_batch_encode_made : qp_batch_encode)(
-            &append.batch, messages.items, messages.count, store->message_bytes_max, reterr);
+            &append.batch, messages, store->message_bytes_max, reterr);
     }
     return append_run(&append, &within, status, ret_appended, reterr);
 }
@@ -406,16 +443,33 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     if (status == QUIPU_OK && options != NULL) {
         status = qp_options_read(&opt, sizeof(opt), options, "quipu_append_options", reterr);
     }
-    if (status == QUIPU_OK &&
-        (messages.count == 0 || opt.flags != 0 || opt.expected_revision < -1)) {
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_appended, "quipu_appended", reterr);
+    }
+    if (status == QUIPU_OK && (messages.count == 0 || (opt.flags & ~QUIPU_APPEND_CREATE) != 0 ||
+                               opt.expected_revision < -1)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "append needs at least one message, flags 0 and an expected revision "
-                              "of -1 or more");
+                              "append needs at least one message, known flags and an expected "
+                              "revision of -1 or more");
     }
     if (status == QUIPU_OK) {
         append.expected_revision = opt.expected_revision;
-        status = qp_batch_encode(&append.batch, messages.items, messages.count,
-                                 store->message_bytes_max, reterr);
+        status = qp_batch_encode(&append.batch, messages, store->message_bytes_max, reterr);
     }
+    append.creates = (opt.flags & QUIPU_APPEND_CREATE) != 0;
     return append_run(&append, &within, status, ret_appended, reterr);
+}
+
+quipu_status quipu_say(quipu_store *store, const char *key, quipu_role role, const char *text,
+                       quipu_error *reterr)
+{
+    const quipu_message message = {.role = role, .content = quipu_cstr(text)};
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+
+    if (text == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the text is NULL");
+    }
+    options.flags = QUIPU_APPEND_CREATE;
+    return quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), &options,
+                                NULL, NULL, reterr);
 }

@@ -96,8 +96,8 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
         .replaces = before->message.seq,
     };
     qp_batch batch;
-    quipu_status status =
-        qp_batch_encode_stored(&batch, &summary, 1, call->store->message_bytes_max, reterr);
+    quipu_status status = qp_batch_encode_stored(&batch, quipu_messages_of(&summary, 1),
+                                                 call->store->message_bytes_max, reterr);
 
     if (status == QUIPU_OK && row->next_seq > ENT_CLUSTER_SEQ_MAX) {
         status = qp_error_set(reterr, QUIPU_LIMIT, "a session holds at most %lld messages",
@@ -266,17 +266,4 @@ quipu_status quipu_session_prune(quipu_store *store, quipu_str key, const quipu_
         *ret_removed = compact.removed;
     }
     return qp_store_fail(status, "prune", key, reterr);
-}
-
-quipu_status quipu_message_append_partial(quipu_store *store, quipu_str key, quipu_str partial,
-                                          quipu_str author, const quipu_call_options *call,
-                                          quipu_appended *ret_appended, quipu_error *reterr)
-{
-    const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
-                                   .content = partial,
-                                   .author = author,
-                                   .mark = QUIPU_MARK_TIMEOUT};
-
-    return quipu_message_append(store, key, (quipu_messages){&message, 1}, NULL, call, ret_appended,
-                                reterr);
 }

@@ -188,8 +188,8 @@ static quipu_status copy_meet(const copy_run *run, const quipu_session_info *the
         return QUIPU_OK; /* it is there, and nobody can see its uid: the import will */
     }
     bool same = status == QUIPU_OK &&
-                memcmp(history->session.uid.b, there->uid.b, sizeof(there->uid.b)) == 0;
-    quipu_history_free(history);
+                memcmp(history->session->uid.b, there->uid.b, sizeof(there->uid.b)) == 0;
+    quipu_free(history);
     if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
         return qp_error_pass(reterr, &error);
     }
@@ -218,22 +218,22 @@ static quipu_status copy_look(const copy_run *run, quipu_error *reterr)
         if (status == QUIPU_OK) {
             status = quipu_session_list(run->target, &options, &call, &page, reterr);
         }
-        for (size_t i = 0; status == QUIPU_OK && i < page->count; i++) {
-            status = copy_meet(run, &page->sessions[i], &call, reterr);
+        for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
+            status = copy_meet(run, quipu_session_info_at(page->sessions, i), &call, reterr);
         }
         more = status == QUIPU_OK && page->next.p != NULL;
         if (more) {
             quipu_arena_reset(&cursor);
             status = quipu_arena_copy(&cursor, page->next, &options.after);
         }
-        quipu_session_page_free(page);
+        quipu_free(page);
     }
     quipu_arena_free(&cursor);
     return status;
 }
 
 /* Export there, import here, at the same time. */
-static quipu_status copy_transfer(copy_run *run, quipu_transfer *ret_brought, quipu_error *reterr)
+static quipu_status copy_transfer(copy_run *run, quipu_transfer *ret_added, quipu_error *reterr)
 {
     quipu_error error = {0};
     qp_thread thread;
@@ -247,7 +247,7 @@ static quipu_status copy_transfer(copy_run *run, quipu_transfer *ret_brought, qu
     if (qp_thread_start(&thread, copy_put_all, run) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gives no thread for a copy");
     }
-    status = quipu_store_import(run->target, NULL, copy_take, run, &call, ret_brought, &error);
+    status = quipu_store_import(run->target, NULL, copy_take, run, &call, ret_added, &error);
     qp_mutex_lock(&run->mutex);
     run->taken_all = true;
     qp_cond_signal(&run->changed);
@@ -275,12 +275,18 @@ static quipu_status copy_check_add(void *ctx, const void *bytes, size_t n)
     return QUIPU_OK;
 }
 
+static bool copy_is_same(const quipu_transfer *a, const quipu_transfer *b)
+{
+    return a->lines == b->lines && a->sessions == b->sessions && a->messages == b->messages &&
+           a->states == b->states && a->memories == b->memories;
+}
+
 /* What the target holds now is what the source gave: by the counts first, which tell more. */
 static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZE],
                                  quipu_error *reterr)
 {
     copy_check check = {.run = run};
-    quipu_transfer held = {0};
+    quipu_transfer held = QUIPU_TRANSFER_INIT;
     uint8_t here[QP_SHA256_SIZE];
     uint8_t there[QP_SHA256_SIZE];
     quipu_call_options call;
@@ -295,7 +301,7 @@ static quipu_status copy_compare(copy_run *run, uint8_t ret_sha256[QP_SHA256_SIZ
     if (status != QUIPU_OK) {
         return status;
     }
-    if (memcmp(&held, &run->held, sizeof(held)) != 0) {
+    if (!copy_is_same(&held, &run->held)) {
         return qp_error_set(
             reterr, QUIPU_CONFLICT,
             "the target holds other things than the source: %lld sessions for %lld, %lld messages "
@@ -359,14 +365,36 @@ static quipu_status copy_pipe(copy_run *run, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-quipu_status quipu_copy(quipu_store *source, quipu_store *target, const quipu_copy_options *options,
-                        const quipu_call_options *call, quipu_copied *ret_copied,
-                        quipu_error *reterr)
+/* What is reported of a copy that is done, without its hash. */
+static quipu_copied copy_report(const copy_run *run, const quipu_transfer *added)
 {
-    copy_run run = {.source = source, .target = target, .options = QUIPU_COPY_OPTIONS_INIT};
-    quipu_copied copied = {.brought = {0}};
+    return (quipu_copied){.lines = run->held.lines,
+                          .bytes = run->sum.bytes,
+                          .sessions = run->held.sessions,
+                          .messages = run->held.messages,
+                          .states = run->held.states,
+                          .memories = run->held.memories,
+                          .added_sessions = added->sessions,
+                          .added_messages = added->messages,
+                          .added_states = added->states,
+                          .added_memories = added->memories,
+                          .skipped = added->skipped};
+}
+
+quipu_status quipu_store_copy(quipu_store *source, quipu_store *target,
+                              const quipu_copy_options *options, const quipu_call_options *call,
+                              quipu_copied *ret_copied, quipu_error *reterr)
+{
+    copy_run run = {.source = source,
+                    .target = target,
+                    .options = QUIPU_COPY_OPTIONS_INIT,
+                    .held = QUIPU_TRANSFER_INIT};
+    quipu_transfer added = QUIPU_TRANSFER_INIT;
     quipu_status status = copy_enter(&run, options, call, reterr);
 
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_copied, "quipu_copied", reterr);
+    }
     if (status == QUIPU_OK) {
         status = copy_pipe(&run, reterr);
     }
@@ -377,15 +405,15 @@ quipu_status quipu_copy(quipu_store *source, quipu_store *target, const quipu_co
     qp_sha256_begin(&run.sum.sha);
     status = copy_look(&run, reterr);
     if (status == QUIPU_OK) {
-        status = copy_transfer(&run, &copied.brought, reterr);
+        status = copy_transfer(&run, &added, reterr);
     }
     if (status == QUIPU_OK) {
-        copied.held = run.held;
-        copied.bytes = run.sum.bytes;
+        quipu_copied copied = copy_report(&run, &added);
+
         status = copy_compare(&run, copied.sha256, reterr);
-    }
-    if (status == QUIPU_OK && ret_copied != NULL) {
-        *ret_copied = copied;
+        if (status == QUIPU_OK) {
+            qp_output_put(ret_copied, &copied, sizeof(copied));
+        }
     }
     qp_cond_done(&run.changed);
     qp_mutex_done(&run.mutex);

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/result.h"
 #include "base/str.h"
 #include "ent/maintenance.h"
 #include "ent/search_engine.h"
@@ -22,9 +22,11 @@
 
 /* The receipt: the public struct first, its memory behind it. */
 typedef struct erase_receipt {
+    qp_result head;
     quipu_erasure pub;
-    quipu_arena arena;
 } erase_receipt;
+
+QP_RESULT(erase_receipt);
 
 typedef struct erase_list {
     quipu_str *items;
@@ -34,10 +36,7 @@ typedef struct erase_list {
 
 typedef struct erase_run {
     quipu_store *store;
-    uint32_t flags;
-    quipu_str key; /* of the session, or... */
-    quipu_str app_name;
-    quipu_str user_id; /* ...the user */
+    quipu_erase_options options;
     erase_receipt *receipt;
     erase_list sessions;
     erase_list forks;
@@ -48,20 +47,10 @@ typedef struct erase_run {
     const qp_call *within;   /* all of the call */
 } erase_run;
 
-void quipu_erasure_free(quipu_erasure *erasure)
-{
-    erase_receipt *self = (erase_receipt *)erasure;
-
-    if (self != NULL) {
-        quipu_arena_free(&self->arena);
-        qp_free(self);
-    }
-}
-
 static quipu_status erase_note(erase_run *run, erase_list *list, quipu_str text,
                                quipu_error *reterr)
 {
-    quipu_arena *arena = &run->receipt->arena;
+    quipu_arena *arena = &run->receipt->head.arena;
     quipu_status status = QUIPU_OK;
 
     if (list->count == list->room) {
@@ -253,13 +242,14 @@ static quipu_status erase_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     const erase_step *step = ctx;
     erase_run *run = step->run;
     const qp_session *row = NULL;
-    quipu_status status = qp_session_lookup(run->store, db, scratch, run->key, &row, reterr);
+    quipu_status status =
+        qp_session_lookup(run->store, db, scratch, run->options.key, &row, reterr);
 
     erase_step_again(step);
     run->left = qp_maintenance_remnants(db);
     if (status == QUIPU_OK) {
         status = row != NULL ? erase_tree(run, db, row, reterr)
-                             : erase_memories(run, db, run->key, reterr);
+                             : erase_memories(run, db, run->options.key, reterr);
     }
     return status;
 }
@@ -272,14 +262,14 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     qp_session_query query = {
         .limit = QUIPU_SWEEP_BATCH,
         .order = {QP_SESSION_BY_ID(ASC)},
-        .where = {.tenant = ent_eq(run->store->tenant), .user_id = ent_eq(run->user_id)}};
+        .where = {.tenant = ent_eq(run->store->tenant), .user_id = ent_eq(run->options.user_id)}};
     qp_session_list list = {0};
     quipu_status status;
 
     erase_step_again(step);
     run->left = qp_maintenance_remnants(db);
-    if (run->app_name.p != NULL) {
-        query.where.app_name = ent_eq(run->app_name);
+    if (run->options.app_name.p != NULL) {
+        query.where.app_name = ent_eq(run->options.app_name);
     }
     status = qp_session_find(db, scratch, &query, &list, reterr);
     for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
@@ -294,9 +284,9 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
     if (status == QUIPU_OK && !run->more) {
         qp_state_where where = {.tenant = ent_eq(run->store->tenant),
                                 .scope = qp_state_scope_is(QP_STATE_SCOPE_USER),
-                                .user_id = ent_eq(run->user_id)};
-        if (run->app_name.p != NULL) {
-            where.app_name = ent_eq(run->app_name);
+                                .user_id = ent_eq(run->options.user_id)};
+        if (run->options.app_name.p != NULL) {
+            where.app_name = ent_eq(run->options.app_name);
         }
         status = erase_states(run, db, &where, reterr);
     }
@@ -305,7 +295,7 @@ static quipu_status erase_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
 
 static quipu_status erase_delete(erase_run *run, const qp_call *within, quipu_error *reterr)
 {
-    const qp_work_fn work = run->user_id.p != NULL ? erase_user_work : erase_session_work;
+    const qp_work_fn work = run->options.user_id.p != NULL ? erase_user_work : erase_session_work;
     quipu_status status = QUIPU_OK;
 
     do {
@@ -364,7 +354,7 @@ static quipu_status erase_clean(erase_run *run, ent_db *db, quipu_error *reterr)
 {
     quipu_status status = erase_index(run, db, reterr);
 
-    if (status == QUIPU_OK && (run->flags & QUIPU_ERASE_QUICK) == 0) {
+    if (status == QUIPU_OK && (run->options.flags & QUIPU_ERASE_QUICK) == 0) {
         status = qp_maintenance_rewrite(db, reterr);
     }
     if (status == QUIPU_OK) {
@@ -396,20 +386,50 @@ static quipu_status erase_clean_work(void *ctx, ent_db *db, quipu_arena *scratch
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
-static quipu_status erase_enter(erase_run *run, const quipu_call_options *call, qp_call *ret_within,
+/* Check what is asked for: one session, or one user. */
+static quipu_status erase_check(const erase_run *run, quipu_error *reterr)
+{
+    const quipu_erase_options *options = &run->options;
+
+    if ((options->flags & ~(uint32_t)QUIPU_ERASE_QUICK) != 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_ERASE_*",
+                            (unsigned)options->flags);
+    }
+    if (options->key.p != NULL && (options->user_id.p != NULL || options->app_name.p != NULL)) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "erase a session or a user, not both");
+    }
+    if (options->key.p != NULL) {
+        return qp_key_check(options->key, reterr);
+    }
+    if (options->user_id.n == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "the user id is empty; it must name somebody");
+    }
+    if (qp_text_check(options->user_id, NULL) != QP_TEXT_OK ||
+        qp_text_check(options->app_name, NULL) != QP_TEXT_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID,
+                            "the user id or the app name is no UTF-8 without NUL");
+    }
+    return QUIPU_OK;
+}
+
+static quipu_status erase_enter(erase_run *run, const quipu_erase_options *options,
+                                const quipu_call_options *call, qp_call *ret_within,
                                 quipu_error *reterr)
 {
     quipu_status status = qp_maintain_enter(run->store, call, ret_within, reterr);
 
-    if (status == QUIPU_OK && (run->flags & ~(uint32_t)QUIPU_ERASE_QUICK) != 0) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_ERASE_*",
-                              (unsigned)run->flags);
+    if (status == QUIPU_OK) {
+        status = qp_options_read(&run->options, sizeof(run->options), options,
+                                 "quipu_erase_options", reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = erase_check(run, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_store_writable(run->store, reterr);
     }
     if (status == QUIPU_OK) {
-        run->receipt = qp_calloc(1, sizeof(*run->receipt));
+        run->receipt = qp_result_new(sizeof(*run->receipt));
         if (run->receipt == NULL) {
             status = qp_error_set(reterr, QUIPU_NOMEM, "no memory for a receipt");
         }
@@ -461,7 +481,7 @@ static quipu_status erase_all(erase_run *run, const qp_call *within, quipu_error
 static void erase_end(erase_run *run, quipu_status status, quipu_erasure **ret_erasure)
 {
     if (status != QUIPU_OK || ret_erasure == NULL) {
-        quipu_erasure_free(run->receipt == NULL ? NULL : &run->receipt->pub);
+        quipu_free(run->receipt == NULL ? NULL : &run->receipt->pub);
         return;
     }
     run->receipt->pub.sessions = run->sessions.items;
@@ -475,45 +495,19 @@ static void erase_end(erase_run *run, quipu_status status, quipu_erasure **ret_e
     *ret_erasure = &run->receipt->pub;
 }
 
-quipu_status quipu_session_erase(quipu_store *store, quipu_str key, uint32_t flags,
-                                 const quipu_call_options *call, quipu_erasure **ret_erasure,
-                                 quipu_error *reterr)
+quipu_status quipu_erase(quipu_store *store, const quipu_erase_options *options,
+                         const quipu_call_options *call, quipu_erasure **ret_erasure,
+                         quipu_error *reterr)
 {
-    erase_run run = {.store = store, .flags = flags, .key = key};
+    erase_run run = {.store = store, .options = QUIPU_ERASE_OPTIONS_INIT};
     qp_call within;
-    quipu_status status = erase_enter(&run, call, &within, reterr);
+    quipu_status status = erase_enter(&run, options, call, &within, reterr);
 
-    if (status == QUIPU_OK) {
-        status = qp_key_check(key, reterr);
-    }
     if (status == QUIPU_OK) {
         status = erase_all(&run, &within, reterr);
     }
     erase_end(&run, status, ret_erasure);
     qp_store_leave(&within);
-    return qp_store_fail(status, "erase", key, reterr);
-}
-
-quipu_status quipu_user_erase(quipu_store *store, quipu_str app_name, quipu_str user_id,
-                              uint32_t flags, const quipu_call_options *call,
-                              quipu_erasure **ret_erasure, quipu_error *reterr)
-{
-    erase_run run = {.store = store, .flags = flags, .app_name = app_name, .user_id = user_id};
-    qp_call within;
-    quipu_status status = erase_enter(&run, call, &within, reterr);
-
-    if (status == QUIPU_OK && user_id.n == 0) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "the user id is empty; it must name somebody");
-    }
-    if (status == QUIPU_OK && (qp_text_check(user_id, NULL) != QP_TEXT_OK ||
-                               qp_text_check(app_name, NULL) != QP_TEXT_OK)) {
-        status = qp_error_set(reterr, QUIPU_INVALID,
-                              "the user id or the app name is no UTF-8 without NUL");
-    }
-    if (status == QUIPU_OK) {
-        status = erase_all(&run, &within, reterr);
-    }
-    erase_end(&run, status, ret_erasure);
-    qp_store_leave(&within);
-    return status;
+    return run.options.key.p != NULL ? qp_store_fail(status, "erase", run.options.key, reterr)
+                                     : status;
 }

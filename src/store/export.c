@@ -503,7 +503,7 @@ static quipu_status export_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     run->db = db;
     run->scratch = scratch;
     run->status = QUIPU_OK;
-    run->done = (quipu_transfer){0}; /* of a try that gave nothing away */
+    run->done = (quipu_transfer)QUIPU_TRANSFER_INIT; /* of a try that gave nothing away */
     qp_buf_reset(&run->buf);
     if (status == QUIPU_OK) {
         status = export_header(run, reterr);
@@ -535,6 +535,9 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "export needs somewhere to write, and flags of QUIPU_EXPORT_*");
     }
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_done, "quipu_transfer", reterr);
+    }
     if (status == QUIPU_OK && run.options.key.p != NULL) {
         status = qp_key_check(run.options.key, reterr);
     }
@@ -544,8 +547,8 @@ quipu_status quipu_store_export(quipu_store *store, const quipu_export_options *
         status = qp_store_read_apart(store, &within, export_work, &run, reterr);
         qp_buf_free(&run.buf);
     }
-    if (status == QUIPU_OK && ret_done != NULL) {
-        *ret_done = run.done;
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_done, &run.done, sizeof(run.done));
     }
     qp_store_leave(&within);
     return status;

@@ -54,14 +54,14 @@ static quipu_status factor_read(factor_call *call, ent_db *db, quipu_arena *scra
     quipu_status status =
         qp_model_factor_get(db, scratch, call->store->tenant, call->model, &row, &error);
 
-    call->factor = (quipu_model_factor){QUIPU_FACTOR_ONE, 0};
+    call->factor = (quipu_model_factor){.ppm = QUIPU_FACTOR_ONE};
     if (status == QUIPU_NOT_FOUND) {
         return QUIPU_OK;
     }
     if (status != QUIPU_OK) {
         return qp_error_pass(reterr, &error);
     }
-    call->factor = (quipu_model_factor){factor_clamp(row->ppm), row->samples};
+    call->factor = (quipu_model_factor){.ppm = factor_clamp(row->ppm), .samples = row->samples};
     return QUIPU_OK;
 }
 
@@ -103,6 +103,9 @@ static quipu_status factor_run(quipu_store *store, factor_call *factor,
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
+        status = qp_output_check(ret_factor, "quipu_model_factor", reterr);
+    }
+    if (status == QUIPU_OK) {
         status = factor_check(factor->model, reterr);
     }
     if (status == QUIPU_OK) {
@@ -110,8 +113,8 @@ static quipu_status factor_run(quipu_store *store, factor_call *factor,
         status = learns ? qp_store_write(store, &within, factor_learn_work, factor, reterr)
                         : qp_store_read(store, &within, factor_read_work, factor, reterr);
     }
-    if (status == QUIPU_OK && ret_factor != NULL) {
-        *ret_factor = factor->factor;
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_factor, &factor->factor, sizeof(factor->factor));
     }
     qp_store_leave(&within);
     return status;
@@ -129,17 +132,17 @@ quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
     return factor_run(store, &factor, call, ret_factor, reterr);
 }
 
-quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model,
-                                      const quipu_tokens_told *told, const quipu_call_options *call,
+quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model, int64_t estimated,
+                                      int64_t reported, const quipu_call_options *call,
                                       quipu_model_factor *ret_factor, quipu_error *reterr)
 {
     factor_call factor = {.model = model};
 
-    if (told == NULL || told->estimated < 0 || told->reported < 1) {
+    if (estimated < 0 || reported < 1) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "learning needs an estimate and a reported count of tokens");
     }
-    factor.estimated = told->estimated;
-    factor.reported = told->reported;
+    factor.estimated = estimated;
+    factor.reported = reported;
     return factor_run(store, &factor, call, ret_factor, reterr);
 }

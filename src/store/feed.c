@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/result.h"
 #include "store/tail.h"
 
 #define FEED_PRUNE_STEP 64 /* events between two removals of old ones */
@@ -20,9 +20,11 @@ static_assert((int)QUIPU_CHANGE_CREATED == (int)QP_FEED_KIND_CREATED &&
 static_assert(QUIPU_FEED_ROWS_MAX % FEED_PRUNE_STEP == 0, "the feed is cut at whole steps");
 
 typedef struct feed_page {
+    qp_result head;
     quipu_feed_page pub;
-    quipu_arena arena;
 } feed_page;
+
+QP_RESULT(feed_page);
 
 typedef struct feed_call {
     const quipu_store *store;
@@ -30,16 +32,6 @@ typedef struct feed_call {
     int64_t after; /* the number of the event before; -1: the oldest that is kept */
     feed_page *page;
 } feed_call;
-
-void quipu_feed_page_free(quipu_feed_page *page)
-{
-    feed_page *self = (feed_page *)page;
-
-    if (self != NULL) {
-        quipu_arena_free(&self->arena);
-        qp_free(self);
-    }
-}
 
 /* ---- telling ----------------------------------------------------------------------------------
  */
@@ -152,10 +144,10 @@ static quipu_status feed_fill(feed_page *page, const qp_feed_list *rows, int64_t
     quipu_change *events = NULL;
 
     if (rows->n > 0) {
-        events = qp_arena_take(&page->arena, rows->n * sizeof(*events));
+        events = qp_arena_take(&page->head.arena, rows->n * sizeof(*events));
     }
     if ((rows->n > 0 && events == NULL) ||
-        feed_cursor(last, &page->arena, &page->pub.next) != QUIPU_OK) {
+        feed_cursor(last, &page->head.arena, &page->pub.next) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu events", rows->n);
     }
     for (size_t i = 0; i < rows->n; i++) {
@@ -169,8 +161,7 @@ static quipu_status feed_fill(feed_page *page, const qp_feed_list *rows, int64_t
                                    .first_seq = row->first_seq,
                                    .last_seq = row->last_seq};
     }
-    page->pub.events = events;
-    page->pub.count = rows->n;
+    page->pub.changes = quipu_changes_of(events, rows->n);
     return QUIPU_OK;
 }
 
@@ -184,7 +175,7 @@ static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     int64_t after = call->after;
     quipu_status status = feed_edge(db, scratch, false, &oldest, reterr);
 
-    quipu_arena_free(&page->arena);
+    quipu_arena_free(&page->head.arena);
     page->pub = (quipu_feed_page){0};
     if (status == QUIPU_OK) {
         status = feed_edge(db, scratch, true, &newest, reterr);
@@ -205,7 +196,7 @@ static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, 
         .order = {QP_FEED_BY_ID(ASC)},
         .where = {.id = ent_gt(after), .tenant = ent_eq(call->store->tenant)}};
     if (newest > after) {
-        status = qp_feed_find(db, &page->arena, &query, &rows, reterr);
+        status = qp_feed_find(db, &page->head.arena, &query, &rows, reterr);
     }
     if (status != QUIPU_OK) {
         return status;
@@ -256,7 +247,7 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
             status = qp_store_read(store, &within, feed_read_work, read, reterr);
         }
         qp_store_leave(&within); /* the whole call is inside */
-        if (status != QUIPU_OK || now_only || read->page->pub.count > 0 ||
+        if (status != QUIPU_OK || now_only || read->page->pub.changes.count > 0 ||
             qp_clock_ns() >= end_ns) {
             return status;
         }
@@ -283,7 +274,7 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
         status = feed_options(options, &read, &end_ns, reterr);
     }
     if (status == QUIPU_OK) {
-        read.page = qp_calloc(1, sizeof(*read.page));
+        read.page = qp_result_new(sizeof(*read.page));
         if (read.page == NULL) {
             status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page of the feed");
         }
@@ -297,7 +288,7 @@ quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *optio
         assert(ret_page != NULL);
         *ret_page = &read.page->pub;
     } else if (read.page != NULL) {
-        quipu_feed_page_free(&read.page->pub);
+        quipu_free(&read.page->pub);
     }
     qp_store_leave(&within);
     return status;

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/uuid.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/read.h"
@@ -17,6 +18,7 @@ typedef struct fork_call {
     int64_t seq;
     quipu_session_new values;
     quipu_uuid uid;
+    qp_history *history; /* the new session without messages; or NULL */
 } fork_call;
 
 /* How many ancestors a session has, counted up to the limit. */
@@ -270,7 +272,17 @@ static quipu_status fork_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu
     if (status == QUIPU_OK) {
         status = fork_key(call, db, scratch, now, reterr);
     }
-    return status == QUIPU_OK ? fork_insert(call, db, scratch, parent, &made, reterr) : status;
+    if (status == QUIPU_OK) {
+        status = fork_insert(call, db, scratch, parent, &made, reterr);
+    }
+    if (status == QUIPU_OK && call->history != NULL) {
+        quipu_range header = QUIPU_RANGE_INIT;
+
+        header.flags = QUIPU_RANGE_HEADER;
+        status =
+            qp_history_read(call->store, db, call->values.key, &header, now, call->history, reterr);
+    }
+    return status;
 }
 
 static quipu_status fork_check(fork_call *call, const quipu_session_new *given, quipu_error *reterr)
@@ -284,7 +296,7 @@ static quipu_status fork_check(fork_call *call, const quipu_session_new *given, 
     if (status == QUIPU_OK) {
         status = qp_options_read(values, sizeof(*values), given, "quipu_session_new", reterr);
     }
-    if (status == QUIPU_OK && values->message_count != 0) {
+    if (status == QUIPU_OK && values->messages.count != 0) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
                               "a fork has the messages of its parent; append others to it");
     }
@@ -294,7 +306,7 @@ static quipu_status fork_check(fork_call *call, const quipu_session_new *given, 
     if (status == QUIPU_OK) {
         status = qp_object_check(values->metadata, "metadata", reterr);
     }
-    if (status == QUIPU_OK && quipu_uuid_v7(&call->uid) != QUIPU_OK) {
+    if (status == QUIPU_OK && qp_uuid_v7(&call->uid) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
     }
     return status;
@@ -302,7 +314,7 @@ static quipu_status fork_check(fork_call *call, const quipu_session_new *given, 
 
 quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
                                 const quipu_session_new *values, const quipu_call_options *call,
-                                quipu_error *reterr)
+                                quipu_history **ret_fork, quipu_error *reterr)
 {
     fork_call fork = {.store = store, .key = key, .seq = seq, .values = QUIPU_SESSION_NEW_INIT};
     qp_call within;
@@ -311,18 +323,20 @@ quipu_status quipu_session_fork(quipu_store *store, quipu_str key, int64_t seq,
     if (status == QUIPU_OK) {
         status = fork_check(&fork, values, reterr);
     }
+    if (status == QUIPU_OK && ret_fork != NULL) {
+        fork.history = qp_history_new();
+        if (fork.history == NULL) {
+            status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the fork");
+        }
+    }
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, fork_work, &fork, reterr);
     }
+    if (status == QUIPU_OK && ret_fork != NULL) {
+        *ret_fork = &fork.history->pub;
+    } else if (fork.history != NULL) {
+        quipu_free(&fork.history->pub);
+    }
     qp_store_leave(&within);
     return qp_store_fail(status, "fork", key, reterr);
-}
-
-quipu_status quipu_session_rewind(quipu_store *store, quipu_str key, int64_t seq, quipu_str new_key,
-                                  const quipu_call_options *call, quipu_error *reterr)
-{
-    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
-
-    values.key = new_key;
-    return quipu_session_fork(store, key, seq, &values, call, reterr);
 }

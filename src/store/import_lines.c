@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/str.h"
+#include "base/uuid.h"
 #include "store/export_lines.h"
 #include "store/export_row.h"
 #include "store/feed.h"
@@ -338,7 +339,7 @@ static quipu_status import_create(import_run *run, ent_db *db, const qp_session_
     quipu_status status = qp_session_create(db, &run->kept, made, &run->row, &error);
 
     if (status == QUIPU_EXISTS && strcmp(error.field, "uid") == 0) {
-        status = quipu_uuid_v7(&fresh.uid.v);
+        status = qp_uuid_v7(&fresh.uid.v);
         status = status == QUIPU_OK
                      ? qp_session_create(db, &run->kept, &fresh, &run->row, &error)
                      : qp_error_set(&error, status, "the system has no randomness for a uid");
@@ -705,7 +706,7 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
 
     run->row = NULL;
     run->skip = false;
-    run->group = (quipu_transfer){0};
+    run->group = (quipu_transfer)QUIPU_TRANSFER_INIT;
     qp_call_watch(&step, db);
     status = ent_begin(db, ENT_WRITE, reterr);
     qp_call_watch(run->within, db);
@@ -868,6 +869,9 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     if (status == QUIPU_OK) {
         status = import_options(&run, options, read, reterr);
     }
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_done, "quipu_transfer", reterr);
+    }
     if (status != QUIPU_OK) {
         qp_store_leave(&within);
         return status;
@@ -886,8 +890,8 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
     if (status == QUIPU_OK) {
         status = import_footer(&run, reterr);
     }
-    if (status == QUIPU_OK && ret_done != NULL) {
-        *ret_done = run.done;
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_done, &run.done, sizeof(run.done));
     }
     qp_lines_end(&run.reader);
     qp_json_free(&run.doc);

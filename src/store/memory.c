@@ -3,35 +3,43 @@
  */
 #include <assert.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/result.h"
+#include "base/uuid.h"
 #include "store/size.h"
 #include "store/store.h"
 
 typedef struct memory_list {
+    qp_result head;
     quipu_memory_list pub;
-    quipu_arena arena;
 } memory_list;
+
+QP_RESULT(memory_list);
 
 typedef struct memory_call {
     const quipu_store *store;
-    quipu_memory memory; /* to save; its kind, id and session also name what others are about */
-    int64_t recent;
-    bool by_id;
-    const quipu_uuid *ids;
-    size_t id_count;
+    quipu_memory memory; /* to save; its kind and session also name what others are about */
+    quipu_memory_query query;
+    bool by_id; /* by the ids of the query */
     memory_list *list;
     int64_t removed;
 } memory_call;
 
-void quipu_memory_list_free(quipu_memory_list *list)
+/* Room for what comes back. */
+static quipu_status memory_list_begin(memory_call *call, quipu_error *reterr)
 {
-    memory_list *self = (memory_list *)list;
+    call->list = qp_result_new(sizeof(*call->list));
+    return call->list != NULL ? QUIPU_OK
+                              : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list");
+}
 
-    if (self != NULL) {
-        quipu_arena_free(&self->arena);
-        qp_free(self);
+static void memory_list_end(memory_call *call, quipu_status status, quipu_memory_list **ret_list)
+{
+    if (status == QUIPU_OK && ret_list != NULL) {
+        *ret_list = &call->list->pub;
+    } else if (call->list != NULL) {
+        quipu_free(&call->list->pub);
     }
 }
 
@@ -118,7 +126,7 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
     return status;
 }
 
-/* ---- save -------------------------------------------------------------------------------------
+/* ---- rows to save -----------------------------------------------------------------------------
  */
 
 /* One more than the newest number of the session: the order of saving, whatever the clock says. */
@@ -181,41 +189,6 @@ static quipu_status memory_save_work(void *ctx, ent_db *db, quipu_arena *scratch
     return qp_reflection_create(db, NULL, &row, NULL, reterr);
 }
 
-quipu_status quipu_memory_save(quipu_store *store, const quipu_memory *memory,
-                               const quipu_call_options *call, quipu_uuid *ret_id,
-                               quipu_error *reterr)
-{
-    memory_call save = {.store = store};
-    qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
-
-    if (status == QUIPU_OK && memory == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "save needs something to save");
-    }
-    if (status != QUIPU_OK) {
-        qp_store_leave(&within);
-        return status;
-    }
-    assert(memory != NULL);
-    save.memory = *memory;
-    status = memory_kind_check(memory->kind, reterr);
-    if (status == QUIPU_OK) {
-        status = qp_key_check(memory->session_key, reterr);
-    }
-    if (status == QUIPU_OK && memory_is_zero(memory->id) &&
-        quipu_uuid_v4(&save.memory.id) != QUIPU_OK) {
-        status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
-    }
-    if (status == QUIPU_OK) {
-        status = qp_store_write(store, &within, memory_save_work, &save, reterr);
-    }
-    if (status == QUIPU_OK && ret_id != NULL) {
-        *ret_id = save.memory.id;
-    }
-    qp_store_leave(&within);
-    return qp_store_fail(status, "save a memory of", memory->session_key, reterr);
-}
-
 /* ---- list and get -----------------------------------------------------------------------------
  */
 
@@ -234,17 +207,19 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
 {
     memory_call *call = ctx;
     memory_list *list = call->list;
-    const bool newest = call->recent > 0;
-    memory_query query = {
-        .observations = {.limit = call->recent, .where = {.tenant = ent_eq(call->store->tenant)}},
-        .reflections = {.limit = call->recent, .where = {.tenant = ent_eq(call->store->tenant)}}};
+    const bool newest = call->query.recent > 0;
+    memory_query query = {.observations = {.limit = call->query.recent,
+                                           .where = {.tenant = ent_eq(call->store->tenant)}},
+                          .reflections = {.limit = call->query.recent,
+                                          .where = {.tenant = ent_eq(call->store->tenant)}}};
     quipu_memory *items = NULL;
     size_t n = 0;
     quipu_status status;
 
     (void)scratch;
     if (call->by_id) {
-        query.observations.where.id = query.reflections.where.id = ent_eq(call->memory.id);
+        query.observations.where.id = query.reflections.where.id =
+            ent_in(call->query.ids, call->query.id_count);
     } else {
         query.observations.where.session_key = query.reflections.where.session_key =
             ent_eq(call->memory.session_key);
@@ -259,69 +234,123 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
         newest ? QP_REFLECTION_BY_NUMBER(DESC) : QP_REFLECTION_BY_NUMBER(ASC);
     query.reflections.order[1] =
         newest ? QP_REFLECTION_BY_CREATED_AT(DESC) : QP_REFLECTION_BY_CREATED_AT(ASC);
-    quipu_arena_free(&list->arena);
-    status = memory_find(call, db, &list->arena, &query, &items, &n, reterr);
+    quipu_arena_free(&list->head.arena);
+    status = memory_find(call, db, &list->head.arena, &query, &items, &n, reterr);
     if (status == QUIPU_OK && newest) {
         memory_reverse(items, n);
     }
-    if (status == QUIPU_OK && call->by_id && n == 0) {
-        status = qp_error_set(reterr, QUIPU_NOT_FOUND, "there is none with this id");
-    }
-    list->pub = (quipu_memory_list){.items = items, .count = n};
+    list->pub.memories = quipu_memories_of(items, n);
     return status;
 }
 
-static quipu_status memory_read(quipu_store *store, memory_call *read,
-                                const quipu_call_options *call, quipu_memory_list **ret_list,
-                                quipu_error *reterr)
+/* A query as this version reads it. */
+static quipu_status memory_query_read(memory_call *call, const quipu_memory_query *query,
+                                      quipu_error *reterr)
 {
+    quipu_memory_query *own = &call->query;
+    quipu_status status = qp_options_read(own, sizeof(*own), query, "quipu_memory_query", reterr);
+
+    if (status == QUIPU_OK && (query == NULL || (own->id_count > 0 && own->ids == NULL) ||
+                               (own->ids != NULL && own->session_key.p != NULL))) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "a query of memories names a session or ids, not both, and counts "
+                              "only the ids that it has");
+    }
+    if (status == QUIPU_OK) {
+        status = memory_kind_check(own->kind, reterr);
+    }
+    call->by_id = own->ids != NULL;
+    call->memory.kind = own->kind;
+    call->memory.session_key = own->session_key;
+    return status == QUIPU_OK && !call->by_id ? qp_key_check(own->session_key, reterr) : status;
+}
+
+quipu_status quipu_memory_find(quipu_store *store, const quipu_memory_query *query,
+                               const quipu_call_options *call, quipu_memory_list **ret_list,
+                               quipu_error *reterr)
+{
+    memory_call read = {.store = store, .query = QUIPU_MEMORY_QUERY_INIT};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = memory_kind_check(read->memory.kind, reterr);
+        status = memory_query_read(&read, query, reterr);
     }
-    if (status == QUIPU_OK && (ret_list == NULL || read->recent < 0)) {
+    if (status == QUIPU_OK &&
+        (ret_list == NULL || read.query.recent < 0 || (read.by_id && read.query.recent != 0))) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "a place for the list is needed, and a number of 0 or more");
-    }
-    if (status == QUIPU_OK && !read->by_id) {
-        status = qp_key_check(read->memory.session_key, reterr);
+                              "a list needs a place, and `recent` 0 or more, 0 with ids");
     }
     if (status == QUIPU_OK) {
-        read->list = qp_calloc(1, sizeof(*read->list));
-        status = read->list != NULL ? qp_store_read(store, &within, memory_list_work, read, reterr)
-                                    : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list");
+        status = memory_list_begin(&read, reterr);
     }
-    if (status == QUIPU_OK) {
-        assert(ret_list != NULL);
-        *ret_list = &read->list->pub;
-    } else if (read->list != NULL) {
-        quipu_memory_list_free(&read->list->pub);
+    if (status == QUIPU_OK && (!read.by_id || read.query.id_count > 0)) {
+        status = qp_store_read(store, &within, memory_list_work, &read, reterr);
     }
+    memory_list_end(&read, status, ret_list);
     qp_store_leave(&within);
+    return qp_store_fail(status, "list the memories of", read.query.session_key, reterr);
+}
+
+/* ---- save -------------------------------------------------------------------------------------
+ */
+
+/* Save it, and read it back for a caller who wants to see it. */
+static quipu_status memory_save_all(void *ctx, ent_db *db, quipu_arena *scratch,
+                                    quipu_error *reterr)
+{
+    const memory_call *call = ctx;
+    quipu_status status = memory_save_work(ctx, db, scratch, reterr);
+
+    return status == QUIPU_OK && call->list != NULL ? memory_list_work(ctx, db, scratch, reterr)
+                                                    : status;
+}
+
+/* Check what is to be saved, give it an id, and make room for what comes back. */
+static quipu_status memory_save_check(memory_call *save, bool wants_list, quipu_error *reterr)
+{
+    quipu_memory *memory = &save->memory;
+    quipu_status status = memory_kind_check(memory->kind, reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_key_check(memory->session_key, reterr);
+    }
+    if (status == QUIPU_OK && memory_is_zero(memory->id) && qp_uuid_v4(&memory->id) != QUIPU_OK) {
+        status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
+    }
+    save->by_id = true;
+    save->query.ids = &memory->id;
+    save->query.id_count = 1;
+    return status == QUIPU_OK && wants_list ? memory_list_begin(save, reterr) : status;
+}
+
+quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
+                               const quipu_call_options *call, quipu_memory_list **ret_saved,
+                               quipu_error *reterr)
+{
+    memory_call save = {.store = store};
+    quipu_arena arena = QUIPU_ARENA_INIT; /* of a memory with another size */
+    qp_call within;
+    quipu_status status = qp_store_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK && memory.count != 1) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "save takes one observation or reflection");
+    }
+    if (status == QUIPU_OK) {
+        status = QP_SLICE_READ(&memory, quipu_memory, &arena, reterr);
+    }
+    if (status == QUIPU_OK) {
+        save.memory = *quipu_memory_at(memory, 0);
+        status = memory_save_check(&save, ret_saved != NULL, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_store_write(store, &within, memory_save_all, &save, reterr);
+    }
+    memory_list_end(&save, status, ret_saved);
+    qp_store_leave(&within);
+    status = qp_store_fail(status, "save a memory of", save.memory.session_key, reterr);
+    quipu_arena_free(&arena);
     return status;
-}
-
-quipu_status quipu_memory_list_get(quipu_store *store, quipu_memory_kind kind,
-                                   quipu_str session_key, int64_t recent,
-                                   const quipu_call_options *call, quipu_memory_list **ret_list,
-                                   quipu_error *reterr)
-{
-    memory_call read = {
-        .store = store, .memory = {.kind = kind, .session_key = session_key}, .recent = recent};
-
-    return qp_store_fail(memory_read(store, &read, call, ret_list, reterr), "list the memories of",
-                         session_key, reterr);
-}
-
-quipu_status quipu_memory_get(quipu_store *store, quipu_memory_kind kind, quipu_uuid id,
-                              const quipu_call_options *call, quipu_memory_list **ret_list,
-                              quipu_error *reterr)
-{
-    memory_call read = {.store = store, .memory = {.kind = kind, .id = id}, .by_id = true};
-
-    return memory_read(store, &read, call, ret_list, reterr);
 }
 
 /* ---- delete -----------------------------------------------------------------------------------
@@ -336,7 +365,7 @@ static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scrat
 
     (void)scratch;
     if (call->by_id) {
-        observations.id = reflections.id = ent_in(call->ids, call->id_count);
+        observations.id = reflections.id = ent_in(call->query.ids, call->query.id_count);
     } else {
         observations.session_key = reflections.session_key = ent_eq(call->memory.session_key);
     }
@@ -345,49 +374,26 @@ static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scrat
                : qp_reflection_delete(db, &reflections, &call->removed, reterr);
 }
 
-static quipu_status memory_remove(quipu_store *store, memory_call *remove,
-                                  const quipu_call_options *call, int64_t *ret_removed,
-                                  quipu_error *reterr)
+quipu_status quipu_memory_delete(quipu_store *store, const quipu_memory_query *query,
+                                 const quipu_call_options *call, int64_t *ret_removed,
+                                 quipu_error *reterr)
 {
+    memory_call remove = {.store = store, .query = QUIPU_MEMORY_QUERY_INIT};
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
     if (status == QUIPU_OK) {
-        status = memory_kind_check(remove->memory.kind, reterr);
+        status = memory_query_read(&remove, query, reterr);
     }
-    if (status == QUIPU_OK && !remove->by_id) {
-        status = qp_key_check(remove->memory.session_key, reterr);
+    if (status == QUIPU_OK && remove.query.recent != 0) {
+        status = qp_error_set(reterr, QUIPU_MISUSE, "a deletion takes no `recent`");
     }
-    if (status == QUIPU_OK && remove->id_count > 0 && remove->ids == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "%zu ids are announced but none is given",
-                              remove->id_count);
-    }
-    if (status == QUIPU_OK && (!remove->by_id || remove->id_count > 0)) {
-        status = qp_size_exempt(store, &within, memory_delete_work, remove, reterr);
+    if (status == QUIPU_OK && (!remove.by_id || remove.query.id_count > 0)) {
+        status = qp_size_exempt(store, &within, memory_delete_work, &remove, reterr);
     }
     if (status == QUIPU_OK && ret_removed != NULL) {
-        *ret_removed = remove->removed;
+        *ret_removed = remove.removed;
     }
     qp_store_leave(&within);
-    return status;
-}
-
-quipu_status quipu_memory_delete(quipu_store *store, quipu_memory_kind kind, const quipu_uuid *ids,
-                                 size_t count, const quipu_call_options *call, int64_t *ret_removed,
-                                 quipu_error *reterr)
-{
-    memory_call remove = {
-        .store = store, .memory = {.kind = kind}, .by_id = true, .ids = ids, .id_count = count};
-
-    return memory_remove(store, &remove, call, ret_removed, reterr);
-}
-
-quipu_status quipu_memory_delete_session(quipu_store *store, quipu_memory_kind kind,
-                                         quipu_str session_key, const quipu_call_options *call,
-                                         int64_t *ret_removed, quipu_error *reterr)
-{
-    memory_call remove = {.store = store, .memory = {.kind = kind, .session_key = session_key}};
-
-    return qp_store_fail(memory_remove(store, &remove, call, ret_removed, reterr),
-                         "delete the memories of", session_key, reterr);
+    return qp_store_fail(status, "delete the memories of", remove.query.session_key, reterr);
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/jsonw.h"
 #include "base/str.h"
+#include "base/uuid.h"
 #include "store/store.h"
 #include "store/tool_calls.h"
 
@@ -65,8 +66,7 @@ static quipu_status message_not_utf8(const char *field, quipu_str text, quipu_er
 /* Whether the content is what tools put out; such texts count once wherever they are counted. */
 static bool message_shares(const quipu_message *message)
 {
-    return message->call_count > 0 &&
-           qp_tool_calls_are(message->content, message->calls, message->call_count);
+    return message->calls.count > 0 && qp_tool_calls_are(message->content, message->calls);
 }
 
 static int64_t message_bytes(const quipu_message *message, bool shared)
@@ -76,8 +76,8 @@ static int64_t message_bytes(const quipu_message *message, bool shared)
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         n += message_get(message, message_texts[i].message).n;
     }
-    for (size_t i = 0; i < message->call_count; i++) {
-        const quipu_tool_call *call = &message->calls[i];
+    for (size_t i = 0; i < message->calls.count; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
         n += call->id.n + call->name.n + call->input.n + (shared ? 0 : call->output.n) +
              call->thought_signature.n;
     }
@@ -96,10 +96,6 @@ static quipu_status message_check(const quipu_message *message, int64_t bytes_ma
     if (message->mark < QUIPU_MARK_NONE || message->mark > QUIPU_MARK_TIMEOUT) {
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "enum",
                               "the mark is %d; give one of QUIPU_MARK_*", (int)message->mark);
-    }
-    if (message->call_count > 0 && message->calls == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "call_count is %zu but calls is NULL",
-                            message->call_count);
     }
     bytes = message_bytes(message, shared);
     if (bytes > bytes_max) {
@@ -154,7 +150,7 @@ static quipu_status message_event_id(qp_batch *batch, quipu_str given, quipu_byt
     size_t size;
 
     if (given.n == 0) {
-        if (quipu_uuid_v7(&uuid) != QUIPU_OK) {
+        if (qp_uuid_v7(&uuid) != QUIPU_OK) {
             return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an event id");
         }
     } else {
@@ -344,7 +340,7 @@ static int64_t message_tokens(const quipu_message *message)
     /* A summary counts nothing, so that a view has the tokens that lie between two totals. */
     return message->mark == QUIPU_MARK_COMPACTION
                ? 0
-               : qp_tool_calls_estimate(message->content, message->calls, message->call_count);
+               : qp_tool_calls_estimate(message->content, message->calls);
 }
 
 static quipu_status message_calls(qp_batch *batch, const quipu_message *message, bool shared,
@@ -357,7 +353,7 @@ static quipu_status message_calls(qp_batch *batch, const quipu_message *message,
     qp_buf_init(&buf, MESSAGE_JSON_MAX);
     (void)qp_buf_room(&buf, MESSAGE_CALLS_ROOM); /* most are no larger: no growing in steps */
     qp_jsonw_begin(&writer, &buf);
-    qp_tool_calls_write_column(&writer, message->calls, message->call_count, form);
+    qp_tool_calls_write_column(&writer, message->calls, form);
     return message_keep(&batch->arena, &buf, qp_jsonw_end(&writer), ret, reterr);
 }
 
@@ -365,7 +361,7 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
                                    int64_t bytes_max, quipu_error *reterr)
 {
     qp_message_new *row = &batch->rows[at];
-    const bool shared = message->calls != NULL && message_shares(message);
+    const bool shared = message_shares(message);
     quipu_status status = message_check(message, bytes_max, shared, reterr);
     uint32_t odd = 0;
 
@@ -386,7 +382,7 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
     if (status == QUIPU_OK && (odd != 0 || message->mark == QUIPU_MARK_COMPACTION)) {
         status = message_extra(batch, message, odd, &row->extra.text, reterr);
     }
-    if (status == QUIPU_OK && message->call_count > 0) {
+    if (status == QUIPU_OK && message->calls.count > 0) {
         status = message_calls(batch, message, shared, &row->tool_calls.text, reterr);
     }
     if (status == QUIPU_OK) {
@@ -418,17 +414,57 @@ static quipu_status message_room(qp_batch *batch, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* `batch` says already how to read them. */
-static quipu_status message_encode_all(qp_batch *batch, const quipu_message *messages, size_t count,
+quipu_status qp_message_take(quipu_messages messages, size_t index, quipu_arena *arena,
+                             quipu_message *room, const quipu_message **ret_message,
+                             quipu_error *reterr)
+{
+    quipu_messages one = messages;
+    const quipu_message *message;
+    quipu_status status;
+
+    if (index >= messages.count || messages.items == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "there is no message %zu (counted from 0)",
+                            index);
+    }
+    one.items = (const char *)messages.items + index * messages.item_size;
+    one.count = 1;
+    status = QP_SLICE_READ(&one, quipu_message, arena, reterr);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    message = one.items;
+    if (message->calls.count > 0 &&
+        (message->calls.item_size != sizeof(quipu_tool_call) || message->calls.items == NULL)) {
+        *room = *message;
+        message = room;
+        status = QP_SLICE_READ(&room->calls, quipu_tool_call, arena, reterr);
+    }
+    *ret_message = message;
+    return status;
+}
+
+static quipu_status message_encode_one(qp_batch *batch, size_t at, quipu_messages messages,
                                        int64_t bytes_max, quipu_error *reterr)
 {
+    const quipu_message *message = NULL;
+    quipu_message room;
+    quipu_status status = qp_message_take(messages, at, &batch->arena, &room, &message, reterr);
+
+    if (status == QUIPU_OK && message->mark == QUIPU_MARK_COMPACTION && !batch->stored) {
+        status = qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
+                                "it is marked as a summary; quipu_session_compact makes those");
+    }
+    return status == QUIPU_OK ? message_encode(batch, at, message, bytes_max, reterr) : status;
+}
+
+/* `batch` says already how to read them. */
+static quipu_status message_encode_all(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
+                                       quipu_error *reterr)
+{
+    const size_t count = messages.count;
     quipu_status status;
 
     batch->count = count;
-    if (count > 0 && messages == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "%zu messages are announced but none is given",
-                            count);
-    }
     if (count > QUIPU_BATCH_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "%zu messages in one call; at most %d are allowed: split them", count,
@@ -436,7 +472,7 @@ static quipu_status message_encode_all(qp_batch *batch, const quipu_message *mes
     }
     status = message_room(batch, reterr);
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
-        status = message_encode(batch, i, &messages[i], bytes_max, reterr);
+        status = message_encode_one(batch, i, messages, bytes_max, reterr);
         if (status != QUIPU_OK && count > 1 && reterr != NULL) {
             quipu_error cause = *reterr;
             (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
@@ -446,33 +482,25 @@ static quipu_status message_encode_all(qp_batch *batch, const quipu_message *mes
     return status;
 }
 
-quipu_status qp_batch_encode(qp_batch *batch, const quipu_message *messages, size_t count,
-                             int64_t bytes_max, quipu_error *reterr)
+quipu_status qp_batch_encode(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
+                             quipu_error *reterr)
 {
-    for (size_t i = 0; messages != NULL && i < count; i++) {
-        if (messages[i].mark == QUIPU_MARK_COMPACTION) {
-            *batch = (qp_batch){.count = 0};
-            return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
-                                  "message %zu (counted from 0) is marked as a summary; make one "
-                                  "with quipu_session_compact",
-                                  i);
-        }
-    }
-    return qp_batch_encode_stored(batch, messages, count, bytes_max, reterr);
+    *batch = (qp_batch){.stored = false};
+    return message_encode_all(batch, messages, bytes_max, reterr);
 }
 
-quipu_status qp_batch_encode_stored(qp_batch *batch, const quipu_message *messages, size_t count,
-                                    int64_t bytes_max, quipu_error *reterr)
+quipu_status qp_batch_encode_stored(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
+                                    quipu_error *reterr)
 {
-    *batch = (qp_batch){.made = false};
-    return message_encode_all(batch, messages, count, bytes_max, reterr);
+    *batch = (qp_batch){.stored = true};
+    return message_encode_all(batch, messages, bytes_max, reterr);
 }
 
-quipu_status qp_batch_encode_made(qp_batch *batch, const quipu_message *messages, size_t count,
-                                  int64_t bytes_max, quipu_error *reterr)
+quipu_status qp_batch_encode_made(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
+                                  quipu_error *reterr)
 {
-    *batch = (qp_batch){.made = true};
-    return message_encode_all(batch, messages, count, bytes_max, reterr);
+    *batch = (qp_batch){.made = true, .stored = true};
+    return message_encode_all(batch, messages, bytes_max, reterr);
 }
 
 void qp_batch_free(qp_batch *batch)

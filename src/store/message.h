@@ -27,6 +27,7 @@ typedef struct qp_batch {
     int64_t tokens; /* of all */
     bool summary;   /* the default view shall begin with the first one */
     bool made;      /* see qp_batch_encode_made() */
+    bool stored;    /* summaries are allowed */
     quipu_arena arena;
     qp_message_new near_row;
     bool near_named;
@@ -34,22 +35,27 @@ typedef struct qp_batch {
     uint8_t near_id[QP_EVENT_ID_UUID_SIZE];
 } qp_batch;
 
+/* Message `index` of a slice that a caller passed, with this library's sizes: itself, or a copy in
+ * *room with its calls in the arena. QUIPU_UNSUPPORTED, QUIPU_MISUSE (also no such message),
+ * QUIPU_NOMEM, QUIPU_LIMIT. */
+QUIPU_MUST_USE quipu_status qp_message_take(quipu_messages messages, size_t index,
+                                            quipu_arena *arena, quipu_message *room,
+                                            const quipu_message **ret_message, quipu_error *reterr);
+
 /* Check and encode; free with qp_batch_free() also after a failure. QUIPU_INVALID, QUIPU_LIMIT,
  * QUIPU_NOMEM, QUIPU_IO (no randomness), QUIPU_MISUSE. */
-QUIPU_MUST_USE quipu_status qp_batch_encode(qp_batch *batch, const quipu_message *messages,
-                                            size_t count, int64_t bytes_max, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_batch_encode(qp_batch *batch, quipu_messages messages,
+                                            int64_t bytes_max, quipu_error *reterr);
 
 /* The same for messages that a store gave: summaries are among them. */
-QUIPU_MUST_USE quipu_status qp_batch_encode_stored(qp_batch *batch, const quipu_message *messages,
-                                                   size_t count, int64_t bytes_max,
-                                                   quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_batch_encode_stored(qp_batch *batch, quipu_messages messages,
+                                                   int64_t bytes_max, quipu_error *reterr);
 
 /* The same for messages that were made out of parsed JSON: texts are UTF-8 without NUL, `extra` is
  * an object without a member of ours, and inputs and outputs that begin with a brace are objects.
  * That much is not checked again here; the rules of the schema still are. */
-QUIPU_MUST_USE quipu_status qp_batch_encode_made(qp_batch *batch, const quipu_message *messages,
-                                                 size_t count, int64_t bytes_max,
-                                                 quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_batch_encode_made(qp_batch *batch, quipu_messages messages,
+                                                 int64_t bytes_max, quipu_error *reterr);
 void qp_batch_free(qp_batch *batch);
 
 /* Under the lock: give the rows their session, numbers, totals and missing times. */

@@ -4,6 +4,7 @@
 #include "base/jsonw.h"
 #include "base/time.h"
 #include "gen/quipu.h"
+#include "store/message.h"
 #include "store/tool_calls.h"
 
 #define MESSAGE_JSON_SIZE_MAX ((size_t)1 << 30)
@@ -35,9 +36,9 @@ static quipu_status message_json_write(const quipu_message *message, const char 
     qp_jsonw_key(&writer, QUIPU_STR("content"));
     qp_jsonw_str(&writer, message->content);
     message_json_text(&writer, QUIPU_STR("timestamp"), quipu_cstr(timestamp));
-    if (message->call_count > 0) {
+    if (message->calls.count > 0) {
         qp_jsonw_key(&writer, QUIPU_STR("toolCalls"));
-        qp_tool_calls_write(&writer, message->calls, message->call_count);
+        qp_tool_calls_write(&writer, message->calls);
     }
     message_json_text(&writer, QUIPU_STR("author"), message->author);
     message_json_text(&writer, QUIPU_STR("eventId"), message->event_id);
@@ -58,19 +59,23 @@ static quipu_status message_json_write(const quipu_message *message, const char 
     return qp_jsonw_end(&writer);
 }
 
-quipu_status quipu_message_json(const quipu_message *message, quipu_arena *arena,
+quipu_status quipu_message_json(quipu_messages messages, size_t index, quipu_arena *arena,
                                 quipu_str *ret_json, quipu_error *reterr)
 {
     char timestamp[QP_TIME_RFC3339_SIZE];
+    const quipu_message *message = NULL;
+    quipu_message room;
     const char *role;
     quipu_status status;
     qp_buf buf;
 
-    if (message == NULL || arena == NULL || ret_json == NULL ||
-        (message->call_count > 0 && message->calls == NULL)) {
-        return qp_error_set(
-            reterr, QUIPU_MISUSE,
-            "quipu_message_json needs a message, an arena and a place for the text");
+    if (arena == NULL || ret_json == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "quipu_message_json needs an arena and a place for the text");
+    }
+    status = qp_message_take(messages, index, arena, &room, &message, reterr);
+    if (status != QUIPU_OK) {
+        return status;
     }
     role = qp_message_role_text((qp_message_role)message->role);
     if (role == NULL || qp_time_rfc3339(message->timestamp, timestamp, NULL) != QUIPU_OK ||

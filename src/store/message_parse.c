@@ -104,7 +104,7 @@ static quipu_status message_parse_calls(qp_json_node value, quipu_arena *arena, 
     quipu_status status;
 
     qp_json_init(&doc);
-    status = qp_tool_calls_read(qp_json_raw(value), &doc, arena, &ret->calls, &ret->call_count);
+    status = qp_tool_calls_read(qp_json_raw(value), &doc, arena, &ret->calls);
     qp_json_free(&doc);
     return status == QUIPU_CORRUPT
                ? message_parse_invalid("toolCalls",
@@ -198,25 +198,30 @@ static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, 
     return status;
 }
 
-quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena, quipu_message *ret_message,
+quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena, quipu_messages *ret_messages,
                                  quipu_error *reterr)
 {
     const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP,
                                    .depth_max = QP_JSON_DEPTH_MAX + 2};
-    quipu_message message = {.content = {"", 0}};
+    quipu_message *message;
     quipu_error error = {0};
     qp_json_doc doc;
     quipu_status status;
 
-    if (json.p == NULL || arena == NULL || ret_message == NULL) {
+    if (json.p == NULL || arena == NULL || ret_messages == NULL) {
         return qp_error_set(
             reterr, QUIPU_MISUSE,
             "quipu_message_parse needs a text, an arena and a place for the message");
     }
+    message = quipu_arena_alloc(arena, sizeof(*message));
+    if (message == NULL) {
+        return qp_error_set(reterr, QUIPU_NOMEM, "no room for a message");
+    }
+    *message = (quipu_message){.content = {"", 0}};
     qp_json_init(&doc);
     status = qp_json_parse(&doc, json, &limits, &error);
     if (status == QUIPU_OK) {
-        status = message_parse_object(qp_json_root(&doc), arena, &message, &error);
+        status = message_parse_object(qp_json_root(&doc), arena, message, &error);
     }
     qp_json_free(&doc);
     if (status != QUIPU_OK) {
@@ -224,6 +229,6 @@ quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena, quipu_messa
                                                          NULL, "%s", error.message)
                                         : qp_error_set(reterr, status, "no room for a message");
     }
-    *ret_message = message;
+    *ret_messages = quipu_messages_of(message, 1);
     return QUIPU_OK;
 }

@@ -198,7 +198,7 @@ quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_ar
     }
     if (status == QUIPU_OK) {
         status = qp_tool_calls_read_column(row->tool_calls.text, message.content, doc, arena,
-                                           &message.calls, &message.call_count);
+                                           &message.calls);
     }
     if (status == QUIPU_OK) {
         status = message_read_extra(row->extra.text, doc, arena, &message);

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "store/message.h"
@@ -13,17 +12,7 @@
 
 qp_history *qp_history_new(void)
 {
-    return qp_calloc(1, sizeof(qp_history));
-}
-
-void quipu_history_free(quipu_history *history)
-{
-    qp_history *self = (qp_history *)history;
-
-    if (self != NULL) {
-        quipu_arena_free(&self->arena);
-        qp_free(self);
-    }
+    return qp_result_new(sizeof(qp_history));
 }
 
 quipu_session_info qp_session_info(const qp_session *row)
@@ -88,10 +77,10 @@ quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *are
 
     if (row->compact_seq > 0) {
         const qp_extent one = {.from = row->compact_seq, .to = row->compact_seq};
-        const quipu_message *message = NULL;
-        size_t count = 0;
+        quipu_messages found = quipu_messages_of(NULL, 0);
 
-        status = qp_messages_read(db, row, &one, arena, &message, &count, reterr);
+        status = qp_messages_read(db, row, &one, arena, &found, reterr);
+        const quipu_message *message = found.items;
         if (status == QUIPU_OK && message->mark != QUIPU_MARK_COMPACTION) {
             status = qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is no summary",
                                   (long long)row->compact_seq);
@@ -187,8 +176,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
 }
 
 quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent *extent,
-                              quipu_arena *arena, const quipu_message **ret_messages,
-                              size_t *ret_count, quipu_error *reterr)
+                              quipu_arena *arena, quipu_messages *ret_messages, quipu_error *reterr)
 {
     read_sink sink = {.arena = arena, .view = extent->view};
     qp_chain chain = {.count = 0};
@@ -211,8 +199,7 @@ quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent
     }
     qp_json_free(&sink.doc);
     if (status == QUIPU_OK) {
-        *ret_messages = sink.messages;
-        *ret_count = sink.count;
+        *ret_messages = quipu_messages_of(sink.messages, sink.count);
     }
     return status;
 }
@@ -253,8 +240,8 @@ static quipu_status read_view_extent(ent_db *db, read_view *view, qp_history *hi
         view->summary.message.seq != 0 && before == 0 && view->range->after_seq < first
             ? &view->summary.message
             : NULL;
-    return qp_messages_read(db, view->row, &view->extent, &history->arena, &pub->messages,
-                            &pub->message_count, reterr);
+    return qp_messages_read(db, view->row, &view->extent, &history->head.arena, &pub->messages,
+                            reterr);
 }
 
 /* As many messages of the view as the range asks for. Most pages hold no summary: then the numbers
@@ -267,7 +254,7 @@ static quipu_status read_view_range(ent_db *db, const qp_session *row, const qui
     quipu_range all = *range;
     qp_scan within = {.newest = newest};
     int64_t seq = 0;
-    quipu_status status = qp_summary_read(db, row, &history->arena, &view.summary, reterr);
+    quipu_status status = qp_summary_read(db, row, &history->head.arena, &view.summary, reterr);
 
     if (status == QUIPU_OK) {
         status = qp_chain_resolve(db, row, view.summary.view_from, row->next_seq - 1, &view.chain,
@@ -279,7 +266,7 @@ static quipu_status read_view_range(ent_db *db, const qp_session *row, const qui
     }
     all.limit = 0;
     read_bounds(row, view.summary.view_from, &all, &within.from, &within.to);
-    const int64_t got = (int64_t)history->pub.message_count - (view.extent.head != NULL);
+    const int64_t got = (int64_t)history->pub.messages.count - (view.extent.head != NULL);
     if (status != QUIPU_OK || got >= range->limit ||
         within.to - within.from == view.extent.to - view.extent.from) {
         return status;
@@ -300,14 +287,15 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     qp_extent extent = {.view = false};
     quipu_status status;
 
-    quipu_arena_free(&history->arena);
+    quipu_arena_free(&history->head.arena);
     *pub = (quipu_history){0};
-    status = qp_session_load(store, db, &history->arena, key, now, &row, reterr);
+    status = qp_session_load(store, db, &history->head.arena, key, now, &row, reterr);
     if (status != QUIPU_OK) {
         return status;
     }
     history->row = row;
-    pub->session = qp_session_info(row);
+    history->session = qp_session_info(row);
+    pub->session = &history->session;
     if ((range->flags & QUIPU_RANGE_HEADER) != 0) {
         pub->more_before = pub->more_after = row->next_seq > row->first_seq;
         return QUIPU_OK;
@@ -318,8 +306,7 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     read_bounds(row, row->first_seq, range, &extent.from, &extent.to);
     pub->more_before = extent.from > row->first_seq;
     pub->more_after = extent.to < row->next_seq - 1;
-    return qp_messages_read(db, row, &extent, &history->arena, &pub->messages, &pub->message_count,
-                            reterr);
+    return qp_messages_read(db, row, &extent, &history->head.arena, &pub->messages, reterr);
 }
 
 /* ---- the call ---------------------------------------------------------------------------------
@@ -384,7 +371,7 @@ quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_ra
         assert(ret_history != NULL);
         *ret_history = &get.history->pub;
     } else if (get.history != NULL) {
-        quipu_history_free(&get.history->pub);
+        quipu_free(&get.history->pub);
     }
     qp_store_leave(&within);
     return qp_store_fail(status, "read", key, reterr);

@@ -2,15 +2,19 @@
 #ifndef QP_STORE_READ_H
 #define QP_STORE_READ_H
 
+#include "base/result.h"
 #include "store/fork_chain.h"
 #include "store/store.h"
 
-/* The result that callers get: the public struct first, its memory behind it. */
+/* The result that callers get, and what this room knows besides. */
 typedef struct qp_history {
+    qp_result head;
     quipu_history pub;
-    quipu_arena arena;
-    const qp_session *row; /* in the arena */
+    quipu_session_info session; /* of pub */
+    const qp_session *row;      /* in the arena */
 } qp_history;
+
+QP_RESULT(qp_history);
 
 /* An empty result, or NULL. */
 qp_history *qp_history_new(void);
@@ -44,8 +48,7 @@ typedef struct qp_extent {
 /* Read messages of a session to the arena. */
 QUIPU_MUST_USE quipu_status qp_messages_read(ent_db *db, const qp_session *row,
                                              const qp_extent *extent, quipu_arena *arena,
-                                             const quipu_message **ret_messages, size_t *ret_count,
-                                             quipu_error *reterr);
+                                             quipu_messages *ret_messages, quipu_error *reterr);
 
 /* Fill a result from the open transaction; what it held before is gone. The row of the session and
  * the messages go to its arena. */

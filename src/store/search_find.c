@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/result.h"
 #include "base/str.h"
 #include "store/fork_chain.h"
 #include "store/search.h"
@@ -17,9 +17,11 @@
 
 /* The results and their memory. */
 typedef struct find_results {
+    qp_result head;
     quipu_search_results pub;
-    quipu_arena arena;
 } find_results;
+
+QP_RESULT(find_results);
 
 /* A session that a hit led to. */
 typedef struct find_session {
@@ -57,16 +59,6 @@ typedef struct search_find {
     size_t count;
     size_t wanted; /* offset, page and one more */
 } search_find;
-
-void quipu_search_results_free(quipu_search_results *results)
-{
-    find_results *self = (find_results *)results;
-
-    if (self != NULL) {
-        quipu_arena_free(&self->arena);
-        qp_free(self);
-    }
-}
 
 static quipu_status search_find_nomem(quipu_error *reterr)
 {
@@ -293,7 +285,7 @@ static quipu_status search_find_fill(search_find *find, const find_hit *found,
         .where = {.session_id = ent_eq(found->hit.key), .seq = ent_eq(found->hit.seq)}};
     const ent_marks marks = {find->words, find->options.mark_before, find->options.mark_after,
                              QUIPU_SNIPPET_BYTES};
-    quipu_arena *arena = &find->results->arena;
+    quipu_arena *arena = &find->results->head.arena;
     quipu_search_hit hit = {.seq = found->hit.seq, .rank = found->hit.rank};
     qp_message_iter iter;
     qp_message row;
@@ -336,15 +328,14 @@ static quipu_status search_find_page(search_find *find, quipu_error *reterr)
 
     results->more = count > limit;
     count = count > limit ? limit : count;
-    quipu_search_hit *hits = qp_arena_take(&find->results->arena, (count + 1) * sizeof(*hits));
+    quipu_search_hit *hits = qp_arena_take(&find->results->head.arena, (count + 1) * sizeof(*hits));
     if (hits == NULL) {
         return search_find_nomem(reterr);
     }
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
         status = search_find_fill(find, &find->hits[offset + i], &hits[i], reterr);
     }
-    results->hits = hits;
-    results->count = count;
+    results->hits = quipu_search_hits_of(hits, count);
     return status;
 }
 
@@ -429,7 +420,7 @@ static quipu_status search_find_work(void *ctx, ent_db *db, quipu_arena *scratch
     find_session *sessions[SEARCH_FIND_BUCKETS] = {0};
     quipu_status status;
 
-    quipu_arena_free(&find->results->arena);
+    quipu_arena_free(&find->results->head.arena);
     find->results->pub = (quipu_search_results){0};
     find->db = db;
     find->now = quipu_time_now();
@@ -553,7 +544,7 @@ quipu_status quipu_search(quipu_store *store, const quipu_search_options *option
         status = qp_search_check(store, reterr);
     }
     if (status == QUIPU_OK) {
-        find.results = qp_calloc(1, sizeof(*find.results));
+        find.results = qp_result_new(sizeof(*find.results));
         status = find.results != NULL ? search_find_call(store, &within, &find, reterr)
                                       : search_find_nomem(reterr);
     }
@@ -561,7 +552,7 @@ quipu_status quipu_search(quipu_store *store, const quipu_search_options *option
         assert(ret_results != NULL);
         *ret_results = &find.results->pub;
     } else if (find.results != NULL) {
-        quipu_search_results_free(&find.results->pub);
+        quipu_free(&find.results->pub);
     }
     qp_store_leave(&within);
     return status;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/time.h"
+#include "base/uuid.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/message.h"
@@ -165,6 +166,17 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
+quipu_status qp_session_ensure(const quipu_store *store, ent_db *db, quipu_arena *scratch,
+                               quipu_str key, quipu_uuid uid, quipu_error *reterr)
+{
+    session_create create = {
+        .store = store, .values = QUIPU_SESSION_NEW_INIT, .reuse = true, .uid = uid};
+    quipu_status status = qp_session_ttl(store, 0, &create.ttl_ms, reterr);
+
+    create.values.key = key;
+    return status == QUIPU_OK ? session_create_work(&create, db, scratch, reterr) : status;
+}
+
 /* Check the caller's values and make ready what does not need the lock. */
 static quipu_status session_prepare(quipu_store *store, const quipu_session_new *given,
                                     bool wants_history, session_create *create, quipu_error *reterr)
@@ -186,10 +198,10 @@ static quipu_status session_prepare(quipu_store *store, const quipu_session_new 
         status = qp_session_ttl(store, values->ttl_ms, &create->ttl_ms, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_batch_encode(&create->batch, values->messages, values->message_count,
-                                 store->message_bytes_max, reterr);
+        status =
+            qp_batch_encode(&create->batch, values->messages, store->message_bytes_max, reterr);
     }
-    if (status == QUIPU_OK && quipu_uuid_v7(&create->uid) != QUIPU_OK) {
+    if (status == QUIPU_OK && qp_uuid_v7(&create->uid) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
     }
     if (status == QUIPU_OK && wants_history) {
@@ -207,7 +219,7 @@ static void session_create_end(session_create *create, quipu_status status,
     if (status == QUIPU_OK && ret_history != NULL) {
         *ret_history = &create->history->pub;
     } else if (create->history != NULL) {
-        quipu_history_free(&create->history->pub);
+        quipu_free(&create->history->pub);
     }
     qp_batch_free(&create->batch);
 }

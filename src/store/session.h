@@ -15,4 +15,10 @@ quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now);
 QUIPU_MUST_USE quipu_status qp_session_ttl(const quipu_store *store, int64_t given,
                                            ent_opt_int *ret_ttl, quipu_error *reterr);
 
+/* In the open, exclusive transaction: create the plain session of a key with a new uid, or renew it
+ * when it has expired. A living one stays as it is. */
+QUIPU_MUST_USE quipu_status qp_session_ensure(const quipu_store *store, ent_db *db,
+                                              quipu_arena *scratch, quipu_str key, quipu_uuid uid,
+                                              quipu_error *reterr);
+
 #endif

@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "store/read.h"
 #include "store/tool_calls.h"
@@ -17,9 +17,11 @@
 #define SESSION_LIST_CURSOR 42 /* characters: "1." and 40 hexadecimal digits */
 
 typedef struct session_list_page {
+    qp_result head;
     quipu_session_page pub;
-    quipu_arena arena;
 } session_list_page;
+
+QP_RESULT(session_list_page);
 
 typedef struct session_list_call {
     const quipu_store *store;
@@ -27,16 +29,6 @@ typedef struct session_list_call {
     qp_session from; /* the page begins after this row, when its id is not 0 */
     session_list_page *page;
 } session_list_call;
-
-void quipu_session_page_free(quipu_session_page *page)
-{
-    session_list_page *self = (session_list_page *)page;
-
-    if (self != NULL) {
-        quipu_arena_free(&self->arena);
-        qp_free(self);
-    }
-}
 
 /* ---- cursors ----------------------------------------------------------------------------------
  */
@@ -154,7 +146,7 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
 {
     const size_t limit = (size_t)call->options.limit;
     const bool filters = call->options.metadata_name.p != NULL;
-    quipu_arena *arena = &call->page->arena;
+    quipu_arena *arena = &call->page->head.arena;
     qp_session last = call->from;
     size_t count = 0;
     int64_t left = QUIPU_LIST_SCAN_MAX; /* rows that a filter may still look at */
@@ -212,19 +204,18 @@ static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_status status;
 
     (void)scratch;
-    quipu_arena_free(&page->arena);
+    quipu_arena_free(&page->head.arena);
     page->pub = (quipu_session_page){0};
-    infos = qp_arena_take(&page->arena, size);
+    infos = qp_arena_take(&page->head.arena, size);
     if (infos == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
     }
     status = session_list_fill(call, db, &query, infos, &count, &last, reterr);
     if (status == QUIPU_OK && last.id != 0 &&
-        session_list_cursor(&last, &page->arena, &page->pub.next) != QUIPU_OK) {
+        session_list_cursor(&last, &page->head.arena, &page->pub.next) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
     }
-    page->pub.sessions = infos;
-    page->pub.count = count;
+    page->pub.sessions = quipu_session_infos_of(infos, count);
     return status;
 }
 
@@ -268,7 +259,7 @@ quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *op
         status = session_list_parse(list.options.after, &list.from, reterr);
     }
     if (status == QUIPU_OK) {
-        list.page = qp_calloc(1, sizeof(*list.page));
+        list.page = qp_result_new(sizeof(*list.page));
         status = list.page != NULL ? qp_store_read(store, &within, session_list_work, &list, reterr)
                                    : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
     }
@@ -276,7 +267,7 @@ quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *op
         assert(ret_page != NULL);
         *ret_page = &list.page->pub;
     } else if (list.page != NULL) {
-        quipu_session_page_free(&list.page->pub);
+        quipu_free(&list.page->pub);
     }
     qp_store_leave(&within);
     return status;

@@ -48,19 +48,3 @@ quipu_status qp_size_exempt(quipu_store *store, const qp_call *call, qp_work_fn 
     }
     return qp_store_write(store, call, size_exempt_work, &exemption, reterr);
 }
-
-quipu_status quipu_rekey(quipu_store *store, quipu_key_fn key, void *ctx,
-                         const quipu_call_options *call, quipu_error *reterr)
-{
-    qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
-
-    (void)key;
-    (void)ctx;
-    if (status == QUIPU_OK) {
-        status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                              "this build has no encryption; the file stays as it is");
-    }
-    qp_store_leave(&within);
-    return status;
-}

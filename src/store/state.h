@@ -58,7 +58,7 @@ typedef struct qp_live_want {
 
 /* A session with its state. Items are sorted by scope and name. */
 typedef struct qp_live {
-    quipu_history *history; /* owns everything here; quipu_history_free() */
+    quipu_history *history; /* owns everything here; quipu_free() */
     qp_state_items state;   /* app, user, session */
     quipu_time last_event_at;
     bool created;

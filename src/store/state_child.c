@@ -108,8 +108,8 @@ quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_
         status = qp_key_check(end->parent, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_batch_encode(&finish.batch, end->messages, end->count, store->message_bytes_max,
-                                 reterr);
+        status = qp_batch_encode(&finish.batch, quipu_messages_of(end->messages, end->count),
+                                 store->message_bytes_max, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_store_write(store, &within, state_child_work, &finish, reterr);

@@ -34,20 +34,20 @@ static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp
          to -= STATE_LIVE_BATCH) {
         const int64_t from = to - STATE_LIVE_BATCH + 1;
         const qp_extent extent = {.from = from > row->first_seq ? from : row->first_seq, .to = to};
-        const quipu_message *messages = NULL;
-        size_t count = 0;
+        quipu_messages messages = quipu_messages_of(NULL, 0);
 
-        status = qp_messages_read(db, row, &extent, arena, &messages, &count, reterr);
-        for (size_t i = count; i > 0 && left > 0 && status == QUIPU_OK; i--) {
-            if (quipu_time_cmp(messages[i - 1].timestamp, want->after) >= 0) {
-                kept[--left] = messages[i - 1];
+        status = qp_messages_read(db, row, &extent, arena, &messages, reterr);
+        for (size_t i = messages.count; i > 0 && left > 0 && status == QUIPU_OK; i--) {
+            const quipu_message *message = quipu_message_at(messages, i - 1);
+
+            if (quipu_time_cmp(message->timestamp, want->after) >= 0) {
+                kept[--left] = *message;
             }
         }
     }
     if (status == QUIPU_OK) {
-        pub->messages = kept != NULL ? kept + left : NULL;
-        pub->message_count = (size_t)(most - left);
-        pub->more_before = pub->message_count < (size_t)all;
+        pub->messages = quipu_messages_of(kept != NULL ? kept + left : NULL, (size_t)(most - left));
+        pub->more_before = pub->messages.count < (size_t)all;
     }
     return status;
 }
@@ -65,11 +65,12 @@ quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
     }
     status = qp_history_read(store, db, key, &range, quipu_time_now(), history, reterr);
     if (status == QUIPU_OK && want->has_after) {
-        status = state_live_after(db, history->row, want, &history->arena, &history->pub, reterr);
+        status =
+            state_live_after(db, history->row, want, &history->head.arena, &history->pub, reterr);
     }
     if (status == QUIPU_OK) {
         live.last_event_at = state_live_time(history->row);
-        status = qp_state_read(store, db, history->row, &history->arena, &live.state, reterr);
+        status = qp_state_read(store, db, history->row, &history->head.arena, &live.state, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_live = live;
@@ -116,7 +117,7 @@ quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *
     if (status == QUIPU_OK) {
         *ret_live = get.live;
     } else if (get.history != NULL) {
-        quipu_history_free(&get.history->pub);
+        quipu_free(&get.history->pub);
     }
     qp_store_leave(&within);
     return qp_store_fail(status, "read", key, reterr);
@@ -159,13 +160,15 @@ static quipu_status state_live_one(state_live_search *search, ent_db *db, const 
                                    qp_live *ret, quipu_error *reterr)
 {
     quipu_history *history = qp_arena_take(search->arena, sizeof(*history));
+    quipu_session_info *info = qp_arena_take(search->arena, sizeof(*info));
     quipu_status status;
 
-    if (history == NULL) {
+    if (history == NULL || info == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list of sessions");
     }
     status = state_live_shared(search, db, row, reterr);
-    *history = (quipu_history){.session = qp_session_info(row)};
+    *info = qp_session_info(row);
+    *history = (quipu_history){.session = info};
     *ret = (qp_live){
         .history = history, .last_event_at = state_live_time(row), .state = search->shared};
     return status == QUIPU_OK ? qp_state_read_scope(search->store, db, row, QP_SCOPE_SESSION,

@@ -62,6 +62,9 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
                            .free_bytes = sizes.free_bytes,
                            .log_bytes = sizes.log_bytes,
                            .durability_level = sizes.durability_level};
+    if (status == QUIPU_OK) {
+        status = qp_maintenance_engine(db, stats->engine, sizeof(stats->engine), reterr);
+    }
     return status == QUIPU_OK ? stats_sessions(call, db, reterr) : status;
 }
 
@@ -89,12 +92,14 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
         status = qp_error_set(reterr, QUIPU_MISUSE, "stats needs a place for its figures");
     }
     if (status == QUIPU_OK) {
+        status = qp_output_check(ret_stats, "quipu_stats", reterr);
+    }
+    if (status == QUIPU_OK) {
         status = qp_store_read_apart(store, &within, stats_work, &stats, reterr);
     }
     if (status == QUIPU_OK) {
         stats_connections(store, &stats.stats);
-        assert(ret_stats != NULL);
-        *ret_stats = stats.stats;
+        qp_output_put(ret_stats, &stats.stats, sizeof(stats.stats));
     }
     qp_store_leave(&within);
     return status;
@@ -112,34 +117,6 @@ quipu_status quipu_store_layout(quipu_store *store, char ret_text[QUIPU_LAYOUT_S
     if (status == QUIPU_OK) {
         (void)snprintf(ret_text, QUIPU_LAYOUT_SIZE, "%s",
                        store->given.missing != NULL ? store->given.missing : "");
-    }
-    qp_store_leave(&within);
-    return status;
-}
-
-static quipu_status stats_engine_work(void *ctx, ent_db *db, quipu_arena *scratch,
-                                      quipu_error *reterr)
-{
-    (void)scratch;
-    return qp_maintenance_engine(db, ctx, QUIPU_ENGINE_SIZE, reterr);
-}
-
-quipu_status quipu_store_engine(quipu_store *store, const quipu_call_options *call,
-                                char ret_text[QUIPU_ENGINE_SIZE], quipu_error *reterr)
-{
-    char text[QUIPU_ENGINE_SIZE] = "";
-    qp_call within;
-    quipu_status status = qp_store_enter(store, call, &within, reterr);
-
-    if (status == QUIPU_OK && ret_text == NULL) {
-        status = qp_error_set(reterr, QUIPU_MISUSE, "the engine's name needs a place");
-    }
-    if (status == QUIPU_OK) {
-        status = qp_store_read_apart(store, &within, stats_engine_work, text, reterr);
-    }
-    if (status == QUIPU_OK) {
-        assert(ret_text != NULL);
-        memcpy(ret_text, text, sizeof(text));
     }
     qp_store_leave(&within);
     return status;

@@ -110,7 +110,7 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
         status = qp_store_read(tail->store, &within, tail_look_work, &look, &error);
     }
     qp_store_leave(&within);
-    if (status == QUIPU_OK && !tail_same(history->pub.session.uid, tail->uid)) {
+    if (status == QUIPU_OK && !tail_same(history->pub.session->uid, tail->uid)) {
         status = qp_error_set(&error, QUIPU_NOT_FOUND,
                               "the session was deleted; another one has its key now");
     }
@@ -131,10 +131,10 @@ static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_ca
         uint64_t seen = qp_change_signal_count(&tail->store->signal);
         quipu_status status = tail_read(tail, call, history, reterr);
 
-        if (status != QUIPU_OK || history->pub.message_count > 0 || qp_clock_ns() >= end_ns) {
+        if (status != QUIPU_OK || history->pub.messages.count > 0 || qp_clock_ns() >= end_ns) {
             return status;
         }
-        status = qp_wait_change(tail->store, seen, tail_wake_ns(&history->pub.session, end_ns),
+        status = qp_wait_change(tail->store, seen, tail_wake_ns(history->pub.session, end_ns),
                                 cancel, reterr);
         if (status != QUIPU_OK) {
             return qp_store_fail(status, "follow", tail->key, reterr);
@@ -166,14 +166,14 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
     tail = qp_calloc(1, sizeof(*tail));
     if (tail == NULL || quipu_arena_copy(&tail->arena, key, &tail->key) != QUIPU_OK) {
         qp_free(tail);
-        quipu_history_free(history);
+        quipu_free(history);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a tail");
     }
     tail->store = store;
-    tail->uid = history->session.uid;
+    tail->uid = history->session->uid;
     tail->after_seq = after_seq;
     (void)qp_change_signal_listen(&store->signal);
-    quipu_history_free(history);
+    quipu_free(history);
     *ret_tail = tail;
     return QUIPU_OK;
 }
@@ -201,13 +201,15 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
         status = history != NULL ? tail_follow(tail, end_ns, call, within.cancel, history, reterr)
                                  : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a batch");
     }
-    if (history != NULL && (status != QUIPU_OK || history->pub.message_count == 0)) {
-        quipu_history_free(&history->pub);
+    if (history != NULL && (status != QUIPU_OK || history->pub.messages.count == 0)) {
+        quipu_free(&history->pub);
         history = NULL;
     }
     if (status == QUIPU_OK) {
         if (history != NULL) {
-            tail->after_seq = history->pub.messages[history->pub.message_count - 1].seq;
+            const quipu_messages got = history->pub.messages;
+
+            tail->after_seq = quipu_message_at(got, got.count - 1)->seq;
         }
         *ret_batch = history != NULL ? &history->pub : NULL;
     }

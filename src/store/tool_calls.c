@@ -34,26 +34,28 @@ static bool tool_calls_fill(quipu_str content, size_t at)
     return content.n > 0 && at == content.n && memchr(content.p, '\0', content.n) == NULL;
 }
 
-bool qp_tool_calls_are(quipu_str content, const quipu_tool_call *calls, size_t count)
+bool qp_tool_calls_are(quipu_str content, quipu_tool_calls calls)
 {
     bool follows = true;
     size_t at = 0;
 
-    for (size_t i = 0; i < count && follows; i++) {
-        follows = tool_calls_follows(content, &at, calls[i].output);
+    for (size_t i = 0; i < calls.count && follows; i++) {
+        follows = tool_calls_follows(content, &at, quipu_tool_call_at(calls, i)->output);
     }
     return follows && tool_calls_fill(content, at);
 }
 
-int64_t qp_tool_calls_estimate(quipu_str content, const quipu_tool_call *calls, size_t count)
+int64_t qp_tool_calls_estimate(quipu_str content, quipu_tool_calls calls)
 {
-    const bool shared = count > 0 && qp_tool_calls_are(content, calls, count);
+    const bool shared = calls.count > 0 && qp_tool_calls_are(content, calls);
     int64_t tokens = qp_token_message(content, NULL, 0);
 
-    for (size_t i = 0; i < count; i++) {
-        tokens += quipu_token_estimate(calls[i].id) + quipu_token_estimate(calls[i].name) +
-                  quipu_token_estimate(calls[i].input) +
-                  (shared ? 0 : quipu_token_estimate(calls[i].output));
+    for (size_t i = 0; i < calls.count; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(calls, i);
+
+        tokens += quipu_token_estimate(call->id) + quipu_token_estimate(call->name) +
+                  quipu_token_estimate(call->input) +
+                  (shared ? 0 : quipu_token_estimate(call->output));
     }
     return tokens;
 }
@@ -155,12 +157,12 @@ static void tool_calls_put_json(qp_jsonw *writer, quipu_str name, quipu_str text
 }
 
 /* `column` NULL: for a reader outside. */
-static void tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count,
+static void tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls,
                              const qp_tool_calls_form *column)
 {
     qp_jsonw_array(writer);
-    for (size_t i = 0; i < count; i++) {
-        const quipu_tool_call *call = &calls[i];
+    for (size_t i = 0; i < calls.count; i++) {
+        const quipu_tool_call *call = quipu_tool_call_at(calls, i);
 
         qp_jsonw_object(writer);
         tool_calls_put(writer, QUIPU_STR("\"id\""), call->id);
@@ -185,15 +187,14 @@ static void tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, siz
     qp_jsonw_array_end(writer);
 }
 
-void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count)
+void qp_tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls)
 {
-    tool_calls_write(writer, calls, count, NULL);
+    tool_calls_write(writer, calls, NULL);
 }
 
-void qp_tool_calls_write_column(qp_jsonw *writer, const quipu_tool_call *calls, size_t count,
-                                qp_tool_calls_form form)
+void qp_tool_calls_write_column(qp_jsonw *writer, quipu_tool_calls calls, qp_tool_calls_form form)
 {
-    tool_calls_write(writer, calls, count, &form);
+    tool_calls_write(writer, calls, &form);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------
@@ -309,14 +310,13 @@ static quipu_status tool_calls_open(quipu_str json, qp_json_doc *doc, quipu_aren
 }
 
 quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
-                                const quipu_tool_call **ret_calls, size_t *ret_count)
+                                quipu_tool_calls *ret_calls)
 {
-    return qp_tool_calls_read_column(json, QP_STR_ABSENT, doc, arena, ret_calls, ret_count);
+    return qp_tool_calls_read_column(json, QP_STR_ABSENT, doc, arena, ret_calls);
 }
 
 quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content, qp_json_doc *doc,
-                                       quipu_arena *arena, const quipu_tool_call **ret_calls,
-                                       size_t *ret_count)
+                                       quipu_arena *arena, quipu_tool_calls *ret_calls)
 {
     void *items = NULL;
     size_t n = 0;
@@ -332,8 +332,7 @@ quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content, qp_jso
         }
     }
     if (status == QUIPU_OK) {
-        *ret_calls = calls;
-        *ret_count = count;
+        *ret_calls = quipu_tool_calls_of(calls, count);
     }
     return status;
 }
@@ -398,7 +397,7 @@ quipu_status qp_tool_calls_items(quipu_str json, bool answers, qp_json_doc *doc,
 bool qp_message_is_answer(const quipu_message *message)
 {
     return message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION ||
-           (message->role == QUIPU_ROLE_USER && message->call_count > 0);
+           (message->role == QUIPU_ROLE_USER && message->calls.count > 0);
 }
 
 quipu_status qp_message_items(const quipu_message *messages, size_t count, qp_tool_item **ret_items,
@@ -409,7 +408,7 @@ quipu_status qp_message_items(const quipu_message *messages, size_t count, qp_to
     qp_tool_item *items;
 
     for (size_t i = 0; i < count; i++) {
-        most += messages[i].call_count;
+        most += messages[i].calls.count;
     }
     items = qp_calloc(most, sizeof(*items));
     if (items == NULL) {
@@ -419,12 +418,12 @@ quipu_status qp_message_items(const quipu_message *messages, size_t count, qp_to
         const quipu_message *message = &messages[i];
         const bool answers = qp_message_is_answer(message);
 
-        if (message->call_count == 0 && (answers || message->role == QUIPU_ROLE_USER)) {
+        if (message->calls.count == 0 && (answers || message->role == QUIPU_ROLE_USER)) {
             items[n++] = (qp_tool_item){.kind = answers ? QP_TOOL_RESPONSE : QP_TOOL_TURN,
                                         .message = (int64_t)i};
         }
-        for (size_t k = 0; k < message->call_count; k++) {
-            const quipu_tool_call *call = &message->calls[k];
+        for (size_t k = 0; k < message->calls.count; k++) {
+            const quipu_tool_call *call = quipu_tool_call_at(message->calls, k);
             const qp_tool_item_kind kind =
                 qp_tool_call_kind(answers, call->input.n > 0, call->output.p != NULL);
 

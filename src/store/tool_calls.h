@@ -17,7 +17,7 @@
 
 /* The estimate of a message (rule 1): its content and the pieces of its calls, each counted on its
  * own; outputs that are the content count once. */
-int64_t qp_tool_calls_estimate(quipu_str content, const quipu_tool_call *calls, size_t count);
+int64_t qp_tool_calls_estimate(quipu_str content, quipu_tool_calls calls);
 
 /* The same out of a column. `json` may be absent; whatever is no array of objects counts nothing.
  * QUIPU_NOMEM. */
@@ -25,11 +25,11 @@ QUIPU_MUST_USE quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str js
                                                  int64_t *ret_tokens);
 
 /* Write calls as a JSON array. Text that is not UTF-8 makes QUIPU_INVALID stick in the buffer. */
-void qp_tool_calls_write(qp_jsonw *writer, const quipu_tool_call *calls, size_t count);
+void qp_tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls);
 
 /* Whether a message's content is what its calls put out, one after another, and nothing else. Then
  * the texts are stored, and counted, once. */
-bool qp_tool_calls_are(quipu_str content, const quipu_tool_call *calls, size_t count);
+bool qp_tool_calls_are(quipu_str content, quipu_tool_calls calls);
 
 /* How the column says what it holds. */
 typedef struct qp_tool_calls_form {
@@ -39,21 +39,18 @@ typedef struct qp_tool_calls_form {
 
 /* The same for the column: a text that is a JSON object stands there as it is, not as a string, so
  * that a quote in it costs one byte and a reader of the table sees the object. */
-void qp_tool_calls_write_column(qp_jsonw *writer, const quipu_tool_call *calls, size_t count,
-                                qp_tool_calls_form form);
+void qp_tool_calls_write_column(qp_jsonw *writer, quipu_tool_calls calls, qp_tool_calls_form form);
 
 /* Read an array of calls into the arena. `doc` is the caller's, used again from call to call.
  * QUIPU_CORRUPT when the text is not what a column may hold; QUIPU_NOMEM, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
-                                               const quipu_tool_call **ret_calls,
-                                               size_t *ret_count);
+                                               quipu_tool_calls *ret_calls);
 
 /* The same for the column: an output that is a size is so much of the content, which lives as long
  * as the calls. */
 QUIPU_MUST_USE quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content,
                                                       qp_json_doc *doc, quipu_arena *arena,
-                                                      const quipu_tool_call **ret_calls,
-                                                      size_t *ret_count);
+                                                      quipu_tool_calls *ret_calls);
 
 /* ---- for the pairing rule -------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "base/str.h"
 #include "ent/maintenance.h"
 #include "ent/search_engine.h"
@@ -499,6 +500,9 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
     qp_call within;
     quipu_status status = qp_maintain_enter(run->store, call, &within, reterr);
 
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_verified, "quipu_verified", reterr);
+    }
     if (status == QUIPU_OK && run->repairs) {
         status = qp_store_writable(run->store, reterr);
     }
@@ -514,27 +518,22 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
     if (status == QUIPU_OK && run->repairs) {
         status = qp_repair_search(run, &within, reterr);
     }
-    if (status == QUIPU_OK && ret_verified != NULL) {
-        *ret_verified = run->done;
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_verified, &run->done, sizeof(run->done));
     }
     qp_store_leave(&within);
     return status;
 }
 
-quipu_status quipu_store_verify(quipu_store *store, quipu_problem_fn fn, void *ctx,
+quipu_status quipu_store_verify(quipu_store *store, uint32_t flags, quipu_problem_fn fn, void *ctx,
                                 const quipu_call_options *call, quipu_verified *ret_verified,
                                 quipu_error *reterr)
 {
-    qp_verify_run run = {.store = store, .fn = fn, .fn_ctx = ctx};
+    qp_verify_run run = {
+        .store = store, .fn = fn, .fn_ctx = ctx, .repairs = (flags & QUIPU_VERIFY_REPAIR) != 0};
 
-    return verify_all(&run, call, ret_verified, reterr);
-}
-
-quipu_status quipu_store_repair(quipu_store *store, quipu_problem_fn fn, void *ctx,
-                                const quipu_call_options *call, quipu_verified *ret_verified,
-                                quipu_error *reterr)
-{
-    qp_verify_run run = {.store = store, .fn = fn, .fn_ctx = ctx, .repairs = true};
-
-    return verify_all(&run, call, ret_verified, reterr);
+    return (flags & ~QUIPU_VERIFY_REPAIR) == 0
+               ? verify_all(&run, call, ret_verified, reterr)
+               : qp_error_set(reterr, QUIPU_MISUSE, "the flags are 0x%x; give QUIPU_VERIFY_*",
+                              (unsigned)flags);
 }

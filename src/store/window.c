@@ -2,8 +2,8 @@
  * messages are read. */
 #include <assert.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/result.h"
 #include "base/token.h"
 #include "store/fork_chain.h"
 #include "store/read.h"
@@ -11,9 +11,12 @@
 
 /* The result that callers get: the public struct first, its memory behind it. */
 typedef struct window_result {
+    qp_result head;
     quipu_window pub;
-    quipu_arena arena;
+    quipu_session_info session; /* of pub */
 } window_result;
+
+QP_RESULT(window_result);
 
 typedef struct window_call {
     const quipu_store *store;
@@ -40,16 +43,6 @@ typedef struct window_start {
     int64_t seq;
     int64_t before; /* tokens of all messages before it */
 } window_start;
-
-void quipu_window_free(quipu_window *window)
-{
-    window_result *self = (window_result *)window;
-
-    if (self != NULL) {
-        quipu_arena_free(&self->arena);
-        qp_free(self);
-    }
-}
 
 /* Whether the window can begin here. */
 static bool window_look(void *ctx, const qp_message *row)
@@ -177,8 +170,8 @@ static quipu_status window_fill(const window_view *view, const window_start *sta
     if (head != NULL) {
         pub->tokens += qp_token_message(head->content, NULL, 0);
     }
-    return qp_messages_read(view->db, view->row, &extent, &result->arena, &pub->history.messages,
-                            &pub->history.message_count, reterr);
+    return qp_messages_read(view->db, view->row, &extent, &result->head.arena, &pub->messages,
+                            reterr);
 }
 
 static quipu_status window_build(const window_call *call, window_view *view,
@@ -212,7 +205,7 @@ static quipu_status window_build(const window_call *call, window_view *view,
         const qp_scan before = {view->from, start.seq - 1, true};
         status = qp_view_place(view->db, &view->chain, &before, 1, &older, reterr);
     }
-    pub->history.more_before = older != 0 || (has_summary && head == NULL);
+    pub->more_before = older != 0 || (has_summary && head == NULL);
     pub->over_budget = pub->tokens > budget;
     pub->cut = cut && !fits && start.found && !start.opens && older != 0;
     return status;
@@ -227,13 +220,14 @@ static quipu_status window_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     quipu_status status;
 
     (void)scratch;
-    quipu_arena_free(&result->arena);
+    quipu_arena_free(&result->head.arena);
     result->pub = (quipu_window){.tokens = 0};
-    status = qp_session_load(call->store, db, &result->arena, call->key, quipu_time_now(),
+    status = qp_session_load(call->store, db, &result->head.arena, call->key, quipu_time_now(),
                              &view.row, reterr);
     if (status == QUIPU_OK) {
-        result->pub.history.session = qp_session_info(view.row);
-        status = qp_summary_read(db, view.row, &result->arena, &summary, reterr);
+        result->session = qp_session_info(view.row);
+        result->pub.session = &result->session;
+        status = qp_summary_read(db, view.row, &result->head.arena, &summary, reterr);
     }
     if (status == QUIPU_OK) {
         view.from = summary.view_from;
@@ -254,9 +248,9 @@ static quipu_status window_check(const quipu_window_options *options, quipu_erro
     return QUIPU_OK;
 }
 
-quipu_status quipu_window_get(quipu_store *store, quipu_str key,
-                              const quipu_window_options *options, const quipu_call_options *call,
-                              quipu_window **ret_window, quipu_error *reterr)
+quipu_status quipu_window_read(quipu_store *store, quipu_str key,
+                               const quipu_window_options *options, const quipu_call_options *call,
+                               quipu_window **ret_window, quipu_error *reterr)
 {
     window_call window = {.store = store, .key = key, .options = QUIPU_WINDOW_OPTIONS_INIT};
     qp_call within;
@@ -277,7 +271,7 @@ quipu_status quipu_window_get(quipu_store *store, quipu_str key,
         status = window_check(&window.options, reterr);
     }
     if (status == QUIPU_OK) {
-        window.result = qp_calloc(1, sizeof(*window.result));
+        window.result = qp_result_new(sizeof(*window.result));
         status = window.result != NULL
                      ? qp_store_read(store, &within, window_work, &window, reterr)
                      : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a window");
@@ -285,7 +279,7 @@ quipu_status quipu_window_get(quipu_store *store, quipu_str key,
     if (status == QUIPU_OK) {
         *ret_window = &window.result->pub;
     } else if (window.result != NULL) {
-        quipu_window_free(&window.result->pub);
+        quipu_free(&window.result->pub);
     }
     qp_store_leave(&within);
     return qp_store_fail(status, "make a window of", key, reterr);

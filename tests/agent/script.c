@@ -54,11 +54,11 @@ static void script_note(script *self, const quipu_model_params *params)
     }
     qp_buf_init(&buf, SCRIPT_TEXT_MAX);
     for (size_t i = 0; i < params->messages.count; i++) {
-        const quipu_model_message *message = &params->messages.items[i];
+        const quipu_model_message *message = quipu_model_message_at(params->messages, i);
 
         qp_buf_printf(&buf, "%s: ", roles[message->role]);
-        for (size_t k = 0; k < message->part_count; k++) {
-            script_note_part(&buf, &message->parts[k]);
+        for (size_t k = 0; k < message->parts.count; k++) {
+            script_note_part(&buf, quipu_part_at(message->parts, k));
         }
         qp_buf_putc(&buf, '\n');
     }
@@ -68,7 +68,8 @@ static void script_note(script *self, const quipu_model_params *params)
 static quipu_status script_say(const quipu_sink *sink, quipu_delta_kind kind, const char *text,
                                quipu_error *reterr)
 {
-    quipu_delta delta = {.kind = kind, .text = quipu_cstr(text)};
+    quipu_delta delta = {
+        .struct_size = (uint32_t)sizeof(quipu_delta), .kind = kind, .text = quipu_cstr(text)};
 
     return sink->put(sink->ctx, &delta, reterr);
 }
@@ -79,7 +80,8 @@ static quipu_status script_texts(script *self, const script_step *step, const qu
     quipu_status status = QUIPU_OK;
 
     if (step->thought != NULL) {
-        quipu_delta delta = {.kind = QUIPU_DELTA_THOUGHT,
+        quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta),
+                             .kind = QUIPU_DELTA_THOUGHT,
                              .text = step->redacted ? QUIPU_STR("") : quipu_cstr(step->thought),
                              .redacted = step->redacted,
                              .signature = {"sig\xff\x01", 5}};
@@ -104,7 +106,8 @@ static quipu_status script_calls(const script *self, const script_step *step,
     quipu_status status = QUIPU_OK;
 
     for (size_t i = 0; i < SCRIPT_PIECES_MAX && step->calls[i] != NULL && status == QUIPU_OK; i++) {
-        quipu_delta delta = {.kind = QUIPU_DELTA_CALL,
+        quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta),
+                             .kind = QUIPU_DELTA_CALL,
                              .has_index = true,
                              .index = (int64_t)i,
                              .name = quipu_cstr(step->calls[i]),
@@ -115,7 +118,8 @@ static quipu_status script_calls(const script *self, const script_step *step,
         delta.id = step->nameless_ids ? (quipu_str){NULL, 0} : quipu_cstr(id);
         status = sink->put(sink->ctx, &delta, reterr);
         if (status == QUIPU_OK) {
-            delta = (quipu_delta){.kind = QUIPU_DELTA_CALL,
+            delta = (quipu_delta){.struct_size = (uint32_t)sizeof(quipu_delta),
+                                  .kind = QUIPU_DELTA_CALL,
                                   .has_index = true,
                                   .index = (int64_t)i,
                                   .text = quipu_cstr(rest)};
@@ -132,7 +136,9 @@ static quipu_status script_generate(void *ctx, const quipu_model_params *params,
     static const script_step again = {.texts = {"again"}};
     script *self = ctx;
     const script_step *step = self->at < SCRIPT_STEPS_MAX ? &self->steps[self->at] : &again;
-    quipu_delta delta = {.kind = QUIPU_DELTA_USAGE, .usage = QUIPU_USAGE_INIT};
+    quipu_usage usage = QUIPU_USAGE_INIT;
+    quipu_delta delta = {
+        .struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_USAGE, .usage = &usage};
     quipu_status status;
 
     (void)call;
@@ -149,15 +155,17 @@ static quipu_status script_generate(void *ctx, const quipu_model_params *params,
         return step->fail;
     }
     if (status == QUIPU_OK && step->tokens > 0) {
-        delta.usage.input = step->tokens;
-        delta.usage.output = 7;
-        delta.usage.cached = step->tokens / 2;
+        usage.input = step->tokens;
+        usage.output = 7;
+        usage.cached = step->tokens / 2;
         status = sink->put(sink->ctx, &delta, reterr);
     }
     if (status != QUIPU_OK || step->broken) {
         return status;
     }
-    delta = (quipu_delta){.kind = QUIPU_DELTA_FINISH, .finish = QUIPU_FINISH_STOP};
+    delta = (quipu_delta){.struct_size = (uint32_t)sizeof(quipu_delta),
+                          .kind = QUIPU_DELTA_FINISH,
+                          .finish = QUIPU_FINISH_STOP};
     return sink->put(sink->ctx, &delta, reterr);
 }
 
@@ -219,7 +227,8 @@ void script_free(script *self)
 quipu_turn_options script_options(script *self, const char *says)
 {
     static quipu_part part;
-    static const quipu_content content = {QUIPU_ROLE_USER, &part, 1};
+    static const quipu_content content = {.role = QUIPU_ROLE_USER,
+                                          .parts = {&part, 1, sizeof(part)}};
     static const quipu_part system = {.kind = QUIPU_PART_TEXT, .text = {"Be kind.", 8}};
     static const quipu_tool tools[] = {{.name = {"a", 1}, .description = {"does a", 6}},
                                        {.name = {"b", 1}, .description = {"does b", 6}}};
@@ -227,12 +236,10 @@ quipu_turn_options script_options(script *self, const char *says)
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
 
     part = (quipu_part){.kind = QUIPU_PART_TEXT, .text = quipu_cstr(says)};
-    request.system = &system;
-    request.system_count = 1;
-    request.tools = tools;
-    request.tool_count = 2;
+    request.system = quipu_parts_of(&system, 1);
+    request.tools = quipu_tools_of(tools, 2);
     options.key = QUIPU_STR("s");
-    options.input = says != NULL ? &content : NULL;
+    options.input = quipu_contents_of(&content, says != NULL ? 1 : 0);
     options.request = &request;
     options.model = QUIPU_STR("test-model");
     options.author = QUIPU_STR("agent");
@@ -246,7 +253,7 @@ quipu_turn_options script_options(script *self, const char *says)
 quipu_turn_result script_turn(quipu_store *store, script *self, const quipu_turn_options *options,
                               quipu_arena *arena, quipu_status expected)
 {
-    quipu_turn_result result = {.text = {NULL, 0}};
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_error error = {0};
     quipu_status status;
@@ -274,23 +281,23 @@ char *script_history(quipu_store *store)
     qp_buf buf;
 
     qp_buf_init(&buf, SCRIPT_TEXT_MAX);
-    for (size_t i = 0; i < history->message_count; i++) {
-        const quipu_message *message = &history->messages[i];
+    for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(history->messages, i);
 
         qp_buf_printf(&buf, "%s%s%s: ", i > 0 ? "|" : "", roles[message->role],
                       message->mark == QUIPU_MARK_TIMEOUT ? "*" : "");
         if (message->role != QUIPU_ROLE_TOOL) {
             qp_buf_put(&buf, message->content);
         }
-        for (size_t k = 0; k < message->call_count; k++) {
-            const quipu_tool_call *call = &message->calls[k];
+        for (size_t k = 0; k < message->calls.count; k++) {
+            const quipu_tool_call *call = quipu_tool_call_at(message->calls, k);
 
             qp_buf_puts(&buf, call->output.p != NULL ? "-" : "+");
             qp_buf_put(&buf, call->name);
             qp_buf_put(&buf, call->output.p != NULL ? call->output : call->input);
         }
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return script_keep(&buf);
 }
 
@@ -299,18 +306,20 @@ void script_check_valid(quipu_store *store)
     quipu_history *history = st_get(store, "s", NULL);
 
     st_check_whole(history);
-    for (size_t i = 0; i < history->message_count; i++) {
-        for (size_t k = 0; k < history->messages[i].call_count; k++) {
-            const quipu_tool_call *call = &history->messages[i].calls[k];
+    for (size_t i = 0; i < history->messages.count; i++) {
+        for (size_t k = 0; k < quipu_message_at(history->messages, i)->calls.count; k++) {
+            const quipu_tool_call *call =
+                quipu_tool_call_at(quipu_message_at(history->messages, i)->calls, k);
             size_t answers = 0;
             size_t calls = 0;
 
             if (call->output.p != NULL) {
                 continue;
             }
-            for (size_t j = 0; j < history->message_count; j++) {
-                for (size_t l = 0; l < history->messages[j].call_count; l++) {
-                    const quipu_tool_call *other = &history->messages[j].calls[l];
+            for (size_t j = 0; j < history->messages.count; j++) {
+                for (size_t l = 0; l < quipu_message_at(history->messages, j)->calls.count; l++) {
+                    const quipu_tool_call *other =
+                        quipu_tool_call_at(quipu_message_at(history->messages, j)->calls, l);
 
                     if (quipu_str_eq(other->id, call->id)) {
                         answers += other->output.p != NULL ? 1 : 0;
@@ -322,5 +331,5 @@ void script_check_valid(quipu_store *store)
             assert_int_equal(answers, calls);
         }
     }
-    quipu_history_free(history);
+    quipu_free(history);
 }

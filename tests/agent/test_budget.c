@@ -5,16 +5,22 @@
 
 #include <quipu/agent.h>
 
-static quipu_budget budget_of(int64_t window, int64_t reserve, int64_t base)
+static quipu_budget budget_without(int64_t window, int64_t reserve, int64_t base, uint32_t empty)
 {
     quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
-    quipu_budget budget = {.window = -1};
+    quipu_budget budget = QUIPU_BUDGET_INIT;
 
+    options.empty = empty;
     options.window = window;
     options.reserve = reserve;
     options.base = base;
     T_OK(quipu_budget_make(&options, &budget, NULL));
     return budget;
+}
+
+static quipu_budget budget_of(int64_t window, int64_t reserve, int64_t base)
+{
+    return budget_without(window, reserve, base, 0);
 }
 
 static void budget_expect(const quipu_budget *budget, const int64_t sections[QUIPU_SECTIONS])
@@ -40,7 +46,7 @@ static void shares_must_add_up_to_one(void **state)
     const double good[][QUIPU_SECTIONS] = {{1, 0, 0, 0, 0}, {.2, .2, .2, .2, .2005}};
     const double bad[][QUIPU_SECTIONS] = {
         {.5, .1, .1, .1, .1}, {.2, .2, .2, .2, .202}, {1.5, -.5, 0, 0, 0}, {NAN, 0, 0, 0, 1}};
-    quipu_budget budget;
+    quipu_budget budget = QUIPU_BUDGET_INIT;
     quipu_error error;
 
     (void)state;
@@ -105,7 +111,7 @@ static void budget_takes_the_window_of_the_model(void **state)
     const quipu_model_rows rows = quipu_model_rows_of(&own, 1);
     const quipu_model_rows wrong = {NULL, 1, sizeof(own)};
     quipu_budget_options options = QUIPU_BUDGET_OPTIONS_INIT;
-    quipu_budget budget;
+    quipu_budget budget = QUIPU_BUDGET_INIT;
 
     (void)state;
     options.model = QUIPU_STR("gpt-4");
@@ -126,9 +132,9 @@ static void budget_takes_the_window_of_the_model(void **state)
 
 static void empty_sections_give_to_the_others_in_proportion(void **state)
 {
-    const quipu_budget budget = budget_of(128000, 4000, 24000);
-    const bool empty[QUIPU_SECTIONS] = {false, true, false, true, true};
-    const quipu_budget made = quipu_budget_donate(&budget, empty);
+    const uint32_t empty =
+        1u << QUIPU_SECTION_RETRIEVAL | 1u << QUIPU_SECTION_RUNS | 1u << QUIPU_SECTION_HEADROOM;
+    const quipu_budget made = budget_without(128000, 4000, 24000, empty);
 
     (void)state;
     /* 35,000 go to 30,000 and 25,000; the headroom keeps its own. */
@@ -140,13 +146,11 @@ static void nobody_to_take_changes_nothing(void **state)
 {
     const quipu_budget budget = budget_of(128000, 4000, 24000);
     const quipu_budget none = budget_of(8192, 0, 8192);
-    const bool all[QUIPU_SECTIONS] = {true, true, true, true, true};
-    const bool some[QUIPU_SECTIONS] = {true, false, false, false, false};
-    quipu_budget made = quipu_budget_donate(&budget, all);
+    quipu_budget made = budget_without(128000, 4000, 24000, (1u << QUIPU_SECTIONS) - 1);
 
     (void)state;
     budget_expect(&made, budget.sections);
-    made = quipu_budget_donate(&none, some);
+    made = budget_without(8192, 0, 8192, 1u << QUIPU_SECTION_KNOWLEDGE);
     assert_true(made.degraded);
     budget_expect(&made, none.sections);
 }

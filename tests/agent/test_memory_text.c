@@ -1,5 +1,7 @@
 /* What is remembered of a session comes into the prompt, as much as fits. */
 #include "agent/script.h"
+#include "agent/turn.h"
+#include "lib/short.h"
 
 typedef struct memory_world {
     quipu_store *store;
@@ -39,14 +41,14 @@ static void memory_keep(memory_world *world, quipu_memory_kind kind, const char 
                                  .content = quipu_cstr(content),
                                  .generation = kind == QUIPU_REFLECTION ? 1 : 0};
 
-    T_OK(quipu_memory_save(world->store, &memory, NULL, NULL, NULL));
+    T_OK(t_memory_save(world->store, &memory, NULL, NULL, NULL));
 }
 
 static const char *memory_told(memory_world *world, int64_t tokens)
 {
     quipu_str text = {NULL, 0};
 
-    T_OK(quipu_memory_text(world->store, QUIPU_STR("s"), tokens, NULL, &world->arena, &text, NULL));
+    T_OK(qp_memory_text(world->store, QUIPU_STR("s"), tokens, NULL, &world->arena, &text, NULL));
     return text.p;
 }
 
@@ -71,8 +73,7 @@ static void nothing_remembered_and_no_key_give_no_text(void **state)
 
     assert_null(memory_told(world, 0));
     memory_keep(world, QUIPU_REFLECTION, "kept");
-    T_OK(
-        quipu_memory_text(world->store, (quipu_str){NULL, 0}, 0, NULL, &world->arena, &text, NULL));
+    T_OK(qp_memory_text(world->store, (quipu_str){NULL, 0}, 0, NULL, &world->arena, &text, NULL));
     assert_null(text.p);
 }
 
@@ -136,9 +137,9 @@ static void wrong_calls_are_refused(void **state)
     quipu_str text = QUIPU_STR("old");
 
     assert_int_equal(
-        quipu_memory_text(world->store, QUIPU_STR("s"), -1, NULL, &world->arena, &text, NULL),
+        qp_memory_text(world->store, QUIPU_STR("s"), -1, NULL, &world->arena, &text, NULL),
         QUIPU_MISUSE);
-    assert_int_equal(quipu_memory_text(NULL, QUIPU_STR("s"), 0, NULL, &world->arena, &text, NULL),
+    assert_int_equal(qp_memory_text(NULL, QUIPU_STR("s"), 0, NULL, &world->arena, &text, NULL),
                      QUIPU_MISUSE);
     assert_string_equal(text.p, "old");
 }

@@ -1,5 +1,6 @@
 /* A turn that goes well: what the model sees, what the store keeps, what the caller is told. */
 #include "agent/script.h"
+#include "lib/short.h"
 
 #define TURN_MANY 40
 
@@ -53,7 +54,7 @@ static void turn_expect(turn_world *world, const char *expected)
 static void answer_is_kept_and_given_back(void **state)
 {
     turn_world *world = *state;
-    quipu_turn_result result;
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     quipu_history *history;
 
     world->script->steps[0] = (script_step){.texts = {"Hel", "lo"}, .tokens = 90};
@@ -63,19 +64,19 @@ static void answer_is_kept_and_given_back(void **state)
     assert_int_equal(result.finish, QUIPU_FINISH_STOP);
     assert_int_equal(result.first_seq, 1);
     assert_int_equal(result.last_seq, 2);
-    assert_int_equal(result.usage.input, 90);
-    assert_int_equal(result.usage.cached, 45);
-    assert_int_equal(result.usage.total, 97);
+    assert_int_equal(result.usage->input, 90);
+    assert_int_equal(result.usage->cached, 45);
+    assert_int_equal(result.usage->total, 97);
     assert_int_equal(world->script->told[QUIPU_MODEL_TEXT], 2);
     assert_int_equal(world->script->told[QUIPU_MODEL_DONE], 1);
     assert_string_equal(world->script->prompts[0], "system: Be kind.\nuser: hi\n");
     turn_expect(world, "user: hi|assistant: Hello");
     history = st_get(world->store, "s", NULL);
-    T_STR(history->messages[0].author, "user");
-    T_STR(history->messages[1].author, "agent");
-    assert_true(
-        quipu_str_eq(history->messages[0].invocation_id, history->messages[1].invocation_id));
-    quipu_history_free(history);
+    T_STR(quipu_message_at(history->messages, 0)->author, "user");
+    T_STR(quipu_message_at(history->messages, 1)->author, "agent");
+    assert_true(quipu_str_eq(quipu_message_at(history->messages, 0)->invocation_id,
+                             quipu_message_at(history->messages, 1)->invocation_id));
+    quipu_free(history);
 }
 
 /* ADK's readers find the usage and the reason to stop in the event. */
@@ -88,19 +89,20 @@ static void answer_is_an_event_with_its_usage(void **state)
     world->script->steps[0] = (script_step){.texts = {"Hello"}, .tokens = 90};
     (void)turn_says(world, "hi");
     history = st_get(world->store, "s", NULL);
-    T_OK(quipu_message_to_event(&history->messages[1], NULL, &world->arena, &event, NULL));
+    T_OK(t_message_to_event(quipu_message_at(history->messages, 1), NULL, &world->arena, &event,
+                            NULL));
     assert_non_null(strstr(event.text.p, "\"promptTokenCount\":90"));
     assert_non_null(strstr(event.text.p, "\"cachedContentTokenCount\":45"));
     assert_non_null(strstr(event.text.p, "\"finishReason\":\"STOP\""));
     assert_non_null(strstr(event.text.p, "\"timestamp\""));
     assert_non_null(strstr(event.text.p, "\"role\":\"model\""));
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 static void tools_run_and_their_results_go_back(void **state)
 {
     turn_world *world = *state;
-    quipu_turn_result result;
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
 
     world->script->steps[0] =
         (script_step){.texts = {"I look."}, .calls = {"a", "b"}, .tokens = 100};
@@ -108,8 +110,8 @@ static void tools_run_and_their_results_go_back(void **state)
     result = turn_says(world, "do it");
     assert_int_equal(result.steps, 2);
     assert_int_equal(result.calls, 2);
-    assert_int_equal(result.usage.input, 250);
-    assert_int_equal(result.last.input, 150);
+    assert_int_equal(result.usage->input, 250);
+    assert_int_equal(result.last->input, 150);
     T_STR(result.text, "Done.");
     turn_expect(world, "user: do it|assistant: I look.+a{\"n\":0}+b{\"n\":1}|tool: -a{\"ok\":true}|"
                        "tool: -b{\"ok\":true}|assistant: Done.");
@@ -229,8 +231,8 @@ static void wrong_calls_are_refused_and_write_nothing(void **state)
     turn_world *world = *state;
     quipu_turn_options options = script_options(world->script, "go");
     quipu_model_request with_contents = QUIPU_MODEL_REQUEST_INIT;
-    const quipu_content empty = {QUIPU_ROLE_USER, NULL, 0};
-    quipu_turn_result result;
+    const quipu_content empty = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(NULL, 0)};
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
 
     T_STATUS(
         quipu_turn(NULL, &world->script->provider, &options, NULL, &world->arena, &result, NULL),
@@ -241,11 +243,10 @@ static void wrong_calls_are_refused_and_write_nothing(void **state)
         quipu_turn(world->store, &world->script->provider, &options, NULL, NULL, &result, NULL),
         QUIPU_MISUSE);
     with_contents.contents = options.input;
-    with_contents.content_count = 1;
     options.request = &with_contents;
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
     options = script_options(world->script, "go");
-    options.input = &empty;
+    options.input = quipu_contents_of(&empty, 1);
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_MISUSE);
     options = script_options(world->script, "go");
     options.key = QUIPU_STR("nobody");
@@ -292,9 +293,9 @@ static void data_of_the_input_is_kept_and_sent_again(void **state)
     const quipu_part parts[] = {
         {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("look: ")},
         {.kind = QUIPU_PART_DATA, .mime = QUIPU_STR("image/png"), .data = {"\x89PNG\0\xff", 6}}};
-    const quipu_content content = {QUIPU_ROLE_USER, parts, 2};
+    const quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(parts, 2)};
 
-    options.input = &content;
+    options.input = quipu_contents_of(&content, 1);
     world->script->steps[0] = (script_step){.texts = {"A cat."}};
     world->script->steps[1] = (script_step){.texts = {"Two."}};
     (void)script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
@@ -356,9 +357,8 @@ static void full_window_moves_seldom(void **state)
 static void budget_is_in_the_models_own_tokens(void **state)
 {
     turn_world *world = *state;
-    const quipu_tokens_told told = {1000, 4000};
     quipu_turn_options options = script_options(world->script, "now");
-    quipu_turn_result result;
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
 
     for (int i = 0; i < TURN_MANY; i++) {
         assert_true(st_append(world->store, "s",
@@ -370,7 +370,8 @@ static void budget_is_in_the_models_own_tokens(void **state)
     world->script->steps[1] = (script_step){.texts = {"ok"}};
     result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
     assert_true(result.estimated <= 800 && result.estimated > 400);
-    T_OK(quipu_model_factor_learn(world->store, QUIPU_STR("test-model"), &told, NULL, NULL, NULL));
+    T_OK(quipu_model_factor_learn(world->store, QUIPU_STR("test-model"), 1000, 4000, NULL, NULL,
+                                  NULL));
     result = script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK);
     assert_true(result.estimated <= 200 && result.estimated > 50);
     assert_true(result.more_before);
@@ -379,8 +380,8 @@ static void budget_is_in_the_models_own_tokens(void **state)
 static void every_turn_teaches_the_factor(void **state)
 {
     turn_world *world = *state;
-    quipu_model_factor factor;
-    quipu_turn_result result;
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     char words[2000];
 
     memset(words, 'w', sizeof(words));
@@ -484,17 +485,18 @@ static void input_that_answers_a_call_is_no_reason_to_close_it(void **state)
     const quipu_tool_call calls[] = {
         {.id = QUIPU_STR("p"), .name = QUIPU_STR("ask"), .input = QUIPU_STR("{}")},
         {.id = QUIPU_STR("q"), .name = QUIPU_STR("ask"), .input = QUIPU_STR("{}")}};
-    const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT, .calls = calls, .call_count = 2};
+    const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
+                                   .calls = quipu_tool_calls_of(calls, 2)};
     const quipu_part part = {.kind = QUIPU_PART_RESPONSE,
                              .id = QUIPU_STR("p"),
                              .name = QUIPU_STR("ask"),
                              .json = {QUIPU_STR("{\"said\":\"yes\"}")}};
-    const quipu_content answer = {QUIPU_ROLE_USER, &part, 1};
+    const quipu_content answer = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
 
     assert_int_equal(st_append(world->store, "s", "go"), 1);
-    T_OK(quipu_message_append(world->store, QUIPU_STR("s"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(world->store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL,
                               NULL, NULL, NULL));
-    options.input = &answer;
+    options.input = quipu_contents_of(&answer, 1);
     world->script->steps[0] = (script_step){.texts = {"thanks"}};
     assert_int_equal(
         script_turn(world->store, world->script, &options, &world->arena, QUIPU_OK).closed, 1);
@@ -519,7 +521,7 @@ static void live_session_sees_the_turn(void **state)
     (void)turn_says(world, "go");
     T_OK(quipu_live_refresh(session, NULL, NULL));
     assert_int_equal(quipu_live_event_count(session), 4);
-    T_OK(quipu_live_close_calls(session, NULL, &closed, NULL));
+    T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, NULL));
     assert_int_equal(closed, 0);
     quipu_live_free(session);
     quipu_service_free(service);

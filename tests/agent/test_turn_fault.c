@@ -302,13 +302,13 @@ static void open_call_is_closed_once_by_two_processes(void **state)
 {
     fault_world *world = *state;
     quipu_tool_call call = {.id = QUIPU_STR("x"), .name = QUIPU_STR("a"), .input = QUIPU_STR("{}")};
-    quipu_message message = {.role = QUIPU_ROLE_ASSISTANT, .calls = &call, .call_count = 1};
+    quipu_message message = {.role = QUIPU_ROLE_ASSISTANT, .calls = quipu_tool_calls_of(&call, 1)};
     pid_t pids[2];
     char *history;
     size_t closed = 0;
 
     assert_int_equal(st_append(world->store, "s", "go"), 1);
-    T_OK(quipu_message_append(world->store, QUIPU_STR("s"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(world->store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL,
                               NULL, NULL, NULL));
     for (int i = 0; i < 2; i++) {
         pids[i] = fork();
@@ -355,7 +355,7 @@ static void fault_body(void *ctx)
     fault_swept *swept = ctx;
     quipu_turn_options options;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_turn_result result = {.text = {NULL, 0}};
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     quipu_status status;
     int64_t fired;
 

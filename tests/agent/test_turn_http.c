@@ -28,7 +28,7 @@ static quipu_status http_turn(quipu_store *store, const quipu_provider *provider
                               size_t *runs)
 {
     const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = quipu_cstr(says)};
-    const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
+    const quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     const quipu_part system = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Be kind.")};
     const quipu_tool tool = {.name = QUIPU_STR("weather"), .description = QUIPU_STR("of a city")};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
@@ -37,13 +37,11 @@ static quipu_status http_turn(quipu_store *store, const quipu_provider *provider
     quipu_error error = {0};
     quipu_status status;
 
-    request.system = &system;
-    request.system_count = 1;
-    request.tools = &tool;
-    request.tool_count = 1;
+    request.system = quipu_parts_of(&system, 1);
+    request.tools = quipu_tools_of(&tool, 1);
     request.no_cache_marks = true; /* they wander, and no cache looks at them */
     options.key = QUIPU_STR("s");
-    options.input = &input;
+    options.input = quipu_contents_of(&input, 1);
     options.request = &request;
     options.model = QUIPU_STR("peer-model");
     options.on_tool = http_tool;
@@ -111,16 +109,16 @@ static void http_talk(quipu_provider_kind kind)
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_provider *provider = peer_provider(kind, hows[kind], NULL);
-    quipu_turn_result result;
-    quipu_model_factor factor;
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
     size_t runs = 0;
 
     st_create(store, "s");
     for (size_t i = 0; i < HTTP_TURNS; i++) {
         T_OK(http_turn(store, provider, says[i], NULL, &result, &runs));
         assert_int_equal(result.steps, strstr(says[i], "tool") != NULL ? 2 : 1);
-        assert_int_equal(result.last.cached, 3);
-        assert_true(result.last.input >= 40);
+        assert_int_equal(result.last->cached, 3);
+        assert_true(result.last->input >= 40);
         quipu_close(store); /* what the next turn sends comes from the file alone */
         store = st_open(path);
     }
@@ -159,7 +157,7 @@ static void http_broken(const char *how, quipu_status expected, int32_t deadline
     quipu_provider *provider = peer_provider(QUIPU_PROVIDER_OPENAI, how, NULL);
     quipu_provider *good = peer_provider(QUIPU_PROVIDER_OPENAI, "talk", NULL);
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-    quipu_turn_result result;
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     size_t runs = 0;
     char *text;
 
@@ -205,7 +203,7 @@ static void busy_peer_is_asked_again(void **state)
 {
     quipu_store *store = st_open_new(NULL, NULL);
     quipu_provider *provider = peer_provider(QUIPU_PROVIDER_OPENAI, "busy", NULL);
-    quipu_turn_result result;
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     size_t runs = 0;
     char *text;
 

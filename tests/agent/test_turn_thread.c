@@ -14,7 +14,9 @@ static quipu_status thread_chatter(void *ctx, const quipu_model_params *params,
                                    quipu_error *reterr)
 {
     const struct timespec pause = {0, 200000};
-    quipu_delta delta = {.kind = QUIPU_DELTA_TEXT, .text = QUIPU_STR("bla ")};
+    quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta),
+                         .kind = QUIPU_DELTA_TEXT,
+                         .text = QUIPU_STR("bla ")};
     quipu_status status = QUIPU_OK;
 
     (void)ctx;
@@ -83,10 +85,10 @@ static void flag_of_another_thread_ends_the_turn_in_the_middle(void **state)
              QUIPU_CANCELLED);
     assert_int_equal(pthread_join(thread, NULL), 0);
     history = st_get(store, "s", NULL);
-    assert_int_equal(history->message_count, 2);
-    assert_int_equal(history->messages[1].mark, QUIPU_MARK_TIMEOUT);
-    assert_int_equal(history->messages[1].content.n, stop.texts * 4);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 2);
+    assert_int_equal(quipu_message_at(history->messages, 1)->mark, QUIPU_MARK_TIMEOUT);
+    assert_int_equal(quipu_message_at(history->messages, 1)->content.n, stop.texts * 4);
+    quipu_free(history);
     quipu_close(store);
     script_free(played);
     (void)pthread_cond_destroy(&stop.spoken);
@@ -105,16 +107,15 @@ static void *thread_turns(void *arg)
 {
     thread_worker *worker = arg;
     quipu_part part = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("hi")};
-    const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
+    const quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     const quipu_tool tool = {.name = QUIPU_STR("a")};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     script *played = script_new();
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
 
-    request.tools = &tool;
-    request.tool_count = 1;
+    request.tools = quipu_tools_of(&tool, 1);
     options.key = quipu_cstr(worker->key);
-    options.input = &input;
+    options.input = quipu_contents_of(&input, 1);
     options.request = &request;
     options.model = QUIPU_STR("shared");
     for (size_t i = 0; i < THREAD_TURNS; i++) {
@@ -167,8 +168,8 @@ static void turns_of_many_sessions_run_side_by_side(void **state)
 
         (void)snprintf(key, sizeof(key), "s%d", i);
         history = st_get(store, key, NULL);
-        assert_int_equal(history->message_count, 4 * THREAD_TURNS);
-        quipu_history_free(history);
+        assert_int_equal(history->messages.count, 4 * THREAD_TURNS);
+        quipu_free(history);
     }
     quipu_close(store);
 }

@@ -74,10 +74,12 @@ static void the_longest_beginning_wins(void **state)
 
 static void path_or_provider_may_stand_before_the_name(void **state)
 {
-    static const char *const names[] = {"claude-3-opus-20240229", "anthropic/claude-3-opus",
+    static const char *const names[] = {"claude-3-opus-20240229",
+                                        "anthropic/claude-3-opus",
                                         "openrouter/anthropic/claude-3-opus",
                                         "us.anthropic.claude-3-opus-20240229-v1:0",
-                                        "models/CLAUDE-3-OPUS", "x:claude-3-opus"};
+                                        "models/CLAUDE-3-OPUS",
+                                        "x:claude-3-opus"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -128,7 +130,8 @@ static void rows_have_the_size_that_their_maker_states(void **state)
     struct {
         quipu_model_row row;
         int64_t more;
-    } longer[] = {{{.prefix = {"a-", 2}, .window = 30}, 7}, {{.prefix = {"b-", 2}, .window = 40}, 8}};
+    } longer[] = {{{.prefix = {"a-", 2}, .window = 30}, 7},
+                  {{.prefix = {"b-", 2}, .window = 40}, 8}};
     quipu_model_rows rows = {shorter, 2, sizeof(shorter[0])};
 
     (void)state;

@@ -19,15 +19,15 @@ static void versions_and_variant_are_stamped(void **state)
 
     (void)state;
     for (int i = 0; i < 1000; i++) {
-        T_OK(quipu_uuid_v4(&uuid));
+        T_OK(qp_uuid_v4(&uuid));
         assert_int_equal(uuid.b[6] >> 4, 4);
         assert_int_equal(uuid.b[8] >> 6, 2);
-        T_OK(quipu_uuid_v7(&uuid));
+        T_OK(qp_uuid_v7(&uuid));
         assert_int_equal(uuid.b[6] >> 4, 7);
         assert_int_equal(uuid.b[8] >> 6, 2);
     }
-    T_STATUS(quipu_uuid_v4(NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_uuid_v7(NULL), QUIPU_MISUSE);
+    T_STATUS(qp_uuid_v4(NULL), QUIPU_MISUSE);
+    T_STATUS(qp_uuid_v7(NULL), QUIPU_MISUSE);
 }
 
 static void v7_carries_the_time_and_only_rises(void **state)
@@ -38,13 +38,13 @@ static void v7_carries_the_time_and_only_rises(void **state)
     int64_t ms = 0;
 
     (void)state;
-    T_OK(quipu_uuid_v7(&last));
+    T_OK(qp_uuid_v7(&last));
     for (int i = 0; i < 6; i++) {
         ms = ms << 8 | last.b[i];
     }
     assert_true(ms / 1000 >= before - 1 && ms / 1000 <= quipu_time_now().s + 1);
     for (int i = 0; i < 200000; i++) {
-        T_OK(quipu_uuid_v7(&uuid));
+        T_OK(qp_uuid_v7(&uuid));
         assert_true(memcmp(&last, &uuid, sizeof(uuid)) < 0);
         last = uuid;
     }
@@ -55,7 +55,7 @@ static void *uuid_thread_run(void *arg)
     quipu_uuid *made = arg;
 
     for (int i = 0; i < T_EACH; i++) {
-        if (quipu_uuid_v7(&made[i]) != QUIPU_OK) {
+        if (qp_uuid_v7(&made[i]) != QUIPU_OK) {
             return arg;
         }
     }
@@ -96,13 +96,13 @@ static void child_of_a_fork_does_not_repeat_its_parent(void **state)
     int wait_status = 0;
 
     (void)state;
-    T_OK(quipu_uuid_v4(&mine[0])); /* the pool is filled now */
+    T_OK(qp_uuid_v4(&mine[0])); /* the pool is filled now */
     assert_int_equal(pipe(pipes), 0);
     pid_t pid = fork();
     assert_true(pid >= 0);
     for (int i = 0; i < 8; i++) {
         quipu_uuid *to = pid == 0 ? &child[i] : &mine[i];
-        if ((i % 2 == 0 ? quipu_uuid_v4(to) : quipu_uuid_v7(to)) != QUIPU_OK) {
+        if ((i % 2 == 0 ? qp_uuid_v4(to) : qp_uuid_v7(to)) != QUIPU_OK) {
             _exit(1);
         }
     }
@@ -129,7 +129,7 @@ static void uuid_text_round_trips_in_both_cases(void **state)
 
     (void)state;
     for (int i = 0; i < 2000; i++) {
-        T_OK(quipu_uuid_v4(&uuid));
+        T_OK(qp_uuid_v4(&uuid));
         quipu_uuid_format(uuid, text);
         assert_int_equal(strlen(text), 36);
         T_OK(quipu_uuid_parse(quipu_cstr(text), &back));

@@ -100,7 +100,7 @@ static void writer_nap(void)
 static quipu_status writer_append(writer *self, const char *key, const char *id)
 {
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
     quipu_message message = {
         .role = QUIPU_ROLE_USER, .content = QUIPU_STR(WRITER_TEXT), .event_id = quipu_cstr(id)};
@@ -108,8 +108,8 @@ static quipu_status writer_append(writer *self, const char *key, const char *id)
     quipu_status status;
 
     call.deadline_ms = (int32_t)self->options->deadline_ms;
-    status = quipu_message_append(self->store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL,
-                                  &call, &appended, &err);
+    status = quipu_message_append(self->store, quipu_cstr(key), quipu_messages_of(&message, 1),
+                                  NULL, &call, &appended, &err);
     if (status == QUIPU_OK) {
         (void)snprintf(rest, sizeof(rest), "%" PRId64 " %s", appended.first_seq,
                        appended.repeated ? "repeated" : "new");
@@ -261,15 +261,15 @@ static quipu_status writer_dump_session(quipu_store *store, const char *key, qui
         if (status != QUIPU_OK) {
             return status;
         }
-        for (size_t i = 0; i < history->message_count; i++) {
-            const quipu_message *message = &history->messages[i];
+        for (size_t i = 0; i < history->messages.count; i++) {
+            const quipu_message *message = quipu_message_at(history->messages, i);
 
             (void)printf("%s %" PRId64 " %.*s\n", key, message->seq, (int)message->event_id.n,
                          message->event_id.p);
             range.after_seq = message->seq;
         }
-        more = history->more_after && history->message_count > 0;
-        quipu_history_free(history);
+        more = history->more_after && history->messages.count > 0;
+        quipu_free(history);
     }
     return QUIPU_OK;
 }
@@ -287,7 +287,7 @@ static int writer_dump(const writer_options *options)
 {
     quipu_store *store = NULL;
     quipu_error err = {0};
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_status status = writer_open(options->uri, QUIPU_OPEN_READ_ONLY, &store, &err);
 
     for (long i = 0; i < options->sessions && status == QUIPU_OK; i++) {
@@ -297,7 +297,7 @@ static int writer_dump(const writer_options *options)
         status = writer_dump_session(store, key, &err);
     }
     if (status == QUIPU_OK) {
-        status = quipu_store_verify(store, writer_problem, NULL, NULL, &verified, &err);
+        status = quipu_store_verify(store, 0, writer_problem, NULL, NULL, &verified, &err);
     }
     quipu_close(store);
     if (status != QUIPU_OK) {

@@ -5,6 +5,7 @@
 
 #include "contract/adk_t.h"
 
+#include "lib/short.h"
 #include "store/message.h"
 
 #define ADK_TIME_COLUMN 35 /* bytes of a stored time */
@@ -27,13 +28,14 @@ static inline quipu_message adk_stored(const quipu_message *message, const char 
     quipu_message back = {0};
     qp_json_doc doc;
     qp_batch checked;
-    quipu_status status = qp_batch_encode(&checked, message, 1, QUIPU_MESSAGE_BYTES_MAX, &err);
+    quipu_status status =
+        qp_batch_encode(&checked, quipu_messages_of(message, 1), QUIPU_MESSAGE_BYTES_MAX, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("the store refuses %s: %s", event, err.message);
     }
     /* What parsing has checked is taken on trust: it must make no difference. */
-    T_OK(qp_batch_encode_made(batch, message, 1, QUIPU_MESSAGE_BYTES_MAX, &err));
+    T_OK(qp_batch_encode_made(batch, quipu_messages_of(message, 1), QUIPU_MESSAGE_BYTES_MAX, &err));
     const qp_message_new *made = &batch->rows[0];
     adk_check_same_row(made, &checked.rows[0]);
     qp_batch_free(&checked);
@@ -64,13 +66,13 @@ static inline void adk_check_event(const char *text, size_t n)
     quipu_error err = {0};
     qp_batch batch;
     size_t size = 0;
-    quipu_status status = quipu_event_to_message(event, &arena, &message, &err);
+    quipu_status status = t_event_to_message(event, &arena, &message, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("encode %s: %s", text, err.message);
     }
     message = adk_stored(&message, text, &arena, &batch, &size);
-    status = quipu_message_to_event(&message, NULL, &arena, &back, &err);
+    status = t_message_to_event(&message, NULL, &arena, &back, &err);
     if (status != QUIPU_OK) {
         fail_msg("decode %s: %s", text, err.message);
     }

@@ -73,7 +73,7 @@ static inline quipu_live *adk_get(adk_world *world, const char *user, const char
 
 static inline quipu_event_result adk_append(quipu_live *session, const char *event)
 {
-    quipu_event_result result = {0};
+    quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
     quipu_error err = {0};
     quipu_status status =
         quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, &result, &err);
@@ -127,7 +127,7 @@ static inline void adk_check_state(adk_world *world, quipu_live *session, const 
     quipu_json state = {{NULL, 0}};
     quipu_error err = {0};
 
-    T_OK(quipu_live_state(session, &world->arena, &state, &err));
+    T_OK(quipu_live_state(session, (quipu_str){NULL, 0}, &world->arena, &state, &err));
     adk_check_json(state.text, expected);
 }
 

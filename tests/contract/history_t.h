@@ -18,15 +18,14 @@ static inline int64_t ht_say(quipu_store *store, const char *key, quipu_role rol
                                   .output = role == QUIPU_ROLE_TOOL ? QUIPU_STR("[]")
                                                                     : (quipu_str){NULL, 0}};
     quipu_message message = st_says(role, text);
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     if (role == QUIPU_ROLE_TOOL || role == QUIPU_ROLE_MODEL) {
-        message.calls = &call;
-        message.call_count = 1;
+        message.calls = quipu_tool_calls_of(&call, 1);
     }
     quipu_status status = quipu_message_append(
-        store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL, &appended, &err);
+        store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL, NULL, &appended, &err);
     if (status != QUIPU_OK) {
         fail_msg("append to %s: %s (%s)", key, quipu_status_name(status), err.message);
     }
@@ -53,14 +52,14 @@ static inline int64_t ht_tools(quipu_store *store, const char *key, quipu_role r
 {
     quipu_tool_call calls[4];
     quipu_message message = st_says(role, "word");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     const char *at = ids;
 
-    message.calls = calls;
+    message.calls = quipu_tool_calls_of(calls, 0);
     for (;;) {
         size_t n = strcspn(at, ",");
-        assert_true(message.call_count < sizeof(calls) / sizeof(calls[0]));
-        calls[message.call_count++] = (quipu_tool_call){
+        assert_true(message.calls.count < sizeof(calls) / sizeof(calls[0]));
+        calls[message.calls.count++] = (quipu_tool_call){
             .id = {at, n},
             .name = QUIPU_STR("look"),
             .input = QUIPU_STR("{}"),
@@ -70,7 +69,7 @@ static inline int64_t ht_tools(quipu_store *store, const char *key, quipu_role r
         }
         at += n + 1;
     }
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, NULL));
     return appended.first_seq;
 }
@@ -87,7 +86,7 @@ static inline void ht_far_pair(quipu_store *store, const char *key, int distance
     st_create(store, key);
     ht_script(store, key, "u");
     assert_int_equal(ht_tools(store, key, QUIPU_ROLE_MODEL, "far"), 2);
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){talk, (size_t)distance - 1},
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(talk, (size_t)distance - 1),
                               NULL, NULL, NULL, NULL));
     assert_int_equal(ht_tools(store, key, QUIPU_ROLE_TOOL, "far"), 2 + distance);
     free(talk);
@@ -97,7 +96,8 @@ static inline void ht_fork(quipu_store *store, const char *key, int64_t seq, con
 {
     quipu_session_new values = st_values(new_key);
     quipu_error err = {0};
-    quipu_status status = quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, &err);
+    quipu_status status =
+        quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, NULL, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("fork %s at %lld: %s (%s)", key, (long long)seq, quipu_status_name(status),
@@ -128,14 +128,14 @@ static inline void ht_delete(quipu_store *store, const char *key)
 }
 
 /* The numbers of a history's messages: "1 2 3". */
-static inline void ht_numbers(const quipu_history *history, char ret_text[HT_TEXT_MAX])
+static inline void ht_numbers(quipu_messages messages, char ret_text[HT_TEXT_MAX])
 {
     size_t n = 0;
 
     ret_text[0] = '\0';
-    for (size_t i = 0; i < history->message_count; i++) {
+    for (size_t i = 0; i < messages.count; i++) {
         n += (size_t)snprintf(ret_text + n, HT_TEXT_MAX - n, "%s%lld", i > 0 ? " " : "",
-                              (long long)history->messages[i].seq);
+                              (long long)quipu_message_at(messages, i)->seq);
         assert_true(n < HT_TEXT_MAX);
     }
 }
@@ -152,11 +152,11 @@ static inline void ht_check(quipu_store *store, const char *key, uint32_t flags,
 
     range.flags = flags;
     quipu_history *history = st_get(store, key, &range);
-    ht_numbers(history, text);
+    ht_numbers(history->messages, text);
     if (strcmp(text, numbers) != 0) {
         fail_msg("line %d: %s has \"%s\", not \"%s\"", line, key, text, numbers);
     }
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 static inline quipu_session_info ht_info(quipu_store *store, const char *key)
@@ -165,8 +165,8 @@ static inline quipu_session_info ht_info(quipu_store *store, const char *key)
 
     range.flags = QUIPU_RANGE_HEADER;
     quipu_history *history = st_get(store, key, &range);
-    quipu_session_info info = history->session; /* numbers only: its texts go */
-    quipu_history_free(history);
+    quipu_session_info info = *history->session; /* numbers only: its texts go */
+    quipu_free(history);
     return info;
 }
 

@@ -52,9 +52,9 @@ static inline void import_exec(const char *path, const char *sql)
 static inline quipu_source_report import_ok(quipu_store *store, const char *path,
                                             const quipu_source_options *options)
 {
-    quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
+    quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
     quipu_error err = {0};
-    quipu_status status = quipu_import(store, path, options, NULL, &report, &err);
+    quipu_status status = quipu_source_import(store, path, options, NULL, &report, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("import %s: %s %s", path, quipu_status_name(status), err.message);
@@ -67,9 +67,9 @@ static inline void import_refused(quipu_store *store, const char *path, quipu_st
                                   const char *text)
 {
     quipu_error err = {0};
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
 
-    T_STATUS(quipu_import(store, path, NULL, NULL, NULL, &err), expected);
+    T_STATUS(quipu_source_import(store, path, NULL, NULL, NULL, &err), expected);
     if (strstr(err.message, text) == NULL) {
         fail_msg("no \"%s\" in \"%s\"", text, err.message);
     }

@@ -12,6 +12,7 @@
 #endif
 
 #include "gen/quipu.h"
+#include "lib/short.h"
 
 /* ---- streams ------------------------------------------------------------------------------- */
 
@@ -87,7 +88,7 @@ static inline quipu_status kt_try_import(quipu_store *store, kt_stream *stream, 
 
 static inline quipu_transfer kt_import(quipu_store *store, kt_stream *stream)
 {
-    quipu_transfer done = {0};
+    quipu_transfer done = QUIPU_TRANSFER_INIT;
     quipu_error err = {0};
     quipu_status status = kt_try_import(store, stream, 0, &done, &err);
 
@@ -233,9 +234,9 @@ static inline void kt_hear(void *ctx, const quipu_problem *problem)
 static inline kt_problems kt_verify(quipu_store *store)
 {
     kt_problems heard = {0};
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
-    quipu_status status = quipu_store_verify(store, kt_hear, &heard, NULL, &verified, &err);
+    quipu_status status = quipu_store_verify(store, 0, kt_hear, &heard, NULL, &verified, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("verify: %s (%s)", quipu_status_name(status), err.message);
@@ -261,7 +262,7 @@ static inline void kt_fork(quipu_store *store, const char *key, int64_t seq, con
     quipu_session_new values = st_values(fork);
     quipu_error err = {0};
 
-    T_OK(quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, &err));
+    T_OK(quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, NULL, &err));
 }
 
 static inline void kt_memory(quipu_store *store, quipu_memory_kind kind, const char *key,
@@ -276,7 +277,7 @@ static inline void kt_memory(quipu_store *store, quipu_memory_kind kind, const c
                                  .generation = kind == QUIPU_REFLECTION ? 2 : 0};
     quipu_error err = {0};
 
-    T_OK(quipu_memory_save(store, &memory, NULL, NULL, &err));
+    T_OK(t_memory_save(store, &memory, NULL, NULL, &err));
 }
 
 static inline void kt_fill_messages(quipu_store *store, const char *key)
@@ -296,7 +297,9 @@ static inline void kt_fill_messages(quipu_store *store, const char *key)
          .content = QUIPU_STR("a\0b \xf0\x9f\x99\x82 \xe2\x80\xa8 end\n"),
          .author = QUIPU_STR("somebody\0else"),
          .extra = {QUIPU_STR("{\"big\":123456789012345678901234567890.00e-3,\"n\":1.0}")}},
-        {.role = QUIPU_ROLE_MODEL, .calls = calls, .call_count = 2, .branch = QUIPU_STR("x.y")},
+        {.role = QUIPU_ROLE_MODEL,
+         .calls = quipu_tool_calls_of(calls, 2),
+         .branch = QUIPU_STR("x.y")},
         {.role = QUIPU_ROLE_TOOL,
          .content = QUIPU_STR("done"),
          .has_timestamp = true,
@@ -312,7 +315,7 @@ static inline void kt_fill_messages(quipu_store *store, const char *key)
         {.role = QUIPU_ROLE_ASSISTANT, .content = QUIPU_STR("cut"), .mark = QUIPU_MARK_TIMEOUT}};
     quipu_error err = {0};
 
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){messages, 5}, NULL, NULL,
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(messages, 5), NULL, NULL,
                               NULL, &err));
 }
 

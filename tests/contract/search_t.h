@@ -33,13 +33,13 @@ static inline const char *found_with(quipu_store *store, const quipu_search_opti
     size_t n = 0;
 
     text[0] = '\0';
-    for (size_t i = 0; i < results->count; i++) {
-        const quipu_search_hit *hit = &results->hits[i];
+    for (size_t i = 0; i < results->hits.count; i++) {
+        const quipu_search_hit *hit = quipu_search_hit_at(results->hits, i);
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%.*s:%lld ", (int)hit->session_key.n,
                               hit->session_key.p, (long long)hit->seq);
         assert_true(n < sizeof(text));
     }
-    quipu_search_results_free(results);
+    quipu_free(results);
     return text;
 }
 

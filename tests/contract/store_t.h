@@ -79,10 +79,10 @@ static inline quipu_message st_says(quipu_role role, const char *text)
 static inline int64_t st_append(quipu_store *store, const char *key, const char *text)
 {
     quipu_message message = st_says(QUIPU_ROLE_USER, text);
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
     quipu_status status = quipu_message_append(
-        store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL, &appended, &err);
+        store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL, NULL, &appended, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("append to %s: %s (%s)", key, quipu_status_name(status), err.message);
@@ -118,22 +118,22 @@ static inline quipu_status st_get_status(quipu_store *store, const char *key)
     quipu_history *history = NULL;
     quipu_status status = quipu_session_get(store, quipu_cstr(key), NULL, NULL, &history, NULL);
 
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
 /* Numbers without gaps from `first` on, totals that add up, and a header that agrees. */
 static inline void st_check_whole(const quipu_history *history)
 {
-    const quipu_session_info *session = &history->session;
+    const quipu_session_info *session = history->session;
     int64_t total = 0;
 
-    assert_int_equal(history->message_count, session->message_count);
+    assert_int_equal(history->messages.count, session->message_count);
     assert_int_equal(session->next_seq - session->first_seq, session->message_count);
     assert_false(history->more_before);
     assert_false(history->more_after);
-    for (size_t i = 0; i < history->message_count; i++) {
-        const quipu_message *message = &history->messages[i];
+    for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(history->messages, i);
         total += message->tokens;
         assert_int_equal(message->seq, session->first_seq + (int64_t)i);
         assert_int_equal(message->tokens_total, total);

@@ -33,16 +33,17 @@ static void a_response_alone_is_content_and_output(void **state)
                "\"sky\":\"overcast\"}}},{\"functionResponse\":{\"id\":\"c2\",\"name\":\"time\","
                "\"response\":{\"hour\":9}}}]}}");
     quipu_history *history = st_get(world->store, ANSWER_KEY, NULL);
-    const quipu_message *message = &history->messages[0];
+    const quipu_message *message = quipu_message_at(history->messages, 0);
     assert_int_equal(message->role, QUIPU_ROLE_TOOL);
     T_STR(message->content, "{\"sky\":\"overcast\"}{\"hour\":9}");
-    assert_int_equal(message->call_count, 2);
-    T_STR(message->calls[0].id, "c1");
-    T_STR(message->calls[0].name, "weather");
-    T_STR(message->calls[0].output, "{\"sky\":\"overcast\"}");
-    T_STR(message->calls[1].output, "{\"hour\":9}");
-    assert_int_equal(strlen(message->calls[0].output.p), message->calls[0].output.n);
-    quipu_history_free(history);
+    assert_int_equal(message->calls.count, 2);
+    T_STR(quipu_tool_call_at(message->calls, 0)->id, "c1");
+    T_STR(quipu_tool_call_at(message->calls, 0)->name, "weather");
+    T_STR(quipu_tool_call_at(message->calls, 0)->output, "{\"sky\":\"overcast\"}");
+    T_STR(quipu_tool_call_at(message->calls, 1)->output, "{\"hour\":9}");
+    assert_int_equal(strlen(quipu_tool_call_at(message->calls, 0)->output.p),
+                     quipu_tool_call_at(message->calls, 0)->output.n);
+    quipu_free(history);
     column = answer_column(world->path, "SELECT CAST(tool_calls AS TEXT) FROM messages");
     assert_null(strstr(column, "overcast"));
     free(column);
@@ -66,8 +67,8 @@ static void a_response_is_found_by_its_words(void **state)
                         "\"f\",\"response\":{\"sky\":\"overcast\"}}}]}}");
     options.query = QUIPU_STR("overcast");
     T_OK(quipu_search(world->store, &options, NULL, &results, &err));
-    assert_int_equal(results->count, 1);
-    quipu_search_results_free(results);
+    assert_int_equal(results->hits.count, 1);
+    quipu_free(results);
     quipu_live_free(session);
     adk_close(world);
 }
@@ -81,7 +82,7 @@ static quipu_message answer_of(quipu_tool_call *calls, const char *const *output
             .id = {"c", 1}, .name = {"f", 1}, .input = {"", 0}, .output = quipu_cstr(outputs[i])};
     }
     return (quipu_message){
-        .role = QUIPU_ROLE_TOOL, .content = content, .calls = calls, .call_count = count};
+        .role = QUIPU_ROLE_TOOL, .content = content, .calls = quipu_tool_calls_of(calls, count)};
 }
 
 static void plain_messages_come_back_as_they_were(void **state)
@@ -110,20 +111,21 @@ static void plain_messages_come_back_as_they_were(void **state)
         quipu_tool_call calls[3];
         const quipu_message message =
             answer_of(calls, cases[i].outputs, cases[i].count, cases[i].content);
-        quipu_appended appended = {0};
+        quipu_appended appended = QUIPU_APPENDED_INIT;
 
-        assert_int_equal(qp_tool_calls_are(message.content, calls, cases[i].count), cases[i].once);
-        T_OK(quipu_message_append(store, QUIPU_STR("s"), (quipu_messages){&message, 1}, NULL, NULL,
+        assert_int_equal(qp_tool_calls_are(message.content, message.calls), cases[i].once);
+        T_OK(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL, NULL,
                                   &appended, &err));
         quipu_history *history = st_get(store, "s", NULL);
-        const quipu_message *back = &history->messages[i];
+        const quipu_message *back = quipu_message_at(history->messages, i);
         assert_true(quipu_str_eq(back->content, message.content));
-        assert_int_equal(back->call_count, cases[i].count);
+        assert_int_equal(back->calls.count, cases[i].count);
         for (size_t c = 0; c < cases[i].count; c++) {
-            T_STR(back->calls[c].output, cases[i].outputs[c]);
-            assert_int_equal(strlen(back->calls[c].output.p), back->calls[c].output.n);
+            T_STR(quipu_tool_call_at(back->calls, c)->output, cases[i].outputs[c]);
+            assert_int_equal(strlen(quipu_tool_call_at(back->calls, c)->output.p),
+                             quipu_tool_call_at(back->calls, c)->output.n);
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
     quipu_close(store);
 }
@@ -138,7 +140,7 @@ static void half_a_character_is_no_output(void **state)
 
     (void)state;
     st_create(store, "s");
-    T_STATUS(quipu_message_append(store, QUIPU_STR("s"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, &err),
              QUIPU_INVALID);
     quipu_close(store);
@@ -162,15 +164,15 @@ static void an_answer_may_be_as_long_as_a_message(void **state)
         const quipu_tool_call call = {
             .id = {"c", 1}, .name = {"f", 1}, .input = {"", 0}, .output = output};
         const quipu_message message = {
-            .role = QUIPU_ROLE_TOOL, .content = output, .calls = &call, .call_count = 1};
+            .role = QUIPU_ROLE_TOOL, .content = output, .calls = quipu_tool_calls_of(&call, 1)};
 
-        T_STATUS(quipu_message_append(store, QUIPU_STR("s"), (quipu_messages){&message, 1}, NULL,
+        T_STATUS(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL,
                                       NULL, NULL, &err),
                  over == 0 ? QUIPU_OK : QUIPU_LIMIT);
     }
     quipu_history *history = st_get(store, "s", NULL);
-    assert_in_range(history->messages[0].tokens, 1, MOST / 3);
-    quipu_history_free(history);
+    assert_in_range(quipu_message_at(history->messages, 0)->tokens, 1, MOST / 3);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -201,7 +203,7 @@ static void an_answer_counts_once_wherever_it_is_counted(void **state)
         int64_t column = 0;
 
         T_OK(qp_tool_calls_tokens(content, quipu_cstr(cases[i].json), &column));
-        assert_int_equal(qp_tool_calls_estimate(content, &call, 1), column);
+        assert_int_equal(qp_tool_calls_estimate(content, quipu_tool_calls_of(&call, 1)), column);
         assert_int_equal(column, qp_token_message(content, NULL, 0) + apart +
                                      (i == 0 ? 0 : quipu_token_estimate(call.output)));
     }
@@ -224,7 +226,7 @@ static void sizes_that_do_not_fit_are_corrupt(void **state)
 
     (void)state;
     st_create(store, "s");
-    T_OK(quipu_message_append(store, QUIPU_STR("s"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("s"), quipu_messages_of(&message, 1), NULL, NULL,
                               NULL, &err));
     for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
         quipu_history *history = NULL;

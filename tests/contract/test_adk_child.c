@@ -1,5 +1,6 @@
 /* Child sessions: apart from their parents until merged or discarded, each in one transaction. */
 #include "contract/adk_t.h"
+#include "lib/short.h"
 
 static quipu_live *spawn(quipu_live *parent, const char *agent, int64_t inherit, int64_t max)
 {
@@ -33,17 +34,17 @@ static void a_new_child_has_a_key_of_its_own_and_no_history(void **state)
     quipu_live *parent = parent_of_three(world);
     quipu_live *child = spawn(parent, "scout", 0, 0);
     quipu_session_ref ref;
-    quipu_child_list list = {NULL, 0};
+    quipu_children list = quipu_children_of(NULL, 0);
 
     (void)state;
-    T_OK(quipu_live_identity(child, &world->arena, &ref, NULL, NULL));
+    T_OK(t_live_identity(child, &world->arena, &ref, NULL, NULL));
     assert_memory_equal(ref.session_id.p, "p:child:scout:", 14);
     assert_int_equal(quipu_live_event_count(child), 0);
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 1);
-    T_STR(list.items[0].agent, "scout");
-    assert_false(list.items[0].merged);
-    assert_true(quipu_str_eq(list.items[0].ref.session_id, ref.session_id));
+    T_STR(quipu_child_at(list, 0)->agent, "scout");
+    assert_false(quipu_child_at(list, 0)->merged);
+    assert_true(quipu_str_eq(quipu_child_at(list, 0)->ref.session_id, ref.session_id));
     quipu_live_free(child);
     quipu_live_free(parent);
     adk_close(world);
@@ -55,13 +56,13 @@ static void children_are_listed_with_their_own_parent_only(void **state)
     quipu_live *parent = parent_of_three(world);
     quipu_live *other = adk_create(world, "u", "other", NULL);
     quipu_live *children[2] = {spawn(parent, "a", 0, 0), spawn(parent, "b", 0, 0)};
-    quipu_child_list list = {NULL, 0};
+    quipu_children list = quipu_children_of(NULL, 0);
 
     (void)state;
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 2);
-    T_STR(list.items[0].agent, "a");
-    T_STR(list.items[1].agent, "b");
+    T_STR(quipu_child_at(list, 0)->agent, "a");
+    T_STR(quipu_child_at(list, 1)->agent, "b");
     T_OK(quipu_live_children(other, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 0);
     quipu_live_free(children[0]);
@@ -140,7 +141,7 @@ static void merging_with_a_summary_adds_one_message_by_the_agent(void **state)
     adk_world *world = adk_open(0);
     quipu_live *parent = parent_of_three(world);
     quipu_live *child = spawn(parent, "scout", 0, 0);
-    quipu_child_list list = {NULL, 0};
+    quipu_children list = quipu_children_of(NULL, 0);
     quipu_history *history;
     quipu_error err = {0};
 
@@ -149,18 +150,18 @@ static void merging_with_a_summary_adds_one_message_by_the_agent(void **state)
     T_OK(quipu_live_merge(parent, child, QUIPU_STR("short"), (quipu_str){NULL, 0}, NULL, &err));
     assert_int_equal(quipu_live_event_count(parent), 4);
     history = st_get(world->store, "adk:app/u/p", NULL);
-    assert_int_equal(history->message_count, 4);
-    assert_int_equal(history->messages[3].role, QUIPU_ROLE_ASSISTANT);
-    T_STR(history->messages[3].content, "short");
-    T_STR(history->messages[3].author, "scout");
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 4);
+    assert_int_equal(quipu_message_at(history->messages, 3)->role, QUIPU_ROLE_ASSISTANT);
+    T_STR(quipu_message_at(history->messages, 3)->content, "short");
+    T_STR(quipu_message_at(history->messages, 3)->author, "scout");
+    quipu_free(history);
     T_STATUS(quipu_live_merge(parent, child, QUIPU_STR("x"), (quipu_str){NULL, 0}, NULL, &err),
              QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "already merged"));
     assert_int_equal(quipu_live_event_count(parent), 4);
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
     assert_int_equal(list.count, 1);
-    assert_true(list.items[0].merged);
+    assert_true(quipu_child_at(list, 0)->merged);
     adk_append(parent, adk_says(world, "p4", "user", "on", 5));
     quipu_live_free(child);
     quipu_live_free(parent);
@@ -190,7 +191,7 @@ static void a_merge_that_failed_can_be_repeated(void **state)
     quipu_live *parent = parent_of_three(world);
     quipu_live *other = adk_get(world, "u", "p", NULL);
     quipu_live *child = spawn(parent, "scout", 0, 0);
-    quipu_child_list list = {NULL, 0};
+    quipu_children list = quipu_children_of(NULL, 0);
     quipu_error err = {0};
 
     (void)state;
@@ -198,7 +199,7 @@ static void a_merge_that_failed_can_be_repeated(void **state)
     T_STATUS(quipu_live_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err),
              QUIPU_CONFLICT);
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
-    assert_false(list.items[0].merged);
+    assert_false(quipu_child_at(list, 0)->merged);
     T_OK(quipu_live_refresh(parent, NULL, &err));
     T_OK(quipu_live_merge(parent, child, QUIPU_STR("sum"), QUIPU_STR("root"), NULL, &err));
     assert_int_equal(quipu_live_event_count(parent), 5);
@@ -219,7 +220,7 @@ static void a_child_outlives_its_live_session(void **state)
 
     (void)state;
     adk_append(child, adk_says(world, "c1", "scout", "found", 4));
-    T_OK(quipu_live_identity(child, &world->arena, &ref, NULL, NULL));
+    T_OK(t_live_identity(child, &world->arena, &ref, NULL, NULL));
     quipu_live_free(child);
     T_OK(quipu_service_get(world->service, &ref, NULL, NULL, &child, &err));
     assert_int_equal(quipu_live_event_count(child), 4); /* three of its parent's */
@@ -282,7 +283,7 @@ static void a_merge_brings_all_that_the_child_has(void **state)
     (void)state;
     adk_append(child, adk_says(world, "c1", "scout", "a", 4));
     adk_append(child, adk_says(world, "c2", "scout", "b", 5));
-    T_OK(quipu_live_identity(child, &world->arena, &ref, NULL, NULL));
+    T_OK(t_live_identity(child, &world->arena, &ref, NULL, NULL));
     options.num_recent = 1;
     T_OK(quipu_service_get(world->service, &ref, &options, NULL, &last, &err));
     adk_append(child, adk_says(world, "c3", "scout", "c", 6));
@@ -302,18 +303,18 @@ static void a_discarded_child_is_gone_and_leaves_a_note(void **state)
     quipu_live *parent = parent_of_three(world);
     quipu_live *child = spawn(parent, "scout", 0, 0);
     quipu_live *silent = spawn(parent, "mute", -1, 0);
-    quipu_child_list list = {NULL, 0};
+    quipu_children list = quipu_children_of(NULL, 0);
     quipu_history *history;
     quipu_error err = {0};
 
     (void)state;
     T_OK(quipu_live_discard(parent, child, QUIPU_STR("timed out"), NULL, &err));
     history = st_get(world->store, "adk:app/u/p", NULL);
-    assert_int_equal(history->message_count, 4);
-    T_STR(history->messages[3].content,
+    assert_int_equal(history->messages.count, 4);
+    T_STR(quipu_message_at(history->messages, 3)->content,
           "[Isolated sub-agent scout discarded: timed out. Raw child history discarded.]");
-    T_STR(history->messages[3].author, QUIPU_ROOT_AGENT);
-    quipu_history_free(history);
+    T_STR(quipu_message_at(history->messages, 3)->author, QUIPU_ROOT_AGENT);
+    quipu_free(history);
     T_OK(quipu_live_discard(parent, silent, QUIPU_STR(" "), NULL, &err));
     assert_int_equal(quipu_live_event_count(parent), 4);
     T_OK(quipu_live_children(parent, NULL, &world->arena, &list, NULL));
@@ -368,17 +369,17 @@ static void check_stored(adk_world *world, size_t count, const char *last, const
 {
     quipu_history *history = st_get(world->store, "adk:app/u/p", NULL);
 
-    assert_int_equal(history->message_count, count);
-    T_STR(history->messages[count - 1].content, last);
-    T_STR(history->messages[count - 1].author, author);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, count);
+    T_STR(quipu_message_at(history->messages, count - 1)->content, last);
+    T_STR(quipu_message_at(history->messages, count - 1)->author, author);
+    quipu_free(history);
 }
 
 static void an_isolated_agent_shows_but_is_not_stored_with_its_parent(void **state)
 {
     adk_world *world = NULL;
     quipu_live *session = isolated(&world, NULL);
-    quipu_child_list list = {NULL, 0};
+    quipu_children list = quipu_children_of(NULL, 0);
 
     (void)state;
     adk_append(session, adk_says(world, "a1", "alpha", "thinking", 2));
@@ -435,9 +436,9 @@ static void names_that_an_isolated_agent_sets_go_with_its_child(void **state)
     /* While it works, the agent reads what it wrote. */
     adk_check_state(world, session,
                     "{\"app:a\":3,\"k\":1,\"own\":2,\"temp:t\":5,\"user:u\":4,\"z\":9}");
-    T_OK(quipu_live_value(session, QUIPU_STR("k"), &world->arena, &value, &err));
+    T_OK(quipu_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err));
     T_STR(value.text, "1");
-    T_OK(quipu_live_value(session, QUIPU_STR("z"), &world->arena, &value, &err));
+    T_OK(quipu_live_state(session, QUIPU_STR("z"), &world->arena, &value, &err));
     T_STR(value.text, "9");
     stored = adk_get(world, "u", "p", NULL);
     adk_check_state(world, stored, "{\"app:a\":3,\"k\":0,\"user:u\":4,\"z\":9}");
@@ -523,7 +524,7 @@ static void a_failed_turn_closes_calls_and_discards_the_child(void **state)
 {
     adk_world *world = NULL;
     quipu_live *session = isolated(&world, NULL);
-    quipu_child_list list = {NULL, 0};
+    quipu_children list = quipu_children_of(NULL, 0);
     quipu_history *history;
 
     (void)state;
@@ -531,14 +532,14 @@ static void a_failed_turn_closes_calls_and_discards_the_child(void **state)
                         "\"parts\":[{\"functionCall\":{\"id\":\"c1\",\"name\":\"delegate\","
                         "\"args\":{}}}]}}");
     adk_append(session, adk_says(world, "a1", "alpha", "half", 3));
-    T_OK(quipu_live_fail_turn(session, QUIPU_STR("timeout"), NULL, NULL));
+    T_OK(quipu_live_fail_turn(session, QUIPU_STR("timeout"), NULL, NULL, NULL));
     history = st_get(world->store, "adk:app/u/p", NULL);
-    assert_int_equal(history->message_count, 4);
-    assert_int_equal(history->messages[2].role, QUIPU_ROLE_TOOL);
-    T_STR(history->messages[2].calls[0].id, "c1");
-    T_STR(history->messages[3].content,
+    assert_int_equal(history->messages.count, 4);
+    assert_int_equal(quipu_message_at(history->messages, 2)->role, QUIPU_ROLE_TOOL);
+    T_STR(quipu_tool_call_at(quipu_message_at(history->messages, 2)->calls, 0)->id, "c1");
+    T_STR(quipu_message_at(history->messages, 3)->content,
           "[Isolated sub-agent alpha discarded: timeout. Raw child history discarded.]");
-    quipu_history_free(history);
+    quipu_free(history);
     assert_int_equal(quipu_live_event_count(session), 4);
     assert_non_null(strstr(adk_event(world, session, 2).p, "interrupted"));
     T_OK(quipu_live_children(session, NULL, &world->arena, &list, NULL));

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "contract/adk_gen.h"
+#include "lib/short.h"
 
 static void any_event_comes_back_as_the_same_tree_in_little_room(void **state)
 {
@@ -27,7 +28,7 @@ static quipu_message encode(quipu_arena *arena, const char *text)
     quipu_json event = {quipu_cstr(text)};
     quipu_message message = {0};
     quipu_error err = {0};
-    quipu_status status = quipu_event_to_message(event, arena, &message, &err);
+    quipu_status status = t_event_to_message(event, arena, &message, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("%s: %s", text, err.message);
@@ -70,24 +71,25 @@ static void calls_and_responses_become_tool_calls(void **state)
     (void)state;
     assert_int_equal(message.role, QUIPU_ROLE_ASSISTANT);
     T_STR(message.content, "ab");
-    assert_int_equal(message.call_count, 2);
-    T_STR(message.calls[0].id, "fc-1");
-    T_STR(message.calls[0].name, "search");
-    T_STR(message.calls[0].input, "{\"q\":1.50}");
-    assert_null(message.calls[0].output.p);
-    assert_true(message.calls[0].thought);
-    assert_int_equal(message.calls[0].thought_signature.n, 7);
-    assert_memory_equal(message.calls[0].thought_signature.p, "\xff\xfe\xfb\0sig", 7);
-    T_STR(message.calls[1].id, "call_exec");
-    T_STR(message.calls[1].input, "{}");
+    assert_int_equal(message.calls.count, 2);
+    T_STR(quipu_tool_call_at(message.calls, 0)->id, "fc-1");
+    T_STR(quipu_tool_call_at(message.calls, 0)->name, "search");
+    T_STR(quipu_tool_call_at(message.calls, 0)->input, "{\"q\":1.50}");
+    assert_null(quipu_tool_call_at(message.calls, 0)->output.p);
+    assert_true(quipu_tool_call_at(message.calls, 0)->thought);
+    assert_int_equal(quipu_tool_call_at(message.calls, 0)->thought_signature.n, 7);
+    assert_memory_equal(quipu_tool_call_at(message.calls, 0)->thought_signature.p,
+                        "\xff\xfe\xfb\0sig", 7);
+    T_STR(quipu_tool_call_at(message.calls, 1)->id, "call_exec");
+    T_STR(quipu_tool_call_at(message.calls, 1)->input, "{}");
 
     message = encode(&arena, "{\"author\":\"root\",\"content\":{\"role\":\"user\",\"parts\":["
                              "{\"function_response\":{\"name\":\"exec\",\"response\":"
                              "{\"big\":9007199254740993}}}]}}");
     assert_int_equal(message.role, QUIPU_ROLE_TOOL);
-    T_STR(message.calls[0].id, "call_exec");
-    T_STR(message.calls[0].output, "{\"big\":9007199254740993}");
-    T_STR(message.calls[0].input, "");
+    T_STR(quipu_tool_call_at(message.calls, 0)->id, "call_exec");
+    T_STR(quipu_tool_call_at(message.calls, 0)->output, "{\"big\":9007199254740993}");
+    T_STR(quipu_tool_call_at(message.calls, 0)->input, "");
     T_STR(message.content, "{\"big\":9007199254740993}");
     message = encode(&arena, "{\"content\":{\"parts\":[{\"functionResponse\":{\"response\":{\"a\":"
                              "1}}},{\"functionResponse\":{}},{\"functionResponse\":{\"response\":{"
@@ -148,7 +150,7 @@ static void converts(const char *event, const quipu_event_dialect *dialect, cons
     quipu_json back = {{NULL, 0}};
     quipu_error err = {0};
 
-    T_OK(quipu_message_to_event(&message, dialect, &arena, &back, &err));
+    T_OK(t_message_to_event(&message, dialect, &arena, &back, &err));
     if (!adk_same(back.text, quipu_cstr(expected))) {
         fail_msg("not the same:\n%s\n%s", back.text.p, expected);
     }
@@ -218,12 +220,11 @@ static void what_is_no_event_is_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        T_STATUS(quipu_event_to_message((quipu_json){quipu_cstr(texts[i])}, &arena, &message, &err),
+        T_STATUS(t_event_to_message((quipu_json){quipu_cstr(texts[i])}, &arena, &message, &err),
                  QUIPU_INVALID);
     }
-    T_STATUS(quipu_event_to_message((quipu_json){{NULL, 0}}, &arena, &message, &err), QUIPU_MISUSE);
-    T_STATUS(quipu_event_to_message((quipu_json){QUIPU_STR("{}")}, NULL, &message, &err),
-             QUIPU_MISUSE);
+    T_STATUS(t_event_to_message((quipu_json){{NULL, 0}}, &arena, &message, &err), QUIPU_MISUSE);
+    T_STATUS(t_event_to_message((quipu_json){QUIPU_STR("{}")}, NULL, &message, &err), QUIPU_MISUSE);
     quipu_arena_free(&arena);
 }
 
@@ -250,7 +251,7 @@ static void depth_has_its_limit(void **state)
         if (over == 0) {
             adk_check_event(buf.p, buf.n);
         } else {
-            T_STATUS(quipu_event_to_message((quipu_json){qp_buf_str(&buf)}, &arena, &message, &err),
+            T_STATUS(t_event_to_message((quipu_json){qp_buf_str(&buf)}, &arena, &message, &err),
                      QUIPU_LIMIT);
         }
         qp_buf_free(&buf);
@@ -265,14 +266,13 @@ static void a_plain_message_becomes_an_event(void **state)
                                    .content = {"hi", 2},
                                    .timestamp = {100, 0},
                                    .event_id = {"e", 1},
-                                   .calls = &call,
-                                   .call_count = 1};
+                                   .calls = quipu_tool_calls_of(&call, 1)};
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_json event = {{NULL, 0}};
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_message_to_event(&message, NULL, &arena, &event, &err));
+    T_OK(t_message_to_event(&message, NULL, &arena, &event, &err));
     assert_true(
         adk_same(event.text,
                  QUIPU_STR("{\"id\":\"e\",\"timestamp\":100.0,\"author\":\"" QUIPU_ROOT_AGENT
@@ -298,7 +298,7 @@ static void extra_that_does_not_fit_is_corrupt(void **state)
                                        .content = {"hi", 2},
                                        .event_id = {"e", 1},
                                        .extra = {quipu_cstr(extras[i])}};
-        T_STATUS(quipu_message_to_event(&message, NULL, &arena, &event, &err), QUIPU_CORRUPT);
+        T_STATUS(t_message_to_event(&message, NULL, &arena, &event, &err), QUIPU_CORRUPT);
     }
     quipu_arena_free(&arena);
 }
@@ -313,11 +313,11 @@ static void swept_round_trip(void *ctx)
     quipu_message message;
     quipu_error err = {0};
     quipu_status status =
-        quipu_event_to_message((quipu_json){quipu_cstr(event)}, &arena, &message, &err);
+        t_event_to_message((quipu_json){quipu_cstr(event)}, &arena, &message, &err);
 
     (void)ctx;
     if (status == QUIPU_OK) {
-        status = quipu_message_to_event(&message, NULL, &arena, &back, &err);
+        status = t_message_to_event(&message, NULL, &arena, &back, &err);
     }
     T_STATUS(status, t_fault_fired() > 0 ? QUIPU_NOMEM : QUIPU_OK);
     quipu_arena_free(&arena);

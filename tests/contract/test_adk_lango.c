@@ -1,5 +1,6 @@
 /* Lango's rows for state, session service and golden tests, over our calls: messages as events,
  * budgets, tool pairs, repair of open calls, round trips. Each name says the row's claim. */
+#include "adk/service.h"
 #include "contract/adk_t.h"
 
 #include <quipu/models.h>
@@ -17,8 +18,7 @@ static quipu_message msg(quipu_role role, const char *text)
 
 static quipu_message with_call(quipu_message message, const quipu_tool_call *call, size_t count)
 {
-    message.calls = call;
-    message.call_count = count;
+    message.calls = quipu_tool_calls_of(call, count);
     return message;
 }
 
@@ -40,12 +40,12 @@ static quipu_view view_of(quipu_arena *arena, const quipu_message *messages, siz
                           int64_t budget, const char *root)
 {
     quipu_view_options options = QUIPU_VIEW_OPTIONS_INIT;
-    quipu_view view = {NULL, 0, 0, 0};
+    quipu_view view = QUIPU_VIEW_INIT;
     quipu_error err = {0};
 
     options.token_budget = budget;
     options.root_agent = quipu_cstr(root);
-    T_OK(quipu_view_make(messages, count, &options, arena, &view, &err));
+    T_OK(qp_view_make(messages, count, &options, arena, &view, &err));
     return view;
 }
 
@@ -72,7 +72,7 @@ static void two_messages_give_two_events_with_their_times(void **state)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_message messages[] = {msg(QUIPU_ROLE_USER, "hi"), msg(QUIPU_ROLE_ASSISTANT, "yo")};
-    quipu_view view;
+    quipu_view view = QUIPU_VIEW_INIT;
 
     (void)state;
     messages[0].timestamp = (quipu_time){1767225601, 250000000};
@@ -93,7 +93,7 @@ static void authors_are_stored_or_by_role(void **state)
     quipu_message messages[] = {msg(QUIPU_ROLE_USER, "a"),   msg(QUIPU_ROLE_ASSISTANT, "b"),
                                 msg(QUIPU_ROLE_TOOL, "c"),   msg(QUIPU_ROLE_FUNCTION, "d"),
                                 msg(QUIPU_ROLE_SYSTEM, "e"), msg(QUIPU_ROLE_ASSISTANT, "f")};
-    quipu_view view;
+    quipu_view view = QUIPU_VIEW_INIT;
 
     (void)state;
     messages[5].author = QUIPU_STR("planner");
@@ -113,7 +113,7 @@ static void budget_keeps_the_newest_and_at_least_one(void **state)
     enum { N = 150 };
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_message messages[N];
-    quipu_view view;
+    quipu_view view = QUIPU_VIEW_INIT;
 
     (void)state;
     for (size_t i = 0; i < N; i++) {
@@ -204,8 +204,8 @@ static void neighbours_of_one_role_and_author_are_one_event(void **state)
     quipu_message messages[] = {msg(QUIPU_ROLE_ASSISTANT, "a"), msg(QUIPU_ROLE_ASSISTANT, "b"),
                                 msg(QUIPU_ROLE_USER, "c"),      msg(QUIPU_ROLE_ASSISTANT, "d"),
                                 msg(QUIPU_ROLE_ASSISTANT, "e"), msg(QUIPU_ROLE_ASSISTANT, "")};
-    quipu_view view;
-    quipu_view again;
+    quipu_view view = QUIPU_VIEW_INIT;
+    quipu_view again = QUIPU_VIEW_INIT;
 
     (void)state;
     messages[0].event_id = QUIPU_STR("first");
@@ -232,7 +232,7 @@ static void a_cut_never_parts_calls_from_answers(void **state)
                                 msg(QUIPU_ROLE_ASSISTANT, "done")};
     quipu_message pending[] = {msg(QUIPU_ROLE_USER, "q"),
                                with_call(msg(QUIPU_ROLE_ASSISTANT, ""), &call, 1)};
-    quipu_view view;
+    quipu_view view = QUIPU_VIEW_INIT;
 
     (void)state;
     for (int64_t budget = 1; budget < 40; budget++) {
@@ -251,8 +251,8 @@ static void a_cut_never_parts_calls_from_answers(void **state)
 
 static const quipu_message *stored(quipu_history *history, size_t at)
 {
-    assert_true(at < history->message_count);
-    return &history->messages[at];
+    assert_true(at < history->messages.count);
+    return quipu_message_at(history->messages, at);
 }
 
 static void events_are_stored_as_lango_reads_them(void **state)
@@ -274,14 +274,14 @@ static void events_are_stored_as_lango_reads_them(void **state)
     assert_int_equal(stored(history, 0)->role, QUIPU_ROLE_USER);
     assert_int_equal(stored(history, 1)->role, QUIPU_ROLE_ASSISTANT);
     T_STR(stored(history, 1)->author, "lango-orchestrator");
-    T_STR(stored(history, 1)->calls[0].id, "orig");
-    T_STR(stored(history, 1)->calls[1].id, "call_search");
+    T_STR(quipu_tool_call_at(stored(history, 1)->calls, 0)->id, "orig");
+    T_STR(quipu_tool_call_at(stored(history, 1)->calls, 1)->id, "call_search");
     assert_int_equal(stored(history, 2)->role, QUIPU_ROLE_TOOL);
-    T_STR(stored(history, 2)->calls[0].id, "orig");
-    T_STR(stored(history, 2)->calls[0].name, "search");
-    T_STR(stored(history, 2)->calls[0].output, "{\"hits\":2}");
+    T_STR(quipu_tool_call_at(stored(history, 2)->calls, 0)->id, "orig");
+    T_STR(quipu_tool_call_at(stored(history, 2)->calls, 0)->name, "search");
+    T_STR(quipu_tool_call_at(stored(history, 2)->calls, 0)->output, "{\"hits\":2}");
     T_STR(stored(history, 2)->content, "{\"hits\":2}");
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_live_free(session);
     adk_close(world);
 }
@@ -295,7 +295,7 @@ static void open_calls_are_closed_once_by_their_authors(void **state)
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
+    T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, &err));
     assert_int_equal(closed, 0);
     adk_append(session, "{\"author\":\"alpha\",\"content\":{\"role\":\"model\",\"parts\":[{"
                         "\"functionCall\":{\"name\":\"exec\",\"args\":{}}},{\"functionCall\":{"
@@ -305,22 +305,22 @@ static void open_calls_are_closed_once_by_their_authors(void **state)
                         "\"functionResponse\":{\"name\":\"exec\",\"response\":{}}}]}}");
     adk_append(session, "{\"author\":\"beta\",\"content\":{\"role\":\"model\",\"parts\":[{"
                         "\"functionCall\":{\"id\":\"c2\",\"name\":\"g\",\"args\":{}}}]}}");
-    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
+    T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, &err));
     assert_int_equal(closed, 3); /* one exec, c1, c2 */
     assert_int_equal(quipu_live_event_count(session), 6);
     history = st_get(world->store, "adk:app/u/s", NULL);
-    assert_int_equal(history->message_count, 6);
+    assert_int_equal(history->messages.count, 6);
     assert_int_equal(stored(history, 3)->role, QUIPU_ROLE_TOOL);
     T_STR(stored(history, 3)->author, "alpha");
-    T_STR(stored(history, 3)->calls[0].id, "call_exec");
-    T_STR(stored(history, 3)->calls[0].output,
+    T_STR(quipu_tool_call_at(stored(history, 3)->calls, 0)->id, "call_exec");
+    T_STR(quipu_tool_call_at(stored(history, 3)->calls, 0)->output,
           "{\"error\":\"tool call was interrupted and did not complete\"}");
     T_STR(stored(history, 3)->content,
           "{\"error\":\"tool call was interrupted and did not complete\"}");
-    T_STR(stored(history, 4)->calls[0].id, "c1");
+    T_STR(quipu_tool_call_at(stored(history, 4)->calls, 0)->id, "c1");
     T_STR(stored(history, 5)->author, "beta");
-    quipu_history_free(history);
-    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
+    quipu_free(history);
+    T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, &err));
     assert_int_equal(closed, 0);
     adk_append(session, adk_says(world, "n", "user", "next", 9)); /* the session is not stale */
     quipu_live_free(session);
@@ -348,7 +348,7 @@ static void open_calls_are_found_in_the_order_of_appends(void **state)
     quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
     assert_non_null(strstr(adk_event(world, session, 0).p, "\"e2\""));
-    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
+    T_OK(quipu_live_fail_turn(session, (quipu_str){NULL, 0}, NULL, &closed, &err));
     assert_int_equal(closed, 0);
     assert_int_equal(quipu_live_event_count(session), 2);
     quipu_live_free(session);
@@ -359,7 +359,7 @@ static void a_whole_exchange_survives_save_and_restore(void **state)
 {
     adk_world *world = adk_open(0);
     quipu_live *session = adk_create(world, "u", "s", NULL);
-    quipu_view view = {NULL, 0, 0, 0};
+    quipu_view view = QUIPU_VIEW_INIT;
     quipu_error err = {0};
 
     (void)state;

@@ -3,6 +3,7 @@
 #include "contract/adk_t.h"
 
 #include "adk/service.h"
+#include "lib/short.h"
 #include "store/state.h"
 #include "store/store.h"
 
@@ -17,9 +18,9 @@ static quipu_status try_append(quipu_live *session, const char *event, quipu_err
 static int64_t stored_count(adk_world *world)
 {
     quipu_history *history = st_get(world->store, "adk:app/u/s", NULL);
-    int64_t count = (int64_t)history->message_count;
+    int64_t count = (int64_t)history->messages.count;
 
-    quipu_history_free(history);
+    quipu_free(history);
     return count;
 }
 
@@ -56,9 +57,10 @@ static void events_accumulate_in_order(void **state)
         assert_non_null(strstr(adk_event(world, session, i).p, texts[i]));
     }
     history = st_get(world->store, "adk:app/u/s", NULL);
-    assert_int_equal(history->messages[1].role, QUIPU_ROLE_ASSISTANT); /* model, normalised */
-    T_STR(history->messages[1].author, "agent");
-    quipu_history_free(history);
+    assert_int_equal(quipu_message_at(history->messages, 1)->role,
+                     QUIPU_ROLE_ASSISTANT); /* model, normalised */
+    T_STR(quipu_message_at(history->messages, 1)->author, "agent");
+    quipu_free(history);
     quipu_live_free(session);
     adk_close(world);
 }
@@ -76,12 +78,13 @@ static void an_event_without_a_time_gets_the_stored_one_without_a_read(void **st
                         "\"parts\":[{\"text\":\"no time\"}]}}");
     assert_int_equal(qp_pool_open(&world->store->pool), readers);
     history = st_get(world->store, "adk:app/u/s", NULL);
-    assert_int_equal(history->message_count, 1);
+    assert_int_equal(history->messages.count, 1);
     assert_int_equal(quipu_live_event_count(session), 1);
     assert_true(session->messages[0].has_timestamp);
-    assert_int_equal(quipu_time_cmp(session->messages[0].timestamp, history->messages[0].timestamp),
+    assert_int_equal(quipu_time_cmp(session->messages[0].timestamp,
+                                    quipu_message_at(history->messages, 0)->timestamp),
                      0);
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_live_free(session);
     adk_close(world);
 }
@@ -142,7 +145,7 @@ static void temp_alone_does_not_reach_the_store(void **state)
 
     (void)state;
     assert_false(result.stored);
-    assert_int_equal(quipu_live_revision(session, NULL), 0);
+    assert_int_equal(t_live_revision(session, NULL), 0);
     adk_check_state(world, session, "{\"temp:a\":1}");
     quipu_live_free(session);
     adk_close(world);
@@ -165,7 +168,7 @@ static void a_stale_session_conflicts_and_tells_both_revisions(void **state)
     /* Equal and older times hide nothing. */
     T_STATUS(try_append(b, adk_says(world, "e3", "user", "b", 1), &err), QUIPU_CONFLICT);
     T_STATUS(try_append(b, STATE_EVENT("e4", "1"), &err), QUIPU_CONFLICT);
-    assert_int_equal(quipu_live_revision(b, &stored), 0);
+    assert_int_equal(t_live_revision(b, &stored), 0);
     assert_int_equal(stored, 2);
     assert_int_equal(quipu_live_event_count(b), 0);
     adk_check_state(world, b, "{}");
@@ -234,7 +237,7 @@ static void a_repeated_event_applies_nothing_twice(void **state)
     adk_world *world = adk_open(0);
     quipu_live *a = adk_create(world, "u", "s", NULL);
     quipu_live *b = adk_get(world, "u", "s", NULL);
-    quipu_event_result result;
+    quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
     quipu_error err = {0};
 
     (void)state;

@@ -1,6 +1,7 @@
 /* Rules of ADK's contract that no other file shows, each for the option sets of Python and of Go.
  * docs/adk-rules.md has them all. */
 #include "contract/adk_t.h"
+#include "lib/short.h"
 
 static quipu_status rules_get(adk_world *world, const char *user, const char *id,
                               const quipu_get_options *options, quipu_live **ret)
@@ -105,7 +106,7 @@ static void a_session_id_is_needed_to_get_and_to_delete(void **state)
                  turn_ == 0 ? QUIPU_INVALID : QUIPU_NOT_FOUND);
         session = adk_create(world, "u", " \t\n", NULL);
         quipu_session_ref ref;
-        T_OK(quipu_live_identity(session, &world->arena, &ref, NULL, NULL));
+        T_OK(t_live_identity(session, &world->arena, &ref, NULL, NULL));
         assert_int_equal(ref.session_id.n, turn_ == 0 ? 36 : 3);
         quipu_live_free(session);
     }
@@ -116,20 +117,20 @@ static void an_empty_user_is_a_user_for_python_and_any_for_go(void **state)
     (void)state;
     ADK_BOTH(world)
     {
-        quipu_service_list *list = NULL;
+        quipu_service_page *list = NULL;
 
         quipu_live_free(adk_create(world, "u", "s", NULL));
-        T_OK(quipu_service_list_get(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL, &list,
-                                    NULL));
-        assert_int_equal(list->count, turn_ == 0 ? 0 : 1);
-        quipu_service_list_free(list);
+        T_OK(
+            quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL, &list, NULL));
+        assert_int_equal(list->sessions.count, turn_ == 0 ? 0 : 1);
+        quipu_free(list);
         if (turn_ == 0) {
             quipu_live_free(adk_create(world, "", "s", NULL));
-            T_OK(quipu_service_list_get(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL,
-                                        &list, NULL));
-            assert_int_equal(list->count, 1);
-            T_STR(list->items[0].ref.user_id, "");
-            quipu_service_list_free(list);
+            T_OK(quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR(""), NULL, &list,
+                                    NULL));
+            assert_int_equal(list->sessions.count, 1);
+            T_STR(quipu_service_entry_at(list->sessions, 0)->ref.user_id, "");
+            quipu_free(list);
         }
     }
 }
@@ -201,7 +202,7 @@ static void a_failed_append_leaves_the_session_as_it_was(void **state)
         quipu_time after;
 
         adk_append(other, adk_says(world, "e1", "user", "first", 7));
-        T_OK(quipu_live_identity(session, NULL, NULL, &before, NULL));
+        T_OK(t_live_identity(session, NULL, NULL, &before, NULL));
         T_STATUS(quipu_live_append(
                      session,
                      (quipu_json){QUIPU_STR("{\"id\":\"e2\",\"timestamp\":9.0,\"content\":{"
@@ -209,7 +210,7 @@ static void a_failed_append_leaves_the_session_as_it_was(void **state)
                                             "\"temp:t\":1}}}")},
                      NULL, NULL, NULL),
                  QUIPU_CONFLICT);
-        T_OK(quipu_live_identity(session, NULL, NULL, &after, NULL));
+        T_OK(t_live_identity(session, NULL, NULL, &after, NULL));
         assert_int_equal(quipu_time_cmp(before, after), 0);
         assert_int_equal(quipu_live_event_count(session), 0);
         adk_check_state(world, session, "{\"k\":1}");
@@ -234,9 +235,9 @@ static void run_and_turn_travel_with_the_event(void **state)
         adk_append(session, said);
         adk_append(session, silent);
         quipu_history *history = st_get(world->store, "adk:app/u/s", NULL);
-        T_STR(history->messages[0].invocation_id, "turn-7");
-        assert_null(history->messages[1].invocation_id.p);
-        quipu_history_free(history);
+        T_STR(quipu_message_at(history->messages, 0)->invocation_id, "turn-7");
+        assert_null(quipu_message_at(history->messages, 1)->invocation_id.p);
+        quipu_free(history);
         quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
         adk_check_json(adk_event(world, session, 0), said);
@@ -267,8 +268,10 @@ static void signatures_of_any_length_come_back(void **state)
         session = adk_get(world, "u", "s", NULL);
         adk_check_json(adk_event(world, session, 0), event);
         quipu_history *history = st_get(world->store, "adk:app/u/s", NULL);
-        assert_int_equal(history->messages[0].calls[0].thought_signature.n, sizes[i] / 4 * 3);
-        quipu_history_free(history);
+        assert_int_equal(quipu_tool_call_at(quipu_message_at(history->messages, 0)->calls, 0)
+                             ->thought_signature.n,
+                         sizes[i] / 4 * 3);
+        quipu_free(history);
         quipu_live_free(session);
         free(event);
         adk_close(world);
@@ -295,7 +298,7 @@ static void local_time_has_no_say(void **state)
         assert_int_equal(quipu_live_event_count(session), 1);
         adk_check_json(adk_event(world, session, 0),
                        "{\"id\":\"e2\",\"timestamp\":1762065000.5,\"author\":\"a\"}");
-        T_OK(quipu_live_identity(session, NULL, NULL, &at, NULL));
+        T_OK(t_live_identity(session, NULL, NULL, &at, NULL));
         assert_int_equal(at.s, 1762065000);
         assert_int_equal(at.ns, 500000000);
         quipu_live_free(session);

@@ -1,6 +1,7 @@
 /* The session service: the rules that ADK's own contract tests state, for the option sets of Python
  * and Go. Each test opens a service of its own. */
 #include "contract/adk_t.h"
+#include "lib/short.h"
 
 static void created_and_fetched_session_are_equal(void **state)
 {
@@ -13,9 +14,9 @@ static void created_and_fetched_session_are_equal(void **state)
         quipu_time made_at;
         quipu_time got_at;
 
-        T_OK(quipu_live_identity(made, &world->arena, &ref, &made_at, NULL));
+        T_OK(t_live_identity(made, &world->arena, &ref, &made_at, NULL));
         T_STR(ref.session_id, "s1");
-        T_OK(quipu_live_identity(got, &world->arena, &ref, &got_at, NULL));
+        T_OK(t_live_identity(got, &world->arena, &ref, &got_at, NULL));
         T_STR(ref.app_name, "app");
         T_STR(ref.user_id, "u");
         T_STR(ref.session_id, "s1");
@@ -38,8 +39,8 @@ static void an_empty_session_id_gets_a_random_one(void **state)
         quipu_session_ref ra;
         quipu_session_ref rb;
 
-        T_OK(quipu_live_identity(a, &world->arena, &ra, NULL, NULL));
-        T_OK(quipu_live_identity(b, &world->arena, &rb, NULL, NULL));
+        T_OK(t_live_identity(a, &world->arena, &ra, NULL, NULL));
+        T_OK(t_live_identity(b, &world->arena, &rb, NULL, NULL));
         assert_int_equal(ra.session_id.n, 36);
         assert_false(quipu_str_eq(ra.session_id, rb.session_id));
         quipu_live_free(a);
@@ -86,7 +87,7 @@ static void go_needs_app_and_user(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_GO);
     const quipu_session_ref refs[] = {adk_ref("", "u", "s"), adk_ref("app", "", "s")};
-    quipu_service_list *list = NULL;
+    quipu_service_page *list = NULL;
     quipu_live *session = NULL;
     quipu_error err = {0};
 
@@ -99,9 +100,8 @@ static void go_needs_app_and_user(void **state)
                  QUIPU_INVALID);
         T_STATUS(quipu_service_delete(world->service, &refs[i], NULL, &err), QUIPU_INVALID);
     }
-    T_STATUS(
-        quipu_service_list_get(world->service, QUIPU_STR(""), QUIPU_STR("u"), NULL, &list, &err),
-        QUIPU_INVALID);
+    T_STATUS(quipu_service_list(world->service, QUIPU_STR(""), QUIPU_STR("u"), NULL, &list, &err),
+             QUIPU_INVALID);
     adk_close(world);
 }
 
@@ -114,7 +114,7 @@ static void python_strips_ids_on_create_get_and_delete(void **state)
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_live_identity(session, &world->arena, &ref, NULL, NULL));
+    T_OK(t_live_identity(session, &world->arena, &ref, NULL, NULL));
     T_STR(ref.session_id, "s");
     quipu_live_free(session);
     session = adk_get(world, "u", "\ts", NULL);
@@ -186,8 +186,8 @@ static void every_triple_is_a_session_of_its_own(void **state)
         quipu_live_free(session);
     }
     quipu_history *plain = st_get(world->store, "c", NULL); /* a plain session keeps its key */
-    T_STR(plain->session.session_id, "c");
-    quipu_history_free(plain);
+    T_STR(plain->session->session_id, "c");
+    quipu_free(plain);
     adk_close(world);
 }
 
@@ -316,9 +316,9 @@ static void names_of_state_may_be_odd(void **state)
     quipu_live_free(session);
     session = adk_get(world, "u", "s", NULL);
     adk_check_state(world, session, expected);
-    T_OK(quipu_live_value(session, (quipu_str){"a\0", 2}, &world->arena, &value, NULL));
+    T_OK(quipu_live_state(session, (quipu_str){"a\0", 2}, &world->arena, &value, NULL));
     T_STR(value.text, "1");
-    T_OK(quipu_live_value(session, QUIPU_STR("\x01x"), &world->arena, &value, NULL));
+    T_OK(quipu_live_state(session, QUIPU_STR("\x01x"), &world->arena, &value, NULL));
     T_STR(value.text, "3");
     quipu_live_free(session);
     adk_close(world);
@@ -334,7 +334,7 @@ static void a_name_can_be_set_read_and_removed(void **state)
         quipu_json value = {{NULL, 0}};
         quipu_error err = {0};
 
-        T_STATUS(quipu_live_value(session, QUIPU_STR("k"), &world->arena, &value, &err),
+        T_STATUS(quipu_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err),
                  QUIPU_NOT_FOUND);
         T_OK(quipu_live_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("\"123\"")}, NULL,
                             &err));
@@ -346,7 +346,7 @@ static void a_name_can_be_set_read_and_removed(void **state)
             quipu_live_set(session, QUIPU_STR("temp:z"), (quipu_json){QUIPU_STR("1")}, NULL, &err));
         T_STATUS(quipu_live_set(session, QUIPU_STR("k"), (quipu_json){QUIPU_STR("{")}, NULL, &err),
                  QUIPU_INVALID);
-        T_OK(quipu_live_value(session, QUIPU_STR("k"), &world->arena, &value, &err));
+        T_OK(quipu_live_state(session, QUIPU_STR("k"), &world->arena, &value, &err));
         T_STR(value.text, "\"123\"");
         again = adk_get(world, "u", "s", NULL);
         adk_check_state(world, again, "{\"k\":\"123\",\"o\":{\"a\":1},\"user:z\":null}");
@@ -402,34 +402,36 @@ static void lists_are_sorted_and_carry_merged_state(void **state)
         quipu_live *b2 = adk_create(world, "b", "s2", "{\"app:a\":1}");
         quipu_live *b1 = adk_create(world, "b", "s1", "{\"k\":1,\"user:u\":2}");
         quipu_live *a1 = adk_create(world, "a", "s1", NULL);
-        quipu_service_list *list = NULL;
+        quipu_service_page *list = NULL;
         quipu_error err = {0};
 
         adk_append(b2, adk_says(world, "e", "user", "x", 5));
         adk_append(b1, adk_says(world, "e", "user", "x", 5));
         adk_append(a1, adk_says(world, "e", "user", "x", 9));
-        T_OK(quipu_service_list_get(world->service, QUIPU_STR("app"),
-                                    turn_ == 0 ? (quipu_str){NULL, 0} : QUIPU_STR(""), NULL, &list,
-                                    &err));
-        assert_int_equal(list->count, 3);
-        T_STR(list->items[0].ref.session_id, "s1");
-        T_STR(list->items[0].ref.user_id, "b");
-        adk_check_json(list->items[0].state.text, "{\"k\":1,\"user:u\":2,\"app:a\":1}");
-        T_STR(list->items[1].ref.session_id, "s2");
-        adk_check_json(list->items[1].state.text, "{\"user:u\":2,\"app:a\":1}");
-        T_STR(list->items[2].ref.user_id, "a");
-        adk_check_json(list->items[2].state.text, "{\"app:a\":1}");
-        assert_int_equal(list->items[2].last_update_time.s, 9);
-        assert_int_equal(list->items[2].event_count, 1);
-        quipu_service_list_free(list);
-        T_OK(quipu_service_list_get(world->service, QUIPU_STR("app"), QUIPU_STR("a"), NULL, &list,
-                                    &err));
-        assert_int_equal(list->count, 1);
-        quipu_service_list_free(list);
-        T_OK(quipu_service_list_get(world->service, QUIPU_STR("none"), QUIPU_STR("a"), NULL, &list,
-                                    &err));
-        assert_int_equal(list->count, 0);
-        quipu_service_list_free(list);
+        T_OK(quipu_service_list(world->service, QUIPU_STR("app"),
+                                turn_ == 0 ? (quipu_str){NULL, 0} : QUIPU_STR(""), NULL, &list,
+                                &err));
+        assert_int_equal(list->sessions.count, 3);
+        T_STR(quipu_service_entry_at(list->sessions, 0)->ref.session_id, "s1");
+        T_STR(quipu_service_entry_at(list->sessions, 0)->ref.user_id, "b");
+        adk_check_json(quipu_service_entry_at(list->sessions, 0)->state.text,
+                       "{\"k\":1,\"user:u\":2,\"app:a\":1}");
+        T_STR(quipu_service_entry_at(list->sessions, 1)->ref.session_id, "s2");
+        adk_check_json(quipu_service_entry_at(list->sessions, 1)->state.text,
+                       "{\"user:u\":2,\"app:a\":1}");
+        T_STR(quipu_service_entry_at(list->sessions, 2)->ref.user_id, "a");
+        adk_check_json(quipu_service_entry_at(list->sessions, 2)->state.text, "{\"app:a\":1}");
+        assert_int_equal(quipu_service_entry_at(list->sessions, 2)->last_update_time.s, 9);
+        assert_int_equal(quipu_service_entry_at(list->sessions, 2)->event_count, 1);
+        quipu_free(list);
+        T_OK(quipu_service_list(world->service, QUIPU_STR("app"), QUIPU_STR("a"), NULL, &list,
+                                &err));
+        assert_int_equal(list->sessions.count, 1);
+        quipu_free(list);
+        T_OK(quipu_service_list(world->service, QUIPU_STR("none"), QUIPU_STR("a"), NULL, &list,
+                                &err));
+        assert_int_equal(list->sessions.count, 0);
+        quipu_free(list);
         quipu_live_free(a1);
         quipu_live_free(b1);
         quipu_live_free(b2);
@@ -444,7 +446,7 @@ static void delete_takes_the_session_and_nothing_else(void **state)
         const quipu_session_ref theirs = adk_ref("app", "v", "s");
         const quipu_session_ref ours = adk_ref("app", "u", "s");
         quipu_live *session = adk_create(world, "u", "s", "{\"k\":1,\"app:a\":1,\"user:b\":1}");
-        quipu_event_result result = {0};
+        quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
         quipu_error err = {0};
 
         adk_append(session, adk_says(world, "e1", "user", "hi", 1));
@@ -501,7 +503,7 @@ static void a_complete_event_is_the_same_after_a_reload(void **state)
         session = adk_get(world, "u", "s", NULL);
         assert_int_equal(quipu_live_event_count(session), 1);
         adk_check_json(adk_event(world, session, 0), event);
-        T_OK(quipu_live_identity(session, NULL, NULL, &at, NULL));
+        T_OK(t_live_identity(session, NULL, NULL, &at, NULL));
         assert_int_equal(at.s, 1767225603);
         assert_int_equal(at.ns, 1000);
         quipu_live_free(session);
@@ -520,7 +522,7 @@ static void events_of_any_time_are_taken(void **state)
                    "{\"id\":\"z\",\"timestamp\":\"0001-01-01T00:00:00Z\",\"author\":\"a\"}");
         adk_append(session, "{\"id\":\"n\",\"timestamp\":100,\"author\":\"a\"}");
         adk_append(session, "{\"id\":\"b\",\"timestamp\":50.5,\"author\":\"a\"}");
-        T_OK(quipu_live_identity(session, NULL, NULL, &at, NULL));
+        T_OK(t_live_identity(session, NULL, NULL, &at, NULL));
         assert_int_equal(at.s, 50);
         quipu_live_free(session);
         session = adk_get(world, "u", "s", NULL);
@@ -634,7 +636,7 @@ static void partial_events_have_no_effect(void **state)
         assert_int_equal(result.seq, 0);
         assert_int_equal(quipu_live_event_count(session), 0);
         adk_check_state(world, session, "{}");
-        assert_int_equal(quipu_live_revision(session, NULL), 0);
+        assert_int_equal(t_live_revision(session, NULL), 0);
         quipu_live_free(session);
     }
 }

@@ -1,6 +1,7 @@
 /* The four layouts of ADK: sessions, state and times of the fixtures, and what an import does and
  * refuses. Events are compared in test_import_trees.c. */
 #include "contract/import_t.h"
+#include "lib/short.h"
 
 static void import_check_counts(const quipu_source_report *report, quipu_source_kind kind,
                                 int64_t sessions, int64_t messages, int64_t orphans)
@@ -16,10 +17,10 @@ static void import_check_counts(const quipu_source_report *report, quipu_source_
 /* The store as verify sees it: nothing to complain about. */
 static void import_check_whole(quipu_store *store)
 {
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
 
-    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
 }
 
@@ -29,7 +30,7 @@ static void import_check_time(adk_world *world, const char *user, const char *id
     quipu_time time = {0, 0};
     quipu_error err = {0};
 
-    T_OK(quipu_live_identity(session, &world->arena, NULL, &time, &err));
+    T_OK(t_live_identity(session, &world->arena, NULL, &time, &err));
     assert_int_equal(time.s, seconds);
     assert_int_equal(time.ns, 0);
     quipu_live_free(session);
@@ -124,7 +125,7 @@ static void a_dry_run_tells_and_changes_nothing(void **state)
     char path[T_PATH_MAX];
     adk_world *world;
     quipu_source_options options = QUIPU_SOURCE_OPTIONS_INIT;
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error err = {0};
 
     (void)state;
@@ -169,10 +170,10 @@ static void the_cap_of_the_store_holds_for_what_comes_in(void **state)
     quipu_store *store = st_open_new(&options, NULL);
     assert_int_equal(import_ok(store, path, NULL).messages, 12); /* all came, and were counted */
     quipu_history *history = st_get(store, "adk:demo_app/alice/sess-0001", NULL);
-    assert_in_range(history->message_count, 1, 10); /* whole turns go, never the newest one */
-    assert_int_equal(history->messages[history->message_count - 1].seq, 11);
-    assert_true(history->session.updated_at.s < quipu_time_now().s);
-    quipu_history_free(history);
+    assert_in_range(history->messages.count, 1, 10); /* whole turns go, never the newest one */
+    assert_int_equal(quipu_message_at(history->messages, history->messages.count - 1)->seq, 11);
+    assert_true(history->session->updated_at.s < quipu_time_now().s);
+    quipu_free(history);
     import_check_whole(store);
     assert_int_equal(import_ok(store, path, NULL).skipped, 2);
     T_OK(quipu_session_delete(store, QUIPU_STR("adk:demo_app/alice/sess-0001"), NULL, &err));
@@ -191,7 +192,7 @@ static void a_session_that_grew_in_the_file_is_a_conflict(void **state)
     (void)import_ok(world->store, path, NULL);
     import_exec(path, "INSERT INTO events SELECT 'ev-new', app_name, user_id, session_id, "
                       "invocation_id, timestamp + 1, event_data FROM events WHERE id = 'ev-b1'");
-    T_STATUS(quipu_import(world->store, path, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_source_import(world->store, path, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     adk_close(world);
 }
 
@@ -208,7 +209,7 @@ static void another_session_of_the_same_key_is_not_touched(void **state)
     world = adk_open(QUIPU_SERVICE_PYTHON);
     T_OK(quipu_service_create(world->service, &ref, (quipu_json){{NULL, 0}}, NULL, &session, &err));
     quipu_live_free(session);
-    T_STATUS(quipu_import(world->store, path, NULL, NULL, NULL, &err), QUIPU_EXISTS);
+    T_STATUS(quipu_source_import(world->store, path, NULL, NULL, NULL, &err), QUIPU_EXISTS);
     session = import_session(world, "alice", "sess-0001");
     assert_int_equal(quipu_live_event_count(session), 0);
     quipu_live_free(session);
@@ -355,11 +356,11 @@ static void other_files_get_a_clear_error(void **state)
     import_refused(store, path, QUIPU_UNSUPPORTED, "store of quipu's");
     t_fixture("adk-go-database.db", path);
     options.kind = QUIPU_SOURCE_ADK_V0;
-    T_STATUS(quipu_import(store, path, &options, NULL, NULL, &err), QUIPU_UNSUPPORTED);
+    T_STATUS(quipu_source_import(store, path, &options, NULL, NULL, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "adk-go, not adk-v0"));
     options.kind = (quipu_source_kind)99;
-    T_STATUS(quipu_import(store, path, &options, NULL, NULL, &err), QUIPU_MISUSE);
-    T_STATUS(quipu_import(store, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_source_import(store, path, &options, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_source_import(store, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
     quipu_close(store);
 }
 
@@ -378,7 +379,7 @@ static void a_corrupted_file_imports_nothing(void **state)
     t_path(t_tmpdir(), "broken.db", broken);
     for (size_t at = 4096; at < size; at += 4096) {
         quipu_store *store = st_open_new(NULL, NULL);
-        quipu_stats stats = {0};
+        quipu_stats stats = QUIPU_STATS_INIT;
         quipu_error err = {0};
         char *copy = malloc(size);
 
@@ -387,7 +388,7 @@ static void a_corrupted_file_imports_nothing(void **state)
         memset(copy + at, 0xa5, 4096);
         t_file_write(broken, copy, size);
         free(copy);
-        if (quipu_import(store, broken, NULL, NULL, NULL, &err) != QUIPU_OK) {
+        if (quipu_source_import(store, broken, NULL, NULL, NULL, &err) != QUIPU_OK) {
             T_OK(quipu_store_stats(store, NULL, &stats, NULL));
             assert_int_equal(stats.sessions, 0);
             assert_true(strlen(err.message) > 10);

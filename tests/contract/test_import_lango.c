@@ -1,6 +1,7 @@
 /* Lango's files brought into a store that exists: the same as adopting them, beside what is there.
  */
 #include "contract/import_t.h"
+#include "lib/short.h"
 
 static quipu_history *import_history(quipu_store *store, const char *key)
 {
@@ -15,19 +16,19 @@ static void import_check_same(const quipu_history *a, const quipu_history *b)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
 
-    assert_int_equal(a->message_count, b->message_count);
-    for (size_t i = 0; i < a->message_count; i++) {
+    assert_int_equal(a->messages.count, b->messages.count);
+    for (size_t i = 0; i < a->messages.count; i++) {
         quipu_str x = {NULL, 0};
         quipu_str y = {NULL, 0};
-        T_OK(quipu_message_json(&a->messages[i], &arena, &x, NULL));
-        T_OK(quipu_message_json(&b->messages[i], &arena, &y, NULL));
+        T_OK(t_message_json(quipu_message_at(a->messages, i), &arena, &x, NULL));
+        T_OK(t_message_json(quipu_message_at(b->messages, i), &arena, &y, NULL));
         T_STR(x, y.p);
     }
-    assert_int_equal(a->session.token_count, b->session.token_count);
-    assert_int_equal(quipu_time_cmp(a->session.created_at, b->session.created_at), 0);
-    assert_int_equal(quipu_time_cmp(a->session.updated_at, b->session.updated_at), 0);
-    assert_true(quipu_str_eq(a->session.model, b->session.model));
-    assert_true(quipu_str_eq(a->session.metadata.text, b->session.metadata.text));
+    assert_int_equal(a->session->token_count, b->session->token_count);
+    assert_int_equal(quipu_time_cmp(a->session->created_at, b->session->created_at), 0);
+    assert_int_equal(quipu_time_cmp(a->session->updated_at, b->session->updated_at), 0);
+    assert_true(quipu_str_eq(a->session->model, b->session->model));
+    assert_true(quipu_str_eq(a->session->metadata.text, b->session->metadata.text));
     quipu_arena_free(&arena);
 }
 
@@ -37,19 +38,23 @@ static void import_check_memories(quipu_store *a, quipu_store *b, quipu_memory_k
     quipu_memory_list *x = NULL;
     quipu_memory_list *y = NULL;
 
-    T_OK(quipu_memory_list_get(a, kind, quipu_cstr(key), 0, NULL, &x, NULL));
-    T_OK(quipu_memory_list_get(b, kind, quipu_cstr(key), 0, NULL, &y, NULL));
-    assert_int_equal(x->count, y->count);
-    for (size_t i = 0; i < x->count; i++) {
-        assert_memory_equal(x->items[i].id.b, y->items[i].id.b, 16);
-        T_STR(x->items[i].content, y->items[i].content.p);
-        assert_int_equal(x->items[i].source_start, y->items[i].source_start);
-        assert_int_equal(x->items[i].source_end, y->items[i].source_end);
-        assert_int_equal(x->items[i].generation, y->items[i].generation);
+    T_OK(t_memory_list(a, kind, quipu_cstr(key), 0, NULL, &x, NULL));
+    T_OK(t_memory_list(b, kind, quipu_cstr(key), 0, NULL, &y, NULL));
+    assert_int_equal(x->memories.count, y->memories.count);
+    for (size_t i = 0; i < x->memories.count; i++) {
+        assert_memory_equal(quipu_memory_at(x->memories, i)->id.b,
+                            quipu_memory_at(y->memories, i)->id.b, 16);
+        T_STR(quipu_memory_at(x->memories, i)->content, quipu_memory_at(y->memories, i)->content.p);
+        assert_int_equal(quipu_memory_at(x->memories, i)->source_start,
+                         quipu_memory_at(y->memories, i)->source_start);
+        assert_int_equal(quipu_memory_at(x->memories, i)->source_end,
+                         quipu_memory_at(y->memories, i)->source_end);
+        assert_int_equal(quipu_memory_at(x->memories, i)->generation,
+                         quipu_memory_at(y->memories, i)->generation);
     }
-    *total += (int64_t)x->count;
-    quipu_memory_list_free(x);
-    quipu_memory_list_free(y);
+    *total += (int64_t)x->memories.count;
+    quipu_free(x);
+    quipu_free(y);
 }
 
 /* Import a fixture, adopt a copy of it, and compare. */
@@ -76,10 +81,10 @@ static void import_check_fixture(const char *name)
     for (size_t i = 0; i < 2; i++) {
         quipu_history *ours = import_history(store, keys[i]);
         quipu_history *theirs = import_history(adopted, keys[i]);
-        assert_int_equal(ours->message_count, i == 0 ? 7 : 2);
+        assert_int_equal(ours->messages.count, i == 0 ? 7 : 2);
         import_check_same(ours, theirs);
-        quipu_history_free(ours);
-        quipu_history_free(theirs);
+        quipu_free(ours);
+        quipu_free(theirs);
         import_check_memories(store, adopted, QUIPU_OBSERVATION, keys[i], &memories);
         import_check_memories(store, adopted, QUIPU_REFLECTION, keys[i], &memories);
     }

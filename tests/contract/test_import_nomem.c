@@ -11,14 +11,14 @@ static void import_body(void *ctx)
 {
     const import_sweep *sweep = ctx;
     quipu_store *store = NULL;
-    quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
-    quipu_verified verified = {0};
+    quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
 
     t_fault_pause(true);
     T_OK(quipu_open(":memory:", NULL, &store, &err));
     t_fault_pause(false);
-    quipu_status status = quipu_import(store, sweep->path, NULL, NULL, &report, &err);
+    quipu_status status = quipu_source_import(store, sweep->path, NULL, NULL, &report, &err);
     t_fault_pause(true);
     if (t_fault_fired() == 0) {
         T_OK(status);
@@ -28,7 +28,7 @@ static void import_body(void *ctx)
     } else {
         assert_true(status == QUIPU_NOMEM || status == QUIPU_LIMIT);
     }
-    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
     quipu_close(store);
     t_fault_pause(false);

@@ -257,8 +257,8 @@ static void flipped_bytes_bring_in_nothing_or_what_the_file_says(void **state)
     for (int64_t i = 0; i < flips; i++) {
         size_t at = (size_t)t_random_below(&random, size);
         adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
-        quipu_source_report report = {.kind = QUIPU_SOURCE_AUTO};
-        quipu_stats stats = {0};
+        quipu_source_report report = QUIPU_SOURCE_REPORT_INIT;
+        quipu_stats stats = QUIPU_STATS_INIT;
         quipu_error err = {0};
 
         while (bytes[at] == '\0') {
@@ -268,7 +268,8 @@ static void flipped_bytes_bring_in_nothing_or_what_the_file_says(void **state)
         bytes[at] = (char)(was ^ (char)(1 + t_random_below(&random, 127)));
         t_file_write(broken, bytes, size);
         bytes[at] = was;
-        const quipu_status status = quipu_import(world->store, broken, NULL, NULL, &report, &err);
+        const quipu_status status =
+            quipu_source_import(world->store, broken, NULL, NULL, &report, &err);
         T_OK(quipu_store_stats(world->store, NULL, &stats, NULL));
         if (status == QUIPU_OK) {
             assert_int_equal(report.messages + report.orphans, 12);

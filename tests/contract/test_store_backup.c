@@ -73,8 +73,8 @@ static void stores_in_memory_and_read_only_ones_are_backed_up(void **state)
     quipu_close(store);
     store = st_open(again);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 3);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 3);
+    quipu_free(history);
     quipu_close(store);
 }
 

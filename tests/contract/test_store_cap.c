@@ -53,7 +53,7 @@ static void cap_goes_by_numbers_and_not_by_times(void **state)
     ht_script(store, "k", "uuu");
     late.has_timestamp = true;
     late.timestamp = (quipu_time){.s = 86400};
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&late, 1}, NULL, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&late, 1), NULL, NULL, NULL,
                               NULL));
     HT_ALL(store, "k", "2 3 4");
     ht_script(store, "k", "u");
@@ -69,14 +69,15 @@ static void cap_moves_first_seq_and_totals_go_on(void **state)
     st_create(store, "k");
     ht_script(store, "k", "uauaua");
     quipu_history *got = st_get(store, "k", NULL);
-    assert_int_equal(got->session.first_seq, 5);
-    assert_int_equal(got->session.next_seq, 7);
-    assert_int_equal(got->session.message_count, 2);
-    assert_int_equal(got->session.token_count, 6 * got->messages[0].tokens);
-    assert_int_equal(got->messages[0].tokens_total, 5 * got->messages[0].tokens);
-    assert_int_equal(got->messages[1].tokens_total, got->session.token_count);
+    assert_int_equal(got->session->first_seq, 5);
+    assert_int_equal(got->session->next_seq, 7);
+    assert_int_equal(got->session->message_count, 2);
+    assert_int_equal(got->session->token_count, 6 * quipu_message_at(got->messages, 0)->tokens);
+    assert_int_equal(quipu_message_at(got->messages, 0)->tokens_total,
+                     5 * quipu_message_at(got->messages, 0)->tokens);
+    assert_int_equal(quipu_message_at(got->messages, 1)->tokens_total, got->session->token_count);
     assert_false(got->more_before);
-    quipu_history_free(got);
+    quipu_free(got);
     quipu_close(store);
 }
 
@@ -92,9 +93,10 @@ static void tool_call_never_loses_its_answer(void **state)
             char one[2] = {*p, '\0'};
             ht_script(store, "k", one);
             quipu_history *got = st_get(store, "k", NULL);
-            assert_int_equal(got->messages[0].role, QUIPU_ROLE_USER);
-            assert_int_equal(got->messages[got->message_count - 1].seq, p - script + 1);
-            quipu_history_free(got);
+            assert_int_equal(quipu_message_at(got->messages, 0)->role, QUIPU_ROLE_USER);
+            assert_int_equal(quipu_message_at(got->messages, got->messages.count - 1)->seq,
+                             p - script + 1);
+            quipu_free(got);
         }
         quipu_close(store);
     }
@@ -168,11 +170,10 @@ static void cap_holds_for_an_initial_history_and_a_batch(void **state)
     for (int i = 0; i < 6; i++) {
         messages[i] = st_says(i % 2 == 0 ? QUIPU_ROLE_USER : QUIPU_ROLE_ASSISTANT, "x");
     }
-    values.messages = messages;
-    values.message_count = 6;
+    values.messages = quipu_messages_of(messages, 6);
     T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
     HT_ALL(store, "k", "5 6");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){messages, 6}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(messages, 6), NULL, NULL,
                               NULL, &err));
     HT_ALL(store, "k", "11 12");
     quipu_close(store);
@@ -198,20 +199,20 @@ static void ids_of_capped_messages_are_forgotten(void **state)
 {
     quipu_store *store = capped(2, 0, NULL);
     quipu_message message = st_says(QUIPU_ROLE_USER, "hello");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     (void)state;
     st_create(store, "k");
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
     assert_true(appended.repeated);
     ht_script(store, "k", "uau");
     message.content = QUIPU_STR("something else");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
     assert_false(appended.repeated);
     assert_int_equal(appended.first_seq, 5);

@@ -25,7 +25,7 @@ static void *caller_append(void *arg)
 
     snprintf(text, sizeof(text), "m%d", self->number);
     quipu_message message = st_says(QUIPU_ROLE_USER, text);
-    self->status = quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1},
+    self->status = quipu_message_append(self->store, QUIPU_STR("k"), quipu_messages_of(&message, 1),
                                         NULL, NULL, NULL, NULL);
     return NULL;
 }
@@ -36,8 +36,8 @@ static void *caller_read(void *arg)
     quipu_history *history = NULL;
 
     self->status = quipu_session_get(self->store, QUIPU_STR("k"), NULL, NULL, &history, NULL);
-    self->count = self->status == QUIPU_OK ? history->message_count : 0;
-    quipu_history_free(history);
+    self->count = self->status == QUIPU_OK ? history->messages.count : 0;
+    quipu_free(history);
     return NULL;
 }
 
@@ -88,8 +88,8 @@ static void close_waits_for_writers_that_wait_for_the_file(void **state)
     }
     store = st_open(path);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, CALLERS);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, CALLERS);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -104,7 +104,7 @@ static void long_session(quipu_store *store)
     }
     st_create(store, "k");
     for (int i = 0; i < 2; i++) {
-        T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){batch, LONG_HISTORY / 2},
+        T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(batch, LONG_HISTORY / 2),
                                   NULL, NULL, NULL, &err));
     }
     free(batch);
@@ -190,7 +190,7 @@ static quipu_status importer_read(void *ctx, void *ret_bytes, size_t size, size_
 static void close_waits_between_the_transactions_of_a_call(void **state)
 {
     char path[T_PATH_MAX];
-    importer self = {.store = NULL};
+    importer self = {.done = QUIPU_TRANSFER_INIT};
     quipu_store *source = st_open_new(NULL, NULL);
     quipu_error err = {0};
 
@@ -223,7 +223,7 @@ static void *caller_feed(void *arg)
     options.flags = 0;
     options.timeout_ms = -1;
     self->status = quipu_feed_read(self->store, &options, NULL, &page, NULL);
-    quipu_feed_page_free(page);
+    quipu_free(page);
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 /* Compaction without loss, its undoing, pruning, and the note of a timeout. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #define KEY QUIPU_STR("k")
 
@@ -21,8 +22,8 @@ static void view_begins_with_the_summary_and_the_originals_stay(void **state)
     HT_VIEW(self->store, "k", "7 5 6 8 9");
 
     quipu_history *got = st_get(self->store, "k", NULL);
-    const quipu_message *summary = &got->messages[6];
-    assert_int_equal(got->session.compacted_seq, 7);
+    const quipu_message *summary = quipu_message_at(got->messages, 6);
+    assert_int_equal(got->session->compacted_seq, 7);
     assert_int_equal(summary->mark, QUIPU_MARK_COMPACTION);
     assert_int_equal(summary->covers_from, 1);
     assert_int_equal(summary->covers_to, 4);
@@ -30,7 +31,7 @@ static void view_begins_with_the_summary_and_the_originals_stay(void **state)
     T_STR(summary->content, "what was said");
     assert_null(summary->extra.text.p);
     st_check_whole(got);
-    quipu_history_free(got);
+    quipu_free(got);
 }
 
 static void second_compaction_covers_the_view_of_the_first(void **state)
@@ -45,10 +46,10 @@ static void second_compaction_covers_the_view_of_the_first(void **state)
     assert_int_equal(ht_compact(self->store, "k", 7, "two"), 10);
     HT_VIEW(self->store, "k", "10 8 9");
     quipu_history *got = st_get(self->store, "k", NULL);
-    assert_int_equal(got->messages[9].covers_from, 1);
-    assert_int_equal(got->messages[9].covers_to, 7);
-    assert_int_equal(got->messages[9].replaces, 5);
-    quipu_history_free(got);
+    assert_int_equal(quipu_message_at(got->messages, 9)->covers_from, 1);
+    assert_int_equal(quipu_message_at(got->messages, 9)->covers_to, 7);
+    assert_int_equal(quipu_message_at(got->messages, 9)->replaces, 5);
+    quipu_free(got);
     T_OK(quipu_session_uncompact(self->store, KEY, NULL, &err));
     HT_VIEW(self->store, "k", "5 3 4 6 7 8 9");
 }
@@ -197,10 +198,10 @@ static void summary_must_be_text(void **state)
              QUIPU_INVALID);
     T_OK(quipu_session_compact(self->store, KEY, 1, (quipu_str){"a\0b", 3}, NULL, NULL, &err));
     quipu_history *got = st_get(self->store, "k", NULL);
-    assert_int_equal(got->messages[2].content.n, 3);
-    assert_memory_equal(got->messages[2].content.p, "a\0b", 3);
-    assert_int_equal(got->messages[2].covers_to, 1);
-    quipu_history_free(got);
+    assert_int_equal(quipu_message_at(got->messages, 2)->content.n, 3);
+    assert_memory_equal(quipu_message_at(got->messages, 2)->content.p, "a\0b", 3);
+    assert_int_equal(quipu_message_at(got->messages, 2)->covers_to, 1);
+    quipu_free(got);
 }
 
 static void only_compact_makes_summaries(void **state)
@@ -211,12 +212,12 @@ static void only_compact_makes_summaries(void **state)
 
     st_create(self->store, "k");
     message.mark = QUIPU_MARK_COMPACTION;
-    T_STATUS(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL, NULL,
-                                  &err),
+    T_STATUS(quipu_message_append(self->store, KEY, quipu_messages_of(&message, 1), NULL, NULL,
+                                  NULL, &err),
              QUIPU_INVALID);
     message.mark = (quipu_mark)3;
-    T_STATUS(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL, NULL,
-                                  &err),
+    T_STATUS(quipu_message_append(self->store, KEY, quipu_messages_of(&message, 1), NULL, NULL,
+                                  NULL, &err),
              QUIPU_INVALID);
 }
 
@@ -232,25 +233,25 @@ static void view_can_be_read_in_ranges(void **state)
     range.flags = QUIPU_RANGE_VIEW | QUIPU_RANGE_LAST;
     range.limit = 3; /* the summary, number 9, does not count */
     quipu_history *got = st_get(self->store, "k", &range);
-    ht_numbers(got, text);
+    ht_numbers(got->messages, text);
     assert_string_equal(text, "6 7 8");
     assert_true(got->more_before);
-    quipu_history_free(got);
+    quipu_free(got);
 
     range.flags = QUIPU_RANGE_VIEW;
     range.limit = 2;
     got = st_get(self->store, "k", &range);
-    ht_numbers(got, text);
+    ht_numbers(got->messages, text);
     assert_string_equal(text, "9 5 6");
     assert_true(got->more_after);
-    quipu_history_free(got);
+    quipu_free(got);
 
     range.after_seq = 6;
     range.limit = 0;
     got = st_get(self->store, "k", &range);
-    ht_numbers(got, text);
+    ht_numbers(got->messages, text);
     assert_string_equal(text, "7 8");
-    quipu_history_free(got);
+    quipu_free(got);
 }
 
 /* Summaries stand among the messages, also those that were undone: no page is short of a message or
@@ -274,12 +275,12 @@ static void pages_of_a_view_are_full_wherever_summaries_stand(void **state)
     static const char *const backwards[] = {"7", "6", "4", "8 3"};
     for (size_t i = 0; i < 4; i++) {
         quipu_history *page = st_get(self->store, "k", &back);
-        ht_numbers(page, text);
+        ht_numbers(page->messages, text);
         assert_string_equal(text, backwards[i]);
         assert_int_equal(page->more_before, i < 3);
         assert_int_equal(page->more_after, i > 0);
-        back.before_seq = page->messages[0].seq;
-        quipu_history_free(page);
+        back.before_seq = quipu_message_at(page->messages, 0)->seq;
+        quipu_free(page);
     }
     quipu_range on = QUIPU_RANGE_INIT;
     on.flags = QUIPU_RANGE_VIEW;
@@ -287,12 +288,12 @@ static void pages_of_a_view_are_full_wherever_summaries_stand(void **state)
     static const char *const forwards[] = {"8 3", "4", "6", "7"};
     for (size_t i = 0; i < 4; i++) {
         quipu_history *page = st_get(self->store, "k", &on);
-        ht_numbers(page, text);
+        ht_numbers(page->messages, text);
         assert_string_equal(text, forwards[i]);
         assert_int_equal(page->more_after, i < 3);
         assert_int_equal(page->more_before, i > 0);
-        on.after_seq = page->messages[page->message_count - 1].seq;
-        quipu_history_free(page);
+        on.after_seq = quipu_message_at(page->messages, page->messages.count - 1)->seq;
+        quipu_free(page);
     }
 }
 
@@ -310,9 +311,9 @@ static void view_after_its_summary_has_no_summary(void **state)
     range.flags = QUIPU_RANGE_VIEW;
     range.after_seq = 3;
     quipu_history *got = st_get(self->store, "k", &range);
-    ht_numbers(got, text);
+    ht_numbers(got->messages, text);
     assert_string_equal(text, "4 5");
-    quipu_history_free(got);
+    quipu_free(got);
 }
 
 /* ---- prune ------------------------------------------------------------------------------------
@@ -368,20 +369,20 @@ static void ids_of_pruned_messages_are_forgotten(void **state)
 {
     ht_store *self = *state;
     quipu_message message = st_says(QUIPU_ROLE_USER, "hello");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     st_create(self->store, "k");
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(self->store, KEY, quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
     assert_int_equal(ht_compact(self->store, "k", 1, "one"), 2);
-    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(self->store, KEY, quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
     assert_true(appended.repeated); /* covered, not gone */
     T_OK(quipu_session_prune(self->store, KEY, NULL, NULL, &err));
     message.content = QUIPU_STR("another");
-    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(self->store, KEY, quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
     assert_false(appended.repeated);
     assert_int_equal(appended.first_seq, 3);
@@ -407,53 +408,64 @@ static void missing_and_expired_sessions_are_told_apart(void **state)
 /* ---- timeouts ---------------------------------------------------------------------------------
  */
 
+/* What an interrupted answer had said so far. */
+static quipu_status append_partial(quipu_store *store, quipu_str partial, quipu_str author,
+                                   quipu_appended *ret_appended, quipu_error *reterr)
+{
+    const quipu_message message = {.role = QUIPU_ROLE_ASSISTANT,
+                                   .content = partial,
+                                   .author = author,
+                                   .mark = QUIPU_MARK_TIMEOUT};
+
+    return quipu_message_append(store, KEY, quipu_messages_of(&message, 1), NULL, NULL,
+                                ret_appended, reterr);
+}
+
 static void timeout_note_keeps_the_partial_text_byte_for_byte(void **state)
 {
     ht_store *self = *state;
     const quipu_str partial = {"The answer is \xe4\xb8\xad\0, and", 24};
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_str json = {NULL, 0};
     quipu_error err = {0};
 
     st_create(self->store, "k");
     ht_script(self->store, "k", "u");
-    T_OK(quipu_message_append_partial(self->store, KEY, partial, QUIPU_STR("planner"), NULL,
-                                      &appended, &err));
+    T_OK(append_partial(self->store, partial, QUIPU_STR("planner"), &appended, &err));
     assert_int_equal(appended.first_seq, 2);
     quipu_history *got = st_get(self->store, "k", NULL);
-    const quipu_message *note = &got->messages[1];
+    const quipu_message *note = quipu_message_at(got->messages, 1);
     assert_int_equal(note->content.n, partial.n);
     assert_memory_equal(note->content.p, partial.p, partial.n);
     assert_int_equal(note->mark, QUIPU_MARK_TIMEOUT);
     assert_int_equal(note->role, QUIPU_ROLE_ASSISTANT);
     T_STR(note->author, "planner");
-    T_OK(quipu_message_json(note, &arena, &json, &err));
+    T_OK(t_message_json(note, &arena, &json, &err));
     assert_non_null(strstr(json.p, "\"mark\":\"timeout\""));
     quipu_arena_free(&arena);
-    quipu_history_free(got);
-    T_OK(quipu_message_append_partial(self->store, KEY, (quipu_str){NULL, 0}, (quipu_str){NULL, 0},
-                                      NULL, NULL, &err));
+    quipu_free(got);
+    T_OK(append_partial(self->store, (quipu_str){NULL, 0}, (quipu_str){NULL, 0}, NULL, &err));
 }
 
 static void same_id_with_another_mark_is_another_message(void **state)
 {
     ht_store *self = *state;
     quipu_message message = st_says(QUIPU_ROLE_ASSISTANT, "x");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     st_create(self->store, "k");
     message.event_id = QUIPU_STR("e");
     message.mark = QUIPU_MARK_TIMEOUT;
-    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+    T_OK(quipu_message_append(self->store, KEY, quipu_messages_of(&message, 1), NULL, NULL, NULL,
                               &err));
-    T_OK(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(self->store, KEY, quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
     assert_true(appended.repeated);
     message.mark = QUIPU_MARK_NONE;
-    T_STATUS(quipu_message_append(self->store, KEY, (quipu_messages){&message, 1}, NULL, NULL, NULL,
-                                  &err),
+    T_STATUS(quipu_message_append(self->store, KEY, quipu_messages_of(&message, 1), NULL, NULL,
+                                  NULL, &err),
              QUIPU_EXISTS);
 }
 

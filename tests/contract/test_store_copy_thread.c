@@ -17,9 +17,9 @@ static void same_exports(quipu_store *a, quipu_store *b)
 
 static quipu_copied copy(quipu_store *source, quipu_store *target)
 {
-    quipu_copied copied = {.bytes = 0};
+    quipu_copied copied = QUIPU_COPIED_INIT;
     quipu_error err = {0};
-    quipu_status status = quipu_copy(source, target, NULL, NULL, &copied, &err);
+    quipu_status status = quipu_store_copy(source, target, NULL, NULL, &copied, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("copy: %s (%s)", quipu_status_name(status), err.message);
@@ -59,17 +59,17 @@ static void copy_exports_byte_for_byte(void **state)
     quipu_copied copied = copy(store, target);
     kt_stream stream = kt_export(store, NULL);
     assert_int_equal(copied.bytes, stream.n);
-    assert_int_equal(copied.held.sessions, 10);
-    assert_int_equal(copied.brought.sessions, 10);
-    assert_int_equal(copied.brought.states, 4);
-    assert_int_equal(copied.brought.memories, 5);
+    assert_int_equal(copied.sessions, 10);
+    assert_int_equal(copied.added_sessions, 10);
+    assert_int_equal(copied.added_states, 4);
+    assert_int_equal(copied.added_memories, 5);
     same_exports(store, target);
     kt_clean(target);
 
     /* Once more: all of it is there. */
     quipu_copied again = copy(store, target);
-    assert_int_equal(again.brought.sessions, 0);
-    assert_int_equal(again.brought.skipped, 10);
+    assert_int_equal(again.added_sessions, 0);
+    assert_int_equal(again.skipped, 10);
     assert_memory_equal(again.sha256, copied.sha256, sizeof(copied.sha256));
     same_exports(store, target);
     kt_free(&stream);
@@ -127,8 +127,8 @@ static void empty_store_is_copied(void **state)
     quipu_store *target = st_open_new(NULL, NULL);
     quipu_copied copied = copy(*state, target);
 
-    assert_int_equal(copied.held.sessions, 0);
-    assert_int_equal(copied.held.lines, 2);
+    assert_int_equal(copied.sessions, 0);
+    assert_int_equal(copied.lines, 2);
     quipu_close(target);
 }
 
@@ -164,9 +164,9 @@ static void copy_that_was_cut_is_completed_by_the_next(void **state)
     quipu_store *target = st_open_new(NULL, NULL);
     quipu_copy_options options = QUIPU_COPY_OPTIONS_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-    quipu_copied copied = {.bytes = 0};
+    quipu_copied copied = QUIPU_COPIED_INIT;
     cut heard = {.cancel = quipu_cancel_new(), .at_lines = SESSIONS};
-    quipu_stats stats;
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error err = {0};
 
     fill_large(store);
@@ -174,18 +174,18 @@ static void copy_that_was_cut_is_completed_by_the_next(void **state)
     options.progress = cut_hear;
     options.ctx = &heard;
     call.cancel = heard.cancel;
-    T_STATUS(quipu_copy(store, target, &options, &call, &copied, &err), QUIPU_CANCELLED);
+    T_STATUS(quipu_store_copy(store, target, &options, &call, &copied, &err), QUIPU_CANCELLED);
     assert_int_equal(copied.bytes, 0);
     kt_clean(target);
     T_OK(quipu_store_stats(target, NULL, &stats, &err));
     assert_in_range(stats.sessions, 1, SESSIONS - 1);
 
     heard.at_lines = heard.lines = 0;
-    T_OK(quipu_copy(store, target, &options, NULL, &copied, &err));
-    assert_int_equal(copied.brought.skipped, stats.sessions);
-    assert_int_equal(copied.brought.sessions, SESSIONS - stats.sessions);
-    assert_int_equal(heard.lines, copied.held.lines);
-    assert_int_equal(heard.checked, copied.held.lines);
+    T_OK(quipu_store_copy(store, target, &options, NULL, &copied, &err));
+    assert_int_equal(copied.skipped, stats.sessions);
+    assert_int_equal(copied.added_sessions, SESSIONS - stats.sessions);
+    assert_int_equal(heard.lines, copied.lines);
+    assert_int_equal(heard.checked, copied.lines);
     same_exports(store, target);
     atomic_store(&t_pg_calm, false);
     quipu_cancel_free(heard.cancel);
@@ -202,10 +202,10 @@ static void deadline_ends_a_copy(void **state)
     fill_large(*state);
     quipu_cancel_set(cancel);
     call.cancel = cancel;
-    T_STATUS(quipu_copy(*state, target, NULL, &call, NULL, &err), QUIPU_CANCELLED);
+    T_STATUS(quipu_store_copy(*state, target, NULL, &call, NULL, &err), QUIPU_CANCELLED);
     call = (quipu_call_options)QUIPU_CALL_OPTIONS_INIT;
     call.deadline_ms = 1;
-    T_STATUS(quipu_copy(*state, target, NULL, &call, NULL, &err), QUIPU_BUSY);
+    T_STATUS(quipu_store_copy(*state, target, NULL, &call, NULL, &err), QUIPU_BUSY);
     quipu_cancel_free(cancel);
     quipu_close(target);
 }
@@ -221,11 +221,11 @@ static void target_of_others_stays_as_it_was(void **state)
 
     st_create(store, "mine");
     st_create(target, "theirs");
-    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "\"theirs\""));
     assert_int_equal(st_get_status(target, "mine"), QUIPU_NOT_FOUND);
     st_create(store, "theirs"); /* of the same name, but another one */
-    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     assert_int_equal(st_get_status(target, "mine"), QUIPU_NOT_FOUND);
     quipu_close(target);
 }
@@ -238,7 +238,7 @@ static void memory_of_others_in_the_target_is_noticed(void **state)
 
     st_create(store, "a");
     kt_memory(target, QUIPU_OBSERVATION, "nobody", "strange");
-    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "1 memories for 0"));
     quipu_close(target);
 }
@@ -255,7 +255,7 @@ static void other_value_under_the_same_name_is_noticed(void **state)
     st_create(store, "a");
     kt_state(path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"dark\"");
     kt_state(target_path, QP_STATE_SCOPE_APP, "app", "", NULL, "theme", "\"light\"");
-    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "SHA-256")); /* the newer one stays, and counts agree */
     quipu_close(store);
     quipu_close(target);
@@ -273,7 +273,7 @@ static void source_that_went_on_is_a_conflict(void **state)
     (void)copy(store, target);
     same_exports(store, target);
     st_append(store, "a", "more");
-    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "\"a\""));
     quipu_close(target);
 }
@@ -292,7 +292,7 @@ static void copy_tells_the_failure_of_its_source(void **state)
     } else {
         kt_sql(path, "UPDATE messages SET event_id = x'07' WHERE seq = 3");
     }
-    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CORRUPT);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_CORRUPT);
     assert_non_null(strstr(err.message, "event id of message 3"));
     kt_clean(target);
     quipu_close(store);
@@ -312,12 +312,12 @@ static void copy_refuses_what_is_no_copy(void **state)
     reading.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(path, &reading, &target, &err));
     st_create(store, "a");
-    T_STATUS(quipu_copy(store, store, NULL, NULL, NULL, &err), QUIPU_MISUSE);
-    T_STATUS(quipu_copy(store, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
-    T_STATUS(quipu_copy(NULL, store, NULL, NULL, NULL, &err), QUIPU_MISUSE);
-    T_STATUS(quipu_copy(store, target, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_copy(store, store, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_copy(store, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_copy(NULL, store, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_copy(store, target, NULL, NULL, NULL, &err), QUIPU_MISUSE);
     options.flags = 1;
-    T_STATUS(quipu_copy(store, target, &options, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_copy(store, target, &options, NULL, NULL, &err), QUIPU_MISUSE);
     quipu_close(target);
 }
 
@@ -335,7 +335,7 @@ static void sweep_body(void *path)
     source = st_open(path);
     target = st_open(":memory:");
     t_fault_pause(false);
-    status = quipu_copy(source, target, NULL, NULL, NULL, &err);
+    status = quipu_store_copy(source, target, NULL, NULL, NULL, &err);
     t_fault_pause(true);
     if (t_fault_fired() == 0) {
         assert_int_equal(status, QUIPU_OK);

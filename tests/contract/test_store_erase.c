@@ -1,6 +1,7 @@
 /* Erasing: no byte of the text is left in the file, its log or the index; forks go too; the receipt
  * names what went and what is out of reach. */
 #include "contract/keep_t.h"
+#include "lib/short.h"
 
 #define SECRET "xyzzysecretmarker"
 
@@ -23,8 +24,8 @@ static size_t hits(quipu_store *store, const char *words)
 
     options.query = quipu_cstr(words);
     T_OK(quipu_search(store, &options, NULL, &results, &err));
-    count = results->count;
-    quipu_search_results_free(results);
+    count = results->hits.count;
+    quipu_free(results);
     return count;
 }
 
@@ -35,11 +36,10 @@ static void say(quipu_store *store, const char *key, const char *text)
     quipu_message message = {.role = QUIPU_ROLE_MODEL,
                              .content = quipu_cstr(text),
                              .author = quipu_cstr(text),
-                             .calls = &call,
-                             .call_count = 1};
+                             .calls = quipu_tool_calls_of(&call, 1)};
     quipu_error err = {0};
 
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL, NULL,
                               NULL, &err));
 }
 
@@ -98,7 +98,7 @@ static void erased_session_leaves_no_byte(void **state)
         say(store, "victim", SECRET " behind the index");
         assert_true(kt_files_hold(path, SECRET));
 
-        T_OK(quipu_session_erase(store, QUIPU_STR("victim"), flags[i], NULL, &erasure, &err));
+        T_OK(t_session_erase(store, QUIPU_STR("victim"), flags[i], NULL, &erasure, &err));
         assert_false(kt_files_hold(path, SECRET));
         assert_int_equal(erasure->session_count, 1);
         T_STR(erasure->sessions[0], "victim");
@@ -108,14 +108,14 @@ static void erased_session_leaves_no_byte(void **state)
         assert_int_equal(erasure->states, 1);
         assert_int_equal(erasure->memories, 2);
         assert_int_equal(erasure->backup_count, 0);
-        quipu_erasure_free(erasure);
+        quipu_free(erasure);
 
         assert_int_equal(st_get_status(store, "victim"), QUIPU_NOT_FOUND);
         assert_int_equal(st_get_status(store, "fork"), QUIPU_NOT_FOUND);
         assert_int_equal(hits(store, SECRET), 0);
         quipu_history *history = st_get(store, "other", NULL);
-        assert_int_equal(history->message_count, 60);
-        quipu_history_free(history);
+        assert_int_equal(history->messages.count, 60);
+        quipu_free(history);
         kt_clean(store);
         quipu_close(store);
         assert_false(kt_files_hold(path, SECRET));
@@ -134,13 +134,13 @@ static void shared_past_stays_with_its_owner(void **state)
     say(store, "owner", "of the owner");
     kt_fork(store, "owner", 1, "fork");
     say(store, "fork", SECRET);
-    T_OK(quipu_session_erase(store, QUIPU_STR("fork"), 0, NULL, &erasure, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("fork"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->fork_count, 0);
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     assert_false(kt_files_hold(path, SECRET));
     quipu_history *history = st_get(store, "owner", NULL);
-    assert_int_equal(history->message_count, 1);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    quipu_free(history);
     kt_clean(store);
     quipu_close(store);
 }
@@ -158,10 +158,10 @@ static void past_that_was_kept_for_a_fork_goes_with_it(void **state)
     kt_fork(store, "owner", 1, "fork");
     T_OK(quipu_session_delete(store, QUIPU_STR("owner"), NULL, &err));
     assert_true(kt_files_hold(path, SECRET));
-    T_OK(quipu_session_erase(store, QUIPU_STR("fork"), 0, NULL, &erasure, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("fork"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->hidden, 1);
     assert_int_equal(erasure->messages, 1);
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     assert_false(kt_files_hold(path, SECRET));
     kt_clean(store);
     quipu_close(store);
@@ -180,10 +180,10 @@ static void text_that_was_only_deleted_goes_with_the_next_erase(void **state)
     assert_int_equal(hits(store, SECRET), 1);
     T_OK(quipu_session_delete(store, QUIPU_STR("gone"), NULL, &err));
     kt_memory(store, QUIPU_OBSERVATION, "gone", SECRET);
-    T_OK(quipu_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->session_count, 0);
     assert_int_equal(erasure->memories, 1);
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     assert_false(kt_files_hold(path, SECRET));
     quipu_close(store);
 }
@@ -216,7 +216,7 @@ static void erased_user_leaves_no_byte(void **state)
     kt_state(path, QP_STATE_SCOPE_USER, "app", "bob", NULL, "lang", "\"bobs\"");
     kt_state(path, QP_STATE_SCOPE_SESSION, "", "", "s1", "n", "\"" SECRET "\"");
 
-    T_OK(quipu_user_erase(store, QUIPU_STR("app"), QUIPU_STR("ann"), 0, NULL, &erasure, &err));
+    T_OK(t_user_erase(store, QUIPU_STR("app"), QUIPU_STR("ann"), 0, NULL, &erasure, &err));
     /* The fork of a deleted session and its own are ann's too: forks inherit the user. */
     assert_int_equal(erasure->session_count + erasure->fork_count, (size_t)count + 2);
     assert_true(in_list(erasure->sessions, erasure->session_count, "s104"));
@@ -225,15 +225,15 @@ static void erased_user_leaves_no_byte(void **state)
     assert_true(in_list(erasure->forks, erasure->fork_count, "of another"));
     assert_int_equal(erasure->hidden, 1);
     assert_int_equal(erasure->states, 2);
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     assert_int_equal(st_get_status(store, "elsewhere"), QUIPU_OK);
     assert_int_equal(st_get_status(store, "bob"), QUIPU_OK);
     kt_clean(store);
 
-    T_OK(quipu_user_erase(store, (quipu_str){NULL, 0}, QUIPU_STR("ann"), 0, NULL, &erasure, &err));
+    T_OK(t_user_erase(store, (quipu_str){NULL, 0}, QUIPU_STR("ann"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->session_count, 1);
     T_STR(erasure->sessions[0], "elsewhere");
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     assert_false(kt_files_hold(path, SECRET));
     assert_true(kt_files_hold(path, "bobs"));
     kt_clean(store);
@@ -255,12 +255,12 @@ static void receipt_names_the_backups_beside_the_file(void **state)
     say(store, "k", SECRET);
     snprintf(backup, sizeof(backup), "%s.bak-step-20260101T000000000000005Z", path);
     T_OK(quipu_store_backup(store, backup, NULL, &err));
-    T_OK(quipu_session_erase(store, QUIPU_STR("k"), 0, NULL, &erasure, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("k"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->backup_count, 1);
     T_STR(erasure->backups[0], backup);
     assert_true(kt_files_hold(backup, SECRET)); /* out of reach, as the receipt says */
     assert_false(kt_files_hold(path, SECRET));
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     quipu_close(store);
 }
 
@@ -281,11 +281,11 @@ static void reader_in_the_way_is_told_and_the_repeat_cleans(void **state)
     T_OK(ent_sqlite_open(path, &options, &reader, &err));
     T_OK(ent_begin(reader, ENT_READ, &err));
     call.deadline_ms = 200;
-    T_STATUS(quipu_session_erase(store, QUIPU_STR("k"), 0, &call, NULL, &err), QUIPU_BUSY);
+    T_STATUS(t_session_erase(store, QUIPU_STR("k"), 0, &call, NULL, &err), QUIPU_BUSY);
     assert_non_null(strstr(err.message, "repeat"));
     assert_int_equal(st_get_status(store, "k"), QUIPU_NOT_FOUND);
     ent_rollback(reader);
-    T_OK(quipu_session_erase(store, QUIPU_STR("k"), 0, &call, NULL, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("k"), 0, &call, NULL, &err));
     assert_false(kt_files_hold(path, SECRET));
     ent_close(reader);
     quipu_close(store);
@@ -300,24 +300,23 @@ static void wrong_calls_are_refused(void **state)
     quipu_store *memory = NULL;
     quipu_error err = {0};
 
-    T_STATUS(quipu_user_erase(store, QUIPU_STR("a"), QUIPU_STR(""), 0, NULL, NULL, &err),
-             QUIPU_MISUSE);
-    T_STATUS(quipu_user_erase(store, QUIPU_STR("a"), QUIPU_STR("\xff"), 0, NULL, NULL, &err),
+    T_STATUS(t_user_erase(store, QUIPU_STR("a"), QUIPU_STR(""), 0, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(t_user_erase(store, QUIPU_STR("a"), QUIPU_STR("\xff"), 0, NULL, NULL, &err),
              QUIPU_INVALID);
-    T_STATUS(quipu_session_erase(store, QUIPU_STR("a"), 2, NULL, NULL, &err), QUIPU_MISUSE);
-    T_STATUS(quipu_session_erase(store, QUIPU_STR(""), 0, NULL, NULL, &err), QUIPU_INVALID);
-    T_STATUS(quipu_session_erase(NULL, QUIPU_STR("a"), 0, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(t_session_erase(store, QUIPU_STR("a"), 2, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(t_session_erase(store, QUIPU_STR(""), 0, NULL, NULL, &err), QUIPU_INVALID);
+    T_STATUS(t_session_erase(NULL, QUIPU_STR("a"), 0, NULL, NULL, &err), QUIPU_MISUSE);
     quipu_close(reader);
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(path, &options, &reader, &err));
-    T_STATUS(quipu_session_erase(reader, QUIPU_STR("a"), 0, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(t_session_erase(reader, QUIPU_STR("a"), 0, NULL, NULL, &err), QUIPU_MISUSE);
     quipu_close(reader);
     T_OK(quipu_open(":memory:", NULL, &memory, &err));
     st_create(memory, "k");
-    T_OK(quipu_session_erase(memory, QUIPU_STR("k"), 0, NULL, NULL, &err));
+    T_OK(t_session_erase(memory, QUIPU_STR("k"), 0, NULL, NULL, &err));
     assert_int_equal(st_get_status(memory, "k"), QUIPU_NOT_FOUND);
     quipu_close(memory);
-    quipu_erasure_free(NULL);
+    quipu_free(NULL);
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* Times to live: sliding, expired, renewed, swept. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #define K QUIPU_STR("k")
 #define HOUR_MS INT64_C(3600000)
@@ -17,14 +18,14 @@ static void create_for(quipu_store *store, const char *key, int64_t ttl_ms)
 static int64_t life_ms(quipu_store *store)
 {
     quipu_history *history = st_get(store, "k", NULL);
-    const quipu_session_info *session = &history->session;
+    const quipu_session_info *session = history->session;
     int64_t ms = -1;
 
     if (session->has_expiry) {
         assert_int_equal(session->expires_at.ns, session->updated_at.ns);
         ms = (session->expires_at.s - session->updated_at.s) * 1000;
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return ms;
 }
 
@@ -36,19 +37,19 @@ static void every_write_moves_the_expiry_and_reads_do_not(void **state)
     create_for(store, "k", HOUR_MS);
     quipu_history *first = st_get(store, "k", NULL);
     quipu_history *again = st_get(store, "k", NULL);
-    assert_int_equal(quipu_time_cmp(first->session.expires_at, again->session.expires_at), 0);
+    assert_int_equal(quipu_time_cmp(first->session->expires_at, again->session->expires_at), 0);
     st_append_many(store, "k", 1);
     quipu_history *appended = st_get(store, "k", NULL);
-    assert_true(quipu_time_cmp(appended->session.expires_at, first->session.expires_at) > 0);
+    assert_true(quipu_time_cmp(appended->session->expires_at, first->session->expires_at) > 0);
     patch.set = QUIPU_SET_MODEL;
     T_OK(quipu_session_update(store, K, &patch, NULL, NULL, NULL));
     quipu_history *updated = st_get(store, "k", NULL);
-    assert_true(quipu_time_cmp(updated->session.expires_at, appended->session.expires_at) > 0);
+    assert_true(quipu_time_cmp(updated->session->expires_at, appended->session->expires_at) > 0);
     assert_int_equal(life_ms(store), HOUR_MS);
-    quipu_history_free(first);
-    quipu_history_free(again);
-    quipu_history_free(appended);
-    quipu_history_free(updated);
+    quipu_free(first);
+    quipu_free(again);
+    quipu_free(appended);
+    quipu_free(updated);
 }
 
 static void time_to_live_can_be_set_and_taken_away(void **state)
@@ -115,9 +116,9 @@ static void time_to_live_that_outgrows_the_calendar_does_not_stop_a_session(void
     ent_close(db);
     assert_int_equal(st_append(store, "k", "goes on"), 1);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_true(history->session.has_expiry);
-    assert_int_equal(quipu_time_cmp(history->session.expires_at, end), 0);
-    quipu_history_free(history);
+    assert_true(history->session->has_expiry);
+    assert_int_equal(quipu_time_cmp(history->session->expires_at, end), 0);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -131,7 +132,7 @@ static void expired_session_says_so_to_every_call(void **state)
     create_for(store, "k", 1);
     st_nap();
     T_STATUS(st_get_status(store, "k"), QUIPU_EXPIRED);
-    T_STATUS(quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL, &err),
+    T_STATUS(quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL, NULL, &err),
              QUIPU_EXPIRED);
     assert_non_null(strstr(err.message, "expired at "));
     patch.set = QUIPU_SET_MODEL;
@@ -151,8 +152,8 @@ static void expired_session_can_be_deleted_and_made_again(void **state)
     values.model = QUIPU_STR("new");
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     quipu_history *history = st_get(store, "k", NULL);
-    T_STR(history->session.model, "new");
-    quipu_history_free(history);
+    T_STR(history->session->model, "new");
+    quipu_free(history);
 }
 
 /* Create and get-or-create both replace an expired session: nothing of the old one is left. */
@@ -167,14 +168,13 @@ static void check_renewal(quipu_store *store, bool get_or_create)
     bool created = false;
     quipu_error err = {0};
 
-    values.messages = &old;
-    values.message_count = 1;
+    values.messages = quipu_messages_of(&old, 1);
     values.ttl_ms = 1;
     quipu_history *first = NULL;
     T_OK(quipu_session_create(store, &values, NULL, &first, &err));
-    T_OK(quipu_memory_save(store, &memory, NULL, NULL, &err));
+    T_OK(t_memory_save(store, &memory, NULL, NULL, &err));
     st_nap();
-    values.message_count = 0;
+    values.messages.count = 0;
     values.ttl_ms = 0;
     if (get_or_create) {
         T_OK(quipu_session_get_or_create(store, &values, NULL, &fresh, &created, &err));
@@ -182,13 +182,13 @@ static void check_renewal(quipu_store *store, bool get_or_create)
     } else {
         T_OK(quipu_session_create(store, &values, NULL, &fresh, &err));
     }
-    assert_memory_not_equal(&first->session.uid, &fresh->session.uid, sizeof(quipu_uuid));
-    assert_int_equal(fresh->message_count, 0);
-    T_OK(quipu_memory_list_get(store, QUIPU_OBSERVATION, K, 0, NULL, &list, &err));
-    assert_int_equal(list->count, 0);
-    quipu_memory_list_free(list);
-    quipu_history_free(first);
-    quipu_history_free(fresh);
+    assert_memory_not_equal(&first->session->uid, &fresh->session->uid, sizeof(quipu_uuid));
+    assert_int_equal(fresh->messages.count, 0);
+    T_OK(t_memory_list(store, QUIPU_OBSERVATION, K, 0, NULL, &list, &err));
+    assert_int_equal(list->memories.count, 0);
+    quipu_free(list);
+    quipu_free(first);
+    quipu_free(fresh);
     T_OK(quipu_session_delete(store, K, NULL, NULL));
 }
 
@@ -221,8 +221,8 @@ static void sweep_removes_the_expired_and_only_them(void **state)
     assert_int_equal(removed, QUIPU_SWEEP_BATCH * 2 + 1);
     all.flags = QUIPU_LIST_EXPIRED;
     T_OK(quipu_session_list(store, &all, NULL, &page, &err));
-    assert_int_equal(page->count, 3);
-    quipu_session_page_free(page);
+    assert_int_equal(page->sessions.count, 3);
+    quipu_free(page);
     T_OK(quipu_store_sweep(store, NULL, &removed, &err));
     assert_int_equal(removed, 0);
 }

@@ -41,7 +41,7 @@ static void *race_renew(void *arg)
         self->created += created;
         if (self->status == QUIPU_OK) {
             self->status = quipu_message_append(
-                self->store, values.key, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL);
+                self->store, values.key, quipu_messages_of(&message, 1), NULL, NULL, NULL, NULL);
         }
     }
     return NULL;
@@ -67,11 +67,11 @@ static void race_check(quipu_store *store)
         race_key(i, key);
         quipu_history *history = st_get(store, key, NULL);
         st_check_whole(history);
-        assert_int_equal(history->message_count, 1);
-        assert_int_equal(history->messages[0].seq, 1);
-        T_STR(history->messages[0].content, "after the renewal");
-        assert_false(history->session.has_expiry);
-        quipu_history_free(history);
+        assert_int_equal(history->messages.count, 1);
+        assert_int_equal(quipu_message_at(history->messages, 0)->seq, 1);
+        T_STR(quipu_message_at(history->messages, 0)->content, "after the renewal");
+        assert_false(history->session->has_expiry);
+        quipu_free(history);
     }
     kt_clean(store);
 }
@@ -88,8 +88,7 @@ static void race_prepare(quipu_store *store)
         race_key(i, key);
         values = st_values(key);
         values.ttl_ms = 1;
-        values.messages = &message;
-        values.message_count = 1;
+        values.messages = quipu_messages_of(&message, 1);
         T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     }
     st_nap();
@@ -140,7 +139,7 @@ static void *race_one(void *arg)
     self->status = quipu_session_get_or_create(self->store, &values, NULL, NULL, &created, NULL);
     self->created = created;
     if (self->status == QUIPU_OK) {
-        self->status = quipu_message_append(self->store, values.key, (quipu_messages){&message, 1},
+        self->status = quipu_message_append(self->store, values.key, quipu_messages_of(&message, 1),
                                             NULL, NULL, NULL, NULL);
     }
     return NULL;
@@ -171,8 +170,8 @@ static void session_that_many_renew_at_once_is_renewed_once(void **state)
         assert_int_equal(created, 1);
         quipu_history *history = st_get(store, "k0", NULL);
         st_check_whole(history);
-        assert_int_equal(history->message_count, CALLERS);
-        quipu_history_free(history);
+        assert_int_equal(history->messages.count, CALLERS);
+        quipu_free(history);
         quipu_close(store);
     }
 }

@@ -57,16 +57,16 @@ static void everything_comes_back_byte_for_byte(void **state)
 
     /* The relation is restored, not a copy. */
     quipu_history *history = st_get(other, "fork of fork", NULL);
-    assert_int_equal(history->message_count, 6);
-    T_STR(history->messages[5].content, "m2");
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 6);
+    T_STR(quipu_message_at(history->messages, 5)->content, "m2");
+    quipu_free(history);
     assert_int_equal(st_append(other, "orphan", "goes on"), 5);
     history = st_get(other, "rich \xe2\x82\xac \"key\"", NULL);
-    assert_true(quipu_str_eq(history->messages[0].content,
+    assert_true(quipu_str_eq(quipu_message_at(history->messages, 0)->content,
                              QUIPU_STR("a\0b \xf0\x9f\x99\x82 \xe2\x80\xa8 end\n")));
-    T_STR(history->messages[2].extra.text, "{\n  \"pretty\": [\r\n1]\n}");
-    T_STR(history->session.metadata.text, "{\"thinking\":\"high\",\n\"n\":1e400}");
-    quipu_history_free(history);
+    T_STR(quipu_message_at(history->messages, 2)->extra.text, "{\n  \"pretty\": [\r\n1]\n}");
+    T_STR(history->session->metadata.text, "{\"thinking\":\"high\",\n\"n\":1e400}");
+    quipu_free(history);
     assert_int_equal(st_get_status(other, "late"), QUIPU_EXPIRED);
 
     kt_free(&first);
@@ -124,9 +124,9 @@ static void key_of_another_session_is_never_overwritten(void **state)
     T_STATUS(kt_try_import(store, &stream, 0, NULL, &err), QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "line 2"));
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 1);
-    T_STR(history->messages[0].content, "here");
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    T_STR(quipu_message_at(history->messages, 0)->content, "here");
+    quipu_free(history);
     kt_free(&stream);
     quipu_close(other);
 }
@@ -137,7 +137,7 @@ static void deleted_session_with_a_living_fork_comes_back(void **state)
     quipu_export_options only = QUIPU_EXPORT_OPTIONS_INIT;
     quipu_store *store = st_open_new(NULL, NULL);
     quipu_error err = {0};
-    quipu_transfer done;
+    quipu_transfer done = QUIPU_TRANSFER_INIT;
     quipu_history *history;
 
     (void)state;
@@ -150,11 +150,11 @@ static void deleted_session_with_a_living_fork_comes_back(void **state)
     done = kt_import(store, &stream);
     assert_int_equal(done.sessions, 1);
     history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 3);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 3);
+    quipu_free(history);
     history = st_get(store, "f", NULL);
-    assert_int_equal(history->message_count, 2);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 2);
+    quipu_free(history);
     kt_clean(store);
     kt_free(&stream);
     quipu_close(store);
@@ -248,14 +248,16 @@ static void flat_export_makes_sessions_of_forks(void **state)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         quipu_history *a = st_get(store, keys[i], NULL);
         quipu_history *b = st_get(other, keys[i], NULL);
-        assert_int_equal(a->message_count, b->message_count);
-        assert_int_equal(a->session.token_count, b->session.token_count);
-        for (size_t k = 0; k < a->message_count; k++) {
-            assert_true(quipu_str_eq(a->messages[k].content, b->messages[k].content));
-            assert_true(quipu_str_eq(a->messages[k].event_id, b->messages[k].event_id));
+        assert_int_equal(a->messages.count, b->messages.count);
+        assert_int_equal(a->session->token_count, b->session->token_count);
+        for (size_t k = 0; k < a->messages.count; k++) {
+            assert_true(quipu_str_eq(quipu_message_at(a->messages, k)->content,
+                                     quipu_message_at(b->messages, k)->content));
+            assert_true(quipu_str_eq(quipu_message_at(a->messages, k)->event_id,
+                                     quipu_message_at(b->messages, k)->event_id));
         }
-        quipu_history_free(a);
-        quipu_history_free(b);
+        quipu_free(a);
+        quipu_free(b);
     }
     T_OK(quipu_session_delete(other, QUIPU_STR("root"), NULL, &err));
     kt_clean(other);
@@ -270,7 +272,7 @@ static void one_session_comes_with_those_it_was_forked_from(void **state)
     quipu_store *store = st_open_new(NULL, path);
     quipu_store *other = st_open_new(NULL, NULL);
     quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
-    quipu_transfer done = {0};
+    quipu_transfer done = QUIPU_TRANSFER_INIT;
     quipu_error err = {0};
 
     (void)state;
@@ -327,7 +329,7 @@ static void wrong_line_is_named_and_its_session_not_stored(void **state)
     st_create(store, "a");
     st_append(store, "a", "whole");
     st_create(store, "b");
-    T_OK(quipu_message_append(store, QUIPU_STR("b"), (quipu_messages){messages, 2}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("b"), quipu_messages_of(messages, 2), NULL, NULL,
                               NULL, &err));
     st_create(store, "c");
     kt_stream good = kt_export(store, NULL);
@@ -666,18 +668,18 @@ static void import_tells_the_feed_of_what_it_stored(void **state)
     (void)kt_import(to, &stream);
     (void)kt_import(to, &stream); /* a repeat stores nothing, and tells nothing */
     T_OK(quipu_feed_read(to, NULL, NULL, &page, &err));
-    assert_int_equal(page->count, 3);
+    assert_int_equal(page->changes.count, 3);
     for (size_t i = 0; i < 3; i++) {
         quipu_history *history = st_get(to, keys[i], NULL);
-        assert_int_equal(page->events[i].kind, QUIPU_CHANGE_CREATED);
-        T_STR(page->events[i].key, keys[i]);
-        assert_memory_equal(page->events[i].uid.b, history->session.uid.b, 16);
-        assert_int_equal(page->events[i].revision, history->session.revision);
-        assert_int_equal(page->events[i].first_seq, firsts[i]);
-        assert_int_equal(page->events[i].last_seq, lasts[i]);
-        quipu_history_free(history);
+        assert_int_equal(quipu_change_at(page->changes, i)->kind, QUIPU_CHANGE_CREATED);
+        T_STR(quipu_change_at(page->changes, i)->key, keys[i]);
+        assert_memory_equal(quipu_change_at(page->changes, i)->uid.b, history->session->uid.b, 16);
+        assert_int_equal(quipu_change_at(page->changes, i)->revision, history->session->revision);
+        assert_int_equal(quipu_change_at(page->changes, i)->first_seq, firsts[i]);
+        assert_int_equal(quipu_change_at(page->changes, i)->last_seq, lasts[i]);
+        quipu_free(history);
     }
-    quipu_feed_page_free(page);
+    quipu_free(page);
     kt_free(&stream);
     quipu_close(to);
     quipu_close(from);

@@ -36,7 +36,7 @@ static quipu_status import_factor(quipu_store *store, size_t name_n, long long p
 
 static int64_t factor_of(quipu_store *store, const char *model)
 {
-    quipu_model_factor factor = {0, 0};
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
 
     T_OK(quipu_model_factor_get(store, quipu_cstr(model), NULL, &factor, NULL));
     return factor.ppm;

@@ -8,7 +8,7 @@
 
 static quipu_model_factor factor_get(quipu_store *store, const char *model)
 {
-    quipu_model_factor factor = {0, -1};
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
 
     T_OK(quipu_model_factor_get(store, quipu_cstr(model), NULL, &factor, NULL));
     return factor;
@@ -17,10 +17,10 @@ static quipu_model_factor factor_get(quipu_store *store, const char *model)
 static quipu_model_factor factor_learn(quipu_store *store, const char *model, int64_t estimated,
                                        int64_t reported)
 {
-    const quipu_tokens_told told = {estimated, reported};
-    quipu_model_factor factor = {0, -1};
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
 
-    T_OK(quipu_model_factor_learn(store, quipu_cstr(model), &told, NULL, &factor, NULL));
+    T_OK(quipu_model_factor_learn(store, quipu_cstr(model), estimated, reported, NULL, &factor,
+                                  NULL));
     return factor;
 }
 
@@ -47,7 +47,7 @@ static void first_report_is_taken_and_later_ones_move_it_to_their_mean(void **st
 /* One odd report among many moves it by no more than a part in QUIPU_FACTOR_WEIGHT_MAX. */
 static void settled_factor_hardly_moves(void **state)
 {
-    quipu_model_factor factor = {0, 0};
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
 
     for (int i = 0; i < 2 * QUIPU_FACTOR_WEIGHT_MAX; i++) {
         factor = factor_learn(*state, "m", 1000, 1000);
@@ -79,8 +79,7 @@ static void small_prompts_teach_nothing(void **state)
 static void names_are_limited_and_must_be_there(void **state)
 {
     char name[QUIPU_MODEL_NAME_MAX + 2];
-    quipu_model_factor factor;
-    const quipu_tokens_told none = {100, 0};
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
 
     memset(name, 'm', sizeof(name));
     name[QUIPU_MODEL_NAME_MAX] = '\0';
@@ -90,9 +89,9 @@ static void names_are_limited_and_must_be_there(void **state)
     T_STATUS(quipu_model_factor_get(*state, quipu_cstr(name), NULL, &factor, NULL), QUIPU_LIMIT);
     T_STATUS(quipu_model_factor_get(*state, QUIPU_STR(""), NULL, &factor, NULL), QUIPU_MISUSE);
     T_STATUS(quipu_model_factor_get(*state, QUIPU_STR("m"), NULL, NULL, NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_model_factor_learn(*state, QUIPU_STR("m"), &none, NULL, NULL, NULL),
+    T_STATUS(quipu_model_factor_learn(*state, QUIPU_STR("m"), 100, 0, NULL, NULL, NULL),
              QUIPU_MISUSE);
-    T_STATUS(quipu_model_factor_learn(*state, QUIPU_STR("m"), NULL, NULL, NULL, NULL),
+    T_STATUS(quipu_model_factor_learn(*state, QUIPU_STR("m"), -1, 100, NULL, NULL, NULL),
              QUIPU_MISUSE);
 }
 
@@ -121,28 +120,28 @@ static void learning_rewrites_no_stored_total(void **state)
     quipu_history *before = NULL;
     quipu_history *after = NULL;
 
-    values.messages = &message;
-    values.message_count = 1;
+    values.messages = quipu_messages_of(&message, 1);
     T_OK(quipu_session_create(*state, &values, NULL, &before, NULL));
     (void)factor_learn(*state, "m", 1000, 3000);
     T_OK(quipu_session_get(*state, QUIPU_STR("s"), NULL, NULL, &after, NULL));
-    assert_int_equal(after->session.token_count, before->session.token_count);
-    assert_int_equal(after->session.revision, before->session.revision);
-    assert_int_equal(after->messages[0].tokens_total, before->messages[0].tokens_total);
-    quipu_history_free(after);
-    quipu_history_free(before);
+    assert_int_equal(after->session->token_count, before->session->token_count);
+    assert_int_equal(after->session->revision, before->session->revision);
+    assert_int_equal(quipu_message_at(after->messages, 0)->tokens_total,
+                     quipu_message_at(before->messages, 0)->tokens_total);
+    quipu_free(after);
+    quipu_free(before);
 }
 
 static int factor_child(const char *path)
 {
-    const quipu_tokens_told told = {1000, 1250};
     quipu_store *store = NULL;
 
     if (quipu_open(path, NULL, &store, NULL) != QUIPU_OK) {
         return 2;
     }
     for (int i = 0; i < FACTOR_REPORTS; i++) {
-        if (quipu_model_factor_learn(store, QUIPU_STR("m"), &told, NULL, NULL, NULL) != QUIPU_OK) {
+        if (quipu_model_factor_learn(store, QUIPU_STR("m"), 1000, 1250, NULL, NULL, NULL) !=
+            QUIPU_OK) {
             return 3;
         }
     }
@@ -179,7 +178,6 @@ static void two_processes_lose_no_report(void **state)
 static void read_only_store_reads_and_does_not_learn(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
-    const quipu_tokens_told told = {1000, 1250};
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_store *reader = NULL;
@@ -189,7 +187,7 @@ static void read_only_store_reads_and_does_not_learn(void **state)
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(path, &options, &reader, NULL));
     assert_int_equal(factor_get(reader, "m").ppm, 2000000);
-    assert_true(quipu_model_factor_learn(reader, QUIPU_STR("m"), &told, NULL, NULL, NULL) !=
+    assert_true(quipu_model_factor_learn(reader, QUIPU_STR("m"), 1000, 1250, NULL, NULL, NULL) !=
                 QUIPU_OK);
     quipu_close(reader);
     quipu_close(store);

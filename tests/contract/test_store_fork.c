@@ -2,6 +2,7 @@
  * or deletes, in whatever order. */
 #include "contract/history_t.h"
 
+#include "lib/short.h"
 #include "store/store.h"
 
 static quipu_status fork_status(quipu_store *store, const char *key, int64_t seq,
@@ -9,7 +10,7 @@ static quipu_status fork_status(quipu_store *store, const char *key, int64_t seq
 {
     quipu_session_new values = st_values(new_key);
 
-    return quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, err);
+    return quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, NULL, err);
 }
 
 static void name(char ret_key[32], const char *stem, int number)
@@ -32,16 +33,16 @@ static void fork_has_the_past_and_goes_its_own_way(void **state)
     HT_ALL(self->store, "f", "1 2 3 4");
     HT_ALL(self->store, "p", "1 2 3 4 5 6");
     quipu_history *got = st_get(self->store, "f", NULL);
-    T_STR(got->messages[2].content, "m3");
-    T_STR(got->messages[3].content, "mine");
+    T_STR(quipu_message_at(got->messages, 2)->content, "m3");
+    T_STR(quipu_message_at(got->messages, 3)->content, "mine");
     st_check_whole(got);
-    assert_true(got->session.is_fork);
-    assert_int_equal(got->session.fork_seq, 3);
-    quipu_history_free(got);
+    assert_true(got->session->is_fork);
+    assert_int_equal(got->session->fork_seq, 3);
+    quipu_free(got);
     got = st_get(self->store, "p", NULL);
     st_check_whole(got);
-    assert_false(got->session.is_fork);
-    quipu_history_free(got);
+    assert_false(got->session->is_fork);
+    quipu_free(got);
     assert_int_equal(ht_count(self->path).messages, 7);
 }
 
@@ -57,10 +58,10 @@ static void every_number_can_be_forked_at_and_no_other(void **state)
         name(key, "f", seq);
         ht_fork(self->store, "p", seq, key);
         quipu_history *got = st_get(self->store, key, NULL);
-        assert_int_equal(got->message_count, seq);
-        assert_int_equal(got->session.next_seq, seq + 1);
+        assert_int_equal(got->messages.count, seq);
+        assert_int_equal(got->session->next_seq, seq + 1);
         st_check_whole(got);
-        quipu_history_free(got);
+        quipu_free(got);
     }
     T_STATUS(fork_status(self->store, "p", 5, "x", &err), QUIPU_INVALID);
     assert_non_null(strstr(err.message, "message 5"));
@@ -84,20 +85,20 @@ static void fork_inherits_settings_that_are_not_given(void **state)
     T_OK(quipu_session_create(self->store, &values, NULL, NULL, &err));
     values = st_values("f");
     values.model = QUIPU_STR("small");
-    T_OK(quipu_session_fork(self->store, QUIPU_STR("p"), 0, &values, NULL, &err));
+    T_OK(quipu_session_fork(self->store, QUIPU_STR("p"), 0, &values, NULL, NULL, &err));
     quipu_history *got = st_get(self->store, "f", NULL);
-    T_STR(got->session.agent_id, "planner");
-    T_STR(got->session.model, "small");
-    T_STR(got->session.metadata.text, "{\"a\":1}");
-    T_STR(got->session.app_name, "app");
-    T_STR(got->session.user_id, "ann");
-    T_STR(got->session.session_id, "f");
-    assert_null(got->session.channel_id.p);
-    assert_true(got->session.has_expiry);
-    quipu_history_free(got);
+    T_STR(got->session->agent_id, "planner");
+    T_STR(got->session->model, "small");
+    T_STR(got->session->metadata.text, "{\"a\":1}");
+    T_STR(got->session->app_name, "app");
+    T_STR(got->session->user_id, "ann");
+    T_STR(got->session->session_id, "f");
+    assert_null(got->session->channel_id.p);
+    assert_true(got->session->has_expiry);
+    quipu_free(got);
     values = st_values("g");
     values.ttl_ms = -1;
-    T_OK(quipu_session_fork(self->store, QUIPU_STR("p"), 0, &values, NULL, &err));
+    T_OK(quipu_session_fork(self->store, QUIPU_STR("p"), 0, &values, NULL, NULL, &err));
     assert_false(ht_info(self->store, "g").has_expiry);
 }
 
@@ -114,13 +115,14 @@ static void fork_refuses_what_create_refuses(void **state)
     T_STATUS(fork_status(self->store, "p", 0, "taken", &err), QUIPU_EXISTS);
     T_STATUS(fork_status(self->store, "p", 0, "p", &err), QUIPU_EXISTS);
     T_STATUS(fork_status(self->store, "p", 0, "", &err), QUIPU_INVALID);
-    T_STATUS(quipu_session_fork(self->store, QUIPU_STR("p"), 0, NULL, NULL, &err), QUIPU_MISUSE);
-    values.messages = &message;
-    values.message_count = 1;
-    T_STATUS(quipu_session_fork(self->store, QUIPU_STR("p"), 0, &values, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_session_fork(self->store, QUIPU_STR("p"), 0, NULL, NULL, NULL, &err),
+             QUIPU_MISUSE);
+    values.messages = quipu_messages_of(&message, 1);
+    T_STATUS(quipu_session_fork(self->store, QUIPU_STR("p"), 0, &values, NULL, NULL, &err),
+             QUIPU_MISUSE);
     values = st_values("f");
     values.metadata.text = QUIPU_STR("[]");
-    T_STATUS(quipu_session_fork(self->store, QUIPU_STR("p"), 0, &values, NULL, &err),
+    T_STATUS(quipu_session_fork(self->store, QUIPU_STR("p"), 0, &values, NULL, NULL, &err),
              QUIPU_INVALID);
     assert_int_equal(ht_count(self->path).named, 2);
 }
@@ -129,30 +131,30 @@ static void id_in_the_inherited_past_counts_as_existing(void **state)
 {
     ht_store *self = *state;
     quipu_message message = st_says(QUIPU_ROLE_USER, "hello");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     st_create(self->store, "p");
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), quipu_messages_of(&message, 1), NULL,
                               NULL, NULL, &err));
     ht_fork(self->store, "p", 1, "f");
     ht_fork(self->store, "f", 1, "g");
     message.event_id = QUIPU_STR("e2");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), quipu_messages_of(&message, 1), NULL,
                               NULL, NULL, &err));
 
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("g"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, QUIPU_STR("g"), quipu_messages_of(&message, 1), NULL,
                               NULL, &appended, &err));
     assert_true(appended.repeated);
     assert_int_equal(appended.first_seq, 1);
     message.content = QUIPU_STR("another");
-    T_STATUS(quipu_message_append(self->store, QUIPU_STR("g"), (quipu_messages){&message, 1}, NULL,
+    T_STATUS(quipu_message_append(self->store, QUIPU_STR("g"), quipu_messages_of(&message, 1), NULL,
                                   NULL, NULL, &err),
              QUIPU_EXISTS);
     message.event_id = QUIPU_STR("e2"); /* came to the parent after the fork */
-    T_OK(quipu_message_append(self->store, QUIPU_STR("g"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, QUIPU_STR("g"), quipu_messages_of(&message, 1), NULL,
                               NULL, &appended, &err));
     assert_false(appended.repeated);
     assert_int_equal(appended.first_seq, 2);
@@ -177,23 +179,23 @@ static void pages_and_windows_go_across_the_fork(void **state)
     range.after_seq = 3;
     range.limit = 3;
     quipu_history *got = st_get(self->store, "g", &range);
-    ht_numbers(got, text);
+    ht_numbers(got->messages, text);
     assert_string_equal(text, "4 5 6");
-    int64_t tokens = got->messages[0].tokens;
-    quipu_history_free(got);
+    int64_t tokens = quipu_message_at(got->messages, 0)->tokens;
+    quipu_free(got);
     range.after_seq = 0;
     range.limit = 5;
     range.flags = QUIPU_RANGE_LAST;
     got = st_get(self->store, "g", &range);
-    ht_numbers(got, text);
+    ht_numbers(got->messages, text);
     assert_string_equal(text, "4 5 6 7 8");
-    quipu_history_free(got);
+    quipu_free(got);
     options.token_budget = 6 * tokens;
-    T_OK(quipu_window_get(self->store, QUIPU_STR("g"), &options, NULL, &window, &err));
-    ht_numbers(&window->history, text);
+    T_OK(quipu_window_read(self->store, QUIPU_STR("g"), &options, NULL, &window, &err));
+    ht_numbers(window->messages, text);
     assert_string_equal(text, "3 4 5 6 7 8");
     assert_int_equal(window->tokens, 6 * tokens);
-    quipu_window_free(window);
+    quipu_free(window);
 }
 
 static void rewind_is_a_fork_of_itself(void **state)
@@ -205,14 +207,14 @@ static void rewind_is_a_fork_of_itself(void **state)
 
     st_create(self->store, "p");
     st_append_many(self->store, "p", 4);
-    T_OK(quipu_session_rewind(self->store, QUIPU_STR("p"), 2, QUIPU_STR("r"), NULL, &err));
+    T_OK(t_session_rewind(self->store, QUIPU_STR("p"), 2, QUIPU_STR("r"), NULL, &err));
     HT_ALL(self->store, "r", "1 2");
     HT_ALL(self->store, "p", "1 2 3 4");
     range.before_seq = 3; /* the same past as a view */
     quipu_history *got = st_get(self->store, "p", &range);
-    ht_numbers(got, text);
+    ht_numbers(got->messages, text);
     assert_string_equal(text, "1 2");
-    quipu_history_free(got);
+    quipu_free(got);
 }
 
 static void list_shows_forks_and_no_hidden_session(void **state)
@@ -228,11 +230,12 @@ static void list_shows_forks_and_no_hidden_session(void **state)
     ht_delete(self->store, "p");
     options.flags = QUIPU_LIST_EXPIRED;
     T_OK(quipu_session_list(self->store, &options, NULL, &page, &err));
-    assert_int_equal(page->count, 1);
-    T_STR(page->sessions[0].key, "f");
-    assert_int_equal(page->sessions[0].message_count, 2);
-    assert_int_equal(page->sessions[0].token_count, ht_info(self->store, "f").token_count);
-    quipu_session_page_free(page);
+    assert_int_equal(page->sessions.count, 1);
+    T_STR(quipu_session_info_at(page->sessions, 0)->key, "f");
+    assert_int_equal(quipu_session_info_at(page->sessions, 0)->message_count, 2);
+    assert_int_equal(quipu_session_info_at(page->sessions, 0)->token_count,
+                     ht_info(self->store, "f").token_count);
+    quipu_free(page);
 }
 
 /* ---- deleting ---------------------------------------------------------------------------------
@@ -368,12 +371,11 @@ static void delete_of_a_parent_takes_its_memories_at_once(void **state)
 
     st_create(self->store, "p");
     ht_fork(self->store, "p", 0, "f");
-    T_OK(quipu_memory_save(self->store, &memory, NULL, NULL, &err));
+    T_OK(t_memory_save(self->store, &memory, NULL, NULL, &err));
     ht_delete(self->store, "p");
-    T_OK(quipu_memory_list_get(self->store, QUIPU_OBSERVATION, QUIPU_STR("p"), 0, NULL, &list,
-                               &err));
-    assert_int_equal(list->count, 0);
-    quipu_memory_list_free(list);
+    T_OK(t_memory_list(self->store, QUIPU_OBSERVATION, QUIPU_STR("p"), 0, NULL, &list, &err));
+    assert_int_equal(list->memories.count, 0);
+    quipu_free(list);
 }
 
 /* ---- expiry -----------------------------------------------------------------------------------
@@ -390,11 +392,10 @@ static void expired_parent_is_swept_and_renewed_without_harm_to_its_fork(void **
     quipu_error err = {0};
 
     values.ttl_ms = 2000;
-    values.messages = messages;
-    values.message_count = 3;
+    values.messages = quipu_messages_of(messages, 3);
     T_OK(quipu_session_create(self->store, &values, NULL, NULL, &err));
     fork.ttl_ms = -1;
-    T_OK(quipu_session_fork(self->store, QUIPU_STR("p"), 2, &fork, NULL, &err));
+    T_OK(quipu_session_fork(self->store, QUIPU_STR("p"), 2, &fork, NULL, NULL, &err));
     quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
     patch.set = QUIPU_SET_TTL;
     patch.ttl_ms = 1;
@@ -421,7 +422,7 @@ static void expired_session_of_the_new_key_is_replaced(void **state)
     st_create(self->store, "p");
     st_append_many(self->store, "p", 2);
     values.ttl_ms = 1;
-    T_OK(quipu_session_fork(self->store, QUIPU_STR("p"), 1, &values, NULL, &err));
+    T_OK(quipu_session_fork(self->store, QUIPU_STR("p"), 1, &values, NULL, NULL, &err));
     st_nap();
     ht_fork(self->store, "p", 2, "f");
     HT_ALL(self->store, "f", "1 2");
@@ -470,21 +471,21 @@ static void pruned_id_is_forgotten_with_the_last_fork_that_shares_it(void **stat
 {
     ht_store *self = *state;
     quipu_message message = st_says(QUIPU_ROLE_USER, "hello");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     st_create(self->store, "p");
     message.event_id = QUIPU_STR("e1");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), quipu_messages_of(&message, 1), NULL,
                               NULL, NULL, &err));
     ht_fork(self->store, "p", 1, "f");
     assert_int_equal(ht_compact(self->store, "p", 1, "sum"), 2);
     T_OK(quipu_session_prune(self->store, QUIPU_STR("p"), NULL, NULL, &err));
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), quipu_messages_of(&message, 1), NULL,
                               NULL, &appended, &err));
     assert_true(appended.repeated);
     ht_delete(self->store, "f");
-    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, QUIPU_STR("p"), quipu_messages_of(&message, 1), NULL,
                               NULL, &appended, &err));
     assert_false(appended.repeated);
     assert_int_equal(appended.first_seq, 3);
@@ -497,7 +498,7 @@ static void fork_past_the_depth_limit_is_a_copy(void **state)
 {
     ht_store *self = *state;
     quipu_message message = st_says(QUIPU_ROLE_USER, "m1");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
     char parent[32] = "f0";
     char key[32];
@@ -505,7 +506,7 @@ static void fork_past_the_depth_limit_is_a_copy(void **state)
     st_create(self->store, "f0");
     for (int depth = 1; depth <= QUIPU_FORK_DEPTH_MAX; depth++) {
         message.event_id = quipu_cstr(parent); /* in "f3": the id "f3" */
-        T_OK(quipu_message_append(self->store, quipu_cstr(parent), (quipu_messages){&message, 1},
+        T_OK(quipu_message_append(self->store, quipu_cstr(parent), quipu_messages_of(&message, 1),
                                   NULL, NULL, NULL, &err));
         name(key, "f", depth);
         ht_fork(self->store, parent, depth, key);
@@ -515,28 +516,31 @@ static void fork_past_the_depth_limit_is_a_copy(void **state)
     assert_int_equal(ht_count(self->path).messages, QUIPU_FORK_DEPTH_MAX);
     quipu_history *deep = st_get(self->store, parent, NULL);
     st_check_whole(deep);
-    assert_int_equal(deep->message_count, QUIPU_FORK_DEPTH_MAX);
+    assert_int_equal(deep->messages.count, QUIPU_FORK_DEPTH_MAX);
 
     ht_fork(self->store, parent, QUIPU_FORK_DEPTH_MAX, "flat");
     quipu_history *flat = st_get(self->store, "flat", NULL);
     st_check_whole(flat);
-    assert_false(flat->session.is_fork);
-    assert_int_equal(flat->message_count, deep->message_count);
-    for (size_t i = 0; i < flat->message_count; i++) {
-        assert_true(quipu_str_eq(flat->messages[i].event_id, deep->messages[i].event_id));
-        assert_int_equal(flat->messages[i].tokens_total, deep->messages[i].tokens_total);
-        assert_int_equal(quipu_time_cmp(flat->messages[i].timestamp, deep->messages[i].timestamp),
+    assert_false(flat->session->is_fork);
+    assert_int_equal(flat->messages.count, deep->messages.count);
+    for (size_t i = 0; i < flat->messages.count; i++) {
+        assert_true(quipu_str_eq(quipu_message_at(flat->messages, i)->event_id,
+                                 quipu_message_at(deep->messages, i)->event_id));
+        assert_int_equal(quipu_message_at(flat->messages, i)->tokens_total,
+                         quipu_message_at(deep->messages, i)->tokens_total);
+        assert_int_equal(quipu_time_cmp(quipu_message_at(flat->messages, i)->timestamp,
+                                        quipu_message_at(deep->messages, i)->timestamp),
                          0);
     }
-    quipu_history_free(flat);
-    quipu_history_free(deep);
+    quipu_free(flat);
+    quipu_free(deep);
     assert_int_equal(ht_count(self->path).messages, 2 * QUIPU_FORK_DEPTH_MAX);
 
     message.event_id = QUIPU_STR("f0"); /* through all 64 ancestors, and in the copy */
-    T_OK(quipu_message_append(self->store, quipu_cstr(parent), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, quipu_cstr(parent), quipu_messages_of(&message, 1), NULL,
                               NULL, &appended, &err));
     assert_true(appended.repeated);
-    T_OK(quipu_message_append(self->store, QUIPU_STR("flat"), (quipu_messages){&message, 1}, NULL,
+    T_OK(quipu_message_append(self->store, QUIPU_STR("flat"), quipu_messages_of(&message, 1), NULL,
                               NULL, &appended, &err));
     assert_true(appended.repeated);
     T_OK(quipu_session_delete_tree(self->store, QUIPU_STR("f0"), NULL, NULL, &err));
@@ -562,10 +566,10 @@ static void copy_of_many_messages_is_whole(void **state)
     }
     assert_int_equal(ht_count(self->path).messages, 1200);
     quipu_history *got = st_get(self->store, parent, NULL);
-    assert_int_equal(got->message_count, 600);
-    T_STR(got->messages[599].content, "m600");
+    assert_int_equal(got->messages.count, 600);
+    T_STR(quipu_message_at(got->messages, 599)->content, "m600");
     st_check_whole(got);
-    quipu_history_free(got);
+    quipu_free(got);
 }
 
 static void fork_of_a_long_history_writes_one_row_and_reads_a_few(void **state)

@@ -2,6 +2,7 @@
  * order, against a model that copies everything and thinks of nothing; test_store_model.c does so
  * for the other calls. QUIPU_SEED gives another run, QUIPU_LONG=1 a longer one. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #include "base/tool_pair.h"
 
@@ -109,8 +110,7 @@ static quipu_message given(const model_message *message, char text[TEXT_MAX], ch
     out.content = quipu_cstr(text);
     out.event_id = quipu_cstr(event);
     if (message->letter == 'm' || message->letter == 't') {
-        out.calls = call_of(message);
-        out.call_count = 1;
+        out.calls = quipu_tool_calls_of(call_of(message), 1);
     }
     return out;
 }
@@ -119,11 +119,11 @@ static int64_t tokens_of(const quipu_message *message)
 {
     int64_t tokens = 4 + quipu_token_estimate(message->content);
 
-    for (size_t i = 0; i < message->call_count; i++) {
-        tokens += quipu_token_estimate(message->calls[i].id) +
-                  quipu_token_estimate(message->calls[i].name) +
-                  quipu_token_estimate(message->calls[i].input) +
-                  quipu_token_estimate(message->calls[i].output);
+    for (size_t i = 0; i < message->calls.count; i++) {
+        tokens += quipu_token_estimate(quipu_tool_call_at(message->calls, i)->id) +
+                  quipu_token_estimate(quipu_tool_call_at(message->calls, i)->name) +
+                  quipu_token_estimate(quipu_tool_call_at(message->calls, i)->input) +
+                  quipu_token_estimate(quipu_tool_call_at(message->calls, i)->output);
     }
     return tokens;
 }
@@ -236,7 +236,7 @@ static void check_message(const model_message *want, const quipu_message *got)
     assert_int_equal(got->role, as_given.role);
     assert_true(quipu_str_eq(got->content, as_given.content));
     assert_true(quipu_str_eq(got->event_id, as_given.event_id));
-    assert_int_equal(got->call_count, as_given.call_count);
+    assert_int_equal(got->calls.count, as_given.calls.count);
     assert_int_equal(got->tokens, want->tokens);
 }
 
@@ -244,19 +244,19 @@ static void check_all(const model *m, const model_session *s)
 {
     quipu_history *got = st_get(m->plain, key_name(s->key), NULL);
 
-    assert_int_equal(got->session.first_seq, first_seq(s));
-    assert_int_equal(got->session.next_seq, s->next_seq);
-    assert_int_equal(got->session.message_count, s->count);
-    assert_int_equal(got->session.token_count, s->total);
-    assert_int_equal(got->session.compacted_seq, s->compact_seq);
-    assert_int_equal(got->message_count, s->count);
+    assert_int_equal(got->session->first_seq, first_seq(s));
+    assert_int_equal(got->session->next_seq, s->next_seq);
+    assert_int_equal(got->session->message_count, s->count);
+    assert_int_equal(got->session->token_count, s->total);
+    assert_int_equal(got->session->compacted_seq, s->compact_seq);
+    assert_int_equal(got->messages.count, s->count);
     int64_t total = s->total;
     for (size_t i = s->count; i > 0; i--) {
-        check_message(&s->messages[i - 1], &got->messages[i - 1]);
-        assert_int_equal(got->messages[i - 1].tokens_total, total);
+        check_message(&s->messages[i - 1], quipu_message_at(got->messages, i - 1));
+        assert_int_equal(quipu_message_at(got->messages, i - 1)->tokens_total, total);
         total -= s->messages[i - 1].tokens;
     }
-    quipu_history_free(got);
+    quipu_free(got);
 }
 
 /* The view's messages, without the summary. */
@@ -373,18 +373,18 @@ static void check_window(model *m, const model_session *s)
         at = window_place(view, n, options.token_budget, options.flags != 0, &fits);
         summary = at < n ? NULL : summary;
     }
-    T_OK(quipu_window_get(m->plain, quipu_cstr(key_name(s->key)), &options, NULL, &got, &err));
+    T_OK(quipu_window_read(m->plain, quipu_cstr(key_name(s->key)), &options, NULL, &got, &err));
     size_t heads = summary != NULL;
-    assert_int_equal(got->history.message_count, n - at + heads);
+    assert_int_equal(got->messages.count, n - at + heads);
     if (summary != NULL) {
-        check_message(summary, &got->history.messages[0]);
+        check_message(summary, quipu_message_at(got->messages, 0));
     }
     for (size_t i = at; i < n; i++) {
-        check_message(view[i], &got->history.messages[i - at + heads]);
+        check_message(view[i], quipu_message_at(got->messages, i - at + heads));
     }
     assert_int_equal(got->tokens, sum_from(view, n, at) + (summary != NULL ? head : 0));
     assert_int_equal(got->over_budget, got->tokens > options.token_budget);
-    quipu_window_free(got);
+    quipu_free(got);
     free(view);
 }
 
@@ -399,14 +399,14 @@ static void check_view(const model *m, const model_session *s)
     range.flags = QUIPU_RANGE_VIEW;
     quipu_history *got = st_get(m->plain, key_name(s->key), &range);
     size_t heads = summary != NULL;
-    assert_int_equal(got->message_count, n + heads);
+    assert_int_equal(got->messages.count, n + heads);
     if (summary != NULL) {
-        check_message(summary, &got->messages[0]);
+        check_message(summary, quipu_message_at(got->messages, 0));
     }
     for (size_t i = 0; i < n; i++) {
-        check_message(view[i], &got->messages[i + heads]);
+        check_message(view[i], quipu_message_at(got->messages, i + heads));
     }
-    quipu_history_free(got);
+    quipu_free(got);
     free(view);
 }
 
@@ -477,7 +477,7 @@ static void do_append(model *m, int at)
     quipu_message messages[BATCH_MAX];
     char texts[BATCH_MAX][TEXT_MAX];
     char events[BATCH_MAX][TEXT_MAX];
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
     int64_t first = s->next_seq;
 
@@ -492,7 +492,7 @@ static void do_append(model *m, int at)
         hold_cap(m, s);
     }
     T_OK(quipu_message_append(capped ? m->capped : m->plain, quipu_cstr(key_name(s->key)),
-                              (quipu_messages){messages, count}, NULL, NULL, &appended, &err));
+                              quipu_messages_of(messages, count), NULL, NULL, &appended, &err));
     assert_int_equal(appended.first_seq, first);
 }
 
@@ -502,7 +502,7 @@ static void do_repeat(model *m, int at)
     const model_session *s = &m->sessions[at];
     char text[TEXT_MAX];
     char event[TEXT_MAX];
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     if (s->count == 0) {
@@ -513,7 +513,7 @@ static void do_repeat(model *m, int at)
         return;
     }
     quipu_message again = given(message, text, event);
-    T_OK(quipu_message_append(m->plain, quipu_cstr(key_name(s->key)), (quipu_messages){&again, 1},
+    T_OK(quipu_message_append(m->plain, quipu_cstr(key_name(s->key)), quipu_messages_of(&again, 1),
                               NULL, NULL, &appended, &err));
     assert_true(appended.repeated);
     assert_int_equal(appended.first_seq, message->seq);
@@ -544,9 +544,9 @@ static void do_fork(model *m, int any)
     quipu_error err = {0};
     quipu_status status =
         below(m, 3) == 0
-            ? quipu_session_rewind(m->plain, quipu_cstr(key_name(s->key)), seq, values.key, NULL,
-                                   &err)
-            : quipu_session_fork(m->plain, quipu_cstr(key_name(s->key)), seq, &values, NULL, &err);
+            ? t_session_rewind(m->plain, quipu_cstr(key_name(s->key)), seq, values.key, NULL, &err)
+            : quipu_session_fork(m->plain, quipu_cstr(key_name(s->key)), seq, &values, NULL, NULL,
+                                 &err);
 
     if (m->by_key[key] >= 0) {
         T_STATUS(status, QUIPU_EXISTS);
@@ -696,22 +696,24 @@ static void check_found(const model *m, int64_t id, const model_session *within)
         options.session_key = quipu_cstr(key_name(within->key));
     }
     T_OK(quipu_search(m->plain, &options, NULL, &got, &err));
-    assert_int_equal(got->count, within != NULL ? 1 : rows_seen(m, id));
-    for (size_t i = 0; i < got->count; i++) {
+    assert_int_equal(got->hits.count, within != NULL ? 1 : rows_seen(m, id));
+    for (size_t i = 0; i < got->hits.count; i++) {
         const model_message *message = NULL;
         for (int k = 0; k < KEYS && message == NULL; k++) {
-            if (quipu_str_eq(got->hits[i].session_key, quipu_cstr(key_name(k)))) {
+            if (quipu_str_eq(quipu_search_hit_at(got->hits, i)->session_key,
+                             quipu_cstr(key_name(k)))) {
                 assert_true(m->by_key[k] >= 0);
-                message = at_seq(&m->sessions[m->by_key[k]], got->hits[i].seq);
+                message =
+                    at_seq(&m->sessions[m->by_key[k]], quipu_search_hit_at(got->hits, i)->seq);
             }
         }
         assert_non_null(message);
         assert_int_equal(message->id, id);
         assert_true(message->letter != 'S');
-        assert_true(within == NULL ||
-                    quipu_str_eq(got->hits[i].session_key, quipu_cstr(key_name(within->key))));
+        assert_true(within == NULL || quipu_str_eq(quipu_search_hit_at(got->hits, i)->session_key,
+                                                   quipu_cstr(key_name(within->key))));
     }
-    quipu_search_results_free(got);
+    quipu_free(got);
 }
 
 /* One of this session's messages, there and everywhere, and any other, gone or not. */
@@ -767,7 +769,7 @@ static void check_state(const model *m, const model_session *s)
     }
     n -= n > 1; /* the last comma */
     (void)snprintf(want + n, sizeof(want) - n, "}");
-    T_OK(quipu_live_state(session, &arena, &state, NULL));
+    T_OK(quipu_live_state(session, (quipu_str){NULL, 0}, &arena, &state, NULL));
     T_STR(state.text, want);
     quipu_arena_free(&arena);
     quipu_live_free(session);
@@ -831,14 +833,14 @@ static void check_expired(const model *m, quipu_str key)
 
     options.token_budget = 1;
     T_STATUS(quipu_session_get(m->plain, key, NULL, NULL, &history, NULL), QUIPU_EXPIRED);
-    T_STATUS(quipu_window_get(m->plain, key, &options, NULL, &window, NULL), QUIPU_EXPIRED);
+    T_STATUS(quipu_window_read(m->plain, key, &options, NULL, &window, NULL), QUIPU_EXPIRED);
     T_STATUS(
-        quipu_message_append(m->plain, key, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL),
+        quipu_message_append(m->plain, key, quipu_messages_of(&message, 1), NULL, NULL, NULL, NULL),
         QUIPU_EXPIRED);
     T_STATUS(quipu_session_compact(m->plain, key, 1, QUIPU_STR("summary"), NULL, NULL, NULL),
              QUIPU_EXPIRED);
     T_STATUS(quipu_session_prune(m->plain, key, NULL, NULL, NULL), QUIPU_EXPIRED);
-    T_STATUS(quipu_session_rewind(m->plain, key, 0, QUIPU_STR("late"), NULL, NULL), QUIPU_EXPIRED);
+    T_STATUS(t_session_rewind(m->plain, key, 0, QUIPU_STR("late"), NULL, NULL), QUIPU_EXPIRED);
 }
 
 /* It is gone for every call, and then swept, deleted or replaced. */
@@ -961,8 +963,8 @@ static void run(uint64_t seed, int64_t steps, int64_t cap_messages, int64_t cap_
         }
         depth = m.sessions[i].depth > depth ? m.sessions[i].depth : depth;
     }
-    quipu_verified verified = {0};
-    T_OK(quipu_store_verify(m.plain, say_problem, NULL, NULL, &verified, &err));
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+    T_OK(quipu_store_verify(m.plain, 0, say_problem, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
     print_message("%lld steps: %d sessions, %d alive, depth %d, %lld rows\n", (long long)steps,
                   m.count, alive, depth, (long long)m.rows);

@@ -43,7 +43,7 @@ static quipu_status run_fork(quipu_store *store, quipu_error *err)
 {
     quipu_session_new values = st_values("new");
 
-    return quipu_session_fork(store, F, 6, &values, NULL, err);
+    return quipu_session_fork(store, F, 6, &values, NULL, NULL, err);
 }
 
 static void done_fork(quipu_store *store)
@@ -111,9 +111,9 @@ static quipu_status run_window(quipu_store *store, quipu_error *err)
     quipu_window *window = NULL;
 
     options.token_budget = 25;
-    quipu_status status = quipu_window_get(store, F, &options, NULL, &window, err);
+    quipu_status status = quipu_window_read(store, F, &options, NULL, &window, err);
     assert_int_equal(status == QUIPU_OK, window != NULL);
-    quipu_window_free(window);
+    quipu_free(window);
     return status;
 }
 
@@ -124,7 +124,7 @@ static quipu_status run_view(quipu_store *store, quipu_error *err)
 
     range.flags = QUIPU_RANGE_VIEW;
     quipu_status status = quipu_session_get(store, F, &range, NULL, &history, err);
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -134,7 +134,7 @@ static quipu_status run_capped(quipu_store *store, quipu_error *err)
     quipu_message message = st_says(QUIPU_ROLE_USER, "last");
 
     message.event_id = QUIPU_STR("e");
-    return quipu_message_append(store, F, (quipu_messages){&message, 1}, NULL, NULL, NULL, err);
+    return quipu_message_append(store, F, quipu_messages_of(&message, 1), NULL, NULL, NULL, err);
 }
 
 static void done_capped(quipu_store *store)

@@ -28,12 +28,13 @@ static void *failed(worker *self, const quipu_error *err, const char *what)
 /* Numbers without a gap, and a header of the same snapshot. */
 static bool is_whole(const quipu_history *history)
 {
-    for (size_t i = 0; i < history->message_count; i++) {
-        if (history->messages[i].seq != history->session.first_seq + (int64_t)i) {
+    for (size_t i = 0; i < history->messages.count; i++) {
+        if (quipu_message_at(history->messages, i)->seq !=
+            history->session->first_seq + (int64_t)i) {
             return false;
         }
     }
-    return (int64_t)history->message_count == history->session.message_count;
+    return (int64_t)history->messages.count == history->session->message_count;
 }
 
 static bool look(worker *self, const char *key)
@@ -44,13 +45,14 @@ static bool look(worker *self, const char *key)
     quipu_error err = {0};
 
     options.token_budget = 40;
-    if (quipu_window_get(self->store, quipu_cstr(key), &options, NULL, &window, &err) != QUIPU_OK ||
+    if (quipu_window_read(self->store, quipu_cstr(key), &options, NULL, &window, &err) !=
+            QUIPU_OK ||
         quipu_session_get(self->store, quipu_cstr(key), NULL, NULL, &history, &err) != QUIPU_OK ||
         !is_whole(history)) {
         (void)failed(self, &err, "a fork is not whole");
     }
-    quipu_window_free(window);
-    quipu_history_free(history);
+    quipu_free(window);
+    quipu_free(history);
     return self->failures == 0;
 }
 
@@ -75,10 +77,10 @@ static void *worker_fork(void *arg)
             QUIPU_OK) {
             return failed(self, &err, "");
         }
-        int64_t seq = header->session.next_seq - 1;
-        quipu_history_free(header);
+        int64_t seq = header->session->next_seq - 1;
+        quipu_free(header);
         quipu_status status =
-            quipu_session_fork(self->store, QUIPU_STR("p"), seq, &values, NULL, &err);
+            quipu_session_fork(self->store, QUIPU_STR("p"), seq, &values, NULL, NULL, &err);
         if (status == QUIPU_INVALID) {
             continue; /* pruned between the two calls */
         }
@@ -86,10 +88,10 @@ static void *worker_fork(void *arg)
             return failed(self, &err, "");
         }
         values.key = quipu_cstr(second);
-        if (quipu_message_append(self->store, quipu_cstr(first), (quipu_messages){&message, 1},
+        if (quipu_message_append(self->store, quipu_cstr(first), quipu_messages_of(&message, 1),
                                  NULL, NULL, NULL, &err) != QUIPU_OK ||
-            quipu_session_fork(self->store, quipu_cstr(first), seq + 1, &values, NULL, &err) !=
-                QUIPU_OK ||
+            quipu_session_fork(self->store, quipu_cstr(first), seq + 1, &values, NULL, NULL,
+                               &err) != QUIPU_OK ||
             !look(self, first) ||
             quipu_session_delete(self->store, quipu_cstr(first), NULL, &err) != QUIPU_OK ||
             !look(self, second) ||
@@ -109,10 +111,10 @@ static void *worker_grow(void *arg)
     quipu_error err = {0};
 
     for (int64_t i = 0; i < self->count; i++) {
-        quipu_appended appended = {0};
+        quipu_appended appended = QUIPU_APPENDED_INIT;
 
-        if (quipu_message_append(self->store, QUIPU_STR("p"), (quipu_messages){turn, 2}, NULL, NULL,
-                                 &appended, &err) != QUIPU_OK) {
+        if (quipu_message_append(self->store, QUIPU_STR("p"), quipu_messages_of(turn, 2), NULL,
+                                 NULL, &appended, &err) != QUIPU_OK) {
             return failed(self, &err, "");
         }
         if (i % 40 == 39 &&

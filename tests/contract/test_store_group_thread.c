@@ -35,7 +35,7 @@ static void *worker_append(void *arg)
         quipu_error err = {0};
         snprintf(text, sizeof(text), "%d:%d", self->number, i);
         message = st_says(QUIPU_ROLE_USER, text);
-        if (quipu_message_append(self->store, quipu_cstr(self->key), (quipu_messages){&message, 1},
+        if (quipu_message_append(self->store, quipu_cstr(self->key), quipu_messages_of(&message, 1),
                                  NULL, NULL, NULL, &err) != QUIPU_OK) {
             worker_failed(self, &err);
         }
@@ -57,15 +57,15 @@ static void *worker_read(void *arg)
             continue;
         }
         /* Each read is one snapshot, and none is older than the one before. */
-        if (history->session.message_count != (int64_t)history->message_count ||
-            history->session.message_count < seen) {
+        if (history->session->message_count != (int64_t)history->messages.count ||
+            history->session->message_count < seen) {
             snprintf(err.message, sizeof(err.message), "%zu messages, header says %lld, saw %lld",
-                     history->message_count, (long long)history->session.message_count,
+                     history->messages.count, (long long)history->session->message_count,
                      (long long)seen);
             worker_failed(self, &err);
         }
-        seen = history->session.message_count;
-        quipu_history_free(history);
+        seen = history->session->message_count;
+        quipu_free(history);
     }
     return NULL;
 }
@@ -95,11 +95,13 @@ static void check_order(const quipu_history *history, int threads, int count)
     int next[64] = {0};
 
     st_check_whole(history);
-    assert_int_equal(history->message_count, threads * count);
-    for (size_t i = 0; i < history->message_count; i++) {
+    assert_int_equal(history->messages.count, threads * count);
+    for (size_t i = 0; i < history->messages.count; i++) {
         int thread = -1;
         int number = -1;
-        assert_int_equal(sscanf(history->messages[i].content.p, "%d:%d", &thread, &number), 2);
+        assert_int_equal(
+            sscanf(quipu_message_at(history->messages, i)->content.p, "%d:%d", &thread, &number),
+            2);
         assert_true(thread >= 0 && thread < 64);
         assert_int_equal(number, next[thread]++);
     }
@@ -123,8 +125,8 @@ static void check_appends(const quipu_open_options *options, const char *uri)
     run_all(workers, THREADS, worker_append);
     quipu_history *history = st_get(store, "one", NULL);
     check_order(history, THREADS, count);
-    assert_int_equal(history->session.revision, THREADS * count);
-    quipu_history_free(history);
+    assert_int_equal(history->session->revision, THREADS * count);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -156,7 +158,7 @@ static void threads_append_to_sessions_of_their_own(void **state)
     for (int i = 0; i < THREADS; i++) {
         quipu_history *history = st_get(store, keys[i], NULL);
         check_order(history, 1, count);
-        quipu_history_free(history);
+        quipu_free(history);
     }
     quipu_close(store);
 }
@@ -200,7 +202,7 @@ static void readers_see_whole_prefixes_while_writers_run(void **state)
     }
     quipu_history *history = st_get(store, "one", NULL);
     check_order(history, THREADS / 2, count);
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -220,9 +222,9 @@ static void *racer_run(void *arg)
     self->status =
         quipu_session_get_or_create(self->store, &values, NULL, &history, &self->created, NULL);
     if (self->status == QUIPU_OK) {
-        self->uid = history->session.uid;
+        self->uid = history->session->uid;
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return NULL;
 }
 
@@ -269,12 +271,12 @@ static void *worker_compete(void *arg)
         status =
             quipu_session_get(self->store, quipu_cstr(self->key), &header, NULL, &history, &err);
         if (status == QUIPU_OK) {
-            options.expected_revision = history->session.revision;
+            options.expected_revision = history->session->revision;
             status =
                 quipu_message_append(self->store, quipu_cstr(self->key),
-                                     (quipu_messages){&message, 1}, &options, NULL, NULL, &err);
+                                     quipu_messages_of(&message, 1), &options, NULL, NULL, &err);
         }
-        quipu_history_free(history);
+        quipu_free(history);
         done += status == QUIPU_OK;
         if (status != QUIPU_OK && status != QUIPU_CONFLICT) {
             worker_failed(self, &err);
@@ -298,8 +300,8 @@ static void conflicts_fail_one_caller_and_not_its_group(void **state)
     run_all(workers, THREADS, worker_compete);
     quipu_history *history = st_get(store, "one", NULL);
     st_check_whole(history);
-    assert_int_equal(history->session.revision, THREADS * count);
-    quipu_history_free(history);
+    assert_int_equal(history->session->revision, THREADS * count);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -313,7 +315,7 @@ static void *worker_same_ids(void *arg)
         quipu_error err = {0};
         snprintf(id, sizeof(id), "event-%d", i);
         message.event_id = quipu_cstr(id);
-        if (quipu_message_append(self->store, quipu_cstr(self->key), (quipu_messages){&message, 1},
+        if (quipu_message_append(self->store, quipu_cstr(self->key), quipu_messages_of(&message, 1),
                                  NULL, NULL, NULL, &err) != QUIPU_OK) {
             worker_failed(self, &err);
         }
@@ -335,8 +337,8 @@ static void same_events_from_many_threads_are_stored_once(void **state)
     run_all(workers, THREADS, worker_same_ids);
     quipu_history *history = st_get(store, "one", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, count);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, count);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -351,7 +353,7 @@ static void *crowd_append(void *arg)
     quipu_message message = st_says(QUIPU_ROLE_USER, "0:0");
     quipu_error err = {0};
 
-    if (quipu_message_append(self->store, quipu_cstr(self->key), (quipu_messages){&message, 1},
+    if (quipu_message_append(self->store, quipu_cstr(self->key), quipu_messages_of(&message, 1),
                              NULL, NULL, NULL, &err) != QUIPU_OK) {
         worker_failed(self, &err);
     }
@@ -365,7 +367,7 @@ static quipu_stats crowd_run(size_t count)
     static pthread_t threads[CROWD];
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
-    quipu_stats stats;
+    quipu_stats stats = QUIPU_STATS_INIT;
 
     st_create(store, "one");
     ent_db *other = et_lock(path);
@@ -383,8 +385,8 @@ static quipu_stats crowd_run(size_t count)
     }
     quipu_history *history = st_get(store, "one", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, count);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, count);
+    quipu_free(history);
     T_OK(quipu_store_stats(store, NULL, &stats, NULL));
     quipu_close(store);
     return stats;
@@ -392,7 +394,7 @@ static quipu_stats crowd_run(size_t count)
 
 static void group_holds_its_maximum_and_one_more_waits_for_the_next(void **state)
 {
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
     int tries = 0;
 
     (void)state;
@@ -447,17 +449,18 @@ static void *step_run(void *arg)
     message.event_id = self->event_id != NULL ? quipu_cstr(self->event_id) : message.event_id;
     patch.set = QUIPU_SET_MODEL;
     patch.model = QUIPU_STR("other");
+    self->appended = (quipu_appended)QUIPU_APPENDED_INIT;
     switch (self->kind) {
     case STEP_APPEND:
-        self->told = quipu_message_append(self->store, key, (quipu_messages){&message, 1}, &options,
-                                          NULL, &self->appended, NULL);
+        self->told = quipu_message_append(self->store, key, quipu_messages_of(&message, 1),
+                                          &options, NULL, &self->appended, NULL);
         break;
     case STEP_UPDATE:
         self->told =
             quipu_session_update(self->store, key, &patch, NULL, &self->appended.revision, NULL);
         break;
     case STEP_FORK:
-        self->told = quipu_session_fork(self->store, key, self->seq, &values, NULL, NULL);
+        self->told = quipu_session_fork(self->store, key, self->seq, &values, NULL, NULL, NULL);
         break;
     case STEP_DELETE:
         self->told = quipu_session_delete(self->store, key, NULL, NULL);
@@ -534,9 +537,9 @@ static void callers_of_one_commit_fare_as_one_after_another(void **state)
     pthread_t threads[sizeof(steps) / sizeof(steps[0])];
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
-    quipu_verified verified = {0};
-    quipu_stats before = {0};
-    quipu_stats after = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+    quipu_stats before = QUIPU_STATS_INIT;
+    quipu_stats after = QUIPU_STATS_INIT;
 
     (void)state;
     atomic_store(&t_pg_calm, true); /* it counts commits */
@@ -558,12 +561,12 @@ static void callers_of_one_commit_fare_as_one_after_another(void **state)
     T_OK(quipu_store_stats(store, NULL, &after, NULL));
     /* A server takes those that concern one session by themselves, up to the fork. */
     assert_int_equal(after.commits, before.commits + (t_pg() ? 2 : 1));
-    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     quipu_history *history = st_get(store, "fork", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, 6);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 6);
+    quipu_free(history);
     quipu_close(store);
     atomic_store(&t_pg_calm, false);
 }

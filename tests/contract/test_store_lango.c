@@ -1,6 +1,7 @@
 /* A file that Lango wrote, opened as a store: adopted, and then a session like any other; or read
  * as it is. */
 #include "contract/keep_t.h"
+#include "lib/short.h"
 
 #include <pthread.h>
 
@@ -15,27 +16,28 @@ static void check_lango_file(const char *name)
     t_fixture(name, path);
     quipu_store *store = st_open(path);
     T_OK(quipu_session_list(store, NULL, NULL, &page, &err));
-    assert_true(page->count > 0);
-    for (size_t i = 0; i < page->count; i++) {
+    assert_true(page->sessions.count > 0);
+    for (size_t i = 0; i < page->sessions.count; i++) {
         quipu_history *history = NULL;
         quipu_message message = st_says(QUIPU_ROLE_USER, "and on it goes");
-        quipu_appended appended = {0};
-        T_OK(quipu_session_get(store, page->sessions[i].key, NULL, NULL, &history, &err));
+        quipu_appended appended = QUIPU_APPENDED_INIT;
+        T_OK(quipu_session_get(store, quipu_session_info_at(page->sessions, i)->key, NULL, NULL,
+                               &history, &err));
         st_check_whole(history);
-        messages += history->message_count;
-        for (size_t k = 0; k < history->message_count; k++) {
-            assert_true(history->messages[k].role != 0);
-            assert_true(history->messages[k].event_id.n > 0);
-            calls += history->messages[k].call_count;
+        messages += history->messages.count;
+        for (size_t k = 0; k < history->messages.count; k++) {
+            assert_true(quipu_message_at(history->messages, k)->role != 0);
+            assert_true(quipu_message_at(history->messages, k)->event_id.n > 0);
+            calls += quipu_message_at(history->messages, k)->calls.count;
         }
-        T_OK(quipu_message_append(store, page->sessions[i].key, (quipu_messages){&message, 1}, NULL,
-                                  NULL, &appended, &err));
-        assert_int_equal(appended.first_seq, history->session.next_seq);
-        quipu_history_free(history);
+        T_OK(quipu_message_append(store, quipu_session_info_at(page->sessions, i)->key,
+                                  quipu_messages_of(&message, 1), NULL, NULL, &appended, &err));
+        assert_int_equal(appended.first_seq, history->session->next_seq);
+        quipu_free(history);
     }
     assert_true(messages > 0);
     assert_true(calls > 0);
-    quipu_session_page_free(page);
+    quipu_free(page);
     quipu_close(store);
     quipu_close(st_open(path)); /* adopted once, then opened as it is */
 }
@@ -70,16 +72,16 @@ static quipu_store *open_read_only(const char *path)
     return store;
 }
 
-static void check_same_messages(const quipu_history *a, const quipu_history *b)
+static void check_same_messages(quipu_messages a, quipu_messages b)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
 
-    assert_int_equal(a->message_count, b->message_count);
-    for (size_t i = 0; i < a->message_count; i++) {
+    assert_int_equal(a.count, b.count);
+    for (size_t i = 0; i < a.count; i++) {
         quipu_str left = {NULL, 0};
         quipu_str right = {NULL, 0};
-        T_OK(quipu_message_json(&a->messages[i], &arena, &left, NULL));
-        T_OK(quipu_message_json(&b->messages[i], &arena, &right, NULL));
+        T_OK(t_message_json(quipu_message_at(a, i), &arena, &left, NULL));
+        T_OK(t_message_json(quipu_message_at(b, i), &arena, &right, NULL));
         assert_string_equal(left.p, right.p);
     }
     quipu_arena_free(&arena);
@@ -95,20 +97,20 @@ static void check_same_session(quipu_store *a, quipu_store *b, const char *key)
     quipu_history *right = st_get(b, key, NULL);
 
     st_check_whole(left);
-    check_same_messages(left, right);
-    quipu_history_free(left);
-    quipu_history_free(right);
+    check_same_messages(left->messages, right->messages);
+    quipu_free(left);
+    quipu_free(right);
     options.token_budget = 20;
-    T_OK(quipu_window_get(a, quipu_cstr(key), &options, NULL, &windows[0], NULL));
-    T_OK(quipu_window_get(b, quipu_cstr(key), &options, NULL, &windows[1], NULL));
-    check_same_messages(&windows[0]->history, &windows[1]->history);
-    quipu_window_free(windows[0]);
-    quipu_window_free(windows[1]);
-    T_OK(quipu_memory_list_get(a, QUIPU_OBSERVATION, quipu_cstr(key), 0, NULL, &lists[0], NULL));
-    T_OK(quipu_memory_list_get(b, QUIPU_OBSERVATION, quipu_cstr(key), 0, NULL, &lists[1], NULL));
-    assert_int_equal(lists[0]->count, lists[1]->count);
-    quipu_memory_list_free(lists[0]);
-    quipu_memory_list_free(lists[1]);
+    T_OK(quipu_window_read(a, quipu_cstr(key), &options, NULL, &windows[0], NULL));
+    T_OK(quipu_window_read(b, quipu_cstr(key), &options, NULL, &windows[1], NULL));
+    check_same_messages(windows[0]->messages, windows[1]->messages);
+    quipu_free(windows[0]);
+    quipu_free(windows[1]);
+    T_OK(t_memory_list(a, QUIPU_OBSERVATION, quipu_cstr(key), 0, NULL, &lists[0], NULL));
+    T_OK(t_memory_list(b, QUIPU_OBSERVATION, quipu_cstr(key), 0, NULL, &lists[1], NULL));
+    assert_int_equal(lists[0]->memories.count, lists[1]->memories.count);
+    quipu_free(lists[0]);
+    quipu_free(lists[1]);
 }
 
 static size_t count_lines(quipu_store *store)
@@ -126,14 +128,14 @@ static size_t count_lines(quipu_store *store)
 static void check_same_store(quipu_store *a, quipu_store *b)
 {
     quipu_session_page *page = NULL;
-    quipu_stats stats[2] = {{0}, {0}};
+    quipu_stats stats[2] = {QUIPU_STATS_INIT, QUIPU_STATS_INIT};
 
     T_OK(quipu_session_list(a, NULL, NULL, &page, NULL));
-    assert_true(page->count > 0);
-    for (size_t i = 0; i < page->count; i++) {
-        check_same_session(a, b, page->sessions[i].key.p);
+    assert_true(page->sessions.count > 0);
+    for (size_t i = 0; i < page->sessions.count; i++) {
+        check_same_session(a, b, quipu_session_info_at(page->sessions, i)->key.p);
     }
-    quipu_session_page_free(page);
+    quipu_free(page);
     T_OK(quipu_store_stats(a, NULL, &stats[0], NULL));
     T_OK(quipu_store_stats(b, NULL, &stats[1], NULL));
     assert_int_equal(stats[0].sessions, stats[1].sessions);
@@ -172,7 +174,7 @@ static void check_read_only(const char *name)
     check_same_store(store, ours);
     T_STATUS(quipu_session_get(store, QUIPU_STR("no such"), NULL, NULL, &none, NULL),
              QUIPU_NOT_FOUND);
-    T_STATUS(quipu_message_append(store, QUIPU_STR("no such"), (quipu_messages){&message, 1}, NULL,
+    T_STATUS(quipu_message_append(store, QUIPU_STR("no such"), quipu_messages_of(&message, 1), NULL,
                                   NULL, NULL, NULL),
              QUIPU_MISUSE);
     assert_true(t_file_equal(path, before));
@@ -250,8 +252,8 @@ static void *lango_read(void *arg)
         quipu_history *history = NULL;
         self->same = quipu_session_get(self->store, quipu_cstr(self->key), NULL, NULL, &history,
                                        NULL) == QUIPU_OK &&
-                     history->message_count == self->count;
-        quipu_history_free(history);
+                     history->messages.count == self->count;
+        quipu_free(history);
     }
     return NULL;
 }
@@ -273,7 +275,8 @@ static void threads_share_a_file_that_is_read_as_a_copy(void **state)
     quipu_store *store = open_read_only(path);
     T_OK(quipu_session_list(store, NULL, NULL, &page, NULL));
     for (size_t i = 0; i < 4; i++) {
-        const quipu_session_info *session = &page->sessions[i % page->count];
+        const quipu_session_info *session =
+            quipu_session_info_at(page->sessions, i % page->sessions.count);
         readers[i] = (lango_reader){store, session->key.p, (size_t)session->message_count, false};
         assert_int_equal(pthread_create(&threads[i], NULL, lango_read, &readers[i]), 0);
     }
@@ -281,12 +284,13 @@ static void threads_share_a_file_that_is_read_as_a_copy(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         assert_true(readers[i].same);
     }
-    T_OK(quipu_tail_open(store, page->sessions[0].key, page->sessions[0].next_seq - 1, NULL, &tail,
+    T_OK(quipu_tail_open(store, quipu_session_info_at(page->sessions, 0)->key,
+                         quipu_session_info_at(page->sessions, 0)->next_seq - 1, NULL, &tail,
                          NULL));
     T_OK(quipu_tail_next(tail, 5, NULL, &batch, NULL));
     assert_null(batch);
     quipu_tail_close(tail);
-    quipu_session_page_free(page);
+    quipu_free(page);
     quipu_close(store);
 }
 
@@ -310,8 +314,8 @@ static void rows_in_the_log_are_read_too(void **state)
                      SQLITE_OK);
     quipu_store *store = open_read_only(path);
     T_OK(quipu_session_list(store, NULL, NULL, &page, NULL));
-    assert_string_equal(page->sessions[0].key.p, "in-the-log");
-    quipu_session_page_free(page);
+    assert_string_equal(quipu_session_info_at(page->sessions, 0)->key.p, "in-the-log");
+    quipu_free(page);
     quipu_close(store);
     assert_int_equal(sqlite3_close(lango), SQLITE_OK);
 }
@@ -324,14 +328,15 @@ static void check_zones(quipu_store *store)
     quipu_history *history = st_get(store, "zones", NULL);
 
     st_check_whole(history);
-    assert_int_equal(history->message_count, 5);
+    assert_int_equal(history->messages.count, 5);
     for (size_t i = 0; i < 5; i++) {
         const char number[] = {(char)('1' + i), '\0'};
-        T_STR(history->messages[i].content, number);
-        assert_true(i == 0 || quipu_time_cmp(history->messages[i - 1].timestamp,
-                                             history->messages[i].timestamp) <= 0);
+        T_STR(quipu_message_at(history->messages, i)->content, number);
+        assert_true(i == 0 ||
+                    quipu_time_cmp(quipu_message_at(history->messages, i - 1)->timestamp,
+                                   quipu_message_at(history->messages, i)->timestamp) <= 0);
     }
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 static void messages_of_several_zones_come_in_the_order_of_their_instants(void **state)
@@ -397,8 +402,8 @@ static void file_exports_the_same_bytes_however_it_is_opened(void **state)
     assert_memory_equal(a.p, b.p, a.n);
     assert_int_equal(a.n, c.n);
     assert_memory_equal(a.p, c.p, a.n);
-    T_OK(quipu_copy(first, target, NULL, NULL, NULL, &err));
-    T_OK(quipu_copy(second, target, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_copy(first, target, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_copy(second, target, NULL, NULL, NULL, &err));
     kt_free(&a);
     kt_free(&b);
     kt_free(&c);

@@ -32,20 +32,21 @@ static void all_keys(quipu_store *store, quipu_list_options options, char ret[10
     ret[0] = '\0';
     for (;;) {
         quipu_session_page *page = list(store, &options);
-        assert_true(page->count <= (size_t)(options.limit == 0 ? 50 : options.limit));
-        for (size_t i = 0; i < page->count; i++) {
+        assert_true(page->sessions.count <= (size_t)(options.limit == 0 ? 50 : options.limit));
+        for (size_t i = 0; i < page->sessions.count; i++) {
             n += (size_t)snprintf(ret + n, 1024 - n, "%s%.*s", n == 0 ? "" : " ",
-                                  (int)page->sessions[i].key.n, page->sessions[i].key.p);
+                                  (int)quipu_session_info_at(page->sessions, i)->key.n,
+                                  quipu_session_info_at(page->sessions, i)->key.p);
             assert_true(n < 1024);
         }
         if (page->next.p == NULL) {
-            quipu_session_page_free(page);
+            quipu_free(page);
             return;
         }
         assert_true(page->next.n < sizeof(cursor));
         memcpy(cursor, page->next.p, page->next.n);
         options.after = (quipu_str){cursor, page->next.n};
-        quipu_session_page_free(page);
+        quipu_free(page);
         assert_true(++pages < 100);
     }
 }
@@ -73,9 +74,9 @@ static void empty_store_has_an_empty_page(void **state)
 {
     quipu_session_page *page = list(*state, NULL);
 
-    assert_int_equal(page->count, 0);
+    assert_int_equal(page->sessions.count, 0);
     assert_null(page->next.p);
-    quipu_session_page_free(page);
+    quipu_free(page);
 }
 
 static void page_tells_counts_and_tokens(void **state)
@@ -86,11 +87,12 @@ static void page_tells_counts_and_tokens(void **state)
     st_append_many(store, "k", 3);
     quipu_session_page *page = list(store, NULL);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(page->sessions[0].message_count, 3);
-    assert_int_equal(page->sessions[0].token_count, history->session.token_count);
-    assert_true(page->sessions[0].token_count > 0);
-    quipu_history_free(history);
-    quipu_session_page_free(page);
+    assert_int_equal(quipu_session_info_at(page->sessions, 0)->message_count, 3);
+    assert_int_equal(quipu_session_info_at(page->sessions, 0)->token_count,
+                     history->session->token_count);
+    assert_true(quipu_session_info_at(page->sessions, 0)->token_count > 0);
+    quipu_free(history);
+    quipu_free(page);
 }
 
 static void page_that_ends_exactly_has_no_next(void **state)
@@ -101,9 +103,9 @@ static void page_that_ends_exactly_has_no_next(void **state)
     st_create(store, "a");
     st_create(store, "b");
     quipu_session_page *page = list(store, &options);
-    assert_int_equal(page->count, 2);
+    assert_int_equal(page->sessions.count, 2);
     assert_null(page->next.p);
-    quipu_session_page_free(page);
+    quipu_free(page);
 }
 
 static void make(quipu_store *store, const char *key, const char *app, const char *user,
@@ -182,9 +184,9 @@ static void metadata_filter_gives_up_at_its_limit_and_goes_on_from_there(void **
     }
     options.metadata_name = QUIPU_STR("pick");
     quipu_session_page *page = list(store, &options);
-    assert_int_equal(page->count, 0);
+    assert_int_equal(page->sessions.count, 0);
     assert_non_null(page->next.p);
-    quipu_session_page_free(page);
+    quipu_free(page);
     options.limit = 100;
     all_keys(store, options, keys);
     assert_memory_equal(keys, "s10000 s10001", 13);
@@ -238,9 +240,9 @@ static void page_that_names_no_limit_has_the_default(void **state)
         st_create(store, key);
     }
     quipu_session_page *page = list(store, &options);
-    assert_int_equal(page->count, QUIPU_PAGE_DEFAULT);
+    assert_int_equal(page->sessions.count, QUIPU_PAGE_DEFAULT);
     assert_non_null(page->next.p);
-    quipu_session_page_free(page);
+    quipu_free(page);
 }
 
 static void page_limit_holds_at_its_edge(void **state)
@@ -248,7 +250,7 @@ static void page_limit_holds_at_its_edge(void **state)
     quipu_list_options options = options_of(0, QUIPU_PAGE_MAX);
     quipu_session_page *page = list(*state, &options);
 
-    quipu_session_page_free(page);
+    quipu_free(page);
     options.limit = QUIPU_PAGE_MAX + 1;
     T_STATUS(quipu_session_list(*state, &options, NULL, &page, NULL), QUIPU_LIMIT);
     options.limit = -1;

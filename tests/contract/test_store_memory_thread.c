@@ -1,6 +1,7 @@
 /* Saving memories beside appends and reads, from many threads: nobody is told that something is
  * locked, and nothing is missing. Run under ThreadSanitizer. */
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #include <pthread.h>
 
@@ -19,7 +20,7 @@ static void *crew_save(void *arg)
         .kind = QUIPU_OBSERVATION, .session_key = QUIPU_STR("k"), .content = QUIPU_STR("seen")};
 
     for (int i = 0; i < self->count && self->status == QUIPU_OK; i++) {
-        self->status = quipu_memory_save(self->store, &memory, NULL, NULL, NULL);
+        self->status = t_memory_save(self->store, &memory, NULL, NULL, NULL);
     }
     return NULL;
 }
@@ -31,7 +32,7 @@ static void *crew_append(void *arg)
     for (int i = 0; i < self->count && self->status == QUIPU_OK; i++) {
         quipu_message message = st_says(QUIPU_ROLE_USER, "said");
         self->status = quipu_message_append(self->store, QUIPU_STR("k"),
-                                            (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL);
+                                            quipu_messages_of(&message, 1), NULL, NULL, NULL, NULL);
     }
     return NULL;
 }
@@ -43,13 +44,13 @@ static void *crew_read(void *arg)
 
     for (int i = 0; i < self->count && self->status == QUIPU_OK; i++) {
         quipu_memory_list *list = NULL;
-        self->status = quipu_memory_list_get(self->store, QUIPU_OBSERVATION, QUIPU_STR("k"), 0,
-                                             NULL, &list, NULL);
-        if (self->status == QUIPU_OK && list->count < before) {
+        self->status =
+            t_memory_list(self->store, QUIPU_OBSERVATION, QUIPU_STR("k"), 0, NULL, &list, NULL);
+        if (self->status == QUIPU_OK && list->memories.count < before) {
             self->status = QUIPU_CORRUPT; /* what was seen once does not go */
         }
-        before = self->status == QUIPU_OK ? list->count : before;
-        quipu_memory_list_free(list);
+        before = self->status == QUIPU_OK ? list->memories.count : before;
+        quipu_free(list);
     }
     return NULL;
 }
@@ -75,13 +76,13 @@ static void threads_that_save_append_and_read_see_no_lock(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         T_OK(crews[i].status);
     }
-    T_OK(quipu_memory_list_get(store, QUIPU_OBSERVATION, QUIPU_STR("k"), 0, NULL, &list, NULL));
-    assert_int_equal(list->count, EACH * count);
-    quipu_memory_list_free(list);
+    T_OK(t_memory_list(store, QUIPU_OBSERVATION, QUIPU_STR("k"), 0, NULL, &list, NULL));
+    assert_int_equal(list->memories.count, EACH * count);
+    quipu_free(list);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, EACH * count);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, EACH * count);
+    quipu_free(history);
     quipu_close(store);
 }
 

@@ -1,13 +1,14 @@
 /* Messages through the public API: append, batches, numbers, repeats, revisions, exact round
  * trips, limits, JSON. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #define K QUIPU_STR("k")
 
 static quipu_status append(quipu_store *store, const quipu_message *messages, size_t count,
                            quipu_appended *ret, quipu_error *err)
 {
-    return quipu_message_append(store, K, (quipu_messages){messages, count}, NULL, NULL, ret, err);
+    return quipu_message_append(store, K, quipu_messages_of(messages, count), NULL, NULL, ret, err);
 }
 
 static int message_setup(void **state)
@@ -27,7 +28,7 @@ static void appends_get_numbers_without_gaps_and_move_the_revision(void **state)
     quipu_store *store = *state;
     quipu_message batch[3] = {st_says(QUIPU_ROLE_USER, "b"), st_says(QUIPU_ROLE_MODEL, "c"),
                               st_says(QUIPU_ROLE_FUNCTION, "d")};
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     assert_int_equal(st_append(store, "k", "a"), 1);
@@ -38,10 +39,10 @@ static void appends_get_numbers_without_gaps_and_move_the_revision(void **state)
     assert_int_equal(st_append(store, "k", "e"), 5);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->session.revision, 3);
-    assert_int_equal(history->messages[2].role, QUIPU_ROLE_MODEL);
-    assert_int_equal(history->messages[3].role, QUIPU_ROLE_FUNCTION);
-    quipu_history_free(history);
+    assert_int_equal(history->session->revision, 3);
+    assert_int_equal(quipu_message_at(history->messages, 2)->role, QUIPU_ROLE_MODEL);
+    assert_int_equal(quipu_message_at(history->messages, 3)->role, QUIPU_ROLE_FUNCTION);
+    quipu_free(history);
 }
 
 static void append_to_an_unknown_key_is_not_found(void **state)
@@ -49,7 +50,7 @@ static void append_to_an_unknown_key_is_not_found(void **state)
     quipu_message message = st_says(QUIPU_ROLE_USER, "x");
     quipu_error err = {0};
 
-    T_STATUS(quipu_message_append(*state, QUIPU_STR("ghost"), (quipu_messages){&message, 1}, NULL,
+    T_STATUS(quipu_message_append(*state, QUIPU_STR("ghost"), quipu_messages_of(&message, 1), NULL,
                                   NULL, NULL, &err),
              QUIPU_NOT_FOUND);
     assert_non_null(strstr(err.message, "\"ghost\""));
@@ -68,9 +69,9 @@ static void failed_batch_leaves_nothing(void **state)
     batch[0].event_id = batch[1].event_id = QUIPU_STR("twice");
     T_STATUS(append(store, batch, 2, NULL, &err), QUIPU_EXISTS);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 0);
-    assert_int_equal(history->session.revision, 0);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 0);
+    assert_int_equal(history->session->revision, 0);
+    quipu_free(history);
     assert_int_equal(st_append(store, "k", "first"), 1);
 }
 
@@ -98,26 +99,27 @@ static void tool_calls_come_back_exactly(void **state)
     quipu_message message = st_says(QUIPU_ROLE_TOOL, "");
     quipu_error err = {0};
 
-    message.calls = calls;
-    message.call_count = 3;
+    message.calls = quipu_tool_calls_of(calls, 3);
     message.author = QUIPU_STR("lango-orchestrator");
     T_OK(append(store, &message, 1, NULL, &err));
     quipu_history *history = st_get(store, "k", NULL);
-    const quipu_message *got = &history->messages[0];
+    const quipu_message *got = quipu_message_at(history->messages, 0);
     T_STR(got->author, "lango-orchestrator");
-    assert_int_equal(got->call_count, 3);
+    assert_int_equal(got->calls.count, 3);
     for (size_t i = 0; i < 3; i++) {
-        assert_true(quipu_str_eq(got->calls[i].id, calls[i].id));
-        assert_true(quipu_str_eq(got->calls[i].name, calls[i].name));
-        assert_true(quipu_str_eq(got->calls[i].input, calls[i].input));
-        assert_true(quipu_str_eq(got->calls[i].output, calls[i].output));
-        assert_int_equal(got->calls[i].thought, calls[i].thought);
-        assert_int_equal(got->calls[i].thought_signature.n, calls[i].thought_signature.n);
-        assert_int_equal(got->calls[i].thought_signature.p != NULL,
+        assert_true(quipu_str_eq(quipu_tool_call_at(got->calls, i)->id, calls[i].id));
+        assert_true(quipu_str_eq(quipu_tool_call_at(got->calls, i)->name, calls[i].name));
+        assert_true(quipu_str_eq(quipu_tool_call_at(got->calls, i)->input, calls[i].input));
+        assert_true(quipu_str_eq(quipu_tool_call_at(got->calls, i)->output, calls[i].output));
+        assert_int_equal(quipu_tool_call_at(got->calls, i)->thought, calls[i].thought);
+        assert_int_equal(quipu_tool_call_at(got->calls, i)->thought_signature.n,
+                         calls[i].thought_signature.n);
+        assert_int_equal(quipu_tool_call_at(got->calls, i)->thought_signature.p != NULL,
                          calls[i].thought_signature.p != NULL);
     }
-    assert_memory_equal(got->calls[0].thought_signature.p, signature, sizeof(signature));
-    quipu_history_free(history);
+    assert_memory_equal(quipu_tool_call_at(got->calls, 0)->thought_signature.p, signature,
+                        sizeof(signature));
+    quipu_free(history);
 }
 
 static void every_field_comes_back(void **state)
@@ -136,7 +138,7 @@ static void every_field_comes_back(void **state)
 
     T_OK(append(store, &message, 1, NULL, &err));
     quipu_history *history = st_get(store, "k", NULL);
-    const quipu_message *got = &history->messages[0];
+    const quipu_message *got = quipu_message_at(history->messages, 0);
     assert_int_equal(got->role, QUIPU_ROLE_ASSISTANT);
     assert_true(got->has_timestamp);
     assert_int_equal(quipu_time_cmp(got->timestamp, message.timestamp), 0);
@@ -147,7 +149,7 @@ static void every_field_comes_back(void **state)
     assert_true(quipu_str_eq(got->branch, message.branch));
     assert_true(quipu_str_eq(got->extra.text, message.extra.text));
     assert_int_equal(got->tokens, 4 + quipu_token_estimate(message.content));
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 static void texts_with_nul_come_back_exactly(void **state)
@@ -169,15 +171,15 @@ static void texts_with_nul_come_back_exactly(void **state)
         T_OK(append(store, &message, 1, NULL, &err));
     }
     quipu_history *history = st_get(store, "k", NULL);
-    for (size_t i = 0; i < history->message_count; i++) {
-        const quipu_message *got = &history->messages[i];
+    for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_message *got = quipu_message_at(history->messages, i);
         assert_true(quipu_str_eq(got->content, QUIPU_STR("a\0b\0")));
         assert_true(quipu_str_eq(got->author, QUIPU_STR("\0")));
         assert_true(quipu_str_eq(got->invocation_id, QUIPU_STR("i\0")));
         assert_true(quipu_str_eq(got->branch, QUIPU_STR("\0b")));
         assert_true(quipu_str_eq(got->extra.text, extras[i].text));
     }
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 /* Escapes make such a text six times as long: what was taken must be readable all the same. */
@@ -191,8 +193,8 @@ static void large_texts_of_nul_come_back(void **state)
     const quipu_tool_call call = {
         .id = QUIPU_STR("1"), .name = QUIPU_STR("n"), .input = {nuls, size}};
     quipu_message messages[2] = {{.role = QUIPU_ROLE_USER, .content = {nuls, size}},
-                                 {.role = QUIPU_ROLE_USER, .calls = &call, .call_count = 1}};
-    quipu_appended appended = {0};
+                                 {.role = QUIPU_ROLE_USER, .calls = quipu_tool_calls_of(&call, 1)}};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     assert_non_null(nuls);
@@ -202,9 +204,10 @@ static void large_texts_of_nul_come_back(void **state)
     T_OK(append(store, messages, 2, &appended, &err));
     assert_true(appended.repeated);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_true(quipu_str_eq(history->messages[0].content, messages[0].content));
-    assert_true(quipu_str_eq(history->messages[1].calls[0].input, call.input));
-    quipu_history_free(history);
+    assert_true(quipu_str_eq(quipu_message_at(history->messages, 0)->content, messages[0].content));
+    assert_true(quipu_str_eq(
+        quipu_tool_call_at(quipu_message_at(history->messages, 1)->calls, 0)->input, call.input));
+    quipu_free(history);
     free(nuls);
 }
 
@@ -215,14 +218,17 @@ static void event_ids_are_made_when_none_is_given(void **state)
 
     st_append_many(store, "k", 2);
     quipu_history *history = st_get(store, "k", NULL);
-    T_OK(quipu_uuid_parse(history->messages[0].event_id, &uuid));
+    T_OK(quipu_uuid_parse(quipu_message_at(history->messages, 0)->event_id, &uuid));
     assert_int_equal(uuid.b[6] >> 4, 7);
-    assert_false(quipu_str_eq(history->messages[0].event_id, history->messages[1].event_id));
+    assert_false(quipu_str_eq(quipu_message_at(history->messages, 0)->event_id,
+                              quipu_message_at(history->messages, 1)->event_id));
     quipu_history *again = st_get(store, "k", NULL); /* and they stay */
-    assert_true(quipu_str_eq(history->messages[0].event_id, again->messages[0].event_id));
-    assert_true(quipu_str_eq(history->messages[1].event_id, again->messages[1].event_id));
-    quipu_history_free(again);
-    quipu_history_free(history);
+    assert_true(quipu_str_eq(quipu_message_at(history->messages, 0)->event_id,
+                             quipu_message_at(again->messages, 0)->event_id));
+    assert_true(quipu_str_eq(quipu_message_at(history->messages, 1)->event_id,
+                             quipu_message_at(again->messages, 1)->event_id));
+    quipu_free(again);
+    quipu_free(history);
 }
 
 static void bad_texts_are_refused_and_the_field_is_named(void **state)
@@ -239,7 +245,7 @@ static void bad_texts_are_refused_and_the_field_is_named(void **state)
         {{.role = QUIPU_ROLE_USER, .extra = {QUIPU_STR("[1]")}}, "extra"},
         {{.role = QUIPU_ROLE_USER, .extra = {QUIPU_STR("{\"quipu\":{}}")}}, "extra"},
         {{.role = QUIPU_ROLE_USER, .extra = {QUIPU_STR("{\"\\u0071uipu\":1}")}}, "extra"},
-        {{.role = QUIPU_ROLE_USER, .calls = &call, .call_count = 1}, "tool_calls"},
+        {{.role = QUIPU_ROLE_USER, .calls = quipu_tool_calls_of(&call, 1)}, "tool_calls"},
         {{.role = (quipu_role)0, .content = QUIPU_STR("x")}, "role"},
     };
 
@@ -267,27 +273,26 @@ static void identical_repeat_returns_the_first_number(void **state)
         quipu_message message = {.role = QUIPU_ROLE_USER,
                                  .content = QUIPU_STR("once"),
                                  .event_id = quipu_cstr(ids[i]),
-                                 .calls = &call,
-                                 .call_count = 1,
+                                 .calls = quipu_tool_calls_of(&call, 1),
                                  .extra = {QUIPU_STR("{\"a\":1.0,\"b\":2}")}};
-        quipu_appended first = {0};
-        quipu_appended again = {0};
+        quipu_appended first = QUIPU_APPENDED_INIT;
+        quipu_appended again = QUIPU_APPENDED_INIT;
         quipu_error err = {0};
         T_OK(append(store, &message, 1, &first, &err));
         st_append_many(store, "k", 1);
         message.extra.text = QUIPU_STR("{ \"b\":2, \"\\u0061\":1.0 }");
         /* The revision has moved since; a repeat is settled all the same. */
-        T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, &stale, NULL, &again,
+        T_OK(quipu_message_append(store, K, quipu_messages_of(&message, 1), &stale, NULL, &again,
                                   &err));
         assert_true(again.repeated);
         assert_int_equal(again.first_seq, first.first_seq);
     }
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 6);
+    assert_int_equal(history->messages.count, 6);
     st_check_whole(history);
-    T_STR(history->messages[2].event_id, ids[1]);
-    T_STR(history->messages[4].event_id, ids[2]);
-    quipu_history_free(history);
+    T_STR(quipu_message_at(history->messages, 2)->event_id, ids[1]);
+    T_STR(quipu_message_at(history->messages, 4)->event_id, ids[2]);
+    quipu_free(history);
 }
 
 static void another_payload_under_the_same_id_exists(void **state)
@@ -310,8 +315,7 @@ static void another_payload_under_the_same_id_exists(void **state)
     others[2].author = QUIPU_STR("z");
     others[3].extra.text = QUIPU_STR("{\"a\":1}"); /* number spelling counts */
     others[4].extra.text = (quipu_str){NULL, 0};
-    others[5].calls = &call;
-    others[5].call_count = 1;
+    others[5].calls = quipu_tool_calls_of(&call, 1);
     others[6].branch = QUIPU_STR("b");
     others[7].has_timestamp = true;
     others[7].timestamp = (quipu_time){1, 0};
@@ -319,8 +323,8 @@ static void another_payload_under_the_same_id_exists(void **state)
         T_STATUS(append(store, &others[i], 1, NULL, &err), QUIPU_EXISTS);
     }
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 1);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    quipu_free(history);
 }
 
 static void batch_is_repeated_as_a_whole_or_refused(void **state)
@@ -328,7 +332,7 @@ static void batch_is_repeated_as_a_whole_or_refused(void **state)
     quipu_store *store = *state;
     quipu_message batch[3] = {st_says(QUIPU_ROLE_USER, "a"), st_says(QUIPU_ROLE_USER, "b"),
                               st_says(QUIPU_ROLE_USER, "c")};
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     batch[0].event_id = QUIPU_STR("1");
@@ -340,8 +344,8 @@ static void batch_is_repeated_as_a_whole_or_refused(void **state)
     assert_int_equal(appended.first_seq, 1);
     T_STATUS(append(store, batch, 3, NULL, &err), QUIPU_EXISTS);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 2);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 2);
+    quipu_free(history);
 }
 
 /* After an UNKNOWN a batch is repeated: a part that cannot be found again must not be said to be
@@ -373,9 +377,9 @@ static void same_id_twice_in_one_batch_is_refused_whole(void **state)
     batch[2].event_id = QUIPU_STR("1");
     T_STATUS(append(store, batch, 3, NULL, &err), QUIPU_EXISTS);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 0);
-    assert_int_equal(history->session.revision, 0);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 0);
+    assert_int_equal(history->session->revision, 0);
+    quipu_free(history);
     assert_int_equal(st_append(store, "k", "goes on"), 1);
 }
 
@@ -383,12 +387,12 @@ static void same_id_in_two_sessions_is_two_messages(void **state)
 {
     quipu_store *store = *state;
     quipu_message message = st_says(QUIPU_ROLE_USER, "x");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
 
     st_create(store, "l");
     message.event_id = QUIPU_STR("e");
     T_OK(append(store, &message, 1, NULL, NULL));
-    T_OK(quipu_message_append(store, QUIPU_STR("l"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("l"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, NULL));
     assert_false(appended.repeated);
 }
@@ -401,13 +405,15 @@ static void stale_revision_conflicts(void **state)
     quipu_error err = {0};
 
     options.expected_revision = 0;
-    T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, &err));
+    T_OK(
+        quipu_message_append(store, K, quipu_messages_of(&message, 1), &options, NULL, NULL, &err));
     T_STATUS(
-        quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, &err),
+        quipu_message_append(store, K, quipu_messages_of(&message, 1), &options, NULL, NULL, &err),
         QUIPU_CONFLICT);
     assert_non_null(strstr(err.message, "revision is 1, not 0"));
     options.expected_revision = 1;
-    T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, &err));
+    T_OK(
+        quipu_message_append(store, K, quipu_messages_of(&message, 1), &options, NULL, NULL, &err));
 }
 
 /* ---- limits -----------------------------------------------------------------------------------
@@ -430,8 +436,8 @@ static void message_of_the_greatest_size_is_kept_and_one_byte_more_is_refused(vo
     message.author = (quipu_str){NULL, 0};
     T_OK(append(store, &message, 1, NULL, &err));
     quipu_history *history = st_get(store, "k", NULL);
-    assert_true(quipu_str_eq(history->messages[0].content, message.content));
-    quipu_history_free(history);
+    assert_true(quipu_str_eq(quipu_message_at(history->messages, 0)->content, message.content));
+    quipu_free(history);
     free(text);
 }
 
@@ -477,9 +483,9 @@ static void text_of_nuls_is_kept_up_to_what_its_column_holds(void **state)
     T_OK(append(self->store, &message, 1, NULL, &err));
     quipu_history *history = st_get(self->store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, 2);
-    assert_true(quipu_str_eq(history->messages[1].content, message.content));
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 2);
+    assert_true(quipu_str_eq(quipu_message_at(history->messages, 1)->content, message.content));
+    quipu_free(history);
     free(nuls);
 }
 
@@ -503,9 +509,9 @@ static void batch_and_id_limits_hold_at_their_edge(void **state)
     T_OK(append(store, batch, 1, NULL, &err));
     free(batch);
     quipu_history *history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, QUIPU_BATCH_MAX + 1);
+    assert_int_equal(history->messages.count, QUIPU_BATCH_MAX + 1);
     st_check_whole(history);
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 static void last_number_of_a_session_is_given_out_and_no_further_one(void **state)
@@ -528,9 +534,9 @@ static void last_number_of_a_session_is_given_out_and_no_further_one(void **stat
                                    QUIPU_STR("sum"), NULL, NULL, &err),
              QUIPU_LIMIT);
     quipu_history *history = st_get(self->store, "k", NULL);
-    assert_int_equal(history->message_count, 1);
-    assert_int_equal(history->messages[0].seq, ENT_CLUSTER_SEQ_MAX);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    assert_int_equal(quipu_message_at(history->messages, 0)->seq, ENT_CLUSTER_SEQ_MAX);
+    quipu_free(history);
 }
 
 static void senseless_appends_are_misuse(void **state)
@@ -541,16 +547,16 @@ static void senseless_appends_are_misuse(void **state)
 
     T_STATUS(append(store, &message, 0, NULL, NULL), QUIPU_MISUSE);
     T_STATUS(append(store, NULL, 1, NULL, NULL), QUIPU_MISUSE);
-    options.flags = 1;
+    options.flags = 2;
     T_STATUS(
-        quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, NULL),
+        quipu_message_append(store, K, quipu_messages_of(&message, 1), &options, NULL, NULL, NULL),
         QUIPU_MISUSE);
     options = (quipu_append_options)QUIPU_APPEND_OPTIONS_INIT;
     options.struct_size = 1;
     T_STATUS(
-        quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, NULL),
+        quipu_message_append(store, K, quipu_messages_of(&message, 1), &options, NULL, NULL, NULL),
         QUIPU_MISUSE);
-    message.call_count = 1;
+    message.calls.count = 1;
     T_STATUS(append(store, &message, 1, NULL, NULL), QUIPU_MISUSE);
 }
 
@@ -571,22 +577,21 @@ static void json_says_the_role_in_words_and_leaves_an_empty_author_out(void **st
     quipu_str json = {NULL, 0};
 
     (void)state;
-    T_OK(quipu_message_json(&message, &arena, &json, NULL));
+    T_OK(t_message_json(&message, &arena, &json, NULL));
     T_STR(json, "{\"role\":\"user\",\"content\":\"say \\\"hi\\\"\","
                 "\"timestamp\":\"1970-01-01T00:00:01.5Z\"}");
     message.author = QUIPU_STR("bot");
-    message.calls = &call;
-    message.call_count = 1;
+    message.calls = quipu_tool_calls_of(&call, 1);
     message.seq = 3;
     message.extra.text = QUIPU_STR("{\"a\":1.0}");
-    T_OK(quipu_message_json(&message, &arena, &json, NULL));
+    T_OK(t_message_json(&message, &arena, &json, NULL));
     T_STR(json, "{\"role\":\"user\",\"content\":\"say \\\"hi\\\"\","
                 "\"timestamp\":\"1970-01-01T00:00:01.5Z\",\"toolCalls\":[{\"id\":\"1\",\"name\":"
                 "\"ls\",\"input\":\"{}\",\"output\":\"[]\"}],\"author\":\"bot\",\"seq\":3,"
                 "\"extra\":{\"a\":1.0}}");
     message.role = (quipu_role)0;
-    T_STATUS(quipu_message_json(&message, &arena, &json, NULL), QUIPU_INVALID);
-    T_STATUS(quipu_message_json(NULL, &arena, &json, NULL), QUIPU_MISUSE);
+    T_STATUS(t_message_json(&message, &arena, &json, NULL), QUIPU_INVALID);
+    T_STATUS(t_message_json(NULL, &arena, &json, NULL), QUIPU_MISUSE);
     quipu_arena_free(&arena);
 }
 

@@ -1,11 +1,12 @@
-/* Messages out of JSON: what quipu_message_json() writes comes back, and what is wrong is named. */
+/* Messages out of JSON: what t_message_json() writes comes back, and what is wrong is named. */
 #include "contract/keep_t.h"
+#include "lib/short.h"
 
 static quipu_message parsed(quipu_arena *arena, const char *json)
 {
     quipu_message message;
     quipu_error err = {0};
-    quipu_status status = quipu_message_parse(quipu_cstr(json), arena, &message, &err);
+    quipu_status status = t_message_parse(quipu_cstr(json), arena, &message, &err);
 
     if (status != QUIPU_OK) {
         fail_msg("%s: %s", json, err.message);
@@ -25,18 +26,19 @@ static void every_message_comes_back_as_it_was_written(void **state)
     kt_fill(store, path);
     for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++) {
         quipu_history *history = st_get(store, keys[k], NULL);
-        for (size_t i = 0; i < history->message_count; i++) {
+        for (size_t i = 0; i < history->messages.count; i++) {
             quipu_str first = {NULL, 0};
             quipu_str second = {NULL, 0};
-            T_OK(quipu_message_json(&history->messages[i], &arena, &first, NULL));
+            T_OK(t_message_json(quipu_message_at(history->messages, i), &arena, &first, NULL));
             quipu_message back = parsed(&arena, first.p);
-            T_OK(quipu_message_json(&back, &arena, &second, NULL));
+            T_OK(t_message_json(&back, &arena, &second, NULL));
             assert_true(back.has_timestamp);
             T_STR(second, first.p);
-            assert_true(quipu_str_eq(back.content, history->messages[i].content));
+            assert_true(
+                quipu_str_eq(back.content, quipu_message_at(history->messages, i)->content));
             seen++;
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
     assert_in_range(seen, 15, 30);
     quipu_arena_free(&arena);
@@ -56,9 +58,9 @@ static void short_message_is_enough(void **state)
     assert_null(message.author.p);
     assert_null(message.event_id.p);
     assert_false(message.has_timestamp);
-    assert_int_equal(message.call_count, 1);
-    T_STR(message.calls[0].input, "{\"a\": 1.0}");
-    T_STR(message.calls[0].output, "x");
+    assert_int_equal(message.calls.count, 1);
+    T_STR(quipu_tool_call_at(message.calls, 0)->input, "{\"a\": 1.0}");
+    T_STR(quipu_tool_call_at(message.calls, 0)->output, "x");
     message = parsed(&arena, "{\"role\":\"user\"}");
     T_STR(message.content, "");
     quipu_arena_free(&arena);
@@ -96,8 +98,7 @@ static void wrong_messages_are_refused_and_told_why(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         quipu_message message = {.seq = 77};
         quipu_error err = {0};
-        quipu_status status =
-            quipu_message_parse(quipu_cstr(cases[i].json), &arena, &message, &err);
+        quipu_status status = t_message_parse(quipu_cstr(cases[i].json), &arena, &message, &err);
         if (status != QUIPU_INVALID || strstr(err.message, cases[i].why) == NULL) {
             fail_msg("%s: %s, %s", cases[i].json, quipu_status_name(status), err.message);
         }
@@ -112,9 +113,9 @@ static void parsing_needs_a_text_and_places(void **state)
     quipu_message message;
 
     (void)state;
-    T_STATUS(quipu_message_parse((quipu_str){NULL, 0}, &arena, &message, NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_message_parse(QUIPU_STR("{}"), NULL, &message, NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_message_parse(QUIPU_STR("{}"), &arena, NULL, NULL), QUIPU_MISUSE);
+    T_STATUS(t_message_parse((quipu_str){NULL, 0}, &arena, &message, NULL), QUIPU_MISUSE);
+    T_STATUS(t_message_parse(QUIPU_STR("{}"), NULL, &message, NULL), QUIPU_MISUSE);
+    T_STATUS(t_message_parse(QUIPU_STR("{}"), &arena, NULL, NULL), QUIPU_MISUSE);
 }
 
 static void parse_under_faults(void *arg)
@@ -122,7 +123,7 @@ static void parse_under_faults(void *arg)
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_message message;
     quipu_error err = {0};
-    quipu_status status = quipu_message_parse(quipu_cstr(arg), &arena, &message, &err);
+    quipu_status status = t_message_parse(quipu_cstr(arg), &arena, &message, &err);
 
     assert_int_equal(status, t_fault_fired() == 0 ? QUIPU_OK : QUIPU_NOMEM);
     assert_int_equal(err.message[0] == '\0', status == QUIPU_OK);

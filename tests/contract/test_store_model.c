@@ -1,6 +1,7 @@
 /* Random calls against a small model in memory: whatever the order, the store answers what the
  * model says. QUIPU_SEED picks another run. */
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #define KEYS 5
 #define MESSAGES 400 /* of one session; it is deleted before it is full */
@@ -69,22 +70,22 @@ static quipu_message model_message(int number, model_text *text)
 static void model_check_messages(const machine *m, const model_session *session,
                                  const quipu_history *history, int64_t from, int64_t to)
 {
-    assert_int_equal(history->session.revision, session->revision);
-    assert_int_equal(history->session.next_seq, session->count + 1);
-    assert_int_equal(history->session.message_count, session->count);
-    assert_int_equal(history->session.model.p != NULL, session->model != 0);
-    assert_memory_equal(history->session.uid.b, session->uid.b, sizeof(session->uid.b));
-    if (history->message_count != (from > to ? 0 : (size_t)(to - from + 1))) {
+    assert_int_equal(history->session->revision, session->revision);
+    assert_int_equal(history->session->next_seq, session->count + 1);
+    assert_int_equal(history->session->message_count, session->count);
+    assert_int_equal(history->session->model.p != NULL, session->model != 0);
+    assert_memory_equal(history->session->uid.b, session->uid.b, sizeof(session->uid.b));
+    if (history->messages.count != (from > to ? 0 : (size_t)(to - from + 1))) {
         fail_msg("step %lld: %zu messages, the model says %lld to %lld", (long long)m->step,
-                 history->message_count, (long long)from, (long long)to);
+                 history->messages.count, (long long)from, (long long)to);
     }
-    for (size_t i = 0; i < history->message_count; i++) {
+    for (size_t i = 0; i < history->messages.count; i++) {
         model_text text;
         quipu_message expected = model_message(session->texts[from - 1 + (int64_t)i], &text);
-        assert_int_equal(history->messages[i].seq, from + (int64_t)i);
-        assert_int_equal(history->messages[i].role, expected.role);
-        T_STR(history->messages[i].content, text.content);
-        T_STR(history->messages[i].event_id, text.event_id);
+        assert_int_equal(quipu_message_at(history->messages, i)->seq, from + (int64_t)i);
+        assert_int_equal(quipu_message_at(history->messages, i)->role, expected.role);
+        T_STR(quipu_message_at(history->messages, i)->content, text.content);
+        T_STR(quipu_message_at(history->messages, i)->event_id, text.event_id);
     }
 }
 
@@ -100,7 +101,7 @@ static void model_check_session(machine *m, int at)
         st_check_whole(history);
         model_check_messages(m, session, history, 1, session->count);
     }
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------
@@ -121,8 +122,7 @@ static void op_create(machine *m, int at)
     for (int i = 0; i < count; i++) {
         messages[i] = model_message(m->next_text + i, &texts[i]);
     }
-    values.messages = messages;
-    values.message_count = (size_t)count;
+    values.messages = quipu_messages_of(messages, (size_t)count);
     if (reuse) {
         status = quipu_session_get_or_create(m->store, &values, NULL, &history, &created, NULL);
         model_status(m, status, QUIPU_OK, "get or create");
@@ -133,7 +133,7 @@ static void op_create(machine *m, int at)
         created = status == QUIPU_OK;
     }
     if (created) {
-        *session = (model_session){.there = true, .count = count, .uid = history->session.uid};
+        *session = (model_session){.there = true, .count = count, .uid = history->session->uid};
         for (int i = 0; i < count; i++) {
             session->texts[i] = m->next_text++;
         }
@@ -141,7 +141,7 @@ static void op_create(machine *m, int at)
     if (history != NULL) {
         model_check_messages(m, session, history, 1, session->count);
     }
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 static void op_append(machine *m, int at)
@@ -151,7 +151,7 @@ static void op_append(machine *m, int at)
     quipu_message messages[BATCH];
     model_text texts[BATCH];
     const int count = 1 + model_pick(m, BATCH);
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     const int guess = model_pick(m, 4); /* 0: the right revision, 1: a wrong one, else none */
 
     for (int i = 0; i < count; i++) {
@@ -161,7 +161,7 @@ static void op_append(machine *m, int at)
         options.expected_revision = session->revision + guess;
     }
     quipu_status status = quipu_message_append(m->store, quipu_cstr(model_keys[at]),
-                                               (quipu_messages){messages, (size_t)count}, &options,
+                                               quipu_messages_of(messages, (size_t)count), &options,
                                                NULL, &appended, NULL);
     model_status(m, status,
                  !session->there ? QUIPU_NOT_FOUND
@@ -184,7 +184,7 @@ static void op_repeat(machine *m, int at)
     const model_session *session = &m->sessions[at];
     quipu_message messages[2];
     model_text texts[2];
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
 
     if (!session->there || session->count == 0) {
         return;
@@ -197,7 +197,7 @@ static void op_repeat(machine *m, int at)
         messages[0].content = QUIPU_STR("something else");
     }
     quipu_status status = quipu_message_append(m->store, quipu_cstr(model_keys[at]),
-                                               (quipu_messages){messages, how == 2 ? 2 : 1}, NULL,
+                                               quipu_messages_of(messages, how == 2 ? 2 : 1), NULL,
                                                NULL, &appended, NULL);
     model_status(m, status, how == 0 ? QUIPU_OK : QUIPU_EXISTS, "repeat");
     if (how == 0) {
@@ -267,7 +267,7 @@ static void op_range(machine *m, int at)
     }
     quipu_history *history = st_get(m->store, model_keys[at], &range);
     model_check_messages(m, session, history, from, to);
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 static void op_tail(machine *m, int at)
@@ -287,7 +287,7 @@ static void op_tail(machine *m, int at)
             model_check_messages(m, session, batch, after + 1, session->count);
         }
     }
-    quipu_history_free(batch);
+    quipu_free(batch);
     quipu_tail_close(tail);
 }
 
@@ -305,18 +305,20 @@ static void op_list(machine *m, int at)
         quipu_session_page *page = NULL;
         options.after = cursor[0] != '\0' ? quipu_cstr(cursor) : (quipu_str){NULL, 0};
         T_OK(quipu_session_list(m->store, &options, NULL, &page, NULL));
-        for (size_t i = 0; i < page->count; i++) {
+        for (size_t i = 0; i < page->sessions.count; i++) {
             for (int k = 0; k < KEYS; k++) {
-                if (quipu_str_eq(page->sessions[i].key, quipu_cstr(model_keys[k]))) {
+                if (quipu_str_eq(quipu_session_info_at(page->sessions, i)->key,
+                                 quipu_cstr(model_keys[k]))) {
                     assert_false(seen[k]);
                     seen[k] = true;
-                    assert_int_equal(page->sessions[i].message_count, m->sessions[k].count);
+                    assert_int_equal(quipu_session_info_at(page->sessions, i)->message_count,
+                                     m->sessions[k].count);
                 }
             }
         }
         more = page->next.p != NULL;
         (void)snprintf(cursor, sizeof(cursor), "%s", more ? page->next.p : "");
-        quipu_session_page_free(page);
+        quipu_free(page);
     }
     for (int k = 0; k < KEYS; k++) {
         assert_int_equal(seen[k], m->sessions[k].there);
@@ -335,7 +337,7 @@ static void op_memory_save(machine *m, int at)
     const quipu_memory memory = {.kind = QUIPU_OBSERVATION,
                                  .session_key = quipu_cstr(model_keys[at]),
                                  .content = quipu_cstr(text)};
-    T_OK(quipu_memory_save(m->store, &memory, NULL, &memories->ids[memories->count], NULL));
+    T_OK(t_memory_save(m->store, &memory, NULL, &memories->ids[memories->count], NULL));
     memories->texts[memories->count++] = m->next_text++;
 }
 
@@ -345,15 +347,15 @@ static void op_memory_delete(machine *m, int at)
     int64_t removed = 0;
 
     if (memories->count == 0 || model_pick(m, 5) == 0) {
-        T_OK(quipu_memory_delete_session(m->store, QUIPU_OBSERVATION, quipu_cstr(model_keys[at]),
-                                         NULL, &removed, NULL));
+        T_OK(t_memory_delete_session(m->store, QUIPU_OBSERVATION, quipu_cstr(model_keys[at]), NULL,
+                                     &removed, NULL));
         assert_int_equal(removed, memories->count);
         memories->count = 0;
         return;
     }
     const int which = model_pick(m, memories->count);
-    T_OK(quipu_memory_delete(m->store, QUIPU_OBSERVATION, &memories->ids[which], 1, NULL, &removed,
-                             NULL));
+    T_OK(t_memory_delete(m->store, QUIPU_OBSERVATION, &memories->ids[which], 1, NULL, &removed,
+                         NULL));
     assert_int_equal(removed, 1);
     memories->count--;
     for (int i = which; i < memories->count; i++) {
@@ -369,16 +371,16 @@ static void op_memory_list(machine *m, int at)
     const int count = recent == 0 || recent > memories->count ? memories->count : recent;
     quipu_memory_list *list = NULL;
 
-    T_OK(quipu_memory_list_get(m->store, QUIPU_OBSERVATION, quipu_cstr(model_keys[at]), recent,
-                               NULL, &list, NULL));
-    assert_int_equal(list->count, count);
+    T_OK(t_memory_list(m->store, QUIPU_OBSERVATION, quipu_cstr(model_keys[at]), recent, NULL, &list,
+                       NULL));
+    assert_int_equal(list->memories.count, count);
     for (int i = 0; i < count; i++) {
         char text[32];
         (void)snprintf(text, sizeof(text), "memory %d",
                        memories->texts[memories->count - count + i]);
-        T_STR(list->items[i].content, text);
+        T_STR(quipu_memory_at(list->memories, (size_t)i)->content, text);
     }
-    quipu_memory_list_free(list);
+    quipu_free(list);
 }
 
 /* ---- running ----------------------------------------------------------------------------------

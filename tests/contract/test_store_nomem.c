@@ -1,6 +1,7 @@
 /* Every allocation of the library failed, once and from then on, in every writing call and in the
  * reads: the right error, nothing half done, nothing leaked, and the next call works. */
 #include "contract/history_t.h"
+#include "lib/short.h"
 
 #define K QUIPU_STR("k")
 
@@ -19,10 +20,10 @@ typedef struct nomem_op {
 static int64_t nomem_count(quipu_store *store)
 {
     quipu_history *history = st_get(store, "k", NULL);
-    int64_t count = (int64_t)history->message_count;
+    int64_t count = (int64_t)history->messages.count;
 
     st_check_whole(history);
-    quipu_history_free(history);
+    quipu_free(history);
     return count;
 }
 
@@ -40,8 +41,7 @@ static void nomem_messages(quipu_message ret[2])
     ret[0] = (quipu_message){.role = QUIPU_ROLE_USER,
                              .content = QUIPU_STR("a\0b"),
                              .event_id = QUIPU_STR("an id"),
-                             .calls = &nomem_call,
-                             .call_count = 1,
+                             .calls = quipu_tool_calls_of(&nomem_call, 1),
                              .extra = {QUIPU_STR("{\"a\":[1,2]}")}};
     ret[1] = st_says(QUIPU_ROLE_ASSISTANT, "plain");
 }
@@ -62,7 +62,7 @@ static void prepare_messages(quipu_store *store)
 
     st_create(store, "k");
     nomem_messages(messages);
-    T_OK(quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, K, quipu_messages_of(messages, 2), NULL, NULL, NULL, NULL));
 }
 
 static quipu_status run_create(quipu_store *store, quipu_error *err)
@@ -73,11 +73,10 @@ static quipu_status run_create(quipu_store *store, quipu_error *err)
 
     nomem_messages(messages);
     values.metadata.text = QUIPU_STR("{\"a\":1}");
-    values.messages = messages;
-    values.message_count = 2;
+    values.messages = quipu_messages_of(messages, 2);
     quipu_status status = quipu_session_create(store, &values, NULL, &history, err);
     assert_int_equal(status == QUIPU_OK, history != NULL);
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -87,7 +86,7 @@ static quipu_status run_get_or_create(quipu_store *store, quipu_error *err)
     quipu_history *history = NULL;
     quipu_status status = quipu_session_get_or_create(store, &values, NULL, &history, NULL, err);
 
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -102,11 +101,11 @@ static void check_created(quipu_store *store, bool done)
 static quipu_status run_append(quipu_store *store, quipu_error *err)
 {
     quipu_message messages[2];
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
 
     nomem_messages(messages);
     quipu_status status =
-        quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, &appended, err);
+        quipu_message_append(store, K, quipu_messages_of(messages, 2), NULL, NULL, &appended, err);
     assert_int_equal(appended.first_seq, status == QUIPU_OK ? 1 : 0);
     return status;
 }
@@ -119,12 +118,12 @@ static void check_appended(quipu_store *store, bool done)
 static quipu_status run_repeat(quipu_store *store, quipu_error *err)
 {
     quipu_message messages[2];
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
 
     nomem_messages(messages);
     messages[0].extra.text = QUIPU_STR("{ \"a\":[1,2] }");
     quipu_status status =
-        quipu_message_append(store, K, (quipu_messages){messages, 1}, NULL, NULL, &appended, err);
+        quipu_message_append(store, K, quipu_messages_of(messages, 1), NULL, NULL, &appended, err);
     assert_int_equal(appended.repeated, status == QUIPU_OK);
     return status;
 }
@@ -135,11 +134,13 @@ static quipu_status run_get(quipu_store *store, quipu_error *err)
     quipu_status status = quipu_session_get(store, K, NULL, NULL, &history, err);
 
     if (status == QUIPU_OK) {
-        assert_int_equal(history->message_count, 2);
-        assert_true(quipu_str_eq(history->messages[0].content, QUIPU_STR("a\0b")));
-        assert_true(quipu_str_eq(history->messages[0].extra.text, QUIPU_STR("{\"a\":[1,2]}")));
+        assert_int_equal(history->messages.count, 2);
+        assert_true(
+            quipu_str_eq(quipu_message_at(history->messages, 0)->content, QUIPU_STR("a\0b")));
+        assert_true(quipu_str_eq(quipu_message_at(history->messages, 0)->extra.text,
+                                 QUIPU_STR("{\"a\":[1,2]}")));
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -163,10 +164,10 @@ static void check_updated(quipu_store *store, bool done)
 {
     quipu_history *history = st_get(store, "k", NULL);
 
-    assert_int_equal(history->session.model.p != NULL, done);
-    assert_int_equal(history->session.metadata.text.p != NULL, done);
-    assert_int_equal(history->session.revision, done ? 1 : 0);
-    quipu_history_free(history);
+    assert_int_equal(history->session->model.p != NULL, done);
+    assert_int_equal(history->session->metadata.text.p != NULL, done);
+    assert_int_equal(history->session->revision, done ? 1 : 0);
+    quipu_free(history);
 }
 
 static quipu_status run_delete(quipu_store *store, quipu_error *err)
@@ -190,7 +191,7 @@ static quipu_status run_list(quipu_store *store, quipu_error *err)
 
     options.metadata_name = QUIPU_STR("nothing");
     quipu_status status = quipu_session_list(store, &options, NULL, &page, err);
-    quipu_session_page_free(page);
+    quipu_free(page);
     return status;
 }
 
@@ -199,12 +200,12 @@ static quipu_status run_memory(quipu_store *store, quipu_error *err)
     quipu_memory memory = {
         .kind = QUIPU_OBSERVATION, .session_key = K, .content = QUIPU_STR("seen")};
     quipu_memory_list *list = NULL;
-    quipu_status status = quipu_memory_save(store, &memory, NULL, NULL, err);
+    quipu_status status = t_memory_save(store, &memory, NULL, NULL, err);
 
     if (status == QUIPU_OK) {
-        status = quipu_memory_list_get(store, QUIPU_OBSERVATION, K, 1, NULL, &list, err);
+        status = t_memory_list(store, QUIPU_OBSERVATION, K, 1, NULL, &list, err);
     }
-    quipu_memory_list_free(list);
+    quipu_free(list);
     return status;
 }
 
@@ -212,10 +213,10 @@ static void check_memory(quipu_store *store, bool done)
 {
     quipu_memory_list *list = NULL;
 
-    T_OK(quipu_memory_list_get(store, QUIPU_OBSERVATION, K, 0, NULL, &list, NULL));
-    assert_true(list->count <= 1);
-    assert_true(!done || list->count == 1);
-    quipu_memory_list_free(list);
+    T_OK(t_memory_list(store, QUIPU_OBSERVATION, K, 0, NULL, &list, NULL));
+    assert_true(list->memories.count <= 1);
+    assert_true(!done || list->memories.count == 1);
+    quipu_free(list);
 }
 
 static void prepare_expired(quipu_store *store)
@@ -259,12 +260,12 @@ static quipu_status run_cut(quipu_store *store, quipu_error *err)
 
     options.token_budget = 200;
     options.flags = QUIPU_WINDOW_CUT;
-    quipu_status status = quipu_window_get(store, K, &options, NULL, &window, err);
+    quipu_status status = quipu_window_read(store, K, &options, NULL, &window, err);
     assert_int_equal(status == QUIPU_OK, window != NULL);
     if (window != NULL) {
-        assert_int_equal(window->history.messages[0].seq, 42);
+        assert_int_equal(quipu_message_at(window->messages, 0)->seq, 42);
     }
-    quipu_window_free(window);
+    quipu_free(window);
     return status;
 }
 
@@ -398,7 +399,7 @@ static void nomem_reader_body(void *ctx)
     if (status != QUIPU_OK) {
         T_STATUS(status, QUIPU_NOMEM);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
 }
 

@@ -37,8 +37,8 @@ static kt_stream older_show(quipu_store *store, bool indexed)
 {
     quipu_session_page *page = NULL;
     quipu_window *window = NULL;
-    quipu_verified verified = {0};
-    quipu_stats stats = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error err = {0};
     kt_stream out = {0};
     char text[256];
@@ -46,18 +46,18 @@ static kt_stream older_show(quipu_store *store, bool indexed)
 
     older_note(&out, "export ", status);
     status = quipu_session_list(store, NULL, NULL, &page, &err);
-    snprintf(text, sizeof(text), "%zu listed ", status == QUIPU_OK ? page->count : 0);
+    snprintf(text, sizeof(text), "%zu listed ", status == QUIPU_OK ? page->sessions.count : 0);
     older_note(&out, text, status);
-    quipu_session_page_free(page);
-    status = quipu_window_get(store, QUIPU_STR("root"), NULL, NULL, &window, &err);
+    quipu_free(page);
+    status = quipu_window_read(store, QUIPU_STR("root"), NULL, NULL, &window, &err);
     older_note(&out, "window ", status);
-    quipu_window_free(window);
+    quipu_free(window);
     T_OK(quipu_store_stats(store, NULL, &stats, &err));
     snprintf(text, sizeof(text), "%lld %lld %lld %lld ", (long long)stats.sessions,
              (long long)stats.messages, (long long)stats.tokens, (long long)stats.forks);
     older_note(&out, text, QUIPU_OK);
     if (indexed) { /* an index that is made anew is empty, which verify finds */
-        status = quipu_store_verify(store, older_problem, &out, NULL, &verified, &err);
+        status = quipu_store_verify(store, 0, older_problem, &out, NULL, &verified, &err);
         older_note(&out, "verify ", status);
     }
     return out;
@@ -364,14 +364,14 @@ static void a_reader_takes_an_upgrade_in(void **state)
     older_execute(uri, "DROP TABLE \"feed\";" OLDER_JOURNAL);
     reader = older_open(uri);
     T_OK(quipu_feed_read(reader, NULL, NULL, &feed, &err));
-    assert_int_equal(feed->count, 0);
-    quipu_feed_page_free(feed);
+    assert_int_equal(feed->changes.count, 0);
+    quipu_free(feed);
     options.flags = QUIPU_OPEN_FEED;
     T_OK(quipu_open(uri, &options, &writer, &err));
     st_create(writer, "news");
     T_OK(quipu_feed_read(reader, NULL, NULL, &feed, &err));
-    assert_int_equal(feed->count, 1);
-    quipu_feed_page_free(feed);
+    assert_int_equal(feed->changes.count, 1);
+    quipu_free(feed);
     quipu_close(writer);
     quipu_close(reader);
 }
@@ -400,9 +400,9 @@ static void files_of_earlier_programs_are_read_as_they_are(void **state)
         t_file_copy(from, path);
         quipu_store *store = older_open(path);
         quipu_history *history = st_get(store, "travel", NULL);
-        assert_int_equal(history->message_count, 4);
+        assert_int_equal(history->messages.count, 4);
         st_check_whole(history);
-        quipu_history_free(history);
+        quipu_free(history);
         kt_clean(store);
         if (files[i].indexed) {
             assert_string_equal(found(store, "Cusco"), "travel:1 ");
@@ -427,11 +427,11 @@ static void older_read_once(void *path)
         status = quipu_session_get(store, QUIPU_STR("travel"), NULL, NULL, &history, &err);
     }
     if (status == QUIPU_OK) {
-        assert_int_equal(history->message_count, 4);
+        assert_int_equal(history->messages.count, 4);
     } else if (t_fault_fired() == 0 || status != QUIPU_NOMEM) {
         fail_msg("%s (%s)", quipu_status_name(status), err.message);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
 }
 

@@ -45,17 +45,17 @@ static void whole_history_needs_at_most_twice_its_payload(void **state)
         messages[i] = st_says(QUIPU_ROLE_USER, text);
     }
     st_create(store, "k");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){messages, PEAK_MESSAGES},
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(messages, PEAK_MESSAGES),
                               NULL, NULL, NULL, NULL));
     free(messages);
-    quipu_history_free(st_get(store, "k", NULL));
+    quipu_free(st_get(store, "k", NULL));
     size_t before = peak_now;
     peak_most = peak_now;
     quipu_history *history = st_get(store, "k", NULL);
     print_message("%d bytes of payload, %zu at most\n", PEAK_MESSAGES * PEAK_BYTES,
                   peak_most - before);
     assert_true(peak_most - before <= (size_t)2 * PEAK_MESSAGES * PEAK_BYTES);
-    quipu_history_free(history);
+    quipu_free(history);
     assert_int_equal(peak_now, before);
 }
 

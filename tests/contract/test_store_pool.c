@@ -43,7 +43,7 @@ static quipu_status pool_nest(void *ctx, const void *bytes, size_t n)
 static void pool_fill(quipu_store *store)
 {
     pool_crowd self = {.store = store};
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
 
     T_OK(quipu_store_export(store, NULL, pool_nest, &self, NULL, NULL, NULL));
     assert_int_equal(self.inside, QUIPU_READERS_MAX);

@@ -71,8 +71,9 @@ static void the_better_match_comes_first(void **state)
     assert_string_equal(found(store, "index"), "a:2 a:1 ");
     quipu_search_options options = ask("index");
     quipu_search_results *results = search_with(store, &options);
-    assert_true(results->hits[0].rank > results->hits[1].rank);
-    quipu_search_results_free(results);
+    assert_true(quipu_search_hit_at(results->hits, 0)->rank >
+                quipu_search_hit_at(results->hits, 1)->rank);
+    quipu_free(results);
 }
 
 static void a_hit_tells_all_about_its_message(void **state)
@@ -86,19 +87,20 @@ static void a_hit_tells_all_about_its_message(void **state)
     message.has_timestamp = true;
     message.timestamp = (quipu_time){1700000000, 5};
     st_create(store, "a");
-    T_OK(quipu_message_append(store, QUIPU_STR("a"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("a"), quipu_messages_of(&message, 1), NULL, NULL,
                               NULL, &err));
     quipu_search_results *results = search_with(store, &options);
-    assert_int_equal(results->count, 1);
-    T_STR(results->hits[0].session_key, "a");
-    T_STR(results->hits[0].author, "helper");
-    T_STR(results->hits[0].snippet, "Here is the [answer].");
-    assert_int_equal(results->hits[0].seq, 1);
-    assert_int_equal(results->hits[0].role, QUIPU_ROLE_ASSISTANT);
-    assert_int_equal(quipu_time_cmp(results->hits[0].timestamp, message.timestamp), 0);
+    assert_int_equal(results->hits.count, 1);
+    T_STR(quipu_search_hit_at(results->hits, 0)->session_key, "a");
+    T_STR(quipu_search_hit_at(results->hits, 0)->author, "helper");
+    T_STR(quipu_search_hit_at(results->hits, 0)->snippet, "Here is the [answer].");
+    assert_int_equal(quipu_search_hit_at(results->hits, 0)->seq, 1);
+    assert_int_equal(quipu_search_hit_at(results->hits, 0)->role, QUIPU_ROLE_ASSISTANT);
+    assert_int_equal(
+        quipu_time_cmp(quipu_search_hit_at(results->hits, 0)->timestamp, message.timestamp), 0);
     assert_false(results->more);
-    quipu_search_results_free(results);
-    quipu_search_results_free(NULL);
+    quipu_free(results);
+    quipu_free(NULL);
 }
 
 static void snippets_mark_words_and_split_no_character(void **state)
@@ -124,11 +126,11 @@ static void snippets_mark_words_and_split_no_character(void **state)
     options.mark_before = QUIPU_STR("<b>");
     options.mark_after = QUIPU_STR("</b>");
     quipu_search_results *results = search_with(store, &options);
-    quipu_str snippet = results->hits[0].snippet;
+    quipu_str snippet = quipu_search_hit_at(results->hits, 0)->snippet;
     assert_true(qp_utf8_valid(snippet));
     assert_non_null(strstr(snippet.p, "語<b>東京</b>文"));
     assert_true(snippet.n <= QUIPU_SNIPPET_BYTES + 2 * 3 + 7);
-    quipu_search_results_free(results);
+    quipu_free(results);
 }
 
 /* ---- scope --------------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ static void says(quipu_store *store, const char *key, quipu_role role, const cha
     message.author = quipu_cstr(author);
     message.has_timestamp = true;
     message.timestamp = (quipu_time){second, 0};
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL, NULL,
                               NULL, &err));
 }
 
@@ -216,7 +218,7 @@ static void hits_behind_many_that_are_not_shown_are_found(void **state)
     for (int i = 0; i < OTHERS; i++) {
         others[i] = st_says(QUIPU_ROLE_USER, "same same");
     }
-    T_OK(quipu_message_append(store, QUIPU_STR("theirs"), (quipu_messages){others, OTHERS}, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("theirs"), quipu_messages_of(others, OTHERS), NULL,
                               NULL, NULL, &err));
     st_append(store, "mine", "the same word, in a longer text");
     options.app_name = QUIPU_STR("mail");
@@ -263,18 +265,18 @@ static void pages_follow_each_other(void **state)
         st_append(store, "a", "same text");
     }
     results = search_with(store, &options);
-    assert_int_equal(results->count, QUIPU_SEARCH_LIMIT_DEFAULT);
+    assert_int_equal(results->hits.count, QUIPU_SEARCH_LIMIT_DEFAULT);
     assert_true(results->more);
-    quipu_search_results_free(results);
+    quipu_free(results);
     options.limit = 10;
     for (options.offset = 0; options.offset < 30; options.offset += 10) {
         results = search_with(store, &options);
-        assert_int_equal(results->count, options.offset == 20 ? 5 : 10);
+        assert_int_equal(results->hits.count, options.offset == 20 ? 5 : 10);
         assert_int_equal(results->more, options.offset < 20);
-        for (size_t i = 0; i < results->count; i++) {
-            assert_int_equal(results->hits[i].seq, next++);
+        for (size_t i = 0; i < results->hits.count; i++) {
+            assert_int_equal(quipu_search_hit_at(results->hits, i)->seq, next++);
         }
-        quipu_search_results_free(results);
+        quipu_free(results);
     }
     options.session_key = QUIPU_STR("a");
     options.offset = 24;
@@ -372,7 +374,7 @@ static void nothing_that_is_typed_is_an_error(void **state)
         if (quipu_search(store, &options, NULL, &results, &err) != QUIPU_OK) {
             fail_msg("round %lld: %s", (long long)i, err.message);
         }
-        quipu_search_results_free(results);
+        quipu_free(results);
     }
 }
 
@@ -416,12 +418,12 @@ static void messages_of_another_process_are_found(void **state)
             quipu_search_options options = ask("word");
             quipu_message message = st_says(QUIPU_ROLE_USER, "word of theirs");
             bool good = quipu_open(path, NULL, &own, NULL) == QUIPU_OK &&
-                        quipu_message_append(own, QUIPU_STR("a"), (quipu_messages){&message, 1},
+                        quipu_message_append(own, QUIPU_STR("a"), quipu_messages_of(&message, 1),
                                              NULL, NULL, NULL, NULL) == QUIPU_OK;
             if (good && i == 1) { /* this one does the indexing, too */
                 good = quipu_search(own, &options, NULL, &results, NULL) == QUIPU_OK &&
-                       results->count == 3;
-                quipu_search_results_free(results);
+                       results->hits.count == 3;
+                quipu_free(results);
             }
             quipu_close(own);
             _exit(good ? 0 : 1);

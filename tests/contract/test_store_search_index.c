@@ -25,8 +25,7 @@ static void every_query_sees_what_was_appended_before(void **state)
         assert_string_equal(found(store, "word"), "a:1 ");
         st_append(store, "a", "word two");
         assert_string_equal(found(store, "word"), "a:1 a:2 ");
-        values.messages = history;
-        values.message_count = 2;
+        values.messages = quipu_messages_of(history, 2);
         T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
         assert_string_equal(found(store, "word"), "a:1 a:2 b:1 b:2 ");
         st_append(store, "b", "third word");
@@ -75,10 +74,10 @@ static void indexing_changes_nothing_else_about_a_session(void **state)
     quipu_history *before = st_get(store, "a", NULL);
     assert_string_equal(found(store, "word"), "a:1 ");
     quipu_history *after = st_get(store, "a", NULL);
-    assert_int_equal(quipu_time_cmp(before->session.updated_at, after->session.updated_at), 0);
-    assert_int_equal(before->session.revision, after->session.revision);
-    quipu_history_free(before);
-    quipu_history_free(after);
+    assert_int_equal(quipu_time_cmp(before->session->updated_at, after->session->updated_at), 0);
+    assert_int_equal(before->session->revision, after->session->revision);
+    quipu_free(before);
+    quipu_free(after);
 }
 
 static void step(quipu_store *store, qp_search_walk *walk)
@@ -100,8 +99,8 @@ static void append_batch(quipu_store *store, const char *key, size_t count, cons
     for (size_t i = 0; i < count; i++) {
         messages[i] = st_says(QUIPU_ROLE_USER, text);
     }
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){messages, count}, NULL, NULL,
-                              NULL, &err));
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(messages, count), NULL,
+                              NULL, NULL, &err));
     free(messages);
 }
 
@@ -324,19 +323,19 @@ static void the_index_agrees_with_the_messages(void **state)
             case 1:
                 values = st_values(other);
                 (void)!quipu_session_fork(store, quipu_cstr(key),
-                                          (int64_t)t_random_below(&seed, 15), &values, NULL, NULL);
+                                          (int64_t)t_random_below(&seed, 15), &values, NULL, NULL,
+                                          NULL);
                 break;
             case 2:
                 (void)found(store, "text");
                 break;
             case 3:
                 values = st_values(key);
-                values.messages = &message;
-                values.message_count = 1;
+                values.messages = quipu_messages_of(&message, 1);
                 (void)!quipu_session_create(store, &values, NULL, NULL, NULL);
                 break;
             default:
-                (void)!quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1},
+                (void)!quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1),
                                             NULL, NULL, NULL, NULL);
                 break;
             }
@@ -357,7 +356,7 @@ static void fork_at(quipu_store *store, const char *key, int64_t seq, const char
     quipu_session_new values = st_values(name);
     quipu_error err = {0};
 
-    T_OK(quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, &err));
+    T_OK(quipu_session_fork(store, quipu_cstr(key), seq, &values, NULL, NULL, &err));
 }
 
 static void inherited_messages_are_found_for_the_session_asked_for(void **state)
@@ -465,14 +464,14 @@ static void starved(void *ctx)
     status = quipu_search(store, &options, NULL, &results, &err);
     t_fault_pause(true);
     if (status == QUIPU_OK) {
-        assert_int_equal(results->count, 2);
+        assert_int_equal(results->hits.count, 2);
     } else {
         assert_int_equal(status, QUIPU_NOMEM);
         assert_int_equal(err.status, QUIPU_NOMEM);
         assert_true(t_fault_fired() > 0);
         assert_null(results);
     }
-    quipu_search_results_free(results);
+    quipu_free(results);
     assert_string_equal(found(store, "word"), "a:1 a:2 ");
     T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, &err));
     assert_string_equal(found(store, "word"), "");

@@ -24,9 +24,9 @@ static int64_t count_of(quipu_store *store, const char *key, const char *words)
     options.session_key = quipu_cstr(key);
     options.limit = QUIPU_SEARCH_LIMIT_MAX;
     if (quipu_search(store, &options, NULL, &results, NULL) == QUIPU_OK) {
-        count = (int64_t)results->count;
+        count = (int64_t)results->hits.count;
     }
-    quipu_search_results_free(results);
+    quipu_free(results);
     return count;
 }
 
@@ -38,7 +38,7 @@ static void *append_and_search(void *arg)
     snprintf(word, sizeof(word), "word%d", self->number);
     for (int i = 1; i <= ROUNDS && self->failure == NULL; i++) {
         quipu_message message = st_says(QUIPU_ROLE_USER, word);
-        if (quipu_message_append(self->store, QUIPU_STR("shared"), (quipu_messages){&message, 1},
+        if (quipu_message_append(self->store, QUIPU_STR("shared"), quipu_messages_of(&message, 1),
                                  NULL, NULL, NULL, NULL) != QUIPU_OK) {
             self->failure = "append";
         } else if (count_of(self->store, "shared", word) != i) {
@@ -60,16 +60,15 @@ static void *create_and_delete(void *arg)
         quipu_session_new values = st_values("fleeting");
         quipu_search_results *results = NULL;
 
-        values.messages = &message;
-        values.message_count = 1;
+        values.messages = quipu_messages_of(&message, 1);
         if (quipu_session_create(self->store, &values, NULL, NULL, NULL) != QUIPU_OK ||
             count_of(self->store, "fleeting", "fleeting") != 1 ||
             quipu_session_delete(self->store, values.key, NULL, NULL) != QUIPU_OK ||
             quipu_search(self->store, &options, NULL, &results, NULL) != QUIPU_OK ||
-            results->count != 0) {
+            results->hits.count != 0) {
             self->failure = "fleeting";
         }
-        quipu_search_results_free(results);
+        quipu_free(results);
     }
     return NULL;
 }

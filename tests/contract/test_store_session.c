@@ -1,5 +1,6 @@
 /* Sessions through the public API: create, get, get-or-create, update, delete. */
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #define KEY QUIPU_STR("telegram:1:2")
 
@@ -21,22 +22,22 @@ static void created_session_comes_back_as_given(void **state)
     values.metadata.text = QUIPU_STR("{ \"thinking\": 1.50 }");
     T_OK(quipu_session_create(store, &values, NULL, &made, &err));
     quipu_history *got = st_get(store, "telegram:1:2", NULL);
-    T_STR(got->session.key, "telegram:1:2");
-    T_STR(got->session.agent_id, "planner");
-    T_STR(got->session.channel_type, "telegram");
-    T_STR(got->session.channel_id, "1");
-    T_STR(got->session.model, "claude");
-    T_STR(got->session.metadata.text, "{ \"thinking\": 1.50 }");
-    T_STR(got->session.session_id, "telegram:1:2");
-    T_STR(got->session.app_name, "");
-    assert_int_equal(got->session.revision, 0);
-    assert_int_equal(got->session.next_seq, 1);
-    assert_int_equal(got->message_count, 0);
-    assert_false(got->session.has_expiry);
-    assert_memory_equal(&got->session.uid, &made->session.uid, sizeof(quipu_uuid));
-    assert_int_equal(quipu_time_cmp(got->session.created_at, made->session.created_at), 0);
-    quipu_history_free(made);
-    quipu_history_free(got);
+    T_STR(got->session->key, "telegram:1:2");
+    T_STR(got->session->agent_id, "planner");
+    T_STR(got->session->channel_type, "telegram");
+    T_STR(got->session->channel_id, "1");
+    T_STR(got->session->model, "claude");
+    T_STR(got->session->metadata.text, "{ \"thinking\": 1.50 }");
+    T_STR(got->session->session_id, "telegram:1:2");
+    T_STR(got->session->app_name, "");
+    assert_int_equal(got->session->revision, 0);
+    assert_int_equal(got->session->next_seq, 1);
+    assert_int_equal(got->messages.count, 0);
+    assert_false(got->session->has_expiry);
+    assert_memory_equal(&got->session->uid, &made->session->uid, sizeof(quipu_uuid));
+    assert_int_equal(quipu_time_cmp(got->session->created_at, made->session->created_at), 0);
+    quipu_free(made);
+    quipu_free(got);
 }
 
 static void what_was_not_given_is_absent(void **state)
@@ -45,10 +46,10 @@ static void what_was_not_given_is_absent(void **state)
 
     st_create(store, "k");
     quipu_history *got = st_get(store, "k", NULL);
-    assert_null(got->session.agent_id.p);
-    assert_null(got->session.model.p);
-    assert_null(got->session.metadata.text.p);
-    quipu_history_free(got);
+    assert_null(got->session->agent_id.p);
+    assert_null(got->session->model.p);
+    assert_null(got->session->metadata.text.p);
+    quipu_free(got);
 }
 
 static void unknown_key_is_not_found_and_the_message_names_it(void **state)
@@ -75,8 +76,8 @@ static void second_create_of_a_key_exists(void **state)
     T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_EXISTS);
     assert_non_null(strstr(err.message, "\"k\""));
     quipu_history *got = st_get(store, "k", NULL);
-    assert_int_equal(got->message_count, 1);
-    quipu_history_free(got);
+    assert_int_equal(got->messages.count, 1);
+    quipu_free(got);
 }
 
 static void initial_history_comes_with_the_session(void **state)
@@ -89,18 +90,17 @@ static void initial_history_comes_with_the_session(void **state)
     quipu_history *made = NULL;
     quipu_error err = {0};
 
-    values.messages = messages;
-    values.message_count = 3;
+    values.messages = quipu_messages_of(messages, 3);
     T_OK(quipu_session_create(store, &values, NULL, &made, &err));
     st_check_whole(made);
-    assert_int_equal(made->message_count, 3);
-    T_STR(made->messages[2].content, "hello you");
-    assert_int_equal(made->messages[0].role, QUIPU_ROLE_SYSTEM);
-    quipu_history_free(made);
+    assert_int_equal(made->messages.count, 3);
+    T_STR(quipu_message_at(made->messages, 2)->content, "hello you");
+    assert_int_equal(quipu_message_at(made->messages, 0)->role, QUIPU_ROLE_SYSTEM);
+    quipu_free(made);
     assert_int_equal(st_append(store, "k", "more"), 4);
     quipu_history *got = st_get(store, "k", NULL);
     st_check_whole(got);
-    quipu_history_free(got);
+    quipu_free(got);
 }
 
 static void create_with_a_bad_message_leaves_nothing(void **state)
@@ -111,8 +111,7 @@ static void create_with_a_bad_message_leaves_nothing(void **state)
     quipu_error err = {0};
 
     messages[0].event_id = messages[1].event_id = QUIPU_STR("same");
-    values.messages = messages;
-    values.message_count = 2;
+    values.messages = quipu_messages_of(messages, 2);
     T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_EXISTS);
     T_STATUS(st_get_status(store, "k"), QUIPU_NOT_FOUND);
 }
@@ -170,17 +169,17 @@ static void check_range(quipu_store *store, const quipu_range *range, int64_t fr
 {
     quipu_history *history = st_get(store, "k", range);
 
-    assert_int_equal(history->message_count, to - from + 1);
+    assert_int_equal(history->messages.count, to - from + 1);
     for (int64_t seq = from; seq <= to; seq++) {
         char text[32];
         snprintf(text, sizeof(text), "m%lld", (long long)seq);
-        assert_int_equal(history->messages[seq - from].seq, seq);
-        T_STR(history->messages[seq - from].content, text);
+        assert_int_equal(quipu_message_at(history->messages, (size_t)(seq - from))->seq, seq);
+        T_STR(quipu_message_at(history->messages, (size_t)(seq - from))->content, text);
     }
     assert_int_equal(history->more_before, before);
     assert_int_equal(history->more_after, after);
-    assert_int_equal(history->session.message_count, 10);
-    quipu_history_free(history);
+    assert_int_equal(history->session->message_count, 10);
+    quipu_free(history);
 }
 
 static quipu_range range_of(uint32_t flags, int64_t after, int64_t before, int64_t limit)
@@ -238,9 +237,9 @@ static void header_comes_without_messages(void **state)
     st_create(store, "k");
     st_append_many(store, "k", 2);
     quipu_history *history = st_get(store, "k", &range);
-    assert_int_equal(history->message_count, 0);
-    assert_int_equal(history->session.message_count, 2);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 0);
+    assert_int_equal(history->session->message_count, 2);
+    quipu_free(history);
 }
 
 static void senseless_ranges_are_misuse(void **state)
@@ -273,16 +272,16 @@ static void get_or_create_creates_once_and_then_gets(void **state)
     values.model = QUIPU_STR("one");
     T_OK(quipu_session_get_or_create(store, &values, NULL, &first, &created, &err));
     assert_true(created);
-    T_STR(first->session.model, "one");
+    T_STR(first->session->model, "one");
     st_append_many(store, "k", 2);
     values.model = QUIPU_STR("two");
     T_OK(quipu_session_get_or_create(store, &values, NULL, &second, &created, &err));
     assert_false(created);
-    T_STR(second->session.model, "one");
-    assert_int_equal(second->message_count, 2);
-    assert_memory_equal(&first->session.uid, &second->session.uid, sizeof(quipu_uuid));
-    quipu_history_free(first);
-    quipu_history_free(second);
+    T_STR(second->session->model, "one");
+    assert_int_equal(second->messages.count, 2);
+    assert_memory_equal(&first->session->uid, &second->session->uid, sizeof(quipu_uuid));
+    quipu_free(first);
+    quipu_free(second);
     T_OK(quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &err));
 }
 
@@ -315,12 +314,12 @@ static void update_changes_what_it_names_and_nothing_else(void **state)
     T_OK(quipu_session_update(store, QUIPU_STR("k"), &patch, NULL, &revision, &err));
     assert_int_equal(revision, 2);
     quipu_history *got = st_get(store, "k", NULL);
-    T_STR(got->session.model, "new");
-    T_STR(got->session.agent_id, "planner");
-    T_STR(got->session.metadata.text, "{\"thinking\":\"high\"}");
-    assert_int_equal(got->session.revision, 2);
+    T_STR(got->session->model, "new");
+    T_STR(got->session->agent_id, "planner");
+    T_STR(got->session->metadata.text, "{\"thinking\":\"high\"}");
+    assert_int_equal(got->session->revision, 2);
     st_check_whole(got);
-    quipu_history_free(got);
+    quipu_free(got);
 }
 
 static void update_clears_a_field(void **state)
@@ -337,10 +336,10 @@ static void update_clears_a_field(void **state)
     patch.agent_id = QUIPU_STR("");
     T_OK(quipu_session_update(store, QUIPU_STR("k"), &patch, NULL, NULL, &err));
     quipu_history *got = st_get(store, "k", NULL);
-    assert_null(got->session.model.p);
-    assert_null(got->session.metadata.text.p);
-    T_STR(got->session.agent_id, "");
-    quipu_history_free(got);
+    assert_null(got->session->model.p);
+    assert_null(got->session->metadata.text.p);
+    T_STR(got->session->agent_id, "");
+    quipu_free(got);
 }
 
 static void update_of_an_unknown_key_is_not_found(void **state)
@@ -405,20 +404,19 @@ static void delete_removes_messages_and_memories_and_is_repeatable(void **state)
     st_create(store, "other");
     st_append_many(store, "k", 3);
     st_append_many(store, "other", 3);
-    T_OK(quipu_memory_save(store, &seen, NULL, NULL, &err));
-    T_OK(quipu_memory_save(store, &thought, NULL, NULL, &err));
+    T_OK(t_memory_save(store, &seen, NULL, NULL, &err));
+    T_OK(t_memory_save(store, &thought, NULL, NULL, &err));
     T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
     T_STATUS(st_get_status(store, "k"), QUIPU_NOT_FOUND);
     for (int kind = QUIPU_OBSERVATION; kind <= QUIPU_REFLECTION; kind++) {
-        T_OK(quipu_memory_list_get(store, (quipu_memory_kind)kind, QUIPU_STR("k"), 0, NULL, &list,
-                                   &err));
-        assert_int_equal(list->count, 0);
-        quipu_memory_list_free(list);
+        T_OK(t_memory_list(store, (quipu_memory_kind)kind, QUIPU_STR("k"), 0, NULL, &list, &err));
+        assert_int_equal(list->memories.count, 0);
+        quipu_free(list);
     }
     T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, &err));
     quipu_history *other = st_get(store, "other", NULL);
-    assert_int_equal(other->message_count, 3);
-    quipu_history_free(other);
+    assert_int_equal(other->messages.count, 3);
+    quipu_free(other);
 }
 
 static void recreated_session_has_a_new_uid_and_starts_at_one(void **state)
@@ -431,11 +429,11 @@ static void recreated_session_has_a_new_uid_and_starts_at_one(void **state)
     T_OK(quipu_session_delete(store, QUIPU_STR("k"), NULL, NULL));
     st_create(store, "k");
     quipu_history *after = st_get(store, "k", NULL);
-    assert_memory_not_equal(&before->session.uid, &after->session.uid, sizeof(quipu_uuid));
-    assert_int_equal(after->message_count, 0);
+    assert_memory_not_equal(&before->session->uid, &after->session->uid, sizeof(quipu_uuid));
+    assert_int_equal(after->messages.count, 0);
     assert_int_equal(st_append(store, "k", "first"), 1);
-    quipu_history_free(before);
-    quipu_history_free(after);
+    quipu_free(before);
+    quipu_free(after);
 }
 
 int main(void)

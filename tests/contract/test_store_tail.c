@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/short.h"
 #include "store/store.h"
 
 #define K QUIPU_STR("k")
@@ -33,12 +34,12 @@ static int64_t tail_batch(quipu_tail *tail, int64_t first, int64_t timeout_ms)
         fail_msg("next: %s", err.message);
     }
     assert_non_null(batch);
-    assert_true(batch->message_count > 0);
-    for (size_t i = 0; i < batch->message_count; i++) {
-        assert_int_equal(batch->messages[i].seq, first + (int64_t)i);
+    assert_true(batch->messages.count > 0);
+    for (size_t i = 0; i < batch->messages.count; i++) {
+        assert_int_equal(quipu_message_at(batch->messages, i)->seq, first + (int64_t)i);
     }
-    int64_t last = batch->messages[batch->message_count - 1].seq;
-    quipu_history_free(batch);
+    int64_t last = quipu_message_at(batch->messages, batch->messages.count - 1)->seq;
+    quipu_free(batch);
     return last;
 }
 
@@ -97,10 +98,10 @@ static void batch_holds_so_many_and_the_next_one_the_rest(void **state)
     st_create(store, "most");
     st_create(store, "more");
     T_OK(quipu_message_append(store, QUIPU_STR("most"),
-                              (quipu_messages){messages, QUIPU_TAIL_BATCH}, NULL, NULL, NULL,
+                              quipu_messages_of(messages, QUIPU_TAIL_BATCH), NULL, NULL, NULL,
                               NULL));
     T_OK(quipu_message_append(store, QUIPU_STR("more"),
-                              (quipu_messages){messages, QUIPU_TAIL_BATCH + 1}, NULL, NULL, NULL,
+                              quipu_messages_of(messages, QUIPU_TAIL_BATCH + 1), NULL, NULL, NULL,
                               NULL));
     free(messages);
     quipu_tail *tail = tail_open(store, "most", 0);
@@ -232,8 +233,8 @@ static pid_t tail_writer(const char *path, int count)
         int failed = quipu_open(path, NULL, &store, NULL) != QUIPU_OK;
         for (int i = 0; i < count && !failed; i++) {
             quipu_message message = st_says(QUIPU_ROLE_USER, "from another process");
-            failed = quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL,
-                                          NULL) != QUIPU_OK;
+            failed = quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL,
+                                          NULL, NULL) != QUIPU_OK;
         }
         quipu_close(store);
         _exit(failed);
@@ -304,17 +305,18 @@ static bool tail_play(quipu_store *store, int64_t side, int64_t rounds)
         quipu_history *batch = NULL;
         if (last % 2 == side) {
             quipu_message message = st_says(QUIPU_ROLE_USER, side == 0 ? "ping" : "pong");
-            right = quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+            right = quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL, NULL,
                                          &err) == QUIPU_OK;
         }
         right = right && quipu_tail_next(tail, WAIT_MS, NULL, &batch, &err) == QUIPU_OK &&
                 batch != NULL;
         /* The answer may be there before one's own word was read. */
-        for (size_t i = 0; right && i < batch->message_count; i++) {
-            right = batch->messages[i].seq == ++last &&
-                    strcmp(batch->messages[i].content.p, last % 2 == 1 ? "ping" : "pong") == 0;
+        for (size_t i = 0; right && i < batch->messages.count; i++) {
+            right = quipu_message_at(batch->messages, i)->seq == ++last &&
+                    strcmp(quipu_message_at(batch->messages, i)->content.p,
+                           last % 2 == 1 ? "ping" : "pong") == 0;
         }
-        quipu_history_free(batch);
+        quipu_free(batch);
     }
     if (!right) {
         print_message("side %d after %lld: %s\n", (int)side, (long long)last, err.message);
@@ -428,20 +430,21 @@ static void feed_tells_of_every_kind_of_change(void **state)
     T_OK(quipu_store_sweep(store, NULL, &removed, NULL));
     assert_int_equal(removed, 1);
     quipu_feed_page *page = feed_next(store, cursor, 0);
-    assert_int_equal(page->count, 7);
-    feed_is(&page->events[0], QUIPU_CHANGE_CREATED, "k", 0, 0);
-    feed_is(&page->events[1], QUIPU_CHANGE_APPENDED, "k", 1, 1);
-    feed_is(&page->events[2], QUIPU_CHANGE_APPENDED, "k", 2, 2);
-    assert_int_equal(page->events[2].revision, 2);
-    feed_is(&page->events[3], QUIPU_CHANGE_UPDATED, "k", 0, 0);
-    feed_is(&page->events[4], QUIPU_CHANGE_DELETED, "k", 0, 0);
-    feed_is(&page->events[5], QUIPU_CHANGE_CREATED, "mortal", 0, 0);
-    feed_is(&page->events[6], QUIPU_CHANGE_DELETED, "mortal", 0, 0);
-    assert_memory_equal(page->events[0].uid.b, page->events[4].uid.b, 16);
-    quipu_feed_page_free(page);
+    assert_int_equal(page->changes.count, 7);
+    feed_is(quipu_change_at(page->changes, 0), QUIPU_CHANGE_CREATED, "k", 0, 0);
+    feed_is(quipu_change_at(page->changes, 1), QUIPU_CHANGE_APPENDED, "k", 1, 1);
+    feed_is(quipu_change_at(page->changes, 2), QUIPU_CHANGE_APPENDED, "k", 2, 2);
+    assert_int_equal(quipu_change_at(page->changes, 2)->revision, 2);
+    feed_is(quipu_change_at(page->changes, 3), QUIPU_CHANGE_UPDATED, "k", 0, 0);
+    feed_is(quipu_change_at(page->changes, 4), QUIPU_CHANGE_DELETED, "k", 0, 0);
+    feed_is(quipu_change_at(page->changes, 5), QUIPU_CHANGE_CREATED, "mortal", 0, 0);
+    feed_is(quipu_change_at(page->changes, 6), QUIPU_CHANGE_DELETED, "mortal", 0, 0);
+    assert_memory_equal(quipu_change_at(page->changes, 0)->uid.b,
+                        quipu_change_at(page->changes, 4)->uid.b, 16);
+    quipu_free(page);
     page = feed_next(store, cursor, 0);
-    assert_int_equal(page->count, 0);
-    quipu_feed_page_free(page);
+    assert_int_equal(page->changes.count, 0);
+    quipu_free(page);
     quipu_close(store);
 }
 
@@ -454,12 +457,12 @@ static void feed_tells_of_a_fork_and_its_tail_has_the_shared_past(void **state)
     (void)state;
     st_create(store, "k");
     st_append_many(store, "k", 3);
-    quipu_feed_page_free(feed_next(store, cursor, 0));
-    T_OK(quipu_session_fork(store, K, 2, &values, NULL, NULL));
+    quipu_free(feed_next(store, cursor, 0));
+    T_OK(quipu_session_fork(store, K, 2, &values, NULL, NULL, NULL));
     quipu_feed_page *page = feed_next(store, cursor, 0);
-    assert_int_equal(page->count, 1);
-    feed_is(&page->events[0], QUIPU_CHANGE_FORKED, "fork", 1, 2);
-    quipu_feed_page_free(page);
+    assert_int_equal(page->changes.count, 1);
+    feed_is(quipu_change_at(page->changes, 0), QUIPU_CHANGE_FORKED, "fork", 1, 2);
+    quipu_free(page);
     quipu_tail *tail = tail_open(store, "fork", 0);
     assert_int_equal(tail_batch(tail, 1, 0), 2);
     st_append_many(store, "k", 1); /* the parent's news are not the fork's */
@@ -481,15 +484,15 @@ static void what_failed_is_not_in_the_feed(void **state)
     st_create(store, "k");
     options.expected_revision = 9;
     T_STATUS(
-        quipu_message_append(store, K, (quipu_messages){&message, 1}, &options, NULL, NULL, NULL),
+        quipu_message_append(store, K, quipu_messages_of(&message, 1), &options, NULL, NULL, NULL),
         QUIPU_CONFLICT);
     message.event_id = QUIPU_STR("once");
-    T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL));
-    T_OK(quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+    T_OK(quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL, NULL,
                               NULL)); /* a repeat */
     quipu_feed_page *page = feed_next(store, cursor, 0);
-    assert_int_equal(page->count, 2);
-    quipu_feed_page_free(page);
+    assert_int_equal(page->changes.count, 2);
+    quipu_free(page);
     quipu_close(store);
 }
 
@@ -502,13 +505,13 @@ static void feed_forgets_the_key_of_an_erased_session(void **state)
     st_create(store, "k");
     st_append_many(store, "k", 2);
     st_create(store, "other");
-    T_OK(quipu_session_erase(store, K, 0, NULL, NULL, NULL));
+    T_OK(t_session_erase(store, K, 0, NULL, NULL, NULL));
     quipu_feed_page *page = feed_next(store, cursor, 0);
-    assert_int_equal(page->count, 2);
-    T_STR(page->events[0].key, "other");
-    assert_int_equal(page->events[1].kind, QUIPU_CHANGE_DELETED);
-    T_STR(page->events[1].key, "");
-    quipu_feed_page_free(page);
+    assert_int_equal(page->changes.count, 2);
+    T_STR(quipu_change_at(page->changes, 0)->key, "other");
+    assert_int_equal(quipu_change_at(page->changes, 1)->kind, QUIPU_CHANGE_DELETED);
+    T_STR(quipu_change_at(page->changes, 1)->key, "");
+    quipu_free(page);
     quipu_close(store);
 }
 
@@ -520,8 +523,8 @@ static void store_without_the_option_tells_nothing(void **state)
     st_create(store, "k");
     st_append_many(store, "k", 2);
     quipu_feed_page *page = feed_next(store, cursor, 0);
-    assert_int_equal(page->count, 0);
-    quipu_feed_page_free(page);
+    assert_int_equal(page->changes.count, 0);
+    quipu_free(page);
 }
 
 static void feed_pages_join_without_a_gap(void **state)
@@ -535,11 +538,11 @@ static void feed_pages_join_without_a_gap(void **state)
     st_append_many(store, "k", 10);
     for (size_t n = 1; n > 0;) {
         quipu_feed_page *page = feed_next(store, cursor, 3);
-        n = page->count;
+        n = page->changes.count;
         for (size_t i = 0; i < n; i++) {
-            assert_int_equal(page->events[i].last_seq, seen++);
+            assert_int_equal(quipu_change_at(page->changes, i)->last_seq, seen++);
         }
-        quipu_feed_page_free(page);
+        quipu_free(page);
     }
     assert_int_equal(seen, 11);
     quipu_close(store);
@@ -557,14 +560,14 @@ static void feed_can_begin_now(void **state)
     options.flags = QUIPU_FEED_FROM_NOW;
     options.timeout_ms = -1;
     T_OK(quipu_feed_read(store, &options, NULL, &page, NULL));
-    assert_int_equal(page->count, 0);
+    assert_int_equal(page->changes.count, 0);
     snprintf(cursor, sizeof(cursor), "%s", page->next.p);
-    quipu_feed_page_free(page);
+    quipu_free(page);
     st_append_many(store, "k", 1);
     page = feed_next(store, cursor, 0);
-    assert_int_equal(page->count, 1);
-    feed_is(&page->events[0], QUIPU_CHANGE_APPENDED, "k", 1, 1);
-    quipu_feed_page_free(page);
+    assert_int_equal(page->changes.count, 1);
+    feed_is(quipu_change_at(page->changes, 0), QUIPU_CHANGE_APPENDED, "k", 1, 1);
+    quipu_free(page);
     quipu_close(store);
 }
 
@@ -583,7 +586,7 @@ static void feed_keeps_so_many_and_tells_who_fell_behind(void **state)
     open.flags = QUIPU_OPEN_FEED;
     T_OK(quipu_open(":memory:", &open, &store, NULL));
     st_create(store, "k");
-    quipu_feed_page_free(feed_next(store, cursor, 1));
+    quipu_free(feed_next(store, cursor, 1));
     patch.set = QUIPU_SET_MODEL;
     for (int i = 2; i < QUIPU_FEED_ROWS_MAX; i++) {
         T_OK(quipu_session_update(store, K, &patch, NULL, NULL, NULL));
@@ -591,15 +594,15 @@ static void feed_keeps_so_many_and_tells_who_fell_behind(void **state)
     options.after = quipu_cstr(cursor);
     options.limit = 1;
     T_OK(quipu_feed_read(store, &options, NULL, &page, NULL));
-    assert_int_equal(page->events[0].revision, 1);
-    quipu_feed_page_free(page);
+    assert_int_equal(quipu_change_at(page->changes, 0)->revision, 1);
+    quipu_free(page);
     T_OK(quipu_session_update(store, K, &patch, NULL, NULL, NULL));
     T_STATUS(quipu_feed_read(store, &options, NULL, &page, &err), QUIPU_EXPIRED);
     assert_non_null(strstr(err.message, "fell behind"));
     options.after = (quipu_str){NULL, 0};
     T_OK(quipu_feed_read(store, &options, NULL, &page, NULL));
-    assert_true(page->events[0].revision > 1);
-    quipu_feed_page_free(page);
+    assert_true(quipu_change_at(page->changes, 0)->revision > 1);
+    quipu_free(page);
     quipu_close(store);
 }
 
@@ -618,9 +621,9 @@ static void feed_is_one_tenants(void **state)
     st_create(store, "k");
     st_create(other, "theirs");
     quipu_feed_page *page = feed_next(store, cursor, 0);
-    assert_int_equal(page->count, 1);
-    feed_is(&page->events[0], QUIPU_CHANGE_CREATED, "k", 0, 0);
-    quipu_feed_page_free(page);
+    assert_int_equal(page->changes.count, 1);
+    feed_is(quipu_change_at(page->changes, 0), QUIPU_CHANGE_CREATED, "k", 0, 0);
+    quipu_free(page);
     quipu_close(other);
     quipu_close(store);
 }
@@ -644,7 +647,7 @@ static void feed_refuses_what_is_wrong(void **state)
     options = (quipu_feed_options)QUIPU_FEED_OPTIONS_INIT;
     options.limit = QUIPU_FEED_PAGE_MAX;
     T_OK(quipu_feed_read(store, &options, NULL, &page, NULL));
-    quipu_feed_page_free(page);
+    quipu_free(page);
     page = NULL;
     options.limit = QUIPU_FEED_PAGE_MAX + 1;
     T_STATUS(quipu_feed_read(store, &options, NULL, &page, NULL), QUIPU_LIMIT);
@@ -655,7 +658,7 @@ static void feed_refuses_what_is_wrong(void **state)
     T_STATUS(quipu_feed_read(store, &options, NULL, &page, NULL), QUIPU_MISUSE);
     T_STATUS(quipu_feed_read(store, NULL, NULL, NULL, NULL), QUIPU_MISUSE);
     assert_null(page);
-    quipu_feed_page_free(NULL);
+    quipu_free(NULL);
 }
 
 int main(void)

@@ -23,7 +23,7 @@ static void *follow_write(void *arg)
     for (int64_t i = 0; i < self->count && self->status == QUIPU_OK; i++) {
         quipu_message message = st_says(QUIPU_ROLE_USER, "x");
         self->status = quipu_message_append(self->store, QUIPU_STR("k"),
-                                            (quipu_messages){&message, 1}, NULL, NULL, NULL, NULL);
+                                            quipu_messages_of(&message, 1), NULL, NULL, NULL, NULL);
     }
     return NULL;
 }
@@ -38,12 +38,12 @@ static void *follow_tail(void *arg)
     while (self->status == QUIPU_OK && self->seen < self->count) {
         quipu_history *batch = NULL;
         self->status = quipu_tail_next(tail, -1, NULL, &batch, NULL);
-        for (size_t i = 0; self->status == QUIPU_OK && i < batch->message_count; i++) {
-            if (batch->messages[i].seq != ++self->seen) {
+        for (size_t i = 0; self->status == QUIPU_OK && i < batch->messages.count; i++) {
+            if (quipu_message_at(batch->messages, i)->seq != ++self->seen) {
                 self->status = QUIPU_CORRUPT;
             }
         }
-        quipu_history_free(batch);
+        quipu_free(batch);
     }
     quipu_tail_close(tail);
     return NULL;
@@ -65,15 +65,15 @@ static void *follow_feed(void *arg)
         if (self->status != QUIPU_OK) {
             break;
         }
-        for (size_t i = 0; i < page->count; i++) {
-            const quipu_change *event = &page->events[i];
+        for (size_t i = 0; i < page->changes.count; i++) {
+            const quipu_change *event = quipu_change_at(page->changes, i);
             if (event->kind == QUIPU_CHANGE_APPENDED && event->first_seq != last + 1) {
                 self->status = QUIPU_CORRUPT;
             }
             last = event->last_seq;
         }
         snprintf(cursor, sizeof(cursor), "%s", page->next.p);
-        quipu_feed_page_free(page);
+        quipu_free(page);
     }
     self->seen = last;
     return NULL;

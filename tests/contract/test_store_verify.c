@@ -1,5 +1,6 @@
 /* Verify and repair: every kind of damage is told with its session, what can be mended is. */
 #include "contract/keep_t.h"
+#include "lib/short.h"
 
 typedef struct damage {
     const char *sql;
@@ -79,7 +80,7 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
         char path[T_PATH_MAX];
         quipu_store *store = damaged_store(one->sql, path);
         kt_problems heard = kt_verify(store);
-        quipu_verified verified = {0};
+        quipu_verified verified = QUIPU_VERIFIED_INIT;
         quipu_error err = {0};
 
         if (heard.kinds[one->kind] == 0) {
@@ -90,7 +91,8 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
             assert_string_equal(heard.key, one->key);
         }
         heard = (kt_problems){0};
-        T_OK(quipu_store_repair(store, kt_hear, &heard, NULL, &verified, &err));
+        T_OK(
+            quipu_store_verify(store, QUIPU_VERIFY_REPAIR, kt_hear, &heard, NULL, &verified, &err));
         assert_int_equal(verified.problems, heard.count);
         assert_int_equal(verified.repaired, heard.repaired);
         if (one->mends) {
@@ -101,8 +103,8 @@ static void each_damage_is_told_and_mended_where_it_can_be(void **state)
             kt_clean(store);
             quipu_history *history = st_get(store, "plain", NULL);
             st_check_whole(history);
-            assert_int_equal(history->message_count, 5);
-            quipu_history_free(history);
+            assert_int_equal(history->messages.count, 5);
+            quipu_free(history);
             assert_int_equal(st_append(store, "plain", "goes on"), 6);
             assert_int_equal(st_append(store, "fork", "goes on"), 6);
             kt_clean(store);
@@ -118,19 +120,19 @@ static void sound_store_has_no_problem(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
 
     (void)state;
-    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.sessions, 0);
     kt_fill(store, path);
-    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.sessions, 10);
     assert_int_equal(verified.problems, 0);
     assert_true(verified.messages > 20);
     kt_stream before = kt_export(store, NULL);
-    T_OK(quipu_store_repair(store, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, &err));
     kt_stream after = kt_export(store, NULL);
     assert_int_equal(before.n, after.n);
     assert_memory_equal(before.p, after.p, before.n); /* nothing was touched */
@@ -144,22 +146,22 @@ static void hidden_session_whose_shared_past_was_pruned_is_sound(void **state)
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
 
     (void)state;
     st_create(store, "parent");
     st_append_many(store, "parent", 3);
     values.key = QUIPU_STR("fork");
-    T_OK(quipu_session_fork(store, QUIPU_STR("parent"), 2, &values, NULL, &err));
+    T_OK(quipu_session_fork(store, QUIPU_STR("parent"), 2, &values, NULL, NULL, &err));
     st_append_many(store, "fork", 2);
     values.key = QUIPU_STR("leaf");
-    T_OK(quipu_session_fork(store, QUIPU_STR("fork"), 4, &values, NULL, &err));
+    T_OK(quipu_session_fork(store, QUIPU_STR("fork"), 4, &values, NULL, NULL, &err));
     T_OK(quipu_session_compact(store, QUIPU_STR("leaf"), 3, QUIPU_STR("sum"), NULL, NULL, &err));
     T_OK(quipu_session_prune(store, QUIPU_STR("leaf"), NULL, NULL, &err));
     T_OK(quipu_session_delete(store, QUIPU_STR("parent"), NULL, &err));
     T_OK(quipu_session_delete(store, QUIPU_STR("fork"), NULL, &err));
-    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 0);
     quipu_close(store);
 }
@@ -168,19 +170,19 @@ static void many_wrong_totals_are_mended_in_batches(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     quipu_error err = {0};
 
     (void)state;
     st_create(store, "long");
     st_append_many(store, "long", 700);
     kt_sql(path, "UPDATE messages SET tokens_total = seq * 1000 WHERE seq % 3 > 0");
-    T_OK(quipu_store_repair(store, NULL, NULL, NULL, &verified, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, &err));
     assert_int_equal(verified.problems, 1);
     assert_int_equal(verified.repaired, 1);
     quipu_history *history = st_get(store, "long", NULL);
     st_check_whole(history);
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -231,11 +233,12 @@ static void verify_of_a_read_only_store_works_and_repair_is_misuse(void **state)
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(path, &options, &store, &err));
     assert_int_equal(kt_verify(store).count, 1);
-    T_STATUS(quipu_store_repair(store, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
-    T_STATUS(quipu_store_verify(NULL, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err),
+             QUIPU_MISUSE);
+    T_STATUS(quipu_store_verify(NULL, 0, NULL, NULL, NULL, NULL, &err), QUIPU_MISUSE);
     quipu_cancel_set(cancel);
     call.cancel = cancel;
-    T_STATUS(quipu_store_verify(store, NULL, NULL, &call, NULL, &err), QUIPU_CANCELLED);
+    T_STATUS(quipu_store_verify(store, 0, NULL, NULL, &call, NULL, &err), QUIPU_CANCELLED);
     quipu_cancel_free(cancel);
     quipu_close(store);
 }
@@ -253,13 +256,13 @@ static void search_finds_again_after_repair(void **state)
     st_append(store, "k", "needle in hay");
     options.query = QUIPU_STR("needle");
     T_OK(quipu_search(store, &options, NULL, &results, &err));
-    assert_int_equal(results->count, 1);
-    quipu_search_results_free(results);
+    assert_int_equal(results->hits.count, 1);
+    quipu_free(results);
     kt_sql(path, "UPDATE sessions SET indexed_seq = 5");
-    T_OK(quipu_store_repair(store, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
     T_OK(quipu_search(store, &options, NULL, &results, &err));
-    assert_int_equal(results->count, 1);
-    quipu_search_results_free(results);
+    assert_int_equal(results->hits.count, 1);
+    quipu_free(results);
     kt_clean(store);
     quipu_close(store);
 }
@@ -279,23 +282,23 @@ static void repair_compares_the_words_of_the_search_index(void **state)
     st_create(store, "k");
     st_append(store, "k", "needle in hay");
     T_OK(quipu_search_index(store, NULL, NULL, &err));
-    T_OK(quipu_store_repair(store, kt_hear, &heard, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, kt_hear, &heard, NULL, NULL, &err));
     assert_int_equal(heard.count, 0);
     kt_sql(path, "UPDATE messages SET content = 'other words'");
-    T_OK(quipu_store_repair(store, kt_hear, &heard, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, kt_hear, &heard, NULL, NULL, &err));
     assert_int_equal(heard.count, 1);
     assert_int_equal(heard.kinds[QUIPU_PROBLEM_SEARCH], 1);
     assert_int_equal(heard.repaired, 1);
     options.query = QUIPU_STR("other");
     T_OK(quipu_search(store, &options, NULL, &results, &err));
-    assert_int_equal(results->count, 1);
-    quipu_search_results_free(results);
+    assert_int_equal(results->hits.count, 1);
+    quipu_free(results);
     options.query = QUIPU_STR("needle");
     T_OK(quipu_search(store, &options, NULL, &results, &err));
-    assert_int_equal(results->count, 0);
-    quipu_search_results_free(results);
+    assert_int_equal(results->hits.count, 0);
+    quipu_free(results);
     heard = (kt_problems){0};
-    T_OK(quipu_store_repair(store, kt_hear, &heard, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, kt_hear, &heard, NULL, NULL, &err));
     assert_int_equal(heard.count, 0);
     kt_clean(store);
     quipu_close(store);
@@ -319,7 +322,7 @@ static void long_calls_count_what_they_have_done(void **state)
 {
     quipu_store *store = st_open_new(NULL, NULL);
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     counted counts = {0};
     quipu_error err = {0};
 
@@ -329,11 +332,11 @@ static void long_calls_count_what_they_have_done(void **state)
     st_create(store, "c");
     call.progress = count_progress;
     call.progress_ctx = &counts;
-    T_OK(quipu_store_verify(store, NULL, NULL, &call, &verified, &err));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, &call, &verified, &err));
     assert_int_equal(counts.calls, 3);
     assert_int_equal(counts.last, 3);
     counts = (counted){0};
-    T_OK(quipu_store_repair(store, NULL, NULL, &call, &verified, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, &call, &verified, &err));
     assert_int_equal(counts.calls, verified.sessions);
 
     counts = (counted){0};
@@ -363,7 +366,7 @@ static void long_calls_count_what_they_have_done(void **state)
         values.user_id = QUIPU_STR("ann");
         T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
     }
-    T_OK(quipu_user_erase(store, (quipu_str){NULL, 0}, QUIPU_STR("ann"), 0, &call, NULL, &err));
+    T_OK(t_user_erase(store, (quipu_str){NULL, 0}, QUIPU_STR("ann"), 0, &call, NULL, &err));
     assert_int_equal(counts.last, QUIPU_SWEEP_BATCH + 1);
     assert_int_equal(counts.calls, 2);
     quipu_close(store);

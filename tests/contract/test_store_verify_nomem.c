@@ -1,6 +1,7 @@
 /* Every failed allocation in verify, repair, erase, backup and stats: the right error, nothing half
  * done, no leak, and the repeat works. */
 #include "contract/keep_t.h"
+#include "lib/short.h"
 
 #include <unistd.h>
 
@@ -13,8 +14,8 @@ typedef struct sweep_ctx {
 
 static quipu_status run_verify(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
 {
-    quipu_verified verified = {0};
-    quipu_status status = quipu_store_verify(store, NULL, NULL, NULL, &verified, err);
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
+    quipu_status status = quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, err);
 
     (void)ctx;
     assert_true(status != QUIPU_OK || verified.problems == 0);
@@ -24,24 +25,24 @@ static quipu_status run_verify(sweep_ctx *ctx, quipu_store *store, quipu_error *
 static quipu_status run_repair(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
 {
     (void)ctx;
-    return quipu_store_repair(store, NULL, NULL, NULL, NULL, err);
+    return quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, err);
 }
 
 static quipu_status run_erase(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
 {
     quipu_erasure *erasure = NULL;
-    quipu_status status = quipu_session_erase(store, QUIPU_STR("root"), 0, NULL, &erasure, err);
+    quipu_status status = t_session_erase(store, QUIPU_STR("root"), 0, NULL, &erasure, err);
 
     (void)ctx;
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     return status;
 }
 
 static quipu_status run_user(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
 {
     (void)ctx;
-    return quipu_user_erase(store, QUIPU_STR("app"), QUIPU_STR("user"), QUIPU_ERASE_QUICK, NULL,
-                            NULL, err);
+    return t_user_erase(store, QUIPU_STR("app"), QUIPU_STR("user"), QUIPU_ERASE_QUICK, NULL, NULL,
+                        err);
 }
 
 static quipu_status run_backup(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
@@ -55,7 +56,7 @@ static quipu_status run_backup(sweep_ctx *ctx, quipu_store *store, quipu_error *
 
 static quipu_status run_stats(sweep_ctx *ctx, quipu_store *store, quipu_error *err)
 {
-    quipu_stats stats;
+    quipu_stats stats = QUIPU_STATS_INIT;
 
     (void)ctx;
     return quipu_store_stats(store, NULL, &stats, err);

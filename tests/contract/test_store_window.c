@@ -11,7 +11,7 @@ static quipu_window *window(quipu_store *store, const char *key, int64_t budget,
 
     options.token_budget = budget;
     options.flags = flags;
-    quipu_status status = quipu_window_get(store, quipu_cstr(key), &options, NULL, &got, &err);
+    quipu_status status = quipu_window_read(store, quipu_cstr(key), &options, NULL, &got, &err);
     if (status != QUIPU_OK) {
         fail_msg("window of %s: %s (%s)", key, quipu_status_name(status), err.message);
     }
@@ -28,12 +28,12 @@ static void check_window(quipu_store *store, int64_t budget, uint32_t flags, con
     quipu_window *got = window(store, "k", budget, flags);
     char text[HT_TEXT_MAX];
 
-    ht_numbers(&got->history, text);
+    ht_numbers(got->messages, text);
     if (strcmp(text, numbers) != 0 || got->over_budget != over || got->cut != was_cut) {
         fail_msg("line %d: window \"%s\" over %d cut %d, not \"%s\" over %d cut %d", line, text,
                  got->over_budget, got->cut, numbers, over, was_cut);
     }
-    quipu_window_free(got);
+    quipu_free(got);
 }
 
 /* Tokens of the messages from number `seq` on. */
@@ -42,10 +42,12 @@ static int64_t tokens_from(quipu_store *store, int64_t seq)
     quipu_history *history = st_get(store, "k", NULL);
     int64_t tokens = 0;
 
-    for (size_t i = 0; i < history->message_count; i++) {
-        tokens += history->messages[i].seq >= seq ? history->messages[i].tokens : 0;
+    for (size_t i = 0; i < history->messages.count; i++) {
+        tokens += quipu_message_at(history->messages, i)->seq >= seq
+                      ? quipu_message_at(history->messages, i)->tokens
+                      : 0;
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return tokens;
 }
 
@@ -62,10 +64,9 @@ static void window_holds_whole_turns_within_the_budget(void **state)
     CHECK_WINDOW(store, tokens_from(store, 1) - 1, 0, "3 4 5 6", false, false);
     quipu_window *got = window(store, "k", two, 0);
     assert_int_equal(got->tokens, two);
-    assert_true(got->history.more_before);
-    assert_false(got->history.more_after);
-    T_STR(got->history.session.key, "k");
-    quipu_window_free(got);
+    assert_true(got->more_before);
+    T_STR(got->session->key, "k");
+    quipu_free(got);
 }
 
 static void window_never_begins_with_an_answer_to_a_tool_call(void **state)
@@ -77,12 +78,12 @@ static void window_never_begins_with_an_answer_to_a_tool_call(void **state)
     for (int64_t budget = 1; budget <= tokens_from(store, 1); budget++) {
         for (uint32_t flags = 0; flags <= QUIPU_WINDOW_CUT; flags++) {
             quipu_window *got = window(store, "k", budget, flags);
-            assert_true(got->history.message_count > 0);
-            quipu_role role = got->history.messages[0].role;
+            assert_true(got->messages.count > 0);
+            quipu_role role = quipu_message_at(got->messages, 0)->role;
             assert_true(role != QUIPU_ROLE_TOOL);
             assert_true(flags != 0 || role == QUIPU_ROLE_USER);
             assert_int_equal(got->over_budget, got->tokens > budget);
-            quipu_window_free(got);
+            quipu_free(got);
         }
     }
 }
@@ -136,7 +137,7 @@ static void plain_answer_stays_with_the_message_before_it(void **state)
     quipu_error err = {0};
 
     st_create(store, "k");
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){plain, 5}, NULL, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(plain, 5), NULL, NULL, NULL,
                               &err));
     CHECK_WINDOW(store, tokens_from(store, 3), QUIPU_WINDOW_CUT, "4 5", false, true);
     CHECK_WINDOW(store, tokens_from(store, 5), QUIPU_WINDOW_CUT, "4 5", true, true);
@@ -226,9 +227,9 @@ static void missing_id_agrees_with_the_nearest_call(void **state)
 static int64_t far_window_begins(quipu_store *store, const char *key, int64_t budget)
 {
     quipu_window *got = window(store, key, budget, QUIPU_WINDOW_CUT);
-    int64_t seq = got->history.messages[0].seq;
+    int64_t seq = quipu_message_at(got->messages, 0)->seq;
 
-    quipu_window_free(got);
+    quipu_free(got);
     return seq;
 }
 
@@ -253,12 +254,13 @@ static void budget_is_one_or_more(void **state)
     ht_script(store, "k", "ua");
     for (int64_t budget = 0; budget >= -1; budget--) {
         options.token_budget = budget;
-        T_STATUS(quipu_window_get(store, QUIPU_STR("k"), &options, NULL, &got, &err), QUIPU_MISUSE);
+        T_STATUS(quipu_window_read(store, QUIPU_STR("k"), &options, NULL, &got, &err),
+                 QUIPU_MISUSE);
     }
-    T_STATUS(quipu_window_get(store, QUIPU_STR("k"), NULL, NULL, &got, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_window_read(store, QUIPU_STR("k"), NULL, NULL, &got, &err), QUIPU_MISUSE);
     options.token_budget = 1;
     options.flags = 2;
-    T_STATUS(quipu_window_get(store, QUIPU_STR("k"), &options, NULL, &got, &err), QUIPU_MISUSE);
+    T_STATUS(quipu_window_read(store, QUIPU_STR("k"), &options, NULL, &got, &err), QUIPU_MISUSE);
     assert_null(got);
     CHECK_WINDOW(store, 1, 0, "1 2", true, false);
     CHECK_WINDOW(store, INT64_MAX, 0, "1 2", false, false);
@@ -294,9 +296,8 @@ static void answer_in_a_users_message_begins_no_turn(void **state)
 
     st_create(store, "k");
     ht_script(store, "k", "um");
-    message.calls = &answer;
-    message.call_count = 1;
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    message.calls = quipu_tool_calls_of(&answer, 1);
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                               NULL, &err));
     ht_script(store, "k", "a");
     CHECK_WINDOW(store, tokens_from(store, 3), 0, "1 2 3 4", true, false);
@@ -312,11 +313,11 @@ static void window_of_a_missing_or_expired_session_says_so(void **state)
     quipu_error err = {0};
 
     options.token_budget = 10;
-    T_STATUS(quipu_window_get(store, QUIPU_STR("k"), &options, NULL, &got, &err), QUIPU_NOT_FOUND);
+    T_STATUS(quipu_window_read(store, QUIPU_STR("k"), &options, NULL, &got, &err), QUIPU_NOT_FOUND);
     values.ttl_ms = 1;
     T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
     st_nap();
-    T_STATUS(quipu_window_get(store, QUIPU_STR("k"), &options, NULL, &got, &err), QUIPU_EXPIRED);
+    T_STATUS(quipu_window_read(store, QUIPU_STR("k"), &options, NULL, &got, &err), QUIPU_EXPIRED);
     assert_null(got);
 }
 
@@ -334,8 +335,8 @@ static void summary_comes_first_while_the_newest_turn_fits_beside_it(void **stat
     quipu_window *all = window(store, "k", 1000, 0);
     int64_t summary = all->tokens - 2 * turn;
     assert_true(summary > 0);
-    assert_false(all->history.more_before);
-    quipu_window_free(all);
+    assert_false(all->more_before);
+    quipu_free(all);
     CHECK_WINDOW(store, 2 * turn + summary, 0, "7 3 4 5 6", false, false);
     CHECK_WINDOW(store, 2 * turn + summary - 1, 0, "7 5 6", false, false);
     CHECK_WINDOW(store, turn + summary, 0, "7 5 6", false, false);
@@ -382,14 +383,14 @@ static void window_of_the_whole_view_says_that_nothing_is_before_it(void **state
     assert_int_equal(ht_compact(store, "k", 2, "everything so far"), 3);
     ht_script(store, "k", "aa"); /* no turn begins: the summary is the view's first number */
     quipu_window *all = window(store, "k", 1000, 0);
-    assert_int_equal(all->history.message_count, 3);
-    assert_false(all->history.more_before);
-    quipu_window_free(all);
+    assert_int_equal(all->messages.count, 3);
+    assert_false(all->more_before);
+    quipu_free(all);
     ht_script(store, "k", "u");
     quipu_window *last = window(store, "k", tokens_from(store, 6), 0);
-    assert_int_equal(last->history.message_count, 1);
-    assert_true(last->history.more_before);
-    quipu_window_free(last);
+    assert_int_equal(last->messages.count, 1);
+    assert_true(last->more_before);
+    quipu_free(last);
 }
 
 /* ---- what it costs ----------------------------------------------------------------------------
@@ -411,7 +412,7 @@ static int64_t long_history(quipu_store *store, const char *key)
     }
     st_create(store, key);
     for (int64_t i = 0; i < length / QUIPU_BATCH_MAX; i++) {
-        T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){batch, QUIPU_BATCH_MAX},
+        T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(batch, QUIPU_BATCH_MAX),
                                   NULL, NULL, NULL, &err));
     }
     free(batch);
@@ -438,15 +439,15 @@ static void window_reads_no_more_rows_than_it_holds_and_a_few(void **state)
     (void)long_history(store, "k");
     for (int64_t budget = 1; budget <= 1000000; budget *= 10) {
         quipu_window *warm = window(store, "k", budget, 0);
-        quipu_window_free(warm);
+        quipu_free(warm);
         uint64_t before = rows_read(store);
         quipu_window *got = window(store, "k", budget, 0);
         uint64_t rows = rows_read(store) - before;
         print_message("budget %lld: %zu messages, %llu rows\n", (long long)budget,
-                      got->history.message_count, (unsigned long long)rows);
-        assert_true(rows >= got->history.message_count);
-        assert_true(rows <= got->history.message_count + ROWS_BESIDE);
-        quipu_window_free(got);
+                      got->messages.count, (unsigned long long)rows);
+        assert_true(rows >= got->messages.count);
+        assert_true(rows <= got->messages.count + ROWS_BESIDE);
+        quipu_free(got);
     }
 }
 
@@ -463,8 +464,8 @@ static uint64_t page_rows(quipu_store *store, uint32_t flags, int64_t limit, siz
         uint64_t before = rows_read(store);
         quipu_history *page = st_get(store, "k", &range);
         rows = rows_read(store) - before;
-        assert_int_equal(page->message_count, expected);
-        quipu_history_free(page);
+        assert_int_equal(page->messages.count, expected);
+        quipu_free(page);
     }
     atomic_store(&t_pg_calm, false);
     return rows;

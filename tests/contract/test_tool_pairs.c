@@ -5,7 +5,9 @@
 #include <quipu/adk.h>
 #include <quipu/model.h>
 
+#include "adk/service.h"
 #include "base/alloc.h"
+#include "model/message.h"
 #include "store/tool_calls.h"
 
 #define TALK_MAX 12
@@ -31,11 +33,11 @@ static const quipu_tool_call talk_names[] = {
 static void talk_entry(talk *self, size_t at, bool answer, uint64_t which)
 {
     quipu_message *message = &self->messages[at];
-    quipu_tool_call *call = &self->calls[at][message->call_count++];
+    quipu_tool_call *call = &self->calls[at][message->calls.count++];
     quipu_content *content = &self->contents[at];
 
     *call = talk_names[which % (sizeof(talk_names) / sizeof(talk_names[0]))];
-    self->parts[at][content->part_count++] =
+    self->parts[at][content->parts.count++] =
         (quipu_part){.kind = answer ? QUIPU_PART_RESPONSE : QUIPU_PART_CALL,
                      .id = call->id,
                      .name = call->name,
@@ -59,17 +61,19 @@ static void talk_make(talk *self, uint64_t *seed)
                                                           : 0;
 
         (void)snprintf(self->texts[i], sizeof(self->texts[i]), "text %zu", i);
-        self->messages[i] = (quipu_message){
-            .role = role, .content = quipu_cstr(self->texts[i]), .calls = self->calls[i]};
-        self->contents[i] = (quipu_content){role, self->parts[i], 0};
+        self->messages[i] = (quipu_message){.role = role,
+                                            .content = quipu_cstr(self->texts[i]),
+                                            .calls = quipu_tool_calls_of(self->calls[i], 0)};
+        self->contents[i] =
+            (quipu_content){.role = role, .parts = quipu_parts_of(self->parts[i], 0)};
         for (size_t k = 0; k < entries; k++) {
             talk_entry(self, i, kind != 'm', t_random(seed));
         }
         if (entries == 0) {
-            self->contents[i].part_count = 1;
+            self->contents[i].parts.count = 1;
             self->parts[i][0] =
                 (quipu_part){.kind = QUIPU_PART_TEXT, .text = quipu_cstr(self->texts[i])};
-            self->messages[i].calls = NULL;
+            self->messages[i].calls = quipu_tool_calls_of(NULL, 0);
         }
     }
 }
@@ -82,11 +86,11 @@ static void talk_check_store(quipu_store *store, const talk *self, const qp_tool
 {
     quipu_error err = {0};
 
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){self->messages, self->count},
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(self->messages, self->count),
                               NULL, NULL, NULL, &err));
     for (size_t border = 1; border < self->count; border++) {
         const quipu_message *next = &self->messages[border];
-        const bool words = next->role == QUIPU_ROLE_TOOL && next->call_count == 0;
+        const bool words = next->role == QUIPU_ROLE_TOOL && next->calls.count == 0;
         const bool cut = words || qp_tool_pair_is_cut(items, count, (int64_t)border);
         quipu_status status = quipu_session_compact(store, QUIPU_STR("k"), (int64_t)border,
                                                     QUIPU_STR("sum"), NULL, NULL, &err);
@@ -114,9 +118,9 @@ static void talk_check_adk(quipu_store *store, const qp_tool_item *items, size_t
     }
     T_OK(quipu_service_new(store, NULL, &service, &err));
     T_OK(quipu_service_get(service, &ref, NULL, NULL, &session, &err));
-    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
+    T_OK(qp_session_close_calls(session, NULL, &closed, &err));
     assert_int_equal(closed, open);
-    T_OK(quipu_live_close_calls(session, NULL, &closed, &err));
+    T_OK(qp_session_close_calls(session, NULL, &closed, &err));
     assert_int_equal(closed, 0);
     quipu_live_free(session);
     quipu_service_free(service);
@@ -128,9 +132,11 @@ static void talk_collect(const quipu_model_messages *messages, quipu_part_kind k
                          quipu_str ret_ids[], size_t *ret_count)
 {
     for (size_t i = 0; i < messages->count; i++) {
-        for (size_t p = 0; p < messages->items[i].part_count; p++) {
-            if (messages->items[i].parts[p].kind == kind) {
-                ret_ids[(*ret_count)++] = messages->items[i].parts[p].id;
+        const quipu_parts parts = quipu_model_message_at(*messages, i)->parts;
+
+        for (size_t p = 0; p < parts.count; p++) {
+            if (quipu_part_at(parts, p)->kind == kind) {
+                ret_ids[(*ret_count)++] = quipu_part_at(parts, p)->id;
             }
         }
     }
@@ -169,9 +175,8 @@ static void talk_check_model(const talk *self, const qp_tool_item *items, size_t
     size_t next = 0;
     quipu_error err = {0};
 
-    request.contents = self->contents;
-    request.content_count = self->count;
-    T_OK(quipu_model_convert(&request, &arena, &messages, &err));
+    request.contents = quipu_contents_of(self->contents, self->count);
+    T_OK(qp_model_convert(&request, &arena, &messages, &err));
     talk_collect(&messages, QUIPU_PART_CALL, calls, &call_count);
     assert_int_equal(call_count, talk_calls_before(items, count));
     talk_collect(&messages, QUIPU_PART_RESPONSE, responses, &response_count);
@@ -192,15 +197,16 @@ static void talk_check_model(const talk *self, const qp_tool_item *items, size_t
     }
     assert_int_equal(next, response_count);
     /* Repaired, each call that does not wait at the end has its response right behind it. */
-    T_OK(quipu_model_repair(&messages, &arena, &messages, &err));
+    T_OK(qp_model_repair(&messages, &arena, &messages, &err));
     for (size_t i = 0; i < messages.count; i++) {
+        const quipu_parts parts = quipu_model_message_at(messages, i)->parts;
         size_t expect = 0;
 
-        for (size_t p = 0; p < messages.items[i].part_count; p++) {
-            expect += messages.items[i].parts[p].kind == QUIPU_PART_CALL ? 1 : 0;
+        for (size_t p = 0; p < parts.count; p++) {
+            expect += quipu_part_at(parts, p)->kind == QUIPU_PART_CALL ? 1 : 0;
         }
         for (size_t k = 1; k <= expect && i + k < messages.count; k++) {
-            assert_int_equal(messages.items[i + k].role, QUIPU_ROLE_TOOL);
+            assert_int_equal(quipu_model_message_at(messages, i + k)->role, QUIPU_ROLE_TOOL);
         }
     }
     quipu_arena_free(&arena);

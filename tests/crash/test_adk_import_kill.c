@@ -49,7 +49,7 @@ static int kill_import(const char *target, const char *source, int fd)
     if (quipu_open(target, NULL, &store, NULL) != QUIPU_OK) {
         return 2;
     }
-    quipu_status status = quipu_import(store, source, &options, NULL, NULL, NULL);
+    quipu_status status = quipu_source_import(store, source, &options, NULL, NULL, NULL);
     quipu_close(store);
     return status == QUIPU_OK ? 0 : 3;
 }
@@ -89,20 +89,20 @@ static int64_t kill_check(quipu_store *store)
 {
     quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
     quipu_session_page *page = NULL;
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     int64_t count;
 
-    T_OK(quipu_store_verify(store, NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.problems, 0);
     options.limit = 2 * SESSIONS;
     T_OK(quipu_session_list(store, &options, NULL, &page, NULL));
-    for (size_t i = 0; i < page->count; i++) {
-        const quipu_session_info *info = &page->sessions[i];
+    for (size_t i = 0; i < page->sessions.count; i++) {
+        const quipu_session_info *info = quipu_session_info_at(page->sessions, i);
 
         assert_true(info->message_count == EVENTS || info->message_count == 1); /* bob has one */
     }
-    count = (int64_t)page->count;
-    quipu_session_page_free(page);
+    count = (int64_t)page->sessions.count;
+    quipu_free(page);
     return count;
 }
 
@@ -127,7 +127,7 @@ static void a_killed_import_leaves_whole_sessions_and_can_be_repeated(void **sta
         assert_int_equal(report.skipped, there);
         assert_int_equal(report.sessions + there, SESSIONS + 2);
         assert_int_equal(kill_check(store), SESSIONS + 2);
-        quipu_stats stats = {0};
+        quipu_stats stats = QUIPU_STATS_INIT;
         T_OK(quipu_store_stats(store, NULL, &stats, NULL));
         assert_int_equal(stats.messages, (SESSIONS + 1) * EVENTS + 1);
         quipu_close(store);

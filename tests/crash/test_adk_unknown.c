@@ -2,6 +2,7 @@
  * outcome is settled by repeating the event, and nothing is applied twice. */
 #include "contract/adk_t.h"
 #include "crash/faultvfs.h"
+#include "lib/short.h"
 
 #include <sqlite3.h>
 
@@ -47,7 +48,7 @@ static void unknown_is_settled_by_repeating(const char *event, bool written, siz
     assert_int_equal(quipu_live_event_count(session), events);
     adk_check_state(world, session, "{\"n\":1}");
     assert_true(adk_append(session, event).repeated);
-    assert_int_equal(quipu_live_revision(session, NULL), 1);
+    assert_int_equal(t_live_revision(session, NULL), 1);
     quipu_live_free(other);
     other = adk_get(world, "u", "s", NULL);
     assert_int_equal(quipu_live_event_count(other), events);

@@ -2,6 +2,7 @@
  * memories, and in opening; crash/store_fault_t.h tells what must hold. The calls that change a
  * history or keep the store are in test_store_faults_keep.c. */
 #include "crash/store_fault_t.h"
+#include "lib/short.h"
 
 #define K QUIPU_STR("k")
 
@@ -19,8 +20,8 @@ static int64_t fault_count(quipu_store *store)
         return -1;
     }
     st_check_whole(history);
-    int64_t count = (int64_t)history->message_count;
-    quipu_history_free(history);
+    int64_t count = (int64_t)history->messages.count;
+    quipu_free(history);
     return count;
 }
 
@@ -28,9 +29,9 @@ static int64_t fault_memories(quipu_store *store)
 {
     quipu_memory_list *list = NULL;
 
-    T_OK(quipu_memory_list_get(store, QUIPU_OBSERVATION, K, 0, NULL, &list, NULL));
-    int64_t count = (int64_t)list->count;
-    quipu_memory_list_free(list);
+    T_OK(t_memory_list(store, QUIPU_OBSERVATION, K, 0, NULL, &list, NULL));
+    int64_t count = (int64_t)list->memories.count;
+    quipu_free(list);
     return count;
 }
 
@@ -58,7 +59,7 @@ static void prepare_messages(quipu_store *store)
 
     st_create(store, "k");
     fault_messages(messages);
-    T_OK(quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, NULL, NULL));
+    T_OK(quipu_message_append(store, K, quipu_messages_of(messages, 2), NULL, NULL, NULL, NULL));
 }
 
 static quipu_status run_create(quipu_store *store, quipu_error *err)
@@ -68,11 +69,10 @@ static quipu_status run_create(quipu_store *store, quipu_error *err)
     quipu_history *history = NULL;
 
     fault_messages(messages);
-    values.messages = messages;
-    values.message_count = 2;
+    values.messages = quipu_messages_of(messages, 2);
     quipu_status status = quipu_session_create(store, &values, NULL, &history, err);
     assert_int_equal(status == QUIPU_OK, history != NULL);
-    quipu_history_free(history);
+    quipu_free(history);
     return status == QUIPU_EXISTS ? QUIPU_OK : status; /* after an unknown outcome */
 }
 
@@ -82,8 +82,7 @@ static quipu_status run_get_or_create(quipu_store *store, quipu_error *err)
     quipu_message messages[2];
 
     fault_messages(messages);
-    values.messages = messages;
-    values.message_count = 2;
+    values.messages = quipu_messages_of(messages, 2);
     return quipu_session_get_or_create(store, &values, NULL, NULL, NULL, err);
 }
 
@@ -98,11 +97,11 @@ static bool done_two(quipu_store *store)
 static quipu_status run_append(quipu_store *store, quipu_error *err)
 {
     quipu_message messages[2];
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
 
     fault_messages(messages);
     quipu_status status =
-        quipu_message_append(store, K, (quipu_messages){messages, 2}, NULL, NULL, &appended, err);
+        quipu_message_append(store, K, quipu_messages_of(messages, 2), NULL, NULL, &appended, err);
     assert_int_equal(appended.first_seq, status == QUIPU_OK ? 1 : 0);
     return status;
 }
@@ -118,7 +117,7 @@ static quipu_status run_append_large(quipu_store *store, quipu_error *err)
     assert_non_null(text);
     memset(text, 'x', SIZE);
     quipu_status status =
-        quipu_message_append(store, K, (quipu_messages){&message, 1}, NULL, NULL, NULL, err);
+        quipu_message_append(store, K, quipu_messages_of(&message, 1), NULL, NULL, NULL, err);
     free(text);
     return status;
 }
@@ -144,11 +143,11 @@ static quipu_status run_update(quipu_store *store, quipu_error *err)
 static bool done_update(quipu_store *store)
 {
     quipu_history *history = st_get(store, "k", NULL);
-    bool done = history->session.model.p != NULL;
+    bool done = history->session->model.p != NULL;
 
-    assert_int_equal(history->session.metadata.text.p != NULL, done);
-    assert_int_equal(history->session.revision > 0, done);
-    quipu_history_free(history);
+    assert_int_equal(history->session->metadata.text.p != NULL, done);
+    assert_int_equal(history->session->revision > 0, done);
+    quipu_free(history);
     return done;
 }
 
@@ -158,7 +157,7 @@ static void prepare_full_session(quipu_store *store)
         .kind = QUIPU_OBSERVATION, .session_key = K, .content = QUIPU_STR("seen")};
 
     prepare_messages(store);
-    T_OK(quipu_memory_save(store, &memory, NULL, NULL, NULL));
+    T_OK(t_memory_save(store, &memory, NULL, NULL, NULL));
 }
 
 static quipu_status run_delete(quipu_store *store, quipu_error *err)
@@ -181,7 +180,7 @@ static quipu_status run_memory_save(quipu_store *store, quipu_error *err)
                            .id = {{1, 2, 3}},
                            .session_key = K,
                            .content = QUIPU_STR("seen")};
-    quipu_status status = quipu_memory_save(store, &memory, NULL, NULL, err);
+    quipu_status status = t_memory_save(store, &memory, NULL, NULL, err);
 
     return status == QUIPU_EXISTS ? QUIPU_OK : status; /* after an unknown outcome */
 }
@@ -193,7 +192,7 @@ static bool done_memory_save(quipu_store *store)
 
 static quipu_status run_memory_delete(quipu_store *store, quipu_error *err)
 {
-    return quipu_memory_delete_session(store, QUIPU_OBSERVATION, K, NULL, NULL, err);
+    return t_memory_delete_session(store, QUIPU_OBSERVATION, K, NULL, NULL, err);
 }
 
 static bool done_memory_delete(quipu_store *store)
@@ -208,8 +207,7 @@ static void prepare_expired(quipu_store *store)
 
     fault_messages(messages);
     values.ttl_ms = 1;
-    values.messages = messages;
-    values.message_count = 2;
+    values.messages = quipu_messages_of(messages, 2);
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     st_nap();
 }
@@ -227,7 +225,7 @@ static bool done_sweep(quipu_store *store)
 static quipu_status run_fork(quipu_store *store, quipu_error *err)
 {
     quipu_session_new values = st_values("fork");
-    quipu_status status = quipu_session_fork(store, K, 2, &values, NULL, err);
+    quipu_status status = quipu_session_fork(store, K, 2, &values, NULL, NULL, err);
 
     return status == QUIPU_EXISTS ? QUIPU_OK : status; /* after an unknown outcome */
 }
@@ -239,8 +237,8 @@ static bool done_fork(quipu_store *store)
     }
     quipu_history *history = st_get(store, "fork", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, 2);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 2);
+    quipu_free(history);
     return true;
 }
 
@@ -249,7 +247,7 @@ static void prepare_forked(quipu_store *store)
     quipu_session_new values = st_values("fork");
 
     prepare_full_session(store);
-    T_OK(quipu_session_fork(store, K, 1, &values, NULL, NULL));
+    T_OK(quipu_session_fork(store, K, 1, &values, NULL, NULL, NULL));
 }
 
 /* What the fork shares must outlive the delete, whatever fails. */
@@ -257,8 +255,8 @@ static bool done_delete_forked(quipu_store *store)
 {
     quipu_history *history = st_get(store, "fork", NULL);
 
-    assert_int_equal(history->message_count, 1);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    quipu_free(history);
     return done_delete(store);
 }
 

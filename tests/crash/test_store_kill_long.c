@@ -34,13 +34,14 @@ static void writer_run(const char *path, int fd, int writer, int cycle)
     for (int64_t i = 0;; i++) {
         ack told = {writer, cycle, i, 0, (int32_t)(i % KEYS), 0};
         quipu_message batch[2];
-        quipu_appended appended = {0};
+        quipu_appended appended = QUIPU_APPENDED_INIT;
         quipu_error err = {0};
         snprintf(text, sizeof(text), "%d/%d/%lld", cycle, writer, (long long)i);
         batch[0] = batch[1] = st_says(QUIPU_ROLE_USER, text);
         batch[0].event_id = quipu_cstr(text);
-        if (quipu_message_append(store, quipu_cstr(kill_keys[told.key]), (quipu_messages){batch, 2},
-                                 NULL, NULL, &appended, &err) != QUIPU_OK) {
+        if (quipu_message_append(store, quipu_cstr(kill_keys[told.key]),
+                                 quipu_messages_of(batch, 2), NULL, NULL, &appended,
+                                 &err) != QUIPU_OK) {
             (void)fprintf(stderr, "writer: %s\n", err.message);
             _exit(2);
         }
@@ -114,7 +115,7 @@ static void check_acks(const char *path, const acks *all, size_t from)
     for (int key = 0; key < KEYS; key++) {
         histories[key] = st_get(store, kill_keys[key], NULL);
         st_check_whole(histories[key]);
-        assert_int_equal(histories[key]->message_count % 2, 0); /* batches are all or nothing */
+        assert_int_equal(histories[key]->messages.count % 2, 0); /* batches are all or nothing */
     }
     for (size_t i = from; i < all->count; i++) {
         const ack *told = &all->items[i];
@@ -122,13 +123,13 @@ static void check_acks(const char *path, const acks *all, size_t from)
         char text[64];
         snprintf(text, sizeof(text), "%d/%d/%lld", (int)told->cycle, (int)told->writer,
                  (long long)told->number);
-        assert_true(told->seq >= 1 && told->seq < (int64_t)history->message_count);
-        T_STR(history->messages[told->seq - 1].event_id, text);
-        T_STR(history->messages[told->seq - 1].content, text);
-        T_STR(history->messages[told->seq].content, text);
+        assert_true(told->seq >= 1 && told->seq < (int64_t)history->messages.count);
+        T_STR(quipu_message_at(history->messages, (size_t)told->seq - 1)->event_id, text);
+        T_STR(quipu_message_at(history->messages, (size_t)told->seq - 1)->content, text);
+        T_STR(quipu_message_at(history->messages, (size_t)told->seq)->content, text);
     }
     for (int key = 0; key < KEYS; key++) {
-        quipu_history_free(histories[key]);
+        quipu_free(histories[key]);
     }
     quipu_close(store);
 }

@@ -3,6 +3,7 @@
 #include "contract/store_t.h"
 #include "crash/model.h"
 #include "crash/powervfs.h"
+#include "lib/short.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,13 +47,13 @@ static void power_append(power_run *run)
     static char text[TEXT_SIZE];
     size_t size = t_random_below(&run->random, 8) == 0 ? TEXT_SIZE : 200;
     quipu_message message = {.role = QUIPU_ROLE_USER, .content = {text, size}};
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
 
     memset(text, 'x', sizeof(text));
     (void)snprintf(text, sizeof(text), "%lld", (long long)run->acks.messages + 1);
     text[strlen(text)] = ' ';
-    T_OK(quipu_message_append(run->store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
-                              &appended, NULL));
+    T_OK(quipu_message_append(run->store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL,
+                              NULL, &appended, NULL));
     run->acks.messages++;
     assert_int_equal(appended.first_seq, run->acks.messages);
 }
@@ -70,8 +71,7 @@ static void power_scratch(power_run *run)
         quipu_session_new values = st_values(key);
         quipu_message messages[2] = {st_says(QUIPU_ROLE_USER, "a"),
                                      st_says(QUIPU_ROLE_ASSISTANT, "b")};
-        values.messages = messages;
-        values.message_count = 2;
+        values.messages = quipu_messages_of(messages, 2);
         T_OK(quipu_session_create(run->store, &values, NULL, NULL, NULL));
     }
     run->acks.scratch[at] = !run->acks.scratch[at];
@@ -83,7 +83,7 @@ static void power_memory(power_run *run)
     quipu_memory memory = {
         .kind = QUIPU_REFLECTION, .session_key = QUIPU_STR("k"), .content = QUIPU_STR("thought")};
 
-    T_OK(quipu_memory_save(run->store, &memory, NULL, NULL, NULL));
+    T_OK(t_memory_save(run->store, &memory, NULL, NULL, NULL));
     run->acks.memories++;
 }
 
@@ -116,10 +116,10 @@ static void power_check_memories(quipu_store *store, int64_t acked, bool durable
 {
     quipu_memory_list *list = NULL;
 
-    T_OK(quipu_memory_list_get(store, QUIPU_REFLECTION, QUIPU_STR("k"), 0, NULL, &list, NULL));
-    assert_true(!durable || (int64_t)list->count >= acked);
-    assert_true((int64_t)list->count <= acked + 1);
-    quipu_memory_list_free(list);
+    T_OK(t_memory_list(store, QUIPU_REFLECTION, QUIPU_STR("k"), 0, NULL, &list, NULL));
+    assert_true(!durable || (int64_t)list->memories.count >= acked);
+    assert_true((int64_t)list->memories.count <= acked + 1);
+    quipu_free(list);
 }
 
 static void power_check_scratch(quipu_store *store, const power_run *run)
@@ -134,8 +134,8 @@ static void power_check_scratch(quipu_store *store, const power_run *run)
         if (status == QUIPU_OK) {
             quipu_history *history = st_get(store, key, NULL);
             st_check_whole(history);
-            assert_int_equal(history->message_count, 2);
-            quipu_history_free(history);
+            assert_int_equal(history->messages.count, 2);
+            quipu_free(history);
         }
     }
 }
@@ -152,13 +152,14 @@ static void power_judge(const power_run *run, const char *folder)
     quipu_store *store = st_open(path);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_true(!durable || (int64_t)history->message_count >= run->at_cut.messages);
-    assert_true((int64_t)history->message_count <= run->at_cut.messages + 1);
-    for (size_t i = 0; i < history->message_count; i++) {
+    assert_true(!durable || (int64_t)history->messages.count >= run->at_cut.messages);
+    assert_true((int64_t)history->messages.count <= run->at_cut.messages + 1);
+    for (size_t i = 0; i < history->messages.count; i++) {
         char *end = NULL;
-        assert_int_equal(strtoll(history->messages[i].content.p, &end, 10), (int64_t)i + 1);
+        assert_int_equal(strtoll(quipu_message_at(history->messages, i)->content.p, &end, 10),
+                         (int64_t)i + 1);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     power_check_memories(store, run->at_cut.memories, durable);
     if (durable) {
         power_check_scratch(store, run);
@@ -266,7 +267,7 @@ static void *power_writer_run(void *arg)
         (void)snprintf(text, sizeof(text), "%d:%lld", self->number,
                        (long long)atomic_load(&self->acked));
         quipu_message message = st_says(QUIPU_ROLE_USER, text);
-        if (quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL,
+        if (quipu_message_append(self->store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL,
                                  NULL, NULL, NULL) != QUIPU_OK) {
             return self;
         }
@@ -287,16 +288,17 @@ static void power_judge_writers(const char *folder)
     quipu_store *store = st_open(path);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
-    for (size_t i = 0; i < history->message_count; i++) {
+    for (size_t i = 0; i < history->messages.count; i++) {
         int number = -1;
         long long at = -1;
-        assert_int_equal(sscanf(history->messages[i].content.p, "%d:%lld", &number, &at), 2);
+        assert_int_equal(
+            sscanf(quipu_message_at(history->messages, i)->content.p, "%d:%lld", &number, &at), 2);
         assert_int_equal(at, next[number]++);
     }
     for (int i = 0; i < WRITERS; i++) {
         assert_true(next[i] >= power_writers[i].acked_at_cut);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
     powervfs_default(true);
 }

@@ -26,7 +26,7 @@ static void *writer_run(void *arg)
         quipu_error err = {0};
         snprintf(text, sizeof(text), "%d:%d", self->number, i);
         message = st_says(QUIPU_ROLE_USER, text);
-        if (quipu_message_append(self->store, QUIPU_STR("shared"), (quipu_messages){&message, 1},
+        if (quipu_message_append(self->store, QUIPU_STR("shared"), quipu_messages_of(&message, 1),
                                  NULL, NULL, NULL, &err) != QUIPU_OK) {
             (void)fprintf(stderr, "writer %d: %s\n", self->number, err.message);
             self->failed = true;
@@ -69,15 +69,16 @@ static void check_all_stored(const char *path, int writers, int count)
     quipu_history *history = st_get(store, "shared", NULL);
 
     st_check_whole(history);
-    assert_int_equal(history->message_count, writers * count);
-    for (size_t i = 0; i < history->message_count; i++) {
+    assert_int_equal(history->messages.count, writers * count);
+    for (size_t i = 0; i < history->messages.count; i++) {
         int number = -1;
         int at = -1;
-        assert_int_equal(sscanf(history->messages[i].content.p, "%d:%d", &number, &at), 2);
+        assert_int_equal(
+            sscanf(quipu_message_at(history->messages, i)->content.p, "%d:%d", &number, &at), 2);
         assert_true(number >= 0 && number < writers);
         assert_int_equal(at, next[number]++);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
 }
 

@@ -37,7 +37,7 @@ static void *caller_run(void *arg)
     if (self->big.p != NULL) {
         message.content = self->big;
     }
-    self->status = quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1},
+    self->status = quipu_message_append(self->store, QUIPU_STR("k"), quipu_messages_of(&message, 1),
                                         NULL, NULL, NULL, NULL);
     return NULL;
 }
@@ -73,8 +73,8 @@ static void callers_that_wait_together_share_their_syncs(void **state)
     assert_true(syncs <= SYNCS_MAX);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, CALLERS);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, CALLERS);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -88,7 +88,7 @@ static void lone_append_costs_one_sync_and_a_read_none(void **state)
     faultvfs_arm((faultvfs_plan){0});
     st_append_many(store, "k", 1);
     assert_int_equal(faultvfs_count(FAULTVFS_SYNC), 1);
-    quipu_history_free(st_get(store, "k", NULL));
+    quipu_free(st_get(store, "k", NULL));
     T_STATUS(st_get_status(store, "ghost"), QUIPU_NOT_FOUND);
     assert_int_equal(faultvfs_count(FAULTVFS_SYNC), 1);
     quipu_close(store);
@@ -148,7 +148,7 @@ static void kill_before_the_sync_acknowledges_none(void **state)
 static void failed_sync_is_unknown_and_a_repeat_settles_it(void **state)
 {
     quipu_message message = st_says(QUIPU_ROLE_USER, "once");
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
     quipu_store *store = st_open_new(NULL, NULL);
 
@@ -156,19 +156,19 @@ static void failed_sync_is_unknown_and_a_repeat_settles_it(void **state)
     st_create(store, "k");
     message.event_id = QUIPU_STR("e1");
     faultvfs_arm((faultvfs_plan){1u << FAULTVFS_SYNC, 1, false, FAULTVFS_EIO});
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   &appended, &err),
              QUIPU_UNKNOWN);
     assert_int_equal(faultvfs_fired(), 1);
     assert_int_equal(appended.first_seq, 0);
     faultvfs_arm((faultvfs_plan){0});
-    T_OK(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
     assert_int_equal(appended.first_seq, 1);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, 1);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -182,7 +182,7 @@ static void full_disk_is_full_and_leaves_nothing(void **state)
     st_create(store, "k");
     st_append_many(store, "k", 1);
     faultvfs_room(0);
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, &err),
              QUIPU_FULL);
     T_STATUS(st_get_status(store, "k"), QUIPU_OK);
@@ -190,8 +190,8 @@ static void full_disk_is_full_and_leaves_nothing(void **state)
     assert_int_equal(st_append(store, "k", "again"), 2);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, 2);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 2);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -233,8 +233,8 @@ static void member_that_fills_the_disk_fails_alone(void **state)
     faultvfs_room(-1);
     quipu_history *history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, MEMBERS);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, MEMBERS);
+    quipu_free(history);
     quipu_close(store);
     free(big);
 }

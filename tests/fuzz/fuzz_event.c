@@ -5,6 +5,7 @@
 #include <quipu/adk.h>
 
 #include "base/json.h"
+#include "lib/short.h"
 
 const fuzz_seed fuzz_seeds[] = {
     FUZZ_SEED(
@@ -44,17 +45,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     quipu_json back = {{NULL, 0}};
     quipu_message message;
 
-    if (quipu_event_to_message(event, &arena, &message, NULL) == QUIPU_OK) {
-        FUZZ_CHECK(quipu_message_to_event(&message, NULL, &arena, &back, NULL) == QUIPU_OK);
+    if (t_event_to_message(event, &arena, &message, NULL) == QUIPU_OK) {
+        FUZZ_CHECK(t_message_to_event(&message, NULL, &arena, &back, NULL) == QUIPU_OK);
         event_fuzz_same(event.text, back.text);
         dialect.key_case = QUIPU_KEYS_SNAKE;
         dialect.bytes = QUIPU_BYTES_URL;
         dialect.time = QUIPU_TIMES_SECONDS;
-        FUZZ_CHECK(quipu_message_to_event(&message, &dialect, &arena, &back, NULL) == QUIPU_OK);
+        FUZZ_CHECK(t_message_to_event(&message, &dialect, &arena, &back, NULL) == QUIPU_OK);
         FUZZ_CHECK(qp_json_check(back.text, NULL, NULL) == QUIPU_OK);
         /* The bytes as an extra that somebody else wrote. */
         message.extra = event;
-        if (quipu_message_to_event(&message, NULL, &arena, &back, NULL) == QUIPU_OK) {
+        if (t_message_to_event(&message, NULL, &arena, &back, NULL) == QUIPU_OK) {
             FUZZ_CHECK(qp_json_check(back.text, NULL, NULL) == QUIPU_OK);
         }
     }

@@ -1,5 +1,6 @@
 /* Any bytes as a message out of JSON: what is read and written comes back the same. */
 #include "fuzz/fuzz.h"
+#include "lib/short.h"
 
 #include <string.h>
 
@@ -27,16 +28,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     quipu_message back;
     quipu_error error = {0};
     const quipu_str text = {size > 0 ? (const char *)data : "", size};
-    quipu_status status = quipu_message_parse(text, &arena, &message, &error);
+    quipu_status status = t_message_parse(text, &arena, &message, &error);
 
     if (status == QUIPU_OK) {
         FUZZ_CHECK(message.role >= QUIPU_ROLE_USER && message.role <= QUIPU_ROLE_SYSTEM);
-        FUZZ_CHECK(quipu_message_json(&message, &arena, &first, &error) == QUIPU_OK);
-        FUZZ_CHECK(quipu_message_parse(first, &arena, &back, &error) == QUIPU_OK);
-        FUZZ_CHECK(quipu_message_json(&back, &arena, &second, &error) == QUIPU_OK);
+        FUZZ_CHECK(t_message_json(&message, &arena, &first, &error) == QUIPU_OK);
+        FUZZ_CHECK(t_message_parse(first, &arena, &back, &error) == QUIPU_OK);
+        FUZZ_CHECK(t_message_json(&back, &arena, &second, &error) == QUIPU_OK);
         FUZZ_CHECK(quipu_str_eq(first, second));
         FUZZ_CHECK(quipu_str_eq(message.content, back.content));
-        FUZZ_CHECK(message.call_count == back.call_count);
+        FUZZ_CHECK(message.calls.count == back.calls.count);
     } else {
         FUZZ_CHECK(status == QUIPU_INVALID || status == QUIPU_LIMIT);
         FUZZ_CHECK(error.message[0] != '\0');

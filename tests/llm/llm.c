@@ -43,7 +43,7 @@ static quipu_status llm_event(void *ctx, const quipu_model_event *event)
         break;
     case QUIPU_MODEL_USAGE:
         seen->usages++;
-        seen->usage = event->usage;
+        seen->usage = *event->usage;
         break;
     case QUIPU_MODEL_DONE:
         seen->dones++;
@@ -75,8 +75,7 @@ static quipu_model_request llm_request(const quipu_content *contents, size_t cou
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
 
     request.model = QUIPU_STR("local");
-    request.contents = contents;
-    request.content_count = count;
+    request.contents = quipu_contents_of(contents, count);
     request.has_temperature = true;
     request.has_seed = true;
     request.seed = 7;
@@ -111,17 +110,17 @@ static quipu_status llm_turn(quipu_store *store, quipu_provider *provider, const
                              const quipu_model_request *more, llm_seen *seen)
 {
     const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = quipu_cstr(says)};
-    const quipu_content input = {QUIPU_ROLE_USER, &part, 1};
+    const quipu_content input = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     quipu_model_request request = llm_request(NULL, 0);
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_turn_result result = {.steps = 0};
+    quipu_turn_result result = QUIPU_TURN_RESULT_INIT;
     quipu_error error = {0};
     quipu_status status;
 
     options.key = QUIPU_STR("talk");
-    options.input = &input;
+    options.input = quipu_contents_of(&input, 1);
     options.request = more != NULL ? more : &request;
     options.on_event = llm_event;
     options.event_ctx = seen;
@@ -131,10 +130,10 @@ static quipu_status llm_turn(quipu_store *store, quipu_provider *provider, const
     status = quipu_turn(store, provider, &options, &call, &arena, &result, &error);
     if (status == QUIPU_OK) {
         printf("[%lld+%lld tokens, %lld cached, estimated %lld] %.*s\n",
-               (long long)result.usage.input, (long long)result.usage.output,
-               (long long)result.usage.cached, (long long)result.estimated, (int)result.text.n,
+               (long long)result.usage->input, (long long)result.usage->output,
+               (long long)result.usage->cached, (long long)result.estimated, (int)result.text.n,
                result.text.p);
-        assert_true(result.usage.input > 0 && result.usage.output > 0);
+        assert_true(result.usage->input > 0 && result.usage->output > 0);
         assert_int_equal(seen->errors, 0);
         seen->estimated = result.estimated;
     } else {
@@ -163,10 +162,14 @@ static quipu_history *llm_history(quipu_store *store)
     int64_t open = 0;
 
     T_OK(quipu_session_get(store, QUIPU_STR("talk"), NULL, NULL, &history, NULL));
-    for (size_t i = 0; i < history->message_count; i++) {
-        assert_int_equal(history->messages[i].seq, (int64_t)i + 1);
-        for (size_t k = 0; k < history->messages[i].call_count; k++) {
-            open += history->messages[i].calls[k].output.p == NULL ? 1 : -1;
+    for (size_t i = 0; i < history->messages.count; i++) {
+        assert_int_equal(quipu_message_at(history->messages, i)->seq, (int64_t)i + 1);
+        for (size_t k = 0; k < quipu_message_at(history->messages, i)->calls.count; k++) {
+            open +=
+                quipu_tool_call_at(quipu_message_at(history->messages, i)->calls, k)->output.p ==
+                        NULL
+                    ? 1
+                    : -1;
         }
     }
     assert_int_equal(open, 0);
@@ -179,7 +182,7 @@ static void talk_of_three_turns_is_kept_by_the_store(void **state)
     quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
     quipu_store *store = llm_store(path);
     llm_seen seen = {.texts = 0};
-    quipu_model_factor factor;
+    quipu_model_factor factor = QUIPU_MODEL_FACTOR_INIT;
     quipu_history *history;
 
     (void)state;
@@ -193,15 +196,15 @@ static void talk_of_three_turns_is_kept_by_the_store(void **state)
     assert_int_equal(seen.usages, 3);
     assert_true(seen.texts > 3); /* they came in pieces */
     history = llm_history(store);
-    assert_int_equal(history->message_count, 6);
-    T_STR(history->messages[2].content, "What colour is it?");
-    assert_int_equal(history->messages[5].role, QUIPU_ROLE_ASSISTANT);
-    assert_true(history->messages[5].content.n > 0);
+    assert_int_equal(history->messages.count, 6);
+    T_STR(quipu_message_at(history->messages, 2)->content, "What colour is it?");
+    assert_int_equal(quipu_message_at(history->messages, 5)->role, QUIPU_ROLE_ASSISTANT);
+    assert_true(quipu_message_at(history->messages, 5)->content.n > 0);
     T_OK(quipu_model_factor_get(store, QUIPU_STR("local"), NULL, &factor, NULL));
     printf("one estimated token is %.3f of the model's, by %lld reports\n",
            (double)factor.ppm / QUIPU_FACTOR_ONE, (long long)factor.samples);
     assert_true(factor.samples > 0 || seen.estimated < QUIPU_FACTOR_TOKENS_MIN);
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
     quipu_provider_close(provider);
 }
@@ -219,8 +222,7 @@ static void turn_runs_the_tool_that_the_model_calls(void **state)
     quipu_status status;
 
     (void)state;
-    request.tools = &tool;
-    request.tool_count = 1;
+    request.tools = quipu_tools_of(&tool, 1);
     request.choice = QUIPU_CHOICE_ANY;
     request.max_tokens = 200;
     status = llm_turn(store, provider, "What is the weather in Oslo? Use the get_weather tool.",
@@ -228,11 +230,13 @@ static void turn_runs_the_tool_that_the_model_calls(void **state)
     assert_true(status == QUIPU_OK || status == QUIPU_LIMIT || status == QUIPU_INVALID);
     assert_true(seen.calls >= 1);
     history = llm_history(store);
-    assert_true(history->message_count >= 3);
-    assert_true(history->messages[1].call_count >= 1);
-    T_STR(history->messages[1].calls[0].name, "get_weather");
-    T_STR(history->messages[2].calls[0].output, "{\"sky\":\"rain\"}");
-    quipu_history_free(history);
+    assert_true(history->messages.count >= 3);
+    assert_true(quipu_message_at(history->messages, 1)->calls.count >= 1);
+    T_STR(quipu_tool_call_at(quipu_message_at(history->messages, 1)->calls, 0)->name,
+          "get_weather");
+    T_STR(quipu_tool_call_at(quipu_message_at(history->messages, 2)->calls, 0)->output,
+          "{\"sky\":\"rain\"}");
+    quipu_free(history);
     seen = (llm_seen){.texts = 0};
     T_OK(llm_turn(store, provider, "Thank you.", NULL, &seen)); /* the server takes it all */
     quipu_close(store);
@@ -252,10 +256,10 @@ static void turn_that_is_cancelled_keeps_what_was_said(void **state)
              QUIPU_CANCELLED);
     assert_int_equal(seen.texts, 3);
     history = llm_history(store);
-    assert_int_equal(history->message_count, 2);
-    assert_int_equal(history->messages[1].mark, QUIPU_MARK_TIMEOUT);
-    assert_int_equal(history->messages[1].content.n, seen.text_bytes);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 2);
+    assert_int_equal(quipu_message_at(history->messages, 1)->mark, QUIPU_MARK_TIMEOUT);
+    assert_int_equal(quipu_message_at(history->messages, 1)->content.n, seen.text_bytes);
+    quipu_free(history);
     quipu_cancel_free(seen.cancel);
     seen = (llm_seen){.texts = 0};
     T_OK(llm_turn(store, provider, "Go on.", NULL, &seen));
@@ -278,8 +282,8 @@ static void talk_goes_on_through_anthropics_format(void **state)
     T_OK(llm_turn(store, second, "How many legs has it?", NULL, &seen));
     assert_int_equal(seen.dones, 2);
     history = llm_history(store);
-    assert_int_equal(history->message_count, 4);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 4);
+    quipu_free(history);
     quipu_close(store);
     quipu_provider_close(second);
     quipu_provider_close(first);
@@ -292,19 +296,18 @@ static void tool_call_streams_and_its_result_goes_back(void **state)
     quipu_part ask = {.kind = QUIPU_PART_TEXT,
                       .text = QUIPU_STR("What is the weather in Oslo? Use the get_weather tool.")};
     quipu_part results[QUIPU_STOP_MAX];
-    quipu_content contents[3] = {{QUIPU_ROLE_USER, &ask, 1}};
+    quipu_content contents[3] = {{.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&ask, 1)}};
     quipu_model_request request = llm_request(contents, 1);
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_tool tool = llm_tool();
     llm_seen seen = {.texts = 0};
-    quipu_model_response response;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_error error;
     size_t count = 0;
 
     (void)state;
-    request.tools = &tool;
-    request.tool_count = 1;
+    request.tools = quipu_tools_of(&tool, 1);
     request.choice = QUIPU_CHOICE_ANY;
     request.max_tokens = 200;
     options.on_event = llm_event;
@@ -316,8 +319,8 @@ static void tool_call_streams_and_its_result_goes_back(void **state)
     assert_true(seen.calls >= 1);
     assert_int_equal(seen.notices, seen.calls);
     assert_int_equal(response.finish, QUIPU_FINISH_TOOLS);
-    for (size_t i = 0; i < response.content.part_count && count < QUIPU_STOP_MAX; i++) {
-        const quipu_part *part = &response.content.parts[i];
+    for (size_t i = 0; i < response.parts.count && count < QUIPU_STOP_MAX; i++) {
+        const quipu_part *part = quipu_part_at(response.parts, i);
 
         if (part->kind == QUIPU_PART_CALL) {
             T_STR(part->name, "get_weather");
@@ -329,10 +332,11 @@ static void tool_call_streams_and_its_result_goes_back(void **state)
                                             .json = {QUIPU_STR("{\"sky\":\"rain\"}")}};
         }
     }
-    contents[1] = response.content;
-    contents[2] = (quipu_content){QUIPU_ROLE_FUNCTION, results, count};
-    request.content_count = 3;
-    request.tool_count = 0;
+    contents[1] = (quipu_content){.role = QUIPU_ROLE_MODEL, .parts = response.parts};
+    contents[2] =
+        (quipu_content){.role = QUIPU_ROLE_FUNCTION, .parts = quipu_parts_of(results, count)};
+    request.contents.count = 3;
+    request.tools.count = 0;
     request.max_tokens = LLM_TOKENS;
     T_OK(quipu_model_generate(provider, &request, &options, NULL, &arena, &response, NULL));
     assert_true(response.text.n > 0);
@@ -344,13 +348,13 @@ static void call_is_cancelled_in_the_middle_and_the_next_one_answers(void **stat
 {
     quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
     quipu_part ask = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Count from one to a hundred.")};
-    quipu_content content = {QUIPU_ROLE_USER, &ask, 1};
+    quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&ask, 1)};
     quipu_model_request request = llm_request(&content, 1);
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     llm_seen seen = {.cancel = quipu_cancel_new()};
-    quipu_model_response response;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
 
     (void)state;
     call.cancel = seen.cancel;
@@ -375,17 +379,16 @@ static void same_server_answers_anthropics_format(void **state)
     quipu_provider *provider = llm_open(QUIPU_PROVIDER_ANTHROPIC);
     quipu_part system = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("You are kind.")};
     quipu_part ask = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Say hello.")};
-    quipu_content content = {QUIPU_ROLE_USER, &ask, 1};
+    quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&ask, 1)};
     quipu_model_request request = llm_request(&content, 1);
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     llm_seen seen = {.texts = 0};
-    quipu_model_response response;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_error error;
 
     (void)state;
-    request.system = &system;
-    request.system_count = 1;
+    request.system = quipu_parts_of(&system, 1);
     options.on_event = llm_event;
     options.event_ctx = &seen;
     for (int whole = 0; whole < 2; whole++) {
@@ -395,7 +398,7 @@ static void same_server_answers_anthropics_format(void **state)
             fail_msg("%s", error.message);
         }
         assert_true(response.text.n > 0);
-        assert_true(response.usage.input > 0 && response.usage.output > 0);
+        assert_true(response.usage->input > 0 && response.usage->output > 0);
         assert_int_not_equal(response.finish, QUIPU_FINISH_NONE);
     }
     assert_true(seen.texts > 1);
@@ -408,12 +411,12 @@ static void whole_answer_schema_and_models_work(void **state)
 {
     quipu_provider *provider = llm_open(QUIPU_PROVIDER_OPENAI);
     quipu_part ask = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("Describe a cat.")};
-    quipu_content content = {QUIPU_ROLE_USER, &ask, 1};
+    quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&ask, 1)};
     quipu_model_request request = llm_request(&content, 1);
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_model_response response;
-    quipu_model_list list;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
+    quipu_model_infos list;
 
     (void)state;
     options.whole = true;

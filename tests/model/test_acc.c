@@ -26,7 +26,8 @@ static void acc_end(acc_run *run)
 
 static quipu_delta acc_delta(int index, const char *id, const char *name, const char *arguments)
 {
-    return (quipu_delta){.kind = QUIPU_DELTA_CALL,
+    return (quipu_delta){.struct_size = (uint32_t)sizeof(quipu_delta),
+                         .kind = QUIPU_DELTA_CALL,
                          .has_index = index >= 0,
                          .index = index >= 0 ? index : 0,
                          .id = quipu_cstr(id),

@@ -26,8 +26,13 @@
         }                                                                                          \
     }
 #define SAYS(who, ...)                                                                             \
-    {who, (const quipu_part[]){__VA_ARGS__},                                                       \
-     sizeof((const quipu_part[]){__VA_ARGS__}) / sizeof(quipu_part)}
+    {                                                                                              \
+        .role = who, .parts = {                                                                    \
+            (const quipu_part[]){__VA_ARGS__},                                                     \
+            sizeof((const quipu_part[]){__VA_ARGS__}) / sizeof(quipu_part),                        \
+            sizeof(quipu_part)                                                                     \
+        }                                                                                          \
+    }
 #define USER(...) SAYS(QUIPU_ROLE_USER, __VA_ARGS__)
 #define MODEL(...) SAYS(QUIPU_ROLE_MODEL, __VA_ARGS__)
 #define FUNCTION(...) SAYS(QUIPU_ROLE_FUNCTION, __VA_ARGS__)
@@ -37,12 +42,12 @@ static void convert_write(qp_buf *out, const quipu_model_messages *messages)
     static const char *const roles[] = {"?", "user", "assistant", "tool", "?", "?", "system"};
 
     for (size_t i = 0; i < messages->count; i++) {
-        const quipu_model_message *message = &messages->items[i];
+        const quipu_model_message *message = quipu_model_message_at(*messages, i);
 
         qp_buf_printf(out, "%s(", roles[message->role]);
         qp_buf_put(out, message->content);
-        for (size_t p = 0; p < message->part_count; p++) {
-            const quipu_part *part = &message->parts[p];
+        for (size_t p = 0; p < message->parts.count; p++) {
+            const quipu_part *part = quipu_part_at(message->parts, p);
 
             if (part->kind == QUIPU_PART_CALL || part->kind == QUIPU_PART_RESPONSE) {
                 qp_buf_puts(out, part->kind == QUIPU_PART_CALL ? " !" : " =");
@@ -64,9 +69,9 @@ static void convert_expect(const quipu_model_request *request, bool repaired, co
     qp_buf out;
 
     qp_buf_init(&out, CONVERT_OUT_MAX);
-    T_OK(quipu_model_convert(request, &arena, &messages, &error));
+    T_OK(qp_model_convert(request, &arena, &messages, &error));
     if (repaired) {
-        T_OK(quipu_model_repair(&messages, &arena, &messages, &error));
+        T_OK(qp_model_repair(&messages, &arena, &messages, &error));
     }
     convert_write(&out, &messages);
     T_STR(qp_buf_str(&out), expected);
@@ -77,8 +82,7 @@ static void convert_expect(const quipu_model_request *request, bool repaired, co
 #define EXPECT(list, repaired, expected)                                                           \
     do {                                                                                           \
         quipu_model_request convert_request = QUIPU_MODEL_REQUEST_INIT;                            \
-        convert_request.contents = (list);                                                         \
-        convert_request.content_count = sizeof(list) / sizeof((list)[0]);                          \
+        convert_request.contents = quipu_contents_of(list, sizeof(list) / sizeof((list)[0]));      \
         convert_expect(&convert_request, (repaired), (expected));                                  \
     } while (0)
 
@@ -97,8 +101,9 @@ static void roles_are_mapped(void **state)
 
 static void texts_are_concatenated_and_nothings_dropped(void **state)
 {
-    const quipu_content contents[] = {
-        USER(TEXT("one "), TEXT(""), TEXT("two")), MODEL(TEXT("")), {QUIPU_ROLE_USER, NULL, 0}};
+    const quipu_content contents[] = {USER(TEXT("one "), TEXT(""), TEXT("two")),
+                                      MODEL(TEXT("")),
+                                      {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(NULL, 0)}};
     quipu_model_request empty = QUIPU_MODEL_REQUEST_INIT;
 
     (void)state;
@@ -113,12 +118,10 @@ static void system_texts_are_one_first_message(void **state)
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
 
     (void)state;
-    request.contents = contents;
-    request.content_count = 1;
-    request.system = system;
-    request.system_count = 3;
+    request.contents = quipu_contents_of(contents, 1);
+    request.system = quipu_parts_of(system, 3);
     convert_expect(&request, false, "system(be kind\nbe brief) user(hi) ");
-    request.system_count = 1;
+    request.system.count = 1;
     convert_expect(&request, false, "system(be kind) user(hi) ");
 }
 
@@ -129,11 +132,9 @@ static void absent_or_empty_system_gives_no_message(void **state)
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
 
     (void)state;
-    request.contents = contents;
-    request.content_count = 1;
+    request.contents = quipu_contents_of(contents, 1);
     convert_expect(&request, false, "user(hi) ");
-    request.system = system;
-    request.system_count = 1;
+    request.system = quipu_parts_of(system, 1);
     convert_expect(&request, false, "user(hi) ");
 }
 
@@ -147,10 +148,10 @@ static void call_keeps_name_id_and_arguments(void **state)
 
     (void)state;
     EXPECT(contents, false, "assistant(let me see !c1:exec) ");
-    request.contents = contents;
-    request.content_count = 1;
-    T_OK(quipu_model_convert(&request, &arena, &messages, NULL));
-    T_STR(messages.items[0].parts[1].json.text, "{\"a\": {\"b\":[1.50,null]}}");
+    request.contents = quipu_contents_of(contents, 1);
+    T_OK(qp_model_convert(&request, &arena, &messages, NULL));
+    T_STR(quipu_part_at(quipu_model_message_at(messages, 0)->parts, 1)->json.text,
+          "{\"a\": {\"b\":[1.50,null]}}");
     quipu_arena_free(&arena);
 }
 
@@ -301,9 +302,8 @@ static void repair_closes_each_unanswered_call_once(void **state)
     EXPECT(good, true,
            "assistant( !a:f !b:g !c:h) tool(1 =b:g) tool(" QP_MESSAGE_NO_ANSWER
            " =a:f) tool(" QP_MESSAGE_NO_ANSWER " =c:h) user(hm) ");
-    request.contents = contents; /* a result that is no JSON */
-    request.content_count = 3;
-    T_STATUS(quipu_model_convert(&request, &arena, &messages, NULL), QUIPU_INVALID);
+    request.contents = quipu_contents_of(contents, 3); /* a result that is no JSON */
+    T_STATUS(qp_model_convert(&request, &arena, &messages, NULL), QUIPU_INVALID);
     quipu_arena_free(&arena);
 }
 
@@ -344,7 +344,7 @@ static void thought_signatures_are_kept(void **state)
     quipu_part parts[] = {{.kind = QUIPU_PART_THOUGHT, .text = QUIPU_STR("hm")},
                           CALL("a", "f", "{}"),
                           {.kind = QUIPU_PART_THOUGHT}};
-    quipu_content content = {QUIPU_ROLE_MODEL, parts, 3};
+    quipu_content content = {.role = QUIPU_ROLE_MODEL, .parts = quipu_parts_of(parts, 3)};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_model_messages messages;
@@ -354,15 +354,15 @@ static void thought_signatures_are_kept(void **state)
     parts[0].signature = (quipu_bytes){big, sizeof(big)};
     parts[1].signature = (quipu_bytes){"\0\xff", 2};
     parts[1].thought = true;
-    request.contents = &content;
-    request.content_count = 1;
-    T_OK(quipu_model_convert(&request, &arena, &messages, NULL));
-    assert_int_equal(messages.items[0].part_count, 2); /* the empty thought says nothing */
-    assert_int_equal(messages.items[0].parts[0].signature.n, sizeof(big));
-    assert_memory_equal(messages.items[0].parts[0].signature.p, big, sizeof(big));
-    assert_memory_equal(messages.items[0].parts[1].signature.p, "\0\xff", 2);
-    assert_true(messages.items[0].parts[1].thought);
-    T_STR(messages.items[0].content, "");
+    request.contents = quipu_contents_of(&content, 1);
+    T_OK(qp_model_convert(&request, &arena, &messages, NULL));
+    const quipu_model_message *message = quipu_model_message_at(messages, 0);
+    assert_int_equal(message->parts.count, 2); /* the empty thought says nothing */
+    assert_int_equal(quipu_part_at(message->parts, 0)->signature.n, sizeof(big));
+    assert_memory_equal(quipu_part_at(message->parts, 0)->signature.p, big, sizeof(big));
+    assert_memory_equal(quipu_part_at(message->parts, 1)->signature.p, "\0\xff", 2);
+    assert_true(quipu_part_at(message->parts, 1)->thought);
+    T_STR(message->content, "");
     quipu_arena_free(&arena);
 }
 
@@ -374,19 +374,18 @@ static void bad_requests_are_refused(void **state)
     const quipu_content *const all[] = {role, kind, json};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_model_messages messages = {NULL, 7};
+    quipu_model_messages messages = {NULL, 7, sizeof(quipu_model_message)};
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        request.contents = all[i];
-        request.content_count = 1;
-        T_STATUS(quipu_model_convert(&request, &arena, &messages, NULL), QUIPU_INVALID);
+        request.contents = quipu_contents_of(all[i], 1);
+        T_STATUS(qp_model_convert(&request, &arena, &messages, NULL), QUIPU_INVALID);
     }
-    request.contents = NULL;
-    T_STATUS(quipu_model_convert(&request, &arena, &messages, NULL), QUIPU_MISUSE);
-    T_STATUS(quipu_model_convert(NULL, &arena, &messages, NULL), QUIPU_MISUSE);
+    request.contents.items = NULL;
+    T_STATUS(qp_model_convert(&request, &arena, &messages, NULL), QUIPU_MISUSE);
+    T_STATUS(qp_model_convert(NULL, &arena, &messages, NULL), QUIPU_MISUSE);
     request.struct_size = 1;
-    T_STATUS(quipu_model_convert(&request, &arena, &messages, NULL), QUIPU_MISUSE);
+    T_STATUS(qp_model_convert(&request, &arena, &messages, NULL), QUIPU_MISUSE);
     assert_int_equal(messages.count, 7);
     quipu_arena_free(&arena);
 }
@@ -432,13 +431,11 @@ static void convert_sweep_body(void *ctx)
     quipu_status status;
 
     (void)ctx;
-    request.contents = contents;
-    request.content_count = 2;
-    request.system = system;
-    request.system_count = 1;
-    status = quipu_model_convert(&request, &arena, &messages, NULL);
+    request.contents = quipu_contents_of(contents, 2);
+    request.system = quipu_parts_of(system, 1);
+    status = qp_model_convert(&request, &arena, &messages, NULL);
     if (status == QUIPU_OK) {
-        status = quipu_model_repair(&messages, &arena, &messages, NULL);
+        status = qp_model_repair(&messages, &arena, &messages, NULL);
     }
     T_STATUS(status, t_fault_fired() != 0 ? QUIPU_NOMEM : QUIPU_OK);
     quipu_arena_free(&arena);

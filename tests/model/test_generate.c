@@ -27,8 +27,8 @@ static quipu_status script_generate(void *ctx, const quipu_model_params *params,
     self->streamed = params->stream;
     qp_buf_put(&self->asked, params->model);
     for (size_t i = 0; i < params->messages.count; i++) {
-        qp_buf_printf(&self->asked, "|%d:", (int)params->messages.items[i].role);
-        qp_buf_put(&self->asked, params->messages.items[i].content);
+        qp_buf_printf(&self->asked, "|%d:", (int)quipu_model_message_at(params->messages, i)->role);
+        qp_buf_put(&self->asked, quipu_model_message_at(params->messages, i)->content);
     }
     for (size_t i = 0; i < self->count; i++) {
         quipu_status status = sink->put(sink->ctx, &self->deltas[i], reterr);
@@ -60,13 +60,13 @@ static quipu_status generate_note(void *ctx, const quipu_model_event *event)
         break;
     case QUIPU_MODEL_TOOL:
         qp_buf_puts(out, event->partial ? "tool~ " : "tool ");
-        qp_buf_put(out, event->call.name);
-        qp_buf_put(out, event->call.json.text);
+        qp_buf_put(out, event->call->name);
+        qp_buf_put(out, event->call->json.text);
         break;
     case QUIPU_MODEL_USAGE:
-        qp_buf_printf(out, "usage %lld+%lld=%lld cached %lld", (long long)event->usage.input,
-                      (long long)event->usage.output, (long long)event->usage.total,
-                      (long long)event->usage.cached);
+        qp_buf_printf(out, "usage %lld+%lld=%lld cached %lld", (long long)event->usage->input,
+                      (long long)event->usage->output, (long long)event->usage->total,
+                      (long long)event->usage->cached);
         break;
     case QUIPU_MODEL_DONE:
         qp_buf_printf(out, "done %d ", (int)event->response->finish);
@@ -98,7 +98,8 @@ static void run_begin(run *self, const quipu_delta *deltas, size_t count)
 {
     *self = (run){.request = QUIPU_MODEL_REQUEST_INIT,
                   .options = QUIPU_GENERATE_OPTIONS_INIT,
-                  .call = QUIPU_CALL_OPTIONS_INIT};
+                  .call = QUIPU_CALL_OPTIONS_INIT,
+                  .response = QUIPU_MODEL_RESPONSE_INIT};
     self->script = (script){.deltas = deltas, .count = count};
     qp_buf_init(&self->script.asked, GENERATE_OUT_MAX);
     qp_buf_init(&self->out, GENERATE_OUT_MAX);
@@ -107,9 +108,9 @@ static void run_begin(run *self, const quipu_delta *deltas, size_t count)
                                       .id = "script",
                                       .generate = script_generate};
     self->part = (quipu_part){.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("hi")};
-    self->content = (quipu_content){QUIPU_ROLE_USER, &self->part, 1};
-    self->request.contents = &self->content;
-    self->request.content_count = 1;
+    self->content =
+        (quipu_content){.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&self->part, 1)};
+    self->request.contents = quipu_contents_of(&self->content, 1);
     self->options.model = QUIPU_STR("tiny");
     self->options.on_event = generate_note;
     self->options.event_ctx = &self->out;
@@ -128,26 +129,44 @@ static void run_end(run *self)
     quipu_arena_free(&self->arena);
 }
 
-#define TEXT_DELTA(t) {.kind = QUIPU_DELTA_TEXT, .text = {"" t, sizeof(t) - 1}}
-#define THOUGHT_DELTA(t) {.kind = QUIPU_DELTA_THOUGHT, .text = {"" t, sizeof(t) - 1}}
+#define TEXT_DELTA(t)                                                                              \
+    {.struct_size = (uint32_t)sizeof(quipu_delta),                                                 \
+     .kind = QUIPU_DELTA_TEXT,                                                                     \
+     .text = {"" t, sizeof(t) - 1}}
+#define THOUGHT_DELTA(t)                                                                           \
+    {.struct_size = (uint32_t)sizeof(quipu_delta),                                                 \
+     .kind = QUIPU_DELTA_THOUGHT,                                                                  \
+     .text = {"" t, sizeof(t) - 1}}
 #define CALL_DELTA(at, i, f, t)                                                                    \
-    {.kind = QUIPU_DELTA_CALL,                                                                     \
+    {.struct_size = (uint32_t)sizeof(quipu_delta),                                                 \
+     .kind = QUIPU_DELTA_CALL,                                                                     \
      .has_index = (at) >= 0,                                                                       \
      .index = (at),                                                                                \
      .id = {"" i, sizeof(i) - 1},                                                                  \
      .name = {"" f, sizeof(f) - 1},                                                                \
      .text = {"" t, sizeof(t) - 1}}
-#define FINISH_DELTA(why) {.kind = QUIPU_DELTA_FINISH, .finish = (why)}
+#define FINISH_DELTA(why)                                                                          \
+    {.struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_FINISH, .finish = (why)}
 #define BEGIN(self, deltas) run_begin(self, deltas, sizeof(deltas) / sizeof((deltas)[0]))
 
 static void partial_texts_then_one_complete_answer(void **state)
 {
+    const quipu_usage usage = {.struct_size = (uint32_t)sizeof(usage),
+                               .input = 10,
+                               .output = 2,
+                               .total = -1,
+                               .cached = 4,
+                               .cache_write = -1,
+                               .thoughts = -1};
     const quipu_delta deltas[] = {
-        {.kind = QUIPU_DELTA_START, .id = QUIPU_STR("r1"), .text = QUIPU_STR("tiny-1")},
+        {.struct_size = (uint32_t)sizeof(quipu_delta),
+         .kind = QUIPU_DELTA_START,
+         .id = QUIPU_STR("r1"),
+         .text = QUIPU_STR("tiny-1")},
         TEXT_DELTA("Hel"),
         TEXT_DELTA(""),
         TEXT_DELTA("lo"),
-        {.kind = QUIPU_DELTA_USAGE, .usage = {10, 2, -1, 4, -1, -1}},
+        {.struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_USAGE, .usage = &usage},
         FINISH_DELTA(QUIPU_FINISH_STOP)};
     run self;
 
@@ -160,8 +179,7 @@ static void partial_texts_then_one_complete_answer(void **state)
     T_STR(self.response.text, "Hello");
     T_STR(self.response.model, "tiny-1");
     T_STR(self.response.id, "r1");
-    assert_int_equal(self.response.content.role, QUIPU_ROLE_MODEL);
-    assert_int_equal(self.response.content.part_count, 1);
+    assert_int_equal(self.response.parts.count, 1);
     run_end(&self);
 }
 
@@ -187,8 +205,7 @@ static void system_instruction_is_the_first_message(void **state)
 
     (void)state;
     BEGIN(&self, deltas);
-    self.request.system = system;
-    self.request.system_count = 2;
+    self.request.system = quipu_parts_of(system, 2);
     T_OK(run_go(&self));
     T_STR(qp_buf_str(&self.script.asked), "tiny|6:one\ntwo|1:hi");
     run_end(&self);
@@ -207,8 +224,8 @@ static void tool_is_complete_only_with_its_arguments(void **state)
     T_OK(run_go(&self));
     T_STR(qp_buf_str(&self.out), "tool~ exec\ntool exec{\"c\":\"ls\"}\ndone 3 \n");
     assert_int_equal(self.response.finish, QUIPU_FINISH_TOOLS);
-    assert_int_equal(self.response.content.part_count, 1);
-    T_STR(self.response.content.parts[0].id, "c1");
+    assert_int_equal(self.response.parts.count, 1);
+    T_STR(quipu_part_at(self.response.parts, 0)->id, "c1");
     run_end(&self);
 }
 
@@ -225,31 +242,41 @@ static void whole_answer_tells_no_partial_events(void **state)
     T_OK(run_go(&self));
     assert_false(self.script.streamed);
     T_STR(qp_buf_str(&self.out), "tool exec{\"a\":1}\ndone 3 I call\n");
-    assert_int_equal(self.response.content.part_count, 2);
+    assert_int_equal(self.response.parts.count, 2);
     run_end(&self);
 }
 
 static void parts_keep_the_order_they_began_in(void **state)
 {
-    const quipu_delta deltas[] = {
-        THOUGHT_DELTA("hm"),
-        {.kind = QUIPU_DELTA_THOUGHT, .signature = {"s\0", 2}},
-        {.kind = QUIPU_DELTA_THOUGHT, .redacted = true, .signature = {"hidden", 6}},
-        TEXT_DELTA("a"),
-        CALL_DELTA(1, "c1", "second", "{}"),
-        TEXT_DELTA("b"),
-        CALL_DELTA(0, "c0", "first", "{}"),
-        {.kind = QUIPU_DELTA_TEXT, .text = QUIPU_STR("c"), .block = true},
-        {.kind = QUIPU_DELTA_TEXT, .text = QUIPU_STR("d"), .block = true},
-        FINISH_DELTA(QUIPU_FINISH_STOP)};
+    const quipu_delta deltas[] = {THOUGHT_DELTA("hm"),
+                                  {.struct_size = (uint32_t)sizeof(quipu_delta),
+                                   .kind = QUIPU_DELTA_THOUGHT,
+                                   .signature = {"s\0", 2}},
+                                  {.struct_size = (uint32_t)sizeof(quipu_delta),
+                                   .kind = QUIPU_DELTA_THOUGHT,
+                                   .redacted = true,
+                                   .signature = {"hidden", 6}},
+                                  TEXT_DELTA("a"),
+                                  CALL_DELTA(1, "c1", "second", "{}"),
+                                  TEXT_DELTA("b"),
+                                  CALL_DELTA(0, "c0", "first", "{}"),
+                                  {.struct_size = (uint32_t)sizeof(quipu_delta),
+                                   .kind = QUIPU_DELTA_TEXT,
+                                   .text = QUIPU_STR("c"),
+                                   .block = true},
+                                  {.struct_size = (uint32_t)sizeof(quipu_delta),
+                                   .kind = QUIPU_DELTA_TEXT,
+                                   .text = QUIPU_STR("d"),
+                                   .block = true},
+                                  FINISH_DELTA(QUIPU_FINISH_STOP)};
     const quipu_part *parts;
     run self;
 
     (void)state;
     BEGIN(&self, deltas);
     T_OK(run_go(&self));
-    parts = self.response.content.parts;
-    assert_int_equal(self.response.content.part_count, 8);
+    parts = self.response.parts.items;
+    assert_int_equal(self.response.parts.count, 8);
     T_STR(parts[0].text, "hm");
     assert_int_equal(parts[0].signature.n, 2);
     assert_true(parts[1].redacted);
@@ -353,10 +380,11 @@ static void answer_may_have_the_maximum_and_no_more(void **state)
 {
     size_t half = QUIPU_RESPONSE_BYTES_MAX / 2;
     char *text = calloc(1, half);
-    quipu_delta deltas[] = {{.kind = QUIPU_DELTA_TEXT},
-                            {.kind = QUIPU_DELTA_TEXT},
-                            FINISH_DELTA(QUIPU_FINISH_STOP),
-                            TEXT_DELTA("x")};
+    quipu_delta deltas[] = {
+        {.struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_TEXT},
+        {.struct_size = (uint32_t)sizeof(quipu_delta), .kind = QUIPU_DELTA_TEXT},
+        FINISH_DELTA(QUIPU_FINISH_STOP),
+        TEXT_DELTA("x")};
     run self;
 
     (void)state;
@@ -391,7 +419,7 @@ static void misuse_is_told(void **state)
     self.request.stop_count++;
     T_STATUS(run_go(&self), QUIPU_LIMIT);
     self.request.stop_count = 0;
-    self.request.tool_count = 1;
+    self.request.tools.count = 1;
     T_STATUS(run_go(&self), QUIPU_MISUSE);
     self.provider.generate = NULL;
     T_STATUS(run_go(&self), QUIPU_MISUSE);

@@ -42,7 +42,7 @@ static int make_large(void **state)
             texts[i][15] = '.';
             messages[i] = st_says(QUIPU_ROLE_USER, texts[i]);
         }
-        T_OK(quipu_message_append(store, QUIPU_STR("large"), (quipu_messages){messages, BATCH},
+        T_OK(quipu_message_append(store, QUIPU_STR("large"), quipu_messages_of(messages, BATCH),
                                   NULL, NULL, NULL, NULL));
     }
     quipu_close(store);
@@ -127,25 +127,26 @@ static int job_export(quipu_store *store, long *ret_held_kb)
 
 static int job_verify(quipu_store *store, long *ret_held_kb)
 {
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
 
     (void)ret_held_kb;
-    return quipu_store_verify(store, NULL, NULL, NULL, &verified, NULL) != QUIPU_OK ||
+    return quipu_store_verify(store, 0, NULL, NULL, NULL, &verified, NULL) != QUIPU_OK ||
            verified.messages != MESSAGES || verified.problems != 0;
 }
 
 static int job_repair(quipu_store *store, long *ret_held_kb)
 {
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
 
     (void)ret_held_kb;
-    return quipu_store_repair(store, NULL, NULL, NULL, &verified, NULL) != QUIPU_OK ||
+    return quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL) !=
+               QUIPU_OK ||
            verified.problems != 1 || verified.repaired != 1;
 }
 
 static int job_copy(quipu_store *store, long *ret_held_kb)
 {
-    quipu_copied copied = {0};
+    quipu_copied copied = QUIPU_COPIED_INIT;
     quipu_store *target = NULL;
     char path[T_PATH_MAX];
     int wrong;
@@ -153,8 +154,8 @@ static int job_copy(quipu_store *store, long *ret_held_kb)
     *ret_held_kb = COPY_KB - SLACK_KB;
     t_path(t_tmpdir(), "copy.db", path);
     wrong = quipu_open(path, NULL, &target, NULL) != QUIPU_OK ||
-            quipu_copy(store, target, NULL, NULL, &copied, NULL) != QUIPU_OK ||
-            copied.held.messages != MESSAGES;
+            quipu_store_copy(store, target, NULL, NULL, &copied, NULL) != QUIPU_OK ||
+            copied.messages != MESSAGES;
     quipu_close(target);
     return wrong;
 }
@@ -164,16 +165,17 @@ static int job_load(quipu_store *store, long *ret_held_kb)
     quipu_history *history = NULL;
     int wrong =
         quipu_session_get(store, QUIPU_STR("large"), NULL, NULL, &history, NULL) != QUIPU_OK ||
-        history->message_count != MESSAGES;
+        history->messages.count != MESSAGES;
 
     *ret_held_kb = MESSAGES * (long)(CONTENT_BYTES + sizeof(quipu_message)) / 1024;
     for (int i = 0; wrong == 0 && i < MESSAGES; i++) {
         char begins[16];
         (void)snprintf(begins, sizeof(begins), "%014d ", i);
-        wrong = history->messages[i].content.n != CONTENT_BYTES ||
-                memcmp(history->messages[i].content.p, begins, strlen(begins)) != 0;
+        wrong = quipu_message_at(history->messages, (size_t)i)->content.n != CONTENT_BYTES ||
+                memcmp(quipu_message_at(history->messages, (size_t)i)->content.p, begins,
+                       strlen(begins)) != 0;
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return wrong;
 }
 

@@ -27,10 +27,10 @@ static void moved(const char *from, const char *to, const char *back)
     quipu_error err = {0};
 
     kt_fill(source, from);
-    T_OK(quipu_copy(source, target, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_copy(source, target, NULL, NULL, NULL, &err));
     same_exports(source, target);
     kt_clean(target);
-    T_OK(quipu_copy(target, again, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_copy(target, again, NULL, NULL, NULL, &err));
     same_exports(source, again);
     kt_clean(again);
     quipu_close(again);

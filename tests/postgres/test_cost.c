@@ -150,7 +150,7 @@ static void *caller_run(void *arg)
     for (int i = 0; i < self->count; i++) {
         quipu_message message = st_says(QUIPU_ROLE_USER, "message");
         self->failures +=
-            quipu_message_append(self->store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL,
+            quipu_message_append(self->store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL,
                                  NULL, NULL, NULL) != QUIPU_OK;
     }
     return NULL;
@@ -161,8 +161,8 @@ static void many_callers_share_commits(void **state)
     static caller callers[CALLERS];
     const int count = (int)t_count(50, 1000);
     pthread_t threads[CALLERS];
-    quipu_stats before;
-    quipu_stats after;
+    quipu_stats before = QUIPU_STATS_INIT;
+    quipu_stats after = QUIPU_STATS_INIT;
     int64_t start_ns;
     quipu_store *store = st_open_new(NULL, NULL);
 

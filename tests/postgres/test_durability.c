@@ -7,7 +7,7 @@
 
 static int64_t disks_of(const char *uri)
 {
-    quipu_stats stats = {.durability_level = -1};
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_store *store = NULL;
 
     T_OK(quipu_open(uri, NULL, &store, NULL));
@@ -51,7 +51,7 @@ static void a_server_reports_its_durability_level(void **state)
 static void a_file_reports_its_durability_level(void **state)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
-    quipu_stats stats = {.durability_level = -1};
+    quipu_stats stats = QUIPU_STATS_INIT;
     char path[T_PATH_MAX];
     quipu_store *store = NULL;
 

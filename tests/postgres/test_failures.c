@@ -51,13 +51,13 @@ static void check_numbered(quipu_store *store, const char *key, int count)
     quipu_history *history = st_get(store, key, NULL);
 
     st_check_whole(history);
-    assert_int_equal(history->message_count, count);
+    assert_int_equal(history->messages.count, count);
     for (int i = 0; i < count; i++) {
         char text[32];
         (void)snprintf(text, sizeof(text), "m%d", i + 1);
-        T_STR(history->messages[i].content, text);
+        T_STR(quipu_message_at(history->messages, (size_t)i)->content, text);
     }
-    quipu_history_free(history);
+    quipu_free(history);
 }
 
 /* ---- connections that are cut -----------------------------------------------------------------
@@ -96,14 +96,14 @@ static void *writer_run(void *arg)
     (void)snprintf(key, sizeof(key), "k%d", self->number);
     for (int i = 1; i <= self->count; i++) {
         quipu_message message;
-        quipu_appended appended = {0};
+        quipu_appended appended = QUIPU_APPENDED_INIT;
         quipu_error err = {0};
         char text[32];
 
         (void)snprintf(text, sizeof(text), "m%d", i);
         message = st_says(QUIPU_ROLE_USER, text);
         quipu_status status =
-            quipu_message_append(self->store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL,
+            quipu_message_append(self->store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL,
                                  NULL, &appended, &err);
         if (status != QUIPU_OK || appended.first_seq != i) {
             (void)snprintf(self->failure, sizeof(self->failure), "%s: %s",
@@ -237,7 +237,7 @@ static void *reader_run(void *arg)
 
     call.cancel = self->cancel;
     self->status = quipu_session_get(self->store, QUIPU_STR("k"), NULL, &call, &history, NULL);
-    quipu_history_free(history);
+    quipu_free(history);
     return NULL;
 }
 
@@ -307,7 +307,7 @@ static void an_endless_conflict_is_reported_after_the_last_attempt(void **state)
     (void)state;
     st_create(store, "k");
     append_fails_every(uri, 1, "", "RAISE EXCEPTION 'no' USING ERRCODE = '40P01';");
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, &err),
              QUIPU_BUSY);
     t_pg_execute(uri, "DROP TRIGGER trip ON messages");
@@ -359,7 +359,7 @@ static void a_number_that_is_taken_is_damage(void **state)
     st_create(store, "k");
     append_numbered(store, "k", 2);
     t_pg_execute(uri, "UPDATE sessions SET next_seq = 2");
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, &err),
              QUIPU_CORRUPT);
     assert_non_null(strstr(err.message, "number 2"));

@@ -63,8 +63,8 @@ static void a_store_reads_what_it_wrote_from_the_host_that_took_it(void **state)
     st_create(store, "k");
     (void)st_append(store, "k", "hello");
     history = st_get(store, "k", NULL); /* over a connection of the pool */
-    assert_int_equal(history->message_count, 1);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -78,8 +78,8 @@ static void a_store_that_is_opened_read_only_takes_the_first_host_that_answers(v
     options.flags = QUIPU_OPEN_READ_ONLY;
     T_OK(quipu_open(self->uri, &options, &store, NULL));
     history = st_get(store, "k", NULL);
-    assert_int_equal(history->message_count, 0); /* it may be behind */
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 0); /* it may be behind */
+    quipu_free(history);
     quipu_close(store);
 }
 

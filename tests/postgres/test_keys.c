@@ -350,8 +350,8 @@ static void a_store_numbers_as_many_sessions_as_a_file_does(void **state)
     st_create(store, "last");
     assert_int_equal(st_append(store, "last", "x"), 1);
     st_create(store, "one more");
-    T_STATUS(quipu_message_append(store, QUIPU_STR("one more"), (quipu_messages){&message, 1}, NULL,
-                                  NULL, NULL, &err),
+    T_STATUS(quipu_message_append(store, QUIPU_STR("one more"), quipu_messages_of(&message, 1),
+                                  NULL, NULL, NULL, &err),
              QUIPU_LIMIT);
     quipu_close(store);
 }

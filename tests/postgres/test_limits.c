@@ -39,16 +39,16 @@ static void tenant_key_and_event_id_fit_at_their_longest(void **state)
     quipu_store *store = store_of(letters(tenant, SIZE));
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
     quipu_message message = st_says(QUIPU_ROLE_USER, "hello");
-    quipu_appended first = {0};
-    quipu_appended again = {0};
+    quipu_appended first = QUIPU_APPENDED_INIT;
+    quipu_appended again = QUIPU_APPENDED_INIT;
 
     (void)state;
     values.key = letters(key, SIZE);
     message.event_id = letters(id, QUIPU_EVENT_ID_MAX);
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
-    T_OK(quipu_message_append(store, values.key, (quipu_messages){&message, 1}, NULL, NULL, &first,
+    T_OK(quipu_message_append(store, values.key, quipu_messages_of(&message, 1), NULL, NULL, &first,
                               NULL));
-    T_OK(quipu_message_append(store, values.key, (quipu_messages){&message, 1}, NULL, NULL, &again,
+    T_OK(quipu_message_append(store, values.key, quipu_messages_of(&message, 1), NULL, NULL, &again,
                               NULL));
     assert_true(again.repeated);
     assert_int_equal(again.first_seq, first.first_seq);

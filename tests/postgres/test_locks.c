@@ -69,7 +69,7 @@ static quipu_status append_within(quipu_store *store, const char *key, int32_t m
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = ms;
-    return quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, &call,
+    return quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL, &call,
                                 NULL, NULL);
 }
 
@@ -182,7 +182,7 @@ static void *cancel_run(void *arg)
     call.deadline_ms = -1;
     call.cancel = self->cancel;
     self->status = quipu_message_append(self->store, quipu_cstr(self->key),
-                                        (quipu_messages){&message, 1}, NULL, &call, NULL, NULL);
+                                        quipu_messages_of(&message, 1), NULL, &call, NULL, NULL);
     atomic_store(&self->done, true);
     return NULL;
 }
@@ -222,7 +222,7 @@ static void a_group_locks_as_many_sessions_as_it_has_callers(void **state)
     static pthread_t threads[CROWD];
     char uri[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, uri);
-    quipu_stats stats = {0};
+    quipu_stats stats = QUIPU_STATS_INIT;
     ent_db *other;
 
     (void)state;
@@ -276,7 +276,7 @@ static void *writer_run(void *arg)
 
         (void)snprintf(text, sizeof(text), "%d:%d", self->number, i);
         message = st_says(QUIPU_ROLE_USER, text);
-        if (quipu_message_append(self->store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL,
+        if (quipu_message_append(self->store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL,
                                  NULL, NULL, &err) != QUIPU_OK) {
             (void)fprintf(stderr, "writer %d: %s\n", self->number, err.message);
             self->failed = true;
@@ -360,14 +360,16 @@ static void check_sessions(const char *uri, int sessions, int counts[WRITERS])
         (void)snprintf(key, sizeof(key), "k%d", s);
         quipu_history *history = st_get(store, key, NULL);
         st_check_whole(history);
-        for (size_t i = 0; i < history->message_count; i++) {
+        for (size_t i = 0; i < history->messages.count; i++) {
             int number = -1;
             int at = -1;
-            assert_int_equal(sscanf(history->messages[i].content.p, "%d:%d", &number, &at), 2);
+            assert_int_equal(
+                sscanf(quipu_message_at(history->messages, i)->content.p, "%d:%d", &number, &at),
+                2);
             assert_true(number >= 0 && number < WRITERS && number % sessions == s);
             assert_int_equal(at, counts[number]++);
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
     quipu_close(store);
 }
@@ -427,13 +429,13 @@ static void be_alone(quipu_store *store, int round)
     char made[32];
     quipu_session_new values;
     quipu_history *history = st_get(store, "k0", NULL);
-    const int64_t seq = (int64_t)history->message_count;
+    const int64_t seq = (int64_t)history->messages.count;
 
-    quipu_history_free(history);
+    quipu_free(history);
     (void)snprintf(fork, sizeof(fork), "fork%d", round);
     (void)snprintf(made, sizeof(made), "made%d", round);
     values = st_values(fork);
-    T_OK(quipu_session_fork(store, QUIPU_STR("k0"), seq, &values, NULL, NULL));
+    T_OK(quipu_session_fork(store, QUIPU_STR("k0"), seq, &values, NULL, NULL, NULL));
     assert_int_equal(st_append(store, fork, "x"), seq + 1);
     st_create(store, made);
     assert_int_equal(st_append(store, made, "x"), 1);

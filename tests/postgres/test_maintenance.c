@@ -1,6 +1,7 @@
 /* What a store in a server does otherwise: what it cannot do it says by name, an erased session is
  * gone, and many programs may open a new one together. */
 #include "contract/store_t.h"
+#include "lib/short.h"
 
 #include <libpq-fe.h>
 #include <pthread.h>
@@ -33,7 +34,7 @@ static void an_erased_session_is_gone_and_others_stay(void **state)
 {
     quipu_erasure *erasure = NULL;
     quipu_error err = {0};
-    quipu_stats stats;
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_store *store = st_open_new(NULL, NULL);
 
     (void)state;
@@ -41,8 +42,8 @@ static void an_erased_session_is_gone_and_others_stay(void **state)
     st_create(store, "stays");
     st_append_many(store, "gone", 20);
     st_append_many(store, "stays", 3);
-    T_OK(quipu_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
-    quipu_erasure_free(erasure);
+    T_OK(t_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
+    quipu_free(erasure);
     T_STATUS(st_get_status(store, "gone"), QUIPU_NOT_FOUND);
     assert_int_equal(st_append(store, "stays", "still"), 4);
     T_OK(quipu_store_stats(store, NULL, &stats, &err));
@@ -85,15 +86,15 @@ static void a_receipt_names_the_remnants_at_the_server(void **state)
     (void)state;
     st_create(store, "gone");
     st_append(store, "gone", "a secret");
-    T_OK(quipu_session_erase(store, QUIPU_STR("gone"), QUIPU_ERASE_QUICK, NULL, &erasure, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("gone"), QUIPU_ERASE_QUICK, NULL, &erasure, &err));
     assert_true(is_kept(erasure, "VACUUM") && is_kept(erasure, "log") &&
                 is_kept(erasure, "backup"));
     assert_false(is_kept(erasure, "not cleaned"));
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     assert_true(vacuumed(uri, "0"));
-    T_OK(quipu_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("gone"), 0, NULL, &erasure, &err));
     assert_true(vacuumed(uri, "2")); /* the messages, and their words */
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     quipu_close(store);
 }
 
@@ -115,10 +116,10 @@ static void tables_that_cannot_be_cleaned_fail_no_erasure(void **state)
     locker = PQconnectdb(uri); /* holds what VACUUM needs, and lets writers write */
     PQclear(PQexec(locker, "BEGIN; LOCK TABLE messages IN SHARE UPDATE EXCLUSIVE MODE"));
     call.deadline_ms = 300;
-    T_OK(quipu_session_erase(store, QUIPU_STR("first"), 0, &call, &erasure, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("first"), 0, &call, &erasure, &err));
     assert_int_equal(erasure->messages, 1);
     assert_true(is_kept(erasure, "not cleaned"));
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     T_STATUS(st_get_status(store, "first"), QUIPU_NOT_FOUND);
     PQfinish(locker);
     quipu_close(store);
@@ -130,10 +131,10 @@ static void tables_that_cannot_be_cleaned_fail_no_erasure(void **state)
                       "END $$");
     (void)snprintf(role_uri, sizeof(role_uri), "%s&user=quipu_guest", uri);
     T_OK(quipu_open(role_uri, NULL, &store, &err));
-    T_OK(quipu_session_erase(store, QUIPU_STR("second"), 0, NULL, &erasure, &err));
+    T_OK(t_session_erase(store, QUIPU_STR("second"), 0, NULL, &erasure, &err));
     assert_int_equal(erasure->session_count, 1);
     assert_true(is_kept(erasure, "does not own the tables"));
-    quipu_erasure_free(erasure);
+    quipu_free(erasure);
     quipu_close(store);
 }
 

@@ -68,7 +68,7 @@ static void reads_as(const char *tenant)
                                 "table \"sessions\", table \"feed\"");
     quipu_history *history = st_get(store, "a", NULL);
     st_check_whole(history);
-    quipu_history_free(history);
+    quipu_free(history);
     assert_string_equal(found(store, "m2"), "a:2 ");
     kt_clean(store);
     quipu_close(store);

@@ -147,13 +147,13 @@ static void *caller_run(void *arg)
         quipu_history *history = NULL;
 
         self->status =
-            quipu_message_append(self->store, quipu_cstr(self->key), (quipu_messages){&message, 1},
+            quipu_message_append(self->store, quipu_cstr(self->key), quipu_messages_of(&message, 1),
                                  NULL, NULL, NULL, &self->err);
         if (self->status == QUIPU_OK) {
             self->status = quipu_session_get(self->store, quipu_cstr(self->key), NULL, NULL,
                                              &history, &self->err);
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
     return NULL;
 }
@@ -162,7 +162,7 @@ static void stores_share_the_servers_connections_and_do_not_notice(void **state)
 {
     const pooler *self = *state;
     quipu_store *stores[STORES] = {NULL};
-    quipu_verified verified = {0};
+    quipu_verified verified = QUIPU_VERIFIED_INIT;
     caller callers[STORES * THREADS];
 
     for (int i = 0; i < STORES; i++) {
@@ -188,13 +188,13 @@ static void stores_share_the_servers_connections_and_do_not_notice(void **state)
         quipu_history *history = st_get(stores[0], callers[i].key, NULL);
 
         st_check_whole(history);
-        assert_int_equal(history->message_count, APPENDS);
-        for (size_t m = 0; m < history->message_count; m++) {
-            T_STR(history->messages[m].content, callers[i].key);
+        assert_int_equal(history->messages.count, APPENDS);
+        for (size_t m = 0; m < history->messages.count; m++) {
+            T_STR(quipu_message_at(history->messages, m)->content, callers[i].key);
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
-    T_OK(quipu_store_verify(stores[1], NULL, NULL, NULL, &verified, NULL));
+    T_OK(quipu_store_verify(stores[1], 0, NULL, NULL, NULL, &verified, NULL));
     assert_int_equal(verified.messages, STORES * THREADS * APPENDS);
     assert_int_equal(verified.problems, 0);
     for (int i = 0; i < STORES; i++) {

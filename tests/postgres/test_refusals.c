@@ -163,8 +163,8 @@ static void an_open_store_waits_for_a_server_that_comes_back(void **state)
     }
     history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, 3);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 3);
+    quipu_free(history);
     quipu_close(store);
 }
 

@@ -76,11 +76,11 @@ static quipu_appended append_named(quipu_store *store, const char *key, const ch
                                    const char *text)
 {
     quipu_message message = st_says(QUIPU_ROLE_USER, text);
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
 
     message.event_id = quipu_cstr(id);
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, &err));
     return appended;
 }
@@ -94,8 +94,8 @@ static void append_batch(quipu_store *store, const char *key, size_t count)
     for (size_t i = 0; i < count; i++) {
         messages[i] = st_says(QUIPU_ROLE_USER, "one of many");
     }
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){messages, count}, NULL, NULL,
-                              NULL, &err));
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(messages, count), NULL,
+                              NULL, NULL, &err));
     free(messages);
 }
 
@@ -161,7 +161,7 @@ static void a_read_waits_for_its_rows_only(void **state)
     range.limit = 2;
     for (int i = 0; i < 3; i++) {
         (void)trips_since_last();
-        quipu_history_free(st_get(store, "k", &range));
+        quipu_free(st_get(store, "k", &range));
         if (i > 0) {
             assert_int_equal(trips_since_last(), 3);
         }
@@ -171,7 +171,7 @@ static void a_read_waits_for_its_rows_only(void **state)
                       "datname = current_database() AND state LIKE '%transaction%' AND "
                       "pid <> pg_backend_pid()) THEN RAISE 'held open'; END IF; END $$");
     cut_all(uri);
-    quipu_history_free(st_get(store, "k", &range));
+    quipu_free(st_get(store, "k", &range));
     assert_int_equal(st_append(store, "k", "x"), WARM + 1);
     quipu_close(store);
 }
@@ -194,7 +194,7 @@ static void a_batch_waits_once_per_full_queue_of_deferred_writes(void **state)
     append_batch(store, "k", 3 * QP_PG_DEFERRED_WRITES_MAX);
     history = st_get(store, "k", NULL);
     st_check_whole(history);
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_close(store);
 }
 
@@ -258,8 +258,8 @@ static void check_session(quipu_store *store, const char *key, int64_t count)
     quipu_history *history = st_get(store, key, NULL);
 
     st_check_whole(history);
-    assert_int_equal(history->session.message_count, count);
-    quipu_history_free(history);
+    assert_int_equal(history->session->message_count, count);
+    quipu_free(history);
 }
 
 static void another_writer_is_noticed(void **state)
@@ -303,7 +303,7 @@ static void a_session_that_another_deleted_is_gone(void **state)
     st_create(mine, "k");
     warm(mine, "k");
     T_OK(quipu_session_delete(other, QUIPU_STR("k"), NULL, NULL));
-    T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, NULL),
              QUIPU_NOT_FOUND);
     st_create(mine, "k");
@@ -315,7 +315,7 @@ static void a_session_that_another_deleted_is_gone(void **state)
     /* Forks keep the row of a deleted session. */
     ht_fork(other, "k", 3, "fork");
     T_OK(quipu_session_delete(other, QUIPU_STR("k"), NULL, NULL));
-    T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, NULL),
              QUIPU_NOT_FOUND);
     kt_clean(mine);
@@ -329,7 +329,7 @@ static void a_repeat_is_found_by_its_event_id(void **state)
     quipu_store *mine = open_counted(uri);
     quipu_store *other = st_open(uri);
     quipu_message message = st_says(QUIPU_ROLE_USER, "something else");
-    quipu_appended appended;
+    quipu_appended appended = QUIPU_APPENDED_INIT;
 
     (void)state;
     st_create(mine, "k");
@@ -343,7 +343,7 @@ static void a_repeat_is_found_by_its_event_id(void **state)
     assert_false(appended.repeated);
     assert_true(append_named(mine, "k", "e2", "x").repeated);
     message.event_id = QUIPU_STR("e2");
-    T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(mine, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, NULL),
              QUIPU_EXISTS);
     check_session(mine, "k", 2 * WARM + 2);
@@ -355,11 +355,11 @@ static quipu_status append_at(quipu_store *store, int64_t revision, int64_t *ret
 {
     quipu_message message = st_says(QUIPU_ROLE_USER, "x");
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status;
 
     options.expected_revision = revision;
-    status = quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, &options,
+    status = quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), &options,
                                   NULL, &appended, NULL);
     *ret_revision = appended.revision;
     return status;
@@ -407,7 +407,7 @@ static void check_busy_then(quipu_store *store, const char *uri, const char *key
     PGconn *pg = hold(uri, key);
 
     call.deadline_ms = 300;
-    T_STATUS(quipu_message_append(store, quipu_cstr(key), (quipu_messages){&message, 1}, NULL,
+    T_STATUS(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(&message, 1), NULL,
                                   &call, NULL, NULL),
              QUIPU_BUSY);
     PQclear(PQexec(pg, "ROLLBACK"));

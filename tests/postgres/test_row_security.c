@@ -6,6 +6,7 @@
 #include <libpq-fe.h>
 
 #include "gen/quipu.h"
+#include "lib/short.h"
 #include "store/row_security.h"
 
 #define OWNER "quipu_wall_owner"
@@ -204,20 +205,20 @@ static void tenants_do_not_meet(void **state)
     quipu_store *blue = filled(where.app, "blue", "blue word");
     quipu_history *history = st_get(red, "shared key", NULL);
 
-    assert_int_equal(history->message_count, 1);
-    T_STR(history->messages[0].content, "red word");
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    T_STR(quipu_message_at(history->messages, 0)->content, "red word");
+    quipu_free(history);
     assert_string_equal(found(red, "blue"), "");
     assert_string_equal(found(blue, "word"), "shared key:1 ");
     st_create(red, "red only");
     T_STATUS(st_get_status(blue, "red only"), QUIPU_NOT_FOUND);
     assert_int_equal(st_append(blue, "shared key", "more"), 2);
-    T_OK(quipu_store_repair(red, NULL, NULL, NULL, NULL, &err));
-    T_OK(quipu_session_erase(red, QUIPU_STR("shared key"), 0, NULL, NULL, &err));
+    T_OK(quipu_store_verify(red, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
+    T_OK(t_session_erase(red, QUIPU_STR("shared key"), 0, NULL, NULL, &err));
     T_STATUS(st_get_status(red, "shared key"), QUIPU_NOT_FOUND);
     history = st_get(blue, "shared key", NULL);
-    assert_int_equal(history->message_count, 2);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 2);
+    quipu_free(history);
     quipu_close(red);
     quipu_close(blue);
 }
@@ -331,7 +332,6 @@ static quipu_status verb_run(quipu_store *store, uint64_t verb, const char *key,
     const quipu_str name = quipu_cstr(key);
     const quipu_memory memory = {
         .kind = QUIPU_REFLECTION, .session_key = name, .content = quipu_cstr(text)};
-    const quipu_tokens_told told = {.estimated = 100, .reported = 120};
     quipu_message message = st_says(QUIPU_ROLE_USER, text);
     quipu_session_new values = st_values(key);
     quipu_session_new forked = st_values(other);
@@ -342,25 +342,25 @@ static quipu_status verb_run(quipu_store *store, uint64_t verb, const char *key,
     case 1:
         return quipu_session_delete(store, name, NULL, NULL);
     case 2:
-        return quipu_session_erase(store, name, QUIPU_ERASE_QUICK, NULL, NULL, NULL);
+        return t_session_erase(store, name, QUIPU_ERASE_QUICK, NULL, NULL, NULL);
     case 3:
         return st_get_status(store, key);
     case 4:
-        return quipu_session_fork(store, name, 1, &forked, NULL, NULL);
+        return quipu_session_fork(store, name, 1, &forked, NULL, NULL, NULL);
     case 5:
-        return quipu_session_rewind(store, name, 1, quipu_cstr(other), NULL, NULL);
+        return t_session_rewind(store, name, 1, quipu_cstr(other), NULL, NULL);
     case 6:
         return quipu_session_delete_tree(store, name, NULL, NULL, NULL);
     case 7:
-        return quipu_memory_save(store, &memory, NULL, NULL, NULL);
+        return t_memory_save(store, &memory, NULL, NULL, NULL);
     case 8:
         return quipu_session_compact(store, name, 1, quipu_cstr(text), NULL, NULL, NULL);
     case 9:
-        return quipu_model_factor_learn(store, name, &told, NULL, NULL, NULL);
+        return quipu_model_factor_learn(store, name, 100, 120, NULL, NULL, NULL);
     case 10:
         return quipu_store_sweep(store, NULL, NULL, NULL);
     default:
-        return quipu_message_append(store, name, (quipu_messages){&message, 1}, NULL, NULL, NULL,
+        return quipu_message_append(store, name, quipu_messages_of(&message, 1), NULL, NULL, NULL,
                                     NULL);
     }
 }
@@ -372,8 +372,8 @@ static size_t listed(quipu_store *store)
     size_t count;
 
     T_OK(quipu_session_list(store, NULL, NULL, &page, &err));
-    count = page->count;
-    quipu_session_page_free(page);
+    count = page->sessions.count;
+    quipu_free(page);
     return count;
 }
 
@@ -383,9 +383,9 @@ static size_t remembered(quipu_store *store, const char *key)
     quipu_error err = {0};
     size_t count;
 
-    T_OK(quipu_memory_list_get(store, QUIPU_REFLECTION, quipu_cstr(key), 0, NULL, &list, &err));
-    count = list->count;
-    quipu_memory_list_free(list);
+    T_OK(t_memory_list(store, QUIPU_REFLECTION, quipu_cstr(key), 0, NULL, &list, &err));
+    count = list->memories.count;
+    quipu_free(list);
     return count;
 }
 
@@ -393,7 +393,7 @@ static size_t remembered(quipu_store *store, const char *key)
 static void check_apart(quipu_store *store, quipu_store *alone, const char *mine,
                         const char *theirs)
 {
-    quipu_stats stats[2];
+    quipu_stats stats[2] = {QUIPU_STATS_INIT, QUIPU_STATS_INIT};
     quipu_error err = {0};
     char hits[4096];
 
@@ -411,7 +411,7 @@ static void check_apart(quipu_store *store, quipu_store *alone, const char *mine
         T_STATUS(st_get_status(store, key), st_get_status(alone, key));
         assert_int_equal(remembered(store, key), remembered(alone, key));
     }
-    T_OK(quipu_store_repair(store, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
 }
 
 /* Two tenants use the same keys in turn, the numbers of their sessions are mixed; each does the

@@ -56,20 +56,20 @@ static size_t numbers(quipu_store *store, const char *query, int64_t ret[QUIPU_S
 
     options.limit = QUIPU_SEARCH_LIMIT_MAX;
     results = search_with(store, &options);
-    n = results->count;
+    n = results->hits.count;
     for (size_t i = 0; i < n; i++) {
-        ret[i] = results->hits[i].seq;
+        ret[i] = quipu_search_hit_at(results->hits, i)->seq;
     }
     qsort(ret, n, sizeof(*ret), by_number);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) {
-            if (results->hits[j].seq == ret[i]) {
-                qp_buf_put(snippets, results->hits[j].snippet);
+            if (quipu_search_hit_at(results->hits, j)->seq == ret[i]) {
+                qp_buf_put(snippets, quipu_search_hit_at(results->hits, j)->snippet);
                 qp_buf_putc(snippets, '\n');
             }
         }
     }
-    quipu_search_results_free(results);
+    quipu_free(results);
     return n;
 }
 
@@ -231,8 +231,8 @@ static void a_message_of_very_many_words_is_found_by_the_words_that_fit(void **s
         assert_string_equal(found(store, "w0090000 w0000007"), "a:1 ");
         assert_string_equal(found(store, "w0299999"), "");
         assert_string_equal(found(store, "small"), "a:2 ");
-        T_OK(
-            quipu_store_repair(store, NULL, NULL, NULL, NULL, &err)); /* nothing is wrong with it */
+        T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL,
+                                &err)); /* nothing is wrong with it */
         T_OK(quipu_session_delete(store, QUIPU_STR("a"), NULL, &err));
         assert_string_equal(found(store, "w0000000"), "");
         qp_buf_free(&text);

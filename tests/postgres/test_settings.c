@@ -43,10 +43,11 @@ static void setting_changes_nothing(const char *const *settings)
                     "e \xf0\x9f\xa7\xb6 '\\n'");
     history = st_get(store, "k", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, 1);
-    assert_true(quipu_str_eq(history->messages[0].content, QUIPU_STR("Gr\xc3\xbc\xc3\x9f"
-                                                                     "e \xf0\x9f\xa7\xb6 '\\n'")));
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    assert_true(quipu_str_eq(quipu_message_at(history->messages, 0)->content,
+                             QUIPU_STR("Gr\xc3\xbc\xc3\x9f"
+                                       "e \xf0\x9f\xa7\xb6 '\\n'")));
+    quipu_free(history);
     quipu_close(store);
 }
 

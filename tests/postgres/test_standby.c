@@ -106,7 +106,8 @@ static void *appender_run(void *arg)
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
 
     call.deadline_ms = self->deadline_ms;
-    self->status = quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1},
+    self->appended = (quipu_appended)QUIPU_APPENDED_INIT;
+    self->status = quipu_message_append(self->store, QUIPU_STR("k"), quipu_messages_of(&message, 1),
                                         NULL, &call, &self->appended, NULL);
     atomic_store(&self->done, true);
     return NULL;
@@ -117,8 +118,8 @@ static void check_one_message(server *self)
     quipu_history *history = st_get(self->store, "k", NULL);
 
     st_check_whole(history);
-    assert_int_equal(history->message_count, 1);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    quipu_free(history);
 }
 
 /* Disturb the first commit, let the standby be dispensed with, and see the append settled. */

@@ -83,9 +83,10 @@ static void appender_once(appender *self)
 
     message.event_id = quipu_cstr(self->server->key);
     call.deadline_ms = self->deadline_ms;
+    self->appended = (quipu_appended)QUIPU_APPENDED_INIT;
     self->status =
         quipu_message_append(self->server->store, quipu_cstr(self->server->key),
-                             (quipu_messages){&message, 1}, NULL, &call, &self->appended, &err);
+                             quipu_messages_of(&message, 1), NULL, &call, &self->appended, &err);
     print_message("%s: %s\n", quipu_status_name(self->status), err.message);
 }
 
@@ -132,8 +133,8 @@ static void check_one_message(const server *self)
     quipu_history *history = st_get(self->store, self->key, NULL);
 
     st_check_whole(history);
-    assert_int_equal(history->message_count, 1);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 1);
+    quipu_free(history);
 }
 
 /* ---- a server that stands still ---------------------------------------------------------------
@@ -198,8 +199,8 @@ static void an_append_at_a_frozen_server_ends_at_the_deadline(void **state)
     sv_script("thaw", self->folder, "");
     assert_true(one.status == QUIPU_BUSY || one.status == QUIPU_IO);
     history = st_get(self->store, self->key, NULL);
-    assert_int_equal(history->message_count, 0);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, 0);
+    quipu_free(history);
     one.deadline_ms = 0;
     appender_once(&one);
     T_OK(one.status);

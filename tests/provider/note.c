@@ -24,14 +24,14 @@ quipu_status note_event(void *ctx, const quipu_model_event *event)
         break;
     case QUIPU_MODEL_TOOL:
         qp_buf_puts(out, event->partial ? "tool~ " : "tool ");
-        qp_buf_put(out, event->call.id);
+        qp_buf_put(out, event->call->id);
         qp_buf_putc(out, ' ');
-        qp_buf_put(out, event->call.name);
+        qp_buf_put(out, event->call->name);
         qp_buf_putc(out, ' ');
-        qp_buf_put(out, event->call.json.text);
+        qp_buf_put(out, event->call->json.text);
         break;
     case QUIPU_MODEL_USAGE:
-        note_usage(out, &event->usage);
+        note_usage(out, event->usage);
         break;
     case QUIPU_MODEL_DONE:
         qp_buf_printf(out, "done %s", finishes[event->response->finish]);
@@ -49,8 +49,8 @@ void note_response(qp_buf *out, const quipu_model_response *response)
 {
     static const char *const kinds[] = {"?", "text", "thought", "call", "response", "data"};
 
-    for (size_t i = 0; i < response->content.part_count; i++) {
-        const quipu_part *part = &response->content.parts[i];
+    for (size_t i = 0; i < response->parts.count; i++) {
+        const quipu_part *part = quipu_part_at(response->parts, i);
 
         qp_buf_printf(out, "part %s%s ", kinds[part->kind], part->redacted ? " redacted" : "");
         qp_buf_put(out, part->kind == QUIPU_PART_CALL ? part->json.text : part->text);

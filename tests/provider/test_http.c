@@ -36,14 +36,13 @@ static ask ask_new(void)
 static void ask_go(ask *self, const char *how)
 {
     quipu_part part = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("hi")};
-    quipu_content content = {QUIPU_ROLE_USER, &part, 1};
+    quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_provider *provider = peer_provider(self->kind, how, &self->options);
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_model_response response;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
 
-    request.contents = &content;
-    request.content_count = 1;
+    request.contents = quipu_contents_of(&content, 1);
     request.model = QUIPU_STR("m");
     self->generate.on_event = note_event;
     self->generate.event_ctx = &self->out;
@@ -301,18 +300,18 @@ static void models_are_listed_page_by_page(void **state)
     quipu_provider *openai = peer_provider(QUIPU_PROVIDER_OPENAI, "list", NULL);
     quipu_provider *anthropic = peer_provider(QUIPU_PROVIDER_ANTHROPIC, "list", NULL);
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_model_list list;
+    quipu_model_infos list;
     char *log;
 
     (void)state;
     T_OK(quipu_provider_models(openai, NULL, &arena, &list, NULL));
     assert_int_equal(list.count, 2);
-    T_STR(list.items[0].id, "m1");
-    assert_int_equal(list.items[0].context_tokens, 4096);
+    T_STR(quipu_model_info_at(list, 0)->id, "m1");
+    assert_int_equal(quipu_model_info_at(list, 0)->context_tokens, 4096);
     T_OK(quipu_provider_models(anthropic, NULL, &arena, &list, NULL));
     assert_int_equal(list.count, 3);
-    T_STR(list.items[2].id, "c");
-    T_STR(list.items[2].name, "C");
+    T_STR(quipu_model_info_at(list, 2)->id, "c");
+    T_STR(quipu_model_info_at(list, 2)->name, "C");
     log = peer_log();
     assert_non_null(strstr(log, "\"x-api-key\": \"sk-test-0123456789\""));
     assert_non_null(strstr(log, "\"anthropic-version\": \"2023-06-01\""));
@@ -325,20 +324,23 @@ static void models_are_listed_page_by_page(void **state)
 static void texts_become_vectors_in_their_order(void **state)
 {
     const quipu_str texts[] = {{"one", 3}, {"two", 3}};
-    quipu_embed_request request = {QUIPU_STR("e"), texts, 2};
+    quipu_embed_request request = {.struct_size = (uint32_t)sizeof(request),
+                                   .model = QUIPU_STR("e"),
+                                   .texts = texts,
+                                   .text_count = 2};
     quipu_provider *openai = peer_provider(QUIPU_PROVIDER_OPENAI, "embed", NULL);
     quipu_provider *bad = peer_provider(QUIPU_PROVIDER_OPENAI, "embedbad", NULL);
     quipu_provider *gemini = peer_provider(QUIPU_PROVIDER_GEMINI, "embed", NULL);
     quipu_provider *anthropic = peer_provider(QUIPU_PROVIDER_ANTHROPIC, "embed", NULL);
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_embeddings found;
+    quipu_embeddings found = QUIPU_EMBEDDINGS_INIT;
 
     (void)state;
     T_OK(quipu_provider_embed(openai, &request, NULL, &arena, &found, NULL));
     assert_int_equal(found.count, 2);
     assert_int_equal(found.dimensions, 2);
     assert_true(found.values[0] == 1.0F && found.values[1] == 2.5F && found.values[3] == 4.0F);
-    assert_int_equal(found.usage.input, 4);
+    assert_int_equal(found.usage->input, 4);
     T_OK(quipu_provider_embed(gemini, &request, NULL, &arena, &found, NULL));
     assert_true(found.values[2] == -1.0F && found.values[3] == 0.002F);
     T_STATUS(quipu_provider_embed(bad, &request, NULL, &arena, &found, NULL), QUIPU_CORRUPT);

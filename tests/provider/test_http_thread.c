@@ -21,16 +21,15 @@ typedef struct worker {
 static quipu_status thread_ask(worker *self, quipu_model_event_fn on_event, void *event_ctx)
 {
     quipu_part part = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("hi")};
-    quipu_content content = {QUIPU_ROLE_USER, &part, 1};
+    quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_model_response response;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_status status;
 
-    request.contents = &content;
-    request.content_count = 1;
+    request.contents = quipu_contents_of(&content, 1);
     options.on_event = on_event;
     options.event_ctx = event_ctx;
     call.cancel = self->cancel;

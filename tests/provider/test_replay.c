@@ -58,7 +58,7 @@ static void replay_run(replay *self, qp_buf *out)
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
-    quipu_model_response response;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
 
     qp_buf_reset(out);
     options.whole = self->whole;

@@ -1,5 +1,6 @@
 /* The requests that go out, byte for byte, and that a longer talk only adds to them. */
 #include "lib/t.h"
+#include "model/message.h"
 
 #include <jansson.h>
 
@@ -36,8 +37,8 @@ static void request_write(const qp_wire *wire, const quipu_model_request *reques
     qp_jsonw writer;
 
     qp_buf_init(out, REQUEST_OUT_MAX);
-    T_OK(quipu_model_convert(request, &arena, &params.messages, NULL));
-    T_OK(quipu_model_repair(&params.messages, &arena, &params.messages, NULL));
+    T_OK(qp_model_convert(request, &arena, &params.messages, NULL));
+    T_OK(qp_model_repair(&params.messages, &arena, &params.messages, NULL));
     qp_jsonw_begin(&writer, out);
     wire->write(&params, false, &writer);
     T_OK(qp_jsonw_end(&writer));
@@ -68,10 +69,11 @@ static const quipu_part request_tool[] = {RESPONSE("c:1", "weather", "[7,\"rain\
 static const quipu_part request_next[] = {
     TEXT("And this?"), {.kind = QUIPU_PART_DATA, .mime = {"image/png", 9}, .data = {"\x89PNG", 4}}};
 
-static const quipu_content request_talk[] = {{QUIPU_ROLE_USER, request_user, 1},
-                                             {QUIPU_ROLE_MODEL, request_model, 3},
-                                             {QUIPU_ROLE_FUNCTION, request_tool, 1},
-                                             {QUIPU_ROLE_USER, request_next, 2}};
+static const quipu_content request_talk[] = {
+    {.role = QUIPU_ROLE_USER, .parts = QUIPU_SLICE_INIT(request_user)},
+    {.role = QUIPU_ROLE_MODEL, .parts = QUIPU_SLICE_INIT(request_model)},
+    {.role = QUIPU_ROLE_FUNCTION, .parts = QUIPU_SLICE_INIT(request_tool)},
+    {.role = QUIPU_ROLE_USER, .parts = QUIPU_SLICE_INIT(request_next)}};
 
 static const quipu_tool request_tools[] = {{.name = {"weather", 7},
                                             .description = {"The weather", 11},
@@ -84,12 +86,9 @@ static quipu_model_request request_full(void)
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
 
     request.model = QUIPU_STR("m-1");
-    request.system = request_system;
-    request.system_count = 1;
-    request.contents = request_talk;
-    request.content_count = 4;
-    request.tools = request_tools;
-    request.tool_count = 2;
+    request.system = quipu_parts_of(request_system, 1);
+    request.contents = quipu_contents_of(request_talk, 4);
+    request.tools = quipu_tools_of(request_tools, 2);
     request.choice = QUIPU_CHOICE_NAMED;
     request.choice_name = QUIPU_STR("weather");
     request.has_temperature = true;
@@ -184,8 +183,7 @@ static void smallest_requests_say_nothing_unasked(void **state)
 
     (void)state;
     request.model = QUIPU_STR("m");
-    request.contents = request_talk;
-    request.content_count = 1;
+    request.contents = quipu_contents_of(request_talk, 1);
     request.choice = QUIPU_CHOICE_ANY; /* without tools it says nothing */
     request.no_cache_marks = true;
     request_expect(&qp_wire_openai, &request, false,
@@ -204,14 +202,14 @@ static void openai_leaves_thought_calls_out_with_their_results(void **state)
 {
     quipu_part model[] = {CALL("a", "plan", "{}"), CALL("b", "act", "{}")};
     const quipu_part tool[] = {RESPONSE("a", "plan", "1"), RESPONSE("b", "act", "2")};
-    const quipu_content talk[] = {{QUIPU_ROLE_MODEL, model, 2}, {QUIPU_ROLE_FUNCTION, tool, 2}};
+    const quipu_content talk[] = {{.role = QUIPU_ROLE_MODEL, .parts = quipu_parts_of(model, 2)},
+                                  {.role = QUIPU_ROLE_FUNCTION, .parts = quipu_parts_of(tool, 2)}};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
 
     (void)state;
     model[0].thought = true;
     request.model = QUIPU_STR("m");
-    request.contents = talk;
-    request.content_count = 2;
+    request.contents = quipu_contents_of(talk, 2);
     request_expect(&qp_wire_openai, &request, false,
                    "{\"model\":\"m\",\"messages\":[{\"role\":\"assistant\",\"content\":null,"
                    "\"tool_calls\":[{\"id\":\"b\",\"type\":\"function\",\"function\":{\"name\":"
@@ -223,14 +221,14 @@ static void openai_leaves_thought_calls_out_with_their_results(void **state)
 static void later_system_messages_are_users_elsewhere(void **state)
 {
     const quipu_part summary[] = {TEXT("[summary]")};
-    const quipu_content talk[] = {{QUIPU_ROLE_USER, request_user, 1},
-                                  {QUIPU_ROLE_SYSTEM, summary, 1}};
+    const quipu_content talk[] = {
+        {.role = QUIPU_ROLE_USER, .parts = QUIPU_SLICE_INIT(request_user)},
+        {.role = QUIPU_ROLE_SYSTEM, .parts = quipu_parts_of(summary, 1)}};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
 
     (void)state;
     request.model = QUIPU_STR("m");
-    request.contents = talk;
-    request.content_count = 2;
+    request.contents = quipu_contents_of(talk, 2);
     request.no_cache_marks = true;
     request_expect(&qp_wire_anthropic, &request, false,
                    "{\"model\":\"m\",\"max_tokens\":8192,\"messages\":[{\"role\":\"user\","
@@ -265,9 +263,9 @@ static void longer_talk_keeps_the_bytes_before(void **state)
         size_t tail;
 
         /* Up to the tool's answer: the next user's words open a new turn after it. */
-        request.content_count = 2;
+        request.contents.count = 2;
         request_write(wires[i], &request, true, &before);
-        request.content_count = 4;
+        request.contents.count = 4;
         request_write(wires[i], &request, true, &after);
         request_strip_marks(before.p);
         request_strip_marks(after.p);
@@ -289,10 +287,10 @@ static void cache_marks_do_not_pile_up(void **state)
 
     (void)state;
     for (size_t i = 0; i < 40; i++) {
-        talk[i] = (quipu_content){i % 2 == 0 ? QUIPU_ROLE_USER : QUIPU_ROLE_MODEL, request_user, 1};
+        talk[i] = (quipu_content){.role = i % 2 == 0 ? QUIPU_ROLE_USER : QUIPU_ROLE_MODEL,
+                                  .parts = quipu_parts_of(request_user, 1)};
     }
-    request.contents = talk;
-    request.content_count = 39;
+    request.contents = quipu_contents_of(talk, 39);
     request_write(&qp_wire_anthropic, &request, true, &out);
     for (const char *at = out.p; (at = strstr(at, "cache_control")) != NULL; at++) {
         marks++;
@@ -305,9 +303,11 @@ static void text_that_is_not_utf8_is_refused(void **state)
 {
     static const qp_wire *const wires[] = {&qp_wire_openai, &qp_wire_anthropic, &qp_wire_gemini};
     const quipu_part parts[] = {TEXT("\xff")};
-    const quipu_model_message message = {QUIPU_ROLE_USER, QUIPU_STR("\xff"), parts, 1};
+    const quipu_model_message message = {
+        .role = QUIPU_ROLE_USER, .content = QUIPU_STR("\xff"), .parts = quipu_parts_of(parts, 1)};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
-    quipu_model_params params = {.request = &request, .messages = {&message, 1}};
+    quipu_model_params params = {.request = &request,
+                                 .messages = quipu_model_messages_of(&message, 1)};
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_provider *provider = NULL;
     quipu_model_response response;
-    quipu_model_list list;
+    quipu_model_infos list;
     quipu_error error = {0};
     char url[200];
 

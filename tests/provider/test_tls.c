@@ -49,7 +49,7 @@ static bool tls_make(const char *name, char ret_cert[T_PATH_MAX], char ret_key[T
 static quipu_status tls_ask(const char *ca_file, quipu_error *ret_error)
 {
     quipu_part part = {.kind = QUIPU_PART_TEXT, .text = QUIPU_STR("hi")};
-    quipu_content content = {QUIPU_ROLE_USER, &part, 1};
+    quipu_content content = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(&part, 1)};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_provider_options options = QUIPU_PROVIDER_OPTIONS_INIT;
     quipu_provider *provider;
@@ -58,8 +58,7 @@ static quipu_status tls_ask(const char *ca_file, quipu_error *ret_error)
     options.ca_file = quipu_cstr(ca_file);
     options.retries = -1;
     provider = peer_provider(QUIPU_PROVIDER_OPENAI, "ok", &options);
-    request.contents = &content;
-    request.content_count = 1;
+    request.contents = quipu_contents_of(&content, 1);
     status = quipu_model_generate(provider, &request, NULL, NULL, NULL, NULL, ret_error);
     quipu_provider_close(provider);
     return status;

@@ -21,7 +21,7 @@ static void adk_put_head(qpy_task *task, const quipu_session_head *head)
 /* A snapshot as texts uid, session id, state, events and numbers; the live session is freed. */
 static quipu_status adk_put_session(qpy_task *task, quipu_live *session)
 {
-    quipu_snapshot snapshot = {.count = 0};
+    quipu_snapshot snapshot = QUIPU_SNAPSHOT_INIT;
     const quipu_status status =
         quipu_live_snapshot(session, &task->arena, &snapshot, &task->error);
 
@@ -67,8 +67,8 @@ quipu_status qpy_adk_get(qpy_task *task)
 /* A session: texts user, id, state; numbers of its last update. */
 quipu_status qpy_adk_list(qpy_task *task)
 {
-    quipu_service_list *list = NULL;
-    const quipu_status status = quipu_service_list_get(task->on->service, task->in[0], task->in[1],
+    quipu_service_page *list = NULL;
+    const quipu_status status = quipu_service_list(task->on->service, task->in[0], task->in[1],
                                                        NULL, &list, &task->error);
 
     for (size_t i = 0; status == QUIPU_OK && i < list->count; i++) {
@@ -77,7 +77,7 @@ quipu_status qpy_adk_list(qpy_task *task)
         qpy_put_text(task, list->items[i].state.text);
         qpy_put_time(task, list->items[i].last_update_time);
     }
-    quipu_service_list_free(list);
+    quipu_free(list);
     return status;
 }
 
@@ -93,7 +93,7 @@ quipu_status qpy_adk_delete(qpy_task *task)
 quipu_status qpy_adk_append(qpy_task *task)
 {
     quipu_session_head head = {.ref = adk_ref(task), .revision = task->given[0]};
-    quipu_event_result result = {0};
+    quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
     quipu_status status = quipu_uuid_parse(task->in[3], &head.uid);
 
     if (status != QUIPU_OK) {
@@ -144,6 +144,6 @@ quipu_status qpy_adk_event(qpy_task *task)
             qpy_put_text(task, history->session.session_id);
         }
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }

@@ -50,7 +50,7 @@ quipu_status qpy_items_add(qpy_task *task)
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
     quipu_store *store = task->on->store;
     quipu_messages messages = {NULL, 0};
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status;
 
     messages.items = items_messages(task, &messages.count);
@@ -231,7 +231,7 @@ static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_
         pages += (size_t)history->session.message_count / ITEMS_PAGE;
     }
     items_put_page(read, history, pages);
-    quipu_history_free(history);
+    quipu_free(history);
     return QUIPU_OK;
 }
 
@@ -255,7 +255,7 @@ static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_
             items_put_page(read, history, 1);
             range.after_seq += (int64_t)history->message_count;
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
     *ret_same = same;
     return status;

@@ -136,7 +136,7 @@ quipu_status qpy_create(qpy_task *task)
         store_put_session(task, &history->session);
         qpy_put_number(task, created);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -155,7 +155,7 @@ quipu_status qpy_get(qpy_task *task)
     if (status == QUIPU_OK) {
         status = store_put_history(task, history);
     }
-    quipu_history_free(history);
+    quipu_free(history);
     return status;
 }
 
@@ -213,7 +213,7 @@ quipu_status qpy_list(qpy_task *task)
     if (status == QUIPU_OK) {
         qpy_put_text(task, page->next);
     }
-    quipu_session_page_free(page);
+    quipu_free(page);
     return status;
 }
 
@@ -249,7 +249,7 @@ quipu_status qpy_append(qpy_task *task)
     const size_t count = task->in[1].n / sizeof(int64_t);
     const char *at = task->in[2].p;
     quipu_message *messages = quipu_arena_alloc(&task->arena, (count + 1) * sizeof(*messages));
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status = messages != NULL ? QUIPU_OK : qpy_no_memory(task);
 
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
@@ -263,7 +263,7 @@ quipu_status qpy_append(qpy_task *task)
     if (status == QUIPU_OK) {
         options.expected_revision = task->given[0];
         status =
-            quipu_message_append(task->on->store, task->in[0], (quipu_messages){messages, count},
+            quipu_message_append(task->on->store, task->in[0], quipu_messages_of(messages, count),
                                  &options, NULL, &appended, &task->error);
     }
     qpy_put_number(task, appended.first_seq);
@@ -281,14 +281,14 @@ quipu_status qpy_window(qpy_task *task)
 
     options.token_budget = task->given[0];
     options.flags = (uint32_t)task->given[1];
-    status = quipu_window_get(task->on->store, task->in[0], &options, NULL, &window, &task->error);
+    status = quipu_window_read(task->on->store, task->in[0], &options, NULL, &window, &task->error);
     if (status == QUIPU_OK) {
         qpy_put_number(task, window->tokens);
         qpy_put_number(task, window->over_budget);
         qpy_put_number(task, window->cut);
         status = store_put_history(task, &window->history);
     }
-    quipu_window_free(window);
+    quipu_free(window);
     return status;
 }
 
@@ -328,7 +328,7 @@ quipu_status qpy_search(qpy_task *task)
     if (status == QUIPU_OK) {
         qpy_put_number(task, results->more);
     }
-    quipu_search_results_free(results);
+    quipu_free(results);
     return status;
 }
 

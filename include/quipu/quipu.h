@@ -1,0 +1,13 @@
+/* Everything that libquipu offers. Providers over HTTP are a library of their own, with a header of
+ * their own: <quipu/provider.h>. Generated entities include <ent/...> by themselves. */
+#ifndef QUIPU_QUIPU_H
+#define QUIPU_QUIPU_H
+
+#include <quipu/adk.h>
+#include <quipu/agent.h>
+#include <quipu/base.h>
+#include <quipu/import.h>
+#include <quipu/model.h>
+#include <quipu/store.h>
+
+#endif

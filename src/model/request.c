@@ -1,0 +1,61 @@
+/* Reading a request of a caller's: its struct and every slice in it with this library's sizes. What
+ * has another size is copied to the arena; the usual request costs one look at each content. */
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/option.h"
+#include "model/message.h"
+
+static bool request_is_own(quipu_contents contents)
+{
+    for (size_t i = 0; i < contents.count; i++) {
+        const quipu_parts parts = quipu_content_at(contents, i)->parts;
+
+        if (parts.count > 0 && (parts.item_size != sizeof(quipu_part) || parts.items == NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+quipu_status qp_contents_read(quipu_contents *contents, quipu_arena *arena, quipu_error *reterr)
+{
+    quipu_status status = QP_SLICE_READ(contents, quipu_content, arena, reterr);
+    quipu_content *copy;
+
+    if (status != QUIPU_OK || request_is_own(*contents)) {
+        return status;
+    }
+    copy = qp_arena_take(arena, contents->count * sizeof(*copy));
+    if (copy == NULL) {
+        return qp_error_set(reterr, qp_arena_why(arena, contents->count * sizeof(*copy)),
+                            "no room for the contents");
+    }
+    for (size_t i = 0; i < contents->count && status == QUIPU_OK; i++) {
+        copy[i] = *quipu_content_at(*contents, i);
+        status = QP_SLICE_READ(&copy[i].parts, quipu_part, arena, reterr);
+    }
+    contents->items = copy;
+    return status;
+}
+
+quipu_status qp_request_read(const quipu_model_request *given, quipu_arena *arena,
+                             quipu_model_request *ret_request, quipu_error *reterr)
+{
+    quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
+    quipu_status status =
+        qp_options_read(&request, sizeof(request), given, "quipu_model_request", reterr);
+
+    if (status == QUIPU_OK) {
+        status = qp_contents_read(&request.contents, arena, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = QP_SLICE_READ(&request.system, quipu_part, arena, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = QP_SLICE_READ(&request.tools, quipu_tool, arena, reterr);
+    }
+    if (status == QUIPU_OK) {
+        *ret_request = request;
+    }
+    return status;
+}

@@ -1,0 +1,167 @@
+/* Short forms of public calls whose full form takes a struct or a slice: one message, one memory,
+ * one session. Each does nothing but make that call. */
+#ifndef TESTS_LIB_SHORT_H
+#define TESTS_LIB_SHORT_H
+
+#include <quipu/adk.h>
+
+static inline quipu_status t_message_json(const quipu_message *message, quipu_arena *arena,
+                                          quipu_str *ret_json, quipu_error *reterr)
+{
+    return quipu_message_json(quipu_messages_of(message, 1), 0, arena, ret_json, reterr);
+}
+
+static inline quipu_status t_message_parse(quipu_str json, quipu_arena *arena,
+                                           quipu_message *ret_message, quipu_error *reterr)
+{
+    quipu_messages messages = quipu_messages_of(NULL, 0);
+    quipu_status status =
+        quipu_message_parse(json, arena, ret_message != NULL ? &messages : NULL, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_message = *quipu_message_at(messages, 0);
+    }
+    return status;
+}
+
+static inline quipu_status t_event_to_message(quipu_json event, quipu_arena *arena,
+                                              quipu_message *ret_message, quipu_error *reterr)
+{
+    quipu_messages messages = quipu_messages_of(NULL, 0);
+    quipu_status status =
+        quipu_event_to_message(event, arena, ret_message != NULL ? &messages : NULL, reterr);
+
+    if (status == QUIPU_OK) {
+        *ret_message = *quipu_message_at(messages, 0);
+    }
+    return status;
+}
+
+static inline quipu_status t_message_to_event(const quipu_message *message,
+                                              const quipu_event_dialect *dialect,
+                                              quipu_arena *arena, quipu_json *ret_event,
+                                              quipu_error *reterr)
+{
+    return quipu_message_to_event(quipu_messages_of(message, 1), 0, dialect, arena, ret_event,
+                                  reterr);
+}
+
+static inline quipu_status t_memory_save(quipu_store *store, const quipu_memory *memory,
+                                         const quipu_call_options *call, quipu_uuid *ret_id,
+                                         quipu_error *reterr)
+{
+    quipu_memory_list *saved = NULL;
+    quipu_status status = quipu_memory_save(store, quipu_memories_of(memory, memory != NULL), call,
+                                            ret_id != NULL ? &saved : NULL, reterr);
+
+    if (status == QUIPU_OK && ret_id != NULL) {
+        *ret_id = quipu_memory_at(saved->memories, 0)->id;
+    }
+    quipu_free(saved);
+    return status;
+}
+
+static inline quipu_status t_memory_list(quipu_store *store, quipu_memory_kind kind, quipu_str key,
+                                         int64_t recent, const quipu_call_options *call,
+                                         quipu_memory_list **ret_list, quipu_error *reterr)
+{
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+
+    query.kind = kind;
+    query.session_key = key;
+    query.recent = recent;
+    return quipu_memory_find(store, &query, call, ret_list, reterr);
+}
+
+static inline quipu_status t_memory_delete(quipu_store *store, quipu_memory_kind kind,
+                                           const quipu_uuid *ids, size_t count,
+                                           const quipu_call_options *call, int64_t *ret_removed,
+                                           quipu_error *reterr)
+{
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+
+    query.kind = kind;
+    query.ids = ids;
+    query.id_count = count;
+    return quipu_memory_delete(store, &query, call, ret_removed, reterr);
+}
+
+static inline quipu_status t_memory_delete_session(quipu_store *store, quipu_memory_kind kind,
+                                                   quipu_str key, const quipu_call_options *call,
+                                                   int64_t *ret_removed, quipu_error *reterr)
+{
+    quipu_memory_query query = QUIPU_MEMORY_QUERY_INIT;
+
+    query.kind = kind;
+    query.session_key = key;
+    return quipu_memory_delete(store, &query, call, ret_removed, reterr);
+}
+
+static inline quipu_status t_session_erase(quipu_store *store, quipu_str key, uint32_t flags,
+                                           const quipu_call_options *call,
+                                           quipu_erasure **ret_erasure, quipu_error *reterr)
+{
+    quipu_erase_options options = QUIPU_ERASE_OPTIONS_INIT;
+
+    options.key = key;
+    options.flags = flags;
+    return quipu_erase(store, &options, call, ret_erasure, reterr);
+}
+
+static inline quipu_status t_user_erase(quipu_store *store, quipu_str app_name, quipu_str user_id,
+                                        uint32_t flags, const quipu_call_options *call,
+                                        quipu_erasure **ret_erasure, quipu_error *reterr)
+{
+    quipu_erase_options options = QUIPU_ERASE_OPTIONS_INIT;
+
+    options.app_name = app_name;
+    options.user_id = user_id;
+    options.flags = flags;
+    return quipu_erase(store, &options, call, ret_erasure, reterr);
+}
+
+static inline quipu_status t_session_rewind(quipu_store *store, quipu_str key, int64_t seq,
+                                            quipu_str new_key, const quipu_call_options *call,
+                                            quipu_error *reterr)
+{
+    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
+
+    values.key = new_key;
+    return quipu_session_fork(store, key, seq, &values, call, NULL, reterr);
+}
+
+/* The names of a live session, in the arena, and its time; either may be NULL. */
+static inline quipu_status t_live_identity(quipu_live *session, quipu_arena *arena,
+                                           quipu_session_ref *ret_ref, quipu_time *ret_time,
+                                           quipu_error *reterr)
+{
+    quipu_arena own = QUIPU_ARENA_INIT;
+    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+    quipu_status status = quipu_live_head(session, arena != NULL ? arena : &own, &head, reterr);
+
+    if (status == QUIPU_OK && ret_ref != NULL) {
+        *ret_ref = head.ref;
+    }
+    if (status == QUIPU_OK && ret_time != NULL) {
+        *ret_time = head.last_update_time;
+    }
+    quipu_arena_free(&own);
+    return status;
+}
+
+/* The revision of a live session, or -1; and the store's at the last conflict (NULL is fine). */
+static inline int64_t t_live_revision(quipu_live *session, int64_t *ret_stored)
+{
+    quipu_arena arena = QUIPU_ARENA_INIT;
+    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
+
+    if (quipu_live_head(session, &arena, &head, NULL) != QUIPU_OK) {
+        head.revision = -1;
+    } else if (ret_stored != NULL) {
+        *ret_stored = head.stored;
+    }
+    quipu_arena_free(&arena);
+    return head.revision;
+}
+
+#endif
