@@ -89,7 +89,6 @@ class Older(harness.Case):
         with self.untouched():
             self.assertIn("doctor --migrate", self.run_quipu("search", "Cusco", code=1).err)
 
-    @unittest.skipUnless(LANGO.exists(), "no fixtures")
     def test_a_search_does_not_adopt_a_file_of_langos(self):
         self.place(LANGO)
         with self.untouched():
