@@ -11,6 +11,9 @@ extern const ent_schema qp_quipu_schema;
 
 uint32_t qp_shard_of_key(const quipu_str *texts, size_t n);
 
+enum { QP_QUIPU_CLASS_CONTENT = 1, QP_QUIPU_CLASS_PERSONAL, QP_QUIPU_CLASS_SETTINGS,
+    QP_QUIPU_CLASS_BOOKKEEPING };
+
 ENT_TYPES(qp_session)
 ENT_TYPES(qp_message)
 ENT_TYPES(qp_state)
@@ -214,6 +217,9 @@ ENT_CALL qp_session_by_tenant_key(ent_db *db, quipu_arena *mem, quipu_str tenant
 }
 ENT_CALLS(qp_session)
 ENT_UPDATES(qp_session)
+extern const ent_view qp_session_info_view; /* quipu_session_info */
+extern const ent_view qp_session_new_view; /* quipu_session_new */
+extern const ent_view qp_session_patch_view; /* quipu_session_patch */
 
 /* ---- Message: table messages ---- */
 typedef enum qp_message_role { QP_MESSAGE_ROLE_USER = 1, QP_MESSAGE_ROLE_ASSISTANT,
@@ -331,6 +337,7 @@ ENT_CALLS(qp_message)
 ENT_UPDATES(qp_message)
 ENT_SEARCHES(qp_message)
 ENT_INDEXES(qp_message)
+extern const ent_view qp_message_message_view; /* quipu_message */
 
 /* ---- State: table state ---- */
 typedef enum qp_state_scope { QP_STATE_SCOPE_APP = 1, QP_STATE_SCOPE_USER,
@@ -510,6 +517,7 @@ ENT_CALL qp_observation_get(ent_db *db, quipu_arena *mem, quipu_uuid id_,
 }
 ENT_CALLS(qp_observation)
 ENT_UPDATES(qp_observation)
+extern const ent_view qp_observation_memory_view; /* quipu_memory */
 
 /* ---- Reflection: table reflections ---- */
 /* What a reflector condensed from observations, or from earlier reflections. */
@@ -575,6 +583,7 @@ ENT_CALL qp_reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const q
 }
 ENT_CALLS(qp_reflection)
 ENT_UPDATES(qp_reflection)
+extern const ent_view qp_reflection_memory_view; /* quipu_memory */
 
 /* ---- Feed: table feed ---- */
 typedef enum qp_feed_kind { QP_FEED_KIND_CREATED = 1, QP_FEED_KIND_APPENDED, QP_FEED_KIND_UPDATED,
