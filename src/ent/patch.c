@@ -54,8 +54,10 @@ static const void *patch_value(const ent_field *field, const void *patch)
     return (const char *)patch + field->patch + patch_offsets[field->type];
 }
 
-void qp_patch_apply(const ent_entity *entity, const void *patch, void *row)
+void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, void *row)
 {
+    static const quipu_str there = {"", 0};
+
     for (size_t i = 0; i < entity->field_count; i++) {
         const ent_field *field = &entity->fields[i];
         const bool optional = (field->flags & ENT_F_NULLABLE) != 0;
@@ -71,6 +73,9 @@ void qp_patch_apply(const ent_entity *entity, const void *patch, void *row)
             continue;
         }
         memcpy(member + inside, patch_value(field, patch), qp_type_size(field->type));
+        if (!texts && (field->type == ENT_TEXT || field->type == ENT_JSON)) {
+            memcpy(member, &there, sizeof(there));
+        }
         if (inside > 0) {
             memcpy(member, &optional, sizeof(optional)); /* every ent_opt_* begins with `has` */
         }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/time.h"
 #include "base/uuid.h"
+#include "ent/patch.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/message.h"
@@ -87,9 +88,6 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
                            .updated_at = ent_some(now),
                            .uid = ent_some(create->uid),
                            .tenant = create->store->tenant,
-                           .next_seq = ent_some(count + 1),
-                           .message_count = count,
-                           .token_count = batch->tokens,
                            .ttl_ms = create->ttl_ms};
 
     ent_view_create(&qp_session_new_view, values, &made);
@@ -98,14 +96,16 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
         made.expires_at = ent_some(qp_session_expiry(create->ttl_ms.v, now));
     }
     if (count > 0) {
-        qp_batch_place(batch, 0, 1, 0, now);
-        made.last_event_at = batch->rows[count - 1].timestamp;
-        made.turn_seq = qp_batch_turn(batch, 0);
+        qp_session_patch patch = {.key = ENT_CLEAR};
+
+        qp_batch_place(batch, NULL, now);
+        qp_header_patch(&batch->header, &patch);
+        qp_patch_create(&qp_session_entity, &patch, &made);
         qp_search_born(create->store, count, &made);
     }
     status = qp_session_create(db, scratch, &made, &row, reterr);
     if (status == QUIPU_OK && count > 0) {
-        qp_batch_place(batch, row->id, 1, 0, now);
+        qp_batch_own(batch, row->id);
         status = qp_batch_insert(batch, db, reterr);
     }
     if (status == QUIPU_OK) {

@@ -1,6 +1,7 @@
 /* Every field of every entity, by the tables that entgen wrote: each has a class, goes with its
- * session as the class says, is carried by an export unless it is local, and comes out of the struct
- * that shows it. A field that is added to schema/quipu.ent is tested here without a change. */
+ * session as the class says, is carried by an export unless it is local, and comes out of the
+ * struct that shows it. A field that is added to schema/quipu.ent is tested here without a
+ * change. */
 #include "contract/keep_t.h"
 
 #include "ent/patch.h"
@@ -280,7 +281,8 @@ static void a_hidden_session_keeps_its_bookkeeping_only(void **state)
     quipu_close(store);
 }
 
-/* The row of a hidden session that still says something is found and mended, whatever field it is. */
+/* The row of a hidden session that still says something is found and mended, whatever field it
+ * is. */
 static void verify_finds_every_own_field_of_a_hidden_session(void **state)
 {
     char path[T_PATH_MAX];

@@ -176,7 +176,7 @@ static void clearing_leaves_nothing_of_a_class(void **state)
     patch.must.op = (ent_wants_int)ENT_OP_KEEP;
     assert_ptr_equal(ent_class_held(&view_entity, ENT_CLASS(1), &row), &view_fields[1]);
     assert_null(ent_class_clear(&view_entity, ENT_CLASS(1) | ENT_CLASS(2), &patch));
-    qp_patch_apply(&view_entity, &patch, &row);
+    qp_patch_apply(&view_entity, &patch, true, &row);
     assert_null(ent_class_held(&view_entity, ENT_CLASS(1) | ENT_CLASS(2), &row));
     assert_null(row.text.p);
     assert_true(quipu_str_eq(row.label, QUIPU_STR("x")));
@@ -212,6 +212,16 @@ static void copying_takes_the_values_of_a_class(void **state)
     assert_true(made.at.has); /* what is absent is not copied */
 }
 
+static void a_row_can_say_only_that_a_text_is_there(void **state)
+{
+    view_thing row = {.size = 1};
+    const view_thing_patch patch = {.text = ent_set("gone soon"), .size = ent_set((int64_t)2)};
+
+    (void)state;
+    qp_patch_apply(&view_entity, &patch, false, &row);
+    assert_true(row.text.p != NULL && row.text.n == 0 && row.size == 2);
+}
+
 static void a_later_patch_adds_to_an_earlier_one(void **state)
 {
     view_thing_patch sum = {.text = ent_set("a"), .size = ent_set((int64_t)1)};
@@ -237,6 +247,7 @@ int main(void)
         cmocka_unit_test(clearing_leaves_nothing_of_a_class),
         cmocka_unit_test(what_cannot_be_cleared_is_named),
         cmocka_unit_test(copying_takes_the_values_of_a_class),
+        cmocka_unit_test(a_row_can_say_only_that_a_text_is_there),
         cmocka_unit_test(a_later_patch_adds_to_an_earlier_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
