@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 
 from . import _call, _types
 from ._call import Answer
-from ._fields import SessionNew, SessionPatch
+from ._fields import Session, SessionNew, SessionPatch
 from ._native import lib
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _create(
     ttl: float | None = None,
     exist_ok: bool = False,
     **values: Unpack[SessionNew],
-) -> _Request[_types.Session]:
+) -> _Request[Session]:
     """Create a session. With `exist_ok` one that is there will do: of callers that race, one
     creates it and all get the same. `ttl` is in seconds; None means the store's."""
     return _Request(
@@ -229,7 +229,12 @@ def _dress(method: Any, make: Callable[..., Any]) -> None:
     given = {"_create": SessionNew, "_update": SessionPatch}.get(make.__name__)
     for name, kind in (given.__annotations__ if given else {}).items():
         named.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=getattr(kind, "__forward_arg__", kind),
+            )
         )
     method.__name__ = method.__qualname__ = make.__name__.lstrip("_")
     method.__doc__ = make.__doc__

@@ -194,7 +194,7 @@ _INT, _BOOL, _TEXT, _TIME, _UUID, _JSON = 1, 3, 4, 6, 7, 9
 
 def _fields(which: int) -> tuple[_Field, ...]:
     """The members of a struct, in the order in which their values come and go."""
-    found = []
+    found: list[_Field] = []
     one = ffi.new("qpy_field *")
     while lib.qpy_field_at(which, len(found), one):
         name: str = ffi.string(one.name).decode()
