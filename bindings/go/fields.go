@@ -55,6 +55,12 @@ type Session struct {
 	// A fork shares its parent's messages up to and including fork_seq.
 	ForkSeq int64
 
+	// What people call it.
+	Title string
+
+	// How its first user message begins, in one line.
+	FirstWords string
+
 	IsFork bool
 }
 
@@ -79,6 +85,8 @@ func (v *Session) read(from *reader) {
 	v.ExpiresAt = from.time("expires_at")
 	v.CompactedSeq = from.integer("compacted_seq")
 	v.ForkSeq = from.integer("fork_seq")
+	v.Title = from.text("title")
+	v.FirstWords = from.text("first_words")
 	v.IsFork = from.boolean("is_fork")
 }
 
@@ -101,6 +109,9 @@ type SessionNew struct {
 	UserID *string
 
 	SessionID *string
+
+	// What people call it.
+	Title *string
 }
 
 func (v *SessionNew) write(to *writer) {
@@ -112,6 +123,7 @@ func (v *SessionNew) write(to *writer) {
 	to.text("app_name", v.AppName)
 	to.text("user_id", v.UserID)
 	to.text("session_id", v.SessionID)
+	to.text("title", v.Title)
 }
 
 // SessionPatch is what may be given of a Session. What is nil is not given.
@@ -126,6 +138,9 @@ type SessionPatch struct {
 
 	// Settings such as the thinking level, as a JSON object.
 	Metadata []byte
+
+	// What people call it.
+	Title *string
 }
 
 func (v *SessionPatch) write(to *writer) {
@@ -134,4 +149,5 @@ func (v *SessionPatch) write(to *writer) {
 	to.text("channel_id", v.ChannelID)
 	to.text("model", v.Model)
 	to.json("metadata", v.Metadata)
+	to.text("title", v.Title)
 }

@@ -61,13 +61,18 @@ static const ent_field qp_session_fields[] = {
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, turn_seq, "turn_seq", INT), .flags = ENT_F_DEFAULT,
      .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, title, "title", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 0, .max = 512}, .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_session, first_words, "first_words", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING, .rule = &(const ent_rule){.min = 1, .max = 120},
+     .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
      ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_edge qp_session_edges[] = {
-    {ENT_EDGE(qp_session, parent, qp_session, 28, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, parent, qp_session, 30, TO_ONE, RESTRICT)},
     {ENT_EDGE(qp_session, messages, qp_message, 13, TO_MANY, CASCADE)},
-    {ENT_EDGE(qp_session, forks, qp_session, 28, TO_MANY, RESTRICT)},
+    {ENT_EDGE(qp_session, forks, qp_session, 30, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
@@ -75,12 +80,12 @@ static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_updated_at", .fields = {10, 8}, .count = 2},
     {.name = "session_tenant_expires_at", .fields = {10, 23}, .count = 2},
     {.name = "session_tenant_lags", .fields = {10, 21}, .count = 2},
-    {.name = "session_fork_parent", .fields = {28}, .count = 1},
+    {.name = "session_fork_parent", .fields = {30}, .count = 1},
 };
 static const ent_shard qp_session_shard = {.number = 1, .key = 10, .texts = {10, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 29, .key =
+    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 31, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
     .index_count = 6, .where_match = ENT_ABSENT, .shard = &qp_session_shard, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
@@ -105,7 +110,9 @@ static const ent_shown qp_session_info_shown[] = {
     {ENT_SHOW_HAS(quipu_session_info, expires_at, has_expiry, 23, TIME)},
     {ENT_SHOW(quipu_session_info, compacted_seq, 25, INT)},
     {ENT_SHOW(quipu_session_info, fork_seq, 26, INT)},
-    {ENT_SHOW_IS(quipu_session_info, is_fork, 28)},
+    {ENT_SHOW(quipu_session_info, title, 28, TEXT)},
+    {ENT_SHOW(quipu_session_info, first_words, 29, TEXT)},
+    {ENT_SHOW_IS(quipu_session_info, is_fork, 30)},
 };
 ENT_SHOW_TYPE(quipu_session_info, key, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, agent_id, quipu_str);
@@ -128,9 +135,11 @@ ENT_SHOW_TYPE(quipu_session_info, expires_at, quipu_time);
 ENT_SHOW_TYPE(quipu_session_info, has_expiry, bool);
 ENT_SHOW_TYPE(quipu_session_info, compacted_seq, int64_t);
 ENT_SHOW_TYPE(quipu_session_info, fork_seq, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, title, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, first_words, quipu_str);
 ENT_SHOW_TYPE(quipu_session_info, is_fork, bool);
 const ent_view qp_session_info_view = {.name = "info", .type = "quipu_session_info",
-    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 21,
+    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 23,
     .size = sizeof(quipu_session_info)};
 static const ent_shown qp_session_new_shown[] = {
     {ENT_SHOW(quipu_session_new, key, 1, TEXT), .by_hand = true},
@@ -143,6 +152,7 @@ static const ent_shown qp_session_new_shown[] = {
     {ENT_SHOW(quipu_session_new, user_id, 12, TEXT)},
     {ENT_SHOW(quipu_session_new, session_id, 13, TEXT)},
     {ENT_SHOW(quipu_session_new, ttl_ms, 22, INT), .by_hand = true},
+    {ENT_SHOW(quipu_session_new, title, 28, TEXT)},
 };
 ENT_SHOW_TYPE(quipu_session_new, key, quipu_str);
 ENT_SHOW_TYPE(quipu_session_new, agent_id, quipu_str);
@@ -154,8 +164,9 @@ ENT_SHOW_TYPE(quipu_session_new, app_name, quipu_str);
 ENT_SHOW_TYPE(quipu_session_new, user_id, quipu_str);
 ENT_SHOW_TYPE(quipu_session_new, session_id, quipu_str);
 ENT_SHOW_TYPE(quipu_session_new, ttl_ms, int64_t);
+ENT_SHOW_TYPE(quipu_session_new, title, quipu_str);
 const ent_view qp_session_new_view = {.name = "new", .type = "quipu_session_new",
-    .entity = &qp_session_entity, .items = qp_session_new_shown, .count = 10,
+    .entity = &qp_session_entity, .items = qp_session_new_shown, .count = 11,
     .size = sizeof(quipu_session_new)};
 static const ent_shown qp_session_patch_shown[] = {
     {ENT_SHOW_SET(quipu_session_patch, agent_id, QUIPU_SET_AGENT_ID, 2, TEXT)},
@@ -164,6 +175,7 @@ static const ent_shown qp_session_patch_shown[] = {
     {ENT_SHOW_SET(quipu_session_patch, model, QUIPU_SET_MODEL, 5, TEXT)},
     {ENT_SHOW_SET(quipu_session_patch, metadata, QUIPU_SET_METADATA, 6, JSON)},
     {ENT_SHOW_SET(quipu_session_patch, ttl_ms, QUIPU_SET_TTL, 22, INT), .by_hand = true},
+    {ENT_SHOW_SET(quipu_session_patch, title, QUIPU_SET_TITLE, 28, TEXT)},
 };
 ENT_SHOW_TYPE(quipu_session_patch, agent_id, quipu_str);
 ENT_SHOW_TYPE(quipu_session_patch, channel_type, quipu_str);
@@ -171,8 +183,9 @@ ENT_SHOW_TYPE(quipu_session_patch, channel_id, quipu_str);
 ENT_SHOW_TYPE(quipu_session_patch, model, quipu_str);
 ENT_SHOW_TYPE(quipu_session_patch, metadata, quipu_json);
 ENT_SHOW_TYPE(quipu_session_patch, ttl_ms, int64_t);
+ENT_SHOW_TYPE(quipu_session_patch, title, quipu_str);
 const ent_view qp_session_patch_view = {.name = "patch", .type = "quipu_session_patch",
-    .entity = &qp_session_entity, .items = qp_session_patch_shown, .count = 6,
+    .entity = &qp_session_entity, .items = qp_session_patch_shown, .count = 7,
     .size = sizeof(quipu_session_patch)};
 
 const char *const qp_message_role_labels[] = {"", "user", "assistant", "tool", "function", "model",
@@ -446,6 +459,6 @@ static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_sess
     &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
     &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 8, .hash = "ee3929c01ee5b091", .application_id = 0x51495055, .version = 1,
+    .entity_count = 8, .hash = "c49eaf5206f37f48", .application_id = 0x51495055, .version = 1,
     .min_reader = 1, .min_writer = 1, .classes = qp_quipu_classes, .views = qp_quipu_views,
     .view_count = 6};

@@ -1,8 +1,10 @@
-/* What messages mean for the row of their session: counts, totals, where turns begin. Whoever stores
- * messages begins a header with the row as it is, lets it see each message in order, and puts what
- * came of it into the patch of the row. */
+/* What messages mean for the row of their session: counts, totals, where turns begin. A
+ * header begins with the row as it is, sees each message in order, and then fills the patch of the
+ * row. */
 #ifndef QP_STORE_HEADER_H
 #define QP_STORE_HEADER_H
+
+#include <quipu/store.h>
 
 #include "gen/quipu.h"
 
@@ -12,6 +14,9 @@ typedef struct qp_header {
     int64_t token_count;
     int64_t turn_seq;
     quipu_time last_event_at;
+    bool wants_words;                      /* no turn began before */
+    size_t words_n;                        /* bytes of the first words; 0: none came */
+    char words[QUIPU_FIRST_WORDS_MAX + 1]; /* one more, to see that there is more */
 } qp_header;
 
 /* `row` is NULL for a session that is new. */

@@ -40,6 +40,10 @@ class Session:
     compacted_seq: int
     # A fork shares its parent's messages up to and including fork_seq.
     fork_seq: int
+    # What people call it.
+    title: str
+    # How its first user message begins, in one line.
+    first_words: str
     is_fork: bool
 
 
@@ -56,6 +60,8 @@ class SessionNew(TypedDict, total=False):
     app_name: str | None
     user_id: str | None
     session_id: str | None
+    # What people call it.
+    title: str | None
 
 
 class SessionPatch(TypedDict, total=False):
@@ -67,3 +73,5 @@ class SessionPatch(TypedDict, total=False):
     model: str | None
     # Settings such as the thinking level, as a JSON object.
     metadata: Any
+    # What people call it.
+    title: str | None
