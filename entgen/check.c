@@ -129,6 +129,13 @@ static bool check_opt_new(const eg_field *field)
     }
 }
 
+/* Flags that an attribute sets by itself. */
+static unsigned check_plain_flags(const eg_field *field)
+{
+    return (field->notempty ? ENT_F_NOTEMPTY : 0) | (field->is_string ? ENT_F_STRING : 0) |
+           (field->local ? ENT_F_LOCAL : 0);
+}
+
 static void check_flags(eg_field *field)
 {
     bool now = field->type == ENT_TIME && field->fallback.kind != EG_DEFAULT_NONE;
@@ -142,9 +149,7 @@ static void check_flags(eg_field *field)
     flags |= random ? ENT_F_RANDOM : 0;
     flags |= field->on_update ? ENT_F_ON_UPDATE : 0;
     flags |= field->immutable || field->in_key ? ENT_F_IMMUTABLE : 0;
-    flags |= field->notempty ? ENT_F_NOTEMPTY : 0;
-    flags |= field->is_string ? ENT_F_STRING : 0;
-    field->flags = (uint16_t)flags;
+    field->flags = (uint16_t)(flags | check_plain_flags(field));
 }
 
 static void check_schema(eg_run *run, eg_schema *schema)
@@ -187,6 +192,9 @@ void eg_check(eg_run *run, eg_schema *schema)
     }
     if (run->error_count == 0) {
         eg_check_shards(run, schema);
+    }
+    if (run->error_count == 0) {
+        eg_check_views(run, schema);
     }
     if (run->error_count == 0) {
         eg_check_claims(run, schema);

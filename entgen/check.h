@@ -13,6 +13,7 @@ void eg_check_field(eg_run *run, const eg_entity *entity, eg_field *field); /* c
 void eg_check_edges(eg_run *run, eg_schema *schema);                        /* check_edge.c */
 void eg_check_indexes(eg_run *run, eg_entity *entity);                      /* check_index.c */
 void eg_check_shards(eg_run *run, const eg_schema *schema);                 /* check_shard.c */
+void eg_check_views(eg_run *run, const eg_schema *schema);                  /* check_view.c */
 void eg_check_claims(eg_run *run, const eg_schema *schema);                 /* check_names.c */
 
 /* Whether the key is one field called `id`. */

@@ -155,6 +155,11 @@ static void check_names_entity(check_names_state *state, const eg_entity *entity
         }
         check_names_sql(state, index->name.text, index->name);
     }
+    for (size_t i = 0; i < entity->views.n; i++) {
+        const eg_view *view = eg_view_at(entity, i);
+        check_names_c(state, eg_format(state->run, "%s_%s_view", entity->c, view->name.text),
+                      view->name);
+    }
     for (size_t i = 0; entity->has_search && i < sizeof(shadows) / sizeof(shadows[0]); i++) {
         check_names_sql(state, eg_format(state->run, "%s_search%s", entity->table.text, shadows[i]),
                         (eg_name){entity->table.text, entity->search_pos});
@@ -175,6 +180,12 @@ void eg_check_claims(eg_run *run, const eg_schema *schema)
                   schema->name);
     check_names_c(&state, eg_format(run, "%s%s_entities", schema->prefix.text, schema->name.text),
                   schema->name);
+    for (size_t i = 0; i < schema->classes.n; i++) {
+        const eg_name *name = eg_name_at(&schema->classes, i);
+        check_names_c(&state,
+                      eg_format(run, "%s_CLASS_%s", schema->upper_name, eg_upper(run, name->text)),
+                      *name);
+    }
     for (size_t i = 0; i < schema->entities.n; i++) {
         check_names_entity(&state, eg_entity_at(schema, i));
     }

@@ -27,6 +27,7 @@ static ent_field describe_field(eg_run *run, const eg_field *field)
                      .column = field->column.text,
                      .was = field->was.text,
                      .flags = field->flags,
+                     .data_class = field->class_number,
                      .type = (uint8_t)field->type};
 
     if (field->type == ENT_ENUM) {

@@ -142,6 +142,11 @@ const char *eg_new_type(eg_run *run, const eg_entity *entity, const eg_field *fi
     return emit_type(run, entity, field, (field->flags & ENT_F_OPT_NEW) != 0);
 }
 
+const char *eg_plain_type(eg_run *run, const eg_entity *entity, const eg_field *field)
+{
+    return emit_type(run, entity, field, false);
+}
+
 bool eg_has_patch(const eg_entity *entity)
 {
     for (size_t i = 0; i < entity->fields.n; i++) {

@@ -11,6 +11,8 @@ void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_json(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_mermaid(eg_run *run, const eg_schema *schema, qp_buf *out);
+void eg_emit_python(eg_run *run, const eg_schema *schema, qp_buf *out); /* emit_bindings.c */
+void eg_emit_go(eg_run *run, const eg_schema *schema, qp_buf *out);
 void eg_emit_sql(eg_run *run, const eg_schema *schema, qp_buf *out);
 
 /* ---- shared by the emitters (emit.c) -----------------------------------------------------------
@@ -33,6 +35,9 @@ void eg_put_comment(qp_buf *out, const char *text);
 /* "int64_t", "ent_opt_int", "message_role"...: a field's C type in a row, and in X_new. */
 const char *eg_row_type(eg_run *run, const eg_entity *entity, const eg_field *field);
 const char *eg_new_type(eg_run *run, const eg_entity *entity, const eg_field *field);
+
+/* The same for a member that is always there. */
+const char *eg_plain_type(eg_run *run, const eg_entity *entity, const eg_field *field);
 
 /* "int", "text", "time"...: the type's name inside ent_where_*, ent_patch_* and ent_opt_*. */
 const char *eg_kind_name(const eg_field *field);

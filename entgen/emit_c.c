@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "entgen/emit.h"
+#include "entgen/names.h"
 #include "entgen/run.h"
 
 typedef struct emit_c_state {
@@ -99,8 +100,9 @@ static void emit_c_default(emit_c_state *emit, const eg_field *field)
 
 static void emit_c_flags(emit_c_state *emit, unsigned flags)
 {
-    static const char *const names[] = {"NULLABLE",  "OPT_NEW",   "DEFAULT",  "NOW",    "RANDOM",
-                                        "ON_UPDATE", "IMMUTABLE", "NOTEMPTY", "STRING", "AUTO"};
+    static const char *const names[] = {"NULLABLE", "OPT_NEW",   "DEFAULT",   "NOW",
+                                        "RANDOM",   "ON_UPDATE", "IMMUTABLE", "NOTEMPTY",
+                                        "STRING",   "AUTO",      "LOCAL"};
     bool first = true;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -131,6 +133,11 @@ static void emit_c_field(emit_c_state *emit, const eg_entity *entity, const eg_f
     }
     emit_c_rule(emit, field);
     emit_c_default(emit, field);
+    if (field->class_number != 0) {
+        qp_buf_printf(&emit->line, ", .data_class = %s_CLASS_%s", emit->schema->upper_name,
+                      eg_upper(emit->run,
+                               eg_name_at(&emit->schema->classes, field->class_number - 1u)->text));
+    }
     qp_buf_puts(&emit->line, "},");
     emit_c_flush(emit, 5);
 }
@@ -257,6 +264,82 @@ static void emit_c_table(emit_c_state *emit, const eg_entity *entity)
     emit_c_flush(emit, 4);
 }
 
+/* ---- views ------------------------------------------------------------------------------------
+ */
+
+static void emit_c_shown(emit_c_state *emit, const eg_field *field, const eg_show *show)
+{
+    const char *type = show->to->c_struct.text;
+    const char *member = show->member.text;
+    const unsigned number = field->number;
+    const char *kind = eg_upper(emit->run, eg_kind_name(field));
+
+    if (show->presence) {
+        qp_buf_printf(&emit->line, "    {ENT_SHOW_IS(%s, %s, %u)", type, member, number);
+    } else if (show->has.text != NULL) {
+        qp_buf_printf(&emit->line, "    {ENT_SHOW_HAS(%s, %s, %s, %u, %s)", type, member,
+                      show->has.text, number, kind);
+    } else if (show->bit.text != NULL) {
+        qp_buf_printf(&emit->line, "    {ENT_SHOW_SET(%s, %s, %s, %u, %s)", type, member,
+                      show->bit.text, number, kind);
+    } else {
+        qp_buf_printf(&emit->line, "    {ENT_SHOW(%s, %s, %u, %s)", type, member, number, kind);
+    }
+    qp_buf_puts(&emit->line, show->by_hand ? ", .by_hand = true}," : "},");
+    emit_c_flush(emit, 5);
+}
+
+/* The compiler's proof that the members have the types that the table says. */
+static void emit_c_shown_type(emit_c_state *emit, const eg_entity *entity, const eg_field *field,
+                              const eg_show *show)
+{
+    const char *type = show->to->c_struct.text;
+
+    if (field->type == ENT_ENUM && !show->presence) {
+        qp_buf_printf(&emit->line, "ENT_SHOW_ENUM(%s, %s);", type, show->member.text);
+    } else {
+        qp_buf_printf(&emit->line, "ENT_SHOW_TYPE(%s, %s, %s);", type, show->member.text,
+                      show->presence ? "bool" : eg_plain_type(emit->run, entity, field));
+    }
+    emit_c_flush(emit, 4);
+    if (show->has.text != NULL) {
+        qp_buf_printf(&emit->line, "ENT_SHOW_TYPE(%s, %s, bool);", type, show->has.text);
+        emit_c_flush(emit, 4);
+    }
+}
+
+static void emit_c_view(emit_c_state *emit, const eg_entity *entity, const eg_view *view)
+{
+    const char *name = eg_format(emit->run, "%s_%s", entity->c, view->name.text);
+    size_t count = 0;
+
+    qp_buf_printf(emit->out, "static const ent_shown %s_shown[] = {\n", name);
+    for (size_t i = 0; i < entity->fields.n; i++) {
+        const eg_field *field = eg_field_at(entity, i);
+        for (size_t j = 0; j < field->shows.n; j++) {
+            if (eg_show_at(field, j)->to == view) {
+                emit_c_shown(emit, field, eg_show_at(field, j));
+                count++;
+            }
+        }
+    }
+    qp_buf_puts(emit->out, "};\n");
+    for (size_t i = 0; i < entity->fields.n; i++) {
+        const eg_field *field = eg_field_at(entity, i);
+        for (size_t j = 0; j < field->shows.n; j++) {
+            if (eg_show_at(field, j)->to == view) {
+                emit_c_shown_type(emit, entity, field, eg_show_at(field, j));
+            }
+        }
+    }
+    qp_buf_printf(&emit->line,
+                  "const ent_view %s_view = {.name = \"%s\", .type = \"%s\", .entity = "
+                  "&%s_entity, .items = %s_shown, .count = %zu, .size = sizeof(%s)};",
+                  name, view->name.text, view->c_struct.text, entity->c, name, count,
+                  view->c_struct.text);
+    emit_c_flush(emit, 4);
+}
+
 static void emit_c_entity(emit_c_state *emit, const eg_entity *entity)
 {
     qp_buf_putc(emit->out, '\n');
@@ -276,16 +359,56 @@ static void emit_c_entity(emit_c_state *emit, const eg_entity *entity)
     emit_c_shard(emit, entity);
     emit_c_table(emit, entity);
     qp_buf_printf(emit->out, "ENT_SHAPE(%s);\n", entity->c);
+    for (size_t i = 0; i < entity->views.n; i++) {
+        emit_c_view(emit, entity, eg_view_at(entity, i));
+    }
+}
+
+/* The lists of a schema that has classes or views. Gives how many views there are. */
+static size_t emit_c_lists(emit_c_state *emit, const char *name)
+{
+    const eg_schema *schema = emit->schema;
+    size_t views = 0;
+
+    if (schema->classes.n > 0) {
+        qp_buf_printf(&emit->line, "static const char *const %s_classes[] = {\"\"", name);
+        for (size_t i = 0; i < schema->classes.n; i++) {
+            qp_buf_printf(&emit->line, ", \"%s\"", eg_name_at(&schema->classes, i)->text);
+        }
+        qp_buf_puts(&emit->line, ", NULL};");
+        emit_c_flush(emit, 4);
+    }
+    for (size_t i = 0; i < schema->entities.n; i++) {
+        const eg_entity *entity = eg_entity_at(schema, i);
+        for (size_t j = 0; j < entity->views.n; j++) {
+            if (views == 0) {
+                qp_buf_printf(&emit->line, "static const ent_view *const %s_views[] = {", name);
+            }
+            qp_buf_printf(&emit->line, "%s&%s_%s_view", views > 0 ? ", " : "", entity->c,
+                          eg_view_at(entity, j)->name.text);
+            views++;
+        }
+    }
+    if (views > 0) {
+        qp_buf_puts(&emit->line, "};");
+        emit_c_flush(emit, 4);
+    }
+    return views;
 }
 
 void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out)
 {
     emit_c_state emit = {.run = run, .schema = schema, .out = out};
     const char *name = eg_format(run, "%s%s", schema->prefix.text, schema->name.text);
+    size_t views;
 
     qp_buf_init(&emit.line, EG_SOURCE_MAX);
     eg_put_banner(run, schema, "descriptors", out);
     qp_buf_printf(out, "#include \"%s.h\"\n", schema->name.text);
+    for (size_t i = 0; i < schema->includes.n; i++) {
+        qp_buf_printf(out, "%s#include <%s>\n", i == 0 ? "\n" : "",
+                      eg_name_at(&schema->includes, i)->text);
+    }
     for (size_t i = 0; i < schema->entities.n; i++) {
         emit_c_entity(&emit, eg_entity_at(schema, i));
     }
@@ -296,13 +419,21 @@ void eg_emit_source(eg_run *run, const eg_schema *schema, qp_buf *out)
     qp_buf_puts(&emit.line, "};");
     qp_buf_putc(out, '\n');
     emit_c_flush(&emit, 4);
+    views = emit_c_lists(&emit, name);
     qp_buf_printf(&emit.line,
                   "const ent_schema %s_schema = {.name = \"%s\", .entities = %s_entities, "
                   ".entity_count = %zu, .hash = \"%s\", .application_id = 0x%08x, .version = %u, "
-                  ".min_reader = %u, .min_writer = %u};",
+                  ".min_reader = %u, .min_writer = %u",
                   name, schema->name.text, name, schema->entities.n, schema->hash,
                   (unsigned)schema->application_id, (unsigned)schema->version,
                   (unsigned)schema->min_reader, (unsigned)schema->min_writer);
+    if (schema->classes.n > 0) {
+        qp_buf_printf(&emit.line, ", .classes = %s_classes", name);
+    }
+    if (views > 0) {
+        qp_buf_printf(&emit.line, ", .views = %s_views, .view_count = %zu", name, views);
+    }
+    qp_buf_puts(&emit.line, "};");
     emit_c_flush(&emit, 4);
     qp_buf_fail(out, qp_buf_status(&emit.line));
     qp_buf_free(&emit.line);

@@ -262,6 +262,30 @@ static void emit_h_entity(emit_h_state *emit, const eg_entity *entity)
     emit_h_where(emit, entity);
     emit_h_query(emit, entity);
     emit_h_functions(emit, entity);
+    for (size_t i = 0; i < entity->views.n; i++) {
+        const eg_view *view = eg_view_at(entity, i);
+        qp_buf_printf(emit->out, "extern const ent_view %s_%s_view; /* %s */\n", entity->c,
+                      view->name.text, view->c_struct.text);
+    }
+}
+
+/* The numbers of the classes. */
+static void emit_h_classes(emit_h_state *emit)
+{
+    const eg_schema *schema = emit->schema;
+
+    if (schema->classes.n == 0) {
+        return;
+    }
+    qp_buf_puts(&emit->line, "enum {");
+    for (size_t i = 0; i < schema->classes.n; i++) {
+        qp_buf_printf(&emit->line, "%s %s_CLASS_%s%s", i > 0 ? "," : "", schema->upper_name,
+                      eg_upper(emit->run, eg_name_at(&schema->classes, i)->text),
+                      i == 0 ? " = 1" : "");
+    }
+    qp_buf_puts(&emit->line, " };");
+    emit_h_flush(emit, 4);
+    qp_buf_putc(emit->out, '\n');
 }
 
 /* The program's own functions that give shards, each once. */
@@ -293,6 +317,7 @@ void eg_emit_header(eg_run *run, const eg_schema *schema, qp_buf *out)
     qp_buf_printf(out, "extern const ent_schema %s%s_schema;\n\n", schema->prefix.text,
                   schema->name.text);
     emit_h_parts(schema, out);
+    emit_h_classes(&emit);
     for (size_t i = 0; i < schema->entities.n; i++) {
         eg_put_template(out, "ENT_TYPES($)", eg_entity_at(schema, i)->c);
     }

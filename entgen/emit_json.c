@@ -81,16 +81,81 @@ static void emit_json_rule(qp_jsonw *json, const eg_field *field)
     qp_jsonw_array_end(json);
 }
 
-static void emit_json_field(qp_jsonw *json, const eg_field *field)
+static void emit_json_shows(qp_jsonw *json, const eg_field *field)
+{
+    if (field->shows.n == 0) {
+        return;
+    }
+    qp_jsonw_key(json, QUIPU_STR("show"));
+    qp_jsonw_array(json);
+    for (size_t i = 0; i < field->shows.n; i++) {
+        const eg_show *show = eg_show_at(field, i);
+
+        qp_jsonw_object(json);
+        emit_json_text(json, "view", show->view.text);
+        emit_json_text(json, show->presence ? "is" : "member", show->member.text);
+        if (show->has.text != NULL) {
+            emit_json_text(json, "has", show->has.text);
+        }
+        if (show->bit.text != NULL) {
+            emit_json_text(json, "bit", show->bit.text);
+        }
+        if (show->by_hand) {
+            emit_json_bool(json, "by_hand", true);
+        }
+        qp_jsonw_object_end(json);
+    }
+    qp_jsonw_array_end(json);
+}
+
+static void emit_json_names(qp_jsonw *json, const char *key, const eg_list *names)
+{
+    if (names->n == 0) {
+        return;
+    }
+    qp_jsonw_key(json, quipu_cstr(key));
+    qp_jsonw_array(json);
+    for (size_t i = 0; i < names->n; i++) {
+        qp_jsonw_str(json, quipu_cstr(eg_name_at(names, i)->text));
+    }
+    qp_jsonw_array_end(json);
+}
+
+static void emit_json_views(qp_jsonw *json, const eg_entity *entity)
+{
+    if (entity->views.n == 0) {
+        return;
+    }
+    qp_jsonw_key(json, QUIPU_STR("views"));
+    qp_jsonw_array(json);
+    for (size_t i = 0; i < entity->views.n; i++) {
+        const eg_view *view = eg_view_at(entity, i);
+
+        qp_jsonw_object(json);
+        emit_json_text(json, "name", view->name.text);
+        emit_json_text(json, "struct", view->c_struct.text);
+        if (view->bits.text != NULL) {
+            emit_json_text(json, "bits", view->bits.text);
+        }
+        if (view->given) {
+            emit_json_bool(json, "given", true);
+        }
+        if (view->type.text != NULL) {
+            emit_json_text(json, "as", view->type.text);
+        }
+        qp_jsonw_object_end(json);
+    }
+    qp_jsonw_array_end(json);
+}
+
+static void emit_json_field(qp_jsonw *json, const eg_field *field, const eg_schema *schema)
 {
     static const struct {
         const char *key;
         unsigned flag;
-    } flags[] = {{"optional", ENT_F_NULLABLE},
-                 {"immutable", ENT_F_IMMUTABLE},
-                 {"on_update", ENT_F_ON_UPDATE},
-                 {"notempty", ENT_F_NOTEMPTY},
-                 {"auto", ENT_F_AUTO}};
+    } flags[] = {{"optional", ENT_F_NULLABLE},   {"immutable", ENT_F_IMMUTABLE},
+                 {"on_update", ENT_F_ON_UPDATE}, {"notempty", ENT_F_NOTEMPTY},
+                 {"auto", ENT_F_AUTO},           {"local", ENT_F_LOCAL}};
 
     qp_jsonw_object(json);
     emit_json_text(json, "name", field->name.text);
@@ -117,6 +182,10 @@ static void emit_json_field(qp_jsonw *json, const eg_field *field)
     if (field->edge != NULL) {
         emit_json_text(json, "edge", field->edge->name.text);
     }
+    if (field->class_number != 0) {
+        emit_json_text(json, "class", eg_name_at(&schema->classes, field->class_number - 1u)->text);
+    }
+    emit_json_shows(json, field);
     if (field->doc != NULL) {
         emit_json_text(json, "doc", field->doc);
     }
@@ -174,7 +243,7 @@ static void emit_json_shard(qp_jsonw *json, const eg_entity *entity)
     qp_jsonw_object_end(json);
 }
 
-static void emit_json_entity(qp_jsonw *json, const eg_entity *entity)
+static void emit_json_entity(qp_jsonw *json, const eg_schema *schema, const eg_entity *entity)
 {
     qp_jsonw_object(json);
     emit_json_text(json, "name", entity->name.text);
@@ -191,7 +260,7 @@ static void emit_json_entity(qp_jsonw *json, const eg_entity *entity)
     qp_jsonw_key(json, QUIPU_STR("fields"));
     qp_jsonw_array(json);
     for (size_t i = 0; i < entity->fields.n; i++) {
-        emit_json_field(json, eg_field_at(entity, i));
+        emit_json_field(json, eg_field_at(entity, i), schema);
     }
     qp_jsonw_array_end(json);
     qp_jsonw_key(json, QUIPU_STR("edges"));
@@ -211,6 +280,7 @@ static void emit_json_entity(qp_jsonw *json, const eg_entity *entity)
         emit_json_bool(json, "search_manual", entity->manual);
         emit_json_bool(json, "search_cjk", entity->cjk);
     }
+    emit_json_views(json, entity);
     qp_jsonw_object_end(json);
 }
 
@@ -229,13 +299,14 @@ void eg_emit_json(eg_run *run, const eg_schema *schema, qp_buf *out)
     emit_json_int(&json, "min_reader", schema->min_reader);
     emit_json_int(&json, "min_writer", schema->min_writer);
     emit_json_text(&json, "hash", schema->hash);
+    emit_json_names(&json, "classes", &schema->classes);
     qp_jsonw_key(&json, QUIPU_STR("entities"));
     qp_jsonw_array(&json);
     for (size_t i = 0; i < schema->entities.n; i++) {
         if (qp_buf_status(out) == QUIPU_OK) {
             qp_buf_putc(out, i == 0 ? '\n' : ' ');
         }
-        emit_json_entity(&json, eg_entity_at(schema, i));
+        emit_json_entity(&json, schema, eg_entity_at(schema, i));
     }
     qp_jsonw_array_end(&json);
     qp_jsonw_object_end(&json);

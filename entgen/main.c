@@ -18,6 +18,8 @@ typedef enum main_mode {
     MAIN_JSON,
     MAIN_SQL,
     MAIN_MERMAID,
+    MAIN_PYTHON,
+    MAIN_GO,
     MAIN_IMPORT,
 } main_mode;
 
@@ -36,6 +38,8 @@ static const char main_help[] =
     "       entgen --json FILE...            the schema as JSON\n"
     "       entgen --sql FILE...             the schema as SQLite's DDL\n"
     "       entgen --mermaid FILE...         the schema as a Mermaid diagram\n"
+    "       entgen --python FILE...          the views as Python classes\n"
+    "       entgen --go FILE...              the views as Go structs\n"
     "       entgen import FILE.db            an existing SQLite file as .ent text\n"
     "       entgen --help | --version\n"
     "\n"
@@ -152,6 +156,10 @@ static bool main_run(eg_run *run, const main_options *options)
         return main_dump(run, &schema, eg_emit_sql);
     case MAIN_MERMAID:
         return main_dump(run, &schema, eg_emit_mermaid);
+    case MAIN_PYTHON:
+        return main_dump(run, &schema, eg_emit_python);
+    case MAIN_GO:
+        return main_dump(run, &schema, eg_emit_go);
     default:
         break;
     }
@@ -173,6 +181,10 @@ static int main_parse_option(main_options *options, const char *word)
         options->mode = MAIN_SQL;
     } else if (strcmp(word, "--mermaid") == 0) {
         options->mode = MAIN_MERMAID;
+    } else if (strcmp(word, "--python") == 0) {
+        options->mode = MAIN_PYTHON;
+    } else if (strcmp(word, "--go") == 0) {
+        options->mode = MAIN_GO;
     } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         options->help = true;
     } else if (strcmp(word, "--version") == 0) {

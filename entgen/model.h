@@ -22,6 +22,9 @@
 #define EG_EDGES_MAX 64                  /* edges of one entity */
 #define EG_INDEXES_MAX 64                /* indexes of one entity, the added ones included */
 #define EG_ENTITIES_MAX 4096             /* entities of one schema */
+#define EG_CLASSES_MAX 31                /* classes of one schema: each is a bit of a set */
+#define EG_VIEWS_MAX 64                  /* views of one entity */
+#define EG_INCLUDES_MAX 64               /* headers that a schema's views are declared in */
 
 typedef struct eg_pos {
     uint32_t file; /* number in eg_run.files */
@@ -75,6 +78,26 @@ typedef struct eg_number {
     eg_pos pos;
 } eg_number;
 
+/* A struct of the program that shows fields of an entity. */
+typedef struct eg_view {
+    eg_name name;
+    eg_name c_struct;
+    eg_name bits; /* how the names of its bits begin, or not given */
+    eg_name type; /* its name in other languages, or not given */
+    bool given;   /* callers fill it; one with bits is */
+} eg_view;
+
+/* One place where a field is shown: a member of a view's struct. */
+typedef struct eg_show {
+    eg_name view;
+    eg_name member;    /* after the check: always given */
+    eg_name has;       /* the bool that says whether the value is there, or not given */
+    eg_name bit;       /* of a view with bits; after the check the whole C name */
+    bool by_hand;      /* the program moves the value itself */
+    bool presence;     /* the member is a bool that says whether the field has a value */
+    const eg_view *to; /* after the check */
+} eg_show;
+
 typedef struct eg_edge eg_edge;
 typedef struct eg_entity eg_entity;
 
@@ -90,6 +113,7 @@ typedef struct eg_field {
     bool immutable;
     bool on_update;
     bool notempty;
+    bool local;
     bool has_len;
     bool has_range;
     eg_pos rule_pos;
@@ -99,7 +123,10 @@ typedef struct eg_field {
     eg_default fallback; /* the default value */
     eg_list labels;      /* eg_name */
     eg_edge *edge;       /* set when this is the foreign key of an edge */
+    eg_name data_class;
+    eg_list shows; /* eg_show */
     /* after the check */
+    uint8_t class_number; /* from 1; 0: the schema has no classes */
     ent_rule rule;
     uint16_t flags; /* ENT_F_* */
     bool in_key;
@@ -156,6 +183,7 @@ struct eg_entity {
     eg_name shard_by; /* a C function */
     eg_pos shard_pos;
     bool has_shard;
+    eg_list views; /* eg_view */
     /* after the check */
     ent_shard shard; /* but its function */
     uint8_t key_fields[ENT_KEY_MAX];
@@ -174,6 +202,9 @@ typedef struct eg_schema {
     uint32_t min_reader;
     uint32_t min_writer;
     eg_list entities; /* eg_entity */
+    eg_list classes;  /* eg_name */
+    eg_list includes; /* eg_name */
+    eg_pos classes_pos;
     bool has_block;
     /* set by eg_describe() */
     char hash[17]; /* first 16 hex digits of SHA-256 over the canonical text */
@@ -198,6 +229,16 @@ static inline eg_index *eg_index_at(const eg_entity *entity, size_t i)
 static inline eg_entity *eg_entity_at(const eg_schema *schema, size_t i)
 {
     return (eg_entity *)schema->entities.items[i];
+}
+
+static inline const eg_view *eg_view_at(const eg_entity *entity, size_t i)
+{
+    return (const eg_view *)entity->views.items[i];
+}
+
+static inline eg_show *eg_show_at(const eg_field *field, size_t i)
+{
+    return (eg_show *)field->shows.items[i];
 }
 
 static inline const eg_name *eg_name_at(const eg_list *list, size_t i)

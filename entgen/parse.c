@@ -21,9 +21,10 @@ static const char *const parse_types[] = {"int",   "float", "bool", "string", "t
 static const uint8_t parse_type_numbers[] = {ENT_INT,   ENT_FLOAT, ENT_BOOL, ENT_TEXT, ENT_TEXT,
                                              ENT_BYTES, ENT_TIME,  ENT_UUID, ENT_JSON, ENT_ENUM};
 static const char *const parse_attributes[] = {"unique", "immutable", "on_update", "notempty",
-                                               "len",    "range",     "column",    "was"};
-static const char *const parse_settings[] = {"prefix", "application_id", "version", "min_reader",
-                                             "min_writer"};
+                                               "len",    "range",     "column",    "was",
+                                               "class",  "local",     "show"};
+static const char *const parse_settings[] = {
+    "prefix", "application_id", "version", "min_reader", "min_writer", "classes", "include"};
 static const char *const parse_on_delete[] = {"cascade", "restrict", "set_null"};
 
 #define PARSE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -262,11 +263,74 @@ static bool parse_bounds(parse_state *parse, eg_field *field)
            parse_number(parse, &field->high) && parse_expect(parse, EG_RIGHT, "')'");
 }
 
+/* The word and the name behind it, when that word stands here. */
+static bool parse_word_name(parse_state *parse, const char *word, const char *what, eg_name *ret)
+{
+    return !parse_take_word(parse, word) || parse_name(parse, false, what, ret);
+}
+
+static bool parse_by_hand(parse_state *parse, eg_show *show)
+{
+    show->by_hand = parse_take_word(parse, "by");
+    return !show->by_hand || parse_take_word(parse, "hand") ||
+           parse_expected(parse, "'hand' after 'by'");
+}
+
+/* view [as member] [has member] [bit name] [by hand], or: view is member */
+static bool parse_show(parse_state *parse, eg_field *field)
+{
+    eg_show *show = eg_alloc(parse->run, sizeof(*show));
+
+    if (!parse_name(parse, false, "a view", &show->view)) {
+        return false;
+    }
+    eg_list_add(parse->run, &field->shows, show);
+    if (parse_take_word(parse, "is")) {
+        show->presence = true;
+        return parse_name(parse, false, "a member", &show->member);
+    }
+    return parse_word_name(parse, "as", "a member", &show->member) &&
+           parse_word_name(parse, "has", "a member", &show->has) &&
+           parse_word_name(parse, "bit", "a bit", &show->bit) && parse_by_hand(parse, show);
+}
+
+static bool parse_shows(parse_state *parse, eg_field *field)
+{
+    if (!parse_expect(parse, EG_LEFT, "'(' and the views that show the field")) {
+        return false;
+    }
+    do {
+        if (!parse_show(parse, field)) {
+            return false;
+        }
+    } while (parse_take(parse, EG_COMMA));
+    return parse_expect(parse, EG_RIGHT, "as, has, bit, by hand, is, ',' or ')' after a view");
+}
+
+/* What says who sees a field and what it is about; fields and edges have it in common. */
+static bool parse_exposure(parse_state *parse, eg_field *field, const char *word, bool *ret_good)
+{
+    if (strcmp(word, "class") == 0) {
+        *ret_good = parse_name(parse, false, "a class", &field->data_class);
+    } else if (strcmp(word, "show") == 0) {
+        *ret_good = parse_shows(parse, field);
+    } else if (strcmp(word, "local") == 0) {
+        *ret_good = field->local = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool parse_attribute(parse_state *parse, eg_field *field, const char *word)
 {
     const eg_token *token = parse_next(parse);
     bool len = strcmp(word, "len") == 0;
+    bool good = true;
 
+    if (parse_exposure(parse, field, word, &good)) {
+        return good;
+    }
     if (len || strcmp(word, "range") == 0) {
         if (field->has_len || field->has_range) {
             eg_error(parse->run, token->pos,
@@ -332,7 +396,7 @@ static bool parse_attributes_of(parse_state *parse, eg_field *field)
         if (token->kind == EG_WORD) {
             eg_error(parse->run, token->pos,
                      "unknown attribute '%s', expected unique, immutable, on_update, notempty, "
-                     "len, range, column or was%s",
+                     "len, range, column, was, class, local or show%s",
                      token->text,
                      eg_suggest(parse->run, token->text, parse_attributes,
                                 PARSE_COUNT(parse_attributes)));
@@ -392,10 +456,9 @@ static bool parse_owner_edge(parse_state *parse, eg_edge *edge)
 }
 
 /* The key-holding side of an edge brings a field of its own. */
-static void parse_add_foreign_key(parse_state *parse, eg_entity *entity, eg_edge *edge)
+static void parse_add_foreign_key(parse_state *parse, eg_entity *entity, eg_edge *edge,
+                                  eg_field *field)
 {
-    eg_field *field = eg_alloc(parse->run, sizeof(*field));
-
     field->name.pos = edge->name.pos;
     field->name.text = eg_format(parse->run, "%s_id", edge->name.text);
     field->column = edge->column;
@@ -407,15 +470,26 @@ static void parse_add_foreign_key(parse_state *parse, eg_entity *entity, eg_edge
     eg_list_add(parse->run, &entity->fields, field);
 }
 
+static bool parse_at_exposure(const parse_state *parse)
+{
+    return parse_is_word(parse, 0, "class") || parse_is_word(parse, 0, "show") ||
+           parse_is_word(parse, 0, "local");
+}
+
 static bool parse_inverse_edge(parse_state *parse, eg_entity *entity, eg_edge *edge)
 {
+    eg_field *field = eg_alloc(parse->run, sizeof(*field));
+
     if (!parse_name(parse, true, "an entity", &edge->target) ||
         !parse_expect(parse, EG_DOT, "'.' and the name of the edge there") ||
         !parse_name(parse, false, "an edge", &edge->inverse)) {
         return false;
     }
     edge->optional = parse_take(parse, EG_ASK);
-    for (;;) {
+    while (parse_is(parse, 0, EG_WORD)) {
+        const char *word = parse_peek(parse, 0)->text;
+        bool good = true;
+
         if (parse_is_word(parse, 0, "immutable") && !parse_is_type(parse, 1)) {
             (void)parse_next(parse);
             edge->immutable = true;
@@ -424,11 +498,17 @@ static bool parse_inverse_edge(parse_state *parse, eg_entity *entity, eg_edge *e
             if (!parse_sql_name(parse, "column", &edge->column)) {
                 return false;
             }
+        } else if (parse_at_attribute(parse) && parse_at_exposure(parse)) {
+            (void)parse_next(parse);
+            (void)parse_exposure(parse, field, word, &good);
+            if (!good) {
+                return false;
+            }
         } else {
             break;
         }
     }
-    parse_add_foreign_key(parse, entity, edge);
+    parse_add_foreign_key(parse, entity, edge, field);
     return true;
 }
 
@@ -464,7 +544,8 @@ static bool parse_edge(parse_state *parse, eg_entity *entity)
         !parse_is_word(parse, 0, "unique")) {
         return parse_expected(parse, edge->owner
                                          ? "the end of the line"
-                                         : "immutable, column \"name\" or the end of the line");
+                                         : "immutable, column \"name\", class, local, show or "
+                                           "the end of the line");
     }
     return true;
 }
@@ -580,6 +661,31 @@ static bool parse_shard(parse_state *parse, eg_entity *entity)
     return true;
 }
 
+/* view name "struct" [given | bits "PREFIX_"] [as Name] */
+static bool parse_view(parse_state *parse, eg_entity *entity)
+{
+    eg_view *view = eg_alloc(parse->run, sizeof(*view));
+
+    (void)parse_next(parse);
+    if (!parse_name(parse, false, "a view", &view->name) ||
+        !parse_sql_name(parse, view->name.text, &view->c_struct)) {
+        return false;
+    }
+    view->given = !parse_is_type(parse, 1) && parse_take_word(parse, "given");
+    if (!view->given && parse_is_word(parse, 0, "bits") && parse_is(parse, 1, EG_STRING)) {
+        (void)parse_next(parse);
+        view->given = parse_sql_name(parse, "bits", &view->bits);
+    }
+    if (parse_is_word(parse, 0, "as") && !parse_is_type(parse, 1)) {
+        (void)parse_next(parse);
+        if (!parse_name(parse, true, "a type", &view->type)) {
+            return false;
+        }
+    }
+    eg_list_add(parse->run, &entity->views, view);
+    return true;
+}
+
 /* ---- blocks ------------------------------------------------------------------------------------
  */
 
@@ -613,6 +719,10 @@ static bool parse_item(parse_state *parse, eg_entity *entity)
     if (parse_is_word(parse, 0, "unique") && parse_is_word(parse, 1, "index")) {
         return parse_index(parse, entity);
     }
+    if (parse_is_word(parse, 0, "view") && parse_is(parse, 1, EG_WORD) &&
+        (parse_is(parse, 2, EG_STRING) || !parse_is_type(parse, 1))) {
+        return parse_view(parse, entity);
+    }
     for (size_t i = 0; list && i < PARSE_COUNT(lists); i++) {
         if (parse_is_word(parse, 0, lists[i].word)) {
             return lists[i].parse(parse, entity);
@@ -621,7 +731,8 @@ static bool parse_item(parse_state *parse, eg_entity *entity)
     if (parse_is(parse, 0, EG_WORD)) {
         return parse_field(parse, entity);
     }
-    return parse_expected(parse, "a field, an edge, index, key, cluster, search, shard or '}'");
+    return parse_expected(parse, "a field, an edge, index, key, cluster, search, shard, view "
+                                 "or '}'");
 }
 
 /* Items up to the closing brace. A word `entity` or `schema` with a block behind it means that the
@@ -677,6 +788,41 @@ static bool parse_u32(parse_state *parse, const char *what, uint32_t low, uint32
     return true;
 }
 
+/* "(" class {"," class} ")" */
+static bool parse_classes(parse_state *parse, eg_pos pos)
+{
+    eg_schema *schema = parse->schema;
+
+    if (schema->classes.n > 0) {
+        eg_error(parse->run, pos, "a second list of classes, expected one: the first is at %s",
+                 eg_where(parse->run, schema->classes_pos));
+        return false;
+    }
+    schema->classes_pos = pos;
+    if (!parse_expect(parse, EG_LEFT, "'(' and the names of classes")) {
+        return false;
+    }
+    do {
+        eg_name *name = eg_alloc(parse->run, sizeof(*name));
+        if (!parse_name(parse, false, "a class", name)) {
+            return false;
+        }
+        eg_list_add(parse->run, &schema->classes, name);
+    } while (parse_take(parse, EG_COMMA));
+    return parse_expect(parse, EG_RIGHT, "',' or ')' after a class");
+}
+
+static bool parse_include(parse_state *parse)
+{
+    eg_name *name = eg_alloc(parse->run, sizeof(*name));
+
+    if (!parse_sql_name(parse, "include", name)) {
+        return false;
+    }
+    eg_list_add(parse->run, &parse->schema->includes, name);
+    return true;
+}
+
 static bool parse_setting(parse_state *parse)
 {
     const eg_token *token = parse_peek(parse, 0);
@@ -687,8 +833,8 @@ static bool parse_setting(parse_state *parse)
 
     if (i == PARSE_NONE) {
         eg_error(parse->run, token->pos,
-                 "found %s, expected prefix, application_id, version, min_reader, min_writer or "
-                 "'}'%s",
+                 "found %s, expected prefix, application_id, version, min_reader, min_writer, "
+                 "classes, include or '}'%s",
                  eg_token_name(parse->run, token),
                  token->kind == EG_WORD ? eg_suggest(parse->run, token->text, parse_settings,
                                                      PARSE_COUNT(parse_settings))
@@ -705,8 +851,12 @@ static bool parse_setting(parse_state *parse)
         return parse_u32(parse, token->text, 1, &schema->version);
     case 3:
         return parse_u32(parse, token->text, 1, &schema->min_reader);
-    default:
+    case 4:
         return parse_u32(parse, token->text, 1, &schema->min_writer);
+    case 5:
+        return parse_classes(parse, token->pos);
+    default:
+        return parse_include(parse);
     }
 }
 

@@ -6,6 +6,11 @@ import subprocess
 import qptools
 
 OUT = "src/gen"
+# What else is generated: the option, the schema, the file.
+PRINTED = (
+    ("--python", "schema/quipu.ent", "bindings/python/src/quipu/_fields.py"),
+    ("--go", "schema/quipu.ent", "bindings/go/fields.go"),
+)
 
 
 def main():
@@ -24,6 +29,13 @@ def main():
         result = subprocess.run(command, cwd=args.root, capture_output=True, text=True, check=False)
         if result.returncode != 0:
             report.bad(schema, 1, f"{OUT} is stale: {(result.stderr or result.stdout).strip()}")
+    for option, schema, path in PRINTED:
+        if not (args.root / path).exists():
+            continue
+        command = [str(entgen), option, schema]
+        result = subprocess.run(command, cwd=args.root, capture_output=True, text=True, check=False)
+        if result.returncode != 0 or result.stdout != (args.root / path).read_text():
+            report.bad(args.root / path, 1, f"stale: entgen {option} {schema} > {path}")
     report.finish(f"{len(schemas)} schemas")
 
 

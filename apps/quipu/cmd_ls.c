@@ -25,7 +25,7 @@ static const app_option ls_options[] = {
     {.name = NULL},
 };
 
-enum { LS_KEY, LS_MESSAGES, LS_TOKENS, LS_CHANGED, LS_WHO, LS_COLUMNS };
+enum { LS_KEY, LS_MESSAGES, LS_TOKENS, LS_CHANGED, LS_WHO, LS_TITLE, LS_COLUMNS };
 
 static const app_column ls_columns[LS_COLUMNS] = {
     [LS_KEY] = {.title = "KEY", .fits = true},
@@ -33,6 +33,7 @@ static const app_column ls_columns[LS_COLUMNS] = {
     [LS_TOKENS] = {.title = "TOKENS", .right = true, .spare = true},
     [LS_CHANGED] = {.title = "CHANGED", .spare = true},
     [LS_WHO] = {.title = "AGENT", .fits = true, .spare = true},
+    [LS_TITLE] = {.title = "TITLE", .fits = true, .spare = true},
 };
 
 typedef struct ls_job {
@@ -53,6 +54,8 @@ static void ls_json(const quipu_session_info *session)
     app_json_open(&json, NULL, '{');
     app_json_text(&json, "key", session->key);
     app_json_cstr(&json, "uid", uid);
+    app_json_text(&json, "title", session->title);
+    app_json_text(&json, "firstWords", session->first_words);
     app_json_text(&json, "app", session->app_name);
     app_json_text(&json, "user", session->user_id);
     app_json_text(&json, "session", session->session_id);
@@ -98,6 +101,7 @@ static quipu_status ls_cells(quipu_arena *arena, const quipu_session_info *sessi
     app_time_text(session->updated_at, changed, sizeof(changed));
     cells[LS_KEY] = session->key;
     cells[LS_WHO] = session->agent_id.n > 0 ? session->agent_id : session->app_name;
+    cells[LS_TITLE] = session->title.n > 0 ? session->title : session->first_words;
     if (status == QUIPU_OK) {
         status = ls_number(arena, session->token_count, &cells[LS_TOKENS]);
     }

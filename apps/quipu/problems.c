@@ -59,7 +59,8 @@ static const char *problems_kind(quipu_problem_kind kind)
         [QUIPU_PROBLEM_NEXT_SEQ] = "next-seq", [QUIPU_PROBLEM_COUNT] = "count",
         [QUIPU_PROBLEM_TOTALS] = "totals",     [QUIPU_PROBLEM_MESSAGE] = "message",
         [QUIPU_PROBLEM_VIEW] = "view",         [QUIPU_PROBLEM_FORK] = "fork",
-        [QUIPU_PROBLEM_STATE] = "state",       [QUIPU_PROBLEM_SEARCH] = "search"};
+        [QUIPU_PROBLEM_STATE] = "state",       [QUIPU_PROBLEM_SEARCH] = "search",
+        [QUIPU_PROBLEM_DELETED] = "deleted"};
     const size_t number = (size_t)kind;
 
     return number > 0 && number < sizeof(names) / sizeof(names[0]) ? names[number] : "other";

@@ -36,6 +36,9 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var result lib.EventResult
 	var failure lib.Error
 	var call lib.CallOptions
+	var field lib.Field
+	var between lib.Range
+	var patch lib.Patch
 	// Structs that begin with their size may grow: only where members lie counts.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
 		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes)) +
@@ -50,6 +53,11 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 			unsafe.Offsetof(failure.Message)) +
 		offsets("quipu_call_options", 0, unsafe.Offsetof(call.Cancel)) +
 		offsets("quipu_arena", unsafe.Sizeof(lib.Arena{})) +
+		offsets("quipu_field", 0, unsafe.Offsetof(field.Name), unsafe.Offsetof(field.Has),
+			unsafe.Offsetof(field.Bit), unsafe.Offsetof(field.Size)) +
+		offsets("quipu_range", 0, unsafe.Offsetof(between.Flags), unsafe.Offsetof(between.Limit)) +
+		offsets("quipu_session_patch", 0, unsafe.Offsetof(patch.Set)) +
+		offsets("quipu_history", 0, 0) +
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
 			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist)
 	folder := t.TempDir()
@@ -74,6 +82,7 @@ const ask = `
 #include <stddef.h>
 #include <stdio.h>
 #include <quipu/adk.h>
+#include <quipu/fields.h>
 #define AT(type, member) printf(" %zu", offsetof(type, member))
 #define BEGIN(type) printf(#type " %zu", sizeof(type))
 #define BEGIN_GROWING(type) printf(#type " 0")
@@ -91,6 +100,11 @@ int main(void)
     BEGIN(quipu_error); AT(quipu_error, rule); AT(quipu_error, message); END();
     BEGIN_GROWING(quipu_call_options); AT(quipu_call_options, cancel); END();
     BEGIN(quipu_arena); END();
+    BEGIN_GROWING(quipu_field); AT(quipu_field, name); AT(quipu_field, has_offset);
+    AT(quipu_field, bit); AT(quipu_field, size); END();
+    BEGIN_GROWING(quipu_range); AT(quipu_range, flags); AT(quipu_range, limit); END();
+    BEGIN_GROWING(quipu_session_patch); AT(quipu_session_patch, set); END();
+    BEGIN_GROWING(quipu_history); AT(quipu_history, session); END();
     printf("numbers %d %d %d %d %d %d %d %d\n", (int)QUIPU_SERVICE_GO, (int)QUIPU_SERVICE_REBASE,
            QUIPU_KEYS_CAMEL, QUIPU_BYTES_STD, QUIPU_TIMES_RFC3339, (int)QUIPU_GET_AFTER,
            (int)QUIPU_OPEN_READ_ONLY, (int)QUIPU_OPEN_MUST_EXIST);

@@ -205,6 +205,7 @@ typedef enum ent_type {
 #define ENT_F_NOTEMPTY 128u
 #define ENT_F_STRING 256u /* `string`: at most ENT_STRING_MAX bytes */
 #define ENT_F_AUTO 512u   /* integer key that the engine gives out */
+#define ENT_F_LOCAL 1024u /* `local`: means something in this database only */
 
 #define ENT_ABSENT 0xffffu /* offset of a member that the struct does not have */
 
@@ -233,6 +234,7 @@ typedef struct ent_field {
     uint16_t where;
     uint16_t flags; /* ENT_F_* */
     uint8_t type;   /* ent_type */
+    uint8_t data_class; /* number of its class in ent_schema.classes; 0: the schema has none */
 } ent_field;
 
 typedef struct ent_entity ent_entity;
@@ -307,6 +309,28 @@ struct ent_entity {
     const ent_shard *shard;  /* or NULL */
 };
 
+/* One member of a view: which field it shows, and where it lies in the program's struct. */
+typedef struct ent_shown {
+    const char *name; /* the member's name */
+    uint32_t bit;     /* that says a change gives it; 0: the view has no bits */
+    uint16_t member;  /* offsets in the struct: of the member... */
+    uint16_t has;     /* ...and of the bool that says whether it is there, or ENT_ABSENT */
+    uint8_t field;    /* number of the field */
+    uint8_t type;     /* ent_type of the member */
+    bool presence;    /* the member is a bool: whether the field has a value */
+    bool by_hand;     /* the program moves the value itself, in its own way */
+} ent_shown;
+
+/* `view name "struct"`: a struct of the program that shows fields of an entity. See ent/view.h. */
+typedef struct ent_view {
+    const char *name;
+    const char *type; /* the struct's name */
+    const ent_entity *entity;
+    const ent_shown *items;
+    uint16_t count;
+    uint16_t size; /* of the struct */
+} ent_view;
+
 /* A whole schema file. `hash` is the first 16 hex digits of SHA-256 over its canonical text, which
  * the runtime can write again from the descriptors. `min_reader` and `min_writer` say which program
  * versions may use a file of this schema. */
@@ -319,6 +343,9 @@ typedef struct ent_schema {
     uint32_t version;        /* what this program can do; compared with a file's min_* */
     uint32_t min_reader;
     uint32_t min_writer;
+    const char *const *classes; /* names by number, [0] unused, NULL after the last; or NULL */
+    const ent_view *const *views;
+    size_t view_count;
 } ent_schema;
 
 /* ---- shapes that generated structs share ------------------------------------------------------

@@ -204,6 +204,24 @@
     .name = #M, .to = &TO##_entity, .field = FIELD, .kind = ENT_##KIND,                            \
     .on_delete = ENT_##ON_DELETE, .row = offsetof(X, M), .query = offsetof(X##_query, with_##M)
 
+/* A member of a view: M of struct S shows field N. ENT_SHOW_HAS: H says whether it is there.
+ * ENT_SHOW_SET: BIT says that a change gives it. ENT_SHOW_IS: M says whether the field has a value.
+ * Each is followed by ENT_SHOW_TYPE, which proves the member's type. */
+#define ENT_SHOW(S, M, N, TYPE)                                                                    \
+    .name = #M, .member = offsetof(S, M), .has = ENT_ABSENT, .field = N, .type = ENT_##TYPE
+#define ENT_SHOW_HAS(S, M, H, N, TYPE)                                                             \
+    .name = #M, .member = offsetof(S, M), .has = offsetof(S, H), .field = N, .type = ENT_##TYPE
+#define ENT_SHOW_SET(S, M, BIT, N, TYPE)                                                           \
+    .name = #M, .bit = BIT, .member = offsetof(S, M), .has = ENT_ABSENT, .field = N,               \
+    .type = ENT_##TYPE
+#define ENT_SHOW_IS(S, M, N)                                                                       \
+    .name = #M, .member = offsetof(S, M), .has = ENT_ABSENT, .field = N, .type = ENT_BOOL,         \
+    .presence = true
+#define ENT_SHOW_TYPE(S, M, T)                                                                     \
+    _Static_assert(_Generic(((const S *)0)->M, T: 1, default: 0), #S "." #M " should be a " #T)
+#define ENT_SHOW_ENUM(S, M)                                                                        \
+    _Static_assert(sizeof(((const S *)0)->M) == sizeof(int), #S "." #M " should be an enum")
+
 /* The rest of an entity's descriptor. */
 #define ENT_SIZES(X)                                                                               \
     .row_size = sizeof(X), .create_size = sizeof(X##_new), .where_size = sizeof(X##_where),        \

@@ -251,7 +251,8 @@ typedef enum quipu_problem_kind {
     QUIPU_PROBLEM_VIEW,     /* the view begins at a message that is no compaction */
     QUIPU_PROBLEM_FORK,     /* the shared past is missing, or no fork reaches a hidden session */
     QUIPU_PROBLEM_STATE,    /* state of a session that does not exist */
-    QUIPU_PROBLEM_SEARCH    /* the search index and the messages differ */
+    QUIPU_PROBLEM_SEARCH,   /* the search index and the messages differ */
+    QUIPU_PROBLEM_DELETED   /* the row of a deleted session still holds a value of its own */
 } quipu_problem_kind;
 
 /* One problem; texts live until the callback returns. */

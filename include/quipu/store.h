@@ -17,6 +17,8 @@ extern "C" {
 #define QUIPU_MESSAGE_BYTES_MAX 67108864    /* 64 MiB, one message; default of the open option */
 #define QUIPU_MESSAGE_BYTES_LIMIT 134217728 /* 128 MiB, the maximum of the open option */
 #define QUIPU_EVENT_ID_MAX 512              /* bytes of an event id */
+#define QUIPU_TITLE_MAX 512                 /* bytes of a session's title */
+#define QUIPU_FIRST_WORDS_MAX 120           /* bytes of a session's first words */
 #define QUIPU_BATCH_MAX 10000               /* messages in one append */
 #define QUIPU_PAGE_MAX 10000                /* sessions in one page of a list */
 #define QUIPU_GROUP_MAX 256                 /* callers in one commit group */
@@ -238,6 +240,8 @@ typedef struct quipu_session_info {
     int64_t compacted_seq; /* of the summary that begins the default view; 0: none */
     bool is_fork;
     int64_t fork_seq; /* a fork shares its parent's messages up to this one */
+    quipu_str title;
+    quipu_str first_words; /* how the first user message begins, in one line; absent: none yet */
 } quipu_session_info;
 
 QUIPU_SLICE(quipu_session_infos, quipu_session_info)
@@ -265,6 +269,7 @@ typedef struct quipu_session_new {
     quipu_str session_id;
     int64_t ttl_ms;          /* 0: the store's; -1: never expires */
     quipu_messages messages; /* initial history */
+    quipu_str title;         /* at most QUIPU_TITLE_MAX bytes */
 } quipu_session_new;
 
 #define QUIPU_SESSION_NEW_INIT QUIPU_INIT(quipu_session_new)
@@ -343,6 +348,7 @@ typedef struct quipu_session_patch {
     quipu_json metadata;       /* replaces the whole object */
     int64_t ttl_ms;            /* -1: never expires */
     int64_t expected_revision; /* with QUIPU_SET_IF_REVISION */
+    quipu_str title;           /* at most QUIPU_TITLE_MAX bytes */
 } quipu_session_patch;
 
 #define QUIPU_SESSION_PATCH_INIT QUIPU_INIT(quipu_session_patch)
@@ -354,6 +360,7 @@ typedef struct quipu_session_patch {
 #define QUIPU_SET_METADATA 16u
 #define QUIPU_SET_TTL 32u
 #define QUIPU_SET_IF_REVISION 64u /* QUIPU_CONFLICT unless the revision is expected_revision */
+#define QUIPU_SET_TITLE 128u
 
 /**
  * Change a session's settings. Its messages stay; its time to live begins anew.

@@ -21,6 +21,31 @@ uint8_t qp_field_kind(const ent_field *field)
     return row_kinds[field->type];
 }
 
+size_t qp_type_size(uint8_t type)
+{
+    static const uint8_t sizes[] = {
+        [ENT_INT] = sizeof(int64_t),       [ENT_FLOAT] = sizeof(double),
+        [ENT_BOOL] = sizeof(bool),         [ENT_TEXT] = sizeof(quipu_str),
+        [ENT_BYTES] = sizeof(quipu_bytes), [ENT_TIME] = sizeof(quipu_time),
+        [ENT_UUID] = sizeof(quipu_uuid),   [ENT_ENUM] = sizeof(int),
+        [ENT_JSON] = sizeof(quipu_json)};
+
+    assert(type >= ENT_INT && type <= ENT_JSON);
+    return sizes[type];
+}
+
+size_t qp_opt_at(uint8_t type)
+{
+    static const uint8_t offsets[ENT_JSON + 1] = {[ENT_INT] = offsetof(ent_opt_int, v),
+                                                  [ENT_FLOAT] = offsetof(ent_opt_float, v),
+                                                  [ENT_BOOL] = offsetof(ent_opt_bool, v),
+                                                  [ENT_TIME] = offsetof(ent_opt_time, v),
+                                                  [ENT_UUID] = offsetof(ent_opt_uuid, v)};
+
+    assert(type >= ENT_INT && type <= ENT_JSON);
+    return offsets[type];
+}
+
 /* ---- writing a row ----------------------------------------------------------------------------
  */
 
@@ -257,26 +282,11 @@ qp_value qp_opt_value(const ent_field *field, const void *member, bool optional)
     if (!optional) {
         return qp_member_value(field, p);
     }
-    memcpy(&has, p, sizeof(has));
-    switch (field->type) {
-    case ENT_INT:
-        p += offsetof(ent_opt_int, v);
-        break;
-    case ENT_FLOAT:
-        p += offsetof(ent_opt_float, v);
-        break;
-    case ENT_BOOL:
-        p += offsetof(ent_opt_bool, v);
-        break;
-    case ENT_TIME:
-        p += offsetof(ent_opt_time, v);
-        break;
-    case ENT_UUID:
-        p += offsetof(ent_opt_uuid, v);
-        break;
-    default:
-        return qp_member_value(field, p); /* these say by themselves whether they are absent */
+    if (qp_opt_at(field->type) == 0) {
+        return qp_member_value(field, p); /* it says by itself whether it is absent */
     }
+    memcpy(&has, p, sizeof(has));
+    p += qp_opt_at(field->type);
     return has ? qp_member_value(field, p) : (qp_value){.kind = QP_NULL};
 }
 

@@ -10,6 +10,12 @@
 /* The kind that a field's column is read as. */
 uint8_t qp_field_kind(const ent_field *field);
 
+/* Bytes of a value of this type, as a required member has it. */
+size_t qp_type_size(uint8_t type);
+
+/* Where the value lies in an ent_opt_* of this type; 0 for types that have none. */
+size_t qp_opt_at(uint8_t type);
+
 /* Write the row struct from its columns. With an arena, texts are copied there; without, they point
  * at the engine's memory. */
 quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu_arena *arena,

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "ent/create.h"
+#include "ent/patch.h"
 #include "ent/row.h"
 
 /* A change of any type, taken out of its slot. */
@@ -14,24 +15,11 @@ typedef struct update_slot {
     qp_value v;
 } update_slot;
 
-/* What a change of an enum looks like in generated code. */
-typedef struct update_enum {
-    ent_wants_enum op;
-    int v;
-} update_enum;
-
 static void update_load(const ent_field *field, const char *at, update_slot *ret)
 {
-    static const uint16_t offsets[] = {
-        [ENT_INT] = offsetof(ent_patch_int, v),     [ENT_FLOAT] = offsetof(ent_patch_float, v),
-        [ENT_BOOL] = offsetof(ent_patch_bool, v),   [ENT_TEXT] = offsetof(ent_patch_text, v),
-        [ENT_BYTES] = offsetof(ent_patch_bytes, v), [ENT_TIME] = offsetof(ent_patch_time, v),
-        [ENT_UUID] = offsetof(ent_patch_uuid, v),   [ENT_ENUM] = offsetof(update_enum, v),
-        [ENT_JSON] = offsetof(ent_patch_json, v)};
-
     memcpy(&ret->op, at, sizeof(ret->op)); /* every slot begins with it */
     if (ret->op == ENT_OP_SET || ret->op == ENT_OP_ADD) {
-        ret->v = qp_member_value(field, at + offsets[field->type]);
+        ret->v = qp_member_value(field, at + qp_patch_at(field->type));
     }
 }
 

@@ -2,54 +2,77 @@
  * Do not edit: change the schema and run entgen again. */
 #include "quipu.h"
 
+#include <quipu/store.h>
+
 static const ent_field qp_session_fields[] = {
-    {ENT_FIXED(qp_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
+    {ENT_FIXED(qp_session, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, key, "key", TEXT), .flags = ENT_F_NULLABLE | ENT_F_NOTEMPTY |
-     ENT_F_STRING},
-    {ENT_FIELD(qp_session, agent_id, "agent_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
+     ENT_F_STRING, .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_session, agent_id, "agent_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
     {ENT_FIELD(qp_session, channel_type, "channel_type", TEXT), .flags = ENT_F_NULLABLE |
-     ENT_F_STRING},
-    {ENT_FIELD(qp_session, channel_id, "channel_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_FIELD(qp_session, model, "model", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_FIELD(qp_session, metadata, "metadata", JSON), .flags = ENT_F_NULLABLE},
+     ENT_F_STRING, .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_session, channel_id, "channel_id", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_session, model, "model", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_session, metadata, "metadata", JSON), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
     {ENT_FIXED(qp_session, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
-     ENT_F_IMMUTABLE},
+     ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
-     ENT_F_ON_UPDATE},
-    {ENT_FIELD(qp_session, uid, "uid", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM},
+     ENT_F_ON_UPDATE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, uid, "uid", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_session, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
-     ENT_F_STRING, .default_text = ""},
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
-     .default_text = ""},
+     .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
     {ENT_FIELD(qp_session, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
-     .default_text = ""},
+     .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
     {ENT_FIELD(qp_session, session_id, "session_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
-     .default_text = ""},
-    {ENT_FIELD(qp_session, revision, "revision", INT), .flags = ENT_F_DEFAULT},
+     .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_session, revision, "revision", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, first_seq, "first_seq", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
-     .default_int = 1},
+     .default_int = 1, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, next_seq, "next_seq", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
-     .default_int = 1},
-    {ENT_FIELD(qp_session, message_count, "message_count", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_session, token_count, "token_count", INT), .flags = ENT_F_DEFAULT},
+     .default_int = 1, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, message_count, "message_count", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, token_count, "token_count", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_session, token_rule, "token_rule", INT), .flags = ENT_F_OPT_NEW | ENT_F_DEFAULT,
-     .default_int = 1},
-    {ENT_FIELD(qp_session, indexed_seq, "indexed_seq", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_session, index_pending, "lags", BOOL), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_session, ttl_ms, "ttl_ms", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
-    {ENT_FIELD(qp_session, expires_at, "expires_at", TIME), .flags = ENT_F_NULLABLE |
-     ENT_F_OPT_NEW},
+     .default_int = 1, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, indexed_seq, "indexed_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, index_pending, "lags", BOOL), .flags = ENT_F_DEFAULT | ENT_F_LOCAL,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, ttl_ms, "ttl_ms", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_session, expires_at, "expires_at", TIME), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
     {ENT_FIELD(qp_session, last_event_at, "last_event_at", TIME), .flags = ENT_F_NULLABLE |
-     ENT_F_OPT_NEW},
-    {ENT_FIELD(qp_session, compact_seq, "compact_seq", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_session, fork_seq, "fork_seq", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
-    {ENT_FIELD(qp_session, turn_seq, "turn_seq", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW},
+     ENT_F_OPT_NEW, .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_session, compact_seq, "compact_seq", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_session, fork_seq, "fork_seq", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, turn_seq, "turn_seq", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_session, title, "title", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .rule = &(const ent_rule){.min = 0, .max = 512}, .data_class = QP_QUIPU_CLASS_SETTINGS},
+    {ENT_FIELD(qp_session, first_words, "first_words", TEXT), .flags = ENT_F_NULLABLE |
+     ENT_F_STRING, .rule = &(const ent_rule){.min = 1, .max = 120},
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_session, parent_id, "fork_parent", INT), .flags = ENT_F_NULLABLE | ENT_F_OPT_NEW |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_edge qp_session_edges[] = {
-    {ENT_EDGE(qp_session, parent, qp_session, 28, TO_ONE, RESTRICT)},
+    {ENT_EDGE(qp_session, parent, qp_session, 30, TO_ONE, RESTRICT)},
     {ENT_EDGE(qp_session, messages, qp_message, 13, TO_MANY, CASCADE)},
-    {ENT_EDGE(qp_session, forks, qp_session, 28, TO_MANY, RESTRICT)},
+    {ENT_EDGE(qp_session, forks, qp_session, 30, TO_MANY, RESTRICT)},
 };
 static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_key", .fields = {10, 1}, .count = 2, .unique = true},
@@ -57,37 +80,145 @@ static const ent_index qp_session_indexes[] = {
     {.name = "session_tenant_updated_at", .fields = {10, 8}, .count = 2},
     {.name = "session_tenant_expires_at", .fields = {10, 23}, .count = 2},
     {.name = "session_tenant_lags", .fields = {10, 21}, .count = 2},
-    {.name = "session_fork_parent", .fields = {28}, .count = 1},
+    {.name = "session_fork_parent", .fields = {30}, .count = 1},
 };
 static const ent_shard qp_session_shard = {.number = 1, .key = 10, .texts = {10, 1},
     .text_count = 2, .of = qp_shard_of_key};
 const ent_entity qp_session_entity = {
-    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 29, .key =
+    .name = "Session", .table = "sessions", .fields = qp_session_fields, .field_count = 31, .key =
     {0}, .key_count = 1, .edges = qp_session_edges, .edge_count = 3, .indexes = qp_session_indexes,
     .index_count = 6, .where_match = ENT_ABSENT, .shard = &qp_session_shard, ENT_SIZES(qp_session)};
 ENT_SHAPE(qp_session);
+static const ent_shown qp_session_info_shown[] = {
+    {ENT_SHOW(quipu_session_info, key, 1, TEXT)},
+    {ENT_SHOW(quipu_session_info, agent_id, 2, TEXT)},
+    {ENT_SHOW(quipu_session_info, channel_type, 3, TEXT)},
+    {ENT_SHOW(quipu_session_info, channel_id, 4, TEXT)},
+    {ENT_SHOW(quipu_session_info, model, 5, TEXT)},
+    {ENT_SHOW(quipu_session_info, metadata, 6, JSON)},
+    {ENT_SHOW(quipu_session_info, created_at, 7, TIME)},
+    {ENT_SHOW(quipu_session_info, updated_at, 8, TIME)},
+    {ENT_SHOW(quipu_session_info, uid, 9, UUID)},
+    {ENT_SHOW(quipu_session_info, app_name, 11, TEXT)},
+    {ENT_SHOW(quipu_session_info, user_id, 12, TEXT)},
+    {ENT_SHOW(quipu_session_info, session_id, 13, TEXT)},
+    {ENT_SHOW(quipu_session_info, revision, 14, INT)},
+    {ENT_SHOW(quipu_session_info, first_seq, 15, INT)},
+    {ENT_SHOW(quipu_session_info, next_seq, 16, INT)},
+    {ENT_SHOW(quipu_session_info, message_count, 17, INT)},
+    {ENT_SHOW(quipu_session_info, token_count, 18, INT)},
+    {ENT_SHOW_HAS(quipu_session_info, expires_at, has_expiry, 23, TIME)},
+    {ENT_SHOW(quipu_session_info, compacted_seq, 25, INT)},
+    {ENT_SHOW(quipu_session_info, fork_seq, 26, INT)},
+    {ENT_SHOW(quipu_session_info, title, 28, TEXT)},
+    {ENT_SHOW(quipu_session_info, first_words, 29, TEXT)},
+    {ENT_SHOW_IS(quipu_session_info, is_fork, 30)},
+};
+ENT_SHOW_TYPE(quipu_session_info, key, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, agent_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, channel_type, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, channel_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, model, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, metadata, quipu_json);
+ENT_SHOW_TYPE(quipu_session_info, created_at, quipu_time);
+ENT_SHOW_TYPE(quipu_session_info, updated_at, quipu_time);
+ENT_SHOW_TYPE(quipu_session_info, uid, quipu_uuid);
+ENT_SHOW_TYPE(quipu_session_info, app_name, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, user_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, session_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, revision, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, first_seq, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, next_seq, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, message_count, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, token_count, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, expires_at, quipu_time);
+ENT_SHOW_TYPE(quipu_session_info, has_expiry, bool);
+ENT_SHOW_TYPE(quipu_session_info, compacted_seq, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, fork_seq, int64_t);
+ENT_SHOW_TYPE(quipu_session_info, title, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, first_words, quipu_str);
+ENT_SHOW_TYPE(quipu_session_info, is_fork, bool);
+const ent_view qp_session_info_view = {.name = "info", .type = "quipu_session_info",
+    .entity = &qp_session_entity, .items = qp_session_info_shown, .count = 23,
+    .size = sizeof(quipu_session_info)};
+static const ent_shown qp_session_new_shown[] = {
+    {ENT_SHOW(quipu_session_new, key, 1, TEXT), .by_hand = true},
+    {ENT_SHOW(quipu_session_new, agent_id, 2, TEXT)},
+    {ENT_SHOW(quipu_session_new, channel_type, 3, TEXT)},
+    {ENT_SHOW(quipu_session_new, channel_id, 4, TEXT)},
+    {ENT_SHOW(quipu_session_new, model, 5, TEXT)},
+    {ENT_SHOW(quipu_session_new, metadata, 6, JSON)},
+    {ENT_SHOW(quipu_session_new, app_name, 11, TEXT)},
+    {ENT_SHOW(quipu_session_new, user_id, 12, TEXT)},
+    {ENT_SHOW(quipu_session_new, session_id, 13, TEXT)},
+    {ENT_SHOW(quipu_session_new, ttl_ms, 22, INT), .by_hand = true},
+    {ENT_SHOW(quipu_session_new, title, 28, TEXT)},
+};
+ENT_SHOW_TYPE(quipu_session_new, key, quipu_str);
+ENT_SHOW_TYPE(quipu_session_new, agent_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_new, channel_type, quipu_str);
+ENT_SHOW_TYPE(quipu_session_new, channel_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_new, model, quipu_str);
+ENT_SHOW_TYPE(quipu_session_new, metadata, quipu_json);
+ENT_SHOW_TYPE(quipu_session_new, app_name, quipu_str);
+ENT_SHOW_TYPE(quipu_session_new, user_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_new, session_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_new, ttl_ms, int64_t);
+ENT_SHOW_TYPE(quipu_session_new, title, quipu_str);
+const ent_view qp_session_new_view = {.name = "new", .type = "quipu_session_new",
+    .entity = &qp_session_entity, .items = qp_session_new_shown, .count = 11,
+    .size = sizeof(quipu_session_new)};
+static const ent_shown qp_session_patch_shown[] = {
+    {ENT_SHOW_SET(quipu_session_patch, agent_id, QUIPU_SET_AGENT_ID, 2, TEXT)},
+    {ENT_SHOW_SET(quipu_session_patch, channel_type, QUIPU_SET_CHANNEL_TYPE, 3, TEXT)},
+    {ENT_SHOW_SET(quipu_session_patch, channel_id, QUIPU_SET_CHANNEL_ID, 4, TEXT)},
+    {ENT_SHOW_SET(quipu_session_patch, model, QUIPU_SET_MODEL, 5, TEXT)},
+    {ENT_SHOW_SET(quipu_session_patch, metadata, QUIPU_SET_METADATA, 6, JSON)},
+    {ENT_SHOW_SET(quipu_session_patch, ttl_ms, QUIPU_SET_TTL, 22, INT), .by_hand = true},
+    {ENT_SHOW_SET(quipu_session_patch, title, QUIPU_SET_TITLE, 28, TEXT)},
+};
+ENT_SHOW_TYPE(quipu_session_patch, agent_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_patch, channel_type, quipu_str);
+ENT_SHOW_TYPE(quipu_session_patch, channel_id, quipu_str);
+ENT_SHOW_TYPE(quipu_session_patch, model, quipu_str);
+ENT_SHOW_TYPE(quipu_session_patch, metadata, quipu_json);
+ENT_SHOW_TYPE(quipu_session_patch, ttl_ms, int64_t);
+ENT_SHOW_TYPE(quipu_session_patch, title, quipu_str);
+const ent_view qp_session_patch_view = {.name = "patch", .type = "quipu_session_patch",
+    .entity = &qp_session_entity, .items = qp_session_patch_shown, .count = 7,
+    .size = sizeof(quipu_session_patch)};
 
 const char *const qp_message_role_labels[] = {"", "user", "assistant", "tool", "function", "model",
     "system", NULL};
 const char *const qp_message_mark_labels[] = {"", "compaction", "timeout", NULL};
 static const ent_field qp_message_fields[] = {
-    {ENT_FIELD(qp_message, role, "role", ENUM), .labels = qp_message_role_labels},
-    {ENT_FIELD(qp_message, content, "content", TEXT)},
-    {ENT_FIELD(qp_message, timestamp, "timestamp", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW},
-    {ENT_FIELD(qp_message, tool_calls, "tool_calls", JSON), .flags = ENT_F_NULLABLE},
+    {ENT_FIELD(qp_message, role, "role", ENUM), .labels = qp_message_role_labels,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_message, content, "content", TEXT), .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_message, timestamp, "timestamp", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_message, tool_calls, "tool_calls", JSON), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_message, author, "author", TEXT), .flags = ENT_F_DEFAULT | ENT_F_STRING,
-     .default_text = ""},
-    {ENT_FIXED(qp_message, seq, "seq", INT), .flags = ENT_F_IMMUTABLE},
-    {ENT_FIXED(qp_message, event_id, "event_id", BYTES), .flags = ENT_F_IMMUTABLE | ENT_F_NOTEMPTY},
+     .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_message, seq, "seq", INT), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_message, event_id, "event_id", BYTES), .flags = ENT_F_IMMUTABLE | ENT_F_NOTEMPTY,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_message, invocation_id, "invocation_id", TEXT), .flags = ENT_F_NULLABLE |
-     ENT_F_STRING},
-    {ENT_FIELD(qp_message, branch, "branch", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING},
-    {ENT_FIELD(qp_message, tokens, "tokens", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_message, tokens_total, "tokens_total", INT), .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_message, extra, "extra", JSON), .flags = ENT_F_NULLABLE},
+     ENT_F_STRING, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_message, branch, "branch", TEXT), .flags = ENT_F_NULLABLE | ENT_F_STRING,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_message, tokens, "tokens", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_message, tokens_total, "tokens_total", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_message, extra, "extra", JSON), .flags = ENT_F_NULLABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_message, mark, "mark", ENUM), .flags = ENT_F_NULLABLE,
-     .labels = qp_message_mark_labels},
-    {ENT_FIXED(qp_message, session_id, "session_messages", INT), .flags = ENT_F_IMMUTABLE},
+     .labels = qp_message_mark_labels, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_message, session_id, "session_messages", INT), .flags = ENT_F_IMMUTABLE |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_edge qp_message_edges[] = {
     {ENT_EDGE(qp_message, session, qp_session, 13, TO_ONE, CASCADE)},
@@ -104,23 +235,49 @@ const ent_entity qp_message_entity = {
     .search_count = 1, .where_match = offsetof(qp_message_where, search), .flags = ENT_E_CLUSTER |
     ENT_E_SEARCH_MANUAL | ENT_E_SEARCH_CJK, .shard = &qp_message_shard, ENT_SIZES(qp_message)};
 ENT_SHAPE(qp_message);
+static const ent_shown qp_message_message_shown[] = {
+    {ENT_SHOW(quipu_message, role, 0, ENUM)},
+    {ENT_SHOW(quipu_message, content, 1, TEXT)},
+    {ENT_SHOW(quipu_message, timestamp, 2, TIME)},
+    {ENT_SHOW(quipu_message, author, 4, TEXT)},
+    {ENT_SHOW(quipu_message, seq, 5, INT)},
+    {ENT_SHOW(quipu_message, invocation_id, 7, TEXT)},
+    {ENT_SHOW(quipu_message, branch, 8, TEXT)},
+    {ENT_SHOW(quipu_message, tokens, 9, INT)},
+    {ENT_SHOW(quipu_message, tokens_total, 10, INT)},
+    {ENT_SHOW(quipu_message, mark, 12, ENUM)},
+};
+ENT_SHOW_ENUM(quipu_message, role);
+ENT_SHOW_TYPE(quipu_message, content, quipu_str);
+ENT_SHOW_TYPE(quipu_message, timestamp, quipu_time);
+ENT_SHOW_TYPE(quipu_message, author, quipu_str);
+ENT_SHOW_TYPE(quipu_message, seq, int64_t);
+ENT_SHOW_TYPE(quipu_message, invocation_id, quipu_str);
+ENT_SHOW_TYPE(quipu_message, branch, quipu_str);
+ENT_SHOW_TYPE(quipu_message, tokens, int64_t);
+ENT_SHOW_TYPE(quipu_message, tokens_total, int64_t);
+ENT_SHOW_ENUM(quipu_message, mark);
+const ent_view qp_message_message_view = {.name = "message", .type = "quipu_message",
+    .entity = &qp_message_entity, .items = qp_message_message_shown, .count = 10,
+    .size = sizeof(quipu_message)};
 
 const char *const qp_state_scope_labels[] = {"", "app", "user", "session", NULL};
 static const ent_field qp_state_fields[] = {
     {ENT_FIXED(qp_state, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
-     ENT_F_STRING, .default_text = ""},
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_state, scope, "scope", ENUM), .flags = ENT_F_IMMUTABLE,
-     .labels = qp_state_scope_labels},
+     .labels = qp_state_scope_labels, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_state, app_name, "app_name", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
-     ENT_F_STRING, .default_text = ""},
+     ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_SETTINGS},
     {ENT_FIXED(qp_state, user_id, "user_id", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
-     ENT_F_STRING, .default_text = ""},
+     ENT_F_STRING, .default_text = "", .data_class = QP_QUIPU_CLASS_PERSONAL},
     {ENT_FIXED(qp_state, session_number, "session_number", INT), .flags = ENT_F_DEFAULT |
-     ENT_F_IMMUTABLE},
-    {ENT_FIXED(qp_state, name, "name", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING},
-    {ENT_FIELD(qp_state, value, "value", JSON)},
+     ENT_F_IMMUTABLE | ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_state, name, "name", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_state, value, "value", JSON), .data_class = QP_QUIPU_CLASS_CONTENT},
     {ENT_FIELD(qp_state, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
-     ENT_F_ON_UPDATE},
+     ENT_F_ON_UPDATE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_shard qp_state_shard = {.number = 5, .key = 0, .texts = {0, 2, 3},
     .text_count = 3};
@@ -131,11 +288,14 @@ const ent_entity qp_state_entity = {
 ENT_SHAPE(qp_state);
 
 static const ent_field qp_state_event_fields[] = {
-    {ENT_FIXED(qp_state_event, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE},
-    {ENT_FIXED(qp_state_event, number, "number", INT), .flags = ENT_F_IMMUTABLE},
+    {ENT_FIXED(qp_state_event, session_number, "session_number", INT), .flags = ENT_F_IMMUTABLE |
+     ENT_F_LOCAL, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_state_event, number, "number", INT), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_state_event, event_id, "event_id", BYTES), .flags = ENT_F_IMMUTABLE |
-     ENT_F_NOTEMPTY},
-    {ENT_FIXED(qp_state_event, digest, "digest", BYTES), .flags = ENT_F_IMMUTABLE},
+     ENT_F_NOTEMPTY, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_state_event, digest, "digest", BYTES), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
 };
 static const ent_shard qp_state_event_shard = {.number = 1, .key = 0};
 const ent_entity qp_state_event_entity = {
@@ -146,19 +306,23 @@ ENT_SHAPE(qp_state_event);
 
 static const ent_field qp_observation_fields[] = {
     {ENT_FIXED(qp_observation, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
-     ENT_F_IMMUTABLE},
+     ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_observation, session_key, "session_key", TEXT), .flags = ENT_F_NOTEMPTY |
-     ENT_F_STRING},
-    {ENT_FIELD(qp_observation, content, "content", TEXT), .flags = ENT_F_NOTEMPTY},
-    {ENT_FIELD(qp_observation, token_count, "token_count", INT), .flags = ENT_F_DEFAULT},
+     ENT_F_STRING, .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_observation, content, "content", TEXT), .flags = ENT_F_NOTEMPTY,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_observation, token_count, "token_count", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_observation, source_start_index, "source_start_index", INT),
-     .flags = ENT_F_DEFAULT},
-    {ENT_FIELD(qp_observation, source_end_index, "source_end_index", INT), .flags = ENT_F_DEFAULT},
+     .flags = ENT_F_DEFAULT, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, source_end_index, "source_end_index", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_observation, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
-     ENT_F_IMMUTABLE},
+     ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_observation, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
-     ENT_F_STRING, .default_text = ""},
-    {ENT_FIELD(qp_observation, number, "number", INT), .flags = ENT_F_DEFAULT},
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_observation, number, "number", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_index qp_observation_indexes[] = {
     {.name = "observation_session_key", .fields = {1}, .count = 1},
@@ -172,21 +336,43 @@ const ent_entity qp_observation_entity = {
     .index_count = 2, .where_match = ENT_ABSENT, .shard = &qp_observation_shard,
     ENT_SIZES(qp_observation)};
 ENT_SHAPE(qp_observation);
+static const ent_shown qp_observation_memory_shown[] = {
+    {ENT_SHOW(quipu_memory, id, 0, UUID)},
+    {ENT_SHOW(quipu_memory, session_key, 1, TEXT)},
+    {ENT_SHOW(quipu_memory, content, 2, TEXT)},
+    {ENT_SHOW(quipu_memory, token_count, 3, INT)},
+    {ENT_SHOW(quipu_memory, source_start, 4, INT)},
+    {ENT_SHOW(quipu_memory, source_end, 5, INT)},
+    {ENT_SHOW(quipu_memory, created_at, 6, TIME)},
+};
+ENT_SHOW_TYPE(quipu_memory, id, quipu_uuid);
+ENT_SHOW_TYPE(quipu_memory, session_key, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, content, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, token_count, int64_t);
+ENT_SHOW_TYPE(quipu_memory, source_start, int64_t);
+ENT_SHOW_TYPE(quipu_memory, source_end, int64_t);
+ENT_SHOW_TYPE(quipu_memory, created_at, quipu_time);
+const ent_view qp_observation_memory_view = {.name = "memory", .type = "quipu_memory",
+    .entity = &qp_observation_entity, .items = qp_observation_memory_shown, .count = 7,
+    .size = sizeof(quipu_memory)};
 
 static const ent_field qp_reflection_fields[] = {
     {ENT_FIXED(qp_reflection, id, "id", UUID), .flags = ENT_F_OPT_NEW | ENT_F_RANDOM |
-     ENT_F_IMMUTABLE},
+     ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_reflection, session_key, "session_key", TEXT), .flags = ENT_F_NOTEMPTY |
-     ENT_F_STRING},
-    {ENT_FIELD(qp_reflection, content, "content", TEXT), .flags = ENT_F_NOTEMPTY},
-    {ENT_FIELD(qp_reflection, token_count, "token_count", INT), .flags = ENT_F_DEFAULT},
+     ENT_F_STRING, .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIELD(qp_reflection, content, "content", TEXT), .flags = ENT_F_NOTEMPTY,
+     .data_class = QP_QUIPU_CLASS_CONTENT},
+    {ENT_FIELD(qp_reflection, token_count, "token_count", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_reflection, generation, "generation", INT), .flags = ENT_F_OPT_NEW |
-     ENT_F_DEFAULT, .default_int = 1},
+     ENT_F_DEFAULT, .default_int = 1, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_reflection, created_at, "created_at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW |
-     ENT_F_IMMUTABLE},
+     ENT_F_IMMUTABLE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_reflection, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
-     ENT_F_STRING, .default_text = ""},
-    {ENT_FIELD(qp_reflection, number, "number", INT), .flags = ENT_F_DEFAULT},
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_reflection, number, "number", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_index qp_reflection_indexes[] = {
     {.name = "reflection_session_key", .fields = {1}, .count = 1},
@@ -199,21 +385,45 @@ const ent_entity qp_reflection_entity = {
     .key = {0}, .key_count = 1, .indexes = qp_reflection_indexes, .index_count = 2,
     .where_match = ENT_ABSENT, .shard = &qp_reflection_shard, ENT_SIZES(qp_reflection)};
 ENT_SHAPE(qp_reflection);
+static const ent_shown qp_reflection_memory_shown[] = {
+    {ENT_SHOW(quipu_memory, id, 0, UUID)},
+    {ENT_SHOW(quipu_memory, session_key, 1, TEXT)},
+    {ENT_SHOW(quipu_memory, content, 2, TEXT)},
+    {ENT_SHOW(quipu_memory, token_count, 3, INT)},
+    {ENT_SHOW(quipu_memory, generation, 4, INT)},
+    {ENT_SHOW(quipu_memory, created_at, 5, TIME)},
+};
+ENT_SHOW_TYPE(quipu_memory, id, quipu_uuid);
+ENT_SHOW_TYPE(quipu_memory, session_key, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, content, quipu_str);
+ENT_SHOW_TYPE(quipu_memory, token_count, int64_t);
+ENT_SHOW_TYPE(quipu_memory, generation, int64_t);
+ENT_SHOW_TYPE(quipu_memory, created_at, quipu_time);
+const ent_view qp_reflection_memory_view = {.name = "memory", .type = "quipu_memory",
+    .entity = &qp_reflection_entity, .items = qp_reflection_memory_shown, .count = 6,
+    .size = sizeof(quipu_memory)};
 
 const char *const qp_feed_kind_labels[] = {"", "created", "appended", "updated", "deleted",
     "forked", NULL};
 static const ent_field qp_feed_fields[] = {
-    {ENT_FIXED(qp_feed, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO},
+    {ENT_FIXED(qp_feed, id, "id", INT), .flags = ENT_F_OPT_NEW | ENT_F_IMMUTABLE | ENT_F_AUTO,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_feed, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
-     ENT_F_STRING, .default_text = ""},
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_feed, kind, "kind", ENUM), .flags = ENT_F_IMMUTABLE,
-     .labels = qp_feed_kind_labels},
-    {ENT_FIXED(qp_feed, session_key, "session_key", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING},
-    {ENT_FIXED(qp_feed, session_uid, "session_uid", UUID), .flags = ENT_F_IMMUTABLE},
-    {ENT_FIXED(qp_feed, at, "at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE},
-    {ENT_FIXED(qp_feed, revision, "revision", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
-    {ENT_FIXED(qp_feed, first_seq, "first_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
-    {ENT_FIXED(qp_feed, last_seq, "last_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE},
+     .labels = qp_feed_kind_labels, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_feed, session_key, "session_key", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_STRING,
+     .data_class = QP_QUIPU_CLASS_PERSONAL},
+    {ENT_FIXED(qp_feed, session_uid, "session_uid", UUID), .flags = ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_feed, at, "at", TIME), .flags = ENT_F_OPT_NEW | ENT_F_NOW | ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_feed, revision, "revision", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_feed, first_seq, "first_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIXED(qp_feed, last_seq, "last_seq", INT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_shard qp_feed_shard = {.number = 0, .key = 0, .texts = {1}, .text_count = 1};
 const ent_entity qp_feed_entity = {
@@ -223,13 +433,14 @@ ENT_SHAPE(qp_feed);
 
 static const ent_field qp_model_factor_fields[] = {
     {ENT_FIXED(qp_model_factor, tenant, "tenant", TEXT), .flags = ENT_F_DEFAULT | ENT_F_IMMUTABLE |
-     ENT_F_STRING, .default_text = ""},
+     ENT_F_STRING | ENT_F_LOCAL, .default_text = "", .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIXED(qp_model_factor, model, "model", TEXT), .flags = ENT_F_IMMUTABLE | ENT_F_NOTEMPTY |
-     ENT_F_STRING},
-    {ENT_FIELD(qp_model_factor, ppm, "ppm", INT)},
-    {ENT_FIELD(qp_model_factor, samples, "samples", INT), .flags = ENT_F_DEFAULT},
+     ENT_F_STRING, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_model_factor, ppm, "ppm", INT), .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
+    {ENT_FIELD(qp_model_factor, samples, "samples", INT), .flags = ENT_F_DEFAULT,
+     .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
     {ENT_FIELD(qp_model_factor, updated_at, "updated_at", TIME), .flags = ENT_F_OPT_NEW |
-     ENT_F_NOW | ENT_F_ON_UPDATE},
+     ENT_F_NOW | ENT_F_ON_UPDATE, .data_class = QP_QUIPU_CLASS_BOOKKEEPING},
 };
 static const ent_shard qp_model_factor_shard = {.number = 0, .key = 0, .texts = {0},
     .text_count = 1};
@@ -242,6 +453,12 @@ ENT_SHAPE(qp_model_factor);
 static const ent_entity *const qp_quipu_entities[] = {&qp_session_entity, &qp_message_entity,
     &qp_state_entity, &qp_state_event_entity, &qp_observation_entity, &qp_reflection_entity,
     &qp_feed_entity, &qp_model_factor_entity};
+static const char *const qp_quipu_classes[] = {"", "content", "personal", "settings", "bookkeeping",
+    NULL};
+static const ent_view *const qp_quipu_views[] = {&qp_session_info_view, &qp_session_new_view,
+    &qp_session_patch_view, &qp_message_message_view, &qp_observation_memory_view,
+    &qp_reflection_memory_view};
 const ent_schema qp_quipu_schema = {.name = "quipu", .entities = qp_quipu_entities,
-    .entity_count = 8, .hash = "ee3929c01ee5b091", .application_id = 0x51495055, .version = 1,
-    .min_reader = 1, .min_writer = 1};
+    .entity_count = 8, .hash = "c49eaf5206f37f48", .application_id = 0x51495055, .version = 1,
+    .min_reader = 1, .min_writer = 1, .classes = qp_quipu_classes, .views = qp_quipu_views,
+    .view_count = 6};

@@ -11,6 +11,9 @@ extern const ent_schema qp_quipu_schema;
 
 uint32_t qp_shard_of_key(const quipu_str *texts, size_t n);
 
+enum { QP_QUIPU_CLASS_CONTENT = 1, QP_QUIPU_CLASS_PERSONAL, QP_QUIPU_CLASS_SETTINGS,
+    QP_QUIPU_CLASS_BOOKKEEPING };
+
 ENT_TYPES(qp_session)
 ENT_TYPES(qp_message)
 ENT_TYPES(qp_state)
@@ -64,6 +67,10 @@ struct qp_session {
     ent_opt_int fork_seq;
     /* Where the newest turn begins, for the history cap; 0: not known yet. */
     int64_t turn_seq;
+    /* What people call it. */
+    quipu_str title;
+    /* How its first user message begins, in one line. */
+    quipu_str first_words;
     ent_opt_int parent_id;
     const struct qp_session *parent;
     qp_message_list messages;
@@ -98,6 +105,8 @@ typedef struct qp_session_new {
     int64_t compact_seq; /* default 0 */
     ent_opt_int fork_seq;
     int64_t turn_seq; /* default 0 */
+    quipu_str title;
+    quipu_str first_words;
     ent_opt_int parent_id;
 } qp_session_new;
 typedef struct qp_session_patch {
@@ -126,6 +135,8 @@ typedef struct qp_session_patch {
     ent_patch_int compact_seq;
     ent_patch_int fork_seq;
     ent_patch_int turn_seq;
+    ent_patch_text title;
+    ent_patch_text first_words;
     ent_patch_int parent_id;
 } qp_session_patch;
 struct qp_session_where {
@@ -157,6 +168,8 @@ struct qp_session_where {
     ent_where_int compact_seq;
     ent_where_int fork_seq;
     ent_where_int turn_seq;
+    ent_where_text title;
+    ent_where_text first_words;
     ent_where_int parent_id;
     const qp_session_where *any_of, *all_of, *none_of;
     size_t any_n, all_n, none_n;
@@ -188,7 +201,9 @@ struct qp_session_where {
 #define QP_SESSION_BY_COMPACT_SEQ(dir) ((qp_session_order){26, ENT_##dir})
 #define QP_SESSION_BY_FORK_SEQ(dir) ((qp_session_order){27, ENT_##dir})
 #define QP_SESSION_BY_TURN_SEQ(dir) ((qp_session_order){28, ENT_##dir})
-#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){29, ENT_##dir})
+#define QP_SESSION_BY_TITLE(dir) ((qp_session_order){29, ENT_##dir})
+#define QP_SESSION_BY_FIRST_WORDS(dir) ((qp_session_order){30, ENT_##dir})
+#define QP_SESSION_BY_PARENT_ID(dir) ((qp_session_order){31, ENT_##dir})
 struct qp_session_query {
     int64_t limit, offset; /* 0: no limit */
     const qp_session *after; /* the last row of the page before */
@@ -214,6 +229,9 @@ ENT_CALL qp_session_by_tenant_key(ent_db *db, quipu_arena *mem, quipu_str tenant
 }
 ENT_CALLS(qp_session)
 ENT_UPDATES(qp_session)
+extern const ent_view qp_session_info_view; /* quipu_session_info */
+extern const ent_view qp_session_new_view; /* quipu_session_new */
+extern const ent_view qp_session_patch_view; /* quipu_session_patch */
 
 /* ---- Message: table messages ---- */
 typedef enum qp_message_role { QP_MESSAGE_ROLE_USER = 1, QP_MESSAGE_ROLE_ASSISTANT,
@@ -331,6 +349,7 @@ ENT_CALLS(qp_message)
 ENT_UPDATES(qp_message)
 ENT_SEARCHES(qp_message)
 ENT_INDEXES(qp_message)
+extern const ent_view qp_message_message_view; /* quipu_message */
 
 /* ---- State: table state ---- */
 typedef enum qp_state_scope { QP_STATE_SCOPE_APP = 1, QP_STATE_SCOPE_USER,
@@ -510,6 +529,7 @@ ENT_CALL qp_observation_get(ent_db *db, quipu_arena *mem, quipu_uuid id_,
 }
 ENT_CALLS(qp_observation)
 ENT_UPDATES(qp_observation)
+extern const ent_view qp_observation_memory_view; /* quipu_memory */
 
 /* ---- Reflection: table reflections ---- */
 /* What a reflector condensed from observations, or from earlier reflections. */
@@ -575,6 +595,7 @@ ENT_CALL qp_reflection_get(ent_db *db, quipu_arena *mem, quipu_uuid id_, const q
 }
 ENT_CALLS(qp_reflection)
 ENT_UPDATES(qp_reflection)
+extern const ent_view qp_reflection_memory_view; /* quipu_memory */
 
 /* ---- Feed: table feed ---- */
 typedef enum qp_feed_kind { QP_FEED_KIND_CREATED = 1, QP_FEED_KIND_APPENDED, QP_FEED_KIND_UPDATED,

@@ -9,6 +9,7 @@
 #include "base/uuid.h"
 #include "store/cap.h"
 #include "store/feed.h"
+#include "store/header.h"
 #include "store/session.h"
 #include "store/verify.h"
 
@@ -61,7 +62,7 @@ typedef struct write_session {
     qp_import_meeting meeting;
     ent_opt_int ttl_ms;
     const qp_session *row;
-    int64_t tokens;
+    qp_header header;
 } write_session;
 
 quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
@@ -133,17 +134,17 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
     qp_source *source = &w->meeting.import->source;
     quipu_status status = QUIPU_OK;
 
-    w->tokens = 0;
+    qp_header_begin(&w->header, NULL);
     for (size_t i = 0; i < w->meeting.session->count && status == QUIPU_OK; i++) {
         const qp_source_place *place = &source->places[w->meeting.session->first + i];
         qp_message_new made = {0};
 
         status = source->layout->message(source, w->meeting.session, place->row, &made, reterr);
         if (status == QUIPU_OK) {
-            w->tokens += made.tokens;
             made.session_id = w->row->id;
-            made.seq = (int64_t)i + 1;
-            made.tokens_total = w->tokens;
+            made.seq = w->header.next_seq;
+            made.tokens_total = w->header.token_count + made.tokens;
+            qp_header_see(&w->header, &made);
             status = qp_message_create(db, NULL, &made, NULL, reterr);
         }
         if (status == QUIPU_EXISTS) {
@@ -243,8 +244,9 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
         status = write_messages(w, db, reterr);
     }
     if (status == QUIPU_OK) {
-        const qp_session_patch patch = {.token_count = ent_set(w->tokens),
-                                        .updated_at = ent_set(w->row->updated_at)};
+        qp_session_patch patch = {.updated_at = ent_set(w->row->updated_at)};
+
+        qp_header_counts(&w->header, &patch);
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(w->row->id)}, &patch, NULL,
                                    reterr);
     }

@@ -162,19 +162,12 @@ static quipu_status append_rows(const quipu_store *store, ent_db *db, const qp_s
                                 quipu_error *reterr)
 {
     const int64_t count = (int64_t)batch->count;
-    qp_session_patch patch = {
-        .revision = ent_set(row->revision + 1),
-        .next_seq = ent_set(row->next_seq + count),
-        .message_count = ent_set(row->message_count + count),
-        .token_count = ent_set(row->token_count + batch->tokens),
-        .updated_at = ent_set(now),
-    };
+    qp_session_patch patch = {.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
     quipu_status status;
 
     assert(count > 0 && row->next_seq >= row->first_seq);
-    qp_batch_place(batch, row->id, row->next_seq, row->token_count, now);
-    patch.turn_seq = ent_set(qp_batch_turn(batch, row->turn_seq));
-    patch.last_event_at = ent_set(batch->rows[batch->count - 1].timestamp.v);
+    qp_batch_place(batch, row, now);
+    qp_header_patch(&batch->header, &patch);
     if (batch->summary) {
         patch.compact_seq = ent_set(row->next_seq);
     }

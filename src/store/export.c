@@ -121,7 +121,7 @@ static quipu_status export_footer(export_run *run, quipu_error *reterr)
 
 static quipu_status export_message(export_run *run, const qp_message *row, quipu_error *reterr)
 {
-    static const char *const left_out[] = {QP_EXPORT_MESSAGE_OUT, NULL};
+    static const char *const left_out[] = {QP_EXPORT_EVENT_ID, NULL};
     quipu_str event_id = QP_STR_ABSENT;
     quipu_status status;
 
@@ -132,7 +132,7 @@ static quipu_status export_message(export_run *run, const qp_message *row, quipu
                             (long long)row->seq);
     }
     export_begin(run, "message");
-    qp_jsonw_key(&run->writer, QUIPU_STR("event_id"));
+    qp_jsonw_key(&run->writer, QUIPU_STR(QP_EXPORT_EVENT_ID));
     qp_jsonw_str(&run->writer, event_id);
     qp_export_row(&run->writer, &qp_message_entity, row, left_out);
     return export_end(run, &run->done.messages, reterr);
@@ -196,8 +196,7 @@ static quipu_status export_held(export_run *run, const qp_session *row, quipu_er
 static quipu_status export_states(export_run *run, const qp_state_where *where, bool in_session,
                                   quipu_error *reterr)
 {
-    static const char *const left_out[] = {QP_EXPORT_STATE_OUT, NULL};
-    static const char *const left_out_too[] = {QP_EXPORT_STATE_OUT, "app_name", "user_id", NULL};
+    static const char *const left_out[] = {"app_name", "user_id", NULL};
     const qp_state_query query = {
         .order = {QP_STATE_BY_APP_NAME(ASC), QP_STATE_BY_USER_ID(ASC), QP_STATE_BY_NAME(ASC)},
         .where = *where};
@@ -210,7 +209,7 @@ static quipu_status export_states(export_run *run, const qp_state_where *where, 
     }
     while (status == QUIPU_OK && qp_state_iter_next(&iter, &row)) {
         export_begin(run, "state");
-        qp_export_row(&run->writer, &qp_state_entity, &row, in_session ? left_out_too : left_out);
+        qp_export_row(&run->writer, &qp_state_entity, &row, in_session ? left_out : NULL);
         status = export_end(run, &run->done.states, reterr);
     }
     quipu_status ended = qp_state_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
@@ -220,7 +219,6 @@ static quipu_status export_states(export_run *run, const qp_state_where *where, 
 /* The ids by which a repeated change of state is known. */
 static quipu_status export_state_events(export_run *run, const qp_session *row, quipu_error *reterr)
 {
-    static const char *const left_out[] = {QP_EXPORT_STATE_EVENT_OUT, NULL};
     const qp_state_event_query query = {.order = {QP_STATE_EVENT_BY_NUMBER(ASC)},
                                         .where = {.session_number = ent_eq(row->id)}};
     qp_state_event_iter iter;
@@ -232,7 +230,7 @@ static quipu_status export_state_events(export_run *run, const qp_session *row, 
     }
     while (status == QUIPU_OK && qp_state_event_iter_next(&iter, &event)) {
         export_begin(run, "state_event");
-        qp_export_row(&run->writer, &qp_state_event_entity, &event, left_out);
+        qp_export_row(&run->writer, &qp_state_event_entity, &event, NULL);
         status = export_end(run, NULL, reterr);
     }
     quipu_status ended = qp_state_event_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
@@ -242,7 +240,6 @@ static quipu_status export_state_events(export_run *run, const qp_session *row, 
 /* What was learned about models. */
 static quipu_status export_factors(export_run *run, quipu_error *reterr)
 {
-    static const char *const left_out[] = {QP_EXPORT_FACTOR_OUT, NULL};
     const qp_model_factor_query query = {.order = {QP_MODEL_FACTOR_BY_MODEL(ASC)},
                                          .where = {.tenant = ent_eq(run->store->tenant)}};
     qp_model_factor_iter iter;
@@ -254,7 +251,7 @@ static quipu_status export_factors(export_run *run, quipu_error *reterr)
     }
     while (status == QUIPU_OK && qp_model_factor_iter_next(&iter, &factor)) {
         export_begin(run, "factor");
-        qp_export_row(&run->writer, &qp_model_factor_entity, &factor, left_out);
+        qp_export_row(&run->writer, &qp_model_factor_entity, &factor, NULL);
         status = export_end(run, NULL, reterr);
     }
     quipu_status ended = qp_model_factor_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
@@ -280,7 +277,6 @@ static quipu_status export_wanted(export_run *run, quipu_str session_key, bool a
 /* The session's observations, or those of no session when the key is absent. */
 static quipu_status export_observations(export_run *run, quipu_str key, quipu_error *reterr)
 {
-    static const char *const left_out[] = {QP_EXPORT_MEMORY_OUT, NULL};
     const bool alone = key.p == NULL;
     qp_observation_query query = {
         .order = {QP_OBSERVATION_BY_SESSION_KEY(ASC), QP_OBSERVATION_BY_NUMBER(ASC)},
@@ -301,7 +297,7 @@ static quipu_status export_observations(export_run *run, quipu_str key, quipu_er
         status = export_wanted(run, row.session_key, alone, &wanted, reterr);
         if (status == QUIPU_OK && wanted) {
             export_begin(run, "observation");
-            qp_export_row(&run->writer, &qp_observation_entity, &row, left_out);
+            qp_export_row(&run->writer, &qp_observation_entity, &row, NULL);
             status = export_end(run, &run->done.memories, reterr);
         }
     }
@@ -311,7 +307,6 @@ static quipu_status export_observations(export_run *run, quipu_str key, quipu_er
 
 static quipu_status export_reflections(export_run *run, quipu_str key, quipu_error *reterr)
 {
-    static const char *const left_out[] = {QP_EXPORT_MEMORY_OUT, NULL};
     const bool alone = key.p == NULL;
     qp_reflection_query query = {
         .order = {QP_REFLECTION_BY_SESSION_KEY(ASC), QP_REFLECTION_BY_NUMBER(ASC)},
@@ -332,7 +327,7 @@ static quipu_status export_reflections(export_run *run, quipu_str key, quipu_err
         status = export_wanted(run, row.session_key, alone, &wanted, reterr);
         if (status == QUIPU_OK && wanted) {
             export_begin(run, "reflection");
-            qp_export_row(&run->writer, &qp_reflection_entity, &row, left_out);
+            qp_export_row(&run->writer, &qp_reflection_entity, &row, NULL);
             status = export_end(run, &run->done.memories, reterr);
         }
     }
@@ -371,8 +366,7 @@ static quipu_status export_relations(export_run *run, const qp_session *row, qui
 
 static quipu_status export_session(export_run *run, const qp_session *row, quipu_error *reterr)
 {
-    static const char *const left_out[] = {QP_EXPORT_SESSION_OUT, NULL};
-    static const char *const left_out_too[] = {QP_EXPORT_SESSION_OUT, "fork_seq", NULL};
+    static const char *const left_out[] = {"fork_seq", NULL};
     const bool flat = export_is_flat(run);
     quipu_status status = QUIPU_OK;
 
@@ -384,7 +378,7 @@ static quipu_status export_session(export_run *run, const qp_session *row, quipu
     if (status != QUIPU_OK) {
         return status;
     }
-    qp_export_row(&run->writer, &qp_session_entity, row, flat ? left_out_too : left_out);
+    qp_export_row(&run->writer, &qp_session_entity, row, flat ? left_out : NULL);
     status = export_end(run, &run->done.sessions, reterr);
     if (status == QUIPU_OK) {
         status = flat ? export_shown(run, row, reterr) : export_held(run, row, reterr);

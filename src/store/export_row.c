@@ -11,14 +11,16 @@
 #include "base/time.h"
 #include "ent/row.h"
 
-static bool export_row_named(const char *const *names, const char *name)
+/* Whether a field is none of the line's: it means something in its own database only, or the caller
+ * writes it in its own way. */
+static bool export_row_out(const ent_field *field, const char *const *left_out)
 {
-    for (; *names != NULL; names++) {
-        if (strcmp(*names, name) == 0) {
-            return true;
-        }
+    bool out = (field->flags & ENT_F_LOCAL) != 0 || (field->flags & ENT_F_AUTO) != 0;
+
+    for (; left_out != NULL && *left_out != NULL && !out; left_out++) {
+        out = strcmp(*left_out, field->name) == 0;
     }
-    return false;
+    return out;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------
@@ -96,7 +98,7 @@ void qp_export_row(qp_jsonw *writer, const ent_entity *entity, const void *row,
         bool defaults = value.kind == QP_TEXT && value.as.text.n == 0 &&
                         field->default_text != NULL && field->default_text[0] == '\0';
 
-        if (value.kind == QP_NULL || defaults || export_row_named(left_out, field->name)) {
+        if (value.kind == QP_NULL || defaults || export_row_out(field, left_out)) {
             continue;
         }
         if (field->type == ENT_JSON) {
@@ -254,7 +256,7 @@ static const ent_field *export_row_field(const ent_entity *entity, qp_json_node 
         const ent_field *field = &entity->fields[i];
         size_t n = strlen(field->name);
         if (field->create == ENT_ABSENT || raw.n < n + 2 ||
-            memcmp(raw.p + 1, field->name, n) != 0 || export_row_named(left_out, field->name)) {
+            memcmp(raw.p + 1, field->name, n) != 0 || export_row_out(field, left_out)) {
             continue;
         }
         *ret_text = field->type == ENT_JSON && raw.n == n + 2 + suffix &&

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/uuid.h"
+#include "store/classes.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
 #include "store/read.h"
@@ -64,11 +65,7 @@ static quipu_status fork_compaction(ent_db *db, const qp_session *parent, quipu_
 /* ---- what the fork is made of -----------------------------------------------------------------
  */
 
-static quipu_str fork_text(quipu_str given, quipu_str inherited)
-{
-    return given.p != NULL ? given : inherited;
-}
-
+/* A fork has what its parent has, but for what the caller gives; its numbers follow. */
 static quipu_status fork_settings(const fork_call *call, const qp_session *parent, quipu_time now,
                                   qp_session_new *ret, quipu_error *reterr)
 {
@@ -79,23 +76,17 @@ static quipu_status fork_settings(const fork_call *call, const qp_session *paren
     if (values->ttl_ms != 0) {
         status = qp_session_ttl(call->store, values->ttl_ms, &ttl_ms, reterr);
     }
-    *ret = (qp_session_new){
-        .key = values->key,
-        .agent_id = fork_text(values->agent_id, parent->agent_id),
-        .channel_type = fork_text(values->channel_type, parent->channel_type),
-        .channel_id = fork_text(values->channel_id, parent->channel_id),
-        .model = fork_text(values->model, parent->model),
-        .metadata.text = fork_text(values->metadata.text, parent->metadata.text),
-        .created_at = ent_some(now),
-        .updated_at = ent_some(now),
-        .uid = ent_some(call->uid),
-        .tenant = call->store->tenant,
-        .app_name = fork_text(values->app_name, parent->app_name),
-        .user_id = fork_text(values->user_id, parent->user_id),
-        .session_id = fork_text(values->session_id, values->key),
-        .token_rule = ent_some(parent->token_rule),
-        .ttl_ms = ttl_ms,
-    };
+    *ret = (qp_session_new){.created_at = ent_some(now),
+                            .updated_at = ent_some(now),
+                            .uid = ent_some(call->uid),
+                            .tenant = call->store->tenant,
+                            .token_rule = ent_some(parent->token_rule)};
+    ent_class_copy(&qp_session_entity, QP_CLASSES_OWN, parent, ret);
+    ent_view_create(&qp_session_new_view, values, ret);
+    ret->key = values->key;
+    ret->session_id = values->session_id.p != NULL ? values->session_id : values->key;
+    ret->ttl_ms = ttl_ms;
+    ret->expires_at = (ent_opt_time){.has = false};
     if (status == QUIPU_OK && ttl_ms.has) {
         ret->expires_at = ent_some(qp_session_expiry(ttl_ms.v, now));
     }
@@ -111,6 +102,8 @@ static quipu_status fork_numbers(const fork_call *call, ent_db *db, quipu_arena 
     quipu_status status;
 
     ret->next_seq = ent_some(call->seq + 1);
+    ret->last_event_at = (ent_opt_time){.has = false};
+    ret->compact_seq = 0;
     if (call->seq == 0) {
         return QUIPU_OK;
     }
@@ -156,21 +149,9 @@ static quipu_status fork_copy_batch(ent_db *db, quipu_arena *arena, const qp_seg
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu messages", list.n);
     }
     for (size_t i = 0; i < list.n; i++) {
-        const qp_message *row = &list.items[i];
-        rows[i] = (qp_message_new){.role = row->role,
-                                   .content = row->content,
-                                   .timestamp = ent_some(row->timestamp),
-                                   .tool_calls = row->tool_calls,
-                                   .author = row->author,
-                                   .seq = row->seq,
-                                   .event_id = row->event_id,
-                                   .invocation_id = row->invocation_id,
-                                   .branch = row->branch,
-                                   .tokens = row->tokens,
-                                   .tokens_total = row->tokens_total,
-                                   .extra = row->extra,
-                                   .mark = row->mark,
-                                   .session_id = to_session};
+        rows[i] = (qp_message_new){.session_id = 0};
+        ent_class_copy(&qp_message_entity, QP_CLASSES_ALL, &list.items[i], &rows[i]);
+        rows[i].session_id = to_session;
     }
     *from += (int64_t)list.n;
     return qp_message_create_many(db, rows, list.n, reterr);

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "store/classes.h"
 #include "store/fork_chain.h"
 #include "store/search.h"
 
@@ -226,26 +227,16 @@ quipu_status qp_fork_release(ent_db *db, quipu_arena *scratch, int64_t id, int64
     return fork_release_up(db, scratch, (ent_opt_int){true, id}, false, from, to, reterr);
 }
 
-/* Without a key nobody finds it any more; nothing is left that tells whose it was. */
-static quipu_status fork_release_hide(ent_db *db, const qp_session *row, quipu_error *reterr)
+quipu_status qp_fork_hide(ent_db *db, const qp_session *row, quipu_error *reterr)
 {
-    const qp_session_patch patch = {.key = ENT_CLEAR,
-                                    .agent_id = ENT_CLEAR,
-                                    .channel_type = ENT_CLEAR,
-                                    .channel_id = ENT_CLEAR,
-                                    .model = ENT_CLEAR,
-                                    .metadata = ENT_CLEAR,
-                                    .app_name = ent_set(""),
-                                    .user_id = ent_set(""),
-                                    .session_id = ent_set(""),
-                                    .ttl_ms = ENT_CLEAR,
-                                    .expires_at = ENT_CLEAR,
-                                    .last_event_at = ENT_CLEAR,
-                                    .compact_seq = ent_set((int64_t)0)};
+    qp_session_patch patch = {.key = ENT_CLEAR};
+    const ent_field *kept = ent_class_clear(&qp_session_entity, QP_CLASSES_OWN, &patch);
     int64_t changed = 0;
     quipu_status status =
         qp_session_update(db, &(qp_session_where){.id = ent_eq(row->id)}, &patch, &changed, reterr);
 
+    assert(kept == NULL); /* the schema would keep what a deleted session must not have */
+    (void)kept;
     assert(status != QUIPU_OK || changed == 1);
     return status;
 }
@@ -257,7 +248,7 @@ quipu_status qp_fork_remove(ent_db *db, const qp_session *row, quipu_error *rete
     quipu_status status = fork_release_has_forks(db, row->id, &has_forks, reterr);
 
     if (status == QUIPU_OK && has_forks) {
-        status = fork_release_hide(db, row, reterr);
+        status = qp_fork_hide(db, row, reterr);
         if (status == QUIPU_OK) {
             status =
                 qp_fork_release(db, &scratch, row->id, row->first_seq, row->next_seq - 1, reterr);

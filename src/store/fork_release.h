@@ -14,6 +14,10 @@ QUIPU_MUST_USE quipu_status qp_fork_release(ent_db *db, quipu_arena *scratch, in
  * this session reached in its ancestors goes too, and ancestors that were kept for it alone. */
 QUIPU_MUST_USE quipu_status qp_fork_remove(ent_db *db, const qp_session *row, quipu_error *reterr);
 
+/* Leave a session to its forks: its row keeps its bookkeeping only (classes.h), and without a key
+ * nobody finds it. */
+QUIPU_MUST_USE quipu_status qp_fork_hide(ent_db *db, const qp_session *row, quipu_error *reterr);
+
 /* The session itself, its forks, their forks and so on, parents before their forks; hidden ones are
  * among them. */
 QUIPU_MUST_USE quipu_status qp_fork_tree(ent_db *db, quipu_arena *arena, const qp_session *row,

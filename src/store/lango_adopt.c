@@ -16,6 +16,7 @@
 #include "base/sha256.h"
 #include "base/str.h"
 #include "gen/quipu.h"
+#include "store/header.h"
 #include "store/lango.h"
 #include "store/tool_calls.h"
 
@@ -38,8 +39,7 @@ typedef struct adopt_places {
 /* What a session's row needs to know of its messages. */
 typedef struct adopt_tally {
     int64_t session;
-    int64_t next_seq;
-    int64_t tokens;
+    qp_header header;
 } adopt_tally;
 
 static quipu_status adopt_needed(ent_db *db, void *ctx, bool *ret_needed, quipu_error *reterr)
@@ -373,19 +373,18 @@ static quipu_status adopt_message(ent_db *db, const ent_entity *fresh, int64_t i
         return status;
     }
     message.event_id = qp_lango_event_id(id, event_id);
-    message.seq = tally->next_seq;
+    message.seq = tally->header.next_seq;
     status = qp_lango_message_values(old, tally->session, arena, buf, &message);
-    message.tokens_total = tally->tokens + message.tokens;
+    message.tokens_total = tally->header.token_count + message.tokens;
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "message %lld could not be adopted", (long long)id);
     }
     status = ent_create(db, NULL, fresh, &message, NULL, reterr);
     if (status == QUIPU_OK) {
-        status = ent_step_carry(db, &qp_message_entity, id, tally->session << 32 | tally->next_seq,
-                                reterr);
+        status =
+            ent_step_carry(db, &qp_message_entity, id, tally->session << 32 | message.seq, reterr);
     }
-    tally->next_seq++;
-    tally->tokens = message.tokens_total;
+    qp_header_see(&tally->header, &message);
     return status;
 }
 
@@ -397,11 +396,10 @@ static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, qui
     quipu_status status = qp_session_get(db, &arena, tally->session, &session, reterr);
 
     if (status == QUIPU_OK) {
-        qp_session_patch patch = {.next_seq = ent_set(tally->next_seq),
-                                  .message_count = ent_set(tally->next_seq - 1),
-                                  .token_count = ent_set(tally->tokens),
-                                  .index_pending = ent_bool_set(true),
+        qp_session_patch patch = {.index_pending = ent_bool_set(true),
                                   .updated_at = ent_set(session->updated_at)};
+
+        qp_header_counts(&tally->header, &patch);
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(tally->session)}, &patch,
                                    NULL, reterr);
     }
@@ -423,7 +421,8 @@ static quipu_status adopt_write_messages(ent_db *db, const ent_entity *fresh,
         bool last =
             i + 1 == places->count || places->items[i].session != places->items[i + 1].session;
         if (first) {
-            tally = (adopt_tally){places->items[i].session, 1, 0};
+            tally.session = places->items[i].session;
+            qp_header_begin(&tally.header, NULL);
             status =
                 tally.session == 0 ? adopt_orphans_session(db, &tally.session, reterr) : QUIPU_OK;
         }

@@ -3,6 +3,8 @@
  */
 #include <assert.h>
 
+#include <ent/view.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/result.h"
@@ -65,27 +67,12 @@ static quipu_status memory_kind_check(quipu_memory_kind kind, quipu_error *reter
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-static quipu_memory memory_of_observation(const qp_observation *row)
+static quipu_memory memory_of(quipu_memory_kind kind, const ent_view *view, const void *row)
 {
-    return (quipu_memory){.kind = QUIPU_OBSERVATION,
-                          .id = row->id,
-                          .session_key = row->session_key,
-                          .content = row->content,
-                          .token_count = row->token_count,
-                          .source_start = row->source_start_index,
-                          .source_end = row->source_end_index,
-                          .created_at = row->created_at};
-}
+    quipu_memory memory = {.kind = kind};
 
-static quipu_memory memory_of_reflection(const qp_reflection *row)
-{
-    return (quipu_memory){.kind = QUIPU_REFLECTION,
-                          .id = row->id,
-                          .session_key = row->session_key,
-                          .content = row->content,
-                          .token_count = row->token_count,
-                          .generation = row->generation,
-                          .created_at = row->created_at};
+    ent_view_read(view, row, &memory);
+    return memory;
 }
 
 /* The same question to either entity. */
@@ -116,8 +103,9 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
     }
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
         assert(items != NULL);
-        items[i] = observes ? memory_of_observation(&seen.items[i])
-                            : memory_of_reflection(&thought.items[i]);
+        items[i] = observes
+                       ? memory_of(QUIPU_OBSERVATION, &qp_observation_memory_view, &seen.items[i])
+                       : memory_of(QUIPU_REFLECTION, &qp_reflection_memory_view, &thought.items[i]);
     }
     if (status == QUIPU_OK) {
         *ret_items = items;
@@ -168,24 +156,17 @@ static quipu_status memory_save_work(void *ctx, ent_db *db, quipu_arena *scratch
         return status;
     }
     if (memory->kind == QUIPU_OBSERVATION) {
-        const qp_observation_new row = {.id = ent_some(memory->id),
-                                        .session_key = memory->session_key,
-                                        .content = memory->content,
-                                        .token_count = memory->token_count,
-                                        .source_start_index = memory->source_start,
-                                        .source_end_index = memory->source_end,
-                                        .tenant = call->store->tenant,
-                                        .number = number};
+        qp_observation_new row = {.tenant = call->store->tenant, .number = number};
+
+        ent_view_create(&qp_observation_memory_view, memory, &row);
+        row.created_at = (ent_opt_time){.has = false};
         return qp_observation_create(db, NULL, &row, NULL, reterr);
     }
-    const qp_reflection_new row = {
-        .id = ent_some(memory->id),
-        .session_key = memory->session_key,
-        .content = memory->content,
-        .token_count = memory->token_count,
-        .generation = ent_some(memory->generation == 0 ? (int64_t)1 : memory->generation),
-        .tenant = call->store->tenant,
-        .number = number};
+    qp_reflection_new row = {.tenant = call->store->tenant, .number = number};
+
+    ent_view_create(&qp_reflection_memory_view, memory, &row);
+    row.created_at = (ent_opt_time){.has = false};
+    row.generation.has = memory->generation != 0;
     return qp_reflection_create(db, NULL, &row, NULL, reterr);
 }
 

@@ -390,7 +390,6 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
     }
     if (status == QUIPU_OK) {
         row->tokens = message_tokens(message);
-        batch->tokens += row->tokens;
     }
     return status;
 }
@@ -508,31 +507,31 @@ void qp_batch_free(qp_batch *batch)
     quipu_arena_free(&batch->arena);
 }
 
-void qp_batch_place(qp_batch *batch, int64_t session, int64_t seq, int64_t tokens_total,
-                    quipu_time now)
+void qp_batch_own(qp_batch *batch, int64_t session)
 {
     for (size_t i = 0; i < batch->count; i++) {
-        qp_message_new *row = &batch->rows[i];
-
-        tokens_total += row->tokens;
-        row->session_id = session;
-        row->seq = seq + (int64_t)i;
-        row->tokens_total = tokens_total;
-        if (!batch->timed[i]) {
-            row->timestamp = ent_some(now);
-        }
+        batch->rows[i].session_id = session;
     }
 }
 
-int64_t qp_batch_turn(const qp_batch *batch, int64_t before)
+void qp_batch_place(qp_batch *batch, const qp_session *row, quipu_time now)
 {
-    for (size_t i = batch->count; i > 0; i--) {
-        const qp_message_new *row = &batch->rows[i - 1];
-        if (row->role == QP_MESSAGE_ROLE_USER && row->tool_calls.text.p == NULL) {
-            return row->seq;
+    qp_header *header = &batch->header;
+
+    qp_header_begin(header, row);
+    for (size_t i = 0; i < batch->count; i++) {
+        qp_message_new *message = &batch->rows[i];
+
+        message->seq = header->next_seq;
+        message->tokens_total = header->token_count + message->tokens;
+        if (!batch->timed[i]) {
+            message->timestamp = ent_some(now);
         }
+        qp_header_see(header, message);
     }
-    return before;
+    if (row != NULL) {
+        qp_batch_own(batch, row->id);
+    }
 }
 
 quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr)

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "gen/quipu.h"
+#include "store/header.h"
 
 #define QP_EVENT_ID_UUID 1 /* tags of the event_id column */
 #define QP_EVENT_ID_TEXT 0
@@ -24,10 +25,10 @@ typedef struct qp_batch {
     bool *named;          /* the caller gave the event id */
     bool *timed;          /* the caller gave the timestamp */
     size_t count;
-    int64_t tokens; /* of all */
-    bool summary;   /* the default view shall begin with the first one */
-    bool made;      /* see qp_batch_encode_made() */
-    bool stored;    /* summaries are allowed */
+    qp_header header; /* of the session, once they are placed */
+    bool summary;     /* the default view shall begin with the first one */
+    bool made;        /* see qp_batch_encode_made() */
+    bool stored;      /* summaries are allowed */
     quipu_arena arena;
     qp_message_new near_row;
     bool near_named;
@@ -58,12 +59,11 @@ QUIPU_MUST_USE quipu_status qp_batch_encode_made(qp_batch *batch, quipu_messages
                                                  int64_t bytes_max, quipu_error *reterr);
 void qp_batch_free(qp_batch *batch);
 
-/* Under the lock: give the rows their session, numbers, totals and missing times. */
-void qp_batch_place(qp_batch *batch, int64_t session, int64_t seq, int64_t tokens_total,
-                    quipu_time now);
-
-/* The number of the placed row with which the newest turn begins; `before` when none begins one. */
-int64_t qp_batch_turn(const qp_batch *batch, int64_t before);
+/* Under the lock: give the rows their session, numbers, totals and missing times, behind what `row`
+ * has; the header follows. `row` is NULL for a session that is new; qp_batch_own() says its number
+ * when it is known. */
+void qp_batch_place(qp_batch *batch, const qp_session *row, quipu_time now);
+void qp_batch_own(qp_batch *batch, int64_t session);
 
 /* Insert the placed rows. */
 QUIPU_MUST_USE quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *reterr);

@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+#include <ent/view.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "store/message.h"
@@ -17,28 +19,10 @@ qp_history *qp_history_new(void)
 
 quipu_session_info qp_session_info(const qp_session *row)
 {
-    return (quipu_session_info){.key = row->key,
-                                .uid = row->uid,
-                                .agent_id = row->agent_id,
-                                .channel_type = row->channel_type,
-                                .channel_id = row->channel_id,
-                                .model = row->model,
-                                .metadata = row->metadata,
-                                .app_name = row->app_name,
-                                .user_id = row->user_id,
-                                .session_id = row->session_id,
-                                .created_at = row->created_at,
-                                .updated_at = row->updated_at,
-                                .has_expiry = row->expires_at.has,
-                                .expires_at = row->expires_at.v,
-                                .revision = row->revision,
-                                .first_seq = row->first_seq,
-                                .next_seq = row->next_seq,
-                                .message_count = row->message_count,
-                                .token_count = row->token_count,
-                                .compacted_seq = row->compact_seq,
-                                .is_fork = row->parent_id.has,
-                                .fork_seq = qp_session_base(row)};
+    quipu_session_info info = {.key = {NULL, 0}};
+
+    ent_view_read(&qp_session_info_view, row, &info);
+    return info;
 }
 
 /* ---- which messages ---------------------------------------------------------------------------

@@ -138,7 +138,9 @@ static quipu_status repair_mend(ent_db *db, const qp_session *row, const qp_find
         status = repair_totals(db, row, findings->base_total, reterr);
     }
     if (row->key.p == NULL) {
-        return status; /* what else its row says is nobody's */
+        return status == QUIPU_OK && findings->has[QUIPU_PROBLEM_DELETED]
+                   ? qp_fork_hide(db, row, reterr)
+                   : status; /* what else its row says is nobody's */
     }
     return status == QUIPU_OK ? repair_header(db, row, findings, reterr) : status;
 }

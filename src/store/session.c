@@ -3,9 +3,12 @@
 
 #include <assert.h>
 
+#include <ent/view.h>
+
 #include "base/error.h"
 #include "base/time.h"
 #include "base/uuid.h"
+#include "ent/patch.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/message.h"
@@ -81,36 +84,28 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     const qp_session *row = NULL;
     quipu_status status;
     qp_session_new made = {.key = values->key,
-                           .agent_id = values->agent_id,
-                           .channel_type = values->channel_type,
-                           .channel_id = values->channel_id,
-                           .model = values->model,
-                           .metadata = values->metadata,
                            .created_at = ent_some(now),
                            .updated_at = ent_some(now),
                            .uid = ent_some(create->uid),
                            .tenant = create->store->tenant,
-                           .app_name = values->app_name,
-                           .user_id = values->user_id,
-                           .session_id =
-                               values->session_id.p != NULL ? values->session_id : values->key,
-                           .next_seq = ent_some(count + 1),
-                           .message_count = count,
-                           .token_count = batch->tokens,
                            .ttl_ms = create->ttl_ms};
 
+    ent_view_create(&qp_session_new_view, values, &made);
+    made.session_id = values->session_id.p != NULL ? values->session_id : values->key;
     if (create->ttl_ms.has) {
         made.expires_at = ent_some(qp_session_expiry(create->ttl_ms.v, now));
     }
     if (count > 0) {
-        qp_batch_place(batch, 0, 1, 0, now);
-        made.last_event_at = batch->rows[count - 1].timestamp;
-        made.turn_seq = qp_batch_turn(batch, 0);
+        qp_session_patch patch = {.key = ENT_CLEAR};
+
+        qp_batch_place(batch, NULL, now);
+        qp_header_patch(&batch->header, &patch);
+        qp_patch_create(&qp_session_entity, &patch, &made);
         qp_search_born(create->store, count, &made);
     }
     status = qp_session_create(db, scratch, &made, &row, reterr);
     if (status == QUIPU_OK && count > 0) {
-        qp_batch_place(batch, row->id, 1, 0, now);
+        qp_batch_own(batch, row->id);
         status = qp_batch_insert(batch, db, reterr);
     }
     if (status == QUIPU_OK) {
@@ -338,10 +333,6 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
 /* ---- update -----------------------------------------------------------------------------------
  */
 
-#define SESSION_SETTINGS                                                                           \
-    (QUIPU_SET_AGENT_ID | QUIPU_SET_CHANNEL_TYPE | QUIPU_SET_CHANNEL_ID | QUIPU_SET_MODEL |        \
-     QUIPU_SET_METADATA | QUIPU_SET_TTL)
-
 typedef struct session_change {
     quipu_store *store;
     quipu_str key;
@@ -350,17 +341,6 @@ typedef struct session_change {
     int64_t revision;
 } session_change;
 
-static ent_patch_text session_text(uint32_t set, uint32_t bit, quipu_str text)
-{
-    if ((set & bit) == 0) {
-        return (ent_patch_text){.op = (ent_wants_text)ENT_OP_KEEP};
-    }
-    if (text.p == NULL) {
-        return (ent_patch_text){.op = (ent_wants_text)ENT_OP_CLEAR};
-    }
-    return ent_set(text);
-}
-
 static void session_patch(const session_change *change, const qp_session *row, quipu_time now,
                           qp_session_patch *ret)
 {
@@ -368,18 +348,8 @@ static void session_patch(const session_change *change, const qp_session *row, q
     const uint32_t set = given->set;
     ent_opt_int ttl_ms = row->ttl_ms;
 
-    *ret = (qp_session_patch){
-        .agent_id = session_text(set, QUIPU_SET_AGENT_ID, given->agent_id),
-        .channel_type = session_text(set, QUIPU_SET_CHANNEL_TYPE, given->channel_type),
-        .channel_id = session_text(set, QUIPU_SET_CHANNEL_ID, given->channel_id),
-        .model = session_text(set, QUIPU_SET_MODEL, given->model),
-        .revision = ent_set(row->revision + 1),
-        .updated_at = ent_set(now)};
-    if ((set & QUIPU_SET_METADATA) != 0) {
-        ret->metadata = given->metadata.text.p != NULL
-                            ? ent_set(given->metadata)
-                            : (ent_patch_json){.op = (ent_wants_json)ENT_OP_CLEAR};
-    }
+    *ret = (qp_session_patch){.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
+    ent_view_patch(&qp_session_patch_view, set, given, ret);
     if ((set & QUIPU_SET_TTL) != 0) {
         ttl_ms = change->ttl_ms;
         ret->ttl_ms =
@@ -427,9 +397,9 @@ static quipu_status session_patch_check(const quipu_store *store, session_change
                                         quipu_error *reterr)
 {
     const quipu_session_patch *given = &change->given;
+    const uint32_t settings = ent_view_bits(&qp_session_patch_view);
 
-    if ((given->set & ~(SESSION_SETTINGS | QUIPU_SET_IF_REVISION)) != 0 ||
-        (given->set & SESSION_SETTINGS) == 0) {
+    if ((given->set & ~(settings | QUIPU_SET_IF_REVISION)) != 0 || (given->set & settings) == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the patch sets 0x%x; give at least one bit of QUIPU_SET_*, and no "
                             "other",

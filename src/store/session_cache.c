@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "ent/db.h"
+#include "ent/patch.h"
 #include "store/store.h"
 
 typedef struct qp_cached_session {
@@ -264,47 +265,10 @@ quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str
     return QUIPU_OK;
 }
 
+/* A cached row outlives the batch that the patch's texts lie in: it only says that they are there. */
 void qp_session_patch_apply(const qp_session_patch *patch, qp_session *row)
 {
-    row->revision = patch->revision.v;
-    row->updated_at = patch->updated_at.v;
-    row->last_event_at = (ent_opt_time){true, patch->last_event_at.v};
-    if (patch->next_seq.op != 0) { /* there are messages */
-        row->next_seq = patch->next_seq.v;
-        row->message_count = patch->message_count.v;
-        row->token_count = patch->token_count.v;
-        row->turn_seq = patch->turn_seq.v;
-    }
-    if (patch->compact_seq.op != 0) {
-        row->compact_seq = patch->compact_seq.v;
-    }
-    if (patch->indexed_seq.op != 0) {
-        row->indexed_seq = patch->indexed_seq.v;
-    }
-    if (patch->index_pending.op != 0) {
-        row->index_pending = patch->index_pending.v;
-    }
-    if (patch->expires_at.op != 0) {
-        row->expires_at = ent_some(patch->expires_at.v);
-    }
-}
-
-/* A later patch repeats what an earlier one sets, but for these members. */
-static void session_cache_merge(qp_session_patch *sum, const qp_session_patch *patch)
-{
-    const qp_session_patch before = *sum;
-
-    *sum = *patch;
-    if (patch->next_seq.op == 0) {
-        sum->next_seq = before.next_seq;
-        sum->message_count = before.message_count;
-        sum->token_count = before.token_count;
-        sum->turn_seq = before.turn_seq;
-    }
-    sum->compact_seq = patch->compact_seq.op == 0 ? before.compact_seq : patch->compact_seq;
-    sum->indexed_seq = patch->indexed_seq.op == 0 ? before.indexed_seq : patch->indexed_seq;
-    sum->index_pending = patch->index_pending.op == 0 ? before.index_pending : patch->index_pending;
-    sum->expires_at = patch->expires_at.op == 0 ? before.expires_at : patch->expires_at;
+    qp_patch_apply(&qp_session_entity, patch, false, row);
 }
 
 void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
@@ -314,7 +278,7 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
 
     assert(entry != NULL && entry->pinned && !entry->detached && row == &entry->row);
     if (entry->dirty) {
-        session_cache_merge(&entry->patch, patch);
+        qp_patch_add(&qp_session_entity, patch, &entry->patch);
     } else {
         entry->patch = *patch;
     }

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "ent/maintenance.h"
 #include "ent/search_engine.h"
+#include "store/classes.h"
 #include "store/fork_chain.h"
 #include "store/message.h"
 
@@ -294,14 +295,19 @@ static quipu_status verify_past(ent_db *db, const qp_session *row, qp_findings *
     return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &error);
 }
 
-/* A session without a key is kept for its forks. */
+/* A session without a key is kept for its forks, and keeps nothing of its own. */
 static quipu_status verify_hidden(ent_db *db, const qp_session *row, qp_findings *findings,
                                   quipu_error *reterr)
 {
     bool has_forks = false;
     quipu_status status = qp_session_exists(db, &(qp_session_where){.parent_id = ent_eq(row->id)},
                                             &has_forks, reterr);
+    const ent_field *held = ent_class_held(&qp_session_entity, QP_CLASSES_OWN, row);
 
+    if (held != NULL) {
+        qp_findings_add(findings, QUIPU_PROBLEM_DELETED, 0,
+                        "it was deleted, but its row still has a value in %s", held->name);
+    }
     if (status == QUIPU_OK && !has_forks) {
         qp_findings_add(findings, QUIPU_PROBLEM_FORK, 0,
                         "it was deleted, and no fork of it is left");

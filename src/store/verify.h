@@ -4,7 +4,7 @@
 
 #include "store/maintain.h"
 
-#define QP_PROBLEM_KINDS (QUIPU_PROBLEM_SEARCH + 1)
+#define QP_PROBLEM_KINDS (QUIPU_PROBLEM_DELETED + 1)
 #define QP_PROBLEM_TEXT_SIZE 200
 
 /* What is wrong with one session: the first finding of each kind. */

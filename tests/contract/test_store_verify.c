@@ -35,6 +35,8 @@ static const damage damages[] = {
     {"INSERT INTO state (tenant, scope, app_name, user_id, session_number, name, value, updated_at)"
      " SELECT '', 'session', '', '', 4711, 'n', '1', updated_at FROM sessions LIMIT 1",
      QUIPU_PROBLEM_STATE, "", true},
+    {"UPDATE sessions SET model = 'm' WHERE key IS NULL", QUIPU_PROBLEM_DELETED, "", true},
+    {"UPDATE sessions SET user_id = 'u' WHERE key IS NULL", QUIPU_PROBLEM_DELETED, "", true},
     {"UPDATE sessions SET key = NULL WHERE key = 'lonely'", QUIPU_PROBLEM_FORK, "", true},
     {"DELETE FROM messages WHERE seq = 2 AND session_messages = " OF("plain"), QUIPU_PROBLEM_SEQ,
      "plain", false},

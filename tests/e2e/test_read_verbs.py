@@ -68,6 +68,14 @@ class List(Reading):
         self.assertEqual(line["created"], harness.instant(0))
         self.assertEqual(line["uid"], harness.uuid(1))
 
+    def test_a_list_has_titles_or_first_words(self):
+        lines = '{"role":"user","content":"How\\n many zebras?"}'
+        self.run_quipu("append", "zebras", "--create", stdin=lines)
+        self.assertIn("How many zebras?", self.run_quipu("ls").out)
+        line = self.run_quipu("ls", "--json", "-n", 1).lines()[0]
+        self.assertEqual(line["firstWords"], "How many zebras?")
+        self.assertNotIn("title", line)
+
     def test_a_table_fits_the_terminal(self):
         for columns in (40, 60, 100):
             text = self.run_terminal("ls", columns=columns)

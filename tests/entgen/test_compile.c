@@ -17,6 +17,7 @@
     "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion",                    \
         "-Wsign-conversion", "-Werror"
 #define COMPILE_INCLUDE "-I" QUIPU_SOURCE_DIR "/include"
+#define COMPILE_GOLDEN "-I" QUIPU_SOURCE_DIR "/tests/entgen/golden" /* views_api.h */
 
 static void compile_must_pass(const char *const *argv)
 {
@@ -32,7 +33,7 @@ static void compile_must_pass(const char *const *argv)
 /* Everything golden, with one C compiler. */
 static void compile_golden_c(const char *compiler)
 {
-    static const char *const names[] = {"seeds", "every", "small"};
+    static const char *const names[] = {"seeds", "every", "small", "views"};
 
     if (!t_has_program(compiler)) {
         skip();
@@ -41,7 +42,8 @@ static void compile_golden_c(const char *compiler)
         char source[T_PATH_MAX];
         char object[T_PATH_MAX];
         const char *argv[] = {
-            compiler, COMPILE_C_FLAGS, COMPILE_INCLUDE, "-c", source, "-o", object, NULL};
+            compiler, COMPILE_C_FLAGS, COMPILE_INCLUDE, COMPILE_GOLDEN, "-c", source, "-o", object,
+            NULL};
         (void)snprintf(source, sizeof(source), "%s/tests/entgen/golden/%s.c", QUIPU_SOURCE_DIR,
                        names[i]);
         t_path(t_tmpdir(), "golden.o", object);
@@ -61,7 +63,7 @@ static void compile_golden_cxx(const char *compiler)
                           COMPILE_CXX_FLAGS,
                           "-Wno-missing-field-initializers",
                           COMPILE_INCLUDE,
-                          "-I" QUIPU_SOURCE_DIR "/tests/entgen/golden",
+                          COMPILE_GOLDEN,
                           "-c",
                           source,
                           "-o",

@@ -11,6 +11,80 @@ typedef struct errors_case {
 
 /* clang-format off */
 static const errors_case errors_cases[] = {
+    {"a_field_without_a_class",
+     {"schema t {\n  classes (a, b)\n}\nentity A {\n  x int class a\n  y int\n}\n", 67},
+     "t.ent:6:3: error: field 'y' has no class, expected class a or b\n"},
+    {"an_unknown_class",
+     {"schema t {\n  classes (content, other)\n}\nentity A {\n  x int class contnt\n}\n", 74},
+     "t.ent:5:15: error: unknown class 'contnt', expected content or other; "
+     "did you mean 'content'?\n"},
+    {"a_class_without_classes",
+     {"entity A {\n  x int class a\n}\n", 29},
+     "t.ent:2:15: error: class on a field, but the schema has none: expected"
+     " classes (...) in its block\n"},
+    {"a_class_twice",
+     {"schema t {\n  classes (a, b, a)\n}\nentity A {\n  x int class a\n}\n", 62},
+     "t.ent:2:18: error: class 'a' is there already, expected another\n"},
+    {"two_lists_of_classes",
+     {"schema t {\n  classes (a)\n  classes (b)\n}\nentity A {\n  x int class a\n}\n", 70},
+     "t.ent:3:3: error: a second list of classes, expected one: the first is"
+     " at t.ent:2\n"},
+    {"a_class_without_a_name",
+     {"entity A {\n  x int class\n}\n", 27},
+     "t.ent:3:1: error: found '}', expected the name of a class\n"},
+    {"a_header_that_is_none",
+     {"schema t {\n  include \"a>b\"\n}\nentity A {\n  x int\n}\n", 50},
+     "t.ent:2:11: error: \"a>b\" is no path of a header\n"},
+    {"a_header_without_quotes",
+     {"schema t {\n  include a\n}\nentity A {\n  x int\n}\n", 46},
+     "t.ent:2:11: error: found 'a', expected a name in double quotes after '"
+     "include'\n"},
+    {"a_view_without_a_struct",
+     {"entity A {\n  view info\n  x int\n}\n", 33},
+     "t.ent:3:3: error: found 'x', expected a name in double quotes after 'i"
+     "nfo'\n"},
+    {"a_view_of_no_struct",
+     {"entity A {\n  view info \"a b\"\n  x int\n}\n", 39},
+     "t.ent:2:13: error: \"a b\" is no name of C, expected a struct's\n"},
+    {"a_view_twice",
+     {"entity A {\n  view v \"s\"\n  view v \"t\"\n  x int\n}\n", 47},
+     "t.ent:3:8: error: view 'v' is there already, at t.ent:2\n"},
+    {"a_view_that_is_not_there",
+     {"entity A {\n  view info \"s\"\n  x int show (inf)\n}\n", 48},
+     "t.ent:3:15: error: entity A has no view 'inf'; did you mean 'info'?\n"},
+    {"a_member_twice",
+     {"entity A {\n  view v \"s\"\n  x int show (v)\n  y int show (v as x)\n}\n", 65},
+     "t.ent:4:20: error: view 'v' has the member 'x' already, at t.ent:3\n"},
+    {"has_for_a_required_field",
+     {"entity A {\n  view v \"s\"\n  x int show (v has h)\n}\n", 49},
+     "t.ent:3:21: error: has for field 'x', expected an optional int, float,"
+     " bool, time or uuid\n"},
+    {"has_for_a_text",
+     {"entity A {\n  view v \"s\"\n  x text? show (v has h)\n}\n", 51},
+     "t.ent:3:23: error: has for field 'x', expected an optional int, float,"
+     " bool, time or uuid\n"},
+    {"is_for_a_required_field",
+     {"entity A {\n  view v \"s\"\n  x int show (v is h)\n}\n", 48},
+     "t.ent:3:20: error: field 'x' is required, so 'is' would always be true"
+     "\n"},
+    {"a_bit_without_bits",
+     {"entity A {\n  view v \"s\"\n  x int show (v bit b)\n}\n", 49},
+     "t.ent:3:21: error: a bit in view 'v', which has no bits\n"},
+    {"has_in_a_view_with_bits",
+     {"entity A {\n  view v \"s\" bits \"B_\"\n  x int? show (v has h)\n}\n", 60},
+     "t.ent:3:16: error: has and is in view 'v', whose bits say what is give"
+     "n; expected a plain member\n"},
+    {"a_change_of_what_cannot_change",
+     {"entity A {\n  view v \"s\" bits \"B_\"\n  x int immutable show (v)\n}\n", 63},
+     "t.ent:3:25: error: field 'x' cannot change, but view 'v' is for change"
+     "s\n"},
+    {"by_without_hand",
+     {"entity A {\n  view v \"s\"\n  x int show (v by foot)\n}\n", 51},
+     "t.ent:3:20: error: found 'foot', expected 'hand' after 'by'\n"},
+    {"a_view_that_is_not_closed",
+     {"entity A {\n  view v \"s\"\n  x int show (v\n}\n", 42},
+     "t.ent:4:1: error: found '}', expected as, has, bit, by hand, is, ',' o"
+     "r ')' after a view\n"},
     {"an_empty_file",
      {"", 0},
      "t.ent: error: no entity, expected at least one\n"},
@@ -117,11 +191,12 @@ static const errors_case errors_cases[] = {
     {"an_unknown_attribute",
      {"entity A {\n  x int uniqe\n}\n", 27},
      "t.ent:2:9: error: unknown attribute 'uniqe', expected unique, immutable, "
-     "on_update, notempty, len, range, column or was; did you mean 'unique'?\n"},
+     "on_update, notempty, len, range, column, was, class, local or show; did you mean "
+     "'unique'?\n"},
     {"an_attribute_far_from_any",
      {"entity A {\n  x int primary_key\n}\n", 33},
      "t.ent:2:9: error: unknown attribute 'primary_key', expected unique, immutable, "
-     "on_update, notempty, len, range, column or was\n"},
+     "on_update, notempty, len, range, column, was, class, local or show\n"},
     {"a_stray_symbol_after_a_field",
      {"entity A {\n  x int , y int\n}\n", 29},
      "t.ent:2:9: error: found ',', expected an attribute or the end of the line\n"},
@@ -478,7 +553,7 @@ static const errors_case errors_cases[] = {
     {"an_unknown_setting",
      {"schema a {\n  prefx b\n}\nentity A {\n  x int\n}\n", 44},
      "t.ent:2:3: error: found 'prefx', expected prefix, application_id, version, "
-     "min_reader, min_writer or '}'; did you mean 'prefix'?\n"},
+     "min_reader, min_writer, classes, include or '}'; did you mean 'prefix'?\n"},
     {"an_application_id_past_32_bits",
      {"schema a {\n  application_id 0x100000000\n}\nentity A {\n  x int\n}\n", 63},
      "t.ent:2:18: error: found '0x100000000', expected a number from 0 to 4294967295 "
@@ -499,7 +574,8 @@ static const errors_case errors_cases[] = {
      "t.ent:2:5: error: unknown type 'strng', expected int, float, bool, string, "
      "text, bytes, time, uuid, json or enum(...); did you mean 'string'?\n"
      "t.ent:3:9: error: unknown attribute 'uniqe', expected unique, immutable, "
-     "on_update, notempty, len, range, column or was; did you mean 'unique'?\n"},
+     "on_update, notempty, len, range, column, was, class, local or show; did you mean "
+     "'unique'?\n"},
     {"a_second_shard",
      {"entity A {\n  x string\n  shard (x)\n  shard (x)\n}\n", 48},
      "t.ent:4:3: error: a second shard, expected one: the first is at t.ent:3\n"},

@@ -34,7 +34,7 @@ static void words_of_the_language_can_be_fields(void **state)
         "entity Thing {\n  key string\n  index int\n  search text\n  cluster int\n  edge text\n"
         "  unique bool\n  column string\n  len int\n  range float\n  was time\n  text text\n"
         "  time time\n  name string\n  desc bool\n  immutable int\n  cascade json\n  shard int\n "
-        " by text\n}\n");
+        " by text\n  view text\n  local bool\n  show int\n  given int\n  bits text\n}\n");
 }
 
 /* What gives the shard of a row; the words behind it are no fields, and fields no words. */
@@ -76,6 +76,67 @@ static void a_shard_does_not_change_the_hash(void **state)
     (void)state;
     language_load(&with, "entity Thing {\n  a string\n  shard (a)\n}\n");
     language_load(&without, "entity Thing {\n  a string\n}\n");
+    assert_string_equal(with.schema.hash, without.schema.hash);
+    eg_run_free(&with.run);
+    eg_run_free(&without.run);
+}
+
+/* Each field has the number of its class; what the language adds has the last. */
+static void every_field_has_its_class(void **state)
+{
+    language_fixture f;
+    const ent_field *fields;
+
+    (void)state;
+    language_load(&f, "schema t {\n  classes (content, own, rest)\n}\n"
+                      "entity Tree {\n  a text class content local\n  b int class own\n"
+                      "  edge leaves -> Tree[] cascade\n"
+                      "  edge root <- Tree.leaves ? class content\n}\n"
+                      "entity Leaf {\n  x int class own\n}\n");
+    fields = f.schema.described->entities[0]->fields;
+    assert_string_equal(fields[0].name, "id");
+    assert_int_equal(fields[0].data_class, 3);
+    assert_int_equal(fields[1].data_class, 1);
+    assert_int_equal(fields[1].flags & ENT_F_LOCAL, ENT_F_LOCAL);
+    assert_int_equal(fields[2].data_class, 2);
+    assert_int_equal(fields[2].flags & ENT_F_LOCAL, 0);
+    assert_int_equal(fields[3].data_class, 1);
+    assert_int_equal(f.schema.described->entities[1]->fields[0].data_class, 3);
+    eg_run_free(&f.run);
+}
+
+static void a_member_is_called_after_its_field_or_as_the_view_says(void **state)
+{
+    language_fixture f;
+    const eg_field *field;
+
+    (void)state;
+    language_load(&f, "entity Thing {\n  view a \"thing_info\"\n  view b \"thing_change\" bits "
+                      "\"SET_\" as Change\n  x int? show (a, a is has_x, b as y)\n"
+                      "  z time? show (a as at has has_z,\n    b bit when by hand)\n}\n");
+    field = eg_field_at(eg_entity_at(&f.schema, 0), 1);
+    assert_string_equal(eg_show_at(field, 0)->member.text, "x");
+    assert_null(eg_show_at(field, 0)->bit.text);
+    assert_true(eg_show_at(field, 1)->presence);
+    assert_string_equal(eg_show_at(field, 1)->member.text, "has_x");
+    assert_string_equal(eg_show_at(field, 2)->bit.text, "SET_Y");
+    field = eg_field_at(eg_entity_at(&f.schema, 0), 2);
+    assert_string_equal(eg_show_at(field, 0)->has.text, "has_z");
+    assert_string_equal(eg_show_at(field, 1)->bit.text, "SET_WHEN");
+    assert_true(eg_show_at(field, 1)->by_hand && eg_show_at(field, 1)->to->given);
+    eg_run_free(&f.run);
+}
+
+/* Who sees a field is no part of a file: saying it must not migrate anything. */
+static void classes_and_views_do_not_change_the_hash(void **state)
+{
+    language_fixture with;
+    language_fixture without;
+
+    (void)state;
+    language_load(&with, "schema t {\n  classes (a)\n}\nentity Thing {\n  view v \"s\"\n"
+                         "  x int class a local show (v)\n}\n");
+    language_load(&without, "schema t {\n}\nentity Thing {\n  x int\n}\n");
     assert_string_equal(with.schema.hash, without.schema.hash);
     eg_run_free(&with.run);
     eg_run_free(&without.run);
@@ -299,6 +360,9 @@ int main(void)
         cmocka_unit_test(a_shard_has_a_number_texts_a_key_and_a_function),
         cmocka_unit_test(an_entity_without_a_shard_has_none),
         cmocka_unit_test(a_shard_does_not_change_the_hash),
+        cmocka_unit_test(every_field_has_its_class),
+        cmocka_unit_test(a_member_is_called_after_its_field_or_as_the_view_says),
+        cmocka_unit_test(classes_and_views_do_not_change_the_hash),
         cmocka_unit_test(items_may_stand_on_one_line),
         cmocka_unit_test(a_byte_order_mark_and_carriage_returns_are_passed_over),
         cmocka_unit_test(attributes_may_go_on_in_the_next_line),

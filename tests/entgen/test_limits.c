@@ -56,6 +56,22 @@ static void limits_run(const char *before, char letter, size_t n, const char *af
     t_bad(text, errors);
 }
 
+static void views_classes_and_headers(void **state)
+{
+    (void)state;
+    limits_repeat("entity Thing {\n  x int\n", "  view v# \"s\"\n", EG_VIEWS_MAX, "}\n", NULL);
+    limits_repeat("entity Thing {\n  x int\n", "  view v# \"s\"\n", EG_VIEWS_MAX + 1, "}\n",
+                  "entity Thing has 65 views, expected at most 64");
+    limits_repeat("schema t {\n  classes (a", ", a#", EG_CLASSES_MAX - 1,
+                  ")\n}\nentity Thing {\n  x int class a\n}\n", NULL);
+    limits_repeat("schema t {\n  classes (a", ", a#", EG_CLASSES_MAX,
+                  ")\n}\nentity Thing {\n  x int class a\n}\n", "32 classes, expected at most 31");
+    limits_repeat("schema t {\n", "  include \"h#\"\n", EG_INCLUDES_MAX,
+                  "}\nentity Thing {\n  x int\n}\n", NULL);
+    limits_repeat("schema t {\n", "  include \"h#\"\n", EG_INCLUDES_MAX + 1,
+                  "}\nentity Thing {\n  x int\n}\n", "65 headers, expected at most 64");
+}
+
 static void fields_of_an_entity(void **state)
 {
     (void)state;
@@ -265,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_derived_index_name_is_cut_and_stays_unique),
         cmocka_unit_test(bytes_of_a_default),
         cmocka_unit_test(lengths_of_rules),
+        cmocka_unit_test(views_classes_and_headers),
         cmocka_unit_test(integers_at_the_ends),
         cmocka_unit_test(bytes_of_a_source),
     };

@@ -33,7 +33,22 @@ enum {
     QPY_OP_COUNT
 };
 
-enum { QPY_TEXTS_MAX = 12, QPY_NUMBERS_MAX = 12 };
+enum { QPY_TEXTS_MAX = 64, QPY_NUMBERS_MAX = 12 };
+
+/* Structs that go by the table of their members. */
+enum { QPY_SESSION_INFO, QPY_SESSION_NEW, QPY_SESSION_PATCH, QPY_STRUCTS };
+
+/* One member of such a struct. */
+typedef struct qpy_field {
+    const char *name;
+    int type;     /* a quipu_field_type */
+    int has;      /* a number in front says whether it is there */
+    int by_hand;  /* it is no part of the row that Python gives */
+    uint32_t bit; /* in `set` of a patch */
+} qpy_field;
+
+/* The member number `number` of a struct; 0: there is none. */
+int qpy_field_at(int which, size_t number, qpy_field *ret);
 
 /* A store with the ADK service over it, and how many jobs use it. */
 typedef struct qpy_store qpy_store;

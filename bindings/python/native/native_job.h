@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <quipu/adk.h>
+#include <quipu/fields.h>
 
 #include "native.h"
 
@@ -28,7 +29,16 @@ typedef struct qpy_task {
     size_t kept_room;
 } qpy_task;
 
+#define QPY_FIELDS_MAX 64 /* members of one struct */
+
+/* The members of a struct, as the library lists them. */
+typedef struct qpy_shape {
+    quipu_field items[QPY_FIELDS_MAX];
+    size_t count;
+} qpy_shape;
+
 struct qpy_store {
+    qpy_shape shapes[QPY_STRUCTS];
     quipu_store *store;
     quipu_service *service;
     pid_t
@@ -44,6 +54,12 @@ void qpy_put_own(qpy_task *task, quipu_str text); /* one that lies in the task's
 void qpy_put_number(qpy_task *task, int64_t number);
 void qpy_put_time(qpy_task *task, quipu_time time);
 quipu_status qpy_no_memory(qpy_task *task);
+
+/* A struct as a row of an answer, and out of the texts of a call from number `text` on:
+ * native_fields.c. */
+bool qpy_shapes_load(qpy_store *store);
+void qpy_put_struct(qpy_task *task, int which, const void *from);
+void qpy_take_struct(const qpy_task *task, int which, size_t text, void *to);
 
 /* Text that grows; `failed` sticks. */
 typedef struct qpy_buf {

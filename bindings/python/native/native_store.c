@@ -1,36 +1,10 @@
-/* The calls of the store. Texts and numbers come in the order in which src/quipu/_store.py gives them;
- * sessions go back as rows of texts and numbers, messages as one array
- * of JSON. */
+/* The calls of the store. Texts and numbers come in the order in which src/quipu/_store.py gives
+ * them; sessions go by the table of their members (native_fields.c), messages as one array of
+ * JSON. */
 #include <string.h>
 #include <unistd.h>
 
 #include "native_job.h"
-
-static void store_put_session(qpy_task *task, const quipu_session_info *info)
-{
-    const quipu_str texts[] = {info->key,        info->agent_id, info->channel_type,
-                               info->channel_id, info->model,    info->metadata.text,
-                               info->app_name,   info->user_id,  info->session_id};
-    char uid[QUIPU_UUID_TEXT_SIZE];
-
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        qpy_put_text(task, texts[i]);
-    }
-    quipu_uuid_format(info->uid, uid);
-    qpy_put_text(task, quipu_cstr(uid));
-    qpy_put_time(task, info->created_at);
-    qpy_put_time(task, info->updated_at);
-    qpy_put_number(task, info->has_expiry);
-    qpy_put_time(task, info->expires_at);
-    qpy_put_number(task, info->revision);
-    qpy_put_number(task, info->first_seq);
-    qpy_put_number(task, info->next_seq);
-    qpy_put_number(task, info->message_count);
-    qpy_put_number(task, info->token_count);
-    qpy_put_number(task, info->compacted_seq);
-    qpy_put_number(task, info->is_fork);
-    qpy_put_number(task, info->fork_seq);
-}
 
 /* The session, then its messages as one array. */
 static quipu_status store_put_history(qpy_task *task, const quipu_history *history)
@@ -39,7 +13,7 @@ static quipu_status store_put_history(qpy_task *task, const quipu_history *histo
     qpy_buf buf = {NULL, 0, 0, false};
     quipu_status status = QUIPU_OK;
 
-    store_put_session(task, &history->session);
+    qpy_put_struct(task, QPY_SESSION_INFO, &history->session);
     qpy_buf_add(&buf, "[", 1);
     for (size_t i = 0; i < history->message_count && status == QUIPU_OK; i++) {
         quipu_str json = {NULL, 0};
@@ -88,6 +62,10 @@ quipu_status qpy_open(qpy_task *task)
         return qpy_no_memory(task);
     }
     *store = (qpy_store){.process = getpid()};
+    if (!qpy_shapes_load(store)) {
+        qpy_store_free(store);
+        return qpy_no_memory(task);
+    }
     options.tenant = task->in[1];
     options.flags = (uint32_t)task->given[0];
     options.durability = (quipu_durability)task->given[1];
@@ -113,7 +91,8 @@ quipu_status qpy_open(qpy_task *task)
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-/* Numbers: ttl_ms, whether a session that is there will do. Back comes whether it was made. */
+/* Texts: the key, then what SessionNew gives; numbers: ttl_ms, whether a session that is there
+ * will do. Back comes whether it was made. */
 quipu_status qpy_create(qpy_task *task)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -122,18 +101,14 @@ quipu_status qpy_create(qpy_task *task)
     quipu_status status;
 
     values.key = task->in[0];
-    values.agent_id = task->in[1];
-    values.channel_type = task->in[2];
-    values.channel_id = task->in[3];
-    values.model = task->in[4];
-    values.metadata.text = task->in[5];
+    qpy_take_struct(task, QPY_SESSION_NEW, 1, &values);
     values.ttl_ms = task->given[0];
     status = task->given[1] != 0
                  ? quipu_session_get_or_create(task->on->store, &values, NULL, &history, &created,
                                                &task->error)
                  : quipu_session_create(task->on->store, &values, NULL, &history, &task->error);
     if (status == QUIPU_OK) {
-        store_put_session(task, &history->session);
+        qpy_put_struct(task, QPY_SESSION_INFO, &history->session);
         qpy_put_number(task, created);
     }
     quipu_free(history);
@@ -159,7 +134,8 @@ quipu_status qpy_get(qpy_task *task)
     return status;
 }
 
-/* Numbers: what is set, ttl_ms, the expected revision. */
+/* Texts: the key, then what SessionPatch gives; numbers: what is set, ttl_ms, the expected
+ * revision. */
 quipu_status qpy_update(qpy_task *task)
 {
     quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
@@ -167,11 +143,7 @@ quipu_status qpy_update(qpy_task *task)
     quipu_status status;
 
     patch.set = (uint32_t)task->given[0];
-    patch.agent_id = task->in[1];
-    patch.channel_type = task->in[2];
-    patch.channel_id = task->in[3];
-    patch.model = task->in[4];
-    patch.metadata.text = task->in[5];
+    qpy_take_struct(task, QPY_SESSION_PATCH, 1, &patch);
     patch.ttl_ms = task->given[1];
     patch.expected_revision = task->given[2];
     status =
@@ -208,7 +180,7 @@ quipu_status qpy_list(qpy_task *task)
     options.limit = task->given[1];
     status = quipu_session_list(task->on->store, &options, NULL, &page, &task->error);
     for (size_t i = 0; status == QUIPU_OK && i < page->count; i++) {
-        store_put_session(task, &page->sessions[i]);
+        qpy_put_struct(task, QPY_SESSION_INFO, &page->sessions[i]);
     }
     if (status == QUIPU_OK) {
         qpy_put_text(task, page->next);

@@ -1,5 +1,6 @@
-// Package lib calls libquipu without cgo. It knows the C functions and structs of <quipu/store.h>
-// and <quipu/adk.h>, and nothing else; layout_test.go compares the structs with the headers.
+// Package lib calls libquipu without cgo. It knows the C functions and structs of <quipu/store.h>,
+// <quipu/fields.h> and <quipu/adk.h>, and nothing else; layout_test.go compares the structs with the
+// headers.
 package lib
 
 import (
@@ -28,6 +29,9 @@ type functions struct {
 	SessionDel, Append              uintptr
 	Who, Count, Event, State        uintptr
 	ArenaDel                        uintptr
+	Field                           uintptr
+	SessionCreate, SessionGet       uintptr
+	SessionUpdate, HistoryDel       uintptr
 }
 
 // Call holds the addresses after Load.
@@ -48,7 +52,9 @@ var load = sync.OnceValue(func() error {
 		"quipu_live_free": &Call.SessionDel, "quipu_live_append": &Call.Append,
 		"quipu_live_identity": &Call.Who, "quipu_live_event_count": &Call.Count,
 		"quipu_live_event": &Call.Event, "quipu_live_state": &Call.State,
-		"quipu_arena_free": &Call.ArenaDel,
+		"quipu_arena_free": &Call.ArenaDel, "quipu_field_get": &Call.Field,
+		"quipu_session_create": &Call.SessionCreate, "quipu_session_get": &Call.SessionGet,
+		"quipu_session_update": &Call.SessionUpdate, "quipu_history_free": &Call.HistoryDel,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
@@ -175,6 +181,30 @@ type EventResult struct {
 	Stored, Repeated bool
 }
 
+// Field is quipu_field.
+type Field struct {
+	StructSize, Type uint32
+	Name             uintptr
+	Offset, Has      uint32
+	Bit, ByHand      uint32
+	Size             uint64
+}
+
+// NoHas is QUIPU_FIELD_NO_HAS.
+const NoHas = 1<<32 - 1
+
+// Range is quipu_range.
+type Range struct {
+	StructSize, Flags uint32
+	After, Before     int64
+	Limit             int64
+}
+
+// Patch is how quipu_session_patch begins.
+type Patch struct {
+	StructSize, Set uint32
+}
+
 // Numbers of the headers.
 const (
 	OpenReadOnly    = 1
@@ -185,6 +215,7 @@ const (
 	BytesStd        = 1
 	TimesRFC3339    = 2
 	GetAfter        = 1
+	RangeHeader     = 1
 	StatusNotFound  = -1
 	StatusExists    = -2
 	StatusConflict  = -4
@@ -217,6 +248,14 @@ func Of(text string) Str {
 }
 
 var empty byte
+
+// UUID is the text of a quipu_uuid; empty when all of it is zero.
+func UUID(b [16]byte) string {
+	if b == ([16]byte{}) {
+		return ""
+	}
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
 
 // CString is the text up to the first NUL.
 func CString(text []byte) string {

@@ -23,8 +23,9 @@ from ._errors import (
     Unknown,
     Unsupported,
 )
+from ._fields import Session, SessionNew, SessionPatch
 from ._store import AsyncStore, Store
-from ._types import Appended, History, Hit, Hits, Message, Page, Role, Session, ToolCall, Window
+from ._types import Appended, History, Hit, Hits, Message, Page, Role, ToolCall, Window
 from ._version import __version__
 
 __all__ = [
@@ -52,6 +53,8 @@ __all__ = [
     "QuipuError",
     "Role",
     "Session",
+    "SessionNew",
+    "SessionPatch",
     "Store",
     "ToolCall",
     "Unknown",

@@ -5,16 +5,19 @@ from __future__ import annotations
 import array
 import asyncio
 import inspect
-import json
 import os
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from . import _call, _types
 from ._call import Answer
+from ._fields import Session, SessionNew, SessionPatch
 from ._native import lib
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,7 +30,7 @@ _SEARCH = {"lazy": 0, "inline": 1, "off": 2}
 _READ_ONLY, _MUST_EXIST, _FEED = 1, 2, 4
 _HEADER, _LAST, _VIEW = 1, 2, 4
 _OLDEST_FIRST, _EXPIRED = 1, 2
-_SET_METADATA, _SET_TTL, _SET_IF_REVISION = 16, 32, 64
+_SET_TTL, _SET_IF_REVISION = 32, 64
 _NEVER = -1
 
 
@@ -57,26 +60,15 @@ def _nothing(answer: Answer) -> None:
 def _create(
     key: str,
     *,
-    agent_id: str | None = None,
-    channel_type: str | None = None,
-    channel_id: str | None = None,
-    model: str | None = None,
-    metadata: dict[str, Any] | None = None,
     ttl: float | None = None,
     exist_ok: bool = False,
-) -> _Request[_types.Session]:
+    **values: Unpack[SessionNew],
+) -> _Request[Session]:
     """Create a session. With `exist_ok` one that is there will do: of callers that race, one
     creates it and all get the same. `ttl` is in seconds; None means the store's."""
     return _Request(
         lib.QPY_CREATE,
-        [
-            key.encode(),
-            _text(agent_id),
-            _text(channel_type),
-            _text(channel_id),
-            _text(model),
-            None if metadata is None else json.dumps(metadata).encode(),
-        ],
+        [key.encode(), *_types.new_of(values)],
         [_milliseconds(ttl, 0), exist_ok],
         lambda answer: _types.session_of(answer.texts, answer.numbers),
     )
@@ -108,21 +100,14 @@ def _get(
 def _update(
     key: str,
     *,
-    agent_id: str | None = None,
-    channel_type: str | None = None,
-    channel_id: str | None = None,
-    model: str | None = None,
-    metadata: dict[str, Any] | None = None,
     ttl: float | None = None,
     if_revision: int | None = None,
+    **values: Unpack[SessionPatch],
 ) -> _Request[int]:
     """Change settings of a session; what is None stays. Gives the new revision."""
-    texts = [_text(agent_id), _text(channel_type), _text(channel_id), _text(model)]
-    bits = sum(1 << bit for bit, text in enumerate(texts) if text is not None)
-    bits |= 0 if metadata is None else _SET_METADATA
+    texts, bits = _types.patch_of(values)
     bits |= 0 if ttl is None else _SET_TTL
     bits |= 0 if if_revision is None else _SET_IF_REVISION
-    texts.append(None if metadata is None else json.dumps(metadata).encode())
     return _Request(
         lib.QPY_UPDATE,
         [key.encode(), *texts],
@@ -240,9 +225,20 @@ def _dress(method: Any, make: Callable[..., Any]) -> None:
     """Name, words and signature of a method are those of its request, and `self`."""
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     signature = inspect.signature(make)
+    named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    given = {"_create": SessionNew, "_update": SessionPatch}.get(make.__name__)
+    for name, kind in (given.__annotations__ if given else {}).items():
+        named.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=getattr(kind, "__forward_arg__", kind),
+            )
+        )
     method.__name__ = method.__qualname__ = make.__name__.lstrip("_")
     method.__doc__ = make.__doc__
-    method.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])
+    method.__signature__ = signature.replace(parameters=[own, *named])
 
 
 def _now(make: Callable[P, _Request[T]]) -> Callable[Concatenate[_Base, P], T]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import datetime
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+from ._fields import Session, SessionNew, SessionPatch
+from ._native import ffi, lib
 
 Role = Literal["user", "assistant", "tool", "function", "model", "system"]
 
@@ -119,33 +123,6 @@ class Message:
 
 
 @dataclass(slots=True)
-class Session:
-    """What a session is, without its messages."""
-
-    key: str
-    uid: str
-    agent_id: str
-    channel_type: str
-    channel_id: str
-    model: str
-    metadata: dict[str, Any]
-    app_name: str
-    user_id: str
-    session_id: str
-    created_at: datetime.datetime
-    updated_at: datetime.datetime
-    expires_at: datetime.datetime | None
-    revision: int
-    first_seq: int
-    next_seq: int
-    message_count: int
-    token_count: int
-    compacted_seq: int
-    is_fork: bool
-    fork_seq: int
-
-
-@dataclass(slots=True)
 class History:
     """A session and some of its messages, oldest first."""
 
@@ -202,36 +179,83 @@ class Hits:
     more: bool
 
 
-_SESSION_TEXTS = 10
-_SESSION_NUMBERS = 15
+class _Field(NamedTuple):
+    """A member of a struct of the library, as the library lists it."""
+
+    name: str
+    type: int
+    has: bool
+    by_hand: bool
+    bit: int
+
+
+_INT, _BOOL, _TEXT, _TIME, _UUID, _JSON = 1, 3, 4, 6, 7, 9
+
+
+def _fields(which: int) -> tuple[_Field, ...]:
+    """The members of a struct, in the order in which their values come and go."""
+    found: list[_Field] = []
+    one = ffi.new("qpy_field *")
+    while lib.qpy_field_at(which, len(found), one):
+        name: str = ffi.string(one.name).decode()
+        found.append(_Field(name, one.type, bool(one.has), bool(one.by_hand), one.bit))
+    return tuple(found)
+
+
+_INFO = _fields(lib.QPY_SESSION_INFO)
+_NEW = tuple(one for one in _fields(lib.QPY_SESSION_NEW) if not one.by_hand)
+_PATCH = tuple(one for one in _fields(lib.QPY_SESSION_PATCH) if not one.by_hand)
+_NUMBERS_OF = {_INT: 1, _BOOL: 1, _TIME: 2}
+_SESSION_TEXTS = sum(one.type not in _NUMBERS_OF for one in _INFO)
+_SESSION_NUMBERS = sum(one.has + _NUMBERS_OF.get(one.type, 0) for one in _INFO)
+
+
+def _value(one: _Field, texts: Iterator[bytes | None], numbers: Iterator[int]) -> Any:
+    """The next value of a row."""
+    there = next(numbers) if one.has else True
+    if one.type == _TIME:
+        found: Any = time_of(next(numbers), next(numbers))
+    elif one.type == _INT:
+        found = next(numbers)
+    elif one.type == _BOOL:
+        found = bool(next(numbers))
+    else:
+        text = next(texts)
+        words = "" if text is None else text.decode()
+        found = words if one.type != _JSON else json.loads(words) if words else {}
+    return found if there else None
 
 
 def session_of(texts: list[bytes | None], numbers: list[int]) -> Session:
-    """A session out of its row, as native_store.c lays it."""
-    words = [None if text is None else text.decode() for text in texts[:_SESSION_TEXTS]]
-    return Session(
-        key=words[0] or "",
-        agent_id=words[1] or "",
-        channel_type=words[2] or "",
-        channel_id=words[3] or "",
-        model=words[4] or "",
-        metadata=json.loads(words[5]) if words[5] else {},
-        app_name=words[6] or "",
-        user_id=words[7] or "",
-        session_id=words[8] or "",
-        uid=words[9] or "",
-        created_at=time_of(numbers[0], numbers[1]),
-        updated_at=time_of(numbers[2], numbers[3]),
-        expires_at=time_of(numbers[5], numbers[6]) if numbers[4] else None,
-        revision=numbers[7],
-        first_seq=numbers[8],
-        next_seq=numbers[9],
-        message_count=numbers[10],
-        token_count=numbers[11],
-        compacted_seq=numbers[12],
-        is_fork=bool(numbers[13]),
-        fork_seq=numbers[14],
-    )
+    """A session out of its row, by the names of its members."""
+    words, values = iter(texts), iter(numbers)
+    return Session(**{one.name: _value(one, words, values) for one in _INFO})
+
+
+def _given(fields: tuple[_Field, ...], values: dict[str, Any]) -> list[bytes | None]:
+    """A row of texts out of what a caller gives; None is not given."""
+    unknown = values.keys() - {one.name for one in fields}
+    if unknown:
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+    row: list[bytes | None] = []
+    for one in fields:
+        value = values.get(one.name)
+        if value is not None and one.type == _JSON:
+            value = json.dumps(value)
+        row.append(None if value is None else value.encode())
+    return row
+
+
+def new_of(values: SessionNew) -> list[bytes | None]:
+    """The row of a new session's settings."""
+    return _given(_NEW, dict(values))
+
+
+def patch_of(values: SessionPatch) -> tuple[list[bytes | None], int]:
+    """The row of a change, and the bits of what is given."""
+    given = dict(values)
+    bits = sum(one.bit for one in _PATCH if given.get(one.name) is not None)
+    return _given(_PATCH, given), bits
 
 
 def history_of(texts: list[bytes | None], numbers: list[int]) -> History:

@@ -1,0 +1,214 @@
+/* Views and classes: values between a row, an X_new, an X_patch and the program's own structs, by
+ * the tables that entgen wrote. Pure functions over memory; no connection, no lock. */
+#include <ent/view.h>
+
+#include <assert.h>
+#include <string.h>
+
+#include "ent/patch.h"
+#include "ent/row.h"
+
+/* Whether a value of this type says by itself that it is absent. */
+static bool view_says_absent(const ent_field *field)
+{
+    return field->type == ENT_TEXT || field->type == ENT_BYTES || field->type == ENT_JSON ||
+           field->type == ENT_ENUM;
+}
+
+/* The value inside of a row's member, or NULL when it is absent. */
+static const void *view_row_value(const ent_field *field, const void *row)
+{
+    const char *member = (const char *)row + field->row;
+
+    if (qp_row_value(field, row).kind == QP_NULL) {
+        return NULL;
+    }
+    return (field->flags & ENT_F_NULLABLE) != 0 ? member + qp_opt_at(field->type) : member;
+}
+
+/* ---- views ------------------------------------------------------------------------------------
+ */
+
+void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
+{
+    char *to = ret_struct;
+
+    for (size_t i = 0; i < view->count; i++) {
+        const ent_shown *shown = &view->items[i];
+        const ent_field *field = &view->entity->fields[shown->field];
+        const void *value = view_row_value(field, row);
+        const bool has = value != NULL;
+
+        assert(shown->presence || shown->type == field->type);
+        if (shown->by_hand) {
+            continue;
+        }
+        if (shown->presence) {
+            memcpy(to + shown->member, &has, sizeof(has));
+            continue;
+        }
+        if (has) {
+            memcpy(to + shown->member, value, qp_type_size(shown->type));
+        } else {
+            memset(to + shown->member, 0, qp_type_size(shown->type));
+        }
+        if (shown->has != ENT_ABSENT) {
+            memcpy(to + shown->has, &has, sizeof(has));
+        }
+    }
+}
+
+void ent_view_create(const ent_view *view, const void *from, void *ret_new)
+{
+    const char *at = from;
+
+    for (size_t i = 0; i < view->count; i++) {
+        const ent_shown *shown = &view->items[i];
+        const ent_field *field = &view->entity->fields[shown->field];
+        bool has = !shown->presence && !shown->by_hand;
+
+        if (has && shown->has != ENT_ABSENT) {
+            memcpy(&has, at + shown->has, sizeof(has));
+        }
+        if (has && qp_member_value(field, at + shown->member).kind != QP_NULL) {
+            qp_new_set(field, at + shown->member, ret_new);
+        }
+    }
+}
+
+void ent_view_patch(const ent_view *view, uint32_t set, const void *from, void *ret_patch)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        const ent_shown *shown = &view->items[i];
+        const ent_field *field = &view->entity->fields[shown->field];
+        const char *member = (const char *)from + shown->member;
+
+        if ((shown->bit & set) == 0 || shown->by_hand) {
+            continue;
+        }
+        if (view_says_absent(field) && qp_member_value(field, member).kind == QP_NULL) {
+            qp_patch_put(field, ENT_OP_CLEAR, NULL, ret_patch);
+        } else {
+            qp_patch_put(field, ENT_OP_SET, member, ret_patch);
+        }
+    }
+}
+
+uint32_t ent_view_bits(const ent_view *view)
+{
+    uint32_t bits = 0;
+
+    for (size_t i = 0; i < view->count; i++) {
+        bits |= view->items[i].bit;
+    }
+    return bits;
+}
+
+/* ---- classes ----------------------------------------------------------------------------------
+ */
+
+static bool view_in(const ent_field *field, uint32_t classes)
+{
+    return field->data_class != 0 && (classes & ENT_CLASS(field->data_class)) != 0;
+}
+
+/* The constant default as a member would hold it; false when there is none. */
+static bool view_default(const ent_field *field, void *ret_member)
+{
+    qp_value value;
+    int number;
+
+    if (!qp_row_default(field, &value)) {
+        return false;
+    }
+    switch (field->type) {
+    case ENT_INT:
+        memcpy(ret_member, &value.as.i, sizeof(value.as.i));
+        break;
+    case ENT_FLOAT:
+        memcpy(ret_member, &value.as.f, sizeof(value.as.f));
+        break;
+    case ENT_BOOL:
+        memcpy(ret_member, &value.as.b, sizeof(value.as.b));
+        break;
+    case ENT_ENUM:
+        number = ent_enum_parse(field->labels, value.as.text);
+        memcpy(ret_member, &number, sizeof(number));
+        break;
+    default:
+        memcpy(ret_member, &value.as.text, sizeof(value.as.text));
+        break;
+    }
+    return true;
+}
+
+const ent_field *ent_class_clear(const ent_entity *entity, uint32_t classes, void *ret_patch)
+{
+    const ent_field *kept = NULL;
+
+    for (size_t i = entity->field_count; i > 0; i--) {
+        const ent_field *field = &entity->fields[i - 1];
+        uint64_t member[2]; /* room for any type */
+
+        static_assert(sizeof(member) >= sizeof(quipu_str), "a member is larger");
+        if (!view_in(field, classes)) {
+            continue;
+        }
+        if (field->patch == ENT_ABSENT) {
+            kept = field;
+        } else if ((field->flags & ENT_F_NULLABLE) != 0) {
+            qp_patch_put(field, ENT_OP_CLEAR, NULL, ret_patch);
+        } else if (view_default(field, member)) {
+            qp_patch_put(field, ENT_OP_SET, member, ret_patch);
+        } else {
+            kept = field;
+        }
+    }
+    return kept;
+}
+
+static bool view_same(const ent_field *field, const qp_value *a, const qp_value *b)
+{
+    switch (field->type) {
+    case ENT_INT:
+        return a->as.i == b->as.i;
+    case ENT_FLOAT:
+        return memcmp(&a->as.f, &b->as.f, sizeof(a->as.f)) == 0;
+    case ENT_BOOL:
+        return a->as.b == b->as.b;
+    default:
+        return quipu_str_eq(a->as.text, b->as.text);
+    }
+}
+
+const ent_field *ent_class_held(const ent_entity *entity, uint32_t classes, const void *row)
+{
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        qp_value value;
+        qp_value cleared;
+
+        if (!view_in(field, classes)) {
+            continue;
+        }
+        value = qp_row_value(field, row);
+        if ((field->flags & ENT_F_NULLABLE) != 0
+                ? value.kind != QP_NULL
+                : !qp_row_default(field, &cleared) || !view_same(field, &value, &cleared)) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
+void ent_class_copy(const ent_entity *entity, uint32_t classes, const void *row, void *ret_new)
+{
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        const void *value = view_in(field, classes) ? view_row_value(field, row) : NULL;
+
+        if (value != NULL) {
+            qp_new_set(field, value, ret_new);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+/* What messages mean for the row of their session: counts, totals, where turns begin. A
+ * header begins with the row as it is, sees each message in order, and then fills the patch of the
+ * row. */
+#ifndef QP_STORE_HEADER_H
+#define QP_STORE_HEADER_H
+
+#include <quipu/store.h>
+
+#include "gen/quipu.h"
+
+typedef struct qp_header {
+    int64_t next_seq;
+    int64_t message_count;
+    int64_t token_count;
+    int64_t turn_seq;
+    quipu_time last_event_at;
+    bool wants_words;                      /* no turn began before */
+    size_t words_n;                        /* bytes of the first words; 0: none came */
+    char words[QUIPU_FIRST_WORDS_MAX + 1]; /* one more, to see that there is more */
+} qp_header;
+
+/* `row` is NULL for a session that is new. */
+void qp_header_begin(qp_header *header, const qp_session *row);
+
+/* A message that is stored behind those before it: with its number, its tokens and its time. */
+void qp_header_see(qp_header *header, const qp_message_new *message);
+
+/* The fields that only messages give, into a patch; texts are borrowed from the header. The second
+ * also says when the last message was and where the newest turn begins, which importers know
+ * otherwise or not at all. */
+void qp_header_counts(const qp_header *header, qp_session_patch *patch);
+void qp_header_patch(const qp_header *header, qp_session_patch *patch);
+
+#endif

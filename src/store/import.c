@@ -1,0 +1,286 @@
+/* Import: lines are gathered until their session is whole, or the buffer full; then the write
+ * lock is taken and the rows go in, in one transaction a session. What was stored stays when a
+ * later line fails, and a repeated import skips it. */
+#include <assert.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "store/import_internal.h"
+
+/* ---- groups -----------------------------------------------------------------------------------
+ */
+
+static quipu_status import_store(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+                                 const qp_import_line *line, quipu_error *reterr)
+{
+    quipu_status status = qp_import_line_parse(run, line->text, line->number, reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (scratch->head != NULL) {
+        quipu_arena_reset(scratch);
+    }
+    switch (line->type) {
+    case QP_LINE_SESSION:
+        status = qp_import_line_session(run, db, scratch, reterr);
+        break;
+    case QP_LINE_MESSAGE:
+        status = run->loose
+                     ? qp_error_set(reterr, QUIPU_INVALID, "a message stands behind no session")
+                 : run->skip ? QUIPU_OK
+                             : qp_import_line_message(run, db, scratch, reterr);
+        break;
+    case QP_LINE_STATE:
+        status = run->skip ? QUIPU_OK : qp_import_line_state(run, db, scratch, reterr);
+        break;
+    case QP_LINE_OBSERVATION:
+        status = run->skip ? QUIPU_OK
+                           : qp_import_line_memory(run, db, scratch, QUIPU_OBSERVATION, reterr);
+        break;
+    case QP_LINE_STATE_EVENT:
+        status = run->skip ? QUIPU_OK : qp_import_line_state_event(run, db, scratch, reterr);
+        break;
+    case QP_LINE_FACTOR:
+        status = qp_import_line_factor(run, db, scratch, reterr);
+        break;
+    default:
+        assert(line->type == QP_LINE_REFLECTION);
+        status = run->skip ? QUIPU_OK
+                           : qp_import_line_memory(run, db, scratch, QUIPU_REFLECTION, reterr);
+        break;
+    }
+    return qp_import_line_fail(run, line->number, status, reterr);
+}
+
+/* What was gathered, into the open transaction. */
+static quipu_status import_store_gathered(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+                                          quipu_error *reterr)
+{
+    quipu_status status = QUIPU_OK;
+
+    for (const qp_import_line *line = run->first; line != NULL && status == QUIPU_OK;
+         line = line->next) {
+        status = import_store(run, db, scratch, line, reterr);
+    }
+    return status;
+}
+
+/* Forget the lines that are stored; the transaction cannot be repeated after that. */
+static void import_forget_gathered(qp_import_run *run)
+{
+    quipu_arena_free(&run->gathered);
+    run->first = run->last = NULL;
+    run->gathered_bytes = 0;
+    run->consumed = true;
+}
+
+/* Has the connection to itself. A group that outgrows the buffer runs once: what was read cannot be
+ * read again. */
+static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratch,
+                                      quipu_error *reterr)
+{
+    qp_import_run *run = ctx;
+    quipu_error error = {0};
+    const qp_call step = qp_maintain_step(run->store, run->within);
+    quipu_status status;
+
+    run->row = NULL;
+    run->skip = false;
+    run->group = (quipu_transfer)QUIPU_TRANSFER_INIT;
+    qp_call_watch(&step, db);
+    status = ent_begin(db, ENT_WRITE, reterr);
+    qp_call_watch(run->within, db);
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = import_store_gathered(run, db, scratch, reterr);
+    while (status == QUIPU_OK && !run->whole) {
+        import_forget_gathered(run);
+        /* It goes on; the parsed line ahead was overwritten while lines were stored. */
+        status = qp_import_line_parse(run, run->ahead.text, run->ahead.number, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_import_line_gather(run, reterr);
+        }
+        if (status == QUIPU_OK) {
+            status = import_store_gathered(run, db, scratch, reterr);
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = qp_import_line_check(run, db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_import_line_tell(run, db, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = ent_commit(db, &error);
+        if (status != QUIPU_OK) {
+            bool sure = status == QUIPU_FULL || status == QUIPU_BUSY || status == QUIPU_INVALID;
+            status = sure
+                         ? qp_error_pass(reterr, &error)
+                         : qp_error_set(reterr, QUIPU_UNKNOWN,
+                                        "the commit failed (%s); repeat the import", error.message);
+        }
+    }
+    return status;
+}
+
+static void import_group_begin(qp_import_run *run)
+{
+    quipu_arena_free(&run->gathered);
+    quipu_arena_free(&run->kept);
+    run->first = run->last = NULL;
+    run->gathered_bytes = 0;
+    run->key = QP_STR_ABSENT;
+    run->open = run->loose = run->whole = run->consumed = false;
+}
+
+static void import_group_end(qp_import_run *run)
+{
+    run->done.sessions += run->group.sessions;
+    run->done.messages += run->group.messages;
+    run->done.states += run->group.states;
+    run->done.memories += run->group.memories;
+    run->done.skipped += run->group.skipped;
+}
+
+/* One group of lines: `ahead` is its first line, and afterwards the first of the next. */
+static quipu_status import_group(qp_import_run *run, quipu_error *reterr)
+{
+    quipu_status status;
+
+    import_group_begin(run);
+    status = qp_import_line_gather(run, reterr);
+    if (status == QUIPU_OK) {
+        status = qp_maintain_write(run->store, run->within, import_group_work, run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        import_group_end(run);
+        status = qp_import_line_parse(run, run->ahead.text, run->ahead.number, reterr);
+    }
+    return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+static quipu_status import_header(qp_import_run *run, quipu_error *reterr)
+{
+    quipu_str text = QP_STR_ABSENT;
+    int64_t major = 0;
+    quipu_status status = qp_lines_next(&run->reader, &text, reterr);
+    qp_json_node root;
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (text.p == NULL || qp_json_parse(&run->doc, text, NULL, NULL) != QUIPU_OK) {
+        return qp_error_set(reterr, QUIPU_INVALID, "line 1: this is no export of quipu");
+    }
+    root = qp_json_root(&run->doc);
+    qp_json_node what = qp_json_get(root, QUIPU_STR("quipu"));
+    if (qp_json_kind_of(what) != QP_JSON_STRING || !qp_json_text_is(what, QUIPU_STR("export")) ||
+        qp_json_int64(qp_json_get(root, QUIPU_STR("major")), &major) != QP_JSON_EXACT) {
+        return qp_error_set(reterr, QUIPU_INVALID, "line 1: this is no export of quipu");
+    }
+    if (major != QUIPU_EXPORT_MAJOR) {
+        return qp_error_set(reterr, QUIPU_NEWER,
+                            "line 1: the export has version %lld, this program reads %d only",
+                            (long long)major, QUIPU_EXPORT_MAJOR);
+    }
+    return qp_import_line_read(run, reterr);
+}
+
+/* The last line's counts are those of the lines before it. */
+static quipu_status import_footer(qp_import_run *run, quipu_error *reterr)
+{
+    quipu_str text = QP_STR_ABSENT;
+    int64_t sessions = -1;
+    const int64_t number = run->ahead.number;
+    const int64_t seen = run->done.sessions + run->done.skipped;
+    quipu_status status = QUIPU_OK;
+
+    if (qp_json_int64(qp_json_get(qp_json_root(&run->doc), QUIPU_STR("sessions")), &sessions) !=
+            QP_JSON_EXACT ||
+        sessions != seen) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "the export announces another number of sessions than %lld",
+                              (long long)seen);
+        return qp_import_line_fail(run, number, status, reterr);
+    }
+    run->done.lines = number;
+    status = qp_lines_next(&run->reader, &text, reterr);
+    if (status == QUIPU_OK && text.p != NULL) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "there is something behind the last line");
+        return qp_import_line_fail(run, number + 1, status, reterr);
+    }
+    return status;
+}
+
+static quipu_status import_options(qp_import_run *run, const quipu_import_options *options,
+                                   quipu_read_fn read, quipu_error *reterr)
+{
+    quipu_import_options *given = &run->options;
+    quipu_status status =
+        qp_options_read(given, sizeof(*given), options, "quipu_import_options", reterr);
+
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    if (read == NULL || (given->flags & ~(uint32_t)QUIPU_IMPORT_MUST_BE_NEW) != 0 ||
+        given->line_bytes_max < 0 || given->line_bytes_max > QUIPU_LINE_BYTES_MAX) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "import needs somewhere to read from, flags of QUIPU_IMPORT_* and "
+                            "line_bytes_max of 0 to %d",
+                            QUIPU_LINE_BYTES_MAX);
+    }
+    given->line_bytes_max =
+        given->line_bytes_max == 0 ? QUIPU_LINE_BYTES_MAX : given->line_bytes_max;
+    return qp_store_writable(run->store, reterr);
+}
+
+quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *options,
+                                quipu_read_fn read, void *ctx, const quipu_call_options *call,
+                                quipu_transfer *ret_done, quipu_error *reterr)
+{
+    qp_import_run run = {.store = store, .options = QUIPU_IMPORT_OPTIONS_INIT};
+    qp_call within;
+    quipu_status status = qp_maintain_enter(store, call, &within, reterr);
+
+    if (status == QUIPU_OK) {
+        status = import_options(&run, options, read, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = qp_output_check(ret_done, "quipu_transfer", reterr);
+    }
+    if (status != QUIPU_OK) {
+        qp_store_leave(&within);
+        return status;
+    }
+    run.within = &within;
+    within.consumed = &run.consumed;
+    qp_json_init(&run.doc);
+    qp_lines_begin(&run.reader, read, ctx, (size_t)run.options.line_bytes_max);
+    status = import_header(&run, reterr);
+    while (status == QUIPU_OK && run.ahead.type != QP_LINE_END) {
+        status = import_group(&run, reterr);
+        if (status == QUIPU_OK) {
+            status = qp_call_check(&within, reterr);
+        }
+    }
+    if (status == QUIPU_OK) {
+        status = import_footer(&run, reterr);
+    }
+    if (status == QUIPU_OK) {
+        qp_output_put(ret_done, &run.done, sizeof(run.done));
+    }
+    qp_lines_end(&run.reader);
+    qp_json_free(&run.doc);
+    quipu_arena_free(&run.gathered);
+    quipu_arena_free(&run.kept);
+    qp_free(run.parents);
+    qp_store_leave(&within);
+    return status;
+}

@@ -1,0 +1,105 @@
+/* An import under way: what its files share. Each file owns one thing:
+ *   import_read.c     bytes to lines
+ *   import_lines.c    lines to groups: a session with all that follows it, or what is about none
+ *   import_session.c  sessions, their messages, and whether a session is whole
+ *   import_state.c    state, its events, factors of models
+ *   import_memory.c   observations and reflections
+ *   import.c          groups into transactions, and the call
+ * A line is parsed into `doc` before qp_import_line_*() stores it; those run inside of the group's
+ * transaction. */
+#ifndef QP_STORE_IMPORT_INTERNAL_H
+#define QP_STORE_IMPORT_INTERNAL_H
+
+#include "base/json.h"
+#include "store/export_lines.h"
+#include "store/import_read.h"
+#include "store/maintain.h"
+#include "store/store.h"
+
+typedef enum qp_import_type {
+    QP_LINE_NONE = 0, /* there is no further line */
+    QP_LINE_SESSION,
+    QP_LINE_MESSAGE,
+    QP_LINE_STATE,
+    QP_LINE_STATE_EVENT,
+    QP_LINE_FACTOR,
+    QP_LINE_OBSERVATION,
+    QP_LINE_REFLECTION,
+    QP_LINE_END
+} qp_import_type;
+
+typedef struct qp_import_line {
+    quipu_str text;
+    int64_t number;
+    qp_import_type type;
+    struct qp_import_line *next;
+} qp_import_line;
+
+/* A session that forks of a later line may name. */
+typedef struct qp_import_parent {
+    quipu_uuid uid;
+    int64_t id;
+} qp_import_parent;
+
+typedef struct qp_import_run {
+    quipu_store *store;
+    quipu_import_options options;
+    qp_line_reader reader;
+    qp_json_doc doc;
+    qp_import_line ahead; /* read, but of the next group */
+
+    quipu_arena gathered; /* lines of the group under way... */
+    qp_import_line *first;
+    qp_import_line *last;
+    size_t gathered_bytes;
+    bool open;        /* it has lines, stored or gathered */
+    bool loose;       /* it is about no session */
+    bool whole;       /* no line of it is left to be read */
+    quipu_str key;    /* of its session, or absent */
+    int64_t begun;    /* number of its first line */
+    bool skip;        /* the session is there already */
+    quipu_arena kept; /* the session's row */
+    const qp_session *row;
+
+    qp_import_parent *parents;
+    size_t parent_count;
+    size_t parent_cap;
+    quipu_transfer done;  /* of groups that are stored */
+    quipu_transfer group; /* of the one under way */
+    bool consumed;        /* lines of the group under way are gone */
+    const qp_call *within;
+} qp_import_run;
+
+/* The line's number goes in front of an error's sentence. Parsing overwrites `doc`. `gather` puts
+ * lines together until the group is whole or the buffer full: `ahead` holds a line when it begins,
+ * and when the group is whole also when it ends. */
+QUIPU_MUST_USE quipu_status qp_import_line_fail(const qp_import_run *run, int64_t number,
+                                                quipu_status status, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_parse(qp_import_run *run, quipu_str text, int64_t number,
+                                                 quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_read(qp_import_run *run, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_gather(qp_import_run *run, quipu_error *reterr);
+
+/* Store the line that is parsed. `check` and `tell` end a group: what verify finds in its session
+ * is an error, and the feed hears of it. */
+QUIPU_MUST_USE quipu_status qp_import_line_session(qp_import_run *run, ent_db *db,
+                                                   quipu_arena *scratch, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_message(qp_import_run *run, ent_db *db,
+                                                   quipu_arena *scratch, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_check(qp_import_run *run, ent_db *db,
+                                                 quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_tell(const qp_import_run *run, ent_db *db,
+                                                quipu_error *reterr);
+
+QUIPU_MUST_USE quipu_status qp_import_line_state(qp_import_run *run, ent_db *db,
+                                                 quipu_arena *scratch, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_state_event(qp_import_run *run, ent_db *db,
+                                                       quipu_arena *scratch, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_factor(qp_import_run *run, ent_db *db,
+                                                  quipu_arena *scratch, quipu_error *reterr);
+
+QUIPU_MUST_USE quipu_status qp_import_line_memory(qp_import_run *run, ent_db *db,
+                                                  quipu_arena *scratch, quipu_memory_kind kind,
+                                                  quipu_error *reterr);
+
+#endif

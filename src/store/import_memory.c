@@ -1,0 +1,82 @@
+/* The observations and reflections of an import, known by their ids: the same one is a repeat,
+ * another one of that id an error. Runs inside of the group's transaction. */
+#include "base/error.h"
+#include "store/export_row.h"
+#include "store/import_internal.h"
+
+/* What an observation and a reflection have in common. */
+typedef struct import_memory_row {
+    quipu_str tenant;
+    quipu_str session_key;
+    quipu_str content;
+} import_memory_row;
+
+/* The one of this id, if it is there. */
+static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_memory_kind kind,
+                                        quipu_uuid id, import_memory_row *ret, bool *ret_known,
+                                        quipu_error *reterr)
+{
+    const qp_observation *observation = NULL;
+    const qp_reflection *reflection = NULL;
+    quipu_error error = {0};
+    quipu_status status = kind == QUIPU_OBSERVATION
+                              ? qp_observation_get(db, scratch, id, &observation, &error)
+                              : qp_reflection_get(db, scratch, id, &reflection, &error);
+
+    *ret_known = status == QUIPU_OK;
+    if (observation != NULL) {
+        *ret = (import_memory_row){observation->tenant, observation->session_key,
+                                   observation->content};
+    } else if (reflection != NULL) {
+        *ret =
+            (import_memory_row){reflection->tenant, reflection->session_key, reflection->content};
+    }
+    return status == QUIPU_OK || status == QUIPU_NOT_FOUND ? QUIPU_OK
+                                                           : qp_error_pass(reterr, &error);
+}
+
+/* Its id is taken: the same one is a repeat. */
+static quipu_status import_memory_repeat(const qp_import_run *run, const import_memory_row *known,
+                                         const import_memory_row *made, quipu_error *reterr)
+{
+    const bool same = quipu_str_eq(known->tenant, made->tenant) &&
+                      quipu_str_eq(known->session_key, made->session_key) &&
+                      quipu_str_eq(known->content, made->content);
+
+    if (same && (run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) == 0) {
+        return QUIPU_OK;
+    }
+    return qp_error_set(reterr, QUIPU_EXISTS, "an observation or reflection of this id exists%s",
+                        same ? " already" : ", and says something else");
+}
+
+quipu_status qp_import_line_memory(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+                                   quipu_memory_kind kind, quipu_error *reterr)
+{
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    const bool seen = kind == QUIPU_OBSERVATION;
+    qp_observation_new observation = {.tenant = run->store->tenant};
+    qp_reflection_new reflection = {.tenant = run->store->tenant};
+    import_memory_row known = {0};
+    bool is_known = false;
+    quipu_status status = qp_import_row(seen ? &qp_observation_entity : &qp_reflection_entity,
+                                        qp_json_root(&run->doc), NULL, others, scratch,
+                                        seen ? (void *)&observation : (void *)&reflection, reterr);
+    const ent_opt_uuid id = seen ? observation.id : reflection.id;
+    const import_memory_row made = {run->store->tenant,
+                                    seen ? observation.session_key : reflection.session_key,
+                                    seen ? observation.content : reflection.content};
+
+    if (status == QUIPU_OK && id.has) {
+        status = import_memory_known(db, scratch, kind, id.v, &known, &is_known, reterr);
+    }
+    if (status == QUIPU_OK && is_known) {
+        return import_memory_repeat(run, &known, &made, reterr);
+    }
+    if (status == QUIPU_OK) {
+        status = seen ? qp_observation_create(db, NULL, &observation, NULL, reterr)
+                      : qp_reflection_create(db, NULL, &reflection, NULL, reterr);
+        run->group.memories++;
+    }
+    return status;
+}

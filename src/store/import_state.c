@@ -1,0 +1,113 @@
+/* What an import brings beside sessions and memories: keys of state, the ids of events that only
+ * changed state, and factors of models. Of what is there already the newer stays. Runs inside of
+ * the group's transaction. */
+#include "base/error.h"
+#include "base/sha256.h"
+#include "store/export_row.h"
+#include "store/import_internal.h"
+
+/* Whether a key of state is to be written: the newer value stays. */
+static quipu_status import_state_wanted(const qp_import_run *run, ent_db *db, quipu_arena *scratch,
+                                        const qp_state_new *made, bool *ret_wanted,
+                                        quipu_error *reterr)
+{
+    const qp_state *row = NULL;
+    quipu_status status = qp_maintain_state(db, scratch, made, &row, reterr);
+
+    *ret_wanted = row == NULL;
+    if (status != QUIPU_OK || row == NULL) {
+        return status;
+    }
+    if ((run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) != 0 || !run->loose) {
+        return qp_error_set(reterr, QUIPU_EXISTS, "this key of state exists already");
+    }
+    *ret_wanted = made->updated_at.has && quipu_time_cmp(row->updated_at, made->updated_at.v) < 0;
+    return QUIPU_OK;
+}
+
+quipu_status qp_import_line_state(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+                                  quipu_error *reterr)
+{
+    static const char *const left_out[] = {"app_name", "user_id", NULL};
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_state_new made = {
+        .tenant = run->store->tenant, .app_name = QUIPU_STR(""), .user_id = QUIPU_STR("")};
+    bool wanted = false;
+    quipu_status status;
+
+    if (!run->loose) {
+        made.session_number = run->row->id;
+        made.app_name = run->row->app_name;
+        made.user_id = run->row->user_id;
+    }
+    status = qp_import_row(&qp_state_entity, qp_json_root(&run->doc), run->loose ? NULL : left_out,
+                           others, scratch, &made, reterr);
+    if (status == QUIPU_OK && (made.scope == 0 || made.name.p == NULL)) {
+        status = qp_error_set(reterr, QUIPU_INVALID, "state needs a scope and a name");
+    }
+    if (status == QUIPU_OK) {
+        status = import_state_wanted(run, db, scratch, &made, &wanted, reterr);
+    }
+    if (status == QUIPU_OK && wanted) {
+        status = qp_state_upsert(db, scratch, &made, QP_STATE_ON_KEY, NULL, reterr);
+        run->group.states++;
+    }
+    return status;
+}
+
+quipu_status qp_import_line_state_event(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+                                        quipu_error *reterr)
+{
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_state_event_new made = {.session_number = run->loose ? 0 : run->row->id};
+    quipu_status status = qp_import_row(&qp_state_event_entity, qp_json_root(&run->doc), NULL,
+                                        others, scratch, &made, reterr);
+
+    if (status == QUIPU_OK &&
+        (run->loose || made.event_id.n == 0 || made.event_id.n > QUIPU_EVENT_ID_MAX ||
+         made.digest.n != QP_SHA256_SIZE)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "an event of state stands behind its session, with an id of 1 to %d "
+                              "bytes and a digest of %d",
+                              QUIPU_EVENT_ID_MAX, QP_SHA256_SIZE);
+    }
+    return status == QUIPU_OK ? qp_state_event_create(db, NULL, &made, NULL, reterr) : status;
+}
+
+static bool import_state_factor_holds(const qp_model_factor_new *made)
+{
+    return made->model.n > 0 && made->model.n <= QUIPU_MODEL_NAME_MAX && made->samples >= 0 &&
+           made->ppm >= QUIPU_FACTOR_MIN && made->ppm <= QUIPU_FACTOR_MAX;
+}
+
+/* Of what was learned about a model, too, the newer stays. */
+quipu_status qp_import_line_factor(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+                                   quipu_error *reterr)
+{
+    static const char *const others[] = {QP_EXPORT_TYPE, NULL};
+    qp_model_factor_new made = {.tenant = run->store->tenant};
+    const qp_model_factor *row = NULL;
+    quipu_error error = {0};
+    quipu_status status = qp_import_row(&qp_model_factor_entity, qp_json_root(&run->doc), NULL,
+                                        others, scratch, &made, reterr);
+
+    if (status == QUIPU_OK && !import_state_factor_holds(&made)) {
+        status = qp_error_set(reterr, QUIPU_INVALID,
+                              "a factor needs a model's name of 1 to %d bytes and ppm of %d to %d",
+                              QUIPU_MODEL_NAME_MAX, QUIPU_FACTOR_MIN, QUIPU_FACTOR_MAX);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    status = qp_model_factor_get(db, scratch, made.tenant, made.model, &row, &error);
+    if (status != QUIPU_OK && status != QUIPU_NOT_FOUND) {
+        return qp_error_pass(reterr, &error);
+    }
+    if (row != NULL && (run->options.flags & QUIPU_IMPORT_MUST_BE_NEW) != 0) {
+        return qp_error_set(reterr, QUIPU_EXISTS, "this factor exists already");
+    }
+    return row == NULL ||
+                   (made.updated_at.has && quipu_time_cmp(row->updated_at, made.updated_at.v) < 0)
+               ? qp_model_factor_upsert(db, scratch, &made, QP_MODEL_FACTOR_ON_KEY, NULL, reterr)
+               : QUIPU_OK;
+}

@@ -1,0 +1,2 @@
+CREATE TABLE "things" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "name" text NOT NULL, "note" text, "data" text, "raw" blob, "owner_id" uuid, "seen_at" datetime, "made_at" datetime NOT NULL, "size" integer NOT NULL DEFAULT (0), "weight" real, "done" bool NOT NULL DEFAULT (0), "kind" text NOT NULL DEFAULT ('big'), "number" integer NOT NULL DEFAULT (0), "whole_id" integer, CONSTRAINT "things_things_whole" FOREIGN KEY ("whole_id") REFERENCES "things" ("id") ON DELETE RESTRICT);
+CREATE INDEX "thing_whole_id" ON "things" ("whole_id");
