@@ -36,7 +36,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var result lib.EventResult
 	var failure lib.Error
 	var call lib.CallOptions
-	// Structs that begin with their size may grow: only where members lie counts.
+	// Structs that begin with their size may grow: only the offsets of members matter.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
 		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes)) +
 		offsets("quipu_service_options", 0, unsafe.Offsetof(service.TTLMS),
