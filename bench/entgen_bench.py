@@ -63,7 +63,7 @@ def cpu_seconds(command):
 
 
 def object_bytes(path):
-    """text + data of an object file, as size(1) tells."""
+    """text + data of an object file, as size(1) reports."""
     command = ["size", str(path)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     text, data = output.splitlines()[1].split()[:2]

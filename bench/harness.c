@@ -79,7 +79,8 @@ static uint64_t harness_clock(clockid_t id)
     return (uint64_t)at.tv_sec * UINT64_C(1000000000) + (uint64_t)at.tv_nsec;
 }
 
-/* CPU time of the whole machine so far, stolen time included; 0 where the system does not tell. */
+/* CPU time of the whole machine so far, stolen time included; 0 where the system does not report
+ * it. */
 static uint64_t harness_machine_ns(void)
 {
     uint64_t user = 0, nice = 0, system_time = 0, idle = 0, wait = 0, irq = 0, soft = 0, steal = 0;

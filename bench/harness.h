@@ -33,7 +33,7 @@ typedef struct bench_pair {
     uint64_t operations;   /* in one block */
     uint64_t bytes;        /* handled by one block; 0: a rate means nothing here */
     const char *rate_name; /* with bytes: also print our MB/s under this name, or NULL */
-    bool in_kernel; /* most of the work is the kernel's: instructions would not tell anything */
+    bool in_kernel;        /* most of the work is the kernel's: instructions would mean nothing */
     void *ctx;
     bench_work (*ours)(void *ctx);
     bench_work (*yardstick)(void *ctx);
@@ -68,7 +68,7 @@ void bench_print_count(const char *name, double value, const char *unit, const c
  */
 _Noreturn void bench_die(const char *format, ...) QUIPU_PRINTF(1, 2);
 
-/* End the program unless a call of ours went well. */
+/* Ends the program unless a library call succeeded. */
 void bench_ok(quipu_status status, const quipu_error *error, const char *what);
 
 /* Memory that is there, or the end of the program. */

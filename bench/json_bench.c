@@ -46,7 +46,7 @@ static size_t json_put_words(char *at, size_t size, uint64_t *random)
 }
 
 /* The event that the design's measurements were made with: a text part with UTF-8, a call, its
- * response, a state delta, usage numbers, and a field that nobody knows. */
+ * response, a state delta, usage numbers, and an unknown field. */
 quipu_str bench_event(char *text, uint64_t *random)
 {
     char prose[1024];

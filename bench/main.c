@@ -1,4 +1,4 @@
-/* quipu_bench: runs the benches it is told to and prints raw results, one JSON object a line.
+/* quipu_bench: runs the given benches and prints raw results, one JSON object a line.
  * People call it through `make bench` (bench/run.py), which judges the results. */
 #include <errno.h>
 #include <stdbool.h>

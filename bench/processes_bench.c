@@ -39,7 +39,7 @@ static void processes_write(int fd, const void *p, size_t n)
     }
 }
 
-/* What a process does: append until the time is over, then tell how long each one took. */
+/* The work of a process: appends until the time is up, then writes the duration of each append. */
 static void processes_child(const processes_block *block, uint64_t number, int fd)
 {
     quipu_store *store = block->ours ? wall_open(block->path, false) : NULL;

@@ -27,7 +27,7 @@ REPEATS_MAX = 3  # of an unsure bar, each time with twice the blocks
 COUNTED = "bench_counted_block"  # callgrind counts inside this function of the harness
 SUMMARY = re.compile(r"^summary: (\d+)", re.M)
 SIGN = {"max": "<=", "min": ">="}
-SERVER = "QUIPU_BENCH_POSTGRES"  # tells quipu_bench which PostgreSQL server there is
+SERVER = "QUIPU_BENCH_POSTGRES"  # the PostgreSQL server for quipu_bench
 # The tests' server is not durable, this one is.
 SERVER_CONF = "fsync = on\nfull_page_writes = on\nautovacuum = on\nmax_wal_size = 1GB"
 
@@ -305,7 +305,7 @@ def parse_arguments():
 
 
 def measure_postgres(args, bars, names):
-    """The results of the benches that need a server; none where there is none."""
+    """The results of the benches that need a server; empty without one."""
     if not names:
         return []
     with postgres_server():

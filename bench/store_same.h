@@ -51,7 +51,7 @@ void same_delete(same_db *same, quipu_str key);
 bench_work same_load(same_db *same, quipu_arena *arena, quipu_str key, int64_t last,
                      const quipu_message **ret_messages);
 
-/* A role by its text; ends the program when there is none. */
+/* A role by its text; ends the program for an unknown one. */
 quipu_role same_role(const char *text);
 
 /* The same checksum over what our store read. */

@@ -1,13 +1,27 @@
 #!/usr/bin/env python3
 """Every exported function has a doc comment with Ownership, Threads, Errors and Since; Errors names
-known statuses only; Since agrees with tools/symbols.txt; the programs have manual pages."""
+known statuses only; Since agrees with tools/symbols.txt; the programs have manual pages. Every file
+under docs/ is listed in docs/README.md, each relative link of a page leads to a file, and each path
+of the repository that a page or a comment cites exists."""
 
+import posixpath
 import re
 
 import qptools
 
 LINES = ("Ownership", "Threads", "Errors", "Since")
 DECLARATION = re.compile(r"^(?:QUIPU|ENT)_API\b[^;{]*?\b(\w+)\s*\(", re.M)
+
+INDEX = "docs/README.md"
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```|^(?: {4}|\t)[^\n]*", re.M | re.S)
+# A path below one of our folders; a pattern or a shell variable is no path.
+CITED = re.compile(
+    r"(?<![\w/.$<-])((?:apps|bench|bindings|cmake|docs|entgen|examples|include|schema|src|tests"
+    r"|tools)/[\w./-]*\w)(?![\w*<$%{(]|/?[*<$%{])"
+)
+# Folders of notes that were never part of the repository.
+OUTSIDE = re.compile(r"(?<![\w/])(?:contracts|seeds|design)/[\w.-]*")
 
 
 def statuses(root):
@@ -51,8 +65,97 @@ def check_comment(report, path, line, name, comment, known, since):
         report.bad(path, line, f"{name}: Since differs from tools/symbols.txt ({since[name]})")
 
 
+def exists(root, page, path):
+    """Whether a cited path exists, from the root or from a folder above the page; a source may be
+    cited without its suffix."""
+    for folder in (root, *(root / parent for parent in page.parents)):
+        target = folder / path
+        if target.exists() or any(target.parent.glob(target.name + ".*")):
+            return True
+    return False
+
+
+def titles(root):
+    """The rows of the index for the decisions, from the pages themselves."""
+    rows = []
+    for path in sorted((root / "docs/decisions").glob("*.md")):
+        number, title = re.match(r"# (\d+)\. (.+)", path.read_text(encoding="utf-8")).groups()
+        rows.append(f"| {number} | [{title}](decisions/{path.name}) |\n")
+    return rows
+
+
+def check_index(root, report, fix):
+    """docs/README.md links to every page under docs/, to decisions by their titles."""
+    index = root / INDEX
+    if not index.exists():
+        return
+    text = index.read_text(encoding="utf-8")
+    rows = "".join(titles(root))
+    if rows not in text and fix:
+        text = re.sub(r"(?:^\| \d+ \| \[.*\n)+", lambda _: rows, text, count=1, flags=re.M)
+        index.write_text(text, encoding="utf-8")
+    if rows not in text:
+        report.bad(INDEX, 0, "the decisions are not listed by their titles; run it with --fix")
+    links = set(LINK.findall(text))
+    for path in qptools.files(root, ("*.md", "*.1", "*.3"), ("docs",)):
+        if str(path) != INDEX and posixpath.relpath(str(path), "docs") not in links:
+            report.bad(path, 0, f"is not listed in {INDEX}")
+
+
+def prose(text):
+    """A page with its blocks of code blanked; positions stay the same."""
+    return FENCE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
+
+
+def check_links(root, path, text, report):
+    """The relative links of one page, outside of code."""
+    for match in LINK.finditer(prose(text)):
+        target = match.group(1).split("#")[0]
+        if re.match(r"\w+:", match.group(1)) or not target:
+            continue
+        if not (root / posixpath.normpath(posixpath.join(str(path.parent), target))).exists():
+            line = text.count("\n", 0, match.start()) + 1
+            report.bad(path, line, f"the link {match.group(1)} leads nowhere")
+
+
+def comments(path, text):
+    """(offset, text) of what people read in a file: a page as a whole, of code the comments."""
+    if path.suffix in (".c", ".h", ".go"):
+        found = re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.S)
+        return [(match.start(), match.group()) for match in found]
+    if path.suffix in (".py", ".sh", ".ent"):
+        return [(m.start(), m.group()) for m in re.finditer(r"(?:^|(?<=\s))#[^\n]*", text, re.M)]
+    return [(0, prose(text))]
+
+
+def check_cited(root, path, text, report):
+    """Paths that a page or a comment cites."""
+    for start, part in comments(path, text):
+        for match in CITED.finditer(part):
+            if not exists(root, path, match.group(1)):
+                line = text.count("\n", 0, start + match.start()) + 1
+                report.bad(path, line, f"cites {match.group(1)}, which does not exist")
+        for match in OUTSIDE.finditer(part):
+            line = text.count("\n", 0, start + match.start()) + 1
+            report.bad(path, line, f"cites {match.group()}, which is not in the repository")
+
+
+def check_pages(root, report, fix):
+    """Index, links and cited paths; returns how many files were read."""
+    check_index(root, report, fix)
+    paths = qptools.files(root, ("*.md", "*.c", "*.h", "*.go", "*.py", "*.sh", "*.ent", "*.1"))
+    for path in paths:
+        text = (root / path).read_text(encoding="utf-8", errors="replace")
+        if path.suffix == ".md":
+            check_links(root, path, text, report)
+        check_cited(root, path, text, report)
+    return len(paths)
+
+
 def main():
-    args = qptools.parser(__doc__).parse_args()
+    parser = qptools.parser(__doc__)
+    parser.add_argument("--fix", action="store_true", help="write the titles of decisions")
+    args = parser.parse_args()
     report = qptools.Report("docs")
     known = statuses(args.root)
     since = since_list(args.root)
@@ -67,7 +170,8 @@ def main():
     for folder, page in (("entgen", "entgen.1"), ("apps/quipu", "quipu.1")):
         if any((args.root / folder).glob("*.c")) and not (args.root / "docs/man" / page).exists():
             report.bad(f"docs/man/{page}", 0, f"{folder} has no manual page")
-    report.finish(f"{count} exported functions")
+    pages = check_pages(args.root, report, args.fix)
+    report.finish(f"{count} exported functions, {pages} files")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""docs/requirements.md names, for each of the 48 scenarios of the seeds, the 27 rows of Lango's
-tests and the 21 of its weaknesses, tests that exist, or says "open"; docs/lango-tests.md does so
-for Lango's model adapter, docs/adk-rules.md for the session service. Rows are
+"""The tables of docs/traceability name tests that exist, or say "open". requirements.md has the 48
+scenarios that the project was asked for, 27 rows of Lango's tests and 21 of its faults;
+lango-tests.md covers Lango's model adapter, adk-rules.md the session service. Rows are
 `| scenario | tests/x/test_y.c:name, ... |`."""
 
 import re
@@ -9,8 +9,8 @@ import re
 import qptools
 
 SCENARIOS = 96
-PAGE = "docs/requirements.md"
-MORE = ("docs/lango-tests.md", "docs/adk-rules.md")
+PAGE = "docs/traceability/requirements.md"
+MORE = ("docs/traceability/lango-tests.md", "docs/traceability/adk-rules.md")
 TEST = re.compile(r"^`?(tests/[\w./-]+):(\w+)`?$")
 
 
@@ -55,7 +55,7 @@ def check_page(root, page, report):
                 report.bad(page, line, f"{match.group(0)}: no such test")
     names = [scenario for _, scenario, _ in table]
     for name in sorted({n for n in names if names.count(n) > 1}):
-        report.bad(page, 0, f'"{name}" stands there twice')
+        report.bad(page, 0, f'"{name}" is listed twice')
     return names, is_open
 
 

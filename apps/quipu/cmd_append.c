@@ -1,6 +1,11 @@
-/* quipu append: messages as JSON Lines, or one message by options. The input is one batch, stored
- * whole or not at all; with --keep-going it may be of any length, and lines that are wrong are told
- * and left out. */
+/* quipu append: messages as JSON Lines, or one message from options.
+ *
+ *   gather (JSON Lines ─▶ messages) ─▶ store one batch ─▶ report
+ *   with --keep-going: repeat until the input ends; a rejected batch is retried message by message
+ *
+ * Without --keep-going the input is one batch, stored completely or not at all. With it the input
+ * may have any length, and wrong lines are reported and skipped. A missing session is created with
+ * --create, in the same transaction as its first messages. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,22 +15,24 @@
 #include "lines.h"
 #include "render.h"
 
-#define APPEND_BATCH 500 /* messages of one transaction with --keep-going, at most */
+#define APPEND_BATCH 500 /* messages of one transaction with --keep-going */
 
 static const app_option append_options[] = {
-    {.name = "create", .help = "make the session when it does not exist"},
+    {.name = "create", .help = "create the session when it does not exist"},
     {.name = "app", .value = "NAME", .help = "with --create: the app of the session"},
     {.name = "user", .value = "ID", .help = "with --create: the user of the session"},
     {.name = "agent", .value = "ID", .help = "with --create: the agent of the session"},
     {.name = "model", .value = "NAME", .help = "with --create: the model of the session"},
-    {.name = "keep-going", .help = "leave out lines that are wrong, and tell them"},
+    {.name = "keep-going", .help = "skip wrong lines, and report them"},
     {.name = "text", .value = "TEXT", .help = "one message of this text, instead of JSON Lines"},
     {.name = "role",
      .value = "ROLE",
      .choices = APP_ROLES,
-     .help = "with --text: who says it; default: user"},
-    {.name = "author", .value = "NAME", .help = "with --text: the agent that says it"},
-    {.name = "event-id", .value = "ID", .help = "with --text: a repeat with the same id is one"},
+     .help = "with --text: the role of the message; default: user"},
+    {.name = "author", .value = "NAME", .help = "with --text: the author of the message"},
+    {.name = "event-id",
+     .value = "ID",
+     .help = "with --text: repeating the same id stores nothing twice"},
     {.name = NULL},
 };
 
@@ -33,21 +40,21 @@ typedef struct append_run {
     const app_call *call;
     quipu_store *store;
     quipu_str key;
-    const char *source; /* for people */
+    const char *source; /* the input's name in messages */
     bool going;         /* --keep-going */
     FILE *file;         /* NULL: --text */
     app_lines lines;
     int64_t line_number;
 
-    quipu_arena arena; /* of the messages gathered */
+    quipu_arena arena; /* texts of the gathered messages */
     quipu_message *messages;
-    int64_t *numbers; /* their lines */
+    int64_t *numbers; /* the line of each message */
     size_t count;
-    size_t cap; /* the most that are gathered */
+    size_t cap; /* the most messages gathered at a time */
 
     app_progress progress;
     bool created;
-    bool repeated; /* all of them */
+    bool repeated; /* all messages were stored before */
     int64_t stored;
     int64_t bad;
     int64_t first_seq;
@@ -58,25 +65,27 @@ typedef struct append_run {
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* Tell what is wrong with a line; gives APP_OK when it is to be left out. */
+/* Reports a wrong line. APP_OK with --keep-going, which skips it; otherwise nothing has been
+ * stored. */
 static int append_bad(append_run *run, int64_t line, quipu_status status, const quipu_error *error)
 {
     const char *message = error->message[0] != '\0' ? error->message : quipu_status_text(status);
 
     if (line > 0) {
-        app_tell(run->call, "%s, line %" PRId64 ": %s", run->source, line, message);
+        app_report(run->call, "%s, line %" PRId64 ": %s", run->source, line, message);
     } else {
-        app_tell(run->call, "%s", message);
+        app_report(run->call, "%s", message);
     }
     run->bad++;
     if (run->going) {
         return APP_OK;
     }
-    app_tell(run->call, "nothing was stored%s",
-             line > 0 ? "; --keep-going leaves such lines out" : "");
+    app_report(run->call, "nothing was stored%s",
+               line > 0 ? "; --keep-going skips such lines" : "");
     return app_exit_code(status);
 }
 
+/* Parses one line and adds the message. */
 static int append_parse(append_run *run, quipu_str text)
 {
     quipu_messages message = quipu_messages_of(NULL, 0);
@@ -90,10 +99,10 @@ static int append_parse(append_run *run, quipu_str text)
         return append_bad(run, run->line_number, status, &error);
     }
     if (run->count == run->cap) {
-        app_tell(run->call,
-                 "%s has more than %d messages, the most of one batch: nothing was stored; "
-                 "--keep-going stores them batch by batch",
-                 run->source, QUIPU_BATCH_MAX);
+        app_report(run->call,
+                   "%s has more than %d messages, the limit of one batch: nothing was stored; "
+                   "--keep-going stores them batch by batch",
+                   run->source, QUIPU_BATCH_MAX);
         return APP_FAILURE;
     }
     run->messages[run->count] = *quipu_message_at(message, 0);
@@ -101,8 +110,9 @@ static int append_parse(append_run *run, quipu_str text)
     return APP_OK;
 }
 
-/* Gather messages: all of them, or with --keep-going as many as a batch has, or as are there when
- * the next line has not come yet. *ret_more is false at the end. */
+/* Gathers messages: all of them, or with --keep-going a batch, or fewer when the next line has not
+ * arrived yet, so that a slow writer's messages are stored promptly. *ret_more is false at the
+ * end. */
 static int append_gather(append_run *run, bool *ret_more)
 {
     quipu_str line = {NULL, 0};
@@ -130,7 +140,7 @@ static int append_gather(append_run *run, bool *ret_more)
 /* ---- storing ----------------------------------------------------------------------------------
  */
 
-/* What --create makes. */
+/* The session that --create creates. */
 static quipu_session_new append_session(const append_run *run)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -143,6 +153,7 @@ static quipu_session_new append_session(const append_run *run)
     return values;
 }
 
+/* Creates the session with these messages as its first. */
 static quipu_status append_create(append_run *run, quipu_messages messages, quipu_error *reterr)
 {
     quipu_session_new values = append_session(run);
@@ -162,7 +173,7 @@ static quipu_status append_create(append_run *run, quipu_messages messages, quip
     return status;
 }
 
-/* Store some of the messages gathered; a session that is not there is made with them, in the same
+/* Stores `n` messages from `from` on. A missing session is created with them, in one
  * transaction. */
 static quipu_status append_store(append_run *run, size_t from, size_t n, quipu_error *reterr)
 {
@@ -173,7 +184,7 @@ static quipu_status append_store(append_run *run, size_t from, size_t n, quipu_e
 
     if ((status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) && app_given(run->call, "create")) {
         status = append_create(run, messages, reterr);
-        if (status == QUIPU_EXISTS) { /* somebody made it meanwhile */
+        if (status == QUIPU_EXISTS) { /* another process created it meanwhile */
             status =
                 quipu_message_append(run->store, run->key, messages, NULL, NULL, &appended, reterr);
         }
@@ -188,14 +199,14 @@ static quipu_status append_store(append_run *run, size_t from, size_t n, quipu_e
     return status;
 }
 
-/* Whether a failure is about the messages, not about the store. */
+/* Whether a failure is caused by the messages, not by the store. */
 static bool append_is_about_messages(quipu_status status)
 {
     return status == QUIPU_INVALID || status == QUIPU_LIMIT || status == QUIPU_EXISTS;
 }
 
-/* The line of the first message that no session would take, and why; 0 when it cannot be told. Each
- * is tried in a store in memory. */
+/* The line of the first message that any session would reject, and why; 0 when none is found. Each
+ * message is tried in a store in memory, since an error of a batch does not name its message. */
 static int64_t append_culprit(const append_run *run, quipu_error *error)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -221,17 +232,17 @@ static int64_t append_culprit(const append_run *run, quipu_error *error)
     return line;
 }
 
-/* The store refused, whatever the messages are. */
+/* Reports a failure of the store. */
 static int append_failed(const append_run *run, quipu_status status, const quipu_error *error)
 {
     if (status == QUIPU_NOT_FOUND) {
-        app_tell(run->call, "there is no session \"%s\"; --create makes it", run->key.p);
+        app_report(run->call, "there is no session \"%s\"; --create creates it", run->key.p);
         return APP_NOT_FOUND;
     }
     return app_fail(run->call, run->key.p, status, error);
 }
 
-/* A batch that was refused, message by message. */
+/* Stores a rejected batch message by message, skipping wrong ones. */
 static int append_one_by_one(append_run *run)
 {
     int code = APP_OK;
@@ -248,6 +259,7 @@ static int append_one_by_one(append_run *run)
     return code;
 }
 
+/* Stores what was gathered and empties it. */
 static int append_batch(append_run *run)
 {
     quipu_error error = {0};
@@ -271,7 +283,7 @@ static int append_batch(append_run *run)
 /* ---- the verb ---------------------------------------------------------------------------------
  */
 
-/* Without any message: the session must be there, or is made. */
+/* Input without messages: the session must exist, or is created. */
 static int append_nothing(append_run *run)
 {
     const quipu_session_new values = append_session(run);
@@ -292,13 +304,14 @@ static int append_nothing(append_run *run)
     return APP_OK;
 }
 
+/* Gather and store until the input ends. */
 static int append_lines(append_run *run)
 {
     bool more = true;
     int code = APP_OK;
 
     if (run->file == stdin && isatty(STDIN_FILENO) == 1) {
-        app_tell(run->call, "reading JSON Lines from the terminal; Ctrl-D ends them");
+        app_report(run->call, "reading JSON Lines from the terminal; end with Ctrl-D");
     }
     app_lines_begin(&run->lines, run->file);
     while (code == APP_OK && more) {
@@ -311,6 +324,7 @@ static int append_lines(append_run *run)
     return code;
 }
 
+/* One message from --text and its options. */
 static int append_text(append_run *run)
 {
     const char *role = app_value(run->call, "role");
@@ -325,6 +339,7 @@ static int append_text(append_run *run)
     return append_batch(run);
 }
 
+/* The result, as text or JSON. */
 static void append_print(const append_run *run)
 {
     app_json json = {.out = stdout};
@@ -345,12 +360,14 @@ static void append_print(const append_run *run)
     app_put(stdout, run->key);
     printf(": %" PRId64 " message%s", run->stored, run->stored == 1 ? "" : "s");
     if (run->stored > 0) {
-        printf(", %s %" PRId64 " to %" PRId64, run->repeated ? "there already as" : "now",
+        printf(", %s %" PRId64 " to %" PRId64, run->repeated ? "stored before as" : "now",
                run->first_seq, run->last_seq);
     }
     printf("%s\n", run->created ? ", in a new session" : "");
 }
 
+/* Opens the store and runs. Skipped lines make the exit code APP_FAILURE, after everything else was
+ * stored. */
 static int append_work(append_run *run)
 {
     int code = app_open(run->call, app_given(run->call, "create") ? APP_NEED_NEW : APP_NEED_WRITE,
@@ -373,6 +390,7 @@ static int append_work(append_run *run)
     return code == APP_OK && run->bad > 0 ? APP_FAILURE : code;
 }
 
+/* Combinations of options that make no sense. */
 static int append_check(const app_call *call)
 {
     const bool text = app_given(call, "text");
@@ -391,6 +409,7 @@ static int append_check(const app_call *call)
     return APP_OK;
 }
 
+/* Allocates for the largest batch, opens the input, and cleans up whatever happens. */
 static int append_verb(const app_call *call)
 {
     append_run run = {.call = call, .key = app_argument(call, 0), .repeated = true};

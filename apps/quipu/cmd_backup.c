@@ -1,10 +1,11 @@
-/* quipu backup: the store as a file of its own, while others write to it. */
+/* quipu backup: a copy of the store in a file of its own, while other processes write. The library
+ * checks the copy before it gets its name (output.c). */
 #include <inttypes.h>
 #include <sys/stat.h>
 
 #include "output.h"
 
-/* The engine copies pages and tells nobody: the bar looks at the file. */
+/* The engine copies pages without reporting progress: the bar polls the size of the part. */
 static int64_t backup_look(void *part)
 {
     struct stat info;
@@ -12,6 +13,7 @@ static int64_t backup_look(void *part)
     return stat(part, &info) == 0 ? (int64_t)info.st_size : -1;
 }
 
+/* Writes the backup to `part`, with a bar. */
 static int backup_do(const app_call *call, quipu_store *store, char *part)
 {
     app_watch watch;
@@ -27,7 +29,7 @@ static int backup_do(const app_call *call, quipu_store *store, char *part)
     return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
 }
 
-/* A log that stands beside the name would be played into the new file by whoever opens it. */
+/* A log file left beside the new name would be replayed into the backup when it is opened. */
 static int backup_check_log(const app_call *call, const char *path)
 {
     static const char *const tails[] = {"-wal", "-journal", NULL};
@@ -37,13 +39,14 @@ static int backup_check_log(const app_call *call, const char *path)
     for (size_t i = 0; tails[i] != NULL; i++) {
         snprintf(name, sizeof(name), "%s%s", path, tails[i]);
         if (lstat(name, &info) == 0) {
-            app_tell(call, "%s is left there from another file: give another name", name);
+            app_report(call, "%s belongs to another file: give another name", name);
             return APP_CONFLICT;
         }
     }
     return APP_OK;
 }
 
+/* The size of the finished file. */
 static int backup_print(const app_call *call)
 {
     app_json json = {.out = stdout};
@@ -64,6 +67,7 @@ static int backup_print(const app_call *call)
     return APP_OK;
 }
 
+/* Names and leftovers are checked before the store is opened. */
 static int backup_run(const app_call *call)
 {
     const char *path = call->arguments[0];
@@ -91,11 +95,11 @@ static int backup_run(const app_call *call)
 
 const app_verb app_verb_backup = {
     .name = "backup",
-    .group = APP_GROUP_KEEP,
+    .group = APP_GROUP_MAINTAIN,
     .arguments = "FILE",
     .arguments_min = 1,
     .arguments_max = 1,
-    .summary = "copy the live store to a new file, checked",
+    .summary = "copy the store to a new file while it is in use, and check the copy",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_QUIET,
     .run = backup_run,
 };

@@ -1,5 +1,6 @@
-/* quipu bench: a short form of the project's own figures, on the disk of the store. It works in
- * files of its own beside the store, and removes them. */
+/* quipu bench: a short version of the project's benchmarks, on the disk of the store. Works in
+ * files of its own beside the store and deletes them; leftovers of killed runs are deleted by the
+ * next. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,11 +11,11 @@
 
 #include "output.h"
 
-#define BENCH_SAMPLES_MAX 20000 /* of one figure */
+#define BENCH_SAMPLES_MAX 20000 /* for one figure */
 #define BENCH_SAMPLES_MIN 20
-#define BENCH_SECONDS 4 /* for all figures together, when nothing else is asked for */
+#define BENCH_SECONDS 4 /* for all figures together, by default */
 #define BENCH_SECONDS_MAX 600
-#define BENCH_MESSAGES 10000 /* of the session that is read */
+#define BENCH_MESSAGES 10000 /* in the session that is read */
 #define BENCH_LAST 50
 #define BENCH_TOKENS 4000
 #define BENCH_PAGE 4096
@@ -26,7 +27,7 @@ static const app_option bench_options[] = {
     {.name = NULL},
 };
 
-/* What is measured, in the order of the table. */
+/* The figures, in the order of the table. */
 typedef enum bench_kind {
     BENCH_SYNC,
     BENCH_NORMAL,
@@ -56,17 +57,17 @@ typedef struct bench_figure {
 
 typedef struct bench_run {
     const app_call *call;
-    char path[APP_PATH_MAX]; /* of our own store */
+    char path[APP_PATH_MAX]; /* of the benchmark's store */
     quipu_store *store;
-    int fd; /* of the file that is synced */
+    int fd; /* the file for BENCH_SYNC */
     int64_t budget_ns;
     int64_t *taken_ns;
     bench_figure figures[BENCH_KINDS];
-    int64_t done; /* of them */
+    int64_t done; /* figures measured so far */
     app_progress progress;
 } bench_run;
 
-/* ---- what is measured -------------------------------------------------------------------------
+/* ---- operations -------------------------------------------------------------------------------
  */
 
 static int64_t bench_now_ns(void)
@@ -77,6 +78,7 @@ static int64_t bench_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* A typical short message; about 40 tokens. */
 static quipu_message bench_message(void)
 {
     return (quipu_message){
@@ -86,6 +88,7 @@ static quipu_message bench_message(void)
                              "Please answer in two sentences, without any word of more than ten.")};
 }
 
+/* Appends n messages (at most BENCH_LAST) in one batch. */
 static quipu_status bench_append(bench_run *run, size_t n, quipu_error *reterr)
 {
     quipu_message messages[BENCH_LAST];
@@ -98,6 +101,7 @@ static quipu_status bench_append(bench_run *run, size_t n, quipu_error *reterr)
                                 NULL, reterr);
 }
 
+/* The disk's own latency: one page and fdatasync(2), as a floor for a durable append. */
 static quipu_status bench_sync(bench_run *run, quipu_error *reterr)
 {
     char page[BENCH_PAGE];
@@ -111,6 +115,7 @@ static quipu_status bench_sync(bench_run *run, quipu_error *reterr)
     return errno == ENOSPC ? QUIPU_FULL : QUIPU_IO;
 }
 
+/* The newest messages of a long session. */
 static quipu_status bench_last(bench_run *run, quipu_error *reterr)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -124,6 +129,7 @@ static quipu_status bench_last(bench_run *run, quipu_error *reterr)
     return status;
 }
 
+/* Found by running totals, not by reading backwards. */
 static quipu_status bench_window(bench_run *run, quipu_error *reterr)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
@@ -136,6 +142,7 @@ static quipu_status bench_window(bench_run *run, quipu_error *reterr)
     return status;
 }
 
+/* One operation of a figure. */
 static quipu_status bench_once(bench_run *run, bench_kind kind, quipu_error *reterr)
 {
     switch (kind) {
@@ -158,6 +165,8 @@ static int bench_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Repeats until the time is up, but at least BENCH_SAMPLES_MIN times, then sorts for the
+ * percentiles. */
 static quipu_status bench_measure(bench_run *run, bench_kind kind, quipu_error *reterr)
 {
     const int64_t begun = bench_now_ns();
@@ -191,6 +200,7 @@ static quipu_status bench_measure(bench_run *run, bench_kind kind, quipu_error *
 /* ---- the files --------------------------------------------------------------------------------
  */
 
+/* Deletes a store with its log files. */
 static void bench_remove(const char *path)
 {
     static const char *const tails[] = {"", "-wal", "-shm", "-journal", NULL};
@@ -202,6 +212,7 @@ static void bench_remove(const char *path)
     }
 }
 
+/* Deletes leftovers of killed runs. */
 static void bench_sweep(const char *path)
 {
     static const char *const tails[] = {"", "-wal", "-shm", "-journal", NULL};
@@ -211,6 +222,7 @@ static void bench_sweep(const char *path)
     }
 }
 
+/* Opens the benchmark's store again with another durability. */
 static quipu_status bench_open(bench_run *run, quipu_durability durability, quipu_error *reterr)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
@@ -227,6 +239,7 @@ static quipu_status bench_open(bench_run *run, quipu_durability durability, quip
                : status;
 }
 
+/* The session that the read figures need. */
 static quipu_status bench_fill(bench_run *run, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -240,7 +253,7 @@ static quipu_status bench_fill(bench_run *run, quipu_error *reterr)
 /* ---- the figures ------------------------------------------------------------------------------
  */
 
-/* The figures so far are how far it is. */
+/* Measures one figure and advances the bar. */
 static quipu_status bench_next(bench_run *run, bench_kind kind, quipu_error *reterr)
 {
     quipu_status status = bench_measure(run, kind, reterr);
@@ -249,6 +262,7 @@ static quipu_status bench_next(bench_run *run, bench_kind kind, quipu_error *ret
     return status;
 }
 
+/* Durable appends first: they leave the fewest messages behind for the rest. */
 static quipu_status bench_stores(bench_run *run, quipu_error *reterr)
 {
     quipu_status status = bench_open(run, QUIPU_DURABLE, reterr);
@@ -276,13 +290,14 @@ static quipu_status bench_stores(bench_run *run, quipu_error *reterr)
     return status;
 }
 
+/* O_EXCL: never measures into a file that exists. */
 static quipu_status bench_all(bench_run *run, quipu_error *reterr)
 {
     quipu_status status;
 
     run->fd = open(run->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (run->fd < 0) {
-        snprintf(reterr->message, sizeof(reterr->message), "no file can be made there");
+        snprintf(reterr->message, sizeof(reterr->message), "no file can be created there");
         return QUIPU_IO;
     }
     status = bench_next(run, BENCH_SYNC, reterr);
@@ -291,6 +306,7 @@ static quipu_status bench_all(bench_run *run, quipu_error *reterr)
     return status == QUIPU_OK ? bench_stores(run, reterr) : status;
 }
 
+/* JSON names are stable; the texts of the table are not. */
 static void bench_print(const bench_run *run, const char *path)
 {
     app_json json = {.out = stdout};
@@ -317,6 +333,7 @@ static void bench_print(const bench_run *run, const char *path)
     }
 }
 
+/* The benchmark's files are named after the process, so that several can run. */
 static int bench_verb(const app_call *call)
 {
     bench_run run = {.call = call};
@@ -333,7 +350,8 @@ static int bench_verb(const app_call *call)
         return APP_FAILURE;
     }
     if (strstr(path, "://") != NULL || strcmp(path, ":memory:") == 0) {
-        return app_usage(call, "%s is no file: give --store a path on the disk to measure", path);
+        return app_usage(call, "%s is not a file: give --store a path on the disk to measure",
+                         path);
     }
     n = snprintf(run.path, sizeof(run.path), "%s%s%ld", path, BENCH_MARK, (long)getpid());
     run.taken_ns = calloc(BENCH_SAMPLES_MAX, sizeof(*run.taken_ns));
@@ -357,7 +375,7 @@ static int bench_verb(const app_call *call)
 
 const app_verb app_verb_bench = {
     .name = "bench",
-    .group = APP_GROUP_KEEP,
+    .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "measure appends and reads on the disk of the store",
     .common = APP_STORE | APP_JSON | APP_QUIET,

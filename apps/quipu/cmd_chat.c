@@ -1,4 +1,10 @@
-/* quipu chat: a talk with a model, kept in the store and gone on with by its key. */
+/* quipu chat: a conversation with a model, stored and continued by its key.
+ *
+ *   line ─▶ quipu_turn() ─▶ streamed text to stdout ─▶ next line
+ *
+ * Threads: the main thread runs turns; a signal thread sets the turn's cancel flag. run->mutex
+ * guards `cancel` and `ended`, which both use. Ctrl-C stops the current answer; without one it ends
+ * the input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -15,31 +21,31 @@
 #include "provider.h"
 
 #define CHAT_MILLION 1e6                         /* prices are millionths for a million tokens */
-#define CHAT_KEY "chat"                          /* the session of who names none */
+#define CHAT_KEY "chat"                          /* the default session */
 #define CHAT_PROVIDERS "openai anthropic gemini" /* in the order of quipu_provider_kind */
-#define CHAT_MODELS_SHOWN 12                     /* of those an endpoint offers */
+#define CHAT_MODELS_SHOWN 12                     /* models listed when one must be chosen */
 
 static const app_option chat_options[] = {
     {.name = "model",
      .value = "NAME",
-     .help = "else $QUIPU_MODEL, else the session's, else the only one that there is"},
+     .help = "else $QUIPU_MODEL, else the session's, else the endpoint's only model"},
     {.name = "base-url",
      .value = "URL",
      .help = "the endpoint; else $QUIPU_BASE_URL, else the provider's own"},
     {.name = "provider",
      .value = "KIND",
      .choices = CHAT_PROVIDERS,
-     .help = "how it speaks; default: openai, as most servers do"},
-    {.name = "key-file", .value = "FILE", .help = "a file with the API key and nothing else"},
+     .help = "the endpoint's API; default: openai, which most servers speak"},
+    {.name = "key-file", .value = "FILE", .help = "a file with nothing but the API key"},
     {.name = "key-env",
      .value = "NAME",
      .help = "the variable with the API key; default: the provider's usual one"},
-    {.name = "system", .value = "TEXT", .help = "what the model is told before the talk"},
-    {.name = "text", .value = "TEXT", .help = "say this, print the answer and end"},
+    {.name = "system", .value = "TEXT", .help = "the system instruction"},
+    {.name = "text", .value = "TEXT", .help = "send this, print the answer and exit"},
     {.name = "lines", .help = "from a pipe: each line is a turn, not the whole input"},
-    {.name = "budget", .value = "N", .help = "tokens of a prompt; default: what suits the model"},
+    {.name = "budget", .value = "N", .help = "tokens of a prompt; default: by the model"},
     {.name = "max-tokens", .value = "N", .help = "the most tokens of an answer"},
-    {.name = "timeout", .value = "SECONDS", .help = "the longest that a turn may take"},
+    {.name = "timeout", .value = "SECONDS", .help = "the deadline of a turn"},
     {.name = NULL},
 };
 
@@ -47,30 +53,31 @@ typedef struct chat_run {
     const app_call *call;
     quipu_store *store;
     quipu_provider *provider;
-    quipu_arena arena; /* of what lives as long as the talk */
+    quipu_arena arena; /* texts that live until the verb ends */
     quipu_str key;
     quipu_str model;
     quipu_part system;
     quipu_model_request request;
     int64_t budget;
     int64_t timeout_s;
-    bool terminal; /* a person types */
-    bool shown;    /* stdout is a terminal: what is printed must be harmless */
+    bool terminal; /* stdin is a terminal */
+    bool shown;    /* stdout is a terminal: output must be made safe */
     bool colours;
     char last; /* the last byte printed of an answer */
     app_lines lines;
 
-    pthread_mutex_t mutex; /* of the next two */
-    quipu_cancel *cancel;  /* of the turn under way, or NULL */
-    bool ended;            /* SIGTERM came */
-    int wake[2];           /* a pipe: a byte for each signal that met no turn */
+    pthread_mutex_t mutex; /* guards the next two */
+    quipu_cancel *cancel;  /* of the current turn, or NULL */
+    bool ended;            /* SIGTERM arrived */
+    int wake[2];           /* a pipe: one byte for each signal that arrived between turns */
 } chat_run;
 
 /* ---- signals ---------------------------------------------------------------------------------
  */
 
-/* Ctrl-C stops the turn under way; without one it wakes whoever waits for input. */
-static void chat_hear_signal(void *ctx, int number)
+/* Runs on the signal thread. Cancels the current turn, or wakes chat_line(), which waits for
+ * input. */
+static void chat_on_signal(void *ctx, int number)
 {
     chat_run *run = ctx;
 
@@ -79,18 +86,19 @@ static void chat_hear_signal(void *ctx, int number)
     if (run->cancel != NULL) {
         quipu_cancel_set(run->cancel);
     } else if (write(run->wake[1], "", 1) != 1) {
-        run->ended = true; /* the pipe is full of signals already */
+        run->ended = true; /* the pipe is full of unread signals */
     }
     pthread_mutex_unlock(&run->mutex);
 }
 
+/* Must come before any other thread exists. */
 static bool chat_signals_begin(chat_run *run)
 {
     return pthread_mutex_init(&run->mutex, NULL) == 0 && pipe(run->wake) == 0 &&
-           app_signals_listen(chat_hear_signal, run);
+           app_signals_listen(chat_on_signal, run);
 }
 
-/* Name the flag of the turn that begins, or take it away; gives whether the program is to end. */
+/* Sets or clears the flag of the current turn; returns whether the program must end. */
 static bool chat_signals_turn(chat_run *run, quipu_cancel *cancel)
 {
     bool ended;
@@ -109,6 +117,7 @@ typedef quipu_status (*chat_open_fn)(quipu_provider_kind kind,
                                      const quipu_provider_options *options,
                                      quipu_provider **ret_provider, quipu_error *reterr);
 
+/* Loads the provider library and opens the provider. No connection is made yet. */
 static int chat_connect(chat_run *run)
 {
     quipu_provider_options options = QUIPU_PROVIDER_OPTIONS_INIT;
@@ -120,7 +129,7 @@ static int chat_connect(chat_run *run)
     const char *why = app_provider_find("quipu_provider_open", &open, sizeof(open));
 
     if (why != NULL) {
-        app_tell(run->call, "the library of the providers cannot be loaded: %s", why);
+        app_report(run->call, "the provider library cannot be loaded: %s", why);
         return APP_FAILURE;
     }
     options.base_url = app_text_value(run->call, "base-url");
@@ -134,7 +143,7 @@ static int chat_connect(chat_run *run)
     return status == QUIPU_OK ? APP_OK : app_fail(run->call, "the provider", status, &error);
 }
 
-/* The endpoint's only model; more than one are told. */
+/* The endpoint's only model. With more than one, lists some and fails with APP_USAGE. */
 static int chat_only_model(chat_run *run)
 {
     quipu_model_infos list = quipu_model_infos_of(NULL, 0);
@@ -143,15 +152,15 @@ static int chat_only_model(chat_run *run)
 
     if (status != QUIPU_OK) {
         (void)app_fail(run->call, "the list of models", status, &error);
-        return app_usage(run->call, "say which model: --model NAME");
+        return app_usage(run->call, "choose a model: --model NAME");
     }
     if (list.count == 1) {
         run->model = quipu_model_info_at(list, 0)->id;
         return APP_OK;
     }
-    app_tell(run->call, "say which model: --model NAME. There are %zu:", list.count);
+    app_report(run->call, "choose a model: --model NAME. There are %zu:", list.count);
     for (size_t i = 0; i < list.count && i < CHAT_MODELS_SHOWN; i++) {
-        app_tell(run->call, "  %s", quipu_model_info_at(list, i)->id.p);
+        app_report(run->call, "  %s", quipu_model_info_at(list, i)->id.p);
     }
     return APP_USAGE;
 }
@@ -159,7 +168,8 @@ static int chat_only_model(chat_run *run)
 /* ---- the session -----------------------------------------------------------------------------
  */
 
-static quipu_status chat_keep_model(chat_run *run, quipu_error *error)
+/* Records the model in the session, so that the next chat continues with it. */
+static quipu_status chat_store_model(chat_run *run, quipu_error *error)
 {
     quipu_session_patch patch = QUIPU_SESSION_PATCH_INIT;
 
@@ -168,7 +178,7 @@ static quipu_status chat_keep_model(chat_run *run, quipu_error *error)
     return quipu_session_update(run->store, run->key, &patch, NULL, NULL, error);
 }
 
-/* The session as it is, or absent; its model is the one to go on with unless another is named. */
+/* Reads the session, if it exists; its model is used unless another is named. */
 static int chat_resume(chat_run *run, int64_t *ret_messages)
 {
     quipu_history *history = NULL;
@@ -187,6 +197,7 @@ static int chat_resume(chat_run *run, int64_t *ret_messages)
                : app_fail(run->call, run->key.p, status, &error);
 }
 
+/* Finds the model, then creates the session: a chat that cannot start leaves nothing behind. */
 static int chat_begin(chat_run *run)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -206,15 +217,15 @@ static int chat_begin(chat_run *run)
     values.channel_type = quipu_cstr("terminal");
     status = quipu_session_get_or_create(run->store, &values, NULL, NULL, NULL, &error);
     if (status == QUIPU_OK) {
-        status = chat_keep_model(run, &error);
+        status = chat_store_model(run, &error);
     }
     if (status != QUIPU_OK) {
         return app_fail(run->call, run->key.p, status, &error);
     }
     if (run->terminal && !app_given(run->call, "quiet")) {
-        app_tell(run->call, "session \"%s\", %" PRId64 " messages so far, model %s", run->key.p,
-                 messages, run->model.p);
-        app_tell(run->call, "Ctrl-C interrupts an answer, Ctrl-D ends the talk");
+        app_report(run->call, "session \"%s\", %" PRId64 " messages so far, model %s", run->key.p,
+                   messages, run->model.p);
+        app_report(run->call, "Ctrl-C interrupts an answer, Ctrl-D ends the conversation");
     }
     return APP_OK;
 }
@@ -222,7 +233,7 @@ static int chat_begin(chat_run *run)
 /* ---- a turn ----------------------------------------------------------------------------------
  */
 
-/* To a terminal line by line, each made harmless; to a pipe as it is. */
+/* To a terminal line by line, each made safe; to a pipe unchanged. */
 static void chat_print(chat_run *run, quipu_str text)
 {
     while (text.n > 0) {
@@ -244,7 +255,8 @@ static void chat_print(chat_run *run, quipu_str text)
     fflush(stdout);
 }
 
-static quipu_status chat_hear(void *ctx, const quipu_model_event *event)
+/* The turn's event callback. A stdout that cannot be written ends the turn. */
+static quipu_status chat_on_event(void *ctx, const quipu_model_event *event)
 {
     chat_run *run = ctx;
 
@@ -254,7 +266,7 @@ static quipu_status chat_hear(void *ctx, const quipu_model_event *event)
     return ferror(stdout) ? QUIPU_IO : QUIPU_OK;
 }
 
-/* What a turn cost by the table of models, in millionths of a dollar; -1: not known. */
+/* The price of a turn by the table of models, in millionths of a dollar; -1: unknown. */
 static double chat_cost(quipu_str model, const quipu_usage *usage)
 {
     const quipu_model_row *row = quipu_model_find(model, NULL);
@@ -273,7 +285,8 @@ static double chat_cost(quipu_str model, const quipu_usage *usage)
            CHAT_MILLION;
 }
 
-static void chat_tell_usage(const chat_run *run, const quipu_turn_result *result)
+/* The token counts of a turn and its price, on stderr. */
+static void chat_print_usage(const chat_run *run, const quipu_turn_result *result)
 {
     const char *dim = app_style(run->colours, APP_DIM);
     const char *plain = app_style(run->colours, APP_PLAIN);
@@ -295,7 +308,8 @@ static void chat_tell_usage(const chat_run *run, const quipu_turn_result *result
             plain);
 }
 
-/* One turn; what failed was told. */
+/* One turn; failures are reported. The cancel flag is registered before the turn starts, so that no
+ * signal is lost. */
 static int chat_turn(chat_run *run, quipu_str says)
 {
     const quipu_part part = {.kind = QUIPU_PART_TEXT, .text = says};
@@ -313,7 +327,7 @@ static int chat_turn(chat_run *run, quipu_str says)
     options.model = run->model;
     options.author = quipu_cstr("assistant");
     options.token_budget = run->budget;
-    options.on_event = chat_hear;
+    options.on_event = chat_on_event;
     options.event_ctx = run;
     call.deadline_ms = (int32_t)(run->timeout_s * 1000);
     call.cancel = quipu_cancel_new();
@@ -329,20 +343,20 @@ static int chat_turn(chat_run *run, quipu_str says)
     }
     fflush(stdout);
     if (status == QUIPU_OK) {
-        chat_tell_usage(run, &result);
+        chat_print_usage(run, &result);
     } else if (status == QUIPU_CANCELLED) {
-        app_tell(run->call, "interrupted; what was said is kept");
+        app_report(run->call, "interrupted; the answer so far is stored");
     } else {
-        app_tell(run->call, "%s", error.message);
+        app_report(run->call, "%s", error.message);
     }
     quipu_arena_free(&arena);
     return app_exit_code(status);
 }
 
-/* ---- what is said ----------------------------------------------------------------------------
+/* ---- input -----------------------------------------------------------------------------------
  */
 
-/* The next line; false: there is none, or a signal came. */
+/* The next line; false at the end, or after a signal. */
 static bool chat_line(chat_run *run, quipu_str *ret_line)
 {
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -369,7 +383,7 @@ static bool chat_line(chat_run *run, quipu_str *ret_line)
     }
 }
 
-/* Line by line: a person goes on after a turn that failed, a pipe does not. */
+/* Line by line. On a terminal a failed turn does not end the conversation; from a pipe it does. */
 static int chat_lines(chat_run *run)
 {
     quipu_str line;
@@ -396,7 +410,7 @@ static int chat_lines(chat_run *run)
     return code;
 }
 
-/* All of stdin as one thing said. */
+/* All of stdin as one message. */
 static int chat_whole(chat_run *run)
 {
     char *text = NULL;
@@ -419,20 +433,20 @@ static int chat_whole(chat_run *run)
     while (n > 0 && text[n - 1] == '\n') {
         n--;
     }
-    code = app_is_blank((quipu_str){text, n}) ? app_usage(run->call, "stdin says nothing")
+    code = app_is_blank((quipu_str){text, n}) ? app_usage(run->call, "stdin is empty")
                                               : chat_turn(run, (quipu_str){text, n});
     free(text);
     return code;
 }
 
+/* --text, lines, or the whole input. */
 static int chat_talk(chat_run *run)
 {
     quipu_str text = app_text_value(run->call, "text");
     int code;
 
     if (text.p != NULL) {
-        return app_is_blank(text) ? app_usage(run->call, "--text says nothing")
-                                  : chat_turn(run, text);
+        return app_is_blank(text) ? app_usage(run->call, "--text is empty") : chat_turn(run, text);
     }
     app_lines_begin(&run->lines, stdin);
     code = run->terminal || app_given(run->call, "lines") ? chat_lines(run) : chat_whole(run);
@@ -443,6 +457,7 @@ static int chat_talk(chat_run *run)
 /* ---- the verb --------------------------------------------------------------------------------
  */
 
+/* Options and environment. */
 static bool chat_read(chat_run *run)
 {
     const app_call *call = run->call;
@@ -470,16 +485,17 @@ static bool chat_read(chat_run *run)
     return true;
 }
 
+/* The store is opened after the provider: a chat that cannot connect creates no file. */
 static int chat_run_verb(const app_call *call)
 {
-    static chat_run run; /* the thread of the signals may look at it until the program is gone */
+    static chat_run run; /* the signal thread may use it until the process exits */
     int code;
 
     run = (chat_run){.call = call, .request = QUIPU_MODEL_REQUEST_INIT};
     if (!chat_read(&run)) {
         return APP_USAGE;
     }
-    if (!chat_signals_begin(&run)) { /* before libcurl has threads, which inherit the mask */
+    if (!chat_signals_begin(&run)) { /* before libcurl starts threads, which inherit the mask */
         return app_fail_errno(call, "signals");
     }
     code = chat_connect(&run);
@@ -503,7 +519,7 @@ const app_verb app_verb_chat = {
     .group = APP_GROUP_WRITE,
     .arguments = "[KEY]",
     .arguments_max = 1,
-    .summary = "talk with a model, and keep the talk",
+    .summary = "chat with a model, and store the conversation",
     .common = APP_STORE | APP_ADDS | APP_COLOR | APP_QUIET,
     .options = chat_options,
     .run = chat_run_verb,

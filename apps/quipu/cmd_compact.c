@@ -1,4 +1,5 @@
-/* quipu compact: put a summary in the place of old messages, or take it back. */
+/* quipu compact: hide old messages behind a summary, or undo that. Messages stay in the store until
+ * prune. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,13 @@
 static const app_option compact_options[] = {
     {.name = "summary",
      .value = "TEXT",
-     .help = "what the messages said; \"-\" reads it from stdin"},
+     .help = "the summary of the messages; \"-\" reads it from stdin"},
     {.name = "through", .value = "SEQ", .help = "the last message it covers; default: the newest"},
-    {.name = "undo", .help = "take the newest compaction back"},
+    {.name = "undo", .help = "undo the newest compaction"},
     {.name = NULL},
 };
 
-/* All of stdin without the line break at its end, in the arena. An exit code; told. */
+/* All of stdin without the line break at its end, in the arena. Returns an exit code. */
 static int compact_read(const app_call *call, quipu_arena *arena, quipu_str *ret_text)
 {
     char *text = NULL;
@@ -33,7 +34,7 @@ static int compact_read(const app_call *call, quipu_arena *arena, quipu_str *ret
         text = more;
         got = fread(text + n, 1, COMPACT_CHUNK, stdin);
         n += got;
-    } while (got > 0 && n <= QUIPU_MESSAGE_BYTES_MAX); /* more would be refused anyway */
+    } while (got > 0 && n <= QUIPU_MESSAGE_BYTES_MAX); /* more is rejected in any case */
     if (code == APP_OK && ferror(stdin)) {
         code = app_fail_errno(call, "stdin");
     }
@@ -46,6 +47,7 @@ static int compact_read(const app_call *call, quipu_arena *arena, quipu_str *ret
     return code;
 }
 
+/* Without --through the newest message is the last one covered. */
 static int compact_do(const app_call *call, quipu_store *store, quipu_str summary, int64_t *through,
                       int64_t *ret_seq)
 {
@@ -62,15 +64,17 @@ static int compact_do(const app_call *call, quipu_store *store, quipu_str summar
                               : app_fail_session(call, app_argument(call, 0), status, &error);
 }
 
+/* Only the newest compaction can be undone; repeat it for earlier ones. */
 static int compact_undo(const app_call *call, quipu_store *store)
 {
     quipu_error error = {0};
     quipu_status status = quipu_session_uncompact(store, app_argument(call, 0), NULL, &error);
 
-    /* "Not found" may also be about the compaction: the library's own words tell which. */
+    /* "Not found" may mean the session or the compaction; the library's message says which. */
     return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[0], status, &error);
 }
 
+/* The number of the summary is what --undo and show refer to. */
 static void compact_print(const app_call *call, int64_t seq, int64_t through)
 {
     const bool undo = app_given(call, "undo");
@@ -88,12 +92,13 @@ static void compact_print(const app_call *call, int64_t seq, int64_t through)
     } else if (undo) {
         printf("the newest compaction is undone\n");
     } else {
-        printf("message %" PRId64 " stands for those up to %" PRId64
-               "; --undo takes it back, \"quipu prune\" removes them\n",
+        printf("message %" PRId64 " summarizes messages up to %" PRId64
+               "; --undo undoes it, \"quipu prune\" deletes them\n",
                seq, through);
     }
 }
 
+/* Exactly one of --summary and --undo. */
 static int compact_run(const app_call *call)
 {
     const bool undo = app_given(call, "undo");
@@ -133,7 +138,7 @@ const app_verb app_verb_compact = {
     .arguments = "KEY",
     .arguments_min = 1,
     .arguments_max = 1,
-    .summary = "put a summary in the place of old messages, or take it back",
+    .summary = "replace old messages by a summary, or undo that",
     .common = APP_STORE | APP_ADDS | APP_JSON,
     .options = compact_options,
     .run = compact_run,

@@ -1,5 +1,5 @@
-/* quipu completion: a script for a shell that completes verbs, options and their values, written
- * from the table of verbs. Also writes the generated parts of the manual pages, for tools. */
+/* quipu completion: writes a shell script that completes verbs, options and their values, from the
+ * table of verbs. Also writes the generated parts of the manual pages, for tools/check_man.py. */
 #include <string.h>
 
 #include "app.h"
@@ -12,6 +12,7 @@ static const app_option completion_options[] = {
 /* Called for each option of a verb, its own and the common ones. */
 typedef void (*completion_fn)(const app_verb *verb, const app_option *option);
 
+/* Calls `fn` for each option of a verb, its own and the common ones. */
 static void completion_each(const app_verb *verb, completion_fn fn)
 {
     for (size_t i = 0; verb->options != NULL && verb->options[i].name != NULL; i++) {
@@ -24,7 +25,7 @@ static void completion_each(const app_verb *verb, completion_fn fn)
     }
 }
 
-/* A text inside single quotes of a shell. */
+/* A text in single quotes of a shell. */
 static void completion_quote(const char *text)
 {
     fputc('\'', stdout);
@@ -37,6 +38,7 @@ static void completion_quote(const char *text)
 /* ---- bash ------------------------------------------------------------------------------------
  */
 
+/* A case that completes the value of an option: its choices, or files. */
 static void completion_bash_value(const app_verb *verb, const app_option *option)
 {
     if (option->choices != NULL) {
@@ -48,12 +50,14 @@ static void completion_bash_value(const app_verb *verb, const app_option *option
     }
 }
 
+/* One word of the list of options. */
 static void completion_bash_name(const app_verb *verb, const app_option *option)
 {
     (void)verb;
     printf(" --%s", option->name);
 }
 
+/* One function with three cases: the verb, the value of an option, the name of an option. */
 static void completion_bash(void)
 {
     printf("# bash completion of quipu; source it: . <(quipu completion bash)\n"
@@ -89,7 +93,7 @@ static void completion_bash(void)
 /* ---- zsh -------------------------------------------------------------------------------------
  */
 
-/* Help inside a zsh spec: a bracket or a colon would end it. */
+/* Help inside a zsh specification: brackets and colons are escaped. */
 static void completion_zsh_help(const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
@@ -103,6 +107,7 @@ static void completion_zsh_help(const char *text)
     }
 }
 
+/* A specification of _arguments: name, help, value. */
 static void completion_zsh_option(const app_verb *verb, const app_option *option)
 {
     (void)verb;
@@ -117,6 +122,7 @@ static void completion_zsh_option(const app_verb *verb, const app_option *option
     printf("' \\\n");
 }
 
+/* _describe for verbs, _arguments for each verb's options. */
 static void completion_zsh(void)
 {
     printf("#compdef quipu\n# zsh completion of quipu; source it: . <(quipu completion zsh)\n"
@@ -142,6 +148,7 @@ static void completion_zsh(void)
 /* ---- fish ------------------------------------------------------------------------------------
  */
 
+/* fish has a condition for each line: the verb must be on the command line. */
 static void completion_fish_option(const app_verb *verb, const app_option *option)
 {
     printf("complete -c quipu -n '__fish_seen_subcommand_from %s' -l %s", verb->name, option->name);
@@ -158,6 +165,7 @@ static void completion_fish_option(const app_verb *verb, const app_option *optio
     fputc('\n', stdout);
 }
 
+/* One `complete` line for each verb and option. */
 static void completion_fish(void)
 {
     printf("# fish completion of quipu; source it: quipu completion fish | source\n");
@@ -176,6 +184,7 @@ static void completion_fish(void)
 /* ---- the verb --------------------------------------------------------------------------------
  */
 
+/* The generated parts of one page, or of quipu.1. */
 static int completion_roff(const app_call *call, const char *name)
 {
     for (size_t i = 0; app_verbs[i] != NULL; i++) {
@@ -191,6 +200,7 @@ static int completion_roff(const app_call *call, const char *name)
     return app_usage(call, "there is no verb \"%s\"", name);
 }
 
+/* The order of `shells` is that of the verb's words. */
 static int completion_run(const app_call *call)
 {
     static void (*const shells[])(void) = {completion_bash, completion_zsh, completion_fish};

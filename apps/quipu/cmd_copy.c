@@ -1,4 +1,5 @@
-/* quipu copy: all of a store into another one, checked. Run again it completes what was cut. */
+/* quipu copy: all of a store into another one, of any engine, then both are compared. An
+ * interrupted copy continues when it is run again. */
 #include <inttypes.h>
 
 #include "app.h"
@@ -10,7 +11,8 @@ typedef struct copy_view {
     bool checking;
 } copy_view;
 
-static void copy_hear(void *ctx, const quipu_copy_progress *progress)
+/* The library's progress callback; the second phase gets a bar of its own. */
+static void copy_on_progress(void *ctx, const quipu_copy_progress *progress)
 {
     copy_view *view = ctx;
 
@@ -22,6 +24,7 @@ static void copy_hear(void *ctx, const quipu_copy_progress *progress)
     app_progress_to(&view->progress, progress->lines);
 }
 
+/* Opens the store that argument `number` names, not the one of --store. */
 static int copy_open(const app_call *call, int number, app_need need, quipu_store **ret_store)
 {
     quipu_open_options options;
@@ -35,6 +38,7 @@ static int copy_open(const app_call *call, int number, app_need need, quipu_stor
     return status == QUIPU_OK ? APP_OK : app_fail(call, call->arguments[number], status, &error);
 }
 
+/* What the target holds, and the digest that both exports share. */
 static void copy_print(const app_call *call, const quipu_copied *copied)
 {
     char sha256[2 * QUIPU_SHA256_SIZE + 1];
@@ -65,11 +69,12 @@ static void copy_print(const app_call *call, const quipu_copied *copied)
            " memories",
            copied->sessions, copied->messages, copied->states, copied->memories);
     if (copied->skipped > 0) {
-        printf("; %" PRId64 " of the sessions were there from a copy before", copied->skipped);
+        printf("; %" PRId64 " of the sessions were copied before", copied->skipped);
     }
-    printf("\nboth export the same: sha256 %s\n", sha256);
+    printf("\nboth stores export the same data: sha256 %s\n", sha256);
 }
 
+/* Runs the copy; a conflict leaves both stores unchanged. */
 static int copy_do(const app_call *call, quipu_store *source, quipu_store *target,
                    quipu_cancel *cancel)
 {
@@ -82,7 +87,7 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
     quipu_status status;
 
     app_progress_begin(&view.progress, call, "copying", "lines", stats.sessions + stats.messages);
-    options.progress = copy_hear;
+    options.progress = copy_on_progress;
     options.ctx = &view;
     within.cancel = cancel;
     status = quipu_store_copy(source, target, &options, &within, &copied, &error);
@@ -92,15 +97,16 @@ static int copy_do(const app_call *call, quipu_store *source, quipu_store *targe
         return APP_OK;
     }
     if (status == QUIPU_CANCELLED || status == QUIPU_BUSY) {
-        app_tell(call, "what was copied so far is kept: the same command goes on");
+        app_report(call, "what was copied so far is stored: run the same command to continue");
     } else if (status == QUIPU_CONFLICT || status == QUIPU_EXISTS) {
-        app_tell(call, "%s: %s\nboth stores are unharmed; give a new one to copy into",
-                 call->arguments[1], error.message);
+        app_report(call, "%s: %s\nboth stores are unchanged; copy into a new one",
+                   call->arguments[1], error.message);
         return app_exit_code(status);
     }
     return app_fail(call, call->arguments[1], status, &error);
 }
 
+/* Signals first, then the stores: opening may take long, too. */
 static int copy_run(const app_call *call)
 {
     quipu_store *source = NULL;
@@ -121,11 +127,11 @@ static int copy_run(const app_call *call)
 
 const app_verb app_verb_copy = {
     .name = "copy",
-    .group = APP_GROUP_KEEP,
+    .group = APP_GROUP_MAINTAIN,
     .arguments = "FROM TO",
     .arguments_min = 2,
     .arguments_max = 2,
-    .summary = "copy a store into another one, checked; run again it goes on",
+    .summary = "copy a store into another one and compare them; continues when run again",
     .common = APP_STORES | APP_ADDS | APP_JSON | APP_QUIET,
     .run = copy_run,
 };

@@ -1,6 +1,7 @@
 /* quipu demo: several agents talk with a user through the ADK service, with tool calls and state;
- * the store is closed and opened in the middle. Then everything is read back, and the demo fails
- * unless what came back is what went in. It ends with what a long conversation needs. */
+ * the store is closed and reopened in the middle. Everything is read back, and the demo fails
+ * unless it equals what was written. Ends with the tools for long conversations: window, search,
+ * fork. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- what goes in -----------------------------------------------------------------------------
+/* ---- input ------------------------------------------------------------------------------------
  */
 
 static const quipu_session_ref demo_ref = {{"travel", 6}, {"ana", 3}, {"trip-to-cusco", 13}};
@@ -71,6 +72,7 @@ typedef struct demo_world {
     quipu_error error;
 } demo_world;
 
+/* Everything is freed; nothing survives but the file. */
 static void demo_close(demo_world *world)
 {
     quipu_live_free(world->session);
@@ -81,7 +83,7 @@ static void demo_close(demo_world *world)
     world->store = NULL;
 }
 
-/* Open, and get the session or create it. */
+/* Opens the store, and gets or creates the session. */
 static quipu_status demo_open(demo_world *world)
 {
     quipu_service_options service = QUIPU_SERVICE_OPTIONS_INIT;
@@ -100,6 +102,7 @@ static quipu_status demo_open(demo_world *world)
     return status;
 }
 
+/* Events from..to-1, one append each, as an agent would do it. */
 static quipu_status demo_append(demo_world *world, size_t from, size_t to)
 {
     quipu_status status = QUIPU_OK;
@@ -111,11 +114,11 @@ static quipu_status demo_append(demo_world *world, size_t from, size_t to)
     return status;
 }
 
-/* ---- what came back ---------------------------------------------------------------------------
+/* ---- comparison -------------------------------------------------------------------------------
  */
 
-/* Whether each event is the one that went in. Both are written by the codec, so that the order of
- * their members is the same. */
+/* Whether each event equals the one that was appended. Both are written by the codec, so that their
+ * members have the same order. */
 static quipu_status demo_compare(demo_world *world, bool *ret_same)
 {
     quipu_status status = QUIPU_OK;
@@ -145,6 +148,7 @@ static quipu_status demo_compare(demo_world *world, bool *ret_same)
     return status;
 }
 
+/* Whether the state has the values of all deltas, in all scopes. */
 static quipu_status demo_check_state(demo_world *world, bool *ret_same)
 {
     static const char *const names[] = {"seats", "train", "app:searches", "user:likes_trains"};
@@ -163,10 +167,10 @@ static quipu_status demo_check_state(demo_world *world, bool *ret_same)
     return status;
 }
 
-/* ---- showing it -------------------------------------------------------------------------------
+/* ---- output -----------------------------------------------------------------------------------
  */
 
-/* As "quipu show" does. */
+/* Prints the conversation as "quipu show" does. */
 static quipu_status demo_show(demo_world *world, quipu_str key)
 {
     app_render render = {.out = stdout, .colours = world->colours, .columns = app_render_columns()};
@@ -182,7 +186,7 @@ static quipu_status demo_show(demo_world *world, quipu_str key)
     return status;
 }
 
-/* The newest whole turns that fit the budget: what the next prompt is made of. */
+/* The newest whole turns within the budget: the contents of the next prompt. */
 static quipu_status demo_window(demo_world *world, quipu_str key)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
@@ -202,6 +206,7 @@ static quipu_status demo_window(demo_world *world, quipu_str key)
     return status;
 }
 
+/* A search that finds nothing fails the demo. */
 static quipu_status demo_search(demo_world *world)
 {
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -224,7 +229,7 @@ static quipu_status demo_search(demo_world *world)
     return status;
 }
 
-/* Another way to go on: the past is shared, not copied. */
+/* A fork: the history up to the fork is shared, not copied. */
 static quipu_status demo_fork(demo_world *world, quipu_str key)
 {
     const quipu_str fork_key = QUIPU_STR("trip-to-cusco/by-bus");
@@ -249,6 +254,7 @@ static quipu_status demo_fork(demo_world *world, quipu_str key)
     return status;
 }
 
+/* The size of the file and its log. */
 static quipu_status demo_weight(demo_world *world)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
@@ -265,6 +271,7 @@ static quipu_status demo_weight(demo_world *world)
 /* ---- the verb ---------------------------------------------------------------------------------
  */
 
+/* The key that the service gave the session. */
 static quipu_status demo_key(demo_world *world, quipu_str *ret_key)
 {
     quipu_list_options options = QUIPU_LIST_OPTIONS_INIT;
@@ -283,6 +290,7 @@ static quipu_status demo_key(demo_world *world, quipu_str *ret_key)
     return status;
 }
 
+/* Appends, reopens, appends the rest, reopens, compares. */
 static quipu_status demo_play(demo_world *world, bool *ret_same)
 {
     quipu_status status = demo_open(world);
@@ -292,17 +300,17 @@ static quipu_status demo_play(demo_world *world, bool *ret_same)
     }
     demo_close(world);
     if (status == QUIPU_OK) {
-        printf("made      %s with %d events of a user and two agents, closed it\n", world->path,
+        printf("created   %s with %d events of a user and two agents, closed it\n", world->path,
                DEMO_RESTART_AT);
         status = demo_open(world);
     }
     if (status == QUIPU_OK) {
-        printf("reopened  found %zu events; goes on with the next\n",
+        printf("reopened  found %zu events; appends the next\n",
                quipu_live_event_count(world->session));
         status = demo_append(world, DEMO_RESTART_AT, COUNT_OF(demo_events));
     }
     if (status == QUIPU_OK) {
-        /* What the next process would see. */
+        /* Reopened once more, to read what another process would read. */
         demo_close(world);
         status = demo_open(world);
     }
@@ -312,7 +320,8 @@ static quipu_status demo_play(demo_world *world, bool *ret_same)
     return status == QUIPU_OK ? demo_check_state(world, ret_same) : status;
 }
 
-static quipu_status demo_tell(demo_world *world)
+/* Everything that is printed after the comparison. */
+static quipu_status demo_print(demo_world *world)
 {
     quipu_str key = {NULL, 0};
     quipu_json state = {{NULL, 0}};
@@ -338,7 +347,7 @@ static quipu_status demo_tell(demo_world *world)
     return status == QUIPU_OK ? demo_weight(world) : status;
 }
 
-/* What to try next; `path` is NULL when the store goes away. */
+/* Suggestions; `path` is NULL when the store is deleted. */
 static void demo_next(const char *path)
 {
     printf("\nTo try next:\n");
@@ -349,13 +358,14 @@ static void demo_next(const char *path)
                "  quipu search seats            every message about seats\n",
                path);
     } else {
-        printf("  quipu demo my-folder          the same, and the store stays\n");
+        printf("  quipu demo my-folder          the same, and keeps the store\n");
     }
-    printf("  quipu import FILE             brings in sessions of Google ADK or Lango\n"
-           "  quipu chat KEY                talk with a model; the history is kept\n"
+    printf("  quipu import FILE             import sessions of Google ADK or Lango\n"
+           "  quipu chat KEY                chat with a model; the history is stored\n"
            "  quipu --help                  all verbs\n");
 }
 
+/* Runs the demo in a folder; `kept`: the folder stays. */
 static int demo_run_in(const app_call *call, const char *folder, bool kept)
 {
     char path[APP_PATH_MAX];
@@ -368,7 +378,7 @@ static int demo_run_in(const app_call *call, const char *folder, bool kept)
     }
     status = demo_play(&world, &same);
     if (status == QUIPU_OK && same) {
-        status = demo_tell(&world);
+        status = demo_print(&world);
     }
     demo_close(&world);
     quipu_arena_free(&world.arena);
@@ -378,13 +388,13 @@ static int demo_run_in(const app_call *call, const char *folder, bool kept)
     if (!same) {
         return APP_FAILURE;
     }
-    printf("\n%sAll of it came back as it went in.%s\n", app_style(world.colours, APP_BOLD),
+    printf("\n%sEverything was read back unchanged.%s\n", app_style(world.colours, APP_BOLD),
            app_style(world.colours, APP_PLAIN));
     demo_next(kept ? path : NULL);
     return APP_OK;
 }
 
-/* Remove the store and its folder; what is not there does not matter. */
+/* Deletes the store and its folder; missing files are ignored. */
 static void demo_remove(const char *folder)
 {
     static const char *const names[] = {"store.db", "store.db-wal", "store.db-shm"};
@@ -398,6 +408,7 @@ static void demo_remove(const char *folder)
     rmdir(folder);
 }
 
+/* A folder that the user names must be new and is kept. */
 static int demo_run(const app_call *call)
 {
     const char *folder = getenv("TMPDIR");
@@ -427,7 +438,7 @@ const app_verb app_verb_demo = {
     .arguments = "[FOLDER]",
     .arguments_min = 0,
     .arguments_max = 1,
-    .summary = "play a conversation of several agents and show what was kept",
+    .summary = "store a conversation of several agents and show what was stored",
     .common = APP_COLOR,
     .run = demo_run,
 };

@@ -1,5 +1,6 @@
-/* quipu doctor: looks at the environment and at the store, and says what to do about what is not
- * well. */
+/* quipu doctor: checks the environment and the store, and advises what to do. Findings are "ok",
+ * "note" or "bad"; the exit code is APP_FAILURE when one is bad. Opens read-only unless --migrate
+ * is given. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,18 +22,18 @@
 #include "provider.h"
 
 #define DOCTOR_TEXT_SIZE (QUIPU_LAYOUT_SIZE + 64)
-#define DOCTOR_MARGIN 19            /* columns before what is found */
-#define DOCTOR_LOG_BYTES 67108864   /* a log larger than 64 MiB is not emptied as it should be */
-#define DOCTOR_SPARE_BYTES 67108864 /* less room than this on the disk is little */
-#define DOCTOR_PROBLEMS_TOLD 10     /* of a store that is damaged; "quipu verify" tells all */
-#define DOCTOR_HEAD_BYTES 100       /* of a database file */
-#define DOCTOR_APPLICATION_AT 68    /* where it says whose file it is: 4 bytes */
+#define DOCTOR_MARGIN 19            /* columns before a finding's text */
+#define DOCTOR_LOG_BYTES 67108864   /* a larger log (64 MiB) is not checkpointed as it should be */
+#define DOCTOR_SPARE_BYTES 67108864 /* less free space than this deserves a note */
+#define DOCTOR_PROBLEMS_SHOWN 10    /* problems shown; "quipu verify" shows all */
+#define DOCTOR_HEAD_BYTES 100       /* the header of a database file */
+#define DOCTOR_APPLICATION_AT 68    /* offset of SQLite's application id: 4 bytes */
 
-#define DOCTOR_UPGRADE "copy the file; then \"quipu doctor --migrate\" brings it up to date"
+#define DOCTOR_UPGRADE "copy the file; then \"quipu doctor --migrate\" migrates it"
 
 static const app_option doctor_options[] = {
-    {.name = "quick", .help = "do not verify the store, which reads all of it"},
-    {.name = "migrate", .help = "open the store for writing, which brings an old one up to date"},
+    {.name = "quick", .help = "skip the verification, which reads the whole store"},
+    {.name = "migrate", .help = "open the store for writing, which migrates an old one"},
     {.name = NULL},
 };
 
@@ -41,21 +42,21 @@ typedef enum doctor_verdict { DOCTOR_OK, DOCTOR_NOTE, DOCTOR_BAD } doctor_verdic
 typedef struct doctor_job {
     const app_call *call;
     char path[APP_PATH_MAX];
-    bool is_file; /* a file, and not a database elsewhere */
+    bool is_file; /* a file, not a server's database */
     bool exists;
-    bool foreign; /* it does not say that it is quipu's */
+    bool foreign; /* a database without quipu's application id */
     app_json json;
     bool as_json;
     bool colours;
     bool bad;
-    int told; /* problems */
+    int shown; /* problems printed so far */
     app_checking checking;
 } doctor_job;
 
-/* ---- telling ---------------------------------------------------------------------------------
+/* ---- findings --------------------------------------------------------------------------------
  */
 
-/* A text behind the margin, broken where the terminal ends; in a pipe on one line. */
+/* A text after the margin, broken at the terminal's width; one line in a pipe. */
 static void doctor_lines(const char *text, const char *mark)
 {
     const int columns = app_table_width();
@@ -72,12 +73,13 @@ static void doctor_lines(const char *text, const char *mark)
     }
 }
 
-/* One finding: what was looked at, how it is, and what to do (NULL: nothing). */
-static void doctor_tell(doctor_job *job, doctor_verdict verdict, const char *what,
-                        const char *advice, const char *format, ...) QUIPU_PRINTF(5, 6);
+/* Prints one finding: what was checked, the verdict, the text, and advice (NULL: none). */
+static void doctor_report(doctor_job *job, doctor_verdict verdict, const char *what,
+                          const char *advice, const char *format, ...) QUIPU_PRINTF(5, 6);
 
-static void doctor_tell(doctor_job *job, doctor_verdict verdict, const char *what,
-                        const char *advice, const char *format, ...)
+/* Passwords in URIs are masked in all output, JSON included. */
+static void doctor_report(doctor_job *job, doctor_verdict verdict, const char *what,
+                          const char *advice, const char *format, ...)
 {
     static const char *const words[] = {"ok", "note", "bad"};
     static const app_look looks[] = {APP_GREEN, APP_YELLOW, APP_RED};
@@ -111,39 +113,39 @@ static void doctor_tell(doctor_job *job, doctor_verdict verdict, const char *wha
 /* ---- the environment -------------------------------------------------------------------------
  */
 
-/* The engine of a store: what is really in use, whatever it was built with. */
+/* The engine's version at run time, which may differ from the one at build time. */
 static void doctor_engine(doctor_job *job, const char *what, quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
     quipu_status status = quipu_store_stats(store, NULL, &stats, &error);
 
-    doctor_tell(job, status == QUIPU_OK ? DOCTOR_OK : DOCTOR_BAD, what, NULL, "%s",
+    doctor_report(job, status == QUIPU_OK ? DOCTOR_OK : DOCTOR_BAD, what, NULL, "%s",
                 status == QUIPU_OK ? stats.engine : error.message);
 }
 
-/* What a server's settings promise of a write that was acknowledged. The word "replicated" is for
- * those who wait for a standby. */
+/* What the server's settings promise for an acknowledged write. "replicated" means that commits
+ * wait for a standby. */
 static void doctor_durability(doctor_job *job, quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error error = {0};
 
     if (quipu_store_stats(store, NULL, &stats, &error) != QUIPU_OK) {
-        doctor_tell(job, DOCTOR_BAD, "durability", NULL, "%s", error.message);
+        doctor_report(job, DOCTOR_BAD, "durability", NULL, "%s", error.message);
     } else if (stats.durability_level == 0) {
-        doctor_tell(job, DOCTOR_NOTE, "durability",
-                    "ALTER ROLE ... SET synchronous_commit = on; fsync is the server's",
-                    "a power cut may lose the newest writes: synchronous_commit or fsync is off");
+        doctor_report(job, DOCTOR_NOTE, "durability",
+                      "ALTER ROLE ... SET synchronous_commit = on; fsync is a server setting",
+                      "a power cut may lose the newest writes: synchronous_commit or fsync is off");
     } else {
-        doctor_tell(job, DOCTOR_OK, "durability", NULL, "%s",
-                    stats.durability_level == 1
-                        ? "local: a write is on the server's disk"
-                        : "replicated: a write is on a standby's disk, too");
+        doctor_report(job, DOCTOR_OK, "durability", NULL, "%s",
+                      stats.durability_level == 1
+                          ? "local: a write is on the server's disk"
+                          : "replicated: a write is on a standby's disk, too");
     }
 }
 
-/* The libraries that are loaded on demand; without them all but one thing works. */
+/* Libraries loaded on demand; without one, only the feature that needs it is missing. */
 static void doctor_libraries(doctor_job *job)
 {
     const char *(*network)(void) = NULL;
@@ -152,39 +154,41 @@ static void doctor_libraries(doctor_job *job)
     quipu_error error = {0};
 
     if (ent_postgres_library(&libpq, &error) == QUIPU_OK) {
-        doctor_tell(job, DOCTOR_OK, "libpq", NULL, "%d.%d", libpq / 10000, libpq % 10000);
+        doctor_report(job, DOCTOR_OK, "libpq", NULL, "%d.%d", libpq / 10000, libpq % 10000);
     } else {
-        doctor_tell(job, DOCTOR_NOTE, "libpq", "stores in files need none", "%s", error.message);
+        doctor_report(job, DOCTOR_NOTE, "libpq", "stores in files do not need it", "%s",
+                      error.message);
     }
     why = app_provider_find("quipu_provider_network", &network, sizeof(network));
     if (why == NULL) {
-        doctor_tell(job, DOCTOR_OK, "network", NULL, "%s", network());
+        doctor_report(job, DOCTOR_OK, "network", NULL, "%s", network());
     } else {
-        doctor_tell(job, DOCTOR_NOTE, "network", "only \"quipu chat\" needs it", "%s", why);
+        doctor_report(job, DOCTOR_NOTE, "network", "only \"quipu chat\" needs it", "%s", why);
     }
 }
 
+/* Program, library, and the embedded engine. */
 static void doctor_versions(doctor_job *job)
 {
     quipu_store *memory = NULL;
     quipu_error error = {0};
 
     if (strcmp(QUIPU_VERSION_TEXT, quipu_version()) == 0) {
-        doctor_tell(job, DOCTOR_OK, "version", NULL, "quipu %s", quipu_version());
+        doctor_report(job, DOCTOR_OK, "version", NULL, "quipu %s", quipu_version());
     } else {
-        doctor_tell(job, DOCTOR_NOTE, "version", "install program and library of one version",
-                    "the program is %s, the library %s", QUIPU_VERSION_TEXT, quipu_version());
+        doctor_report(job, DOCTOR_NOTE, "version", "install program and library of one version",
+                      "the program is %s, the library %s", QUIPU_VERSION_TEXT, quipu_version());
     }
     if (quipu_open(":memory:", NULL, &memory, &error) == QUIPU_OK) {
         doctor_engine(job, "engine", memory);
         quipu_close(memory);
     } else {
-        doctor_tell(job, DOCTOR_BAD, "engine", NULL, "%s", error.message);
+        doctor_report(job, DOCTOR_BAD, "engine", NULL, "%s", error.message);
     }
     doctor_libraries(job);
 }
 
-/* The name of a network file system, or NULL. Locks are not reliable there. */
+/* The name of a network file system, or NULL. File locks are not reliable there. */
 static const char *doctor_network(const char *folder)
 {
 #ifdef __linux__
@@ -219,6 +223,7 @@ static void doctor_folder(const doctor_job *job, char ret_folder[APP_PATH_MAX])
     }
 }
 
+/* The folder: permissions, kind of file system, free space. */
 static void doctor_place(doctor_job *job)
 {
     char folder[APP_PATH_MAX];
@@ -228,35 +233,34 @@ static void doctor_place(doctor_job *job)
 
     doctor_folder(job, folder);
     if (access(folder, R_OK | W_OK | X_OK) != 0) {
-        doctor_tell(job, job->exists || errno == EACCES ? DOCTOR_BAD : DOCTOR_NOTE, "folder",
-                    "make the folder, and one that you may write to: the log lies beside the file",
-                    "%s cannot be written to, or is not there", folder);
+        doctor_report(job, job->exists || errno == EACCES ? DOCTOR_BAD : DOCTOR_NOTE, "folder",
+                      "create a folder that you can write to: the log is beside the file",
+                      "%s does not exist or is not writable", folder);
         return;
     }
     network = doctor_network(folder);
     if (network != NULL) {
-        doctor_tell(job, DOCTOR_BAD, "file system",
-                    "put the store on a local disk: locks are not reliable over a network",
-                    "%s lies on %s", folder, network);
+        doctor_report(job, DOCTOR_BAD, "file system",
+                      "put the store on a local disk: locks are not reliable over a network",
+                      "%s is on %s", folder, network);
     } else {
-        doctor_tell(job, DOCTOR_OK, "file system", NULL, "%s is local and can be written to",
-                    folder);
+        doctor_report(job, DOCTOR_OK, "file system", NULL, "%s is local and writable", folder);
     }
     if (statvfs(folder, &disk) == 0) {
         const int64_t bytes = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize;
         const bool little = bytes < DOCTOR_SPARE_BYTES;
 
         app_size_text(bytes, spare);
-        doctor_tell(job, little ? DOCTOR_NOTE : DOCTOR_OK, "disk",
-                    little ? "make room: writes fail when the disk is full" : NULL, "%s are free",
-                    spare);
+        doctor_report(job, little ? DOCTOR_NOTE : DOCTOR_OK, "disk",
+                      little ? "free some space: writes fail when the disk is full" : NULL,
+                      "%s free", spare);
     }
 }
 
 /* ---- the file --------------------------------------------------------------------------------
  */
 
-/* Whose file it is, by its first bytes. */
+/* The kind of file, by its header. */
 static void doctor_head(doctor_job *job)
 {
     static const char magic[] = "SQLite format 3";
@@ -265,39 +269,41 @@ static void doctor_head(doctor_job *job)
     const size_t n = file != NULL ? fread(head, 1, sizeof(head), file) : 0;
 
     if (file == NULL) {
-        doctor_tell(job, DOCTOR_BAD, "file", "see who owns it, and its mode", "%s cannot be read",
-                    job->path);
+        doctor_report(job, DOCTOR_BAD, "file", "check its owner and mode", "%s cannot be read",
+                      job->path);
         return;
     }
     fclose(file);
     if (n < sizeof(head) || memcmp(head, magic, sizeof(magic)) != 0) {
-        doctor_tell(job, n == 0 ? DOCTOR_NOTE : DOCTOR_BAD, "file",
-                    n == 0 ? "\"quipu init\" makes it a store"
-                           : "--store names another; a backup can be put in its place",
-                    "%s is %s", job->path, n == 0 ? "empty" : "no database");
+        doctor_report(job, n == 0 ? DOCTOR_NOTE : DOCTOR_BAD, "file",
+                      n == 0 ? "\"quipu init\" makes it a store"
+                             : "name another file with --store, or restore a backup",
+                      "%s is %s", job->path, n == 0 ? "empty" : "not a database");
     } else if (memcmp(head + DOCTOR_APPLICATION_AT, "QIPU", 4) != 0) {
         job->foreign = true;
-        doctor_tell(job, DOCTOR_NOTE, "file", "\"quipu import\" brings in other programs' sessions",
-                    "%s is a database that does not say it is quipu's", job->path);
+        doctor_report(job, DOCTOR_NOTE, "file", "\"quipu import\" imports other programs' sessions",
+                      "%s is a database without quipu's application id", job->path);
     } else {
-        doctor_tell(job, DOCTOR_OK, "file", NULL, "%s", job->path);
+        doctor_report(job, DOCTOR_OK, "file", NULL, "%s", job->path);
     }
 }
 
+/* Conversations are private: other users' access is worth a note. */
 static void doctor_mode(doctor_job *job, const struct stat *file)
 {
     if ((file->st_mode & 077) != 0) {
-        doctor_tell(job, DOCTOR_NOTE, "permissions", "chmod 600 keeps conversations to yourself",
-                    "others may open it: mode %03o", (unsigned)file->st_mode & 0777);
+        doctor_report(job, DOCTOR_NOTE, "permissions", "chmod 600 keeps other users out",
+                      "other users can open it: mode %03o", (unsigned)file->st_mode & 0777);
     } else if (access(job->path, R_OK | W_OK) != 0) {
-        doctor_tell(job, DOCTOR_NOTE, "permissions", "to write, own it or be given leave",
-                    "it can only be read: mode %03o", (unsigned)file->st_mode & 0777);
+        doctor_report(job, DOCTOR_NOTE, "permissions", "to write, get write permission",
+                      "it is read-only for you: mode %03o", (unsigned)file->st_mode & 0777);
     } else {
-        doctor_tell(job, DOCTOR_OK, "permissions", NULL, "mode %03o",
-                    (unsigned)file->st_mode & 0777);
+        doctor_report(job, DOCTOR_OK, "permissions", NULL, "mode %03o",
+                      (unsigned)file->st_mode & 0777);
     }
 }
 
+/* The write-ahead log: a reader that never ends keeps it growing. */
 static void doctor_log(doctor_job *job)
 {
     char path[APP_PATH_MAX + 8];
@@ -306,17 +312,18 @@ static void doctor_log(doctor_job *job)
 
     snprintf(path, sizeof(path), "%s-wal", job->path);
     if (stat(path, &log) != 0) {
-        doctor_tell(job, DOCTOR_OK, "log", NULL, "there is none: everything is in the file");
+        doctor_report(job, DOCTOR_OK, "log", NULL, "none: everything is in the file");
         return;
     }
     app_size_text(log.st_size, size);
-    doctor_tell(job, log.st_size > DOCTOR_LOG_BYTES ? DOCTOR_NOTE : DOCTOR_OK, "log",
-                log.st_size > DOCTOR_LOG_BYTES
-                    ? "a reader that never ends keeps it from being emptied: end that process"
-                    : NULL,
-                "%s", size);
+    doctor_report(job, log.st_size > DOCTOR_LOG_BYTES ? DOCTOR_NOTE : DOCTOR_OK, "log",
+                  log.st_size > DOCTOR_LOG_BYTES
+                      ? "a reader that never ends prevents checkpoints: end that process"
+                      : NULL,
+                  "%s", size);
 }
 
+/* All findings about a store in a file. */
 static void doctor_file(doctor_job *job)
 {
     struct stat file = {0};
@@ -324,8 +331,9 @@ static void doctor_file(doctor_job *job)
     job->exists = stat(job->path, &file) == 0;
     doctor_place(job);
     if (!job->exists) {
-        doctor_tell(job, DOCTOR_NOTE, "store", "\"quipu init\" makes one; --store names another",
-                    "there is none at %s", job->path);
+        doctor_report(job, DOCTOR_NOTE, "store",
+                      "\"quipu init\" creates one; --store names another", "there is none at %s",
+                      job->path);
         return;
     }
     doctor_head(job);
@@ -336,18 +344,20 @@ static void doctor_file(doctor_job *job)
 /* ---- the store -------------------------------------------------------------------------------
  */
 
+/* The verification's callback; shows the first problems only. */
 static void doctor_problem(void *ctx, const quipu_problem *problem)
 {
     doctor_job *job = ctx;
 
     app_checking_pause(&job->checking);
-    if (job->told++ < DOCTOR_PROBLEMS_TOLD) {
-        doctor_tell(job, DOCTOR_BAD, "verify", NULL, "%s%s%s",
-                    problem->session_key.p != NULL ? problem->session_key.p : "",
-                    problem->session_key.p != NULL ? ": " : "", problem->text.p);
+    if (job->shown++ < DOCTOR_PROBLEMS_SHOWN) {
+        doctor_report(job, DOCTOR_BAD, "verify", NULL, "%s%s%s",
+                      problem->session_key.p != NULL ? problem->session_key.p : "",
+                      problem->session_key.p != NULL ? ": " : "", problem->text.p);
     }
 }
 
+/* Runs the full verification, unless --quick is given. */
 static void doctor_verify(doctor_job *job, quipu_store *store)
 {
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
@@ -359,54 +369,55 @@ static void doctor_verify(doctor_job *job, quipu_store *store)
     status = quipu_store_verify(store, 0, doctor_problem, job, &within, &verified, &error);
     app_checking_pause(&job->checking);
     if (status == QUIPU_CANCELLED) {
-        doctor_tell(job, DOCTOR_BAD, "verify", "\"quipu verify\" does it again", "interrupted");
+        doctor_report(job, DOCTOR_BAD, "verify", "\"quipu verify\" repeats it", "interrupted");
     } else if (status != QUIPU_OK) {
-        doctor_tell(job, DOCTOR_BAD, "verify", "put a backup in its place", "%s", error.message);
+        doctor_report(job, DOCTOR_BAD, "verify", "restore a backup", "%s", error.message);
     } else if (verified.problems > 0) {
-        doctor_tell(job, DOCTOR_BAD, "verify",
-                    "\"quipu verify\" tells them all, \"quipu repair\" mends what can be mended",
-                    "%" PRId64 " problems", verified.problems);
+        doctor_report(job, DOCTOR_BAD, "verify",
+                      "\"quipu verify\" shows them all, \"quipu repair\" fixes what can be fixed",
+                      "%" PRId64 " problems", verified.problems);
     } else {
-        doctor_tell(job, DOCTOR_OK, "verify", NULL, "%" PRId64 " sessions, %" PRId64 " messages",
-                    verified.sessions, verified.messages);
+        doctor_report(job, DOCTOR_OK, "verify", NULL, "%" PRId64 " sessions, %" PRId64 " messages",
+                      verified.sessions, verified.messages);
     }
 }
 
-/* What to do about a store that cannot be opened. */
+/* Advice for a store that cannot be opened. */
 static const char *doctor_advice(quipu_status status)
 {
     switch (status) {
     case QUIPU_NEWER:
-        return "install the newer quipu that wrote it";
+        return "install the newer version of quipu that wrote it";
     case QUIPU_BUSY:
-        return "see who holds it, or give it more time with --wait";
+        return "find the process that holds it, or wait longer with --wait";
     case QUIPU_UNSUPPORTED:
         return "--store names another store";
     case QUIPU_IO:
-        return "see whether the server runs, or who may read the file";
+        return "check whether the server runs, or the file's permissions";
     case QUIPU_NOT_FOUND:
-        return "\"quipu init\" makes one; --store names another";
+        return "\"quipu init\" creates one; --store names another";
     default:
-        return "put a backup in its place";
+        return "restore a backup";
     }
 }
 
-/* Whether the store is of this program's layout, and what an upgrade would add. */
+/* Whether the store has this program's layout, and what an upgrade would add. */
 static void doctor_layout(doctor_job *job, quipu_store *store)
 {
     char missing[QUIPU_LAYOUT_SIZE] = "";
     quipu_error error = {0};
 
     if (quipu_store_layout(store, missing, &error) != QUIPU_OK) {
-        doctor_tell(job, DOCTOR_BAD, "layout", NULL, "%s", error.message);
+        doctor_report(job, DOCTOR_BAD, "layout", NULL, "%s", error.message);
     } else if (missing[0] != '\0') {
-        doctor_tell(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE,
-                    "older, and readable; an upgrade adds %s", missing);
+        doctor_report(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE,
+                      "older but readable; an upgrade adds %s", missing);
     } else {
-        doctor_tell(job, DOCTOR_OK, "layout", NULL, "up to date");
+        doctor_report(job, DOCTOR_OK, "layout", NULL, "up to date");
     }
 }
 
+/* Opens the store and reports on its layout, its server and its contents. */
 static void doctor_open(doctor_job *job, const quipu_open_options *options)
 {
     const bool migrate = app_given(job->call, "migrate");
@@ -416,12 +427,12 @@ static void doctor_open(doctor_job *job, const quipu_open_options *options)
 
     /* The error names the table that cannot be read before an upgrade. */
     if (status == QUIPU_UNSUPPORTED && !migrate && !job->foreign && error.entity[0] != '\0') {
-        doctor_tell(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE, "%s", error.message);
+        doctor_report(job, DOCTOR_NOTE, "layout", DOCTOR_UPGRADE, "%s", error.message);
         return;
     }
     if (status != QUIPU_OK) {
-        doctor_tell(job, status == QUIPU_NOT_FOUND ? DOCTOR_NOTE : DOCTOR_BAD, "open",
-                    doctor_advice(status), "%s", error.message);
+        doctor_report(job, status == QUIPU_NOT_FOUND ? DOCTOR_NOTE : DOCTOR_BAD, "open",
+                      doctor_advice(status), "%s", error.message);
         return;
     }
     if (!job->is_file) {
@@ -435,6 +446,7 @@ static void doctor_open(doctor_job *job, const quipu_open_options *options)
     quipu_close(store);
 }
 
+/* Findings that make opening pointless or dangerous end the check early. */
 static int doctor_run(const app_call *call)
 {
     quipu_open_options options;
@@ -465,7 +477,7 @@ const app_verb app_verb_doctor = {
     .name = "doctor",
     .group = APP_GROUP_BEGIN,
     .arguments = "",
-    .summary = "check the environment and the store, and say what to do",
+    .summary = "check the environment and the store, and advise what to do",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_COLOR | APP_QUIET,
     .options = doctor_options,
     .run = doctor_run,

@@ -1,23 +1,24 @@
-/* quipu erase: delete a session or all of a user's, and leave no byte of them in the file. Prints a
- * receipt, which names what is out of reach. */
+/* quipu erase: deletes a session, or everything of a user, and removes every byte of it from the
+ * file. Prints a receipt, which also names copies that are out of reach. */
 #include <inttypes.h>
 
 #include "app.h"
 
-/* How often each byte of a file that is written anew is read or written on its way through a copy,
- * the log and back: counted. */
+/* How often rewriting a file reads or writes each byte, through the copy, the log and back;
+ * measured. */
 #define ERASE_PASSES 7
 
 static const app_option erase_options[] = {
     {.name = "user", .value = "ID", .help = "all sessions and the state of this user"},
     {.name = "app", .value = "NAME", .help = "with --user: of this app only"},
-    {.name = "quick", .help = "do not write the file anew: enough when only quipu has written it"},
+    {.name = "quick", .help = "do not rewrite the file: enough when only quipu has written to it"},
     {.name = NULL},
 };
 
 /* ---- the receipt ------------------------------------------------------------------------------
  */
 
+/* A list of texts as a JSON array. */
 static void erase_json_texts(app_json *json, const char *name, const quipu_str *texts, size_t n)
 {
     app_json_open(json, name, '[');
@@ -27,6 +28,7 @@ static void erase_json_texts(app_json *json, const char *name, const quipu_str *
     app_json_close(json, ']');
 }
 
+/* The receipt as one object. */
 static void erase_print_json(const quipu_erasure *receipt)
 {
     app_json json = {.out = stdout};
@@ -43,6 +45,7 @@ static void erase_print_json(const quipu_erasure *receipt)
     app_json_close(&json, '}');
 }
 
+/* One line for each text, after its label. */
 static void erase_print_texts(const char *what, const quipu_str *texts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -52,6 +55,7 @@ static void erase_print_texts(const char *what, const quipu_str *texts, size_t n
     }
 }
 
+/* The receipt as text, keys first. */
 static void erase_print(const quipu_erasure *receipt)
 {
     erase_print_texts("session", receipt->sessions, receipt->session_count);
@@ -61,18 +65,19 @@ static void erase_print(const quipu_erasure *receipt)
            receipt->session_count, receipt->fork_count, receipt->hidden, receipt->messages,
            receipt->states, receipt->memories);
     if (receipt->session_count == 0) {
-        printf("there was no such session; the store was cleaned all the same\n");
+        printf("there was no such session; the file was rewritten all the same\n");
     }
     erase_print_texts("backup", receipt->backups, receipt->backup_count);
     erase_print_texts("kept by", receipt->kept, receipt->kept_count);
     printf("%s\n", receipt->backup_count > 0
-                       ? "these backups, and whatever was exported, may still hold the text"
+                       ? "these backups, and any exports, may still contain the text"
                        : "exports and backups elsewhere are out of reach");
 }
 
 /* ---- the verb ---------------------------------------------------------------------------------
  */
 
+/* Runs the erasure with a bar over the bytes read and written. */
 static quipu_status erase_do(const app_call *call, quipu_store *store, quipu_erasure **ret_receipt,
                              quipu_error *reterr)
 {
@@ -97,6 +102,7 @@ static quipu_status erase_do(const app_call *call, quipu_store *store, quipu_era
     return status;
 }
 
+/* Asks before it deletes; a key and --user exclude each other. */
 static int erase_run(const app_call *call)
 {
     const bool user = app_given(call, "user");
@@ -134,7 +140,7 @@ const app_verb app_verb_erase = {
     .group = APP_GROUP_WRITE,
     .arguments = "[KEY]",
     .arguments_max = 1,
-    .summary = "delete a session or a user's, and leave no byte of the text in the file",
+    .summary = "delete a session or all of a user's, leaving no byte of the text in the file",
     .common = APP_STORE | APP_JSON | APP_YES | APP_QUIET,
     .options = erase_options,
     .run = erase_run,

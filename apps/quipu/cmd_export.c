@@ -1,5 +1,5 @@
-/* quipu export: a store or a session as JSON Lines, to stdout or into a file that appears when it
- * is whole. */
+/* quipu export: a store or a session as JSON Lines, to stdout or to a file that appears when it is
+ * complete (output.c). Format: docs/export.md. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -10,9 +10,9 @@ static const app_option export_options[] = {
     {.name = "output",
      .letter = 'o',
      .value = "FILE",
-     .help = "write there, not to stdout; it appears when it is whole"},
-    {.name = "force", .help = "replace FILE when it is there"},
-    {.name = "flat", .help = "a fork comes with all its messages, as a session of its own"},
+     .help = "write to FILE instead of stdout; it appears when it is complete"},
+    {.name = "force", .help = "replace FILE when it exists"},
+    {.name = "flat", .help = "write each fork with all its messages, as a session of its own"},
     {.name = NULL},
 };
 
@@ -23,6 +23,7 @@ typedef struct export_run {
     int error; /* errno of a write that failed */
 } export_run;
 
+/* The library's write callback; counts lines for the bar and remembers errno. */
 static quipu_status export_write(void *ctx, const void *bytes, size_t n)
 {
     export_run *run = ctx;
@@ -40,7 +41,7 @@ static quipu_status export_write(void *ctx, const void *bytes, size_t n)
     return QUIPU_OK;
 }
 
-/* About how many lines there will be. */
+/* An estimate of the number of lines. */
 static int64_t export_total(const app_call *call, quipu_store *store)
 {
     const quipu_stats stats = app_progress_stats(call, store);
@@ -48,6 +49,8 @@ static int64_t export_total(const app_call *call, quipu_store *store)
     return call->argument_count > 0 ? 0 : stats.sessions + stats.messages;
 }
 
+/* Exports to a stream. A write error is reported by errno, everything else by the library's
+ * error. */
 static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_transfer *ret_done)
 {
     quipu_export_options options = QUIPU_EXPORT_OPTIONS_INIT;
@@ -73,6 +76,7 @@ static int export_do(const app_call *call, quipu_store *store, FILE *out, quipu_
                                     : app_fail(call, "export", status, &error);
 }
 
+/* Only for a file: on stdout the export itself is the output. */
 static void export_print(const app_call *call, const quipu_transfer *done)
 {
     app_json json = {.out = stdout};
@@ -94,6 +98,7 @@ static void export_print(const app_call *call, const quipu_transfer *done)
            done->sessions, done->messages, done->states, done->memories);
 }
 
+/* To a file: written beside it, then renamed; to stdout: as it comes. */
 static int export_verb(const app_call *call)
 {
     const char *path = app_value(call, "output");
@@ -132,7 +137,7 @@ static int export_verb(const app_call *call)
 
 const app_verb app_verb_export = {
     .name = "export",
-    .group = APP_GROUP_KEEP,
+    .group = APP_GROUP_MAINTAIN,
     .arguments = "[KEY]",
     .arguments_max = 1,
     .summary = "write the store, or a session, as JSON Lines",

@@ -1,4 +1,4 @@
-/* quipu fork: a new session that shares the past of another one. */
+/* quipu fork: a new session that shares the history of another one up to a message. */
 #include "fork.h"
 
 static const app_option fork_options[] = {
@@ -8,6 +8,8 @@ static const app_option fork_options[] = {
     {.name = NULL},
 };
 
+/* Without --at the fork is at the newest message. An existing key is reported under the new
+ * name. */
 static int fork_run(const app_call *call)
 {
     const quipu_str key = app_argument(call, 0);
@@ -45,7 +47,7 @@ const app_verb app_verb_fork = {
     .arguments = "KEY NEW_KEY",
     .arguments_min = 2,
     .arguments_max = 2,
-    .summary = "make a session that shares the past of another one",
+    .summary = "create a session that shares the history of another one",
     .common = APP_STORE | APP_ADDS | APP_JSON,
     .options = fork_options,
     .run = fork_run,

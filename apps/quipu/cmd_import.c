@@ -1,5 +1,6 @@
-/* quipu import: sessions out of other programs' files, or out of an export of our own. The report
- * is data and goes to stdout; progress and orphans are for people. */
+/* quipu import: sessions from other programs' files or from a quipu export. The report is data and
+ * goes to stdout; progress and orphans go to stderr. The kind of a file is decided by its first
+ * bytes: a database or JSON Lines. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static const app_option import_options[] = {
     {.name = "kind",
      .value = "KIND",
      .choices = "auto adk-database adk-v0 adk-sqlite adk-go lango export",
-     .help = "what FILE must be; auto looks and sees"},
+     .help = "the kind of FILE; auto detects it"},
     {.name = NULL},
 };
 
@@ -23,13 +24,14 @@ typedef struct import_view {
     app_progress progress;
 } import_view;
 
-/* ---- while it runs ----------------------------------------------------------------------------
+/* ---- callbacks --------------------------------------------------------------------------------
  */
 
-static void import_hear_progress(void *ctx, const quipu_source_progress *progress)
+/* Two passes over the messages share one bar: checking is its first half. */
+static void import_on_progress(void *ctx, const quipu_source_progress *progress)
 {
     import_view *view = ctx;
-    /* Reading is half of the work. */
+    /* The first pass counts as half of the work. */
     const int64_t half = progress->writing ? progress->messages_total : 0;
 
     view->progress.what = progress->writing ? "writing" : "reading";
@@ -37,7 +39,8 @@ static void import_hear_progress(void *ctx, const quipu_source_progress *progres
     app_progress_to(&view->progress, half + progress->messages);
 }
 
-static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
+/* A message whose session does not exist; reported, not imported. */
+static void import_on_orphan(void *ctx, const quipu_orphan *orphan)
 {
     import_view *view = ctx;
 
@@ -45,7 +48,7 @@ static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
         return;
     }
     app_progress_end(&view->progress);
-    fprintf(stderr, "orphan: row %" PRId64 " belongs to a session that is gone", orphan->row);
+    fprintf(stderr, "orphan: the session of row %" PRId64 " does not exist", orphan->row);
     if (orphan->session_id.n > 0) {
         fputs(": ", stderr);
         app_put(stderr, orphan->app_name);
@@ -57,9 +60,10 @@ static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
     fputc('\n', stderr);
 }
 
-/* ---- what it did ------------------------------------------------------------------------------
+/* ---- report -----------------------------------------------------------------------------------
  */
 
+/* The same report for files of other programs and for exports. */
 static void import_print(const app_call *call, const char *kind, const quipu_source_report *report)
 {
     const bool dry = app_given(call, "dry-run");
@@ -81,13 +85,13 @@ static void import_print(const app_call *call, const char *kind, const quipu_sou
     }
     printf("%s, %s: %" PRId64 " sessions, %" PRId64 " messages, %" PRId64 " keys of state, %" PRId64
            " memories",
-           kind, dry ? "would bring" : "brought", report->sessions, report->messages,
+           kind, dry ? "would import" : "imported", report->sessions, report->messages,
            report->states, report->memories);
     if (report->skipped > 0) {
-        printf("; %" PRId64 " sessions were there already", report->skipped);
+        printf("; %" PRId64 " sessions were imported before", report->skipped);
     }
     if (report->orphans > 0) {
-        printf("; %" PRId64 " without a session left out", report->orphans);
+        printf("; %" PRId64 " orphans skipped", report->orphans);
     }
     printf("\n");
 }
@@ -95,7 +99,7 @@ static void import_print(const app_call *call, const char *kind, const quipu_sou
 /* ---- foreign files ----------------------------------------------------------------------------
  */
 
-/* The kind that --kind names, which the parser has checked. */
+/* The kind that --kind names; the parser has checked it. */
 static quipu_source_kind import_kind(const char *name)
 {
     int kind = QUIPU_SOURCE_LANGO;
@@ -107,6 +111,7 @@ static quipu_source_kind import_kind(const char *name)
     return (quipu_source_kind)kind;
 }
 
+/* A database of another program. */
 static int import_foreign(const app_call *call, quipu_store *store, quipu_source_kind kind)
 {
     import_view view = {.quiet = app_given(call, "quiet")};
@@ -118,8 +123,8 @@ static int import_foreign(const app_call *call, quipu_store *store, quipu_source
     app_progress_begin(&view.progress, call, "reading", "messages", 0);
     options.flags = app_given(call, "dry-run") ? QUIPU_SOURCE_DRY_RUN : 0;
     options.kind = kind;
-    options.progress = import_hear_progress;
-    options.orphan = import_hear_orphan;
+    options.progress = import_on_progress;
+    options.orphan = import_on_orphan;
     options.ctx = &view;
     status = quipu_source_import(store, call->arguments[0], &options, NULL, &report, &error);
     app_progress_end(&view.progress);
@@ -139,6 +144,7 @@ typedef struct import_stream {
     app_progress progress;
 } import_stream;
 
+/* The library's read callback. */
 static quipu_status import_read(void *ctx, void *ret_bytes, size_t size, size_t *ret_n)
 {
     import_stream *stream = ctx;
@@ -149,6 +155,7 @@ static quipu_status import_read(void *ctx, void *ret_bytes, size_t size, size_t 
     return ferror(stream->file) ? QUIPU_IO : QUIPU_OK;
 }
 
+/* A quipu export, as a stream. */
 static int import_export(const app_call *call, quipu_store *store, FILE *file)
 {
     import_stream stream = {.file = file};
@@ -174,7 +181,7 @@ static int import_export(const app_call *call, quipu_store *store, FILE *file)
 /* ---- the verb ---------------------------------------------------------------------------------
  */
 
-/* Open FILE and see whether it is a database; a stream is read from its start. */
+/* Opens FILE and checks whether it is an SQLite database; the position returns to the start. */
 static FILE *import_open(const char *path, bool *ret_database)
 {
     static const char magic[IMPORT_HEAD_SIZE] = "SQLite format 3";
@@ -195,6 +202,7 @@ static FILE *import_open(const char *path, bool *ret_database)
     return file;
 }
 
+/* The target is created, except for a dry run. */
 static int import_into(const app_call *call, const char *path, FILE *file, bool database,
                        quipu_source_kind kind)
 {
@@ -208,8 +216,8 @@ static int import_into(const app_call *call, const char *path, FILE *file, bool 
     if (!app_open_options(call, dry ? APP_NEED_READ : APP_NEED_NEW, &options)) {
         return APP_USAGE;
     }
-    /* A dry run writes nothing: it compares with the store that is there, or with an empty one. An
-     * export is tried on an empty store in memory. */
+    /* A dry run writes nothing: it compares with the existing store, or with an empty one. An
+     * export is imported into an empty store in memory. */
     status = dry && !database ? QUIPU_NOT_FOUND : quipu_open(path, &options, &store, &error);
     if (dry && status == QUIPU_NOT_FOUND) {
         status = quipu_open(":memory:", NULL, &store, &error);
@@ -222,6 +230,7 @@ static int import_into(const app_call *call, const char *path, FILE *file, bool 
     return code;
 }
 
+/* --kind must agree with what the file is. */
 static int import_run(const app_call *call)
 {
     const char *wanted = app_value(call, "kind");
@@ -244,8 +253,8 @@ static int import_run(const app_call *call)
         return app_fail_errno(call, call->arguments[0]);
     }
     if (wanted != NULL && strcmp(wanted, "auto") != 0 && database == export_wanted) {
-        app_tell(call, "%s is %s, not %s", call->arguments[0],
-                 database ? "a database" : "no database", wanted);
+        app_report(call, "%s is %s, not %s", call->arguments[0],
+                   database ? "a database" : "not a database", wanted);
         code = APP_FAILURE;
     } else {
         code = import_into(call, path, file, database, kind);
@@ -258,11 +267,11 @@ static int import_run(const app_call *call)
 
 const app_verb app_verb_import = {
     .name = "import",
-    .group = APP_GROUP_KEEP,
+    .group = APP_GROUP_MAINTAIN,
     .arguments = "FILE",
     .arguments_min = 1,
     .arguments_max = 1,
-    .summary = "bring in sessions from Google ADK, Lango or an export",
+    .summary = "import sessions from Google ADK, Lango or an export",
     .common = APP_STORE | APP_ADDS | APP_JSON | APP_QUIET,
     .options = import_options,
     .run = import_run,

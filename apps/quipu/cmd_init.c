@@ -1,7 +1,9 @@
-/* quipu init: make a store. Settings such as durability belong to who opens it, not to the file. */
+/* quipu init: creates a store. Settings such as durability belong to the process that opens it, not
+ * to the file. */
 #include "app.h"
 #include "mask.h"
 
+/* Opens read-only first: a file of another program must not be changed by this verb. */
 static int init_run(const app_call *call)
 {
     quipu_open_options making;
@@ -21,7 +23,7 @@ static int init_run(const app_call *call)
     if (!app_store_path(call, true, path)) {
         return APP_FAILURE;
     }
-    /* What is there is only looked at: another program's file must not be changed by this. */
+    /* An existing file is only opened for reading. */
     status = quipu_open(path, &looking, &store, &error);
     made = status == QUIPU_NOT_FOUND;
     if (made) {
@@ -38,7 +40,7 @@ static int init_run(const app_call *call)
         app_json_bool(&json, "created", made);
         app_json_close(&json, '}');
     } else {
-        fputs(made ? "made " : "there already: ", stdout);
+        fputs(made ? "created " : "exists already: ", stdout);
         app_put(stdout, quipu_cstr(shown));
         fputc('\n', stdout);
     }
@@ -49,8 +51,8 @@ const app_verb app_verb_init = {
     .name = "init",
     .group = APP_GROUP_BEGIN,
     .arguments = "",
-    .summary = "make a store",
-    .note = "Durability, indexing and a size cap are not the file's: the verbs that add messages\n"
+    .summary = "create a store",
+    .note = "Durability, indexing and a size cap are not stored: the verbs that add messages\n"
             "(append, chat, compact, copy, fork, import) take --durability, --index, --max-size.",
     .common = APP_STORE | APP_JSON,
     .run = init_run,

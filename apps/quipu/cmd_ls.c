@@ -1,5 +1,5 @@
-/* quipu ls: the sessions of a store, by their last change, in pages that cost the same wherever
- * they lie. */
+/* quipu ls: the sessions of a store by their last change. Reads page by page with a cursor, so that
+ * each page costs the same wherever it is in the list. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -15,13 +15,13 @@ static const app_option ls_options[] = {
      .letter = 'n',
      .value = "N",
      .help = "at most N sessions; 0: all; default 50"},
-    {.name = "oldest", .help = "the oldest first"},
+    {.name = "oldest", .help = "oldest first"},
     {.name = "app", .value = "NAME", .help = "only sessions of this app"},
     {.name = "user", .value = "ID", .help = "only sessions of this user"},
     {.name = "agent", .value = "ID", .help = "only sessions of this agent"},
     {.name = "meta", .value = "NAME[=TEXT]", .help = "only sessions with this in their metadata"},
-    {.name = "expired", .help = "expired sessions too"},
-    {.name = "after", .value = "CURSOR", .help = "go on where a list ended"},
+    {.name = "expired", .help = "include expired sessions"},
+    {.name = "after", .value = "CURSOR", .help = "continue where an earlier list ended"},
     {.name = NULL},
 };
 
@@ -39,12 +39,13 @@ static const app_column ls_columns[LS_COLUMNS] = {
 typedef struct ls_job {
     quipu_store *store;
     quipu_list_options options;
-    int64_t left; /* sessions still to be shown; -1: all */
+    int64_t left; /* sessions still to show; -1: no limit */
     bool json;
     app_table table;
     quipu_arena arena;
 } ls_job;
 
+/* All fields of a session, one JSON object a line. */
 static void ls_json(const quipu_session_info *session)
 {
     app_json json = {.out = stdout};
@@ -92,6 +93,7 @@ static quipu_status ls_number(quipu_arena *arena, int64_t value, quipu_str *ret_
     return quipu_arena_copy(arena, quipu_cstr(text), ret_cell);
 }
 
+/* One row of the table; numbers become texts in the arena. */
 static quipu_status ls_cells(quipu_arena *arena, const quipu_session_info *session,
                              quipu_str cells[LS_COLUMNS])
 {
@@ -111,6 +113,7 @@ static quipu_status ls_cells(quipu_arena *arena, const quipu_session_info *sessi
     return status;
 }
 
+/* A page as rows. Widths are fixed by the first page. */
 static quipu_status ls_table(ls_job *job, const quipu_session_page *page)
 {
     quipu_str *cells;
@@ -132,7 +135,7 @@ static quipu_status ls_table(ls_job *job, const quipu_session_page *page)
     return status;
 }
 
-/* One page; gives the cursor of the next one, in `cursor`, "" at the end. */
+/* One page; writes the cursor of the next one to `cursor`, "" at the end. */
 static quipu_status ls_page(ls_job *job, char *cursor, size_t size, quipu_error *error)
 {
     quipu_session_page *page = NULL;
@@ -160,6 +163,7 @@ static quipu_status ls_page(ls_job *job, char *cursor, size_t size, quipu_error 
     return status;
 }
 
+/* Pages until the limit or the end. */
 static int ls_all(const app_call *call, ls_job *job)
 {
     char cursor[APP_MESSAGE_MAX] = "";
@@ -173,15 +177,15 @@ static int ls_all(const app_call *call, ls_job *job)
         return app_fail(call, "the list", status, &error);
     }
     if (!job->json && !job->table.headed) {
-        app_tell(call, "there is no session, or none that was asked for");
+        app_report(call, "there are no such sessions");
     }
     if (cursor[0] != '\0') {
-        app_tell(call, "there are more; go on with --after %s", cursor);
+        app_report(call, "there are more; continue with --after %s", cursor);
     }
     return APP_OK;
 }
 
-/* Split NAME=TEXT at its first "=". */
+/* Splits NAME=TEXT at its first "=". */
 static void ls_meta(const app_call *call, quipu_list_options *options)
 {
     const quipu_str given = app_text_value(call, "meta");
@@ -194,6 +198,7 @@ static void ls_meta(const app_call *call, quipu_list_options *options)
     }
 }
 
+/* A limit of 0 means no limit, which the loop writes as -1. */
 static int ls_run(const app_call *call)
 {
     ls_job job = {.options = QUIPU_LIST_OPTIONS_INIT,

@@ -1,4 +1,5 @@
-/* quipu memory: what was observed in a session, and what was concluded from it. */
+/* quipu memory: the observations made in a session, and the reflections drawn from them. Three
+ * words: list, add, clear. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +13,21 @@ static const app_option memory_options[] = {
     {.name = "kind",
      .value = "KIND",
      .choices = "observations reflections all",
-     .help = "which; list and clear: all by default"},
+     .help = "which kind; list and clear: default all"},
     {.name = "last", .letter = 'n', .value = "N", .help = "list: the newest N of each kind"},
-    {.name = "from", .value = "SEQ", .help = "add: the first message that it was made from"},
-    {.name = "to", .value = "SEQ", .help = "add: the last message that it was made from"},
-    {.name = "generation", .value = "N", .help = "add: of a reflection; default 1"},
+    {.name = "from", .value = "SEQ", .help = "add: the first message that it is based on"},
+    {.name = "to", .value = "SEQ", .help = "add: the last message that it is based on"},
+    {.name = "generation", .value = "N", .help = "add: generation of a reflection; default 1"},
     {.name = NULL},
 };
 
+/* Singular, as shown; --kind uses the plural. */
 static const char *memory_name(quipu_memory_kind kind)
 {
     return kind == QUIPU_OBSERVATION ? "observation" : "reflection";
 }
 
-/* Whether --kind asks for this kind. */
+/* Whether --kind selects this kind. */
 static bool memory_wants(const app_call *call, quipu_memory_kind kind)
 {
     const char *given = app_value(call, "kind");
@@ -37,6 +39,7 @@ static bool memory_wants(const app_call *call, quipu_memory_kind kind)
 /* ---- list ------------------------------------------------------------------------------------
  */
 
+/* Source messages for observations, the generation for reflections. */
 static void memory_json(const quipu_memory *memory)
 {
     app_json json = {.out = stdout};
@@ -59,6 +62,7 @@ static void memory_json(const quipu_memory *memory)
     app_json_close(&json, '}');
 }
 
+/* One line of facts, then the text. */
 static void memory_print(const app_call *call, const quipu_memory *memory)
 {
     const bool colours = app_colours(call);
@@ -77,6 +81,7 @@ static void memory_print(const app_call *call, const quipu_memory *memory)
     app_put_wrapped(stdout, memory->content, "    ", app_columns() - 4);
 }
 
+/* Reflections first: they summarize the observations. */
 static int memory_list(const app_call *call, quipu_store *store, quipu_str key)
 {
     static const quipu_memory_kind kinds[] = {QUIPU_REFLECTION, QUIPU_OBSERVATION};
@@ -113,7 +118,7 @@ static int memory_list(const app_call *call, quipu_store *store, quipu_str key)
         return app_fail(call, key.p, status, &error);
     }
     if (count == 0 && !json) {
-        app_tell(call, "nothing is remembered of \"%s\"", key.p);
+        app_report(call, "there are no memories of \"%s\"", key.p);
     }
     return APP_OK;
 }
@@ -121,13 +126,14 @@ static int memory_list(const app_call *call, quipu_store *store, quipu_str key)
 /* ---- add -------------------------------------------------------------------------------------
  */
 
-/* The text of the argument, or of stdin, whose last newline does not count. */
+/* The text of the argument, or of stdin without its last newline. `buffer` has MEMORY_TEXT_MAX + 1
+ * bytes. */
 static int memory_text(const app_call *call, char *buffer, quipu_str *ret_text)
 {
     quipu_str text = app_argument(call, 2);
 
     if (text.p == NULL) {
-        return app_usage(call, "what is to be added? Give the text, or - for stdin");
+        return app_usage(call, "the text is missing: give it, or - for stdin");
     }
     if (strcmp(text.p, "-") == 0) {
         text = (quipu_str){buffer, fread(buffer, 1, MEMORY_TEXT_MAX + 1, stdin)};
@@ -142,6 +148,7 @@ static int memory_text(const app_call *call, char *buffer, quipu_str *ret_text)
     return APP_OK;
 }
 
+/* Stores a memory and prints its id. */
 static int memory_save(const app_call *call, quipu_store *store, const quipu_memory *memory)
 {
     app_json json = {.out = stdout};
@@ -167,6 +174,7 @@ static int memory_save(const app_call *call, quipu_store *store, const quipu_mem
     return APP_OK;
 }
 
+/* --from without --to means a single message. */
 static int memory_add(const app_call *call, quipu_store *store, quipu_str key)
 {
     const bool reflection = app_given(call, "kind") && !memory_wants(call, QUIPU_OBSERVATION);
@@ -200,6 +208,7 @@ static int memory_add(const app_call *call, quipu_store *store, quipu_str key)
 /* ---- clear -----------------------------------------------------------------------------------
  */
 
+/* Deletes the kinds that --kind selects, after confirmation. */
 static int memory_clear(const app_call *call, quipu_store *store, quipu_str key)
 {
     app_json json = {.out = stdout};
@@ -207,7 +216,7 @@ static int memory_clear(const app_call *call, quipu_store *store, quipu_str key)
     quipu_error error = {0};
     quipu_status status = QUIPU_OK;
     int64_t removed = 0;
-    int code = app_confirm(call, "forget what is remembered of \"%s\"", key.p);
+    int code = app_confirm(call, "delete the memories of \"%s\"", key.p);
 
     if (code != APP_OK) {
         return code;
@@ -231,7 +240,7 @@ static int memory_clear(const app_call *call, quipu_store *store, quipu_str key)
         app_json_int(&json, "removed", removed);
         app_json_close(&json, '}');
     } else {
-        printf("%" PRId64 " removed\n", removed);
+        printf("%" PRId64 " deleted\n", removed);
     }
     return APP_OK;
 }
@@ -239,6 +248,7 @@ static int memory_clear(const app_call *call, quipu_store *store, quipu_str key)
 /* ---- the verb --------------------------------------------------------------------------------
  */
 
+/* The first argument chooses the function and how the store is opened. */
 static int memory_run(const app_call *call)
 {
     static int (*const words[])(const app_call *, quipu_store *,
@@ -262,7 +272,7 @@ const app_verb app_verb_memory = {
     .arguments_min = 2,
     .arguments_max = 3,
     .words = "list add clear",
-    .summary = "list, add or clear what is remembered of a session",
+    .summary = "list, add or delete the memories of a session",
     .common = APP_READS | APP_YES,
     .options = memory_options,
     .run = memory_run,

@@ -1,8 +1,9 @@
-/* quipu prune: remove for good what the newest compaction covers. */
+/* quipu prune: deletes the messages that the newest compaction covers, permanently. */
 #include <inttypes.h>
 
 #include "app.h"
 
+/* Asks first: a pruned message cannot be restored. */
 static int prune_run(const app_call *call)
 {
     app_json json = {.out = stdout};
@@ -14,14 +15,15 @@ static int prune_run(const app_call *call)
     int code = app_open(call, APP_NEED_WRITE, &store);
 
     if (code == APP_OK) {
-        code = app_confirm(call, "remove the messages of \"%s\" that its summary covers, for good",
-                           call->arguments[0]);
+        code =
+            app_confirm(call, "permanently delete the messages of \"%s\" that its summary covers",
+                        call->arguments[0]);
     }
     if (code == APP_OK) {
         quipu_status status;
 
         within.cancel = app_signals_begin();
-        app_watch_begin(&watch, call, "removing", NULL, NULL, 0);
+        app_watch_begin(&watch, call, "deleting", NULL, NULL, 0);
         status = quipu_session_prune(store, app_argument(call, 0), &within, &removed, &error);
         app_watch_end(&watch);
         code = status == QUIPU_OK ? APP_OK
@@ -34,7 +36,7 @@ static int prune_run(const app_call *call)
         app_json_int(&json, "messages", removed);
         app_json_close(&json, '}');
     } else if (code == APP_OK) {
-        printf("removed %" PRId64 " message%s\n", removed, removed == 1 ? "" : "s");
+        printf("deleted %" PRId64 " message%s\n", removed, removed == 1 ? "" : "s");
     }
     return code;
 }
@@ -45,7 +47,7 @@ const app_verb app_verb_prune = {
     .arguments = "KEY",
     .arguments_min = 1,
     .arguments_max = 1,
-    .summary = "remove the messages that a compaction covers, for good",
+    .summary = "permanently delete the messages that a compaction covers",
     .common = APP_STORE | APP_JSON | APP_YES | APP_QUIET,
     .run = prune_run,
 };

@@ -1,22 +1,25 @@
-/* quipu repair: mend what follows from the messages that are there. */
+/* quipu repair: recomputes what can be derived from the messages: counts, totals, the search
+ * index. */
 #include "problems.h"
 
 static const app_option repair_options[] = {
-    {.name = "no-index", .help = "do not bring the search index up to date first"},
+    {.name = "no-index", .help = "do not update the search index first"},
     {.name = NULL},
 };
 
-/* The words in the index are compared with the messages only when it does not lag behind them. */
+/* The index can be compared with the messages only when it is up to date. A failure here does not
+ * prevent the repair. */
 static void repair_index(const app_call *call, quipu_store *store)
 {
     quipu_error error = {0};
     quipu_status status = app_index(call, store, &error);
 
     if (status != QUIPU_OK) {
-        app_tell(call, "the search index: %s; going on", error.message);
+        app_report(call, "the search index: %s; continuing", error.message);
     }
 }
 
+/* APP_FAILURE: something is left that only a backup can restore. */
 static int repair_run(const app_call *call)
 {
     quipu_store *store = NULL;
@@ -28,7 +31,7 @@ static int repair_run(const app_call *call)
     if (code == APP_OK) {
         code = app_problems(call, store, true);
         if (code == APP_FAILURE) {
-            app_tell(call, "what is left cannot be mended: restore those sessions from a backup");
+            app_report(call, "the rest cannot be repaired: restore those sessions from a backup");
         }
     }
     quipu_close(store);
@@ -37,9 +40,9 @@ static int repair_run(const app_call *call)
 
 const app_verb app_verb_repair = {
     .name = "repair",
-    .group = APP_GROUP_KEEP,
+    .group = APP_GROUP_MAINTAIN,
     .arguments = "",
-    .summary = "mend counts, totals and the search index; tells what stays damaged",
+    .summary = "repair counts, totals and the search index; reports what stays damaged",
     .common = APP_STORE | APP_JSON | APP_COLOR | APP_QUIET,
     .options = repair_options,
     .run = repair_run,

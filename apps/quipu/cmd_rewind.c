@@ -1,8 +1,10 @@
-/* quipu rewind: go back to a message without losing what came after it. */
+/* quipu rewind: a fork at an earlier message, under a new key; the session itself keeps what came
+ * after. */
 #include <inttypes.h>
 
 #include "fork.h"
 
+/* Without a NEW_KEY it is KEY@SEQ. */
 static int rewind_run(const app_call *call)
 {
     char made[QUIPU_KEY_MAX + 32];
@@ -41,7 +43,7 @@ const app_verb app_verb_rewind = {
     .arguments = "KEY SEQ [NEW_KEY]",
     .arguments_min = 2,
     .arguments_max = 3,
-    .summary = "go back to a message, under a new key; the session itself stays",
+    .summary = "go back to a message, under a new key; the session itself is unchanged",
     .common = APP_STORE | APP_JSON,
     .run = rewind_run,
 };

@@ -1,19 +1,19 @@
-/* quipu rm: delete sessions. All of them must be there before any goes. */
+/* quipu rm: deletes sessions. All of them must exist before any is deleted. */
 #include <inttypes.h>
 
 #include "deleted.h"
 
-#define RM_KEYS_MAX 1000 /* of one call */
+#define RM_KEYS_MAX 1000 /* sessions of one call */
 
-/* How often each byte of what is deleted is read or written, by and large: counted. */
+/* How often deleting reads or writes each byte, roughly; measured. */
 #define RM_PASSES 6
 
 static const app_option rm_options[] = {
-    {.name = "with-forks", .help = "delete the forks of the sessions too, and theirs"},
+    {.name = "with-forks", .help = "also delete the forks of the sessions, and their forks"},
     {.name = NULL},
 };
 
-/* The messages of a session; one that has expired can be deleted, and shows none. */
+/* The number of messages of a session. An expired session can be deleted and counts none. */
 static quipu_status rm_look(quipu_store *store, quipu_str key, int64_t *ret_messages,
                             quipu_error *reterr)
 {
@@ -25,7 +25,7 @@ static quipu_status rm_look(quipu_store *store, quipu_str key, int64_t *ret_mess
     return status == QUIPU_EXPIRED ? QUIPU_OK : status;
 }
 
-/* Gives what is to be deleted, too. */
+/* Checks that all sessions exist, then asks. *ret_messages is what will be deleted. */
 static int rm_ask(const app_call *call, quipu_store *store, int64_t *ret_messages)
 {
     const char *forks = app_given(call, "with-forks") ? ", and all forks" : "";
@@ -48,6 +48,7 @@ static int rm_ask(const app_call *call, quipu_store *store, int64_t *ret_message
                              call->argument_count, messages, forks);
 }
 
+/* Deletes one session after the other; the first failure stops. */
 static int rm_each(const app_call *call, quipu_store *store, int64_t *removed)
 {
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
@@ -68,7 +69,8 @@ static int rm_each(const app_call *call, quipu_store *store, int64_t *removed)
     return APP_OK;
 }
 
-/* A long session takes long, and tells nothing meanwhile. */
+/* A long session takes long to delete without reporting progress: the bar polls the bytes read and
+ * written. */
 static int rm_delete(const app_call *call, quipu_store *store, int64_t messages, int64_t *removed)
 {
     const quipu_stats stats = app_progress_stats(call, store);
@@ -84,6 +86,7 @@ static int rm_delete(const app_call *call, quipu_store *store, int64_t messages,
     return code;
 }
 
+/* Check and ask, then delete, then report. */
 static int rm_run(const app_call *call)
 {
     int64_t messages = 0;

@@ -1,4 +1,5 @@
-/* quipu search: messages by their words, best first, with the place where the words stand. */
+/* quipu search: messages by their words, best first, with the matching passage. Indexes new
+ * messages first, unless --read-only is given. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 #include "app.h"
 #include "render.h"
 
-/* Stand around a matching word until it is written; from Unicode's private area. */
+/* Enclose a matching word until it is printed; private-use code points. */
 #define SEARCH_MARK_BEFORE "\xee\x80\x81"
 #define SEARCH_MARK_AFTER "\xee\x80\x82"
 #define SEARCH_MARK_BYTES 3
@@ -15,18 +16,18 @@
 
 static const app_option search_options[] = {
     {.name = "limit", .letter = 'n', .value = "N", .help = "at most N hits; default 20"},
-    {.name = "offset", .value = "N", .help = "leave out the first N hits"},
+    {.name = "offset", .value = "N", .help = "skip the first N hits"},
     {.name = "session", .value = "KEY", .help = "only in this session"},
     {.name = "app", .value = "NAME", .help = "only in sessions of this app"},
     {.name = "user", .value = "ID", .help = "only in sessions of this user"},
     {.name = "author", .value = "NAME", .help = "only messages of this author"},
     {.name = "role", .value = "ROLE", .choices = APP_ROLES, .help = "only messages of this role"},
-    {.name = "after", .value = "TIME", .help = "only messages of this time or later, or age: 2h"},
+    {.name = "after", .value = "TIME", .help = "only messages from this time on, or age: 2h"},
     {.name = "before", .value = "TIME", .help = "only earlier messages"},
     {.name = NULL},
 };
 
-/* All arguments are words of one query. */
+/* Joins all arguments to one query; false when it is too long. */
 static bool search_join(const app_call *call, char ret_query[QUIPU_SEARCH_QUERY_MAX + 1])
 {
     size_t used = 0;
@@ -47,6 +48,7 @@ static bool search_join(const app_call *call, char ret_query[QUIPU_SEARCH_QUERY_
     return true;
 }
 
+/* Matches are marked with brackets by the library. */
 static void search_json(const quipu_search_hit *hit)
 {
     app_json json = {.out = stdout};
@@ -62,7 +64,8 @@ static void search_json(const quipu_search_hit *hit)
     app_json_close(&json, '}');
 }
 
-/* A piece of a snippet, its matching words highlighted. */
+/* A line of a snippet with its matches in bold, or in brackets without colours. A match may
+ * continue on the next line: *marked carries over. */
 static void search_marked(quipu_str text, bool colours, bool *marked)
 {
     const char *at = text.p;
@@ -97,8 +100,8 @@ static void search_marked(quipu_str text, bool colours, bool *marked)
     fputs(*marked ? app_style(colours, APP_PLAIN) : "", stdout);
 }
 
-/* A snippet, runs of space and line ends as one space each: broken where the terminal ends, on one
- * line in a pipe. A mark is as wide as the bracket that may stand for it. */
+/* A snippet with each run of white space as one space: wrapped at the terminal's width, one line in
+ * a pipe. A mark counts one column, like the bracket that may replace it. */
 static void search_snippet(quipu_str snippet, bool colours)
 {
     const int columns = app_table_width();
@@ -109,7 +112,7 @@ static void search_snippet(quipu_str snippet, bool colours)
     quipu_str line;
 
     if (flat == NULL) {
-        return; /* where it stands was told */
+        return; /* no memory: the hit's location was printed, only its text is missing */
     }
     for (size_t i = 0; i < snippet.n; i++) {
         const bool space = app_is_blank((quipu_str){snippet.p + i, 1});
@@ -126,6 +129,7 @@ static void search_snippet(quipu_str snippet, bool colours)
     free(flat);
 }
 
+/* A line with the location, then the passage. */
 static void search_print(const quipu_search_hit *hit, bool colours)
 {
     char time[QUIPU_TIME_TEXT_SIZE];
@@ -139,6 +143,7 @@ static void search_print(const quipu_search_hit *hit, bool colours)
     search_snippet(hit->snippet, colours);
 }
 
+/* A failure is reported for the session when the search was limited to one. */
 static int search_fail(const app_call *call, const quipu_search_options *options,
                        quipu_status status, const quipu_error *error)
 {
@@ -147,8 +152,8 @@ static int search_fail(const app_call *call, const quipu_search_options *options
                : app_fail(call, "the search", status, error);
 }
 
-/* Messages are not indexed yet: open the store again, for writing, and index them. A store of an
- * older layout would be upgraded by that, which a reading verb must not do. */
+/* Messages are not indexed yet: opens the store again for writing and indexes them. That would
+ * upgrade a store of an older layout, which a reading verb must not do. */
 static int search_index(const app_call *call, quipu_store **store)
 {
     char missing[QUIPU_LAYOUT_SIZE] = "";
@@ -157,8 +162,8 @@ static int search_index(const app_call *call, quipu_store **store)
     int code;
 
     if (status == QUIPU_OK && missing[0] != '\0') {
-        app_tell(call, "messages are not indexed yet, and indexing them would upgrade the file\n"
-                       "copy the file; then \"quipu doctor --migrate\" upgrades it");
+        app_report(call, "messages are not indexed yet, and indexing them would upgrade the file\n"
+                         "copy the file; then \"quipu doctor --migrate\" upgrades it");
         return APP_FAILURE;
     }
     quipu_close(*store);
@@ -171,6 +176,7 @@ static int search_index(const app_call *call, quipu_store **store)
     return status == QUIPU_OK ? APP_OK : app_fail(call, "the search", status, &error);
 }
 
+/* Searches and prints; indexes first when the index is not up to date. */
 static int search_find(const app_call *call, quipu_store **store, quipu_search_options *options)
 {
     const bool json = app_given(call, "json");
@@ -202,16 +208,17 @@ static int search_find(const app_call *call, quipu_store **store, quipu_search_o
         }
     }
     if (results->hits.count == 0 && !json) {
-        app_tell(call, "nothing was found");
+        app_report(call, "nothing was found");
     }
     if (results->more) {
-        app_tell(call, "there are more; go on with --offset %lld",
+        app_report(call, "there are more; continue with --offset %lld",
                  (long long)options->offset + (long long)results->hits.count);
     }
     quipu_free(results);
     return APP_OK;
 }
 
+/* All arguments are words of one query, so quoting is optional. */
 static int search_run(const app_call *call)
 {
     quipu_search_options options = QUIPU_SEARCH_OPTIONS_INIT;
@@ -221,7 +228,7 @@ static int search_run(const app_call *call)
     int code;
 
     if (!search_join(call, query)) {
-        return app_usage(call, "the words are longer than %d bytes", QUIPU_SEARCH_QUERY_MAX);
+        return app_usage(call, "the query is longer than %d bytes", QUIPU_SEARCH_QUERY_MAX);
     }
     if (!app_number(call, "limit", 1, QUIPU_SEARCH_LIMIT_MAX, &options.limit) ||
         !app_number(call, "offset", 0, QUIPU_SEARCH_OFFSET_MAX, &options.offset) ||

@@ -1,5 +1,5 @@
-/* quipu show: a conversation, for people; or its messages as JSON Lines; or the events that went
- * in. It is read in pages, so that the first line is there at once, however long the history. */
+/* quipu show: a conversation as readable text, its messages as JSON Lines, or its original events.
+ * Reads page by page, so that the first line appears at once however long the history is. */
 #include <inttypes.h>
 
 #include <quipu/adk.h>
@@ -7,22 +7,22 @@
 #include "app.h"
 #include "render.h"
 
-#define SHOW_PAGE_FIRST 100 /* messages read before the first line is out... */
-#define SHOW_PAGE 1000      /* ...and at a time after it */
+#define SHOW_PAGE_FIRST 100 /* messages of the first page: it should appear quickly */
+#define SHOW_PAGE 1000      /* messages of each further page */
 
 static const app_option show_options[] = {
-    {.name = "last", .letter = 'n', .value = "N", .help = "the newest N messages only"},
+    {.name = "last", .letter = 'n', .value = "N", .help = "only the newest N messages"},
     {.name = "after", .value = "SEQ", .help = "only messages after this number"},
     {.name = "before", .value = "SEQ", .help = "only messages before this number"},
     {.name = "view", .help = "what a model sees: from the newest summary on"},
-    {.name = "unfold", .help = "tool calls and their answers in full"},
-    {.name = "raw", .help = "the events that went in, one JSON object a line"},
-    {.name = "width", .value = "COLUMNS", .help = "how wide; default: the terminal, at most 120"},
+    {.name = "unfold", .help = "show tool calls and their answers in full"},
+    {.name = "raw", .help = "the original events, one JSON object a line"},
+    {.name = "width", .value = "COLUMNS", .help = "line width; default: the terminal, at most 120"},
     {.name = "no-pager", .help = "do not page through $PAGER"},
     {.name = NULL},
 };
 
-/* What is to be shown. */
+/* What to show, and how. */
 typedef struct show_job {
     const app_call *call;
     quipu_store *store;
@@ -35,7 +35,7 @@ typedef struct show_job {
     quipu_arena arena;
 } show_job;
 
-/* ---- for programs ----------------------------------------------------------------------------
+/* ---- JSON ------------------------------------------------------------------------------------
  */
 
 /* One message, as JSON or as the event that it was. */
@@ -58,7 +58,8 @@ static quipu_status show_json_line(show_job *job, quipu_messages messages, size_
 /* ---- pages -----------------------------------------------------------------------------------
  */
 
-/* Show a page; gives how many messages of it are done. */
+/* Shows a page; *ret_done counts the messages shown: the renderer may leave the last ones for the
+ * next page, where their answers are. */
 static quipu_status show_page(show_job *job, const quipu_history *page, size_t *ret_done,
                               quipu_error *error)
 {
@@ -75,7 +76,7 @@ static quipu_status show_page(show_job *job, const quipu_history *page, size_t *
     return status;
 }
 
-/* Show all pages, from the first that was read already on. */
+/* Shows all pages, beginning with `page`, which it frees. */
 static quipu_status show_pages(show_job *job, quipu_history *page, quipu_error *error)
 {
     quipu_status status = QUIPU_OK;
@@ -100,7 +101,7 @@ static quipu_status show_pages(show_job *job, quipu_history *page, quipu_error *
     return status;
 }
 
-/* Find where to begin: the newest N begin so many before the end. */
+/* Fixes the range and reads the first page: --last N begins N before the end. */
 static quipu_status show_begin(show_job *job, quipu_history **ret_page, quipu_error *error)
 {
     quipu_history *history = NULL;
@@ -110,7 +111,7 @@ static quipu_status show_begin(show_job *job, quipu_history **ret_page, quipu_er
         return status;
     }
     const int64_t next = history->session->next_seq;
-    /* What is appended meanwhile is not shown, so that there is an end. */
+    /* Messages appended meanwhile are not shown, so that the output ends. */
     if (job->range.before_seq == 0 || job->range.before_seq > next) {
         job->range.before_seq = next;
     }
@@ -122,6 +123,7 @@ static quipu_status show_begin(show_job *job, quipu_history **ret_page, quipu_er
     return quipu_session_get(job->store, job->key, &job->range, NULL, ret_page, error);
 }
 
+/* Errors before the first page are reported without starting the pager. */
 static int show_all(show_job *job)
 {
     quipu_history *page = NULL;
@@ -144,6 +146,7 @@ static int show_all(show_job *job)
 /* ---- the verb --------------------------------------------------------------------------------
  */
 
+/* --raw and --json differ in what a line is; both bypass the renderer. */
 static int show_run(const app_call *call)
 {
     int64_t width = app_render_columns();

@@ -1,8 +1,10 @@
-/* quipu stats: what is in a store and what it weighs. */
+/* quipu stats: how much is in a store, and how large it is. The JSON member "disks" is
+ * quipu_stats.durability_level; its name is part of the output format. */
 #include <inttypes.h>
 
 #include "app.h"
 
+/* Member names are part of the output format. */
 static void stats_json(const quipu_stats *stats)
 {
     app_json json = {.out = stdout};
@@ -26,6 +28,7 @@ static void stats_json(const quipu_stats *stats)
     app_json_close(&json, '}');
 }
 
+/* Tokens are estimates, hence "about". */
 static void stats_print(const app_call *call, const quipu_stats *stats)
 {
     const bool colours = app_colours(call);
@@ -50,6 +53,7 @@ static void stats_print(const app_call *call, const quipu_stats *stats)
     }
 }
 
+/* Read-only; does not index or migrate. */
 static int stats_run(const app_call *call)
 {
     quipu_store *store = NULL;
@@ -77,7 +81,7 @@ const app_verb app_verb_stats = {
     .name = "stats",
     .group = APP_GROUP_READ,
     .arguments = "",
-    .summary = "tell what is in the store and what it weighs",
+    .summary = "show how much is in the store and how large it is",
     .common = APP_READS,
     .run = stats_run,
 };

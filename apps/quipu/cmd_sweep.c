@@ -1,6 +1,8 @@
-/* quipu sweep: delete the sessions whose time to live has passed. */
+/* quipu sweep: deletes the sessions whose time to live has passed. Runs without a deadline; Ctrl-C
+ * stops it between sessions. */
 #include "deleted.h"
 
+/* Sessions are deleted a hundred in a transaction; an interrupted sweep keeps what it did. */
 static int sweep_run(const app_call *call)
 {
     app_progress progress;
@@ -31,7 +33,7 @@ static int sweep_run(const app_call *call)
 
 const app_verb app_verb_sweep = {
     .name = "sweep",
-    .group = APP_GROUP_KEEP,
+    .group = APP_GROUP_MAINTAIN,
     .arguments = "",
     .summary = "delete the sessions whose time to live has passed",
     .common = APP_STORE | APP_JSON | APP_QUIET,

@@ -1,12 +1,12 @@
-/* quipu tail: the newest messages of a session, and with -f those that come, from whichever
- * process. */
+/* quipu tail: the newest messages of a session, and with -f those that any process appends
+ * later. */
 #include "app.h"
 #include "render.h"
 
 #define TAIL_LAST_DEFAULT 10
 
 static const app_option tail_options[] = {
-    {.name = "follow", .letter = 'f', .help = "go on with what comes, until Ctrl-C"},
+    {.name = "follow", .letter = 'f', .help = "wait for new messages, until Ctrl-C"},
     {.name = "last", .letter = 'n', .value = "N", .help = "begin with the newest N; default 10"},
     {.name = NULL},
 };
@@ -22,6 +22,7 @@ typedef struct tail_job {
     quipu_arena arena;
 } tail_job;
 
+/* Calls of a live conversation may be answered later, so open ones are not marked. */
 static quipu_status tail_print(tail_job *job, const quipu_history *batch, quipu_error *error)
 {
     app_json json = {.out = stdout};
@@ -33,12 +34,12 @@ static quipu_status tail_print(tail_job *job, const quipu_history *batch, quipu_
     for (size_t i = 0; job->json && i < batch->messages.count && status == QUIPU_OK; i++) {
         status = app_json_message(&json, batch->messages, i, &job->arena, error);
     }
-    /* Whoever reads it should see it now. */
+    /* A reader of the pipe should see each batch at once. */
     fflush(stdout);
     return status;
 }
 
-/* Give out batches: what is there, and what comes when we follow. */
+/* Prints batches: the existing messages, and with --follow new ones as they arrive. */
 static quipu_status tail_follow(tail_job *job, quipu_tail *tail, quipu_error *error)
 {
     const bool follow = app_given(job->call, "follow");
@@ -56,10 +57,11 @@ static quipu_status tail_follow(tail_job *job, quipu_tail *tail, quipu_error *er
         }
         quipu_free(batch);
     }
-    /* The person ended what has no other end. */
+    /* Ctrl-C is the regular end of --follow. */
     return status == QUIPU_CANCELLED && app_signals_came() ? QUIPU_OK : status;
 }
 
+/* Begins `last` messages before the end. */
 static int tail_session(tail_job *job)
 {
     quipu_history *history = NULL;
@@ -84,6 +86,7 @@ static int tail_session(tail_job *job)
     return status == QUIPU_OK ? APP_OK : app_fail_session(job->call, job->key, status, &error);
 }
 
+/* Without --follow no signals are caught: Ctrl-C just ends the program. */
 static int tail_run(const app_call *call)
 {
     tail_job job = {.call = call,
@@ -118,7 +121,7 @@ const app_verb app_verb_tail = {
     .arguments = "KEY",
     .arguments_min = 1,
     .arguments_max = 1,
-    .summary = "show the newest messages, and follow those that come",
+    .summary = "show the newest messages, and follow new ones",
     .common = APP_READS,
     .options = tail_options,
     .run = tail_run,

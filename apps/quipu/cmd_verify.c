@@ -1,6 +1,7 @@
-/* quipu verify: look at everything, change nothing. */
+/* quipu verify: checks the whole store and changes nothing. */
 #include "problems.h"
 
+/* Read-only. APP_FAILURE: problems were found, and repair may help. */
 static int verify_run(const app_call *call)
 {
     quipu_store *store = NULL;
@@ -9,8 +10,8 @@ static int verify_run(const app_call *call)
     if (code == APP_OK) {
         code = app_problems(call, store, false);
         if (code == APP_FAILURE) {
-            app_tell(call, "make a copy of the file first; then \"quipu repair\" mends what "
-                           "follows from the messages that are there");
+            app_report(call, "copy the file first; then \"quipu repair\" fixes what can be "
+                             "derived from the messages");
         }
     }
     quipu_close(store);
@@ -19,9 +20,9 @@ static int verify_run(const app_call *call)
 
 const app_verb app_verb_verify = {
     .name = "verify",
-    .group = APP_GROUP_KEEP,
+    .group = APP_GROUP_MAINTAIN,
     .arguments = "",
-    .summary = "check that the store is sound; says what is damaged",
+    .summary = "check the store, and report what is damaged",
     .common = APP_STORE | APP_READ_ONLY | APP_JSON | APP_COLOR | APP_QUIET,
     .run = verify_run,
 };

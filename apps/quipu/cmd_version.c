@@ -1,6 +1,7 @@
-/* quipu version: of the program and of the library it runs with. */
+/* quipu version: the version of the library, and in JSON also that of the program. */
 #include "app.h"
 
+/* Program and library may differ: the library is shared. */
 static int version_run(const app_call *call)
 {
     app_json json = {.out = stdout};
@@ -20,7 +21,7 @@ const app_verb app_verb_version = {
     .name = "version",
     .group = APP_GROUP_BEGIN,
     .arguments = "",
-    .summary = "tell the version",
+    .summary = "show the version",
     .common = APP_JSON,
     .run = version_run,
 };

@@ -1,4 +1,7 @@
-/* What every verb needs: exit codes, errors that say what to do, where the store is, asking. */
+/* What every verb needs: exit codes, error messages that say what to do, the location of the store,
+ * confirmation.
+ *
+ * Called by: all verbs. Messages take progress.c's lock, so that a bar and a message never mix. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,13 +15,15 @@
 #define COMMON_ANSWER_SIZE 16
 #define COMMON_WAIT_S_MAX 86400
 
-/* ---- telling ----------------------------------------------------------------------------------
+/* ---- messages ---------------------------------------------------------------------------------
  */
 
-static void common_vtell(const app_call *call, const char *format, va_list list) QUIPU_PRINTF(2, 0);
+static void common_vreport(const app_call *call, const char *format, va_list list)
+    QUIPU_PRINTF(2, 0);
 
-/* The lines of a message, each harmless, behind "quipu VERB: ". */
-static void common_vtell(const app_call *call, const char *format, va_list list)
+/* Writes a message, line by line, after "quipu VERB: ". Passwords in URIs are masked, control
+ * characters made visible. */
+static void common_vreport(const app_call *call, const char *format, va_list list)
 {
     char text[APP_MESSAGE_MAX];
     char shown[APP_MESSAGE_MAX];
@@ -26,7 +31,7 @@ static void common_vtell(const app_call *call, const char *format, va_list list)
 
     vsnprintf(text, sizeof(text), format, list);
     app_mask(text, shown, sizeof(shown));
-    app_progress_hush();
+    app_progress_pause();
     fprintf(stderr, "quipu %s: ", call->verb->name);
     for (const char *end = strchr(line, '\n'); end != NULL; end = strchr(line, '\n')) {
         app_put(stderr, (quipu_str){line, (size_t)(end - line)});
@@ -35,28 +40,31 @@ static void common_vtell(const app_call *call, const char *format, va_list list)
     }
     app_put(stderr, quipu_cstr(line));
     fputc('\n', stderr);
-    app_progress_go_on();
+    app_progress_resume();
 }
 
-void app_tell(const app_call *call, const char *format, ...)
+/* One call writes one message, complete with its line end. */
+void app_report(const app_call *call, const char *format, ...)
 {
     va_list list;
 
     va_start(list, format);
-    common_vtell(call, format, list);
+    common_vreport(call, format, list);
     va_end(list);
 }
 
+/* For errors of the command line. */
 int app_usage(const app_call *call, const char *format, ...)
 {
     va_list list;
 
     va_start(list, format);
-    common_vtell(call, format, list);
+    common_vreport(call, format, list);
     va_end(list);
     return APP_USAGE;
 }
 
+/* Expired counts as not found: for a user there is no difference. */
 int app_exit_code(quipu_status status)
 {
     switch (status) {
@@ -75,24 +83,24 @@ int app_exit_code(quipu_status status)
     }
 }
 
-/* What a person can do about a failure; NULL where the message itself must be enough. */
+/* What a user can do about a failure; NULL where the message itself must suffice. */
 static const char *common_advice(quipu_status status)
 {
     switch (status) {
     case QUIPU_CONFLICT:
-        return "somebody else changed it meanwhile: look at it again and repeat";
+        return "another writer changed it meanwhile: read it again and repeat";
     case QUIPU_BUSY:
-        return "another process holds the store, or it takes long: see, and give --wait SECONDS";
+        return "another process holds the store, or the call takes long: try --wait SECONDS";
     case QUIPU_FULL:
-        return "make room on the disk, remove sessions, or raise the size cap";
+        return "free space on the disk, delete sessions, or raise the size cap";
     case QUIPU_UNKNOWN:
-        return "it may have been done: look, and repeat it if not";
+        return "it may or may not have been done: check, and repeat it if not";
     case QUIPU_CORRUPT:
-        return "\"quipu verify\" tells what is damaged, \"quipu repair\" mends what can be mended";
+        return "\"quipu verify\" reports what is damaged, \"quipu repair\" fixes what can be fixed";
     case QUIPU_NEWER:
-        return "a newer quipu wrote it: install that one";
+        return "a newer version of quipu wrote it: install that version";
     case QUIPU_UNSUPPORTED:
-        return "\"quipu doctor\" tells more about the store";
+        return "\"quipu doctor\" reports more about the store";
     case QUIPU_NOMEM:
         return "there is not enough memory: close other programs";
     default:
@@ -100,6 +108,7 @@ static const char *common_advice(quipu_status status)
     }
 }
 
+/* The library's message, then advice on a line of its own. */
 int app_fail(const app_call *call, const char *what, quipu_status status, const quipu_error *error)
 {
     const char *advice = common_advice(status);
@@ -107,25 +116,27 @@ int app_fail(const app_call *call, const char *what, quipu_status status, const 
         error != NULL && error->message[0] != '\0' ? error->message : quipu_status_text(status);
 
     if (status == QUIPU_CANCELLED) {
-        app_tell(call, "%s: interrupted", what);
+        app_report(call, "%s: interrupted", what);
     } else if (advice != NULL) {
-        app_tell(call, "%s: %s\n%s", what, message, advice);
+        app_report(call, "%s: %s\n%s", what, message, advice);
     } else {
-        app_tell(call, "%s: %s", what, message);
+        app_report(call, "%s: %s", what, message);
     }
     return app_exit_code(status);
 }
 
+/* Only the plain "not found" has better advice than the library's message. */
 int app_fail_session(const app_call *call, quipu_str key, quipu_status status,
                      const quipu_error *error)
 {
     if (status == QUIPU_NOT_FOUND) {
-        app_tell(call, "there is no session \"%s\"; \"quipu ls\" lists them", key.p);
+        app_report(call, "there is no session \"%s\"; \"quipu ls\" lists them", key.p);
         return APP_NOT_FOUND;
     }
     return app_fail(call, key.p, status, error);
 }
 
+/* ENOENT becomes APP_NOT_FOUND. */
 int app_fail_errno(const app_call *call, const char *what)
 {
     const int number = errno;
@@ -134,14 +145,14 @@ int app_fail_errno(const app_call *call, const char *what)
     if (strerror_r(number, text, sizeof(text)) != 0) {
         snprintf(text, sizeof(text), "error %d", number);
     }
-    app_tell(call, "%s: %s", what, text);
+    app_report(call, "%s: %s", what, text);
     return number == ENOENT ? APP_NOT_FOUND : APP_FAILURE;
 }
 
 /* ---- the store --------------------------------------------------------------------------------
  */
 
-/* Make the folders of a path that are missing. */
+/* Creates the missing folders of a path, for the user only. `path` is restored. */
 static bool common_make_folders(const app_call *call, char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
@@ -158,6 +169,7 @@ static bool common_make_folders(const app_call *call, char *path)
     return true;
 }
 
+/* Only folders of the default location are created; a path that the user gave is used as it is. */
 bool app_store_path(const app_call *call, bool make, char ret_path[APP_PATH_MAX])
 {
     const char *given = app_value(call, "store");
@@ -176,17 +188,17 @@ bool app_store_path(const app_call *call, bool make, char ret_path[APP_PATH_MAX]
         n = snprintf(ret_path, APP_PATH_MAX, "%s/.local/share/quipu/store.db", home);
         ours = true;
     } else {
-        app_tell(call, "no place for the store: give --store or set QUIPU_STORE");
+        app_report(call, "no location for the store: give --store or set QUIPU_STORE");
         return false;
     }
     if (n < 0 || n >= APP_PATH_MAX) {
-        app_tell(call, "the store's path is too long: more than %d bytes", APP_PATH_MAX - 1);
+        app_report(call, "the store's path is too long: more than %d bytes", APP_PATH_MAX - 1);
         return false;
     }
     return !make || !ours || common_make_folders(call, ret_path);
 }
 
-/* The number of an option's word among its choices; 0, which is the default, when not given. */
+/* The index of an option's value among its choices; 0, the default, when not given. */
 static int common_choice(const app_call *call, const char *name, const char *words)
 {
     const char *given = app_value(call, name);
@@ -194,6 +206,7 @@ static int common_choice(const app_call *call, const char *name, const char *wor
     return given != NULL ? app_word_number(words, given) : 0;
 }
 
+/* --wait 0 becomes 1 ms, because 0 means the default in the library. */
 bool app_open_options(const app_call *call, app_need need, quipu_open_options *ret_options)
 {
     quipu_open_options options = QUIPU_OPEN_OPTIONS_INIT;
@@ -219,6 +232,7 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
     return true;
 }
 
+/* A missing store has its own advice; everything else goes through app_fail(). */
 int app_open(const app_call *call, app_need need, quipu_store **ret_store)
 {
     quipu_open_options options;
@@ -234,13 +248,14 @@ int app_open(const app_call *call, app_need need, quipu_store **ret_store)
     }
     status = quipu_open(path, &options, ret_store, &error);
     if (status == QUIPU_NOT_FOUND) {
-        app_tell(call, "%s: there is no store\n\"quipu init\" makes one; --store names another",
-                 path);
+        app_report(call, "%s: there is no store\n\"quipu init\" creates one; --store names another",
+                   path);
         return APP_NOT_FOUND;
     }
     return status == QUIPU_OK ? APP_OK : app_fail(call, path, status, &error);
 }
 
+/* Costs the same for any length of the history. */
 quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_call_options *within,
                                 quipu_history **ret_history, quipu_error *reterr)
 {
@@ -250,6 +265,7 @@ quipu_status app_session_header(quipu_store *store, quipu_str key, const quipu_c
     return quipu_session_get(store, key, &range, within, ret_history, reterr);
 }
 
+/* Without a deadline: the first indexing of a large store takes minutes. */
 quipu_status app_index(const app_call *call, quipu_store *store, quipu_error *error)
 {
     quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
@@ -266,9 +282,10 @@ quipu_status app_index(const app_call *call, quipu_store *store, quipu_error *er
     return status;
 }
 
-/* ---- asking, reading --------------------------------------------------------------------------
+/* ---- confirmation, input ----------------------------------------------------------------------
  */
 
+/* The question goes to stderr: stdout may be a file. */
 int app_confirm(const app_call *call, const char *format, ...)
 {
     char question[APP_MESSAGE_MAX];
@@ -282,7 +299,7 @@ int app_confirm(const app_call *call, const char *format, ...)
     vsnprintf(question, sizeof(question), format, list);
     va_end(list);
     if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) {
-        return app_usage(call, "%s? Nobody can be asked: give --yes to go on", question);
+        return app_usage(call, "%s? There is no terminal to ask on: give --yes to go on", question);
     }
     fprintf(stderr, "quipu %s: ", call->verb->name);
     app_put(stderr, quipu_cstr(question));
@@ -291,10 +308,11 @@ int app_confirm(const app_call *call, const char *format, ...)
     if (fgets(answer, sizeof(answer), stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y')) {
         return APP_OK;
     }
-    app_tell(call, "nothing was done");
+    app_report(call, "nothing was done");
     return APP_FAILURE;
 }
 
+/* errno survives the report, for the caller's exit code. */
 FILE *app_input_open(const app_call *call, const char *path)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
@@ -307,6 +325,7 @@ FILE *app_input_open(const app_call *call, const char *path)
     return file;
 }
 
+/* stdin stays open: other code may still read it. */
 void app_input_close(FILE *file)
 {
     if (file != NULL && file != stdin) {
@@ -314,6 +333,7 @@ void app_input_close(FILE *file)
     }
 }
 
+/* For progress bars. */
 int64_t app_input_bytes(FILE *file)
 {
     struct stat info;

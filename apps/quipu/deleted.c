@@ -1,4 +1,4 @@
-/* Telling how much went. */
+/* Shared by rm and sweep: the report on deleted sessions. */
 #include "deleted.h"
 
 #include <inttypes.h>

@@ -1,10 +1,11 @@
-/* What fork, rewind and compact share: numbers of messages, and telling of a fork. */
+/* Shared by fork, rewind and compact (fork.h). No state. */
 #include "fork.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* 0 is allowed: a fork before the first message. */
 bool app_seq_argument(const app_call *call, int number, int64_t *ret_seq)
 {
     const char *text = call->arguments[number];
@@ -14,13 +15,14 @@ bool app_seq_argument(const app_call *call, int number, int64_t *ret_seq)
     errno = 0;
     seq = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || seq < 0) {
-        app_tell(call, "\"%s\" is no number of a message; \"quipu show\" tells them", text);
+        app_report(call, "\"%s\" is not a message number; \"quipu show\" lists them", text);
         return false;
     }
     *ret_seq = seq;
     return true;
 }
 
+/* 0 for a session without messages. */
 int app_seq_newest(const app_call *call, quipu_store *store, quipu_str key, int64_t *ret_seq)
 {
     quipu_history *history = NULL;
@@ -35,6 +37,7 @@ int app_seq_newest(const app_call *call, quipu_store *store, quipu_str key, int6
     return APP_OK;
 }
 
+/* The parent is the verb's first argument. */
 void app_fork_print(const app_call *call, quipu_str key, int64_t seq)
 {
     app_json json = {.out = stdout};

@@ -1,4 +1,8 @@
-/* What the table of verbs says, for people (--help) and for the manual pages. */
+/* The table of verbs as --help text and as roff for the manual pages.
+ *
+ * Owns: app_verbs, made from APP_VERBS in app.h. The manual pages in docs/man contain the roff that
+ * app_print_roff() writes; tools/check_man.py compares the two, so a changed option needs its page
+ * regenerated. */
 #include <ctype.h>
 
 #include "app.h"
@@ -12,19 +16,20 @@ const app_verb *const app_verbs[] = {
         NULL};
 
 static const char *const help_groups[APP_GROUP_COUNT] = {
-    [APP_GROUP_BEGIN] = "to begin with",
-    [APP_GROUP_READ] = "to read",
-    [APP_GROUP_WRITE] = "to write",
-    [APP_GROUP_KEEP] = "to keep a store",
+    [APP_GROUP_BEGIN] = "getting started",
+    [APP_GROUP_READ] = "reading",
+    [APP_GROUP_WRITE] = "writing",
+    [APP_GROUP_MAINTAIN] = "maintenance",
 };
 
-/* ---- for people ------------------------------------------------------------------------------
+/* ---- --help ----------------------------------------------------------------------------------
  */
 
+/* The verbs by group, in the order of APP_VERBS. */
 void app_print_verbs(FILE *out)
 {
     fprintf(out, "usage: quipu VERB [OPTION]... [ARGUMENT]...\n\n"
-                 "Keeps conversations of AI agents: durable, searchable, in one file.\n");
+                 "Stores conversations of AI agents: durable, searchable, in one file.\n");
     for (int group = 0; group < APP_GROUP_COUNT; group++) {
         bool any = false;
 
@@ -37,11 +42,11 @@ void app_print_verbs(FILE *out)
             }
         }
     }
-    fprintf(out,
-            "\n\"quipu VERB --help\" tells a verb's options; \"quipu demo\" is where to begin.\n"
-            "exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 busy\n");
+    fprintf(out, "\n\"quipu VERB --help\" shows a verb's options; start with \"quipu demo\".\n"
+                 "exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 busy\n");
 }
 
+/* One option: short form, long form, value, help; the allowed values on a line of their own. */
 static void help_option(FILE *out, const app_option *option)
 {
     char head[APP_MESSAGE_MAX / 16];
@@ -57,6 +62,7 @@ static void help_option(FILE *out, const app_option *option)
     }
 }
 
+/* The verb's own options first, then its common ones. */
 void app_print_help(FILE *out, const app_verb *verb)
 {
     fprintf(out, "usage: quipu %s [OPTION]...%s%s\n\n%s\n\n", verb->name,
@@ -74,10 +80,11 @@ void app_print_help(FILE *out, const app_verb *verb)
     }
 }
 
-/* ---- for the manual --------------------------------------------------------------------------
+/* ---- manual pages ----------------------------------------------------------------------------
  */
 
-/* Text in roff: a hyphen is a minus, a backslash is one; no text of the table begins a request. */
+/* Text in roff: '-' becomes a minus, '\' is escaped. No text of the table begins with a roff
+ * request. */
 static void help_roff_text(FILE *out, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
@@ -91,13 +98,14 @@ static void help_roff_text(FILE *out, const char *text)
     }
 }
 
-/* A help text as a sentence. */
+/* A help text with its first letter in upper case. */
 static void help_roff_sentence(FILE *out, const char *text)
 {
     fputc(toupper((unsigned char)text[0]), out);
     help_roff_text(out, text + 1);
 }
 
+/* One option as a .TP paragraph. */
 static void help_roff_option(FILE *out, const app_option *option)
 {
     fputs(".TP\n", out);
@@ -122,6 +130,7 @@ static void help_roff_option(FILE *out, const app_option *option)
     fputs(".\n", out);
 }
 
+/* The synopsis line of a verb's page. */
 static void help_roff_synopsis(FILE *out, const app_verb *verb)
 {
     fputs("\\fBquipu ", out);
@@ -135,7 +144,7 @@ static void help_roff_synopsis(FILE *out, const app_verb *verb)
     fputc('\n', out);
 }
 
-/* quipu.1 lists the verbs. */
+/* The VERBS section of quipu.1. */
 static void help_roff_verbs(FILE *out)
 {
     fputs(".SH VERBS\n", out);
@@ -153,6 +162,7 @@ static void help_roff_verbs(FILE *out)
     }
 }
 
+/* NAME, SYNOPSIS and OPTIONS of a verb's page. */
 void app_print_roff(FILE *out, const app_verb *verb)
 {
     if (verb == NULL) {

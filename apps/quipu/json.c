@@ -1,11 +1,14 @@
-/* JSON for programs that read our output: valid whatever the text, and harmless on a terminal. */
+/* JSON output: valid whatever the text, one line for each value at depth 0, safe on a terminal.
+ *
+ * Owns: nothing; state is in app_json. Write errors stay in the stream and are checked once, in
+ * main.c. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "app.h"
 #include "text.h"
 
-/* A character of a string that stands there as an escape: as it is, it would harm. */
+/* A character as \uXXXX, above U+FFFF as a surrogate pair. */
 static void json_escape(FILE *out, uint32_t c)
 {
     if (c < 0x10000) {
@@ -16,6 +19,7 @@ static void json_escape(FILE *out, uint32_t c)
     }
 }
 
+/* Escapes what JSON demands and what would harm a terminal. */
 static void json_string(FILE *out, quipu_str text)
 {
     fputc('"', out);
@@ -29,7 +33,7 @@ static void json_string(FILE *out, quipu_str text)
             fprintf(out, "\\%c", (char)c);
         } else if (c == '\n') {
             fputs("\\n", out);
-        } else if (app_char_harms(c)) {
+        } else if (app_char_is_unsafe(c)) {
             json_escape(out, c);
         } else {
             fwrite(text.p + at, 1, bytes, out);
@@ -39,6 +43,7 @@ static void json_string(FILE *out, quipu_str text)
     fputc('"', out);
 }
 
+/* The comma before a value, and the name of a member. */
 static void json_name(app_json *json, const char *name)
 {
     if (json->comma) {
@@ -51,6 +56,7 @@ static void json_name(app_json *json, const char *name)
     }
 }
 
+/* Inside the new object or array no comma is due yet. */
 void app_json_open(app_json *json, const char *name, char bracket)
 {
     json_name(json, name);
@@ -59,6 +65,7 @@ void app_json_open(app_json *json, const char *name, char bracket)
     json->comma = false;
 }
 
+/* At depth 0 the value is complete and gets its line end. */
 void app_json_close(app_json *json, char bracket)
 {
     fputc(bracket, json->out);
@@ -91,7 +98,7 @@ void app_json_int(app_json *json, const char *name, int64_t value)
 void app_json_double(app_json *json, const char *name, double value)
 {
     json_name(json, name);
-    /* Every double that we tell is finite. */
+    /* Callers pass finite values only: JSON has no others. */
     fprintf(json->out, "%.9g", value);
 }
 
@@ -101,6 +108,7 @@ void app_json_bool(app_json *json, const char *name, bool value)
     fputs(value ? "true" : "false", json->out);
 }
 
+/* RFC 3339: shortens the library's fixed format and drops trailing zeros. */
 void app_json_time(app_json *json, const char *name, quipu_time time)
 {
     char text[QUIPU_TIME_TEXT_SIZE];
@@ -118,6 +126,8 @@ void app_json_time(app_json *json, const char *name, quipu_time time)
     }
 }
 
+/* Control characters can only stand between tokens and become spaces; other harmful ones only in
+ * strings, where an escape means the same. */
 void app_json_raw(app_json *json, const char *name, quipu_str value)
 {
     if (value.p == NULL) {
@@ -130,7 +140,7 @@ void app_json_raw(app_json *json, const char *name, quipu_str value)
 
         if (c < 0x20) {
             fputc(' ', json->out); /* between tokens only; a line of JSON Lines is one line */
-        } else if (c != APP_CHAR_BAD && app_char_harms(c)) {
+        } else if (c != APP_CHAR_BAD && app_char_is_unsafe(c)) {
             json_escape(json->out, c); /* it can stand in strings only */
         } else {
             fwrite(value.p + at, 1, bytes, json->out);
@@ -143,6 +153,7 @@ void app_json_raw(app_json *json, const char *name, quipu_str value)
     }
 }
 
+/* The library writes the JSON; this makes it safe for a terminal and one line. */
 quipu_status app_json_message(app_json *json, quipu_messages messages, size_t index,
                               quipu_arena *arena, quipu_error *error)
 {

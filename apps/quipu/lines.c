@@ -1,4 +1,7 @@
-/* Lines of a descriptor. */
+/* Lines of a descriptor (lines.h). Reads with read(2) rather than stdio, so that poll(2) can tell
+ * whether a read would block: stdio's buffer would hide input from it.
+ *
+ * Owns: the buffer, which grows to the longest line. One thread. */
 #include "lines.h"
 
 #include <errno.h>
@@ -25,7 +28,8 @@ int64_t app_lines_bytes(const app_lines *lines)
     return lines->passed + (int64_t)lines->at;
 }
 
-/* Whether a read would not wait; a file never does. */
+/* Whether a read would not block; a file never does. Errors count as ready: the read reports
+ * them. */
 static bool lines_ready(const app_lines *lines)
 {
     struct pollfd look = {.fd = lines->fd, .events = POLLIN};
@@ -33,7 +37,7 @@ static bool lines_ready(const app_lines *lines)
     return poll(&look, 1, 0) != 0;
 }
 
-/* Read more behind what is there; false: errno tells why. */
+/* Moves the unread rest to the front and reads more behind it; false: errno is set. */
 static bool lines_read(app_lines *lines)
 {
     ssize_t got;
@@ -63,6 +67,8 @@ static bool lines_read(app_lines *lines)
     return got >= 0;
 }
 
+/* The last line may lack its line end. `looked` avoids scanning a long line again after each
+ * read. */
 app_line app_lines_next(app_lines *lines, bool wait, quipu_str *ret_line)
 {
     for (;;) {

@@ -1,9 +1,13 @@
-/* quipu: the program. It finds the verb, reads the command line by the verb's table, and runs it.
- * Each verb is a file of its own, cmd_<verb>.c. */
+/* quipu: the program. Finds the verb, parses the command line by the verb's table, and runs it.
+ * Each verb is a file of its own, cmd_<verb>.c.
+ *
+ * Single-threaded up to here; verbs start threads through term.c and progress.c. The exit code is
+ * the verb's, unless stdout could not be written. */
 #include <string.h>
 
 #include "app.h"
 
+/* The verb of a name, or NULL. */
 static const app_verb *main_find(const char *name)
 {
     for (size_t i = 0; app_verbs[i] != NULL; i++) {
@@ -14,6 +18,7 @@ static const app_verb *main_find(const char *name)
     return NULL;
 }
 
+/* Reports an unknown verb, with the nearest known one. */
 static int main_unknown(const char *name)
 {
     const char *names[APP_WORDS_MAX + 1] = {NULL};
@@ -31,7 +36,7 @@ static int main_unknown(const char *name)
     return APP_USAGE;
 }
 
-/* quipu help, quipu help VERB. */
+/* "quipu help" and "quipu help VERB". */
 static int main_help(const char *name)
 {
     const app_verb *verb = name != NULL ? main_find(name) : NULL;
@@ -47,7 +52,8 @@ static int main_help(const char *name)
     return APP_OK;
 }
 
-/* Where the verb stands: behind common options, if any ("quipu --store chats.db ls"). */
+/* The index of the verb in argv: it may follow common options ("quipu --store chats.db ls"). An
+ * option with a separate value takes two places. */
 static int main_verb_at(int argc, char **argv)
 {
     int at = 1;
@@ -66,6 +72,8 @@ static int main_verb_at(int argc, char **argv)
     return at < argc ? at : 1;
 }
 
+/* Parses, runs, and makes sure that the output arrived: a full disk or a closed pipe must not look
+ * like success. */
 static int main_run(const app_verb *verb, int argc, char **argv)
 {
     app_call call;
@@ -80,14 +88,15 @@ static int main_run(const app_verb *verb, int argc, char **argv)
     } else {
         code = verb->run(&call);
     }
-    /* A write that failed before leaves nothing to flush, but its mark. */
+    /* An earlier failed write leaves nothing to flush; ferror() remembers it. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == APP_OK) {
-        app_tell(&call, "the output could not be written: is the disk full?");
+        app_report(&call, "the output could not be written: is the disk full?");
         code = APP_FAILURE;
     }
     return code;
 }
 
+/* Help and version work without a verb; anything else needs one. */
 int main(int argc, char **argv)
 {
     const int at = main_verb_at(argc, argv);
@@ -105,7 +114,7 @@ int main(int argc, char **argv)
     if (verb == NULL) {
         return main_unknown(word);
     }
-    /* What stood before the verb is read as if it stood behind it. */
+    /* Options before the verb are parsed as if they followed it. */
     memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(argv[0]));
     return main_run(verb, argc - 2, argv + 2);
 }

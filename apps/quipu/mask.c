@@ -1,12 +1,13 @@
-/* Passwords are not shown. */
+/* Hides passwords in text that is shown to people or written to logs. Pure functions. */
 #include "mask.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#define MASK_ENDS " \t\r\n\"'<>" /* none of these stands inside a URI */
+#define MASK_ENDS " \t\r\n\"'<>" /* characters that end a URI within text */
 
-/* The password that begins at or behind `text`: its first byte and length; NULL: none. */
+/* The first "user:password@" at or after `text`: the password and its length; NULL: none. The last
+ * '@' before the path counts, since passwords may contain '@'. */
 static const char *mask_of_user(const char *text, size_t *ret_n)
 {
     for (const char *at = strstr(text, "://"); at != NULL; at = strstr(at + 3, "://")) {
@@ -26,6 +27,7 @@ static const char *mask_of_user(const char *text, size_t *ret_n)
     return NULL;
 }
 
+/* The value of the first "password=" at or after `text`; NULL: none. */
 static const char *mask_of_option(const char *text, size_t *ret_n)
 {
     static const char name[] = "password=";
@@ -39,7 +41,7 @@ static const char *mask_of_option(const char *text, size_t *ret_n)
     return at;
 }
 
-/* Behind what is there; false when it does not fit whole. */
+/* Appends; false when it does not fit completely. */
 static bool mask_put(char *ret_text, size_t size, const char *bytes, size_t n)
 {
     const size_t there = strlen(ret_text);
@@ -50,6 +52,7 @@ static bool mask_put(char *ret_text, size_t size, const char *bytes, size_t n)
     return fits == n;
 }
 
+/* Alternates between the two forms, whichever comes first. */
 void app_mask(const char *text, char *ret_text, size_t size)
 {
     bool fits = true;

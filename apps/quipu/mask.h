@@ -1,11 +1,11 @@
-/* Secrets in texts for people: a store's URI may hold a password. */
+/* Passwords in messages: a store's URI may contain one. */
 #ifndef APPS_QUIPU_MASK_H
 #define APPS_QUIPU_MASK_H
 
 #include <stddef.h>
 
-/* Copy a text with "***" in the place of every password: of "scheme://user:password@host" and of
- * "password=...". What does not fit is cut. */
+/* Copies a text with "***" for every password: in "scheme://user:password@host" and after
+ * "password=". What does not fit is cut off. */
 void app_mask(const char *text, char *ret_text, size_t size);
 
 #endif

@@ -1,4 +1,7 @@
-/* The command line of a verb, read by the verb's own table and the table of common options. */
+/* The command line of a verb, parsed by the verb's own table and the table of common options.
+ *
+ * Owns: app_commons. Called by: main.c (parsing) and the verbs (values). Values are pointers into
+ * argv; nothing is copied or freed. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -6,18 +9,18 @@
 
 #include "app.h"
 
-#define OPTIONS_WORD_SIZE 64 /* a word that is proposed, with its NUL */
+#define OPTIONS_WORD_SIZE 64 /* a proposed word with its NUL */
 
 const app_common app_commons[APP_COMMON_COUNT + 1] = {
     {{.name = "store",
       .value = "URI",
       .help = "the store; else $QUIPU_STORE, else a file in your data folder"},
      APP_STORE},
-    {{.name = "tenant", .value = "NAME", .help = "whose sessions; default: the nameless tenant's"},
+    {{.name = "tenant", .value = "NAME", .help = "the tenant; default: the one without a name"},
      APP_STORE | APP_STORES},
     {{.name = "wait",
       .value = "SECONDS",
-      .help = "how long to wait while others hold the store; default 30"},
+      .help = "how long to wait for other processes that hold the store; default 30"},
      APP_STORE | APP_STORES},
     {{.name = "durability",
       .value = "KIND",
@@ -27,35 +30,35 @@ const app_common app_commons[APP_COMMON_COUNT + 1] = {
     {{.name = "index",
       .value = "WHEN",
       .choices = APP_INDEX_WORDS,
-      .help = "when new messages come into the search index; lazy: with the next search"},
+      .help = "when new messages are indexed for search; lazy: with the next search"},
      APP_ADDS},
     {{.name = "max-size",
       .value = "BYTES",
-      .help = "refuse what would make the file larger; 512M and 2G can be said"},
+      .help = "fail rather than let the file grow beyond this, such as 512M or 2G"},
      APP_ADDS},
-    {{.name = "json", .help = "for programs: JSON instead of text"}, APP_JSON},
-    {{.name = "read-only", .help = "open the store so that nothing can be written"}, APP_READ_ONLY},
-    {{.name = "yes", .letter = 'y', .help = "do not ask"}, APP_YES},
+    {{.name = "json", .help = "write JSON instead of text"}, APP_JSON},
+    {{.name = "read-only", .help = "open the store read-only"}, APP_READ_ONLY},
+    {{.name = "yes", .letter = 'y', .help = "do not ask for confirmation"}, APP_YES},
     {{.name = "color",
       .value = "WHEN",
       .choices = "auto always never",
       .help = "colours; auto: on a terminal"},
      APP_COLOR},
-    {{.name = "quiet", .letter = 'q', .help = "no progress"}, APP_QUIET},
-    {{.name = "help", .letter = 'h', .help = "tell this"}, 0},
+    {{.name = "quiet", .letter = 'q', .help = "show no progress"}, APP_QUIET},
+    {{.name = "help", .letter = 'h', .help = "show this help"}, 0},
     {{.name = NULL}, 0},
 };
 
 /* ---- which option ----------------------------------------------------------------------------
  */
 
-/* An option with the place of its value. */
+/* An option and where its value goes. */
 typedef struct options_slot {
     const app_option *option;
     const char **value;
 } options_slot;
 
-/* The verb's number `i` among its own options and the common ones it has; false behind the last. */
+/* Option number `i` of a verb: its own, then its common ones; false after the last. */
 static bool options_at(app_call *call, size_t i, options_slot *ret_slot)
 {
     const app_verb *verb = call->verb;
@@ -80,7 +83,7 @@ static bool options_at(app_call *call, size_t i, options_slot *ret_slot)
     return false;
 }
 
-/* Find "--name" with n bytes of a name, or "-x". */
+/* Finds an option by the first n bytes of `name`. */
 static bool options_find(app_call *call, const char *name, size_t n, options_slot *ret_slot)
 {
     options_slot slot;
@@ -94,6 +97,7 @@ static bool options_find(app_call *call, const char *name, size_t n, options_slo
     return false;
 }
 
+/* Finds an option by its short form. */
 static bool options_find_letter(app_call *call, char letter, options_slot *ret_slot)
 {
     options_slot slot;
@@ -107,6 +111,7 @@ static bool options_find_letter(app_call *call, char letter, options_slot *ret_s
     return false;
 }
 
+/* Reports an unknown option, with the nearest known one. Returns false for the caller. */
 static bool options_unknown(app_call *call, const char *given)
 {
     const char *names[APP_OPTIONS_MAX + APP_COMMON_COUNT + 1] = {NULL};
@@ -129,7 +134,7 @@ static bool options_unknown(app_call *call, const char *given)
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* Whether a word is one of those that there are; told when not. */
+/* Whether a word is allowed; reported when not. */
 static bool options_choose(const app_call *call, const char *what, const char *words,
                            const char *given)
 {
@@ -145,7 +150,7 @@ static bool options_choose(const app_call *call, const char *what, const char *w
     return false;
 }
 
-/* Put the value of an option where it belongs; `value` is NULL when it is the next word. */
+/* Stores an option's value: `value` from "--name=VALUE", else `next`, the next word. */
 static bool options_take(app_call *call, const options_slot *slot, const char *value,
                          const char *next)
 {
@@ -169,7 +174,7 @@ static bool options_take(app_call *call, const options_slot *slot, const char *v
     return options_choose(call, what, slot->option->choices, value);
 }
 
-/* --name, --name=VALUE or --name VALUE at argv[*at]. */
+/* --name, --name=VALUE or --name VALUE at argv[*at]; *at advances over the value. */
 static bool options_read_long(app_call *call, int argc, char **argv, int *at)
 {
     const char *name = argv[*at] + 2;
@@ -210,6 +215,7 @@ static bool options_read_short(app_call *call, int argc, char **argv, int *at)
     return true;
 }
 
+/* The number of arguments, and the first one where the verb lists its words. */
 static bool options_check_arguments(const app_call *call)
 {
     const app_verb *verb = call->verb;
@@ -225,6 +231,7 @@ static bool options_check_arguments(const app_call *call)
            options_choose(call, "the first word", verb->words, call->arguments[0]);
 }
 
+/* Options may follow arguments, as in GNU programs. */
 bool app_parse(const app_verb *verb, int argc, char **argv, app_call *ret_call)
 {
     app_call call = {.verb = verb, .arguments = (const char *const *)argv};
@@ -240,7 +247,7 @@ bool app_parse(const app_verb *verb, int argc, char **argv, app_call *ret_call)
                 return false;
             }
         } else {
-            /* Arguments move to the front: those before are read already. */
+            /* Arguments move to the front of argv, over entries that were parsed already. */
             argv[call.argument_count++] = argv[i];
         }
     }
@@ -251,9 +258,10 @@ bool app_parse(const app_verb *verb, int argc, char **argv, app_call *ret_call)
     return true;
 }
 
-/* ---- asking ----------------------------------------------------------------------------------
+/* ---- values ----------------------------------------------------------------------------------
  */
 
+/* The verb's own options hide common ones of the same name. */
 const char *app_value(const app_call *call, const char *name)
 {
     const app_option *own = call->verb->options;
@@ -286,6 +294,7 @@ quipu_str app_argument(const app_call *call, int number)
     return quipu_cstr(number < call->argument_count ? call->arguments[number] : NULL);
 }
 
+/* Decimal, without white space; strtoll() alone would accept trailing text. */
 bool app_number(const app_call *call, const char *name, int64_t least, int64_t most,
                 int64_t *ret_value)
 {
@@ -307,6 +316,7 @@ bool app_number(const app_call *call, const char *name, int64_t least, int64_t m
     return true;
 }
 
+/* The shift is checked before it is applied, so that no value overflows. */
 bool app_size(const app_call *call, const char *name, int64_t least, int64_t *ret_bytes)
 {
     static const char letters[] = "KMGT";
@@ -335,12 +345,12 @@ bool app_size(const app_call *call, const char *name, int64_t least, int64_t *re
     return true;
 }
 
-/* An age such as 15m before now. */
+/* An age such as 15m, as a time before now. */
 static bool options_age(const char *text, quipu_time *ret_time)
 {
     static const char letters[] = "smhd";
     static const int64_t seconds[] = {1, 60, 3600, 86400};
-    const int64_t most = 100 * INT64_C(366) * 86400; /* more is a mistake */
+    const int64_t most = 100 * INT64_C(366) * 86400; /* more is surely a typing error */
     char *end = NULL;
     long long count = strtoll(text, &end, 10);
     const char *letter = *end != '\0' ? strchr(letters, *end) : NULL;
@@ -354,6 +364,7 @@ static bool options_age(const char *text, quipu_time *ret_time)
     return true;
 }
 
+/* An age is tried first: "2h" is not a time. */
 bool app_instant(const app_call *call, const char *name, bool *ret_given, quipu_time *ret_time)
 {
     const char *given = app_value(call, name);

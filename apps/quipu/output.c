@@ -1,4 +1,9 @@
-/* Files that appear whole or not at all. */
+/* Files that appear complete or not at all (output.h).
+ *
+ *   begin ─▶ open .part-PID ─▶ write ─▶ fsync file ─▶ link or rename ─▶ fsync folder
+ *
+ * Called by: export, backup and bench. A signal after app_output_begin() cancels the verb, which
+ * then drops the part. */
 #include "output.h"
 
 #include <dirent.h>
@@ -13,6 +18,7 @@
 /* ---- the folder -------------------------------------------------------------------------------
  */
 
+/* The file name of a path. */
 static const char *output_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -20,6 +26,7 @@ static const char *output_base(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+/* The folder of a path; "." without one. */
 static void output_folder(const char *path, char ret_folder[APP_PATH_MAX])
 {
     const size_t n = (size_t)(output_base(path) - path);
@@ -27,7 +34,7 @@ static void output_folder(const char *path, char ret_folder[APP_PATH_MAX])
     snprintf(ret_folder, APP_PATH_MAX, "%.*s", n > 0 ? (int)n : 1, n > 0 ? path : ".");
 }
 
-/* Whether a name is `base`, `mark`, the number of a process that is gone, and `tail`. */
+/* Whether a name is `base` + `mark` + the id of a process that no longer exists + `tail`. */
 static bool output_is_stale(const char *name, const char *base, const char *mark, const char *tail)
 {
     const size_t base_n = strlen(base);
@@ -45,6 +52,7 @@ static bool output_is_stale(const char *name, const char *base, const char *mark
            kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
+/* Best effort: what cannot be deleted stays. */
 void app_output_sweep(const char *path, const char *mark, const char *tail)
 {
     char folder[APP_PATH_MAX];
@@ -65,7 +73,7 @@ void app_output_sweep(const char *path, const char *mark, const char *tail)
     closedir(dir);
 }
 
-/* A new name lasts only when its folder is on the disk too. */
+/* A new name is durable only after its folder has been synced. */
 static bool output_sync_folder(const char *path)
 {
     char folder[APP_PATH_MAX];
@@ -77,7 +85,7 @@ static bool output_sync_folder(const char *path)
     if (fd < 0) {
         return false;
     }
-    /* Some file systems have nothing to sync about a folder. */
+    /* EINVAL: some file systems do not support fsync on a folder. */
     synced = fsync(fd) == 0 || errno == EINVAL;
     close(fd);
     return synced;
@@ -86,12 +94,15 @@ static bool output_sync_folder(const char *path)
 /* ---- the file ---------------------------------------------------------------------------------
  */
 
+/* Reports that the path exists. */
 static int output_taken(const app_call *call, const char *path, const char *what_to_do)
 {
-    app_tell(call, "%s is there already: %s", path, what_to_do);
+    app_report(call, "%s exists already: %s", path, what_to_do);
     return APP_CONFLICT;
 }
 
+/* Checks come before any work of the verb: a long export must not fail at its end because of a
+ * name. */
 int app_output_begin(const app_call *call, const char *path, bool replace, app_output *ret_output)
 {
     struct stat info;
@@ -115,10 +126,11 @@ int app_output_begin(const app_call *call, const char *path, bool replace, app_o
         }
     }
     app_output_sweep(path, APP_OUTPUT_MARK, "");
-    (void)app_signals_begin(); /* from here on an interrupted verb tidies up behind itself */
+    (void)app_signals_begin(); /* from here on an interrupted verb deletes its part */
     return APP_OK;
 }
 
+/* O_EXCL and O_NOFOLLOW: never writes through a link that someone else has placed there. */
 int app_output_open(const app_call *call, app_output *output)
 {
     int fd = open(output->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -136,8 +148,8 @@ int app_output_open(const app_call *call, app_output *output)
     return APP_OK;
 }
 
-/* Rename without replacing: a second name, then the first one goes. Where there are no second
- * names, looking first must do. */
+/* Renames without replacing: link() fails when the name exists, rename() would not. File systems
+ * without hard links get a check and a rename, with a small race. */
 static bool output_publish(const app_output *output)
 {
     struct stat info;
@@ -159,6 +171,7 @@ static bool output_publish(const app_output *output)
     return rename(output->part, output->path) == 0;
 }
 
+/* fsync() before the rename: after a crash the name never shows an incomplete file. */
 int app_output_keep(const app_call *call, app_output *output)
 {
     int code = APP_OK;
@@ -182,6 +195,7 @@ int app_output_keep(const app_call *call, app_output *output)
     return code;
 }
 
+/* Also when nothing was opened. */
 void app_output_drop(app_output *output)
 {
     if (output->file != NULL) {

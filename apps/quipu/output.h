@@ -1,35 +1,34 @@
-/* A file that appears under its name whole or not at all: it is written under another name beside
- * it, which tells our process, and renamed at the end. What a killed process has left goes when the
- * next one writes the same file. */
+/* A file that appears under its name complete or not at all: it is written under another name
+ * beside it, which contains the process id, and renamed at the end. Leftovers of a killed process
+ * are deleted when the same file is next written. */
 #ifndef APPS_QUIPU_OUTPUT_H
 #define APPS_QUIPU_OUTPUT_H
 
 #include "app.h"
 
-#define APP_OUTPUT_MARK ".part-" /* and the number of the process */
+#define APP_OUTPUT_MARK ".part-" /* followed by the process id */
 
 typedef struct app_output {
     char path[APP_PATH_MAX];
     char part[APP_PATH_MAX]; /* where to write it */
     bool replace;
-    FILE *file; /* of app_output_open(); or NULL */
+    FILE *file; /* from app_output_open(), or NULL */
 } app_output;
 
-/* Choose the names. Unless it is to be replaced, nothing may have the path. An exit code; told. */
+/* Chooses the names. Without `replace` the path must not exist. Returns an exit code. */
 int app_output_begin(const app_call *call, const char *path, bool replace, app_output *ret_output);
 
-/* Open `part` for writing, for our user only. An exit code; told. */
+/* Opens `part` for writing, readable by this user only. Returns an exit code. */
 int app_output_open(const app_call *call, app_output *output);
 
-/* Give the file its name, when it is on the disk. An exit code; told. After a failure there is no
- * file, and no part of it. */
+/* Syncs the file and gives it its name. Returns an exit code. After a failure neither the file nor
+ * its part exists. */
 int app_output_keep(const app_call *call, app_output *output);
 
-/* Remove what was written. */
+/* Closes and deletes the part. */
 void app_output_drop(app_output *output);
 
-/* Remove the files beside `path` that are named like it, with `mark`, the number of a process that
- * is gone, and `tail` behind. */
+/* Deletes files beside `path` named `path` + `mark` + the id of a dead process + `tail`. */
 void app_output_sweep(const char *path, const char *mark, const char *tail);
 
 #endif

@@ -1,16 +1,19 @@
-/* Telling what verify and repair find. */
+/* Shared by verify and repair: runs the check, prints each problem as text or JSON, then the
+ * totals.
+ *
+ * The library calls back on this thread. Exit code: APP_FAILURE while a problem remains. */
 #include "problems.h"
 
 #include <inttypes.h>
 
-/* How often each byte of the file is read by the check of its structure: counted, at most. */
+/* How often the check of the file's structure reads each byte; measured, an upper bound. */
 #define PROBLEMS_PASSES 2
 
-/* ---- how far it is ----------------------------------------------------------------------------
+/* ---- progress ---------------------------------------------------------------------------------
  */
 
-/* The file is done when the first session is. */
-static void problems_hear_session(void *ctx, int64_t done)
+/* The first checked session means that the file's structure is done: switches to the second bar. */
+static void problems_on_session(void *ctx, int64_t done)
 {
     app_checking *checking = ctx;
 
@@ -23,13 +26,14 @@ static void problems_hear_session(void *ctx, int64_t done)
     app_progress_to(&checking->sessions, done);
 }
 
+/* Ctrl-C cancels the check; problems found so far have been printed. */
 void app_checking_begin(app_checking *checking, const app_call *call, quipu_store *store,
                         quipu_call_options *within)
 {
     const quipu_stats stats = app_progress_stats(call, store);
 
     *checking = (app_checking){.call = call, .total = stats.sessions};
-    within->progress = problems_hear_session;
+    within->progress = problems_on_session;
     within->progress_ctx = checking;
     within->cancel = app_signals_begin();
     app_watch_begin(&checking->file, call, "checking the file", NULL, NULL,
@@ -42,7 +46,7 @@ void app_checking_pause(app_checking *checking)
     app_progress_end(&checking->sessions);
 }
 
-/* ---- what is found ----------------------------------------------------------------------------
+/* ---- problems ---------------------------------------------------------------------------------
  */
 
 typedef struct problems_view {
@@ -52,6 +56,7 @@ typedef struct problems_view {
     app_json out;
 } problems_view;
 
+/* The name of a kind in output; "other" for one that this program does not know. */
 static const char *problems_kind(quipu_problem_kind kind)
 {
     static const char *const names[] = {
@@ -66,7 +71,8 @@ static const char *problems_kind(quipu_problem_kind kind)
     return number > 0 && number < sizeof(names) / sizeof(names[0]) ? names[number] : "other";
 }
 
-static void problems_hear(void *ctx, const quipu_problem *problem)
+/* One line, or one element of the JSON array. */
+static void problems_on_problem(void *ctx, const quipu_problem *problem)
 {
     problems_view *view = ctx;
 
@@ -83,7 +89,7 @@ static void problems_hear(void *ctx, const quipu_problem *problem)
         return;
     }
     printf("%s%-8s%s ", app_style(view->colours, problem->repaired ? APP_GREEN : APP_RED),
-           problem->repaired ? "mended" : "damaged", app_style(view->colours, APP_PLAIN));
+           problem->repaired ? "repaired" : "damaged", app_style(view->colours, APP_PLAIN));
     printf("%-8s ", problems_kind(problem->kind));
     if (problem->session_key.p != NULL) {
         app_put(stdout, problem->session_key);
@@ -96,6 +102,7 @@ static void problems_hear(void *ctx, const quipu_problem *problem)
     fputc('\n', stdout);
 }
 
+/* The totals; in JSON they follow the array of problems. */
 static void problems_print(problems_view *view, const quipu_verified *verified)
 {
     const int64_t left = verified->problems - verified->repaired;
@@ -109,13 +116,14 @@ static void problems_print(problems_view *view, const quipu_verified *verified)
     }
     printf("%" PRId64 " sessions, %" PRId64 " messages: ", verified->sessions, verified->messages);
     if (verified->problems == 0) {
-        printf("all is well\n");
+        printf("no problems\n");
     } else {
-        printf("%" PRId64 " found, %" PRId64 " mended, %" PRId64 " left\n", verified->problems,
+        printf("%" PRId64 " found, %" PRId64 " repaired, %" PRId64 " left\n", verified->problems,
                verified->repaired, left);
     }
 }
 
+/* A check that fails in the middle still closes its JSON document. */
 int app_problems(const app_call *call, quipu_store *store, bool repair)
 {
     problems_view view = {
@@ -130,7 +138,7 @@ int app_problems(const app_call *call, quipu_store *store, bool repair)
         app_json_open(&view.out, NULL, '{');
         app_json_open(&view.out, "problems", '[');
     }
-    status = quipu_store_verify(store, repair ? QUIPU_VERIFY_REPAIR : 0, problems_hear, &view,
+    status = quipu_store_verify(store, repair ? QUIPU_VERIFY_REPAIR : 0, problems_on_problem, &view,
                                 &within, &verified, &error);
     app_checking_pause(&view.checking);
     if (view.json) {

@@ -1,4 +1,4 @@
-/* What verify and repair share: telling what is wrong, as it is found. */
+/* Shared by verify, repair and doctor: a progress bar, and printing problems as they are found. */
 #ifndef APPS_QUIPU_PROBLEMS_H
 #define APPS_QUIPU_PROBLEMS_H
 
@@ -8,19 +8,19 @@
  * over the sessions. */
 typedef struct app_checking {
     const app_call *call;
-    int64_t total; /* sessions, about */
+    int64_t total; /* estimated number of sessions */
     app_watch file;
     app_progress sessions;
 } app_checking;
 
-/* Begin, and let `within` tell; Ctrl-C stops the call. */
+/* Begins, and sets progress and cancel of `within`; Ctrl-C stops the call. */
 void app_checking_begin(app_checking *checking, const app_call *call, quipu_store *store,
                         quipu_call_options *within);
-/* Take the bar away, before something is printed and at the end; it may come back. */
+/* Clears the bar, before something is printed and at the end; it may reappear. */
 void app_checking_pause(app_checking *checking);
 
-/* Look at everything, and mend it when `repair` says so. An exit code: APP_FAILURE when something
- * is wrong and stays so. */
+/* Checks everything, with `repair` also fixes it. Returns an exit code: APP_FAILURE when a problem
+ * remains. */
 int app_problems(const app_call *call, quipu_store *store, bool repair);
 
 #endif

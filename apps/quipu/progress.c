@@ -1,4 +1,8 @@
-/* How far a verb is: a bar with rate and time left, fed by counts, or by a thread that looks. */
+/* Progress bars with rate and time left, driven by counts or by a thread that polls.
+ *
+ * Owns: the state of the one bar on the terminal. Locks: progress_mutex guards the terminal line;
+ * app_progress_pause() takes it and app_progress_resume() releases it, so that messages and bars
+ * never mix. A bar appears only on a terminal, without --quiet, and after one second. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -11,11 +15,10 @@
 #define PROGRESS_AFTER_MS 1000
 #define PROGRESS_EVERY_MS 100
 #define PROGRESS_BAR_COLUMNS 20
-#define PROGRESS_SHARE_MAX 0.99 /* a total that is only about right is never reached */
-#define PROGRESS_IO_SIZE 512    /* of /proc/self/io: seven lines */
+#define PROGRESS_SHARE_MAX 0.99 /* totals are estimates: a bar never shows 100 % */
+#define PROGRESS_IO_SIZE 512    /* more than /proc/self/io has: seven lines */
 
-/* There is one terminal: a bar on it is taken away before anything else is written, whoever drew
- * it. */
+/* The terminal is shared by all threads: a bar is cleared before anything else is written. */
 static pthread_mutex_t progress_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool progress_drawn;
 
@@ -27,11 +30,13 @@ static int64_t progress_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Whether a bar would be shown at all. */
 static bool progress_able(const app_call *call)
 {
     return isatty(STDERR_FILENO) == 1 && !app_given(call, "quiet");
 }
 
+/* The statistics cost a scan of the sessions, so they are read only for a bar. */
 quipu_stats app_progress_stats(const app_call *call, quipu_store *store)
 {
     quipu_stats stats = QUIPU_STATS_INIT;
@@ -42,6 +47,7 @@ quipu_stats app_progress_stats(const app_call *call, quipu_store *store)
     return stats;
 }
 
+/* Nothing is drawn yet: short calls never show a bar. */
 void app_progress_begin(app_progress *progress, const app_call *call, const char *what,
                         const char *unit, int64_t total)
 {
@@ -52,6 +58,7 @@ void app_progress_begin(app_progress *progress, const app_call *call, const char
                                .begun_ms = progress_now_ms()};
 }
 
+/* The bar itself and the percentage. */
 static void progress_bar(double share)
 {
     fputs(" [", stderr);
@@ -61,6 +68,7 @@ static void progress_bar(double share)
     fprintf(stderr, "] %3d%%", (int)(share * 100));
 }
 
+/* Amount and rate; bytes are shown as sizes. */
 static void progress_rate(const app_progress *progress, int64_t done, double seconds)
 {
     char size[APP_NUMBER_SIZE];
@@ -75,6 +83,8 @@ static void progress_rate(const app_progress *progress, int64_t done, double sec
     }
 }
 
+/* Draws at most every PROGRESS_EVERY_MS. "\r" returns to the line's start, "ESC [K" clears the
+ * rest. */
 void app_progress_to(void *ctx, int64_t done)
 {
     app_progress *progress = ctx;
@@ -101,7 +111,8 @@ void app_progress_to(void *ctx, int64_t done)
     pthread_mutex_unlock(&progress_mutex);
 }
 
-void app_progress_hush(void)
+/* Leaves the lock held; app_progress_resume() releases it. */
+void app_progress_pause(void)
 {
     pthread_mutex_lock(&progress_mutex);
     if (progress_drawn) {
@@ -110,23 +121,24 @@ void app_progress_hush(void)
     }
 }
 
-void app_progress_go_on(void)
+void app_progress_resume(void)
 {
     pthread_mutex_unlock(&progress_mutex);
 }
 
+/* Pausing clears the bar. */
 void app_progress_end(app_progress *progress)
 {
     if (progress->able) {
-        app_progress_hush();
-        app_progress_go_on();
+        app_progress_pause();
+        app_progress_resume();
     }
 }
 
-/* ---- looking ----------------------------------------------------------------------------------
+/* ---- polling ----------------------------------------------------------------------------------
  */
 
-/* The number behind a name in /proc/self/io. */
+/* The number after a name in /proc/self/io. */
 static int64_t progress_member(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
@@ -136,7 +148,7 @@ static int64_t progress_member(const char *text, const char *name)
     return end != NULL && *end == '\n' ? value : 0;
 }
 
-/* The bytes that this program has read and written so far, wherever they went. */
+/* The bytes that this process has read and written so far. */
 static int64_t progress_traffic(void *ctx)
 {
     char text[PROGRESS_IO_SIZE];
@@ -145,7 +157,7 @@ static int64_t progress_traffic(void *ctx)
 
     (void)ctx;
     if (file == NULL) {
-        return -1; /* not Linux, or it must not be seen */
+        return -1; /* not Linux, or no permission */
     }
     n = fread(text, 1, sizeof(text) - 1, file);
     fclose(file);
@@ -153,6 +165,7 @@ static int64_t progress_traffic(void *ctx)
     return progress_member(text, "rchar: ") + progress_member(text, "wchar: ");
 }
 
+/* The thread: draws until the pipe is closed. */
 static void *progress_watch(void *ctx)
 {
     app_watch *watch = ctx;
@@ -164,6 +177,7 @@ static void *progress_watch(void *ctx)
     return NULL;
 }
 
+/* Without a working `look` there is no thread and no bar. */
 void app_watch_begin(app_watch *watch, const app_call *call, const char *what, app_look_fn look,
                      void *ctx, int64_t total)
 {
@@ -180,6 +194,7 @@ void app_watch_begin(app_watch *watch, const app_call *call, const char *what, a
     }
 }
 
+/* The thread is joined before `watch` goes out of scope. */
 void app_watch_end(app_watch *watch)
 {
     if (watch->watching) {

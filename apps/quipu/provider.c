@@ -1,4 +1,5 @@
-/* Loading the library of the providers. */
+/* Loading libquipu-provider with dlopen(3). Builds without libcurl have a version that always
+ * fails. */
 #include "provider.h"
 
 #ifdef APP_PROVIDER
@@ -13,7 +14,7 @@ const char *app_provider_find(const char *name, void *ret_function, size_t size)
     if (symbol == NULL) {
         return dlerror();
     }
-    memcpy(ret_function, &symbol, size); /* POSIX has them alike, ISO C has no cast for it */
+    memcpy(ret_function, &symbol, size); /* POSIX allows it, ISO C has no cast for it */
     return NULL;
 }
 #else

@@ -1,13 +1,17 @@
-/* A conversation on a screen. A message is a line that says who and when, and its text behind a
- * margin; a tool call is one line with its answer beside it, wherever among the next messages the
- * answer stands. What happened to the history (removed, compacted, forked, cut off) is marked. */
+/* A conversation on a screen. A message is a line with author and time, and its text after a
+ * margin. A tool call is one line with its answer beside it, even when the answer is several
+ * messages later. Changes of the history (deleted, compacted, forked, interrupted) are marked.
+ *
+ * Owns: no state besides app_render, which the caller keeps from page to page. Prints through
+ * text.c only, so that message text cannot control the terminal. The pairing of calls and answers
+ * is for display only. */
 #include "render.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define RENDER_MARGIN_MAX 16
-#define RENDER_BESIDE_MIN 60 /* columns from which on an answer stands beside its call */
+#define RENDER_BESIDE_MIN 60 /* narrower screens print an answer below its call */
 #define RENDER_DAY_S 86400
 #define RENDER_NOTE_SIZE 160
 
@@ -26,6 +30,7 @@ int app_render_columns(void)
     return columns < APP_RENDER_COLUMNS_MAX ? columns : APP_RENDER_COLUMNS_MAX;
 }
 
+/* Times before year 1 or after 9999 show "?". */
 void app_time_text(quipu_time time, char *ret_text, size_t size)
 {
     char text[QUIPU_TIME_TEXT_SIZE] = "";
@@ -37,6 +42,7 @@ void app_time_text(quipu_time time, char *ret_text, size_t size)
     snprintf(ret_text, size, "%s", text);
 }
 
+/* A colour for each role. */
 static app_look render_look(quipu_role role)
 {
     switch (role) {
@@ -57,7 +63,7 @@ static const char *render_style(const app_render *render, app_look look)
     return app_style(render->colours, look);
 }
 
-/* The margin of a message's text: under its name. */
+/* The margin of a message's text: aligned with the author's name. */
 static const char *render_margin(const app_render *render)
 {
     static const char spaces[RENDER_MARGIN_MAX + 1] = "                ";
@@ -69,7 +75,7 @@ static const char *render_margin(const app_render *render)
 /* ---- marks -----------------------------------------------------------------------------------
  */
 
-/* A line across with a text in it, or the text alone where there is no room for a line. */
+/* A horizontal rule with a text in it; only the text where the screen is too narrow. */
 static void render_rule(app_render *render, const char *text)
 {
     int used = app_width(quipu_cstr(text)) + 4;
@@ -89,6 +95,8 @@ static void render_rule(app_render *render, const char *text)
     fputs(render_style(render, APP_PLAIN), render->out);
 }
 
+/* A rule with the date before the first message of each day. Division rounds down, also before
+ * 1970. */
 static void render_day(app_render *render, const quipu_message *message)
 {
     const int64_t s = message->timestamp.s;
@@ -103,6 +111,7 @@ static void render_day(app_render *render, const quipu_message *message)
     render->day = day;
 }
 
+/* A rule after the last message that is shared with the parent. */
 static void render_fork(app_render *render, const quipu_message *message)
 {
     char text[RENDER_NOTE_SIZE];
@@ -117,13 +126,15 @@ static void render_fork(app_render *render, const quipu_message *message)
 /* ---- tool calls ------------------------------------------------------------------------------
  */
 
-/* Whether the message makes calls, rather than answering some. */
+/* Whether a message makes calls, rather than answering some. */
 static bool render_calls(const quipu_message *message)
 {
     return message->calls.count > 0 &&
            (message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL);
 }
 
+/* Whether a message answers calls: a tool's, or a user's that carries outputs, as ADK writes
+ * them. */
 static bool render_answers(const quipu_message *message)
 {
     if (message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION) {
@@ -133,7 +144,7 @@ static bool render_answers(const quipu_message *message)
            quipu_tool_call_at(message->calls, 0)->output.p != NULL;
 }
 
-/* Note that an answer of a message stands beside its call. */
+/* Remembers that an answer was printed beside its call. */
 static void render_fold(app_render *render, int64_t seq)
 {
     for (size_t i = 0; i < APP_RENDER_FOLDED_MAX; i++) {
@@ -146,6 +157,7 @@ static void render_fold(app_render *render, int64_t seq)
     render->folded_next = (render->folded_next + 1) % APP_RENDER_FOLDED_MAX;
 }
 
+/* How many answers of a message were printed already. */
 static size_t render_folded(const app_render *render, int64_t seq)
 {
     for (size_t i = 0; i < APP_RENDER_FOLDED_MAX; i++) {
@@ -156,14 +168,14 @@ static size_t render_folded(const app_render *render, int64_t seq)
     return 0;
 }
 
-/* An answer: what it says, and in which message it stands. */
+/* An answer: its text, and the message that carries it. */
 typedef struct render_answer {
     quipu_str text;
-    const quipu_message *message; /* NULL: in the call itself, or nowhere */
+    const quipu_message *message; /* NULL: the call itself carries it, or there is none */
 } render_answer;
 
-/* Whether an answer is that of a call: by the ids, or, where one has none, when its turn comes
- * among the answers that follow the call at once. */
+/* Whether an answer belongs to a call: by id, or, where one has no id, by its position among the
+ * answers that directly follow the calls. */
 static bool render_fits(const quipu_tool_call *call, quipu_str id, bool at_once, size_t *turn,
                         size_t number)
 {
@@ -203,7 +215,7 @@ static render_answer render_find(quipu_messages list, size_t number)
     return (render_answer){{NULL, 0}, NULL};
 }
 
-/* Whether all calls of the first message have their answers among those that follow. */
+/* Whether all calls of list[0] are answered among the messages after it. */
 static bool render_is_whole(quipu_messages list)
 {
     const quipu_message *first = quipu_message_at(list, 0);
@@ -215,6 +227,7 @@ static bool render_is_whole(quipu_messages list)
     return whole;
 }
 
+/* A call with its arguments and answer in full. */
 static void render_unfolded(const app_render *render, const quipu_tool_call *call, quipu_str answer)
 {
     const char *margin = render_margin(render);
@@ -231,7 +244,7 @@ static void render_unfolded(const app_render *render, const quipu_tool_call *cal
     }
 }
 
-/* A call on a line with its answer, or on two lines where there is little room. */
+/* A call and its answer on one line, or on two on a narrow screen; both are cut to fit. */
 static void render_folded_call(const app_render *render, const quipu_tool_call *call,
                                quipu_str answer)
 {
@@ -255,6 +268,7 @@ static void render_folded_call(const app_render *render, const quipu_tool_call *
     fprintf(render->out, "%s\n", render_style(render, APP_PLAIN));
 }
 
+/* One call. An unanswered call is marked, unless answers may still come. */
 static void render_call(const app_render *render, const quipu_tool_call *call, quipu_str answer)
 {
     if (answer.p == NULL && !render->live) {
@@ -267,6 +281,7 @@ static void render_call(const app_render *render, const quipu_tool_call *call, q
     }
 }
 
+/* All calls of a message; answers found are remembered, so that they are not printed again. */
 static void render_all_calls(app_render *render, quipu_messages list)
 {
     const quipu_tool_calls calls = quipu_message_at(list, 0)->calls;
@@ -281,7 +296,7 @@ static void render_all_calls(app_render *render, quipu_messages list)
     }
 }
 
-/* Answers whose calls are not there: on lines of their own. */
+/* Answers whose calls are not on this page, each on a line of its own. */
 static void render_lone_answers(app_render *render, const quipu_message *message)
 {
     const char *margin = render_margin(render);
@@ -302,7 +317,7 @@ static void render_lone_answers(app_render *render, const quipu_message *message
 /* ---- messages --------------------------------------------------------------------------------
  */
 
-/* What stands at the right end of a message's first line. */
+/* The right end of a message's first line: tokens and time, or only the time. */
 static void render_note(const app_render *render, const quipu_message *message,
                         char ret_note[RENDER_NOTE_SIZE])
 {
@@ -317,7 +332,7 @@ static void render_note(const app_render *render, const quipu_message *message,
     }
 }
 
-/* The first line: number, who, and what stands at the right. */
+/* A message's first line: number, author, role, and the note at the right. */
 static void render_line(app_render *render, const quipu_message *message)
 {
     const char *role = app_role_name(message->role);
@@ -342,6 +357,7 @@ static void render_line(app_render *render, const quipu_message *message)
             note, render_style(render, APP_PLAIN));
 }
 
+/* A compaction: a rule that names the covered messages, and the summary. */
 static void render_summary(app_render *render, const quipu_message *message)
 {
     const char *margin = render_margin(render);
@@ -359,6 +375,7 @@ static void render_summary(app_render *render, const quipu_message *message)
     app_put_wrapped(render->out, message->content, margin, render->columns - (int)strlen(margin));
 }
 
+/* One message, unless all its answers were printed already. */
 static void render_one(app_render *render, quipu_messages list)
 {
     const char *margin = render_margin(render);
@@ -388,9 +405,11 @@ static void render_one(app_render *render, quipu_messages list)
     }
 }
 
+/* At least one message is printed for each call, so that paging always advances. */
 size_t app_render_messages(app_render *render, quipu_messages messages, bool more)
 {
-    /* The summary with which a view begins is no place to go on from: its number is a later one. */
+    /* A view begins with a summary whose number is higher than those after it, so a page cannot
+     * continue from it. */
     const bool summary =
         messages.count > 0 && quipu_message_at(messages, 0)->mark == QUIPU_MARK_COMPACTION;
     const size_t least = summary ? 2 : 1;
@@ -404,9 +423,10 @@ size_t app_render_messages(app_render *render, quipu_messages messages, bool mor
     return done;
 }
 
-/* ---- the head --------------------------------------------------------------------------------
+/* ---- head ------------------------------------------------------------------------------------
  */
 
+/* A name and its value; empty values are left out. */
 static void render_fact(app_render *render, const char *name, quipu_str value)
 {
     if (value.n > 0) {
@@ -427,6 +447,7 @@ static void render_instant(app_render *render, const char *name, quipu_time time
     render_fact(render, name, quipu_cstr(line));
 }
 
+/* Numbers are right-aligned, at least three columns wide. */
 void app_render_set(app_render *render, const quipu_session_info *session)
 {
     char text[APP_NUMBER_SIZE];
@@ -437,6 +458,7 @@ void app_render_set(app_render *render, const quipu_session_info *session)
     render->fork_seq = session->is_fork ? session->fork_seq : 0;
 }
 
+/* Facts that are empty are left out. */
 void app_render_head(app_render *render, const quipu_session_info *session)
 {
     char text[RENDER_NOTE_SIZE];

@@ -1,16 +1,16 @@
-/* A conversation as a person likes to read it: for show, tail, chat and the demo. */
+/* A conversation as readable text: for show, tail, chat and the demo. */
 #ifndef APPS_QUIPU_RENDER_H
 #define APPS_QUIPU_RENDER_H
 
 #include "app.h"
 
 #define APP_RENDER_COLUMNS_MAX 120 /* longer lines are hard to read */
-#define APP_RENDER_FOLDED_MAX 256  /* answers that wait for their message to be passed over */
+#define APP_RENDER_FOLDED_MAX 256  /* answers printed beside their call, to be skipped later */
 
-/* An answer to tool calls that stands beside the calls already. */
+/* A message with answers that were printed beside their calls. */
 typedef struct app_folded {
     int64_t seq;
-    size_t count; /* of its answers that were shown */
+    size_t count; /* how many of its answers were printed */
 } app_folded;
 
 /* Set out, colours, columns, unfold and live; leave the rest zero. */
@@ -19,36 +19,36 @@ typedef struct app_render {
     bool colours;
     int columns;
     bool unfold; /* tool calls and answers in full */
-    bool live;   /* answers may come later: a call does not say that it has none */
+    bool live;   /* answers may come later: an open call is not marked as unanswered */
     bool begun;
-    int64_t day; /* of the message before, in days since 1970 */
+    int64_t day; /* of the previous message, in days since 1970 */
     int64_t fork_seq;
     int number_columns;
     app_folded folded[APP_RENDER_FOLDED_MAX];
-    size_t folded_next; /* a ring: the oldest are forgotten */
+    size_t folded_next; /* a ring buffer: the oldest entry is overwritten */
 } app_render;
 
-/* The columns of a conversation: the terminal, as far as lines of that length are easy to read. */
+/* The width of a conversation: the terminal's, at most APP_RENDER_COLUMNS_MAX. */
 int app_render_columns(void);
 
-/* Tell the renderer which session it is. */
+/* Sets the session: the width of message numbers, and where it was forked. */
 void app_render_set(app_render *render, const quipu_session_info *session);
 
-/* The same, and write the head of the conversation. */
+/* The same, and prints the session's head. */
 void app_render_head(app_render *render, const quipu_session_info *session);
 
-/* Render messages, oldest first, up to one whose tool calls have no answer yet: with `more`, it is
- * left for the next time, unless it is the first, or the first behind a summary. Gives how many are
- * done. */
+/* Prints messages, oldest first. With `more`, stops before a message whose tool calls are not
+ * answered yet, unless it is the first or the first after a summary: the next page may have the
+ * answers. Returns how many were printed. */
 size_t app_render_messages(app_render *render, quipu_messages messages, bool more);
 
-/* "user", "assistant"...; "?" for none. */
+/* "user", "assistant"...; "?" for an unknown role. */
 const char *app_role_name(quipu_role role);
 
-/* The words of all roles, parted by spaces, in the order of their numbers from 1. */
+/* The names of all roles, separated by spaces, in the order of their values from 1. */
 #define APP_ROLES "user assistant tool function model system"
 
-/* The instant as "YYYY-MM-DD HH:MM:SS", or as much of it as `size` takes. */
+/* A time as "YYYY-MM-DD HH:MM:SS", cut to `size`. */
 void app_time_text(quipu_time time, char *ret_text, size_t size);
 
 #endif

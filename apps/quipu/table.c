@@ -1,15 +1,18 @@
-/* Tables that fit the terminal: columns that may give way are cut, the widest first. */
+/* Tables that fit the terminal: shrinkable columns are cut, the widest first; then optional ones
+ * are left out. In a pipe nothing is cut. */
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "app.h"
 
+/* A pipe has no width; COLUMNS forces one, for tests and scripts. */
 int app_table_width(void)
 {
     return isatty(STDOUT_FILENO) == 1 || getenv("COLUMNS") != NULL ? app_columns() : 0;
 }
 
+/* Powers of 1024, one decimal from KiB on. */
 void app_size_text(int64_t bytes, char ret_text[APP_NUMBER_SIZE])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -23,7 +26,7 @@ void app_size_text(int64_t bytes, char ret_text[APP_NUMBER_SIZE])
     snprintf(ret_text, APP_NUMBER_SIZE, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
 }
 
-/* The columns that a line takes when those that give way are as narrow as `least` says. */
+/* The width of a line when shrinkable columns are at most `least` wide. */
 static int table_line(const app_table *table, int least)
 {
     int columns = -APP_TABLE_GAP;
@@ -38,7 +41,7 @@ static int table_line(const app_table *table, int least)
     return columns;
 }
 
-/* The last column that can be left out, or `count`. */
+/* The last optional column that is still shown, or `count`. */
 static size_t table_spare(const app_table *table)
 {
     for (size_t c = table->count; c > 0; c--) {
@@ -49,8 +52,8 @@ static size_t table_spare(const app_table *table)
     return table->count;
 }
 
-/* Leave out columns that can be, and take from those that give way, until the line fits; when that
- * is not enough the terminal wraps it. */
+/* Leaves out optional columns, then shrinks the widest shrinkable ones, until the line fits. When
+ * that is not enough the terminal wraps it. */
 static void table_fit(app_table *table)
 {
     while (table_line(table, APP_TABLE_LEAST) > table->columns &&
@@ -73,13 +76,14 @@ static void table_fit(app_table *table)
     }
 }
 
+/* One row. Padding is written only before the next cell, so that no line ends with spaces. */
 static void table_row(const app_table *table, const quipu_str *cells)
 {
-    int gap = 0; /* that stands before the next cell: what the last one left, and the usual one */
+    int gap = 0; /* spaces before the next cell: padding of the last one, and the usual gap */
 
     for (size_t c = 0; c < table->count; c++) {
         const int used = app_width(cells[c]);
-        /* Without a limit a cell that is longer than those before it stays whole. */
+        /* Without a limit a cell that is wider than its column is not cut. */
         const bool grows = table->columns == 0 && used > table->widths[c];
         const int width = grows ? used : table->widths[c];
 
@@ -87,7 +91,7 @@ static void table_row(const app_table *table, const quipu_str *cells)
             continue;
         }
         if (used == 0) {
-            gap += width + APP_TABLE_GAP; /* no line ends with spaces */
+            gap += width + APP_TABLE_GAP; /* written when a cell follows */
             continue;
         }
         if (table->kinds[c].right) {
@@ -102,6 +106,7 @@ static void table_row(const app_table *table, const quipu_str *cells)
     fputc('\n', table->out);
 }
 
+/* Widths come from the first page; later pages keep them. */
 void app_table_print(app_table *table, const quipu_str *cells, size_t rows)
 {
     quipu_str titles[APP_TABLE_COLUMNS_MAX];

@@ -1,4 +1,7 @@
-/* The terminal: its width and colours, the pager, Ctrl-C. */
+/* The terminal: width and colours, the pager, signals.
+ *
+ * Threads: app_signals_listen() starts one that waits in sigwait(2); it runs until the process
+ * exits. Signals are blocked in all threads that start later. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +20,7 @@ extern char **environ;
 /* ---- width and colours ------------------------------------------------------------------------
  */
 
+/* The terminal first, then $COLUMNS, then the default; always within APP_COLUMNS_MIN and _MAX. */
 int app_columns(void)
 {
     const char *given = getenv("COLUMNS");
@@ -37,6 +41,7 @@ int app_columns(void)
     return (int)(columns > APP_COLUMNS_MAX ? APP_COLUMNS_MAX : columns);
 }
 
+/* NO_COLOR as on no-color.org; --color overrides it. */
 bool app_colours(const app_call *call)
 {
     const char *when = app_value(call, "color");
@@ -50,6 +55,7 @@ bool app_colours(const app_call *call)
            (kind == NULL || strcmp(kind, "dumb") != 0);
 }
 
+/* Without colours every style is empty, so callers need no condition. */
 const char *app_style(bool colours, app_look look)
 {
     static const char *const sequences[] = {
@@ -64,7 +70,7 @@ const char *app_style(bool colours, app_look look)
 /* ---- the pager --------------------------------------------------------------------------------
  */
 
-/* Start `sh -c $PAGER` that reads from the pipe. */
+/* Starts `sh -c $PAGER` with the pipe as its stdin; returns its pid, 0 on failure. */
 static int term_pager_spawn(const char *command, int reading, int writing)
 {
     char shell[] = "sh";
@@ -78,7 +84,7 @@ static int term_pager_spawn(const char *command, int reading, int writing)
         posix_spawn_file_actions_init(&actions) != 0) {
         return 0;
     }
-    /* less leaves at once when all fits on a screen, and lets colours through. */
+    /* less: quit when everything fits on one screen, pass colours, do not clear the screen. */
     (void)setenv("LESS", "FRX", 0);
     if (posix_spawn_file_actions_adddup2(&actions, reading, STDIN_FILENO) != 0 ||
         posix_spawn_file_actions_addclose(&actions, writing) != 0 ||
@@ -89,6 +95,7 @@ static int term_pager_spawn(const char *command, int reading, int writing)
     return (int)pid;
 }
 
+/* Redirects stdout into the pipe; without a pager nothing changes. */
 void app_pager_begin(app_pager *pager, const app_call *call)
 {
     const char *command = getenv("PAGER");
@@ -109,6 +116,7 @@ void app_pager_begin(app_pager *pager, const app_call *call)
     close(ends[1]);
 }
 
+/* Restores stdout, which closes the pipe, and waits. */
 void app_pager_end(app_pager *pager)
 {
     if (pager->pid == 0) {
@@ -131,15 +139,14 @@ void app_pager_end(app_pager *pager)
 
 static atomic_bool term_signal_came;
 
-/* Who hears of the signals; there until the program is gone, as its thread is. */
+/* The receiver of signals; static, because its thread runs until the process exits. */
 typedef struct term_listener {
     app_signal_fn fn;
     void *ctx;
     sigset_t set;
 } term_listener;
 
-/* Waits for signals in a thread of its own: who hears of them takes locks, which a handler must
- * not. */
+/* The signal thread. The receiver takes locks, which a signal handler must not. */
 static void *term_listen(void *ctx)
 {
     const term_listener *listener = ctx;
@@ -151,6 +158,7 @@ static void *term_listen(void *ctx)
     return NULL;
 }
 
+/* The mask is set before the thread starts, which inherits it. */
 bool app_signals_listen(app_signal_fn fn, void *ctx)
 {
     static term_listener listener;
@@ -168,6 +176,7 @@ bool app_signals_listen(app_signal_fn fn, void *ctx)
     return true;
 }
 
+/* The receiver for app_signals_begin(). */
 static void term_stop(void *cancel, int number)
 {
     (void)number;
@@ -175,6 +184,7 @@ static void term_stop(void *cancel, int number)
     quipu_cancel_set(cancel);
 }
 
+/* Called from the main thread only, hence no lock. */
 quipu_cancel *app_signals_begin(void)
 {
     static quipu_cancel *begun;

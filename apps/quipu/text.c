@@ -1,6 +1,9 @@
-/* Text for a terminal: whatever stands in a message, what is written is harmless, and its columns
- * are known. A control character, a bidi control, an invisible tag or a byte that is no UTF-8 is
- * shown as what it is. */
+/* Text for a terminal. Whatever a message contains, the output is safe and its width is known:
+ * control characters, bidirectional controls, invisible tags and bytes that are not UTF-8 are
+ * replaced by a visible form.
+ *
+ * Pure functions over the text; called by everything that prints text from a store. Widths come
+ * from width.c. */
 #include <string.h>
 
 #include "app.h"
@@ -13,7 +16,7 @@
 /* ---- one character ----------------------------------------------------------------------------
  */
 
-/* Bytes of a sequence that begins with this byte; 0: none does. */
+/* The length of the UTF-8 sequence that begins with this byte; 0: none does. */
 static size_t text_sequence(unsigned char first)
 {
     if (first < 0x80) {
@@ -28,6 +31,7 @@ static size_t text_sequence(unsigned char first)
     return first >= 0xf0 && first <= 0xf4 ? 4 : 0;
 }
 
+/* Rejects overlong forms, surrogates and code points above U+10FFFF. */
 size_t app_char_next(const char *p, size_t n, uint32_t *ret_c)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -52,23 +56,25 @@ size_t app_char_next(const char *p, size_t n, uint32_t *ret_c)
     return length;
 }
 
-bool app_char_harms(uint32_t c)
+/* C0 and C1 controls, bidirectional controls, line and paragraph separators, invisible operators
+ * and tags. */
+bool app_char_is_unsafe(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x180e || c == 0x200e ||
            c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2061 && c <= 0x206f) ||
            (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
 }
 
-/* What is shown instead of the character in `p`, and its columns; false: itself. */
+/* The visible form of a character and its width; false: the character itself is printed. */
 static bool text_shown(const char *p, uint32_t c, char shown[TEXT_SHOWN_SIZE], int *ret_columns)
 {
     if (c == APP_CHAR_BAD) {
         *ret_columns = snprintf(shown, TEXT_SHOWN_SIZE, "<%02X>", (unsigned)(unsigned char)*p);
     } else if (c < 0x20 || c == 0x7f) {
-        /* Unicode has a picture of each: U+2400 and on; they are U+2421 for DEL. */
+        /* U+2400 to U+241F are pictures of the control characters, U+2421 that of DEL. */
         snprintf(shown, TEXT_SHOWN_SIZE, "\xe2\x90%c", (char)(0x80 + (c == 0x7f ? 0x21 : c)));
         *ret_columns = 1;
-    } else if (app_char_harms(c)) {
+    } else if (app_char_is_unsafe(c)) {
         *ret_columns = snprintf(shown, TEXT_SHOWN_SIZE, "<U+%04X>", (unsigned)c);
     } else {
         *ret_columns = app_char_width(c);
@@ -77,7 +83,7 @@ static bool text_shown(const char *p, uint32_t c, char shown[TEXT_SHOWN_SIZE], i
     return true;
 }
 
-/* Columns of the character at p, which has *ret_bytes. */
+/* The width of the character at p; *ret_bytes is its length. */
 static int text_columns(const char *p, size_t n, size_t *ret_bytes)
 {
     char shown[TEXT_SHOWN_SIZE];
@@ -89,7 +95,7 @@ static int text_columns(const char *p, size_t n, size_t *ret_bytes)
     return columns;
 }
 
-/* Write the character at p; gives its bytes. */
+/* Writes the character at p; returns its length. */
 static size_t text_put(FILE *out, const char *p, size_t n)
 {
     char shown[TEXT_SHOWN_SIZE];
@@ -108,6 +114,7 @@ static size_t text_put(FILE *out, const char *p, size_t n)
 /* ---- one line ---------------------------------------------------------------------------------
  */
 
+/* Stops counting at twice the largest width: longer texts are cut in any case. */
 int app_width(quipu_str text)
 {
     int columns = 0;
@@ -131,8 +138,8 @@ static bool text_is_space(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Write what fits of a text whose runs of space count as one space each; gives its columns, and
- * whether it was all. Without `out` it only measures. */
+/* Writes as much of a text as fits, with runs of white space as one space; returns the columns and
+ * whether it was everything. Without `out` it only measures. */
 static int text_put_flat(FILE *out, quipu_str text, int room, bool *ret_all)
 {
     int used = 0;
@@ -161,6 +168,7 @@ static int text_put_flat(FILE *out, quipu_str text, int room, bool *ret_all)
     return used;
 }
 
+/* Measures first: the ellipsis needs a column only when something is cut. */
 int app_put_cut(FILE *out, quipu_str text, int columns)
 {
     bool all = false;
@@ -177,7 +185,7 @@ int app_put_cut(FILE *out, quipu_str text, int columns)
 /* ---- many lines -------------------------------------------------------------------------------
  */
 
-/* Where a line may end behind a character: wide ones need no space between them. */
+/* Lines may break beside wide characters: East Asian text has no spaces. */
 static bool text_is_wide(const char *p, size_t n)
 {
     uint32_t c;
@@ -186,7 +194,7 @@ static bool text_is_wide(const char *p, size_t n)
     return c != APP_CHAR_BAD && c >= 0x80 && app_char_width(c) == 2;
 }
 
-/* Bytes of the line end at p: "\n" or "\r\n"; 0: none. */
+/* The length of the line end at p: "\n" or "\r\n"; 0: none. */
 static size_t text_line_end(const char *p, size_t n)
 {
     if (p[0] == '\n') {
@@ -195,7 +203,7 @@ static size_t text_line_end(const char *p, size_t n)
     return n > 1 && p[0] == '\r' && p[1] == '\n' ? 2 : 0;
 }
 
-/* The columns of the character at p when `column` are used: a tab reaches to its stop. */
+/* The width of the character at p in column `column`: a tab extends to its stop. */
 static int text_step(const char *p, size_t n, int column, size_t *ret_bytes)
 {
     if (p[0] == '\t') {
@@ -205,8 +213,8 @@ static int text_step(const char *p, size_t n, int column, size_t *ret_bytes)
     return text_columns(p, n, ret_bytes);
 }
 
-/* The bytes of the next line: at most `columns` wide (one character at least), broken at a space,
- * beside a wide character, or where it must. */
+/* The length of the next line: at most `columns` wide, at least one character; broken at a space,
+ * beside a wide character, or anywhere. */
 static size_t text_line_bytes(const char *p, size_t n, int columns)
 {
     size_t at = 0;
@@ -235,6 +243,7 @@ static size_t text_line_bytes(const char *p, size_t n, int columns)
     return at;
 }
 
+/* Writes one line; tabs become spaces. */
 static void text_put_line(FILE *out, const char *p, size_t n)
 {
     int column = 0;
@@ -254,6 +263,7 @@ static void text_put_line(FILE *out, const char *p, size_t n)
     fputc('\n', out);
 }
 
+/* A line end in the text always breaks; trailing spaces are dropped. */
 bool app_line_next(quipu_str text, int columns, size_t *at, quipu_str *ret_line)
 {
     const char *p = text.p + *at;
@@ -272,7 +282,7 @@ bool app_line_next(quipu_str text, int columns, size_t *at, quipu_str *ret_line)
     if (bytes < left && text_line_end(p + bytes, left - bytes) > 0) {
         bytes += text_line_end(p + bytes, left - bytes);
     } else {
-        /* The space at which a line was broken is not the next one's. */
+        /* Spaces at a break do not begin the next line. */
         while (bytes < left && p[bytes] == ' ') {
             bytes++;
         }
@@ -281,6 +291,7 @@ bool app_line_next(quipu_str text, int columns, size_t *at, quipu_str *ret_line)
     return true;
 }
 
+/* Empty lines get no margin, so that no line ends with spaces. */
 size_t app_put_wrapped(FILE *out, quipu_str text, const char *margin, int columns)
 {
     size_t lines = 0;

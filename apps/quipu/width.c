@@ -1,7 +1,7 @@
-/* How many columns of a terminal a character takes, by Unicode 14: East Asian Width W and F take
- * two, marks that combine (categories Mn and Me), Hangul's medial and final letters, and joiners
- * none. Our own tables, so that output does not depend on the system's locale. Code points that
- * Unicode has not given out yet count as their neighbours do. */
+/* How many columns a character takes, by Unicode 14: East Asian Width W and F take two; combining
+ * marks (categories Mn and Me), medial and final Hangul letters, and joiners take none. Own tables,
+ * so that output does not depend on the locale. Unassigned code points count like their
+ * neighbours. */
 #include "width.h"
 
 #include <stdbool.h>
@@ -118,6 +118,7 @@ static const width_range width_none[] = {
     {0x1e2ec, 0x1e2ef}, {0x1e8d0, 0x1e8d6}, {0x1e944, 0x1e94a}, {0xe0100, 0xe01ef},
 };
 
+/* Binary search in sorted, disjoint ranges. */
 static bool width_in(uint32_t c, const width_range *table, size_t count)
 {
     size_t low = 0;
@@ -134,6 +135,7 @@ static bool width_in(uint32_t c, const width_range *table, size_t count)
     return low < count && c >= table[low].first;
 }
 
+/* Everything below the first combining mark is one column wide. */
 int app_char_width(uint32_t c)
 {
     if (c < width_none[0].first) {

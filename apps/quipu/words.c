@@ -1,12 +1,13 @@
-/* Words that were mistyped: which of the known ones was meant. */
+/* Mistyped words: which of the known ones was meant. Pure functions, used for verbs, options and
+ * their values. */
 #include <string.h>
 
 #include "app.h"
 
 #define WORDS_LENGTH_MAX 32 /* bytes of a word that is compared with others */
 
-/* How many letters must be changed, added or left out to make one word of the other; swapped
- * neighbours count once. */
+/* The edit distance (optimal string alignment): insertions, deletions, replacements, and swaps of
+ * neighbours count one each. Three rows suffice. */
 static size_t words_distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t rows[3][WORDS_LENGTH_MAX + 1];
@@ -37,12 +38,13 @@ static size_t words_distance(const char *a, size_t n, const char *b, size_t m)
     return rows[n % 3][m];
 }
 
-/* A distance from which on another word was not meant. */
+/* From this distance on a word is not proposed: about a third of its letters may be wrong. */
 static size_t words_far(const char *word)
 {
     return strlen(word) / 3 + 2;
 }
 
+/* The first of the nearest names wins. */
 const char *app_nearest(const char *word, const char *const *names)
 {
     const char *nearest = NULL;
@@ -58,6 +60,7 @@ const char *app_nearest(const char *word, const char *const *names)
     return nearest;
 }
 
+/* Exact matches only; words are separated by single spaces. */
 int app_word_number(const char *words, const char *word)
 {
     const size_t n = strlen(word);
@@ -73,6 +76,7 @@ int app_word_number(const char *words, const char *word)
     return -1;
 }
 
+/* As app_nearest() for words in one string. */
 void app_word_nearest(const char *words, const char *word, char *ret_word, size_t size)
 {
     size_t least = words_far(word);

@@ -140,7 +140,7 @@ func measure(sides [2]side, r row, n, blocks, each int) figures {
 	return figures{[2]time.Duration{median(all[0]), median(all[1])}, median(ratios)}
 }
 
-// amount tells how many blocks a row has, and how many calls a block.
+// amount is the number of blocks of a row and of calls in a block.
 func amount(r row, n, blocks int) (int, int) {
 	switch {
 	case strings.HasPrefix(r.name, "append"):

@@ -6,7 +6,7 @@ SqliteSessionService, and the OpenAI Agents SDK's SQLiteSession, in one run.
 
 Sides take turns in short blocks, so that a busy machine is busy for all: a ratio is the median,
 over the blocks, of the ratio of the sides' medians in a block. Times are medians of single calls,
-in microseconds, by the clock and by the processor: the second tells what a quiet machine would, but
+in microseconds, in wall time and CPU time: the second is what a quiet machine would show, but
 for waits. Bars are by the clock.
 
 "normal": both sides at WAL and synchronous=NORMAL. "default": each as it ships; ADK has a rollback

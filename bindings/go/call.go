@@ -11,7 +11,7 @@ import (
 	"quipu/bindings/go/internal/lib"
 )
 
-// withCall runs `do` with the deadline and the cancellation of a context in C's form; NULL when the
+// withCall runs `do` with a context's deadline and cancellation as C call options, or NULL when the
 // context has neither.
 func withCall(ctx context.Context, do func(call uintptr) error) error {
 	if ctx.Done() == nil {

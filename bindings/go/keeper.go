@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// keeper holds a thing of C's until it is closed and nobody uses it any more: then it is freed,
-// once.
+// keeper counts the users of a C object; it frees the object once, after it was closed and the last
+// user has left.
 type keeper struct {
 	what   string
 	free   func()
@@ -16,7 +16,7 @@ type keeper struct {
 	freed  bool
 }
 
-// enter counts a user; leave ends that.
+// enter adds a user, or fails when the object is closed; leave removes one.
 func (k *keeper) enter() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -34,7 +34,7 @@ func (k *keeper) leave() {
 	k.freeUnused()
 }
 
-// close lets nobody in any more.
+// close makes later calls of enter fail.
 func (k *keeper) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

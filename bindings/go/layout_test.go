@@ -39,7 +39,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var field lib.Field
 	var between lib.Range
 	var patch lib.Patch
-	// Structs that begin with their size may grow: only where members lie counts.
+	// Structs that begin with their size may grow: only the offsets of members matter.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
 		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes)) +
 		offsets("quipu_service_options", 0, unsafe.Offsetof(service.TTLMS),

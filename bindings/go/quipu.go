@@ -1,6 +1,6 @@
-// Package quipu opens quipu's stores: files that keep the conversations of AI agents. It calls
-// libquipu without cgo; the library is found by the system's loader, or where QUIPU_LIBRARY says.
-// NewSessionService makes Google ADK's session service of a store.
+// Package quipu opens quipu stores: files with the conversations of AI agents. It calls libquipu
+// without cgo; the system's loader finds the library, or QUIPU_LIBRARY names the file.
+// NewSessionService returns a session service of Google's ADK on a store.
 package quipu
 
 import (
@@ -14,7 +14,7 @@ import (
 	"quipu/bindings/go/internal/lib"
 )
 
-// Code tells what a caller would do about an error. The numbers are those of quipu_status.
+// Code classifies errors by what a caller can do about them. The numbers are those of quipu_status.
 type Code int32
 
 // The codes of libquipu.
@@ -50,7 +50,7 @@ func (c Code) Error() string {
 	return "quipu: " + codeNames[-c]
 }
 
-// Error is what libquipu tells: the code, the sentence for people, and the rule that was broken.
+// Error is an error of libquipu: the code, the message, and the rule that was violated.
 type Error struct {
 	Code    Code
 	Message string
@@ -66,15 +66,15 @@ func (e *Error) Error() string {
 	return "quipu: " + e.Message
 }
 
-// Unwrap gives the code.
+// Unwrap returns the code.
 func (e *Error) Unwrap() error {
 	return e.Code
 }
 
 // Options of a store. The zero value is the default of the library.
 type Options struct {
-	// Relaxed trades the survival of the last writes at a power cut for speed; a crash of the
-	// process loses nothing either way.
+	// Relaxed is faster, but a power cut may lose the last writes; a crash of the process loses
+	// nothing either way.
 	Relaxed bool
 	// ReadOnly writes nothing, not even by migration.
 	ReadOnly bool
@@ -82,7 +82,7 @@ type Options struct {
 	MustExist bool
 	// Deadline of calls whose context has none; 0 means 30 seconds.
 	Deadline time.Duration
-	// TTL of sessions; 0 means that they never expire.
+	// TTL of sessions; 0 means no expiry.
 	TTL time.Duration
 	// MaxBytes caps the file; 0 means no cap.
 	MaxBytes int64
@@ -145,13 +145,13 @@ func Open(path string, options Options) (*Store, error) {
 	return store, nil
 }
 
-// Close closes the store, at once or with the last service that stands on it. Closing twice is fine.
+// Close closes the store, at once or with the last service that uses it. Closing twice is fine.
 func (s *Store) Close() error {
 	s.keeper.close()
 	return nil
 }
 
-// check makes an error of what a C function answered; nil when it is success.
+// check converts the status of a C function to an error; nil for success.
 func check(status uintptr, failure *lib.Error) error {
 	if int32(status) == 0 {
 		return nil

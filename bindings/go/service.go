@@ -16,13 +16,13 @@ import (
 	"quipu/bindings/go/internal/lib"
 )
 
-// ErrStale is the error of an append to a session that somebody else changed since it was read.
+// ErrStale is returned by an append to a session that another writer changed since it was read.
 var ErrStale = errors.New("stale session error")
 
 // ServiceOptions of a session service. The zero value follows ADK's own services.
 type ServiceOptions struct {
-	// Rebase appends to a session that somebody else changed, behind the others' events, where the
-	// default is ErrStale.
+	// Rebase appends after other writers' events when a session is stale, instead of failing with
+	// ErrStale.
 	Rebase bool
 	// TTL of new sessions; 0 means the store's.
 	TTL time.Duration
@@ -36,7 +36,7 @@ type SessionService struct {
 
 var _ session.Service = (*SessionService)(nil)
 
-// NewSessionService makes a service of a store. Close it before or after the store, as you like.
+// NewSessionService returns a service on a store. It may be closed before or after the store.
 func NewSessionService(store *Store, options ServiceOptions) (*SessionService, error) {
 	if err := store.keeper.enter(); err != nil {
 		return nil, err
@@ -68,13 +68,13 @@ func NewSessionService(store *Store, options ServiceOptions) (*SessionService, e
 	return service, nil
 }
 
-// Close ends the service: new calls fail, sessions that were read stay readable.
+// Close closes the service: later calls fail, sessions that were read stay readable.
 func (s *SessionService) Close() error {
 	s.keeper.close()
 	return nil
 }
 
-// ref is a session's identity in C's form; it stays pinned until the pins end.
+// ref is a session's identity as C structs, pinned until the caller unpins it.
 func ref(pins *runtime.Pinner, app, user, id string) *lib.Ref {
 	it := &lib.Ref{AppName: lib.Of(app), UserID: lib.Of(user), SessionID: lib.Of(id)}
 	pins.Pin(it)
@@ -106,7 +106,7 @@ func (s *SessionService) Create(ctx context.Context, req *session.CreateRequest)
 	if len(req.State) > 0 {
 		var err error
 		if state, err = json.Marshal(req.State); err != nil {
-			return nil, fmt.Errorf("quipu: the state of session %q is no JSON: %w", id, err)
+			return nil, fmt.Errorf("quipu: the state of session %q is not JSON: %w", id, err)
 		}
 	}
 	made, err := s.open(ctx, func(call uintptr, handle *uintptr, failure *lib.Error) uintptr {
@@ -151,7 +151,7 @@ func (s *SessionService) Get(ctx context.Context, req *session.GetRequest) (*ses
 	return &session.GetResponse{Session: found}, nil
 }
 
-// open runs a C function that gives a live session.
+// open runs a C function that returns a live session.
 func (s *SessionService) open(ctx context.Context, do func(call uintptr, handle *uintptr, failure *lib.Error) uintptr) (*liveSession, error) {
 	if err := s.keeper.enter(); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (s *SessionService) open(ctx context.Context, do func(call uintptr, handle 
 	return newLiveSession(s, *handle)
 }
 
-// List implements session.Service. The sessions come without events, oldest update first.
+// List implements session.Service. It returns sessions without events, oldest update first.
 func (s *SessionService) List(ctx context.Context, req *session.ListRequest) (*session.ListResponse, error) {
 	if err := required("AppName", req.AppName); err != nil {
 		return nil, err
@@ -228,7 +228,7 @@ func (s *SessionService) Delete(ctx context.Context, req *session.DeleteRequest)
 }
 
 // AppendEvent implements session.Service: when it returns, the event is in the store and in the
-// session; when it fails, in neither. The event itself stays as it is.
+// session; when it fails, in neither. The event itself is not changed.
 func (s *SessionService) AppendEvent(ctx context.Context, current session.Session, event *session.Event) error {
 	if current == nil || event == nil {
 		return errors.New("quipu: the session and the event are required")
@@ -242,7 +242,7 @@ func (s *SessionService) AppendEvent(ctx context.Context, current session.Sessio
 	}
 	text, err := json.Marshal(event)
 	if err != nil {
-		return fmt.Errorf("quipu: event %q is no JSON: %w", event.ID, err)
+		return fmt.Errorf("quipu: event %q is not JSON: %w", event.ID, err)
 	}
 	failure := &lib.Error{}
 	err = withCall(ctx, func(call uintptr) error {

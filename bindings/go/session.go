@@ -16,7 +16,7 @@ import (
 	"quipu/bindings/go/internal/lib"
 )
 
-// identity is what every session tells at once.
+// identity is what every session returns without a call into C.
 type identity struct {
 	app, user, id string
 }
@@ -33,8 +33,8 @@ func timeOf(t lib.Time) time.Time {
 	return time.Unix(t.S, int64(t.NS)).UTC()
 }
 
-// state implements session.State in memory. What is set here reaches the store by the state delta
-// of an event, as in ADK's own services.
+// state implements session.State in memory. Values set here are stored with the state delta of an
+// event, as in ADK's own services.
 type state struct {
 	mu     sync.RWMutex
 	values map[string]any
@@ -74,7 +74,7 @@ func (s *state) All() iter.Seq2[string, any] {
 	return maps.All(maps.Clone(s.values))
 }
 
-// listedSession is a session of a list: without events.
+// listedSession is a session from List, without events.
 type listedSession struct {
 	identity
 	state   *state
@@ -90,7 +90,7 @@ func (s *listedSession) State() session.State      { return s.state }
 func (s *listedSession) Events() session.Events    { return events(nil) }
 func (s *listedSession) LastUpdateTime() time.Time { return s.updated }
 
-// events is a list that is all there.
+// events is a complete list of events.
 type events []*session.Event
 
 func (e events) Len() int { return len(e) }
@@ -112,8 +112,8 @@ func (e events) All() iter.Seq[*session.Event] {
 	}
 }
 
-// liveSession is a session of C's: its history and state, in step with the store. Events become
-// Go's when they are looked at: a long history costs what is read of it.
+// liveSession wraps a live session of C: its history and state, which follow the store. Events are
+// decoded when they are read, so only what is read of a long history costs time.
 type liveSession struct {
 	identity
 	service *SessionService
@@ -159,7 +159,7 @@ func newLiveSession(service *SessionService, handle uintptr) (*liveSession, erro
 	return live, err
 }
 
-// read runs a C function that puts what it tells into an arena; `do` copies it out.
+// read runs a C function that writes its result to an arena; `do` copies it out.
 func (s *liveSession) read(do func(arena *lib.Arena, failure *lib.Error) uintptr) error {
 	arena := &lib.Arena{}
 	failure := &lib.Error{}
@@ -175,7 +175,7 @@ func (s *liveSession) count() int {
 	return int(n)
 }
 
-// caughtUp takes over what an append changed: the time, the events, the state.
+// caughtUp updates time, events and state after an append.
 func (s *liveSession) caughtUp(event *session.Event) error {
 	updated := &lib.Time{}
 	err := s.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
@@ -207,7 +207,7 @@ func (s *liveSession) LastUpdateTime() time.Time {
 	return s.updated
 }
 
-// liveEvents is the events' side of a live session.
+// liveEvents implements session.Events on a live session.
 type liveEvents liveSession
 
 func (e *liveEvents) Len() int {
@@ -236,7 +236,8 @@ func (e *liveEvents) At(i int) *session.Event {
 	return e.decoded[i]
 }
 
-// decode makes a Go event of C's; an interface without errors leaves an event that tells of one.
+// decode converts a C event to Go. ADK's interface has no error, so a failure becomes an event with
+// an error code.
 func (e *liveEvents) decode(i int) *session.Event {
 	event := &session.Event{}
 	err := (*liveSession)(e).read(func(arena *lib.Arena, failure *lib.Error) uintptr {

@@ -1,4 +1,4 @@
-"""The build backend: scikit-build-core, and in a source distribution the C sources beside it."""
+"""The build backend: scikit-build-core; a source distribution also contains the C sources."""
 
 import pathlib
 import shutil
@@ -35,7 +35,7 @@ SYMBOLS = ("symbols.txt", "symbols_provider.txt")
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """Copy the C sources in for as long as the archive is made; an unpacked one has them."""
+    """Copy the C sources in while the archive is built; an unpacked archive has them."""
     copied = not COPY.exists()
     if copied:
         COPY.mkdir()

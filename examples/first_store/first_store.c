@@ -1,7 +1,7 @@
-/* first_store: several agents talk with a user; the store is closed and opened in the middle; then
- * everything is read back, and the program fails unless what came back is what went in. It ends
- * with what a long conversation needs: the window of the next prompt, a search, a fork.
- * usage: first_store [folder]        without a folder: a temporary one, removed at the end */
+/* first_store: several agents talk with a user; the store is closed and reopened in the middle;
+ * then everything is read back, and the program fails unless it equals what was written. It ends
+ * with the tools for long conversations: the window of the next prompt, a search, a fork. usage:
+ * first_store [folder]        without a folder: a temporary one, deleted at the end */
 #include <inttypes.h>
 #include <quipu/store.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- what goes in ---------------------------------------------------------------------------- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 static const quipu_str key = {"trip-to-cusco", 13};
 static const quipu_str fork_key = {"trip-to-cusco/by-bus", 20};
@@ -77,7 +77,7 @@ static quipu_status first_append(quipu_store *store, size_t from, size_t to, qui
                                 NULL, err);
 }
 
-/* ---- showing it ------------------------------------------------------------------------------ */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 /* The bytes of the next line of `text`: at most `columns` characters, broken at a space. */
 static size_t first_line_bytes(const char *text, size_t columns)
@@ -130,7 +130,7 @@ static void first_print_message(const quipu_message *message)
     }
 }
 
-/* ---- what came back -------------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
 static bool first_same_call(const quipu_message *got, const quipu_tool_call *call)
 {
@@ -145,7 +145,7 @@ static bool first_same_call(const quipu_message *got, const quipu_tool_call *cal
             quipu_str_eq(quipu_tool_call_at(got->calls, 0)->input, call->input));
 }
 
-/* Whether the messages are the conversation's, in order, numbered without a gap. */
+/* Whether the messages equal the conversation, in order, numbered without gaps. */
 static bool first_same(const quipu_history *got)
 {
     bool same = got->messages.count == COUNT_OF(conversation);
@@ -181,7 +181,7 @@ static quipu_status first_read(quipu_store *store, bool *ret_same, quipu_error *
     return status;
 }
 
-/* The newest whole turns that fit the budget: what the next prompt is made of. */
+/* The newest whole turns within the budget: the contents of the next prompt. */
 static quipu_status first_window(quipu_store *store, quipu_error *err)
 {
     quipu_window *window = NULL;
@@ -215,7 +215,7 @@ static quipu_status first_search(quipu_store *store, quipu_error *err)
     return status;
 }
 
-/* Another way to go on from message 5: the past is shared, not copied. */
+/* A fork at message 5: the history is shared, not copied. */
 static quipu_status first_fork(quipu_store *store, quipu_error *err)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -302,7 +302,7 @@ static void first_print_end(const char *path, bool kept)
            "  examples/notes    entities of your own, with entgen\n");
 }
 
-/* Remove the store and its folder; what is not there does not matter. */
+/* Deletes the store and its folder; missing files are ignored. */
 static void first_remove(const char *folder)
 {
     static const char *const names[] = {"store.db", "store.db-wal", "store.db-shm"};

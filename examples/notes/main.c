@@ -45,7 +45,7 @@ static int usage_error(const char *message, const char *detail)
     return EXIT_USAGE;
 }
 
-/* A whole number from 1 to `max`, or 0 when the text is none. */
+/* An integer from 1 to `max`, or 0 for any other text. */
 static int64_t parse_number(const char *text, int64_t max)
 {
     char *end = NULL;
@@ -190,7 +190,7 @@ static int print_page(app *self, note_query *query, const options *opt)
         }
         query->after = after;
     }
-    query->limit = opt->count + 1; /* one more than shown tells whether there is a next page */
+    query->limit = opt->count + 1; /* one more than shown: is there a next page? */
     query->order[0] = NOTE_BY_CREATED_AT(DESC);
     query->with_notebook = &(notebook_query){0};
     query->with_labels = &(label_query){.order = {LABEL_BY_NAME(ASC)}};
@@ -352,7 +352,7 @@ static void print_help(void)
            "The notes lie in $NOTES_DB, or in notes.db here.\n");
 }
 
-/* Open the file, bring it to this program's schema, run the command. */
+/* Opens the file, migrates it to this program's schema, runs the command. */
 static int run(const struct command *command, int argc, char **argv)
 {
     app self = {0};

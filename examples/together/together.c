@@ -1,5 +1,5 @@
-/* One of three programs, in C, Go and Python, that talk to each other in one session of one store,
- * all at once: each waits for its turn, says a line, and ends when it sees what all said.
+/* One of three programs, in C, Go and Python, that use one session of one store at the same time:
+ * each waits for its turn, appends a line, and exits when it has read everyone's lines.
  *
  *     together STORE NAME TURN TURNS
  */
@@ -19,7 +19,7 @@ static void check(quipu_status status, const quipu_error *error)
     }
 }
 
-/* Read the session until it has so many events; the first to come makes it. */
+/* Reads the session until it has `count` events; the first program to come creates it. */
 static quipu_live *wait_for(quipu_service *service, size_t events)
 {
     const quipu_session_ref ref = {QUIPU_STR("together"), QUIPU_STR("all"), QUIPU_STR("one")};

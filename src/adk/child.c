@@ -1,5 +1,14 @@
-/* Child sessions: a sub-agent works on a fork, apart from its parent, until it is merged or
- * discarded. That a session is somebody's child stands in its metadata. */
+/* Child sessions: a sub-agent works on a fork of its parent, apart from it, until the child is
+ * merged or discarded.
+ *
+ * Owns: the member "child" of a session's metadata ({"parent", "agent", "mergedAt"}), which is all
+ * that makes a session a child, and the id "<parent>:child:<agent>:<uuid>" of a new one. Called by:
+ * the public quipu_live_spawn/merge/discard/children, and isolate.c for isolated agents. Locks:
+ * qp_child_*() expect the parent's mutex to be held. They take the child's mutex themselves, always
+ * after the parent's, so that two threads that end children cannot deadlock. On return: the store
+ * has changed completely or not at all (one transaction, store/state_child.c). The parent's live
+ * copy follows the store; where it could not, parent->behind is set and the next use reads
+ * again. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -12,9 +21,12 @@
 #include "base/uuid.h"
 #include "store/state_child.h"
 
+/* Members of the metadata's "child" object. */
 #define CHILD_PARENT "parent"
 #define CHILD_AGENT "agent"
 
+/* Called after each append with the session's lock held. Only memory is trimmed: the store keeps
+ * every message, and inherited messages do not count against the child's limit. */
 void qp_session_trim(quipu_live *session)
 {
     const size_t own = session->count - session->inherited;
@@ -31,7 +43,9 @@ void qp_session_trim(quipu_live *session)
 /* ---- what a child is --------------------------------------------------------------------------
  */
 
-/* Whether a session is a child: then *ret is filled, and *ret_parent is its parent's session id. */
+/* Reads the child member of a session's metadata. *ret_is says whether the session is a child; *ret
+ * and *ret_parent (the parent's session id) are filled only then, with texts copied to the arena.
+ * Metadata that are not JSON return the parser's status. */
 static quipu_status child_read(const quipu_session_info *info, quipu_arena *arena, quipu_child *ret,
                                quipu_str *ret_parent, bool *ret_is)
 {
@@ -64,6 +78,9 @@ static quipu_status child_read(const quipu_session_info *info, quipu_arena *aren
     return status;
 }
 
+/* Called once, when a session is first read into memory. Messages up to the fork point are the
+ * parent's: `inherited` counts them, so that trimming, merging and repairing touch only the child's
+ * own. */
 quipu_status qp_session_adopt(quipu_live *session, const quipu_session_info *info)
 {
     quipu_child child;
@@ -83,7 +100,8 @@ quipu_status qp_session_adopt(quipu_live *session, const quipu_session_info *inf
     return status;
 }
 
-/* {"child":{"parent":...,"agent":...,"mergedAt":...}} */
+/* Writes {"child":{"parent":...,"agent":...,"mergedAt":...}}. `merged` adds the time of the merge,
+ * which is what marks a child as ended; a child without it is still at work or was abandoned. */
 static quipu_status child_metadata(quipu_str parent, quipu_str agent, bool merged,
                                    quipu_arena *arena, quipu_json *ret, quipu_error *reterr)
 {
@@ -114,11 +132,12 @@ static quipu_status child_metadata(quipu_str parent, quipu_str agent, bool merge
     qp_buf_free(&buf);
     return status == QUIPU_OK ? QUIPU_OK
                               : qp_error_set(reterr, status,
-                                             "the name of an agent is no text, or "
+                                             "the name of an agent is not text, or "
                                              "there is no room for it");
 }
 
-/* "<parent>:child:<agent>:<uuid>" */
+/* Writes "<parent>:child:<agent>:<uuid>". A version 7 UUID sorts by time, so children list in the
+ * order in which they began. */
 static quipu_status child_id(quipu_str parent, quipu_str agent, quipu_arena *arena, quipu_str *ret,
                              quipu_error *reterr)
 {
@@ -148,7 +167,9 @@ static quipu_status child_id(quipu_str parent, quipu_str agent, quipu_arena *are
 /* ---- beginning --------------------------------------------------------------------------------
  */
 
-/* Fork, read what is inherited, and make it live. */
+/* Forks the parent in the store, reads what the child inherits, and makes it a live session. The
+ * fork is at the last message that the parent's memory holds, not at the last stored one: the child
+ * sees what the agent saw. */
 static quipu_status child_begin(quipu_live *parent, quipu_str agent,
                                 const quipu_child_options *options, const quipu_call_options *call,
                                 quipu_arena *arena, quipu_live **ret, quipu_error *reterr)
@@ -168,6 +189,8 @@ static quipu_status child_begin(quipu_live *parent, quipu_str agent,
             child_metadata(parent->ref.session_id, agent, false, arena, &values.metadata, reterr);
     }
     if (status == QUIPU_OK) {
+        /* Identity of the child: same app and user, an id of its own, marked as a child in its
+         * metadata. */
         values.agent_id = agent;
         values.app_name = ref.app_name;
         values.user_id = ref.user_id;
@@ -196,6 +219,8 @@ static quipu_status child_begin(quipu_live *parent, quipu_str agent,
     return QUIPU_OK;
 }
 
+/* A parent that is behind the store catches up first, else the fork would miss messages that are
+ * already stored. */
 quipu_status qp_child_spawn(quipu_live *parent, quipu_str agent, const quipu_child_options *options,
                             const quipu_call_options *call, quipu_live **ret_child,
                             quipu_error *reterr)
@@ -213,6 +238,7 @@ quipu_status qp_child_spawn(quipu_live *parent, quipu_str agent, const quipu_chi
     return status;
 }
 
+/* Public entry: checks the options, then forks under the parent's lock. */
 quipu_status quipu_live_spawn(quipu_live *parent, quipu_str agent,
                               const quipu_child_options *options, const quipu_call_options *call,
                               quipu_live **ret_child, quipu_error *reterr)
@@ -239,13 +265,16 @@ quipu_status quipu_live_spawn(quipu_live *parent, quipu_str agent,
 /* ---- ending -----------------------------------------------------------------------------------
  */
 
+/* White space as Python defines it (service.c). */
 bool qp_text_is_blank(quipu_str text)
 {
     return qp_text_strip(text).n == 0;
 }
 
-/* End the child: `end` has the messages for its parent, and what becomes of it. The parent's lock
- * is held. */
+/* Ends a child in the store. `end` carries the messages for the parent and the child's new
+ * metadata; this function adds keys and the expected revision. With the parent's lock held. A
+ * conflict records the revision that the store reported; an unknown outcome leaves the parent
+ * behind. The read that follows a success is best effort: its failure only sets `behind`. */
 static quipu_status child_end(quipu_live *parent, const quipu_live *child, qp_child_end *end,
                               const quipu_call_options *call, quipu_error *reterr)
 {
@@ -270,8 +299,9 @@ static quipu_status child_end(quipu_live *parent, const quipu_live *child, qp_ch
     return status;
 }
 
-/* End it with all that it has in the store: its live session may hold less, and others may have
- * written. Of a child with a limit only what the limit leaves. */
+/* Ends a child and copies its own messages to the parent. They are read from the store, because the
+ * live session may hold fewer (its limit) and other processes may have appended. child_revision
+ * makes the end fail with a conflict when the child grew between this read and the transaction. */
 static quipu_status child_end_whole(quipu_live *parent, const quipu_live *child, qp_child_end *end,
                                     const quipu_call_options *call, quipu_error *reterr)
 {
@@ -295,6 +325,8 @@ static quipu_status child_end_whole(quipu_live *parent, const quipu_live *child,
     return status;
 }
 
+/* A child belongs to a parent when store, app, user and the recorded parent id agree; anything else
+ * is a caller's mistake. */
 static quipu_status child_check(const quipu_live *parent, const quipu_live *child,
                                 quipu_error *reterr)
 {
@@ -305,9 +337,11 @@ static quipu_status child_check(const quipu_live *parent, const quipu_live *chil
                    qp_str_cmp(child->ref.user_id, parent->ref.user_id) == 0
                ? QUIPU_OK
                : qp_error_set(reterr, QUIPU_MISUSE,
-                              "give a parent and a child of it, from quipu_live_spawn");
+                              "a child needs its own parent: the session that it was spawned from");
 }
 
+/* With a summary, one message takes the place of the child's work; without one, all its messages
+ * are copied. */
 quipu_status qp_child_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
                             quipu_str author, const quipu_call_options *call, quipu_error *reterr)
 {
@@ -318,7 +352,7 @@ quipu_status qp_child_merge(quipu_live *parent, quipu_live *child, quipu_str sum
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_status status = QUIPU_OK;
 
-    qp_mutex_lock(&child->mutex); /* always after the parent's */
+    qp_mutex_lock(&child->mutex); /* lock order: parent, then child */
     if (parent->behind) {
         status = qp_session_catch_up(parent, call, reterr);
     }
@@ -335,6 +369,7 @@ quipu_status qp_child_merge(quipu_live *parent, quipu_live *child, quipu_str sum
     return status;
 }
 
+/* Public entry: takes the parent's lock; qp_child_merge() takes the child's. */
 quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child, quipu_str summary,
                               quipu_str author, const quipu_call_options *call, quipu_error *reterr)
 {
@@ -348,6 +383,8 @@ quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child, quipu_str s
     return status;
 }
 
+/* The child's messages go; a note with the reason stays in the parent, unless the reason is
+ * blank. */
 quipu_status qp_child_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
                               const quipu_call_options *call, quipu_error *reterr)
 {
@@ -381,6 +418,7 @@ quipu_status qp_child_discard(quipu_live *parent, quipu_live *child, quipu_str r
     return status;
 }
 
+/* Public entry: takes the parent's lock; qp_child_discard() takes the child's. */
 quipu_status quipu_live_discard(quipu_live *parent, quipu_live *child, quipu_str reason,
                                 const quipu_call_options *call, quipu_error *reterr)
 {
@@ -397,6 +435,9 @@ quipu_status quipu_live_discard(quipu_live *parent, quipu_live *child, quipu_str
 /* ---- listing ----------------------------------------------------------------------------------
  */
 
+/* Lists the children of one parent: reads the headers of all sessions of its app and user, and
+ * keeps those whose metadata name this parent. Needs no lock: ref and service of a live session
+ * never change. */
 quipu_status quipu_live_children(quipu_live *parent, const quipu_call_options *call,
                                  quipu_arena *arena, quipu_children *ret_children,
                                  quipu_error *reterr)
@@ -422,11 +463,12 @@ quipu_status quipu_live_children(quipu_live *parent, const quipu_call_options *c
         bool is = false;
 
         status = child_read(found.items[i].history->session, arena, &items[count], &of, &is);
+        /* An entry that does not belong to this parent is overwritten by the next. */
         count += is && quipu_str_eq(of, parent->ref.session_id);
         if (status != QUIPU_OK) {
             (void)qp_error_set(reterr, status,
                                "no room for a list of children, or metadata that "
-                               "are no JSON");
+                               "are not JSON");
         }
     }
     if (status == QUIPU_OK) {

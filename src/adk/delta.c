@@ -1,6 +1,12 @@
-/* State by name. The store keeps scopes apart; a live session sees one object in which prefixes
- * tell them apart. A name that a column cannot hold (U+0000, half a surrogate pair) is stored as
- * the JSON string that it is, behind U+0001. */
+/* State by name. The store keeps scopes in separate rows; a live session shows one object in which
+ * prefixes name the scope.
+ *
+ * Owns: the map of a live session (sorted by name, one allocation an entry) and the reading of
+ * deltas. Called by: live.c, live_append.c, isolate.c and service*.c, under the live session's lock
+ * where there is one. Invariant: taking a delta in is split into reserve (may fail) and commit
+ * (cannot), so that an append changes memory only after the store has committed. Names: one that a
+ * column cannot hold (U+0000, a lone surrogate) is stored as its JSON text behind U+0001; a plain
+ * name that begins with U+0001 is stored the same way, so the two cannot be confused. */
 #include "adk/delta.h"
 
 #include <assert.h>
@@ -12,6 +18,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
+/* Before the JSON text of a name that a column cannot hold. */
 #define DELTA_ODD '\x01'
 
 static const struct {
@@ -19,7 +26,8 @@ static const struct {
     int scope; /* 0: never stored */
 } delta_scopes[] = {{{"app:", 4}, QP_SCOPE_APP}, {{"user:", 5}, QP_SCOPE_USER}, {{"temp:", 5}, 0}};
 
-/* The scope of a name, and the rest of it. */
+/* Splits a name into its scope and the rest. "temp:" returns 0: such a name never reaches the
+ * store. */
 static int delta_scope(quipu_str name, quipu_str *ret_rest)
 {
     for (size_t i = 0; i < 3; i++) {
@@ -34,6 +42,7 @@ static int delta_scope(quipu_str name, quipu_str *ret_rest)
     return QP_SCOPE_SESSION;
 }
 
+/* "temp:" names live in memory only. */
 bool qp_state_is_temp(quipu_str name)
 {
     quipu_str rest;
@@ -41,6 +50,7 @@ bool qp_state_is_temp(quipu_str name)
     return delta_scope(name, &rest) == 0;
 }
 
+/* Names without a scope's prefix belong to the session. */
 bool qp_state_is_own(quipu_str name)
 {
     quipu_str rest;
@@ -51,6 +61,7 @@ bool qp_state_is_own(quipu_str name)
 /* ---- the map ----------------------------------------------------------------------------------
  */
 
+/* The map is empty and usable again afterwards. */
 void qp_state_map_free(qp_state_map *map)
 {
     for (size_t i = 0; i < map->count; i++) {
@@ -60,7 +71,7 @@ void qp_state_map_free(qp_state_map *map)
     *map = (qp_state_map){NULL, 0, 0};
 }
 
-/* Where a name is, or would be. */
+/* Binary search: true and the position, or false and where the name would go. */
 static bool delta_find(const qp_state_map *map, quipu_str name, size_t *ret_at)
 {
     size_t low = 0;
@@ -91,6 +102,7 @@ const qp_state_entry *qp_state_map_get(const qp_state_map *map, quipu_str name)
     return delta_find(map, name, &at) ? map->entries[at] : NULL;
 }
 
+/* Allocates an entry with its texts behind it: one block, one free. NULL when memory is short. */
 static qp_state_entry *delta_block(const char *prefix, quipu_str name, quipu_str value)
 {
     const size_t head = strlen(prefix);
@@ -116,6 +128,7 @@ static qp_state_entry *delta_block(const char *prefix, quipu_str name, quipu_str
     return entry;
 }
 
+/* Makes space for `more` further entries, doubling from 16. */
 static quipu_status delta_room(qp_state_map *map, size_t more)
 {
     size_t room = map->room;
@@ -136,7 +149,8 @@ static quipu_status delta_room(qp_state_map *map, size_t more)
     return QUIPU_OK;
 }
 
-/* There is room for it. */
+/* Takes ownership of `entry`; delta_room() has made space. An entry without a value deletes the
+ * name and is freed. */
 static void delta_put(qp_state_map *map, qp_state_entry *entry)
 {
     size_t at = 0;
@@ -173,6 +187,8 @@ quipu_status qp_state_map_put(qp_state_map *map, quipu_str name, quipu_str value
     return QUIPU_OK;
 }
 
+/* Adds to what the map holds; on failure the entries put so far stay, and callers drop the whole
+ * map. */
 quipu_status qp_state_map_fill(qp_state_map *map, qp_state_items state)
 {
     quipu_status status = delta_room(map, state.count);
@@ -197,7 +213,8 @@ static bool delta_is_odd(quipu_str rest)
     return rest.n > 2 && rest.p[0] == DELTA_ODD && rest.p[1] == '"' && rest.p[rest.n - 1] == '"';
 }
 
-/* A name as a member's key: odd ones stand behind U+0001 as JSON, after their prefix. */
+/* Writes a name as a member's key, undoing the encoding of odd names: {prefix}U+0001"..." becomes
+ * "{prefix}...". */
 static void delta_write_key(quipu_str name, qp_jsonw *writer)
 {
     quipu_str rest = name;
@@ -227,6 +244,8 @@ static void delta_write_entry(const qp_state_entry *entry, qp_jsonw *writer)
     qp_jsonw_raw(writer, entry->value);
 }
 
+/* A merge of two sorted lists. Names of `over` that are not the session's own are skipped: they
+ * were shared with the parent when they were set. */
 void qp_state_map_write(const qp_state_map *map, const qp_state_map *over, qp_jsonw *writer)
 {
     size_t at = 0;
@@ -254,6 +273,7 @@ void qp_state_map_write(const qp_state_map *map, const qp_state_map *over, qp_js
 /* ---- deltas -----------------------------------------------------------------------------------
  */
 
+/* delta_begin() has made space. temp: names count in `all` only. */
 static void delta_add(qp_delta *delta, quipu_str name, quipu_str value)
 {
     quipu_str rest = name;
@@ -268,6 +288,7 @@ static void delta_add(qp_delta *delta, quipu_str name, quipu_str value)
     }
 }
 
+/* Allocates for `count` names; the two arrays are as long, since each name may go to the store. */
 static quipu_status delta_begin(size_t count, quipu_arena *arena, qp_delta *ret)
 {
     *ret = (qp_delta){.stored = NULL};
@@ -279,7 +300,8 @@ static quipu_status delta_begin(size_t count, quipu_arena *arena, qp_delta *ret)
     return ret->stored != NULL && ret->all != NULL ? QUIPU_OK : QUIPU_NOMEM;
 }
 
-/* Odd names become their JSON text in one spelling, behind the prefix. */
+/* Odd names become their JSON text in one spelling, behind the prefix, so that two spellings of the
+ * same odd name meet in one row. */
 quipu_status qp_delta_name(qp_json_node key, bool scoped, quipu_arena *arena, quipu_str *ret_name)
 {
     quipu_str view = {NULL, 0};
@@ -298,6 +320,7 @@ quipu_status qp_delta_name(qp_json_node key, bool scoped, quipu_arena *arena, qu
         *ret_name = view;
         return QUIPU_OK;
     }
+    /* Unscoped names (of a scope's own table) have no prefix to keep in front. */
     rest = scoped ? rest : view;
     qp_buf_init(&packed, QP_EVENT_JSON_MAX);
     qp_buf_init(&name, QP_EVENT_JSON_MAX);
@@ -315,6 +338,8 @@ quipu_status qp_delta_name(qp_json_node key, bool scoped, quipu_arena *arena, qu
     return status;
 }
 
+/* Each name once more than needed at most: duplicates of a name are resolved by the map and by the
+ * store. */
 quipu_status qp_delta_read(qp_json_node object, quipu_arena *arena, qp_delta *ret_delta,
                            quipu_error *reterr)
 {
@@ -371,6 +396,7 @@ quipu_status qp_delta_one(quipu_str name, quipu_str value, quipu_arena *arena, q
                : qp_error_set(reterr, status, "no room for a change of state");
 }
 
+/* Either all blocks are there, or none. */
 quipu_status qp_state_map_reserve(qp_state_map *map, const qp_delta *delta,
                                   qp_state_entry ***ret_blocks)
 {
@@ -393,6 +419,7 @@ quipu_status qp_state_map_reserve(qp_state_map *map, const qp_delta *delta,
     return QUIPU_OK;
 }
 
+/* Names that occur twice in a delta: the later block replaces the earlier. */
 void qp_state_map_commit(qp_state_map *map, qp_state_entry **blocks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,9 @@
-/* The public border of the event codec. */
+/* The public entry points of the event codec: event to message (event_encode.c) and message to
+ * event (event_decode.c), in the dialect that a runtime wants (event_convert.c).
+ *
+ * Owns: no state; each call parses, converts and copies its result to the caller's arena. Called
+ * by: users of the C API, live.c, snapshot.c and agent/. Locks: none taken or expected; the
+ * functions are pure. */
 #include "adk/event.h"
 
 #include <string.h>
@@ -8,6 +13,7 @@
 #include "base/option.h"
 #include "store/message.h"
 
+/* Without a made-up id or time: the message says only what the event says. */
 quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
                                     quipu_messages *ret_messages, quipu_error *reterr)
 {
@@ -35,7 +41,8 @@ quipu_status quipu_event_to_message(quipu_json event, quipu_arena *arena,
     return status;
 }
 
-/* Whether a JSON text has a name and the beginning of its value, such as "a":" */
+/* Looks for a member and the beginning of its value, such as "a":", in a compact JSON text, without
+ * parsing it. It may match inside a string value: callers treat a match as "perhaps". */
 static bool event_has(quipu_str text, quipu_str wanted)
 {
     const char *const end = text.p + text.n;
@@ -53,8 +60,8 @@ static bool event_has(quipu_str text, quipu_str wanted)
     return false;
 }
 
-/* Whether an event as it was stored, without space between its tokens, may have to be rewritten. A
- * time that is wanted in seconds mostly is: then a look for one that is text saves a parse. */
+/* Whether a decoded event must be rewritten for the dialect. Times in seconds are the usual case,
+ * and a search for a textual timestamp saves parsing every event. */
 static bool event_converts(const quipu_event_dialect *dialect, quipu_str stored)
 {
     if (dialect->key_case != QUIPU_KEYS_AS_STORED || dialect->bytes != QUIPU_BYTES_AS_STORED ||
@@ -64,6 +71,7 @@ static bool event_converts(const quipu_event_dialect *dialect, quipu_str stored)
     return dialect->time == QUIPU_TIMES_SECONDS && event_has(stored, QUIPU_STR("\"timestamp\":\""));
 }
 
+/* Decodes, converts when the dialect asks for it, and copies the text to the arena. */
 quipu_status qp_event_write(const quipu_message *message, quipu_str root,
                             const quipu_event_dialect *dialect, quipu_arena *arena,
                             quipu_json *ret_event, quipu_error *reterr)
@@ -92,6 +100,7 @@ quipu_status qp_event_write(const quipu_message *message, quipu_str root,
     return status;
 }
 
+/* Reads options of any known size and rejects values outside their enums. */
 quipu_status qp_dialect_read(const quipu_event_dialect *given, quipu_event_dialect *ret,
                              quipu_error *reterr)
 {
@@ -103,8 +112,8 @@ quipu_status qp_dialect_read(const quipu_event_dialect *given, quipu_event_diale
                                (unsigned)dialect.bytes > QUIPU_BYTES_URL ||
                                (unsigned)dialect.time > QUIPU_TIMES_RFC3339)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the dialect is none of QUIPU_KEYS_*, _BYTES_* "
-                            "and _TIMES_*");
+                            "the dialect has a value outside QUIPU_KEYS_*, QUIPU_BYTES_* or "
+                            "QUIPU_TIMES_*");
     }
     if (status == QUIPU_OK) {
         *ret = dialect;
@@ -112,6 +121,7 @@ quipu_status qp_dialect_read(const quipu_event_dialect *given, quipu_event_diale
     return status;
 }
 
+/* The message may be the caller's own; only its tool calls are checked here. */
 quipu_status quipu_message_to_event(quipu_messages messages, size_t index,
                                     const quipu_event_dialect *dialect, quipu_arena *arena,
                                     quipu_json *ret_event, quipu_error *reterr)

@@ -47,7 +47,7 @@
 #define QP_CALL_BARE 'b' /* without padding */
 #define QP_CALL_MARKS_MAX 10
 
-/* What a reader of events wants to know beside the message; nodes of the parsed text. */
+/* Facts about an event that its message does not show; nodes point into the parsed text. */
 typedef struct qp_event_facts {
     bool partial;
     bool has_content;

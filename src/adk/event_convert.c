@@ -1,5 +1,9 @@
-/* An event in the dialect of a runtime: names in camelCase or snake_case, bytes in one of base64's
- * alphabets, the time as seconds or as text. The user's own names and values are never touched. */
+/* An event in the dialect of a runtime: names in camelCase or snake_case, bytes in either alphabet
+ * of base64, the time as seconds or as text. Only names that event_name.c lists are rewritten: the
+ * user's own names and values stay byte for byte.
+ *
+ * Owns: nothing beyond the call; convert_run is on the stack. Called by: event.c, after decoding.
+ * On return: the buffer holds a complete event, or the status says why it does not. */
 #include <assert.h>
 #include <string.h>
 
@@ -8,6 +12,7 @@
 #include "base/error.h"
 #include "base/time.h"
 
+/* The writer and its buffer: the buffer is also changed behind the writer's back, for base64. */
 typedef struct convert_run {
     const quipu_event_dialect *dialect;
     qp_jsonw writer;
@@ -16,6 +21,8 @@ typedef struct convert_run {
 
 static void convert_value(convert_run *run, qp_json_node node, qp_name_kind kind, int depth);
 
+/* Writes a member's name in the wanted spelling. `name` is the snake_case form from event_name.c,
+ * NULL for a name that ADK does not define; names of one word are the same in both spellings. */
 static void convert_key(convert_run *run, qp_json_node key, const char *name)
 {
     const quipu_key_case wanted = run->dialect->key_case;
@@ -29,7 +36,8 @@ static void convert_key(convert_run *run, qp_json_node key, const char *name)
                  wanted == QUIPU_KEYS_SNAKE ? quipu_cstr(name) : qp_name_camel(name, camel));
 }
 
-/* Base64 in the alphabet that is wanted; what is no base64 stays as it is. */
+/* Maps base64 from one alphabet to the other in place, in the output buffer. A string with escapes
+ * is not base64 that ADK writes and stays as it is. */
 static void convert_bytes(convert_run *run, qp_json_node node)
 {
     const quipu_str raw = qp_json_raw(node);
@@ -41,6 +49,7 @@ static void convert_bytes(convert_run *run, qp_json_node node)
         qp_buf_status(run->buf) != QUIPU_OK || memchr(raw.p, '\\', raw.n) != NULL) {
         return;
     }
+    /* The string was copied as it is; change the letters in the buffer. */
     start = run->buf->n - raw.n;
     for (size_t i = start; i < run->buf->n; i++) {
         char *c = &run->buf->p[i];
@@ -53,6 +62,7 @@ static void convert_bytes(convert_run *run, qp_json_node node)
     }
 }
 
+/* The event's own timestamp, at depth 0. A value that cannot be read as a time stays as it is. */
 static void convert_time(convert_run *run, qp_json_node node)
 {
     const bool text = qp_json_kind_of(node) == QP_JSON_STRING;
@@ -74,6 +84,7 @@ static void convert_time(convert_run *run, qp_json_node node)
     qp_jsonw_raw(&run->writer, qp_json_raw(node));
 }
 
+/* One member of an object whose names are ADK's. `blob`: its "data" is base64. */
 static void convert_member(convert_run *run, const qp_json_iter *member, bool blob, int depth)
 {
     const quipu_str raw = qp_json_raw(member->key);
@@ -91,6 +102,8 @@ static void convert_member(convert_run *run, const qp_json_iter *member, bool bl
     }
 }
 
+/* Recurses along the kinds of event_name.c; a subtree that is the user's is copied raw. Depth is
+ * bounded by QUIPU_EVENT_DEPTH_MAX, which parsing has enforced. */
 static void convert_value(convert_run *run, qp_json_node node, qp_name_kind kind, int depth)
 {
     const qp_json_kind is = qp_json_kind_of(node);
@@ -120,6 +133,8 @@ static void convert_value(convert_run *run, qp_json_node node, qp_name_kind kind
     }
 }
 
+/* Parses the event that event_decode.c has just written: only dialects that differ from the stored
+ * one pay for it. */
 quipu_status qp_event_convert(quipu_str json, const quipu_event_dialect *dialect, qp_buf *buf,
                               quipu_error *reterr)
 {

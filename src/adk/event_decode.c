@@ -1,5 +1,10 @@
-/* Messages to events: what encoding took apart, put together again. A message that came another way
- * becomes the event that an agent would have made of it. */
+/* Messages to events: the inverse of event_encode.c. An event comes out with the members, values
+ * and spellings that it was appended with. A message that never was an event (appended through the
+ * store, imported, a merged summary) becomes the event that an agent would have written.
+ *
+ * Called by: event.c. Owns nothing beyond the call; no locks. Errors: what encoding can never have
+ * written (a count past the text, a missing call) is QUIPU_CORRUPT; decode_refuse() sets it on the
+ * buffer, after which writes are ignored. */
 #include <assert.h>
 #include <string.h>
 
@@ -11,6 +16,8 @@
 #include "base/time.h"
 #include "store/tool_calls.h"
 
+/* One decoding: the message, the parsed members of "adk" in its extra, and how far content and tool
+ * calls have been used. Positions only move forward, since parts were stored in their order. */
 typedef struct decode_event {
     const quipu_message *message;
     qp_jsonw writer;
@@ -26,19 +33,21 @@ typedef struct decode_event {
     qp_odd text_odd;
 } decode_event;
 
+/* Whether encoding set a mark of QP_MARK_*. */
 static bool decode_marked(const decode_event *event, char mark)
 {
     return event->marks.n > 0 && memchr(event->marks.p, mark, event->marks.n) != NULL;
 }
 
-/* What encoding never wrote: nothing is written any more. */
+/* Marks the output as corrupt; later writes to the buffer do nothing. Returns false for the caller
+ * to pass on. */
 static bool decode_refuse(decode_event *event)
 {
     qp_buf_fail(event->buf, QUIPU_CORRUPT);
     return false;
 }
 
-/* Whether a text is a JSON object. */
+/* Whether a text is a JSON object. Bodies of calls come from columns, which hold any text. */
 static bool decode_is_object(quipu_str text)
 {
     size_t at = 0;
@@ -49,7 +58,7 @@ static bool decode_is_object(quipu_str text)
     return at < text.n && text.p[at] == '{' && qp_json_check(text, NULL, NULL) == QUIPU_OK;
 }
 
-/* Members as they stand. */
+/* Copies the members of an object as they are; anything else has no members. */
 static void decode_members(decode_event *event, qp_json_node object)
 {
     qp_json_iter iter = qp_json_each(object);
@@ -60,7 +69,8 @@ static void decode_members(decode_event *event, qp_json_node object)
     }
 }
 
-/* A text of ours: marks and packed places have no escapes, so that a slice will do. */
+/* The inside of a string that encoding wrote: marks and packed places never contain escapes, so no
+ * copy is needed. */
 static quipu_str decode_slice(qp_json_node node)
 {
     quipu_str raw = qp_json_raw(node);
@@ -69,7 +79,9 @@ static quipu_str decode_slice(qp_json_node node)
                                                    : QP_STR_ABSENT;
 }
 
-/* A value's text straight into the buffer: the writer only sees that there is one. */
+/* Writes a column's text as a JSON string, restoring its odd characters. The writer gets a quote,
+ * so that it writes the comma and knows of the value; the quote is then replaced by the real
+ * string. */
 static void decode_text(decode_event *event, qp_odd *odd, quipu_str text, size_t from)
 {
     if (odd->place == SIZE_MAX) {
@@ -83,6 +95,7 @@ static void decode_text(decode_event *event, qp_odd *odd, quipu_str text, size_t
     }
 }
 
+/* A member made from a column; `letter` names the column's odd characters in "o". */
 static void decode_column(decode_event *event, const char *name, quipu_str text, const char *letter)
 {
     qp_odd odd = qp_odd_begin(decode_slice(qp_json_get(event->odd, quipu_cstr(letter))));
@@ -94,6 +107,8 @@ static void decode_column(decode_event *event, const char *name, quipu_str text,
 /* ---- parts ------------------------------------------------------------------------------------
  */
 
+/* The next `size` bytes of the content, as the text of a part. `text_at` advances, so parts read
+ * the content in order. */
 static bool decode_text_part(decode_event *event, qp_json_node size)
 {
     const quipu_str content = event->message->content;
@@ -110,11 +125,14 @@ static bool decode_text_part(decode_event *event, qp_json_node size)
     return true;
 }
 
+/* Marks of a call begin at the second letter; the first says call or response. */
 static bool decode_call_marked(quipu_str marks, char mark)
 {
     return marks.n > 1 && memchr(marks.p + 1, mark, marks.n - 1) != NULL;
 }
 
+/* Thought and signature stand beside the call in its part. The signature is written in the alphabet
+ * and padding that it came with. */
 static void decode_thought(decode_event *event, const quipu_tool_call *call, quipu_str marks)
 {
     const bool url = decode_call_marked(marks, QP_CALL_URL);
@@ -133,7 +151,7 @@ static void decode_thought(decode_event *event, const quipu_tool_call *call, qui
     }
 }
 
-/* The next tool call as the marks want it; `rest` are its members that no column holds. */
+/* Writes the next tool call as its marks say. `rest` are the members that no column holds. */
 static bool decode_call(decode_event *event, quipu_str marks, qp_json_node rest)
 {
     static const char *const names[2][2] = {{"functionCall", "function_call"},
@@ -172,16 +190,19 @@ static bool decode_call(decode_event *event, quipu_str marks, qp_json_node rest)
     return true;
 }
 
-/* An entry that is an array: members of the part, texts, calls. */
+/* An entry that is an array: members of the part first, then texts and calls. An array in an array
+ * is a part that was not an object. */
 static bool decode_mixture(decode_event *event, qp_json_node entry)
 {
     qp_json_iter iter = qp_json_each(entry);
     bool more = qp_json_next(&iter);
     bool good = true;
 
+    /* An empty array is never written. */
     if (!more) {
         return decode_refuse(event);
     }
+    /* [[value]]: the part was not an object. */
     if (qp_json_kind_of(iter.value) == QP_JSON_ARRAY) {
         qp_json_node value = qp_json_at(iter.value, 0); /* a part that is no object */
         if (value.doc == NULL) {
@@ -214,6 +235,7 @@ static bool decode_mixture(decode_event *event, qp_json_node entry)
     return good;
 }
 
+/* One entry of "p"; its JSON type says what it is (see event.h). */
 static bool decode_part(decode_event *event, qp_json_node entry)
 {
     const qp_json_kind kind = qp_json_kind_of(entry);
@@ -234,6 +256,8 @@ static bool decode_part(decode_event *event, qp_json_node entry)
     return good;
 }
 
+/* Without "p" the content has exactly one part with the whole text, which is by far the most common
+ * event. */
 static bool decode_parts(decode_event *event)
 {
     qp_json_iter iter = qp_json_each(event->parts);
@@ -259,6 +283,8 @@ static bool decode_parts(decode_event *event)
 /* ---- an event that was one --------------------------------------------------------------------
  */
 
+/* The timestamp in the form that encoding found: RFC 3339 text, whole seconds, or seconds with a
+ * fraction. */
 static void decode_time(decode_event *event)
 {
     const quipu_time time = event->message->timestamp;
@@ -275,6 +301,7 @@ static void decode_time(decode_event *event)
     }
 }
 
+/* Values that ADK writes into every event are stored as one mark and written here. */
 static void decode_usual(decode_event *event)
 {
     static const char *const actions[2] = {
@@ -295,6 +322,7 @@ static void decode_usual(decode_event *event)
     }
 }
 
+/* The content object: parts, role, and members that no column holds. */
 static bool decode_content(decode_event *event)
 {
     bool good = true;
@@ -315,6 +343,8 @@ static bool decode_content(decode_event *event)
     return good;
 }
 
+/* Writes an event that encoding took apart. Members may come in another order than they were
+ * appended in; JSON objects have none. */
 static bool decode_all(decode_event *event)
 {
     const quipu_message *message = event->message;
@@ -354,7 +384,8 @@ static bool decode_all(decode_event *event)
 /* ---- a message that never was an event --------------------------------------------------------
  */
 
-/* The id of a call; the rule for a missing one is the same on both sides. */
+/* A call without an id gets QP_CALL_ID_PREFIX and its name. The response uses the same rule, so
+ * that the two match. */
 static void decode_call_id(qp_jsonw *writer, const quipu_tool_call *call)
 {
     qp_buf made;
@@ -375,6 +406,7 @@ static void decode_call_id(qp_jsonw *writer, const quipu_tool_call *call)
     qp_buf_free(&made);
 }
 
+/* Used for messages that were no events, and for views: always camelCase, always an id. */
 void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response, quipu_str body)
 {
     qp_jsonw_object(writer);
@@ -406,6 +438,7 @@ void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response,
     qp_jsonw_object_end(writer);
 }
 
+/* The author of a message without one, by its role; `root` speaks for the agent. */
 static quipu_str decode_plain_author(const quipu_message *message, quipu_str root)
 {
     if (message->author.n > 0) {
@@ -422,6 +455,8 @@ static quipu_str decode_plain_author(const quipu_message *message, quipu_str roo
     }
 }
 
+/* Writes the event of a message that was not one. Content that only repeats the outputs of its tool
+ * calls is not written a second time as text. */
 static void decode_plain(decode_event *event, quipu_str root)
 {
     const quipu_message *message = event->message;
@@ -469,6 +504,7 @@ static void decode_plain(decode_event *event, quipu_str root)
     qp_jsonw_object_end(writer);
 }
 
+/* Messages with the member "adk" in extra were events; all others are written as plain ones. */
 quipu_status qp_event_decode(const quipu_message *message, quipu_str root, qp_buf *buf,
                              quipu_error *reterr)
 {

@@ -1,4 +1,19 @@
-/* Events to messages: what a column can hold goes there, all else into `extra`. */
+/* Events to messages: what a column can hold goes to the column, everything else into `extra`
+ * (format: event.h), so that event_decode.c can write the same event again.
+ *
+ *   {"id": "e1", "timestamp": 1774000003.5, "author": "planner", "invocationId": "t1",
+ *    "content": {"role": "model", "parts": [{"text": "Hi."}]}, "actions": {"stateDelta": {"n": 1}}}
+ *
+ * becomes
+ *
+ *   event_id "e1", timestamp ...03.5, author "planner", invocation_id "t1", role assistant,
+ *   content "Hi.",
+ *   extra {"adk": {"f": "", "e": {"actions": {"stateDelta": {"n": 1}}}}}
+ *
+ * Called by: event.c, live_append.c, isolate.c, agent/ and import/. Owns nothing beyond the call;
+ * no locks. Rule: a member is either made from its column, or kept in "e" as it stands with a mark
+ * that says so; never both, never neither. encode_event.kept[] records the choice. On return: texts
+ * of the message point into the event's text or into the arena; nothing is written on failure. */
 #include <assert.h>
 #include <string.h>
 
@@ -22,6 +37,7 @@ typedef enum encode_member {
     ENCODE_MEMBERS, /* any other */
 } encode_member;
 
+/* With their lengths: encode_which() compares these first. */
 static const quipu_str encode_names[ENCODE_MEMBERS] = {
     [ENCODE_ID] = {"id", 2},
     [ENCODE_TIMESTAMP] = {"timestamp", 9},
@@ -35,8 +51,10 @@ static const quipu_str encode_names[ENCODE_MEMBERS] = {
     [ENCODE_NODE_SNAKE] = {"node_info", 9},
 };
 
+/* More than there are marks of QP_MARK_*: each is set at most once. */
 #define ENCODE_MARKS_MAX 16
 
+/* One encoding: the event's members by name, what stays in extra, and the marks so far. */
 typedef struct encode_event {
     const qp_json_doc *doc;
     quipu_arena *arena;
@@ -52,13 +70,15 @@ typedef struct encode_event {
     qp_buf odd; /* members of "o", commas between them */
 } encode_event;
 
+/* Each mark is set at most once, and there are fewer marks than ENCODE_MARKS_MAX. */
 static void encode_mark(encode_event *event, char mark)
 {
     assert(event->mark_count < ENCODE_MARKS_MAX);
     event->marks[event->mark_count++] = mark;
 }
 
-/* Asked for every member of every event: lengths and first letters tell most names apart. */
+/* Runs for every member of every event: length and first letter decide for most names. Names with
+ * escapes take the slow way. */
 static encode_member encode_which(qp_json_node key)
 {
     const qp_json_token *token = &key.doc->tokens[key.at];
@@ -83,7 +103,7 @@ static encode_member encode_which(qp_json_node key)
 /* ---- single members ---------------------------------------------------------------------------
  */
 
-/* A text for a column; its odd characters are told under `name` in "o". */
+/* A text for a column; places of odd characters go into "o" under `name`. */
 static quipu_status encode_text(encode_event *event, qp_json_node node, const char *name,
                                 quipu_str *ret)
 {
@@ -102,7 +122,8 @@ static quipu_status encode_text(encode_event *event, qp_json_node node, const ch
     return status;
 }
 
-/* An id with odd characters stays in extra; its column tells it from other ids. */
+/* An id with odd characters stays in extra. Its column gets the readable part and the packed
+ * places, so that two different odd ids stay different and a repeat is still recognized. */
 static quipu_status encode_odd_id(encode_event *event, qp_json_node node, quipu_str view)
 {
     size_t last = 0;
@@ -121,6 +142,8 @@ static quipu_status encode_odd_id(encode_event *event, qp_json_node node, quipu_
     return status;
 }
 
+/* Order of choice: the event's own id, the id that the caller made, none. An id that is not a plain
+ * text is kept in "e". */
 static quipu_status encode_id(encode_event *event, quipu_str made)
 {
     qp_json_node node = event->members[ENCODE_ID];
@@ -147,7 +170,7 @@ static quipu_status encode_id(encode_event *event, quipu_str made)
     return text.n > 0 ? encode_odd_id(event, node, text) : QUIPU_OK;
 }
 
-/* Digits as a number; false when there is none or too many. */
+/* Reads decimal digits; false when there are none or more than `digits_max`. */
 static bool encode_digits(quipu_str raw, size_t *at, size_t digits_max, int64_t *ret)
 {
     size_t start = *at;
@@ -163,7 +186,9 @@ static bool encode_digits(quipu_str raw, size_t *at, size_t digits_max, int64_t 
     return *at > start;
 }
 
-/* Seconds as they are written: exact when they are plain digits after 1970. */
+/* Reads seconds since 1970. Plain digits with at most nine decimals are read exactly, without going
+ * through a double; *ret_plain says so. Other spellings (an exponent, a sign) lose precision and
+ * are kept in "e" as well. */
 static bool encode_seconds(qp_json_node node, quipu_time *ret, bool *ret_plain)
 {
     quipu_str raw = qp_json_raw(node);
@@ -198,6 +223,7 @@ static bool encode_seconds(qp_json_node node, quipu_time *ret, bool *ret_plain)
     return qp_time_valid(*ret);
 }
 
+/* Also for event_convert.c, which needs no exact digits. */
 bool qp_event_read_seconds(qp_json_node node, quipu_time *ret_time)
 {
     bool plain = false;
@@ -205,7 +231,8 @@ bool qp_event_read_seconds(qp_json_node node, quipu_time *ret_time)
     return qp_json_kind_of(node) == QP_JSON_NUMBER && encode_seconds(node, ret_time, &plain);
 }
 
-/* The time, and the mark of the form that gives exactly the same text again. */
+/* Chooses the mark whose form writes exactly the same text again; QP_MARK_NO_TIME keeps the
+ * original when none does. */
 static char encode_time_mark(qp_json_node node, quipu_time time, bool plain)
 {
     quipu_str raw = qp_json_raw(node);
@@ -224,6 +251,7 @@ static char encode_time_mark(qp_json_node node, quipu_time time, bool plain)
                                                                           : QP_MARK_NO_TIME;
 }
 
+/* The event's time. Without one, and with `fill`, the store's time becomes the event's. */
 static quipu_status encode_timestamp(encode_event *event, bool fill)
 {
     qp_json_node node = event->members[ENCODE_TIMESTAMP];
@@ -253,7 +281,7 @@ static quipu_status encode_timestamp(encode_event *event, bool fill)
     return status;
 }
 
-/* Author, branch and invocation id. */
+/* Author, branch and invocation id, each from a string; other values are kept in "e". */
 static quipu_status encode_texts(encode_event *event)
 {
     const encode_member invocation = event->snake ? ENCODE_INVOCATION_SNAKE : ENCODE_INVOCATION;
@@ -299,6 +327,8 @@ static bool encode_usual_actions(qp_json_node actions, bool snake)
     return usual;
 }
 
+/* Replaces values that stand in nearly every event by one mark each; this is most of what `extra`
+ * saves. */
 static void encode_usual(encode_event *event)
 {
     qp_json_node actions = event->members[ENCODE_ACTIONS];
@@ -325,6 +355,7 @@ static void encode_usual(encode_event *event)
 /* ---- content ----------------------------------------------------------------------------------
  */
 
+/* The role column, from the content's role; without one, the author decides. */
 static quipu_role encode_role_of(qp_json_node role, quipu_str author)
 {
     static const struct {
@@ -343,7 +374,8 @@ static quipu_role encode_role_of(qp_json_node role, quipu_str author)
     return quipu_str_eq(author, QUIPU_STR("user")) ? QUIPU_ROLE_USER : QUIPU_ROLE_ASSISTANT;
 }
 
-/* Role and parts of the content, as far as they are what they should be. */
+/* Role and parts of the content, as far as they have the expected types. A message with responses
+ * and no calls is a tool's, whatever role ADK gave it (it writes "user"). */
 static quipu_status encode_content(encode_event *event, quipu_error *reterr)
 {
     qp_json_node content = event->members[ENCODE_CONTENT];
@@ -363,6 +395,7 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
     }
     role = event->parts.role;
     message->role = encode_role_of(role, message->author);
+    /* ADK writes responses as the user's; readers of messages look for the role "tool". */
     if (event->parts.responses > 0 && event->parts.calls == 0) {
         message->role = QUIPU_ROLE_TOOL;
     }
@@ -385,9 +418,11 @@ static quipu_status encode_content(encode_event *event, quipu_error *reterr)
 /* ---- extra ------------------------------------------------------------------------------------
  */
 
-/* Whether a member stands in extra as it is. Of a name that is there twice only the last counts. */
+/* Whether a member stands in extra as it is. Of a name that occurs twice only the last one counts,
+ * as in Python and Go. */
 static bool encode_keeps(const encode_event *event, const qp_json_iter *iter)
 {
+    /* Rare: a name occurs twice, and only the last one counts. */
     if (event->doubles > 0) {
         encode_member member = encode_which(iter->key);
 
@@ -402,7 +437,7 @@ static bool encode_keeps(const encode_event *event, const qp_json_iter *iter)
     return true;
 }
 
-/* The event's members that no column and no mark tells. */
+/* Writes "e": the members that neither a column nor a mark represents. */
 static void encode_rest(const encode_event *event, qp_jsonw *writer)
 {
     qp_json_iter iter = qp_json_each(qp_json_root(event->doc));
@@ -418,6 +453,7 @@ static void encode_rest(const encode_event *event, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
+/* Whether "e" is needed: most events have nothing that columns and marks do not cover. */
 static bool encode_has_rest(const encode_event *event)
 {
     bool has = event->others > 0;
@@ -428,6 +464,7 @@ static bool encode_has_rest(const encode_event *event)
     return has;
 }
 
+/* Writes the member "adk": a string when marks say everything, else an object. */
 static quipu_status encode_extra(encode_event *event)
 {
     const quipu_str marks = {event->marks, event->mark_count};
@@ -473,7 +510,8 @@ static quipu_status encode_extra(encode_event *event)
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-/* A delta and nothing else that a reader of the history would miss. */
+/* Whether the event carries a state delta and nothing else that a reader of the history would miss.
+ * Such an event is not stored as a message unless the service asks for it. */
 static bool encode_only_state(const encode_event *event, const qp_event_facts *facts)
 {
     qp_json_node content = event->members[ENCODE_CONTENT];
@@ -496,6 +534,9 @@ static bool encode_only_state(const encode_event *event, const qp_event_facts *f
     return only;
 }
 
+/* One pass over the members: finds those with columns, decides the spelling, and collects the
+ * facts. An event is taken for snake_case only when it has a snake_case name and no camelCase
+ * one. */
 static void encode_scan(encode_event *event, qp_event_facts *facts)
 {
     qp_json_iter iter = qp_json_each(qp_json_root(event->doc));
@@ -515,6 +556,7 @@ static void encode_scan(encode_event *event, qp_event_facts *facts)
         }
     }
     facts->delta = qp_json_get(members[ENCODE_ACTIONS], QUIPU_STR("stateDelta"));
+    /* Spelling: one camelCase name with an underscore counterpart decides for camelCase. */
     if (members[ENCODE_INVOCATION].doc == NULL && members[ENCODE_NODE].doc == NULL) {
         event->snake = members[ENCODE_INVOCATION_SNAKE].doc != NULL ||
                        members[ENCODE_NODE_SNAKE].doc != NULL ||
@@ -529,6 +571,7 @@ static void encode_scan(encode_event *event, qp_event_facts *facts)
     facts->only_state = encode_only_state(event, facts);
 }
 
+/* The limits of an event are checked here, before anything is allocated for it. */
 quipu_status qp_event_parse(qp_json_doc *doc, quipu_str json, quipu_error *reterr)
 {
     const qp_json_limits limits = {QUIPU_MESSAGE_BYTES_LIMIT, QUIPU_EVENT_DEPTH_MAX};
@@ -539,7 +582,7 @@ quipu_status qp_event_parse(qp_json_doc *doc, quipu_str json, quipu_error *reter
     }
     status = qp_json_parse(doc, json, &limits, reterr);
     if (status == QUIPU_INVALID) {
-        return qp_error_set(reterr, status, "the event is no JSON: byte %zu should be %s",
+        return qp_error_set(reterr, status, "the event is not JSON: byte %zu should be %s",
                             doc->fault.offset, doc->fault.expected);
     }
     if (status == QUIPU_LIMIT) {
@@ -548,11 +591,13 @@ quipu_status qp_event_parse(qp_json_doc *doc, quipu_str json, quipu_error *reter
                             QUIPU_MESSAGE_BYTES_LIMIT, QUIPU_EVENT_DEPTH_MAX);
     }
     if (status == QUIPU_OK && qp_json_kind_of(qp_json_root(doc)) != QP_JSON_OBJECT) {
-        return qp_error_set(reterr, QUIPU_INVALID, "the event is no JSON object");
+        return qp_error_set(reterr, QUIPU_INVALID, "the event is not a JSON object");
     }
     return status;
 }
 
+/* Order matters: the scan finds the spelling that the rest relies on, and extra is written when all
+ * marks are known. */
 quipu_status qp_event_encode(const qp_json_doc *doc, quipu_str id, quipu_arena *arena,
                              quipu_message *ret_message, qp_event_facts *ret_facts,
                              quipu_error *reterr)

@@ -1,11 +1,16 @@
-/* The names of ADK's event, and what lies behind each: names of ADK again, or the user's own, which
- * nobody may rewrite. A name that is not here is not ours to change. Each is known in both
- * spellings; in camelCase it is the same letters without the bars. */
+/* The names of ADK's events in snake_case, and what lies behind each: names of ADK again, or the
+ * user's own. Only listed names are ever rewritten. In camelCase a name is the same letters without
+ * underscores.
+ *
+ * Owns: constant tables. Called by: event_convert.c for names and kinds, the codec for comparing
+ * keys. To follow a new version of ADK, add its names to the list of their kind;
+ * tests/contract/test_adk_event.c covers each kind. */
 #include <string.h>
 
 #include "adk/event.h"
 
-/* cache_metadata keeps its snake_case inside in every dialect. */
+/* Scalars, and subtrees with the user's names. cache_metadata is here because ADK keeps it in
+ * snake_case in every dialect. */
 static const char *const name_free[] = {"agent_state",
                                         "artifact_delta",
                                         "audio_offset",
@@ -78,6 +83,7 @@ static const char *const name_free[] = {"agent_state",
                                         "web_search_queries",
                                         "will_continue",
                                         NULL};
+/* Objects, or lists of objects, whose names are ADK's. */
 static const char *const name_model[] = {"actions",
                                          "audio_transcription",
                                          "cache_tokens_details",
@@ -126,8 +132,11 @@ static const char *const name_model[] = {"actions",
                                          "web",
                                          "words",
                                          NULL};
+/* An object with the user's names (ids of calls) over objects with ADK's. */
 static const char *const name_map[] = {"requested_tool_confirmations", NULL};
+/* An object with a member "data" in base64. */
 static const char *const name_blob[] = {"inline_data", NULL};
+/* Strings in base64. */
 static const char *const name_bytes[] = {"sdk_blob", "thought_signature", NULL};
 
 static const char *const *const name_lists[] = {[QP_NAME_FREE] = name_free,
@@ -138,7 +147,8 @@ static const char *const *const name_lists[] = {[QP_NAME_FREE] = name_free,
 
 #define NAME_KINDS (sizeof(name_lists) / sizeof(name_lists[0]))
 
-/* A name in snake_case, from either spelling; false for what is a mix of both, or too long. */
+/* Converts either spelling to snake_case; false for a mix of both, or a name longer than any of
+ * ADK's. */
 static bool name_snake(quipu_str text, char ret[QP_NAME_SIZE])
 {
     bool bars = false;
@@ -163,6 +173,8 @@ static bool name_snake(quipu_str text, char ret[QP_NAME_SIZE])
     return !bars || !humps;
 }
 
+/* A linear search: about 120 names, and the first letter rejects most. It runs only for events that
+ * are converted. */
 const char *qp_name_find(quipu_str text, qp_name_kind *ret_kind)
 {
     char snake[QP_NAME_SIZE];
@@ -181,6 +193,7 @@ const char *qp_name_find(quipu_str text, qp_name_kind *ret_kind)
     return NULL;
 }
 
+/* The reverse of name_snake(); `snake` comes from the tables, so no underscore is last. */
 quipu_str qp_name_camel(const char *snake, char ret[QP_NAME_SIZE])
 {
     size_t n = 0;
@@ -196,6 +209,7 @@ quipu_str qp_name_camel(const char *snake, char ret[QP_NAME_SIZE])
     return (quipu_str){ret, n};
 }
 
+/* Compares a parsed key; the bytes are compared directly unless the key has escapes. */
 bool qp_key_is(qp_json_node key, quipu_str text)
 {
     const qp_json_token *token = &key.doc->tokens[key.at];

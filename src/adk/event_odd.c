@@ -1,7 +1,13 @@
-/* Text with U+0000 or half a surrogate pair. The column shows U+FFFD in its place, and the places
- * are packed into letters, so that an odd character costs about what its escape cost: the gap since
- * the odd character before, five bits a letter with a bit for "more", then two letters for what it
- * is (0 for U+0000, else the surrogate's distance from U+D7FF). */
+/* Text with U+0000 or a lone surrogate, which JSON allows and a text column cannot hold. The column
+ * shows U+FFFD in its place, and `extra` holds the places.
+ *
+ * Format, in the letters of base64url: the gap since the end of the previous odd character, five
+ * bits a letter, least significant first, bit 32 means "more follows"; then two letters with the
+ * character: 0 for U+0000, else its distance from U+D7FF. An odd character costs about what its
+ * escape did.
+ *
+ * Owns: nothing; called by the codec and by delta.c for odd names. Packed text that is damaged ends
+ * the list of places; the text is then shown with U+FFFD. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -15,14 +21,17 @@
 #define ODD_UNIT_MASK 63U
 #define ODD_UNIT_BITS 6
 
+/* base64url: none of these letters needs an escape in JSON. */
 static const char odd_letters[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
+/* A code point that no column holds. */
 static bool odd_is(uint32_t point)
 {
     return point == 0 || (point >= 0xD800 && point < 0xE000);
 }
 
+/* Four hexadecimal digits, which the parser has checked. */
 static uint32_t odd_hex(const char *p)
 {
     uint32_t value = 0;
@@ -34,7 +43,8 @@ static uint32_t odd_hex(const char *p)
     return value;
 }
 
-/* The code point of the escape at raw.p[at], which the parser has checked, and its length. */
+/* The code point of the escape at raw.p[at], which the parser has checked, and the escape's length.
+ * A surrogate pair is one code point; half of one is odd. */
 static uint32_t odd_escape(quipu_str raw, size_t at, size_t *ret_size)
 {
     uint32_t point;
@@ -57,6 +67,7 @@ static uint32_t odd_escape(quipu_str raw, size_t at, size_t *ret_size)
     return point;
 }
 
+/* One place: the gap, then the character. */
 static void odd_put(size_t gap, uint32_t point, qp_buf *odd)
 {
     uint32_t unit = point == 0 ? 0 : point - ODD_UNIT_BASE;
@@ -70,10 +81,12 @@ static void odd_put(size_t gap, uint32_t point, qp_buf *odd)
     qp_buf_putc(odd, odd_letters[unit & ODD_UNIT_MASK]);
 }
 
+/* Walks the raw string; `offset` counts bytes of the decoded text, in which U+FFFD has three. */
 void qp_odd_pack(quipu_str raw, size_t offset, size_t *last, qp_buf *odd)
 {
     char bytes[4];
 
+    /* Without the quotes. Only escapes can be odd: raw bytes were checked as UTF-8. */
     raw = (quipu_str){raw.p + 1, raw.n - 2}; /* without the quotes */
     for (size_t i = 0; i < raw.n;) {
         uint32_t point = ' ';
@@ -98,6 +111,7 @@ void qp_odd_pack(quipu_str raw, size_t offset, size_t *last, qp_buf *odd)
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
+/* The value of the next packed letter; false past the end or for a letter outside the alphabet. */
 static bool odd_letter(qp_odd *odd, uint32_t *ret_value)
 {
     const char *at = odd->at < odd->packed.n && odd->packed.p[odd->at] != '\0'
@@ -109,7 +123,8 @@ static bool odd_letter(qp_odd *odd, uint32_t *ret_value)
     return at != NULL;
 }
 
-/* The next place; what is no packed text ends the list, and the views stay as they are. */
+/* Reads the next place, relative to `end` of the one before. Anything that is not packed text ends
+ * the list. */
 static void odd_next(qp_odd *odd, size_t end)
 {
     size_t gap = 0;
@@ -128,6 +143,7 @@ static void odd_next(qp_odd *odd, size_t end)
     odd->place = good ? end + gap : SIZE_MAX;
 }
 
+/* Reads the first place; an empty list has none. */
 qp_odd qp_odd_begin(quipu_str packed)
 {
     qp_odd odd = {.packed = packed, .place = SIZE_MAX};
@@ -138,7 +154,7 @@ qp_odd qp_odd_begin(quipu_str packed)
     return odd;
 }
 
-/* A piece without quotes around it. */
+/* A JSON string without its quotes: the writer adds them, and they are removed again. */
 static void odd_plain(quipu_str text, qp_buf *buf)
 {
     size_t before = buf->n;
@@ -152,6 +168,8 @@ static void odd_plain(quipu_str text, qp_buf *buf)
     }
 }
 
+/* Writes one slice of the text. A place that would overlap the previous one or run past the slice
+ * ends the loop: damage never reads out of bounds. */
 void qp_odd_write(qp_odd *odd, quipu_str text, size_t from, qp_buf *buf)
 {
     size_t at = 0;
@@ -161,6 +179,7 @@ void qp_odd_write(qp_odd *odd, quipu_str text, size_t from, qp_buf *buf)
         size_t place = odd->place - from;
         uint32_t unit = odd->unit == 0 ? 0 : odd->unit + ODD_UNIT_BASE;
 
+        /* Damaged places: show the rest of the text as it is. */
         if (place < at || text.n - place < ODD_REPLACEMENT_SIZE) {
             break;
         }

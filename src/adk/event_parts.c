@@ -1,5 +1,16 @@
-/* The parts of an event's content. Texts are put together for the column, function calls and
- * responses become tool calls; an entry a part says how to take them apart again. */
+/* The parts of an event's content. Texts are concatenated for the content column, function calls
+ * and responses become tool calls; one entry of "p" for each part says how to take them apart again
+ * (format: event.h).
+ *
+ *   {"text": "Look: "}, {"functionCall": {"id": "c1", "name": "f", "args": {}}},
+ *   {"text": "ok", "x": 1}
+ *
+ * become content "Look: ok", one tool call, and "p": [6, "c", [{"x": 1}, 2]].
+ *
+ * Owns: the buffers of qp_parts, freed by qp_parts_free(). Called by: event_encode.c for qp_parts,
+ * event_decode.c and view.c for the small shared writers. No locks. Invariant: a part is stored
+ * either in columns plus its entry, or raw in its entry. Whatever is unusual (a name twice, a value
+ * of another type) goes the raw way. */
 #include "adk/event_parts.h"
 
 #include <assert.h>
@@ -10,7 +21,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-/* One part, taken to pieces. Nodes without a document: it has none of that. */
+/* One part, by its members. A node without a document: the part lacks that member. */
 typedef struct parts_one {
     qp_json_node part;
     qp_json_node text;
@@ -26,6 +37,7 @@ typedef struct parts_one {
 /* The names of calls and responses, and of what each carries. */
 static const quipu_str parts_calls[2][2] = {{{"functionCall", 12}, {"function_call", 13}},
                                             {{"functionResponse", 16}, {"function_response", 17}}};
+/* By the same index: 0 for a call, 1 for a response. */
 static const quipu_str parts_bodies[2] = {{"args", 4}, {"response", 8}};
 static const quipu_str parts_signatures[2] = {{"thoughtSignature", 16}, {"thought_signature", 17}};
 
@@ -44,6 +56,7 @@ void qp_parts_free(qp_parts *parts)
     qp_buf_free(&parts->odd);
 }
 
+/* ADK's role for a message's. A tool's answer has the role "user" in ADK. */
 quipu_str qp_event_role(quipu_role role)
 {
     switch (role) {
@@ -57,7 +70,7 @@ quipu_str qp_event_role(quipu_role role)
     }
 }
 
-/* A number in decimal, with zeros in front up to `width`; the end of it. */
+/* A number in decimal, with leading zeros up to `width`; returns the end. */
 static char *parts_digits(char *text, uint64_t value, size_t width)
 {
     char digits[20];
@@ -72,6 +85,8 @@ static char *parts_digits(char *text, uint64_t value, size_t width)
     return text;
 }
 
+/* Seconds as Python writes a float of that value: at least one decimal, no trailing zeros. Times
+ * before 1970 count down: -0.5 is second -1 and half a second. */
 quipu_str qp_event_seconds(quipu_time time, bool whole, char text[QP_EVENT_TIME_SIZE])
 {
     uint64_t s = time.s < 0 ? 0 - (uint64_t)time.s : (uint64_t)time.s;
@@ -97,6 +112,7 @@ quipu_str qp_event_seconds(quipu_time time, bool whole, char text[QP_EVENT_TIME_
     return (quipu_str){text, (size_t)(end - text)};
 }
 
+/* Base64 with the alphabet and padding that the event came with. */
 void qp_signature_write(quipu_bytes bytes, bool url, bool bare, qp_buf *buf)
 {
     size_t start = buf->n;
@@ -116,7 +132,7 @@ void qp_signature_write(quipu_bytes bytes, bool url, bool bare, qp_buf *buf)
 /* ---- taking a part to pieces ------------------------------------------------------------------
  */
 
-/* Whether a name is this one in either spelling; *ret_other: in the one that the event has not. */
+/* Whether a name is this one in either spelling; *ret_other: not in the spelling of the event. */
 static bool parts_named(qp_json_node key, const quipu_str names[2], bool snake, bool *ret_other)
 {
     if (qp_key_is(key, names[snake])) {
@@ -130,7 +146,8 @@ static bool parts_named(qp_json_node key, const quipu_str names[2], bool snake, 
     return false;
 }
 
-/* Where a member of a part belongs: its place, or NULL when it stays as it is. */
+/* The slot of parts_one for a member, or NULL when the member stays as it is: an unknown name, or a
+ * value of another type than ADK writes. */
 static qp_json_node *parts_place(parts_one *one, const qp_json_iter *iter, bool snake)
 {
     qp_json_kind kind = qp_json_kind_of(iter->value);
@@ -157,7 +174,8 @@ static qp_json_node *parts_place(parts_one *one, const qp_json_iter *iter, bool 
     return NULL;
 }
 
-/* A name that comes twice is rare and means the last one: then the part stays as it is. */
+/* Fills the slots. A slot that is taken means that a name occurs twice: false, and the part is
+ * stored raw. */
 static bool parts_split(parts_one *one, bool snake)
 {
     qp_json_iter iter = qp_json_each(one->part);
@@ -177,8 +195,8 @@ static bool parts_split(parts_one *one, bool snake)
     return true;
 }
 
-/* Whether a known name stands among the members that stay as they are, after one that does not:
- * then the later one would win. */
+/* Whether one of ADK's names occurs twice, once in a slot and once among the other members: the
+ * later one would win when the event is read, so such a part is stored raw. */
 static bool parts_shadowed(const parts_one *one)
 {
     static const char *const names[] = {
@@ -203,6 +221,7 @@ static bool parts_shadowed(const parts_one *one)
 /* ---- calls ------------------------------------------------------------------------------------
  */
 
+/* Appends to a zero-terminated list; marks of a call are fewer than QP_CALL_MARKS_MAX. */
 static void parts_mark(char marks[QP_CALL_MARKS_MAX + 1], char mark)
 {
     size_t n = strlen(marks);
@@ -211,7 +230,8 @@ static void parts_mark(char marks[QP_CALL_MARKS_MAX + 1], char mark)
     marks[n] = mark;
 }
 
-/* A text of a call for its column; false when it stays as it is, and the column shows a view. */
+/* A text of a call for its column. *ret_kept: it also stays in the entry, because it is missing,
+ * has another type, or has odd characters. */
 static quipu_status parts_call_text(qp_json_node node, quipu_arena *arena, quipu_str *ret,
                                     bool *ret_kept)
 {
@@ -227,7 +247,8 @@ static quipu_status parts_call_text(qp_json_node node, quipu_arena *arena, quipu
     return status;
 }
 
-/* The rule for a call without an id, on both sides of it. */
+/* The id of a call without one: a prefix and its name, for the call and for the response alike, so
+ * that they match. */
 static quipu_status parts_fallback_id(quipu_str name, quipu_arena *arena, quipu_str *ret)
 {
     static const char prefix[] = QP_CALL_ID_PREFIX;
@@ -244,7 +265,8 @@ static quipu_status parts_fallback_id(quipu_str name, quipu_arena *arena, quipu_
     return QUIPU_OK;
 }
 
-/* A signature for the column when it can be written again letter for letter. */
+/* A signature goes to its column when writing it again gives the same letters; otherwise it is kept
+ * as text. */
 static quipu_status parts_signature(qp_json_node node, quipu_arena *arena, quipu_bytes *ret_bytes,
                                     char marks[QP_CALL_MARKS_MAX + 1], bool *ret_kept)
 {
@@ -275,8 +297,8 @@ static quipu_status parts_signature(qp_json_node node, quipu_arena *arena, quipu
     return status;
 }
 
-/* Whether member `key` of a call or response is told by the column. */
-static bool parts_call_told(qp_json_node key, size_t which, const char *marks)
+/* Whether the column holds this member of a call or response. */
+static bool parts_call_stored(qp_json_node key, size_t which, const char *marks)
 {
     if (qp_key_is(key, QUIPU_STR("id"))) {
         return strchr(marks + 1, QP_CALL_NO_ID) == NULL;
@@ -287,6 +309,8 @@ static bool parts_call_told(qp_json_node key, size_t which, const char *marks)
     return qp_key_is(key, parts_bodies[which]) && strchr(marks + 1, QP_CALL_NO_BODY) == NULL;
 }
 
+/* Makes a tool call of a function call (`which` 0) or of a response (1), sets its marks, and counts
+ * the members that need the entry. */
 static quipu_status parts_call(parts_one *one, size_t which, quipu_arena *arena,
                                quipu_tool_call *ret)
 {
@@ -300,6 +324,8 @@ static quipu_status parts_call(parts_one *one, size_t which, quipu_arena *arena,
     qp_json_iter iter;
 
     *ret = (quipu_tool_call){.input = {"", 0}};
+    /* The first mark says what it is; the others say which members do not come from the tool
+     * call. */
     parts_mark(marks, which == 0 ? QP_CALL_CALL : QP_CALL_RESPONSE);
     status = parts_call_text(qp_json_get(call, QUIPU_STR("name")), arena, &ret->name, &kept);
     if (kept) {
@@ -308,6 +334,7 @@ static quipu_status parts_call(parts_one *one, size_t which, quipu_arena *arena,
     if (status == QUIPU_OK) {
         status = parts_call_text(qp_json_get(call, QUIPU_STR("id")), arena, &ret->id, &kept);
     }
+    /* The column gets a made-up id, the entry keeps that there was none. */
     if (status == QUIPU_OK && ret->id.n == 0) {
         kept = true;
         status = parts_fallback_id(ret->name, arena, &ret->id);
@@ -324,12 +351,13 @@ static quipu_status parts_call(parts_one *one, size_t which, quipu_arena *arena,
     }
     iter = qp_json_each(call);
     while (qp_json_next(&iter)) {
-        one->call_others[which] += !parts_call_told(iter.key, which, marks);
+        one->call_others[which] += !parts_call_stored(iter.key, which, marks);
     }
     return status;
 }
 
-/* Thought and signature of a part belong to its call, when it has one. */
+/* Thought and signature of a part belong to its call, when it has one; otherwise they stay members
+ * of the part. */
 static quipu_status parts_thought(parts_one *one, quipu_arena *arena, quipu_tool_call *call)
 {
     quipu_status status = QUIPU_OK;
@@ -356,6 +384,7 @@ static quipu_status parts_thought(parts_one *one, quipu_arena *arena, quipu_tool
 /* ---- entries ----------------------------------------------------------------------------------
  */
 
+/* Whether a value went to a slot, by its position in the document. */
 static bool parts_taken(const parts_one *one, qp_json_node value)
 {
     const qp_json_node *const places[] = {&one->text, &one->call[0], &one->call[1], &one->thought,
@@ -368,6 +397,7 @@ static bool parts_taken(const parts_one *one, qp_json_node value)
     return taken;
 }
 
+/* The marks of a call, then its members that no column holds. */
 static void parts_entry_call(const parts_one *one, size_t which, qp_jsonw *writer)
 {
     qp_json_iter iter = qp_json_each(one->call[which]);
@@ -378,7 +408,7 @@ static void parts_entry_call(const parts_one *one, size_t which, qp_jsonw *write
     }
     qp_jsonw_object(writer);
     while (qp_json_next(&iter)) {
-        if (!parts_call_told(iter.key, which, one->marks[which])) {
+        if (!parts_call_stored(iter.key, which, one->marks[which])) {
             qp_jsonw_raw_key(writer, qp_json_raw(iter.key));
             qp_jsonw_raw(writer, qp_json_raw(iter.value));
         }
@@ -386,6 +416,7 @@ static void parts_entry_call(const parts_one *one, size_t which, qp_jsonw *write
     qp_jsonw_object_end(writer);
 }
 
+/* One entry of "p" (format: event.h). A part with one piece needs no array. */
 static void parts_entry(const parts_one *one, size_t text_size, qp_buf *entries)
 {
     const size_t pieces = (size_t)(one->text.doc != NULL) + (one->call[0].doc != NULL) +
@@ -424,7 +455,7 @@ static void parts_entry(const parts_one *one, size_t text_size, qp_buf *entries)
     }
 }
 
-/* A part as it stands: an object, or in brackets what is none. */
+/* A part as it stands: an object, or any other value in two brackets. */
 static void parts_entry_raw(qp_json_node part, qp_buf *entries)
 {
     const bool object = qp_json_kind_of(part) == QP_JSON_OBJECT;
@@ -438,6 +469,8 @@ static void parts_entry_raw(qp_json_node part, qp_buf *entries)
 /* ---- all parts --------------------------------------------------------------------------------
  */
 
+/* Adds a text to the content. A single text is not copied; from the second on they are collected in
+ * text_buf. */
 static quipu_status parts_text(qp_parts *parts, qp_json_node node, quipu_arena *arena,
                                size_t *ret_size)
 {
@@ -452,6 +485,7 @@ static quipu_status parts_text(qp_parts *parts, qp_json_node node, quipu_arena *
     if (flags != 0) {
         qp_odd_pack(qp_json_raw(node), offset, &parts->odd_last, &parts->odd);
     }
+    /* The decoded length: that is what the column holds. */
     *ret_size = text.n;
     if (parts->texts++ == 0) {
         parts->text = text; /* the only one needs no copy */
@@ -465,7 +499,7 @@ static quipu_status parts_text(qp_parts *parts, qp_json_node node, quipu_arena *
     return status == QUIPU_OK ? qp_buf_status(&parts->odd) : status;
 }
 
-/* The calls of a part, and what belongs to them. */
+/* The calls of a part, and the thought and signature that belong to them. */
 static quipu_status parts_part_calls(qp_parts *parts, parts_one *one, quipu_arena *arena)
 {
     quipu_tool_call *call = NULL;
@@ -483,6 +517,7 @@ static quipu_status parts_part_calls(qp_parts *parts, parts_one *one, quipu_aren
     return status == QUIPU_OK ? parts_thought(one, arena, call) : status;
 }
 
+/* One part: raw when it is unusual or has neither text nor call, otherwise split. */
 static quipu_status parts_part(qp_parts *parts, qp_json_node part, bool snake, quipu_arena *arena)
 {
     parts_one one = {.part = part};
@@ -508,8 +543,9 @@ static quipu_status parts_part(qp_parts *parts, qp_json_node part, bool snake, q
     return status;
 }
 
-/* Readers of messages look for a tool's answer in the content: without a text of its own it is what
- * the responses say. The store keeps the two once. */
+/* Readers of messages look for a tool's answer in the content. Without a text of its own the
+ * content is the outputs, one after the other; the store keeps such a content only once
+ * (store/tool_calls.h). */
 static quipu_status parts_answers(qp_parts *parts, quipu_arena *arena)
 {
     const quipu_tool_call *calls = parts->tool_calls;
@@ -529,6 +565,7 @@ static quipu_status parts_answers(qp_parts *parts, quipu_arena *arena)
                : qp_buf_status(&parts->text_buf);
 }
 
+/* A part may hold a call and a response, hence two tool calls for each. */
 static quipu_status parts_list(qp_parts *parts, bool snake, quipu_arena *arena)
 {
     const size_t count = qp_json_count(parts->list);
@@ -551,6 +588,8 @@ static quipu_status parts_list(qp_parts *parts, bool snake, quipu_arena *arena)
     return status;
 }
 
+/* Reads a content object. One part with a text and nothing else is the common case and needs no
+ * entry. */
 quipu_status qp_parts_encode(qp_parts *parts, qp_json_node content, bool snake, quipu_arena *arena,
                              quipu_error *reterr)
 {
@@ -585,6 +624,8 @@ quipu_status qp_parts_encode(qp_parts *parts, qp_json_node content, bool snake, 
                               : qp_error_set(reterr, status, "no room for the parts of the event");
 }
 
+/* Whether a member of the content goes into "c": everything but role and parts, and these when they
+ * have odd types. */
 static bool parts_content_kept(const qp_parts *parts, const qp_json_iter *member)
 {
     if (qp_key_is(member->key, QUIPU_STR("role"))) {
@@ -594,16 +635,19 @@ static bool parts_content_kept(const qp_parts *parts, const qp_json_iter *member
            (!parts->has_parts && member->value.at == parts->list.at);
 }
 
+/* Whether "c" is needed at all. */
 static bool parts_content_rest(const qp_parts *parts)
 {
     return parts->others > 0 || parts->role_kept || (parts->list.doc != NULL && !parts->has_parts);
 }
 
+/* Whether qp_parts_write() writes anything. */
 bool qp_parts_has_rest(const qp_parts *parts)
 {
     return parts_content_rest(parts) || (parts->has_parts && !parts->plain);
 }
 
+/* Writes "c" and "p" into extra, each only when it is needed. */
 void qp_parts_write(const qp_parts *parts, qp_jsonw *writer)
 {
     qp_json_iter iter = qp_json_each(parts->content);

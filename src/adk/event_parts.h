@@ -5,8 +5,11 @@
 #include "adk/event.h"
 #include "base/tool_pair.h" /* IWYU pragma: export */
 
+/* Enough for seconds with nine decimals and for RFC 3339. */
 #define QP_EVENT_TIME_SIZE 40
 
+/* The content of one event while it is encoded. `text` and `tool_calls` go to columns; `entries`
+ * and `odd` to extra. */
 typedef struct qp_parts {
     qp_json_node content;
     qp_json_node role;
@@ -14,7 +17,7 @@ typedef struct qp_parts {
     bool has_parts;    /* the list is one */
     bool role_kept;    /* the role stays among the content's other members */
     bool plain;        /* one part that has a text and nothing else */
-    size_t others;     /* members of the content that are neither */
+    size_t others;     /* members of the content besides role and parts */
     quipu_str text;    /* of all parts */
     quipu_tool_call *tool_calls;
     size_t calls;
@@ -49,7 +52,7 @@ bool qp_event_read_seconds(qp_json_node node, quipu_time *ret_time);
  * object is wrapped for a response and left out for a call. */
 void qp_call_write(qp_jsonw *writer, const quipu_tool_call *call, bool response, quipu_str body);
 
-/* Write a signature in the form that marks tell. */
+/* Write a signature in URL-safe or standard base64, with or without padding. */
 void qp_signature_write(quipu_bytes bytes, bool url, bool bare, qp_buf *buf);
 
 #endif

@@ -1,7 +1,16 @@
-/* Isolated agents. One of them works in a child session; what it does shows at the end of its
- * parent's live history, as an overlay, and one message takes its place when the child ends. Names
- * of the session's state that it sets are the child's and go with it; "app:" and "user:" names are
- * everybody's at once, and "temp:" ones the live session's. */
+/* Isolated agents: an agent that the service lists works in a child session without the caller
+ * asking for it. Its events show at the end of the parent's live history as an overlay; one message
+ * takes their place when the child ends.
+ *
+ *   event of an isolated agent ──▶ child (spawned on the first one), shown as overlay
+ *   event of anyone else       ──▶ child merged into one summary, the event goes to the parent
+ *   handover without a result  ──▶ child discarded, one note
+ *
+ * Owns: session->active (the child) and session->overlay (how many messages at the end are the
+ * child's). State: session-scoped names that the agent sets are the child's and end with it; "app:"
+ * and "user:" names apply at once to everyone, "temp:" names to the live session. Called by:
+ * quipu_live_append() and the turn calls below, with the parent's lock held. On return: callbacks
+ * have not run yet; qp_notices collects them, and the caller reports them after it has unlocked. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,13 +19,14 @@
 #include "base/error.h"
 #include "base/str.h"
 
+/* The wording is Lango's. */
 #define ISOLATE_EMPTY_HEAD "[Isolated sub-agent "
 #define ISOLATE_EMPTY_TAIL " ended without a visible assistant result: empty_after_tool_use.]"
 #define ISOLATE_ESCALATED "escalated without producing a result"
 
 /* What matters of an event here. */
 typedef struct isolate_event {
-    quipu_str agent; /* of the service's list; absent: it is nobody isolated */
+    quipu_str agent; /* from the service's list; absent: not an isolated agent */
     bool partial;
     bool hands_over; /* to the root, with neither a text nor a call */
     qp_delta delta;
@@ -24,7 +34,9 @@ typedef struct isolate_event {
     qp_json_doc doc;
 } isolate_event;
 
-void qp_notices_tell(const quipu_service *service, const qp_notices *notices)
+/* Calls the user's hook for each change. The session's lock must not be held: the hook may use the
+ * session. */
+void qp_notices_report(const quipu_service *service, const qp_notices *notices)
 {
     for (size_t i = 0; i < notices->count && service->options.on_child != NULL; i++) {
         service->options.on_child(service->options.on_child_ctx, notices->changes[i],
@@ -32,6 +44,7 @@ void qp_notices_tell(const quipu_service *service, const qp_notices *notices)
     }
 }
 
+/* One append causes at most QP_NOTICES_MAX changes. */
 static void isolate_note(qp_notices *notices, quipu_child_change change, quipu_str agent)
 {
     assert(notices->count < QP_NOTICES_MAX);
@@ -39,6 +52,8 @@ static void isolate_note(qp_notices *notices, quipu_child_change change, quipu_s
     notices->agents[notices->count++] = agent;
 }
 
+/* The service's own copy of a name in its list of isolated agents, or absent. Notices point to that
+ * copy, which outlives the session. */
 static quipu_str isolate_find(const quipu_service *service, quipu_str name)
 {
     for (size_t i = 0; i < service->options.isolated_count; i++) {
@@ -49,6 +64,8 @@ static quipu_str isolate_find(const quipu_service *service, quipu_str name)
     return QP_STR_ABSENT;
 }
 
+/* Parses the event and extracts what decides its way: author, partial, handover to the root agent,
+ * state delta. */
 static quipu_status isolate_read(const quipu_service *service, quipu_json event, isolate_event *ret,
                                  quipu_error *reterr)
 {
@@ -79,15 +96,15 @@ static quipu_status isolate_read(const quipu_service *service, quipu_json event,
 /* ---- ending -----------------------------------------------------------------------------------
  */
 
-/* The child has ended in the store: memory forgets it. */
+/* The child has ended in the store: frees the live copy. */
 static void isolate_forget(quipu_live *session)
 {
     quipu_live_free(session->active);
     session->active = NULL;
 }
 
-/* Show a message of the child's at the end of the parent's. The child has it stored: without
- * memory for it the parent only shows less. */
+/* Shows a message of the child at the end of the parent's list. The store has it already; without
+ * memory the parent merely shows less. */
 static void isolate_show(quipu_live *session, const quipu_message *message)
 {
     if (qp_session_prepare(session, message, NULL) == QUIPU_OK) {
@@ -96,8 +113,8 @@ static void isolate_show(quipu_live *session, const quipu_message *message)
     }
 }
 
-/* Names that are not the child's own are the parent's too. They are stored: without memory for one
- * the parent shows what it had. */
+/* Names that are not session-scoped are the parent's too. They are stored already; without memory
+ * the parent shows the old value until it next catches up. */
 static void isolate_share(quipu_live *session, const qp_delta *delta)
 {
     quipu_status status = QUIPU_OK;
@@ -111,15 +128,16 @@ static void isolate_share(quipu_live *session, const qp_delta *delta)
     }
 }
 
-/* Take the overlay away, so that what the store got can take its place. */
-static void isolate_lift(quipu_live *session)
+/* Removes the overlay, so that messages which the store adds to the parent come right after its
+ * own. */
+static void isolate_overlay_remove(quipu_live *session)
 {
     session->count -= session->overlay;
     session->overlay = 0;
 }
 
-/* Put it back. */
-static void isolate_lower(quipu_live *session)
+/* Shows the overlay again, after an end that failed. */
+static void isolate_overlay_restore(quipu_live *session)
 {
     const quipu_live *child = session->active;
 
@@ -128,7 +146,7 @@ static void isolate_lower(quipu_live *session)
     }
 }
 
-/* The last thing that the agent said, or a note that it said nothing. */
+/* The last visible text of the agent, or a note that there was none. */
 static void isolate_summary(const quipu_live *child, qp_buf *buf)
 {
     for (size_t i = child->count; i > child->inherited; i--) {
@@ -144,6 +162,8 @@ static void isolate_summary(const quipu_live *child, qp_buf *buf)
     qp_buf_puts(buf, ISOLATE_EMPTY_TAIL);
 }
 
+/* Ends the active child with its summary; without an active child there is nothing to do. When the
+ * store refuses, the overlay returns and the child stays active, so that the caller can repeat. */
 static quipu_status isolate_merge(quipu_live *session, const quipu_call_options *call,
                                   qp_notices *notices, quipu_error *reterr)
 {
@@ -159,14 +179,14 @@ static quipu_status isolate_merge(quipu_live *session, const quipu_call_options 
     isolate_summary(session->active, &buf);
     status = qp_buf_status(&buf);
     if (status == QUIPU_OK) {
-        isolate_lift(session);
+        isolate_overlay_remove(session);
         status = qp_child_merge(session, session->active, qp_buf_str(&buf),
                                 qp_service_root(session->service), call, reterr);
         if (status == QUIPU_OK) {
             isolate_forget(session);
             isolate_note(notices, QUIPU_CHILD_MERGED, agent);
         } else {
-            isolate_lower(session);
+            isolate_overlay_restore(session);
         }
     } else {
         (void)qp_error_set(reterr, status, "no room for a summary");
@@ -175,6 +195,7 @@ static quipu_status isolate_merge(quipu_live *session, const quipu_call_options 
     return status;
 }
 
+/* Ends the active child with a note instead of its result. Fails as isolate_merge() does. */
 static quipu_status isolate_discard(quipu_live *session, quipu_str reason,
                                     const quipu_call_options *call, qp_notices *notices,
                                     quipu_error *reterr)
@@ -186,13 +207,13 @@ static quipu_status isolate_discard(quipu_live *session, quipu_str reason,
         return QUIPU_OK;
     }
     agent = isolate_find(session->service, session->active->agent);
-    isolate_lift(session);
+    isolate_overlay_remove(session);
     status = qp_child_discard(session, session->active, reason, call, reterr);
     if (status == QUIPU_OK) {
         isolate_forget(session);
         isolate_note(notices, QUIPU_CHILD_DISCARDED, agent);
     } else {
-        isolate_lower(session);
+        isolate_overlay_restore(session);
     }
     return status;
 }
@@ -200,6 +221,8 @@ static quipu_status isolate_discard(quipu_live *session, quipu_str reason,
 /* ---- working ----------------------------------------------------------------------------------
  */
 
+/* Appends the event to the child, spawning it first when needed, and mirrors it in the parent's
+ * overlay. */
 static quipu_status isolate_work(quipu_live *session, const isolate_event *read, quipu_json event,
                                  const quipu_call_options *call, quipu_event_result *ret_result,
                                  qp_notices *notices, quipu_error *reterr)
@@ -230,6 +253,8 @@ static quipu_status isolate_work(quipu_live *session, const isolate_event *read,
     return status;
 }
 
+/* Chooses the way of an event, as in the picture above. Partial events are never stored and change
+ * nothing. */
 static quipu_status isolate_run(quipu_live *session, const isolate_event *read, quipu_json event,
                                 const quipu_call_options *call, quipu_event_result *ret_result,
                                 qp_notices *notices, quipu_error *reterr)
@@ -248,6 +273,7 @@ static quipu_status isolate_run(quipu_live *session, const isolate_event *read, 
         return status == QUIPU_OK ? qp_session_append(session, event, call, ret_result, reterr)
                                   : status;
     }
+    /* The agent gives up without a result: nothing of it is worth keeping but a note. */
     if (read->hands_over && session->active != NULL) {
         status = isolate_discard(session, QUIPU_STR(ISOLATE_ESCALATED), call, notices, reterr);
         ret_result->revision = session->revision;
@@ -256,6 +282,8 @@ static quipu_status isolate_run(quipu_live *session, const isolate_event *read, 
     return isolate_work(session, read, event, call, ret_result, notices, reterr);
 }
 
+/* The event is parsed twice, here and in qp_session_append(); only services with isolated agents
+ * pay for it. */
 quipu_status qp_isolate_append(quipu_live *session, quipu_json event,
                                const quipu_call_options *call, quipu_event_result *ret_result,
                                qp_notices *notices, quipu_error *reterr)
@@ -276,6 +304,7 @@ quipu_status qp_isolate_append(quipu_live *session, quipu_json event,
 /* ---- on request -------------------------------------------------------------------------------
  */
 
+/* Without an active child it does nothing. Hooks run after the lock is released. */
 quipu_status quipu_live_end_child(quipu_live *session, const quipu_call_options *call,
                                   quipu_error *reterr)
 {
@@ -288,10 +317,11 @@ quipu_status quipu_live_end_child(quipu_live *session, const quipu_call_options 
     qp_mutex_lock(&session->mutex);
     status = isolate_merge(session, call, &notices, reterr);
     qp_mutex_unlock(&session->mutex);
-    qp_notices_tell(session->service, &notices);
+    qp_notices_report(session->service, &notices);
     return status;
 }
 
+/* Open calls are answered in the parent; the child with its own calls is discarded. */
 quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,
                                   const quipu_call_options *call, int64_t *ret_closed,
                                   quipu_error *reterr)
@@ -310,7 +340,7 @@ quipu_status quipu_live_fail_turn(quipu_live *session, quipu_str reason,
         status = isolate_discard(session, reason, call, &notices, reterr);
     }
     qp_mutex_unlock(&session->mutex);
-    qp_notices_tell(session->service, &notices);
+    qp_notices_report(session->service, &notices);
     if (status == QUIPU_OK && ret_closed != NULL) {
         *ret_closed = closed;
     }

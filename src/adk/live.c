@@ -1,4 +1,13 @@
-/* A live session: what the store said, kept in memory. */
+/* A live session: a copy of a session in memory, with its messages and its state, that follows the
+ * store.
+ *
+ * Owns: struct quipu_live and everything that it points to. Messages of the first read stay in
+ * their history object, which the session takes over; later ones are copied to the session's arena.
+ * Called by: service.c (creates), live_append.c, child.c, isolate.c, and the public getters below.
+ * Locks: public functions take session->mutex. qp_session_*() expect it to be held, except
+ * qp_session_live(), whose session no other thread can see yet. Invariant: memory never shows what
+ * the store has not committed. `behind` means that the store may have more; writers catch up before
+ * they append. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,7 +23,8 @@
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
-/* The content is copied already. Outputs that it consists of are not copied again. */
+/* Copies the tool calls of a message whose content is copied already. Outputs that make up the
+ * content are not copied again: they point into it. */
 static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
 {
     const bool shared = qp_tool_calls_are(message->content, message->calls);
@@ -51,6 +61,8 @@ static quipu_status live_copy_calls(quipu_arena *arena, quipu_message *message)
     return status;
 }
 
+/* Copies a message with all its texts. On failure the arena holds the part that was copied; callers
+ * rewind it. */
 static quipu_status live_copy(quipu_arena *arena, const quipu_message *from, quipu_message *ret)
 {
     quipu_message copy = *from;
@@ -68,6 +80,7 @@ static quipu_status live_copy(quipu_arena *arena, const quipu_message *from, qui
     return status;
 }
 
+/* Makes space for `more` messages, doubling from 16. */
 static quipu_status live_room(quipu_live *session, size_t more)
 {
     size_t room = session->room;
@@ -88,6 +101,8 @@ static quipu_status live_room(quipu_live *session, size_t more)
     return QUIPU_OK;
 }
 
+/* The message is written behind the last one but not counted: the caller adds one to session->count
+ * when the store has committed. */
 quipu_status qp_session_prepare(quipu_live *session, const quipu_message *message,
                                 quipu_error *reterr)
 {
@@ -103,7 +118,8 @@ quipu_status qp_session_prepare(quipu_live *session, const quipu_message *messag
 /* ---- from the store ---------------------------------------------------------------------------
  */
 
-/* The state anew; temp: names come over from the old one. */
+/* Replaces the state by what the store has. temp: names exist only in memory and are carried
+ * over. */
 static quipu_status live_take_state(quipu_live *session, qp_state_items state)
 {
     qp_state_map map = {NULL, 0, 0};
@@ -125,7 +141,8 @@ static quipu_status live_take_state(quipu_live *session, qp_state_items state)
     return QUIPU_OK;
 }
 
-/* What a session is now, besides its messages. */
+/* Takes over everything but the messages: identity, revision, next number, state. Afterwards the
+ * session is not behind. */
 static quipu_status live_take_head(quipu_live *session, const qp_live *live)
 {
     const quipu_session_info *info = live->history->session;
@@ -141,6 +158,7 @@ static quipu_status live_take_head(quipu_live *session, const qp_live *live)
     return status;
 }
 
+/* Messages are plain structs whose texts lie elsewhere, so they can be moved. */
 static void live_reverse(quipu_message *messages, size_t count)
 {
     for (size_t i = 0; i < count / 2; i++) {
@@ -151,7 +169,7 @@ static void live_reverse(quipu_message *messages, size_t count)
     }
 }
 
-/* The first `a` messages and the `b` behind them change places. */
+/* Exchanges the first `a` messages with the `b` behind them, in place, by three reversals. */
 static void live_swap(quipu_message *messages, size_t a, size_t b)
 {
     if (a > 0 && b > 0) {
@@ -161,7 +179,8 @@ static void live_swap(quipu_message *messages, size_t a, size_t b)
     }
 }
 
-/* What was read later goes behind what is there. */
+/* Adds messages that were read later. The overlay of an active child stays last, so the new ones
+ * are swapped in before it. On failure the session is as before. */
 static quipu_status live_take(quipu_live *session, const qp_live *live)
 {
     const quipu_history *history = live->history;
@@ -187,7 +206,8 @@ static quipu_status live_take(quipu_live *session, const qp_live *live)
     return QUIPU_OK;
 }
 
-/* What was read first stays where it is. */
+/* Takes over the first read without copying texts: the messages keep pointing into the history
+ * object. */
 static quipu_status live_take_first(quipu_live *session, qp_live *live)
 {
     quipu_history *history = live->history;
@@ -207,6 +227,8 @@ static quipu_status live_take_first(quipu_live *session, qp_live *live)
     return status;
 }
 
+/* Builds a live session over what was read. On success it owns live->history; on failure the caller
+ * still does. */
 quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_session_ref *ref,
                              qp_live *live, quipu_live **ret_session, quipu_error *reterr)
 {
@@ -244,6 +266,8 @@ quipu_status qp_session_live(quipu_service *service, quipu_str key, const quipu_
     return QUIPU_OK;
 }
 
+/* Reads what was stored after the last message in memory. A different uid means that the session
+ * was deleted and created again under the same key: then everything is read anew. */
 quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *call,
                                  quipu_error *reterr)
 {
@@ -251,11 +275,12 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
     qp_live live = {.history = NULL};
     quipu_status status;
 
+    /* Only what memory lacks. */
     want.range.after_seq = session->next_seq - 1;
     status = qp_live_get(session->service->store, session->key, &want, call, &live, reterr);
     if (status == QUIPU_OK &&
         memcmp(live.history->session->uid.b, session->uid.b, sizeof(session->uid.b)) != 0) {
-        /* Another life of the session: nothing of the old one is true any more. */
+        /* The key now names another session: what memory holds belongs to the old one. */
         quipu_free(live.history);
         live.history = NULL;
         want.range.after_seq = 0;
@@ -274,6 +299,7 @@ quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *
     return status;
 }
 
+/* Frees what the session holds, for sessions on the stack too (snapshot.c). */
 void qp_session_release(quipu_live *session)
 {
     quipu_live_free(session->active);
@@ -283,6 +309,7 @@ void qp_session_release(quipu_live *session)
     quipu_arena_free(&session->arena);
 }
 
+/* The active child first: it may refer to its parent's service. */
 void quipu_live_free(quipu_live *session)
 {
     if (session != NULL) {
@@ -295,12 +322,14 @@ void quipu_live_free(quipu_live *session)
 /* ---- looking at it ----------------------------------------------------------------------------
  */
 
+/* The one message for NULL arguments of the getters. */
 static quipu_status live_misuse(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_MISUSE,
                         "the session, the arena and the place for the answer must be given");
 }
 
+/* Public entry: reads newer messages and state. */
 quipu_status quipu_live_refresh(quipu_live *session, const quipu_call_options *call,
                                 quipu_error *reterr)
 {
@@ -360,6 +389,7 @@ quipu_status quipu_live_head(quipu_live *session, quipu_arena *arena, quipu_sess
     return status;
 }
 
+/* Includes the overlay of an active child. */
 size_t quipu_live_event_count(quipu_live *session)
 {
     size_t count = 0;
@@ -372,6 +402,7 @@ size_t quipu_live_event_count(quipu_live *session)
     return count;
 }
 
+/* Writes one event in the service's dialect. QUIPU_NOT_FOUND past the end. */
 quipu_status quipu_live_event(quipu_live *session, size_t index, quipu_arena *arena,
                               quipu_json *ret_event, quipu_error *reterr)
 {
@@ -390,6 +421,7 @@ quipu_status quipu_live_event(quipu_live *session, size_t index, quipu_arena *ar
     return status;
 }
 
+/* With the session's lock held. While an isolated agent works, its own names hide the parent's. */
 quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena, quipu_json *ret_state,
                               quipu_error *reterr)
 {
@@ -409,7 +441,7 @@ quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena, qui
     return status == QUIPU_OK ? QUIPU_OK : qp_error_set(reterr, status, "no room for the state");
 }
 
-/* A name of the state: while a child works, its own names come first. */
+/* Looks a name up; while a child works, its session-scoped names come first. */
 static const qp_state_entry *live_entry(const quipu_live *session, quipu_str name)
 {
     const qp_state_entry *entry = NULL;
@@ -442,6 +474,7 @@ static quipu_status live_value(const quipu_live *session, quipu_str name, quipu_
     return status;
 }
 
+/* The state as one JSON object, prefixes included. */
 quipu_status quipu_live_state(quipu_live *session, quipu_str name, quipu_arena *arena,
                               quipu_json *ret_state, quipu_error *reterr)
 {

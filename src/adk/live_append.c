@@ -1,5 +1,15 @@
-/* Appending to a live session: the store first, then the memory, or neither. Everything that memory
- * needs is taken before the write, so that nothing can fail after it. */
+/* Appending to a live session: the store first, then memory, or neither.
+ *
+ *   parse ─▶ reserve memory ─▶ append in the store ─▶ commit to memory
+ *                  │                    │
+ *                  └─ fails: nothing    └─ refused: reservation released, memory unchanged
+ *                     was written          outcome unknown: session->behind
+ *
+ * Owns: struct live_append, the state of one append, on the stack. Called by: quipu_live_append()
+ * and quipu_live_set() here; isolate.c and snapshot.c through qp_session_append(). Locks:
+ * session->mutex is held from parsing to the end. Hooks run after it is released. Invariant:
+ * everything that memory needs is allocated before the write, so that nothing can fail after a
+ * commit. */
 #include <assert.h>
 #include <string.h>
 
@@ -21,7 +31,8 @@ typedef struct live_append {
     quipu_event_result result;
 } live_append;
 
-/* Whether a member of the actions is a delta. An event may have several, of which one counts. */
+/* Whether a member of the actions is a state delta. An event may have one in each spelling; one of
+ * them counts. */
 static bool live_append_is_delta(const qp_json_iter *iter)
 {
     return qp_json_kind_of(iter->value) == QP_JSON_OBJECT &&
@@ -29,7 +40,7 @@ static bool live_append_is_delta(const qp_json_iter *iter)
             qp_key_is(iter->key, QUIPU_STR("state_delta")));
 }
 
-/* Whether a name of a delta is a temp: one. */
+/* Whether a name of a delta begins with "temp:". */
 static quipu_status live_append_is_temp(qp_json_node key, quipu_arena *arena, bool *ret_is)
 {
     quipu_str name = {NULL, 0};
@@ -39,7 +50,8 @@ static quipu_status live_append_is_temp(qp_json_node key, quipu_arena *arena, bo
     return status;
 }
 
-/* Whether a delta of the actions other than the one that counts has temp: names. */
+/* Whether a delta besides the one that counts has temp: names. These must not reach the store
+ * either. */
 static quipu_status live_append_has_temp(const qp_event_facts *facts, quipu_arena *arena,
                                          bool *ret_has)
 {
@@ -59,6 +71,7 @@ static quipu_status live_append_has_temp(const qp_event_facts *facts, quipu_aren
     return status;
 }
 
+/* Copies a delta without its temp: names. */
 static void live_append_trim_delta(qp_json_node delta, quipu_arena *arena, qp_jsonw *writer)
 {
     qp_json_iter names = qp_json_each(delta);
@@ -79,6 +92,7 @@ static void live_append_trim_delta(qp_json_node delta, quipu_arena *arena, qp_js
     qp_jsonw_object_end(writer);
 }
 
+/* Copies the actions, each delta without its temp: names. */
 static void live_append_trim_actions(qp_json_node actions, quipu_arena *arena, qp_jsonw *writer)
 {
     qp_json_iter members = qp_json_each(actions);
@@ -95,7 +109,7 @@ static void live_append_trim_actions(qp_json_node actions, quipu_arena *arena, q
     qp_jsonw_object_end(writer);
 }
 
-/* The event without the temp: names of its deltas, written anew. */
+/* The event without the temp: names of its deltas, as a new text in the arena. */
 static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node actions,
                                      quipu_arena *arena, quipu_str *ret)
 {
@@ -127,7 +141,8 @@ static quipu_status live_append_trim(const qp_json_doc *doc, qp_json_node action
 /* ---- memory -----------------------------------------------------------------------------------
  */
 
-/* What the store said goes into memory. */
+/* Commits to memory what the store has committed. Cannot fail: messages, blocks and space were
+ * reserved. */
 static void live_append_take(live_append *append, const quipu_appended *appended)
 {
     quipu_live *session = append->session;
@@ -147,7 +162,8 @@ static void live_append_take(live_append *append, const quipu_appended *appended
     append->blocks = NULL;
 }
 
-/* temp: names reach memory whatever the store had to do. */
+/* temp: names reach memory even when the rest is read back from the store. Taken blocks become
+ * NULL, so that freeing the others skips them. */
 static void live_append_take_temp(live_append *append)
 {
     quipu_live *session = append->session;
@@ -163,6 +179,9 @@ static void live_append_take_temp(live_append *append)
 /* ---- the store --------------------------------------------------------------------------------
  */
 
+/* The write itself: the message and the stored part of the delta in one transaction. Without
+ * QUIPU_SERVICE_REBASE the session must still have the uid and revision that memory knows, else the
+ * store returns QUIPU_CONFLICT. */
 static quipu_status live_append_write(live_append *append, quipu_appended *ret_appended,
                                       quipu_error *reterr)
 {
@@ -192,12 +211,14 @@ static quipu_status live_append_write(live_append *append, quipu_appended *ret_a
     return status;
 }
 
-/* Whether memory can take the event as it is: nothing happened between. */
+/* Whether memory can take the event as it is: it is new, and no other writer came between.
+ * Otherwise the session reads back what the store has. */
 static bool live_append_follows(const live_append *append, const quipu_appended *appended)
 {
     return !appended->repeated && appended->revision == append->session->revision + 1;
 }
 
+/* Reserve, write, commit: the picture at the head of this file. */
 static quipu_status live_append_run(live_append *append, quipu_error *reterr)
 {
     quipu_live *session = append->session;
@@ -228,12 +249,14 @@ static quipu_status live_append_run(live_append *append, quipu_error *reterr)
                                               .seq = appended.first_seq,
                                               .revision = appended.revision};
     }
+    /* The prepared copy is not shown: give its memory back. */
     if (!taken || !append->is_message) {
         qp_arena_rewind(&session->arena, mark);
     }
     if (status == QUIPU_OK && !taken &&
         (!appended.repeated || appended.first_seq >= session->next_seq)) {
-        /* It is in the store: should this fail, the next use tries again. */
+        /* The event is stored; a read that fails here leaves `behind` set, and the next use reads
+         * again. */
         session->behind = true;
         if (qp_session_catch_up(session, append->call, NULL) == QUIPU_OK) {
             session->behind = false;
@@ -245,7 +268,7 @@ static quipu_status live_append_run(live_append *append, quipu_error *reterr)
     return status;
 }
 
-/* A change of nothing but temp: names does not reach the store. */
+/* A change of nothing but temp: names stays in memory and leaves the revision alone. */
 static quipu_status live_append_temp(live_append *append, quipu_error *reterr)
 {
     quipu_live *session = append->session;
@@ -262,6 +285,8 @@ static quipu_status live_append_temp(live_append *append, quipu_error *reterr)
 /* ---- events -----------------------------------------------------------------------------------
  */
 
+/* The id of an event that has none. Every event has one, so that a repeated append is
+ * recognized. */
 static quipu_status live_append_make_id(char text[QUIPU_UUID_TEXT_SIZE], quipu_error *reterr)
 {
     quipu_uuid uuid;
@@ -273,7 +298,8 @@ static quipu_status live_append_make_id(char text[QUIPU_UUID_TEXT_SIZE], quipu_e
     return QUIPU_OK;
 }
 
-/* The event as a message without temp: names; the delta's texts lie in the old text and stay. */
+/* Encodes the event again without its temp: names. The delta's texts lie in the first text, which
+ * stays valid. */
 static quipu_status live_append_without_temp(live_append *append, qp_json_doc *doc,
                                              qp_json_node actions, quipu_str id, quipu_arena *arena,
                                              quipu_error *reterr)
@@ -289,7 +315,9 @@ static quipu_status live_append_without_temp(live_append *append, qp_json_doc *d
                               : status;
 }
 
-/* Read the event into `append`; `*ret_partial`: there is nothing to do. */
+/* Parses and encodes the event into `append`. *ret_partial: a streaming fragment, which is never
+ * stored. An event with nothing but a state delta becomes a message only with
+ * QUIPU_SERVICE_RECORD_STATE. */
 static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quipu_str event,
                                      quipu_arena *arena, bool *ret_partial, quipu_error *reterr)
 {
@@ -314,6 +342,7 @@ static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quip
     if (status != QUIPU_OK || facts.partial) {
         return status;
     }
+    /* The delta keeps temp: names; the stored event must not. */
     status = qp_delta_read(facts.delta, arena, &append->delta, reterr);
     append->is_message = !facts.only_state || (flags & QUIPU_SERVICE_RECORD_STATE) != 0;
     if (status == QUIPU_OK && append->is_message) {
@@ -325,6 +354,8 @@ static quipu_status live_append_read(live_append *append, qp_json_doc *doc, quip
     return status;
 }
 
+/* With the session's lock held. Times of events that are not messages are filled in here, since no
+ * row's default does. */
 quipu_status qp_session_append(quipu_live *session, quipu_json event,
                                const quipu_call_options *call, quipu_event_result *ret_result,
                                quipu_error *reterr)
@@ -336,6 +367,7 @@ quipu_status qp_session_append(quipu_live *session, quipu_json event,
     qp_json_doc doc;
 
     qp_json_init(&doc);
+    /* The result of an event that stores nothing. */
     append.result.revision = session->revision;
     status = live_append_read(&append, &doc, event.text, &arena, &partial, reterr);
     if (status == QUIPU_OK && !partial && session->behind) {
@@ -358,6 +390,7 @@ quipu_status qp_session_append(quipu_live *session, quipu_json event,
     return status;
 }
 
+/* Public entry. Services with isolated agents take the longer way through isolate.c. */
 quipu_status quipu_live_append(quipu_live *session, quipu_json event,
                                const quipu_call_options *call, quipu_event_result *ret_result,
                                quipu_error *reterr)
@@ -378,13 +411,14 @@ quipu_status quipu_live_append(quipu_live *session, quipu_json event,
                  ? qp_isolate_append(session, event, call, &result, &notices, reterr)
                  : qp_session_append(session, event, call, &result, reterr);
     qp_mutex_unlock(&session->mutex);
-    qp_notices_tell(session->service, &notices);
+    qp_notices_report(session->service, &notices);
     if (status == QUIPU_OK) {
         qp_output_put(ret_result, &result, sizeof(result));
     }
     return status;
 }
 
+/* One name of the state, without an event. An absent value deletes it. */
 quipu_status quipu_live_set(quipu_live *session, quipu_str name, quipu_json value,
                             const quipu_call_options *call, quipu_error *reterr)
 {
@@ -397,7 +431,7 @@ quipu_status quipu_live_set(quipu_live *session, quipu_str name, quipu_json valu
         return qp_error_set(reterr, QUIPU_MISUSE, "the session is NULL");
     }
     if (value.text.p != NULL && qp_json_check(value.text, NULL, NULL) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_INVALID, "the value is no JSON");
+        return qp_error_set(reterr, QUIPU_INVALID, "the value is not JSON");
     }
     status = live_append_make_id(made, reterr);
     if (status == QUIPU_OK) {

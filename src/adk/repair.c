@@ -1,5 +1,9 @@
-/* Calls that nobody answered: after a turn that failed, each gets an answer, so that the next model
- * request is one that a provider takes. */
+/* Tool calls without an answer. A turn that was interrupted leaves calls open, and providers reject
+ * a request with an open call; so each gets an answer that says what happened.
+ *
+ * Called by: quipu_live_close_calls() and quipu_live_fail_turn(), with the session's lock held;
+ * agent/ closes the calls of a turn through the same functions. On return: the answers are stored
+ * in one append, or none is. The live session reads them back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +13,11 @@
 #include "base/error.h"
 #include "store/tool_calls.h"
 
+/* The answer of an interrupted call, as JSON for the model. */
 #define REPAIR_ANSWER "{\"error\":\"tool call was interrupted and did not complete\"}"
 
+/* Calls without a response that an answer appended now could still be paired with: older ones stay
+ * open for good. */
 quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_open_calls *ret)
 {
     qp_tool_item *items = NULL;
@@ -40,6 +47,7 @@ quipu_status qp_open_calls_find(const quipu_message *messages, size_t count, qp_
     return status;
 }
 
+/* The answers carry an error object, so that a model sees that the tool did not finish. */
 void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_message *ret_messages,
                          quipu_tool_call *ret_answers)
 {
@@ -60,6 +68,7 @@ void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_messag
     }
 }
 
+/* Appends the answers at the revision that memory knows, unless the service rebases. */
 static quipu_status repair_write(quipu_live *session, const qp_open_calls *list,
                                  const quipu_call_options *call, quipu_error *reterr)
 {
@@ -83,12 +92,14 @@ static quipu_status repair_write(quipu_live *session, const qp_open_calls *list,
     if (status == QUIPU_CONFLICT) {
         session->stored_revision = also.revision;
     }
+    /* The answers are stored, or may be: memory does not have them yet. */
     session->behind = session->behind || status == QUIPU_OK || status == QUIPU_UNKNOWN;
     qp_free(messages);
     qp_free(answers);
     return status;
 }
 
+/* The order of appends, which is total. */
 static int repair_by_seq(const void *a, const void *b)
 {
     const quipu_message *left = a;
@@ -97,9 +108,9 @@ static int repair_by_seq(const void *a, const void *b)
     return (left->seq > right->seq) - (left->seq < right->seq);
 }
 
-/* The open calls of a session, without those of an active child, which are not its own. Messages
- * that are shown by their times are looked at in the order of their numbers; *ret_sorted, which the
- * list points into, is the caller's to free. */
+/* The open calls of the session itself, without the overlay of an active child. Services that show
+ * messages by time need them by number here; *ret_sorted, which the list points into, is the
+ * caller's to free. */
 static quipu_status repair_find(const quipu_live *session, quipu_message **ret_sorted,
                                 qp_open_calls *ret)
 {
@@ -119,6 +130,7 @@ static quipu_status repair_find(const quipu_live *session, quipu_message **ret_s
     return qp_open_calls_find(messages, count, ret);
 }
 
+/* With the session's lock held. *ret_closed counts the answers that were written. */
 quipu_status qp_session_close_calls(quipu_live *session, const quipu_call_options *call,
                                     int64_t *ret_closed, quipu_error *reterr)
 {

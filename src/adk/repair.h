@@ -1,4 +1,4 @@
-/* Calls of tools that nobody answered, and the answers that close them. */
+/* Tool calls without an answer, and the messages that answer them in the tool's place. */
 #ifndef QP_ADK_REPAIR_H
 #define QP_ADK_REPAIR_H
 
@@ -21,8 +21,8 @@ typedef struct qp_open_calls {
 QUIPU_MUST_USE quipu_status qp_open_calls_find(const quipu_message *messages, size_t count,
                                                qp_open_calls *ret);
 
-/* One tool message for each open call, by the author of the call or by `root`; both arrays have
- * room for list->count. Texts are borrowed from the calls. */
+/* Writes one tool message for each open call, by the author of the call or by `root`; both arrays
+ * have room for list->count entries. Texts are borrowed from the calls. */
 void qp_open_calls_close(const qp_open_calls *list, quipu_str root, quipu_message *ret_messages,
                          quipu_tool_call *ret_answers);
 

@@ -1,4 +1,12 @@
-/* The service: create, get, delete, list, the state of a user. */
+/* The ADK session service: create, get, delete, and the state of a user. Lists are in
+ * service_list.c.
+ *
+ * Owns: struct quipu_service (options, dialect, copies of names), immutable after
+ * quipu_service_new() and therefore shared by threads without a lock. It borrows the store, which
+ * must outlive it. Called by: users of the C API and the bindings. Keys: a session's key is
+ * QP_KEY_OF_USER and the three ids with '/' and '%' escaped, so that distinct triples have distinct
+ * keys and a user's sessions are a range. A session without app and user keeps its id as its
+ * key. */
 #include "adk/service.h"
 
 #include <stdlib.h>
@@ -13,16 +21,19 @@
 #include "base/uuid.h"
 #include "store/shard.h"
 
+/* Every flag that this version knows; others are rejected. */
 #define SERVICE_FLAGS                                                                              \
     (QUIPU_SERVICE_MISSING_FAILS | QUIPU_SERVICE_ZERO_IS_ALL | QUIPU_SERVICE_STRIP_IDS |           \
      QUIPU_SERVICE_NEEDS_IDS | QUIPU_SERVICE_AUTO_CREATE | QUIPU_SERVICE_RECORD_STATE |            \
      QUIPU_SERVICE_REBASE | QUIPU_SERVICE_BY_TIME)
 
+/* Whether a flag of QUIPU_SERVICE_* is set. */
 static bool service_wants(const quipu_service *service, uint32_t flag)
 {
     return (service->options.flags & flag) != 0;
 }
 
+/* The configured root agent, else ADK's usual name. */
 quipu_str qp_service_root(const quipu_service *service)
 {
     const quipu_str root = service->options.root_agent;
@@ -30,7 +41,7 @@ quipu_str qp_service_root(const quipu_service *service)
     return root.n > 0 ? root : QUIPU_STR(QUIPU_ROOT_AGENT);
 }
 
-/* The caller's list of names becomes the service's own. */
+/* Copies the list of isolated agents: the caller's may go away. */
 static quipu_status service_copy_isolated(quipu_service *service)
 {
     const size_t count = service->options.isolated_count;
@@ -51,6 +62,8 @@ static quipu_status service_copy_isolated(quipu_service *service)
     return status;
 }
 
+/* Reads options of any known size; unknown flags fail with QUIPU_MISUSE, so that an old library
+ * never ignores a new demand. */
 quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *options,
                                quipu_service **ret_service, quipu_error *reterr)
 {
@@ -95,6 +108,7 @@ quipu_status quipu_service_new(quipu_store *store, const quipu_service_options *
     return QUIPU_OK;
 }
 
+/* Live sessions must be freed before; they refer to the service. */
 void quipu_service_free(quipu_service *service)
 {
     if (service != NULL) {
@@ -106,7 +120,7 @@ void quipu_service_free(quipu_service *service)
 /* ---- identity ---------------------------------------------------------------------------------
  */
 
-/* What Python's str.strip() takes off. */
+/* The characters that Python's str.strip() removes: ids must be the same for Python's ADK. */
 static bool service_is_space(uint32_t point)
 {
     return point == ' ' || (point >= '\t' && point <= '\r') || (point >= 0x1c && point <= 0x1f) ||
@@ -115,6 +129,7 @@ static bool service_is_space(uint32_t point)
            point == 0x202f || point == 0x205f || point == 0x3000;
 }
 
+/* Bytes that are not UTF-8 count as text. */
 quipu_str qp_text_strip(quipu_str text)
 {
     const unsigned char *const bytes = (const unsigned char *)text.p;
@@ -136,6 +151,8 @@ quipu_str qp_text_strip(quipu_str text)
     return to > 0 ? (quipu_str){text.p + from, to - from} : (quipu_str){text.p, 0};
 }
 
+/* '/' separates the ids of a key and '%' introduces an escape; both are escaped, nothing else
+ * is. */
 static void service_escape(quipu_str text, qp_buf *buf)
 {
     for (size_t i = 0; i < text.n; i++) {
@@ -149,7 +166,8 @@ static void service_escape(quipu_str text, qp_buf *buf)
     }
 }
 
-/* A plain session has its id for a key, unless that could be taken for another's. */
+/* A session without app and user has its id for a key, unless that id looks like a key made of
+ * three ids. */
 static bool service_is_plain(const quipu_session_ref *ref)
 {
     const size_t n = sizeof(QP_KEY_OF_USER) - 1;
@@ -158,6 +176,7 @@ static bool service_is_plain(const quipu_session_ref *ref)
            (ref->session_id.n < n || memcmp(ref->session_id.p, QP_KEY_OF_USER, n) != 0);
 }
 
+/* Absent ids become empty texts. */
 static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
 {
     quipu_str *const texts[] = {&ref->app_name, &ref->user_id, &ref->session_id};
@@ -169,6 +188,7 @@ static quipu_status service_copy_ref(quipu_arena *arena, quipu_session_ref *ref)
     return status;
 }
 
+/* Ids are texts that a column can hold; with QUIPU_SERVICE_NEEDS_IDS app and user must be given. */
 static quipu_status service_check_ref(const quipu_service *service, const quipu_session_ref *ref,
                                       quipu_error *reterr)
 {
@@ -188,6 +208,7 @@ static quipu_status service_check_ref(const quipu_service *service, const quipu_
     return QUIPU_OK;
 }
 
+/* An escaped byte takes three, hence the buffer's limit. */
 quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *ref, bool make,
                         quipu_arena *arena, quipu_session_ref *ret_ref, quipu_str *ret_key,
                         quipu_error *reterr)
@@ -213,6 +234,7 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
         return status;
     }
     qp_buf_init(&key, 3 * (used.app_name.n + used.user_id.n + used.session_id.n) + 16);
+    /* Escaping keeps the three ids apart: ("a", "b/c", "d") and ("a/b", "c", "d") differ. */
     if (service_is_plain(&used)) {
         qp_buf_put(&key, used.session_id);
     } else {
@@ -238,19 +260,21 @@ quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *r
     return QUIPU_OK;
 }
 
+/* The one message for missing arguments. */
 static quipu_status service_enter(const quipu_service *service, const void *ref, const void *ret,
                                   quipu_error *reterr)
 {
     return service != NULL && ref != NULL && ret != NULL
                ? QUIPU_OK
                : qp_error_set(reterr, QUIPU_MISUSE,
-                              "the service, who the session is, and the place for the answer must "
+                              "the service, the session's ids and the place for the result must "
                               "be given");
 }
 
 /* ---- create and get ---------------------------------------------------------------------------
  */
 
+/* A new session as this service creates it. */
 static quipu_session_new service_values(const quipu_service *service, quipu_str key,
                                         const quipu_session_ref *ref)
 {
@@ -264,6 +288,8 @@ static quipu_session_new service_values(const quipu_service *service, quipu_str 
     return values;
 }
 
+/* The state of a new session is read like a delta: prefixes choose scopes, and temp: names stay in
+ * memory. */
 static quipu_status service_first_state(quipu_json state, qp_json_doc *doc, quipu_arena *arena,
                                         qp_delta *ret_delta, quipu_error *reterr)
 {
@@ -278,12 +304,12 @@ static quipu_status service_first_state(quipu_json state, qp_json_doc *doc, quip
         status = QUIPU_INVALID;
     }
     if (status != QUIPU_OK) {
-        return qp_error_set(reterr, status, "the state is no JSON object that can be stored");
+        return qp_error_set(reterr, status, "the state is not a JSON object that can be stored");
     }
     return qp_delta_read(qp_json_root(doc), arena, ret_delta, reterr);
 }
 
-/* A live session over `live`, with what a delta has for it alone. */
+/* A live session over `live`, with the temp: names of a delta. */
 static quipu_status service_live(quipu_service *service, quipu_str key,
                                  const quipu_session_ref *ref, qp_live *live, const qp_delta *delta,
                                  quipu_live **ret, quipu_error *reterr)
@@ -304,6 +330,8 @@ static quipu_status service_live(quipu_service *service, quipu_str key,
     return status;
 }
 
+/* Creates session and state in one transaction. An existing key fails; quipu_service_get() with
+ * QUIPU_GET_CREATE reuses. */
 quipu_status quipu_service_create(quipu_service *service, const quipu_session_ref *ref,
                                   quipu_json state, const quipu_call_options *call,
                                   quipu_live **ret_session, quipu_error *reterr)
@@ -340,7 +368,8 @@ quipu_status quipu_service_create(quipu_service *service, const quipu_session_re
     return status;
 }
 
-/* What to read for the caller's options. */
+/* Translates the caller's options into a range for the store. A service that shows messages by time
+ * reads them all and cuts in service_order(). */
 static quipu_status service_want(const quipu_service *service, const quipu_get_options *given,
                                  quipu_get_options *ret, qp_live_want *ret_want,
                                  quipu_error *reterr)
@@ -362,6 +391,7 @@ static quipu_status service_want(const quipu_service *service, const quipu_get_o
     *ret_want = (qp_live_want){.range = QUIPU_RANGE_INIT,
                                .has_after = (read.flags & QUIPU_GET_AFTER) != 0,
                                .after = read.after};
+    /* No events at all: the header is enough, and a time does not matter. */
     if (read.num_recent == 0) {
         ret_want->range.flags = QUIPU_RANGE_HEADER;
         ret_want->has_after = false;
@@ -383,6 +413,8 @@ static int service_by_time(const void *a, const void *b)
     return order != 0 ? order : (left->seq > right->seq) - (left->seq < right->seq);
 }
 
+/* For QUIPU_SERVICE_BY_TIME: sorts by time, as ADK's database service does, then keeps the most
+ * recent. */
 static void service_order(const quipu_service *service, int64_t num_recent, quipu_live *session)
 {
     if (!service_wants(service, QUIPU_SERVICE_BY_TIME) || session->count == 0) {
@@ -398,7 +430,8 @@ static void service_order(const quipu_service *service, int64_t num_recent, quip
     }
 }
 
-/* Read the session, or create it; a missing one that shall be NULL leaves `history` NULL. */
+/* Reads the session, or creates it. A missing session leaves `history` NULL, or fails with
+ * QUIPU_MISSING_FAILS; an expired session counts as missing. */
 static quipu_status service_read(quipu_service *service, const quipu_session_new *values,
                                  bool create, const qp_live_want *want,
                                  const quipu_call_options *call, qp_live *ret, quipu_error *reterr)
@@ -412,6 +445,7 @@ static quipu_status service_read(quipu_service *service, const quipu_session_new
                               ret, reterr);
     }
     status = qp_live_get(service->store, values->key, want, call, ret, &error);
+    /* ADK for Python returns None, ADK for Go an error. */
     if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
         if (!service_wants(service, QUIPU_SERVICE_MISSING_FAILS)) {
             return QUIPU_OK;
@@ -425,6 +459,8 @@ static quipu_status service_read(quipu_service *service, const quipu_session_new
     return status;
 }
 
+/* *ret_session is NULL when the session does not exist and the service does not ask for an
+ * error. */
 quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *ref,
                                const quipu_get_options *options, const quipu_call_options *call,
                                quipu_live **ret_session, quipu_error *reterr)
@@ -469,6 +505,7 @@ quipu_status quipu_service_get(quipu_service *service, const quipu_session_ref *
 /* ---- delete, and the state of a user ----------------------------------------------------------
  */
 
+/* Deleting a session that does not exist succeeds or fails as quipu_session_delete() does. */
 quipu_status quipu_service_delete(quipu_service *service, const quipu_session_ref *ref,
                                   const quipu_call_options *call, quipu_error *reterr)
 {
@@ -487,6 +524,7 @@ quipu_status quipu_service_delete(quipu_service *service, const quipu_session_re
     return status;
 }
 
+/* The user's names without their prefix, across all sessions of an app. */
 quipu_status quipu_service_user_state(quipu_service *service, quipu_str app_name, quipu_str user_id,
                                       const quipu_call_options *call, quipu_arena *arena,
                                       quipu_json *ret_state, quipu_error *reterr)

@@ -1,4 +1,7 @@
-/* The inside of the service and of live sessions. */
+/* Internal types of the ADK service and of live sessions, shared by the files of this room.
+ *
+ * Lock order: a parent's mutex before its child's. The service itself is immutable after
+ * quipu_service_new() and needs no lock. */
 #ifndef QP_ADK_SERVICE_H
 #define QP_ADK_SERVICE_H
 
@@ -8,6 +11,8 @@
 #include "base/thread.h"
 #include "store/state.h"
 
+/* Immutable after quipu_service_new(), so threads share it without a lock. The arena holds the
+ * copied names. */
 struct quipu_service {
     quipu_store *store;
     quipu_service_options options;
@@ -15,6 +20,10 @@ struct quipu_service {
     quipu_arena arena;
 };
 
+/* A session in memory. Messages are in the order in which they are shown:
+ *
+ *   inherited from the parent │ own │ overlay of the active child
+ *   0 ... inherited           │ ... │ count - overlay ... count */
 struct quipu_live {
     quipu_service *service;
     qp_mutex mutex; /* guards all below */
@@ -22,48 +31,49 @@ struct quipu_live {
     quipu_session_ref ref;
     quipu_uuid uid;
     int64_t revision;
-    int64_t stored_revision; /* the store's at the last conflict */
-    int64_t next_seq;        /* of the first message that is not here */
+    int64_t stored_revision; /* the store's, as reported with the last conflict */
+    int64_t next_seq;        /* of the first message that memory does not hold */
     quipu_time last_update;
-    bool behind;          /* the store may know more */
-    quipu_history *first; /* what was read first: texts of messages lie in it */
+    bool behind;          /* the store may have more than memory */
+    quipu_history *first; /* the first read; owns the texts of its messages */
     quipu_message *messages;
     size_t count;
     size_t room;
     qp_state_map state;
-    size_t inherited;     /* messages at the beginning that are a parent's */
-    int64_t max_messages; /* a child's own that are kept; 0: all */
-    quipu_str agent;      /* a child's; absent: it is none */
-    quipu_str parent;     /* and the session id of whose child it is */
-    int64_t fork_seq;     /* a child's own messages come after this one */
-    quipu_live *active;   /* the child of an isolated agent at work, or NULL */
+    size_t inherited;     /* child: messages at the beginning that are the parent's */
+    int64_t max_messages; /* child: how many of its own memory keeps; 0: all */
+    quipu_str agent;      /* child: its agent; absent: this session is not a child */
+    quipu_str parent;     /* child: the parent's session id */
+    int64_t fork_seq;     /* child: its own messages have higher numbers */
+    quipu_live *active;   /* the child of the isolated agent that works now, or NULL */
     size_t overlay;       /* messages at the end that are the active child's */
-    quipu_arena arena;    /* texts of later messages, and names */
+    quipu_arena arena;    /* names, and texts of messages after the first read */
 };
 
-/* The key of a session: injective over the triple. The ids are checked and, where the service wants
- * it, stripped: *ret_ref says what became of them. `make`: an empty session id gets a random one.
- * */
+/* The key of a session: distinct for distinct (app, user, session) ids. The ids are checked and,
+ * with QUIPU_SERVICE_STRIP_IDS, stripped; *ret_ref holds the result. `make`: an empty session id
+ * is replaced by a random one. */
 QUIPU_MUST_USE quipu_status qp_ref_key(const quipu_service *service, const quipu_session_ref *ref,
                                        bool make, quipu_arena *arena, quipu_session_ref *ret_ref,
                                        quipu_str *ret_key, quipu_error *reterr);
 
-/* A live session over what was read; its history is the session's then, and NULL in `live`. */
+/* Makes a live session of what was read. On success the session owns live->history, which becomes
+ * NULL. */
 QUIPU_MUST_USE quipu_status qp_session_live(quipu_service *service, quipu_str key,
                                             const quipu_session_ref *ref, qp_live *live,
                                             quipu_live **ret_session, quipu_error *reterr);
 
-/* The same under its lock: newer messages are added, state and revision are read anew. */
+/* With the lock held: adds newer messages, and reads state and revision again. */
 QUIPU_MUST_USE quipu_status qp_session_catch_up(quipu_live *session, const quipu_call_options *call,
                                                 quipu_error *reterr);
 
-/* Find out whether a session that was read is somebody's child: agent and inherited messages. */
+/* Sets agent, parent and inherited messages when the session's metadata say that it is a child. */
 QUIPU_MUST_USE quipu_status qp_session_adopt(quipu_live *session, const quipu_session_info *info);
 
-/* Forget the oldest messages of a child's own above its limit. */
+/* Drops a child's oldest own messages above its limit from memory. */
 void qp_session_trim(quipu_live *session);
 
-/* Make room for one more message and copy it to the session's memory, without showing it. */
+/* Copies a message behind the last one without counting it; adding one to count shows it. */
 QUIPU_MUST_USE quipu_status qp_session_prepare(quipu_live *session, const quipu_message *message,
                                                quipu_error *reterr);
 
@@ -71,24 +81,24 @@ QUIPU_MUST_USE quipu_status qp_session_prepare(quipu_live *session, const quipu_
 QUIPU_MUST_USE quipu_status qp_session_head_read(quipu_live *session, quipu_arena *arena,
                                                  quipu_session_head *ret_head, quipu_error *reterr);
 
-/* The state as an object, under the session's lock. */
+/* The state as an object. The session's lock is held. */
 QUIPU_MUST_USE quipu_status qp_session_state(const quipu_live *session, quipu_arena *arena,
                                              quipu_json *ret_state, quipu_error *reterr);
 
-/* Free what a session holds, not the session itself nor its lock. */
+/* Frees what a session holds, but neither the session itself nor its lock. */
 void qp_session_release(quipu_live *session);
 
-/* Append under the session's lock, without a look at who isolated agents are. */
+/* Appends to this session, whoever the author is. The session's lock is held. */
 QUIPU_MUST_USE quipu_status qp_session_append(quipu_live *session, quipu_json event,
                                               const quipu_call_options *call,
                                               quipu_event_result *ret_result, quipu_error *reterr);
 
-/* Close open calls under the session's lock. */
+/* Answers open calls. The session's lock is held. */
 QUIPU_MUST_USE quipu_status qp_session_close_calls(quipu_live *session,
                                                    const quipu_call_options *call,
                                                    int64_t *ret_closed, quipu_error *reterr);
 
-/* Begin, merge and discard a child under the parent's lock. */
+/* Begin, merge and discard a child. The parent's lock is held. */
 QUIPU_MUST_USE quipu_status qp_child_spawn(quipu_live *parent, quipu_str agent,
                                            const quipu_child_options *options,
                                            const quipu_call_options *call, quipu_live **ret_child,
@@ -100,24 +110,24 @@ QUIPU_MUST_USE quipu_status qp_child_discard(quipu_live *parent, quipu_live *chi
                                              quipu_str reason, const quipu_call_options *call,
                                              quipu_error *reterr);
 
-/* A text without the white space around it, and whether nothing else is in it. */
+/* A text without leading and trailing white space; whether a text has nothing else. */
 quipu_str qp_text_strip(quipu_str text);
 bool qp_text_is_blank(quipu_str text);
 
-/* What the hook hears when the lock is free again. */
+/* Changes of children to report through the hook after the lock is released. */
 #define QP_NOTICES_MAX 4
 typedef struct qp_notices {
     size_t count;
     quipu_child_change changes[QP_NOTICES_MAX];
-    quipu_str agents[QP_NOTICES_MAX]; /* the service's */
+    quipu_str agents[QP_NOTICES_MAX]; /* texts of the service */
 } qp_notices;
 
-/* Append an event in a service with isolated agents, under the session's lock. */
+/* Appends an event in a service with isolated agents. The session's lock is held. */
 QUIPU_MUST_USE quipu_status qp_isolate_append(quipu_live *session, quipu_json event,
                                               const quipu_call_options *call,
                                               quipu_event_result *ret_result, qp_notices *notices,
                                               quipu_error *reterr);
-void qp_notices_tell(const quipu_service *service, const qp_notices *notices);
+void qp_notices_report(const quipu_service *service, const qp_notices *notices);
 
 /* view.c: the newest messages within a token budget, as events; see quipu_live_view(). */
 QUIPU_MUST_USE quipu_status qp_view_make(const quipu_message *messages, size_t count,

@@ -1,4 +1,8 @@
-/* Lists of sessions, as ADK sorts them. */
+/* Lists of sessions in ADK's order: by last update, then user, then session id.
+ *
+ * Owns: the list and its arena, one allocation behind the public pointer; quipu_service_list_free()
+ * frees both. Called by: users of the C API and the bindings. No locks: one read of the store, then
+ * memory of the call. */
 #include <stdlib.h>
 
 #include "adk/event.h"
@@ -8,6 +12,7 @@
 #include "base/result.h"
 #include "base/str.h"
 
+/* The public list is the first member, so that the pointers convert. */
 typedef struct service_list_all {
     qp_result head;
     quipu_service_page pub;
@@ -15,6 +20,7 @@ typedef struct service_list_all {
 
 QP_RESULT(service_list_all);
 
+/* A total order, since (user, session) is unique within an app. */
 static int service_list_order(const void *a, const void *b)
 {
     const quipu_service_entry *left = a;
@@ -27,6 +33,7 @@ static int service_list_order(const void *a, const void *b)
     return order != 0 ? order : qp_str_cmp(left->ref.session_id, right->ref.session_id);
 }
 
+/* The state of one session as a JSON object; `buf` is reused from entry to entry. */
 static quipu_status service_list_state(qp_state_items state, qp_buf *buf, quipu_arena *arena,
                                        quipu_json *ret)
 {
@@ -47,6 +54,7 @@ static quipu_status service_list_state(qp_state_items state, qp_buf *buf, quipu_
     return status;
 }
 
+/* Turns what the store found into entries and sorts them. Memory is the list's arena. */
 static quipu_status service_list_fill(service_list_all *all, const qp_live_list *found,
                                       quipu_error *reterr)
 {

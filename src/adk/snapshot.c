@@ -1,5 +1,10 @@
-/* Sessions that the caller keeps: read whole at one moment, appended to without a live session. For
- * runtimes whose own session objects are copied, stored and made anew at will. */
+/* Sessions that the caller keeps: read as a whole at one moment, and appended to by their head
+ * (identity and revision) without a live session. For runtimes whose own session objects are
+ * copied, serialized and rebuilt at will, such as ADK for Python.
+ *
+ * Owns: nothing between calls; the caller holds head and snapshot. Locks: a snapshot is taken with
+ * the session's lock held, so events, state and revision belong together. An append uses a session
+ * on its own stack, which no other thread can see. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -9,7 +14,7 @@
 
 #define SNAPSHOT_BYTES_MAX (SIZE_MAX / 2) /* the arena's own limit is the one that callers set */
 
-/* All events as one array, under the session's lock. */
+/* All events as one JSON array. The session's lock is held. */
 static quipu_status snapshot_events(const quipu_live *session, quipu_arena *arena,
                                     quipu_json *ret_events, quipu_error *reterr)
 {
@@ -47,6 +52,7 @@ static quipu_status snapshot_events(const quipu_live *session, quipu_arena *aren
     return status;
 }
 
+/* Head, events and state of one revision. */
 quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
                                  quipu_snapshot *ret_snapshot, quipu_error *reterr)
 {
@@ -83,9 +89,9 @@ quipu_status quipu_live_snapshot(quipu_live *session, quipu_arena *arena,
     return status;
 }
 
-/* The event was there already. The head moves when that event is all that happened since, or when
- * the caller does not mind what did; else it stays, and the next append is a conflict. A head that
- * cannot be read stays too. */
+/* The event was stored before. The head advances when that event is all that happened since, or
+ * when the service rebases; otherwise it stays, and the next append returns QUIPU_CONFLICT. A head
+ * that cannot be read stays too. */
 static void snapshot_repeated(const quipu_live *session, const quipu_event_result *result,
                               const quipu_call_options *call, quipu_session_head *head)
 {
@@ -101,6 +107,7 @@ static void snapshot_repeated(const quipu_live *session, const quipu_event_resul
         const quipu_session_info *now = live.history->session;
         const bool last = result->seq == 0 || result->seq == now->next_seq - 1;
 
+        /* Exactly one change since the head, and it is this event: nothing was missed. */
         if (rebase || (last && now->revision == head->revision + 1)) {
             head->uid = now->uid;
             head->revision = now->revision;
@@ -110,11 +117,13 @@ static void snapshot_repeated(const quipu_live *session, const quipu_event_resul
     }
 }
 
+/* Appends at the head's revision through a session without messages: next_seq INT64_MAX makes a
+ * catch-up ask for none. Isolated agents need a live session and are refused. */
 quipu_status quipu_service_append(quipu_service *service, quipu_session_head *given,
                                   quipu_json event, const quipu_call_options *call,
                                   quipu_event_result *ret_result, quipu_error *reterr)
 {
-    quipu_live session = {.service = service}; /* nobody else sees it: its lock is not used */
+    quipu_live session = {.service = service}; /* on the stack: its lock is not used */
     quipu_session_head own = QUIPU_SESSION_HEAD_INIT;
     quipu_session_head *const head = &own;
     quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
@@ -137,6 +146,7 @@ quipu_status quipu_service_append(quipu_service *service, quipu_session_head *gi
         session.uid = head->uid;
         session.revision = session.stored_revision = head->revision;
         session.last_update = head->last_update_time;
+        /* A catch-up then asks for no messages: only revision and times are read. */
         session.next_seq = INT64_MAX; /* no message is asked for when the session catches up */
         status = qp_session_append(&session, event, call, &result, reterr);
     }

@@ -1,5 +1,9 @@
-/* Messages as a model should see them: cut to a token budget without parting calls from responses
- * (base/tool_pair.h), put together as events. */
+/* Messages as a model should see them: the most recent ones within a token budget, without
+ * separating calls from their responses (base/tool_pair.h), written as events. Neighbours of the
+ * same role and author become one event.
+ *
+ * Owns: nothing between calls; results lie in the caller's arena. Called by: users of the C API;
+ * quipu_live_view() holds the session's lock meanwhile. */
 #include <string.h>
 
 #include "adk/event.h"
@@ -13,6 +17,7 @@
 #include "base/time.h"
 #include "store/tool_calls.h"
 
+/* Whether a message carries the output of a tool. */
 static bool view_has_output(const quipu_message *message)
 {
     for (size_t i = 0; i < message->calls.count; i++) {
@@ -23,13 +28,14 @@ static bool view_has_output(const quipu_message *message)
     return false;
 }
 
-/* A tool's message, or a user's with the output of a tool. */
+/* A tool's message, or a user's that carries the output of a tool. */
 static bool view_is_tool(const quipu_message *message)
 {
     return message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION ||
            (message->role == QUIPU_ROLE_USER && view_has_output(message));
 }
 
+/* Two names for the same role. */
 static bool view_is_agent(const quipu_message *message)
 {
     return message->role == QUIPU_ROLE_ASSISTANT || message->role == QUIPU_ROLE_MODEL;
@@ -44,6 +50,7 @@ typedef struct view_pairs {
     size_t count;
 } view_pairs;
 
+/* The estimate includes arguments and outputs of tool calls. */
 static int64_t view_tokens(const quipu_message *message)
 {
     return qp_tool_calls_estimate(message->content, message->calls);
@@ -67,7 +74,8 @@ static bool view_is_unanswered(const view_pairs *pairs, size_t message)
     return calls;
 }
 
-/* The first message of the view. */
+/* The first message of the view: as many as fit, at least one, then forward past responses whose
+ * call was cut off and past calls without a response. */
 static size_t view_first(const quipu_message *messages, size_t count, int64_t budget,
                          const view_pairs *pairs, int64_t *ret_tokens)
 {
@@ -83,8 +91,8 @@ static size_t view_first(const quipu_message *messages, size_t count, int64_t bu
         tokens += more;
         first--;
     }
-    /* What was cut begins with no answer, parts none from its call, and begins with no call that
-     * lost its answer. */
+    /* A view that was cut begins neither with a response nor with a call that has none, and
+     * separates no pair. */
     while (first > 0 && first < count &&
            (view_is_tool(&messages[first]) ||
             qp_tool_pair_is_cut(pairs->items, pairs->count, (int64_t)first) ||
@@ -107,6 +115,7 @@ typedef struct view_event {
     qp_buf parts; /* commas between them */
 } view_event;
 
+/* One view while it is written: the open event, and how far the paired items have been used. */
 typedef struct view_run {
     quipu_str root;
     quipu_arena *arena;
@@ -118,6 +127,7 @@ typedef struct view_run {
     size_t at; /* the first item of the message being written, or one before it */
 } view_run;
 
+/* Writes the open event, if there is one, to the arena. */
 static quipu_status view_close(view_run *run)
 {
     const quipu_message *message = run->open.message;
@@ -163,7 +173,8 @@ static quipu_status view_close(view_run *run)
     return status;
 }
 
-/* A place for one more part of `message`, whose event has this role. */
+/* Opens the writer for one more part of `message`. A change of role or author closes the event
+ * before it. */
 static quipu_status view_part(view_run *run, const quipu_message *message, quipu_str role,
                               quipu_str author, qp_jsonw *writer)
 {
@@ -187,6 +198,7 @@ static quipu_status view_part(view_run *run, const quipu_message *message, quipu
     return status;
 }
 
+/* The author of a message without one, by its role. */
 static quipu_str view_author(const view_run *run, const quipu_message *message)
 {
     if (message->author.n > 0) {
@@ -198,6 +210,7 @@ static quipu_str view_author(const view_run *run, const quipu_message *message)
                                               : QUIPU_STR(QUIPU_ROOT_AGENT);
 }
 
+/* The role as its own word: a view distinguishes more roles than ADK's events. */
 static quipu_str view_role(const quipu_message *message)
 {
     static const quipu_str roles[] = {{"", 0},         {"user", 4},  {"assistant", 9}, {"tool", 4},
@@ -208,6 +221,7 @@ static quipu_str view_role(const quipu_message *message)
                : roles[0];
 }
 
+/* The content as a text part; an empty content has none. */
 static quipu_status view_text(view_run *run, const quipu_message *message)
 {
     qp_jsonw writer;
@@ -226,7 +240,8 @@ static quipu_status view_text(view_run *run, const quipu_message *message)
     return status;
 }
 
-/* Calls of an agent, those with arguments. */
+/* The text, then the calls that have arguments. They are remembered for answers without an
+ * output. */
 static quipu_status view_agent(view_run *run, const quipu_message *message)
 {
     quipu_status status = view_text(run, message);
@@ -264,7 +279,8 @@ static const quipu_tool_call *view_answered(view_run *run, const quipu_message *
     return NULL;
 }
 
-/* Answers: by their outputs, or, without one, by the call that the message is paired with. */
+/* Answers by their outputs; a message without one answers the next unanswered call before it, in
+ * order. */
 static quipu_status view_tool(view_run *run, const quipu_message *message)
 {
     const quipu_str role = QUIPU_STR("function");
@@ -297,7 +313,7 @@ static quipu_status view_tool(view_run *run, const quipu_message *message)
     return status;
 }
 
-/* Messages from `first` on, as events. */
+/* Events of the messages from `first` on. Never more events than messages. */
 static quipu_status view_write(view_run *run, const quipu_message *messages, size_t first,
                                size_t count)
 {
@@ -358,6 +374,7 @@ quipu_status qp_view_make(const quipu_message *messages, size_t count,
     return QUIPU_OK;
 }
 
+/* Includes the overlay of an active child. */
 quipu_status quipu_live_view(quipu_live *session, const quipu_view_options *options,
                              quipu_arena *arena, quipu_view *ret_view, quipu_error *reterr)
 {

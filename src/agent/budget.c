@@ -1,4 +1,8 @@
-/* How the context of a model is shared out, and what a session's key tells. */
+/* How the context of a model is divided among the sections of a prompt, and which channel a
+ * session's key names.
+ *
+ * Owns: constant defaults. Called by: users of the C API, turn.c through quipu_model_budget(). Pure
+ * functions: no locks, no memory. */
 #include <quipu/agent.h>
 
 #include <string.h>
@@ -10,9 +14,11 @@
 #define BUDGET_SUM_SLACK 0.001 /* that shares may be off 1 */
 #define BUDGET_RESERVE_PART 4  /* the reserve is at most one part in so many */
 
+/* Lango's shares, in the order of QUIPU_SECTION_*; the last one is the headroom. */
 static const double budget_shares[QUIPU_SECTIONS] = {0.30, 0.25, 0.25, 0.10, 0.10};
 
-/* The shares to use: the given ones, or the usual ones when none is given. */
+/* The shares to use: the given ones, or the defaults when all are 0. They must add up to 1, within
+ * BUDGET_SUM_SLACK for decimal fractions; `!(x >= 0)` also rejects NaN. */
 static quipu_status budget_read_shares(const double *given, double ret_shares[QUIPU_SECTIONS],
                                        quipu_error *reterr)
 {
@@ -35,6 +41,8 @@ static quipu_status budget_read_shares(const double *given, double ret_shares[QU
     return QUIPU_OK;
 }
 
+/* Tokens kept free for the answer: what the caller wants, at least QUIPU_RESERVE_MIN, at most a
+ * quarter of the window. */
 static int64_t budget_reserve(int64_t wanted, int64_t window)
 {
     int64_t reserve = wanted > 0 ? wanted : QUIPU_RESERVE;
@@ -64,6 +72,8 @@ static void budget_donate(quipu_budget *budget, uint32_t empty)
     }
 }
 
+/* Window minus reserve minus base is divided by the shares. A base that leaves nothing makes the
+ * budget `degraded`: all sections are 0, and the caller decides what to drop. */
 quipu_status quipu_budget_make(const quipu_budget_options *options, quipu_budget *ret_budget,
                                quipu_error *reterr)
 {

@@ -1,18 +1,25 @@
-/* What is remembered of a session, as text for a prompt: its reflections and observations. */
+/* The memories of a session as text for a prompt: reflections under "Summary", observations under
+ * "Recent Observations".
+ *
+ * Called by: users of the C API, and turn.c when QUIPU_TURN_MEMORY is set. No locks; reads the
+ * store once for each kind. Budget: one budget for both kinds, spent on reflections first and on
+ * the newest memories first. */
 #include <string.h>
 
 #include "agent/turn.h"
 #include "base/error.h"
 
+/* Headings are Lango's, so that prompts of both programs look the same. */
 #define MEMORY_TEXT_HEAD "## Conversation Memory"
 
-/* What the parts look like: the heading, and what stands before each memory. */
+/* One section of the text: the kind of memory, its heading, and the bullet before each. */
 typedef struct memory_text_part {
     quipu_memory_kind kind;
     const char *heading;
     const char *bullet;
 } memory_text_part;
 
+/* In the order in which they are written and spend the budget. */
 static const memory_text_part memory_text_parts[] = {
     {QUIPU_REFLECTION, "### Summary", ""},
     {QUIPU_OBSERVATION, "### Recent Observations", "- "},
@@ -20,7 +27,8 @@ static const memory_text_part memory_text_parts[] = {
 
 #define MEMORY_TEXT_PARTS (sizeof(memory_text_parts) / sizeof(memory_text_parts[0]))
 
-/* Mark what fits, the newest first; one that is too large does not hide the others. */
+/* Marks what fits into the budget, newest first. One memory that is too large does not keep older,
+ * smaller ones out. Returns how many were chosen and lowers *tokens by their estimates. */
 static size_t memory_text_choose(const quipu_memory_list *list, bool *chosen, int64_t *tokens)
 {
     size_t count = 0;
@@ -37,6 +45,8 @@ static size_t memory_text_choose(const quipu_memory_list *list, bool *chosen, in
     return count;
 }
 
+/* Writes one section; a section without chosen memories has no heading either. Memories come oldest
+ * first, as listed. */
 static quipu_status memory_text_put(const memory_text_part *part, const quipu_memory_list *list,
                                     int64_t *tokens, quipu_arena *arena, qp_buf *text)
 {
@@ -79,6 +89,7 @@ quipu_status qp_memory_text(quipu_store *store, quipu_str session_key, int64_t t
         *ret_text = (quipu_str){NULL, 0};
         return QUIPU_OK;
     }
+    /* One budget for both kinds; memory_text_put() lowers it. */
     tokens = tokens > 0 ? tokens : QUIPU_MEMORY_TOKENS;
     qp_buf_init(&text, QUIPU_RESPONSE_BYTES_MAX);
     for (size_t i = 0; i < MEMORY_TEXT_PARTS && status == QUIPU_OK; i++) {
@@ -109,6 +120,8 @@ quipu_status qp_memory_text(quipu_store *store, quipu_str session_key, int64_t t
     return status;
 }
 
+/* Appends one text part to a copy of the system instruction; the caller's request is not
+ * changed. */
 quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr)
 {
     quipu_model_request *request = &turn->request;

@@ -1,4 +1,15 @@
-/* One turn: ask the model, keep what it says, run its tools, until it has no more to ask. */
+/* One turn of an agent: ask the model, store its answer, run its tools, until it calls no more
+ * tools.
+ *
+ *   begin ──▶ ask ──▶ store answer ──▶ calls? ──no──▶ done
+ *              ▲                        │ yes
+ *              └── store results ◀── run tools
+ *
+ * Called by: users of the C API and `quipu chat`. The turn runs on the caller's thread; callbacks
+ * do too. Locks: none are held during callbacks or requests; each write is one append in the store.
+ * On return: every complete answer and tool result is in the history. After a failure the text
+ * streamed so far is stored with QUIPU_MARK_TIMEOUT and open calls are answered, so that the next
+ * turn can begin. */
 #include "agent/turn.h"
 
 #include "base/cancel.h"
@@ -18,6 +29,8 @@
 
 /* ---- time ---------------------------------------------------------------------------------- */
 
+/* No cancel flag, and a deadline of its own: used for writes that must happen even when the turn's
+ * time is up. */
 quipu_call_options qp_turn_cleanup_call(void)
 {
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
@@ -26,6 +39,7 @@ quipu_call_options qp_turn_cleanup_call(void)
     return call;
 }
 
+/* The deadline of the turn, in the form that store and provider calls take. */
 quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, quipu_error *reterr)
 {
     quipu_call_options call = QUIPU_CALL_OPTIONS_INIT;
@@ -37,10 +51,10 @@ quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, qui
     if (turn->deadline_ns != TURN_NEVER) {
         left_ms = (turn->deadline_ns - qp_clock_ns()) / TURN_NS_PER_MS;
         if (left_ms <= 0) {
-            return qp_error_set(reterr, QUIPU_BUSY, "the turn's deadline came");
+            return qp_error_set(reterr, QUIPU_BUSY, "the turn's deadline passed");
         }
     }
-    call.deadline_ms = (int32_t)left_ms; /* what is left of an int32_t */
+    call.deadline_ms = (int32_t)left_ms; /* at most the deadline, which was an int32_t */
     call.cancel = turn->cancel;
     *ret_call = call;
     return QUIPU_OK;
@@ -48,6 +62,7 @@ quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call, qui
 
 /* ---- what is asked ------------------------------------------------------------------------- */
 
+/* Checks what the caller gave, before anything is read or written. */
 static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
 {
     const quipu_turn_options *options = &turn->options;
@@ -73,7 +88,7 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* Estimated tokens of what goes out with every prompt. */
+/* Estimated tokens of what every prompt contains: the system instruction and the tools. */
 static int64_t turn_fixed(const quipu_model_request *request)
 {
     int64_t tokens = 0;
@@ -92,6 +107,8 @@ static int64_t turn_fixed(const quipu_model_request *request)
     return tokens;
 }
 
+/* Copies options and request with the defaults of this version, checks them, and fixes the
+ * deadline. */
 static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
                               const quipu_call_options *call, quipu_error *reterr)
 {
@@ -134,6 +151,7 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     }
     turn->cancel = within.cancel;
     turn->deadline_ns = TURN_NEVER;
+    /* -1: no deadline; 0: the default; the turn's clock starts here. */
     if (within.deadline_ms >= 0) {
         int64_t ms = within.deadline_ms > 0 ? within.deadline_ms : QUIPU_TURN_DEADLINE_MS;
 
@@ -144,7 +162,8 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
 
 /* ---- the model ----------------------------------------------------------------------------- */
 
-/* Keep what is said, in case that nothing comes after it, and pass it on. */
+/* Collects streamed text, in case the answer breaks off, and passes the event on to the caller. A
+ * status other than QUIPU_OK ends the request. */
 static quipu_status turn_event(void *ctx, const quipu_model_event *event)
 {
     qp_turn *turn = ctx;
@@ -159,6 +178,7 @@ static quipu_status turn_event(void *ctx, const quipu_model_event *event)
                                           : QUIPU_OK;
 }
 
+/* Sums a counter over requests; -1 means that no request reported it. */
 static void turn_count(int64_t *sum, int64_t told)
 {
     if (told >= 0) {
@@ -166,6 +186,8 @@ static void turn_count(int64_t *sum, int64_t told)
     }
 }
 
+/* The last usage is kept besides the sum: only the last request shows how large the prompt is
+ * now. */
 static void turn_usage(qp_turn *turn, const quipu_usage *told)
 {
     turn->last = *told;
@@ -177,7 +199,7 @@ static void turn_usage(qp_turn *turn, const quipu_usage *told)
     turn_count(&turn->usage.thoughts, told->thoughts);
 }
 
-/* Ask the model once and append its answer. From here on the answer is the history's. */
+/* Asks the model once and stores its answer. An answer without parts is not stored. */
 static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, quipu_error *reterr)
 {
     quipu_generate_options options = QUIPU_GENERATE_OPTIONS_INIT;
@@ -190,6 +212,7 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Before the request: the prompt as it is now, an empty partial text, and one step more. */
     options.whole = (turn->options.flags & QUIPU_TURN_WHOLE) != 0;
     options.model = turn->model;
     options.on_event = turn_event;
@@ -208,11 +231,11 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
     turn->result.text = ret_response->text;
     content.parts = ret_response->parts;
     if (content.parts.count == 0) {
-        return QUIPU_OK; /* it had nothing to say: no message */
+        return QUIPU_OK; /* an empty answer: nothing to store */
     }
     status = qp_turn_message(turn, &content, turn->options.author, ret_response, &message, reterr);
     if (status == QUIPU_OK) {
-        /* It was paid for: written also when the turn's time is up. */
+        /* The tokens are paid for: the answer is stored even when the turn's time is up. */
         status = qp_turn_append(turn, &message, 1, &safe, reterr);
     }
     if (status == QUIPU_OK) {
@@ -223,6 +246,7 @@ static quipu_status turn_ask(qp_turn *turn, quipu_model_response *ret_response, 
 
 /* ---- tools --------------------------------------------------------------------------------- */
 
+/* Whether the request offers a tool of this name; models sometimes call others. */
 static bool turn_offers(const qp_turn *turn, quipu_str name)
 {
     for (size_t i = 0; i < turn->request.tools.count; i++) {
@@ -233,7 +257,9 @@ static bool turn_offers(const qp_turn *turn, quipu_str name)
     return false;
 }
 
-/* Run one tool and append its result: what it did is done, so it is told whatever comes next. */
+/* Runs one tool and stores its result right away: a tool's effects cannot be undone, so the history
+ * must show them whatever happens next. A tool that was not offered is answered with an error
+ * object for the model. */
 static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error *reterr)
 {
     const quipu_call_options safe = qp_turn_cleanup_call();
@@ -244,6 +270,8 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
     quipu_call_options within;
     quipu_status status = qp_turn_left(turn, &within, reterr);
 
+    /* Without a callback, or for an unknown tool, the result stays TURN_NO_TOOL and the model can
+     * react. */
     if (status == QUIPU_OK && turn->options.on_tool != NULL && turn_offers(turn, call->name)) {
         result = (quipu_json){{NULL, 0}};
         status =
@@ -261,6 +289,8 @@ static quipu_status turn_tool(qp_turn *turn, const quipu_part *call, quipu_error
     return status == QUIPU_OK ? qp_turn_append(turn, &message, 1, &safe, reterr) : status;
 }
 
+/* Runs the calls of one answer in their order. *ret_any: there was one, so the model is asked
+ * again. */
 static quipu_status turn_tools(qp_turn *turn, quipu_parts parts, bool *ret_any, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -271,6 +301,8 @@ static quipu_status turn_tools(qp_turn *turn, quipu_parts parts, bool *ret_any, 
             continue;
         }
         *ret_any = true;
+        /* The limit counts requests: the calls of the last allowed one are not run, since their
+         * results could not be sent. */
         if (turn->result.steps == turn->options.steps_max) {
             return qp_error_set(reterr, QUIPU_LIMIT,
                                 "the model still wants tools after %d steps of one turn",
@@ -281,6 +313,7 @@ static quipu_status turn_tools(qp_turn *turn, quipu_parts parts, bool *ret_any, 
     return status;
 }
 
+/* The loop of the picture above. A failure before qp_turn_begin() has written leaves no trace. */
 static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
 {
     quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
@@ -297,7 +330,7 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
     more = status == QUIPU_OK;
 
     if (status != QUIPU_OK) {
-        return status; /* nothing of this turn is in the history */
+        return status; /* nothing of this turn was stored */
     }
     while (more && status == QUIPU_OK) {
         status = turn_ask(turn, &response, reterr);
@@ -306,7 +339,7 @@ static quipu_status turn_run(qp_turn *turn, quipu_error *reterr)
         }
     }
     if (status != QUIPU_OK) {
-        qp_turn_interrupt(turn); /* behind somebody else's message it writes nothing */
+        qp_turn_interrupt(turn); /* writes nothing when another writer came between */
     }
     return status;
 }
@@ -331,6 +364,7 @@ static quipu_status turn_give(qp_turn *turn, quipu_arena *arena, quipu_turn_resu
     return QUIPU_OK;
 }
 
+/* Public entry. *ret_result is written on success only. */
 quipu_status quipu_turn(quipu_store *store, const quipu_provider *provider,
                         const quipu_turn_options *options, const quipu_call_options *call,
                         quipu_arena *arena, quipu_turn_result *ret_result, quipu_error *reterr)

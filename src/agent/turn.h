@@ -1,4 +1,7 @@
-/* A turn while it runs, and what its files do with it. */
+/* The state of one running turn, shared by the files of this room.
+ *
+ * A turn belongs to one thread: it has no lock. Everything that it allocates lies in `memory` and
+ * is freed when quipu_turn() returns; only the result's text is copied to the caller's arena. */
 #ifndef QP_AGENT_TURN_H
 #define QP_AGENT_TURN_H
 
@@ -6,22 +9,25 @@
 
 #include "base/buf.h"
 
-#define QP_TURN_TRIES 8 /* times that a write is tried when others are quicker */
+#define QP_TURN_TRIES 8 /* attempts of a write that loses against other writers */
 
+/* One turn: what the caller asked for, the prompt as it grows, and what the store said last.
+ * messages[i] and contents[i] are the same message; count never shrinks except when the window is
+ * loaded again. */
 typedef struct qp_turn {
     quipu_store *store;
     const quipu_provider *provider;
-    quipu_turn_options options;  /* complete */
-    quipu_model_request request; /* its contents are `contents` */
+    quipu_turn_options options;  /* the caller's, defaults filled in */
+    quipu_model_request request; /* the caller's; its contents become `contents` */
     quipu_str model;
     int64_t deadline_ns;
     quipu_cancel *cancel;
-    quipu_arena memory; /* of everything below */
+    quipu_arena memory; /* holds everything below */
     char invocation[QUIPU_UUID_TEXT_SIZE];
 
-    quipu_window *window;    /* holds the texts of the messages that were there before */
-    quipu_message *messages; /* of the prompt, as the store has them */
-    quipu_content *contents; /* the same for the model */
+    quipu_window *window;    /* owns the texts of messages that were stored before the turn */
+    quipu_message *messages; /* the prompt, as the store has it */
+    quipu_content *contents; /* the prompt, as the model gets it; same count */
     size_t count;
     size_t cap;
     int64_t fixed;  /* estimated tokens of the system instruction and the tools */
@@ -43,25 +49,25 @@ QUIPU_MUST_USE quipu_status qp_memory_text(quipu_store *store, quipu_str session
                                            quipu_arena *arena, quipu_str *ret_text,
                                            quipu_error *reterr);
 
-/* What is left of the turn's time; QUIPU_CANCELLED, QUIPU_BUSY when nothing is. */
+/* Call options with the time that is left; QUIPU_CANCELLED, or QUIPU_BUSY at the deadline. */
 QUIPU_MUST_USE quipu_status qp_turn_left(const qp_turn *turn, quipu_call_options *ret_call,
                                          quipu_error *reterr);
 
-/* For what must be written whatever happened to the turn. */
+/* Call options for writes that must happen even after the turn's deadline or its cancellation. */
 quipu_call_options qp_turn_cleanup_call(void);
 
-/* memory_text.c: put what is remembered of the session behind the system instruction. */
+/* memory_text.c: appends the session's memories to the system instruction. */
 QUIPU_MUST_USE quipu_status qp_turn_remember(qp_turn *turn, quipu_error *reterr);
 
 /* ---- turn_content.c: messages and contents ------------------------------------------------- */
 
-/* Make a message of a content: an event of this turn, by `author`. `response` (NULL is fine) adds
- * what the provider told of the answer. All texts are the turn's. */
+/* Makes a message of a content: an event of this turn, by `author`. `response`, which may be NULL,
+ * adds model, usage and finish reason. All texts lie in the turn's memory. */
 QUIPU_MUST_USE quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content,
                                             quipu_str author, const quipu_model_response *response,
                                             quipu_message *ret_message, quipu_error *reterr);
 
-/* What a message says to a model. Texts lie in the message or in the arena. */
+/* The content that a model gets for a message. Texts lie in the message or in the arena. */
 QUIPU_MUST_USE quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
                                             quipu_content *ret_content, quipu_error *reterr);
 
@@ -70,26 +76,28 @@ int64_t qp_turn_tokens(const quipu_message *message);
 
 /* ---- turn_window.c: what the model gets to see --------------------------------------------- */
 
-/* Read the window that leaves room for `coming` estimated tokens; whatever was there is dropped. */
+/* Reads the window that leaves space for `coming` estimated tokens, and replaces the prompt. */
 QUIPU_MUST_USE quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr);
 
 /* Add a message to the prompt. */
 QUIPU_MUST_USE quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message,
                                         quipu_error *reterr);
 
-/* Tell the store what the provider counted; a failure is nobody's trouble. */
+/* Records the provider's token count, to correct later estimates. Best effort: failures are
+ * ignored. */
 void qp_turn_learn(const qp_turn *turn);
 
 /* ---- turn_record.c: what goes into the history --------------------------------------------- */
 
-/* Append messages and add them to the prompt; nothing else came in between, but for summaries. */
+/* Appends messages to the session and to the prompt. QUIPU_CONFLICT when another writer appended
+ * anything but a compaction's summary meanwhile. */
 QUIPU_MUST_USE quipu_status qp_turn_append(qp_turn *turn, quipu_message *messages, size_t count,
                                            const quipu_call_options *call, quipu_error *reterr);
 
-/* Load the window, close what an earlier turn left open, append the input. */
+/* Loads the window, answers calls that an earlier turn left open, appends the input. */
 QUIPU_MUST_USE quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr);
 
-/* The turn failed: keep what was said, close the calls that wait. */
+/* After a failure: stores the text streamed so far and answers open calls. Best effort. */
 void qp_turn_interrupt(qp_turn *turn);
 
 #endif

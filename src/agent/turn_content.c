@@ -1,6 +1,20 @@
-/* Between what a model says and what the store keeps: a content becomes an ADK event and with it a
- * message that holds all of it; a message becomes a content again. What this turn appends takes
- * the same way back as what a later turn will read, so that both send the same bytes. */
+/* Between a model's contents and the store's messages. A content becomes an ADK event and thereby a
+ * message that holds all of it; a message becomes a content again. What this turn appends takes the
+ * same way back as what a later turn reads, so that both send the provider the same bytes and its
+ * cache keeps matching.
+ *
+ *   quipu_content ──▶ event (JSON) ──▶ quipu_message ──▶ store
+ *         ▲                                  │
+ *         └────────── event (JSON) ◀─────────┘
+ *
+ * An answer with a thought and a call, as an event:
+ *
+ *   {"invocationId": "...", "author": "root", "content": {"role": "model", "parts": [
+ *       {"text": "I look it up.", "thought": true, "thoughtSignature": "..."},
+ *       {"functionCall": {"id": "call_1", "name": "find", "args": {"q": "x"}}}]},
+ *    "modelVersion": "...", "finishReason": "STOP", "usageMetadata": {"promptTokenCount": 812}}
+ *
+ * Called by: turn.c, turn_record.c and turn_window.c. No locks; memory is the turn's arena. */
 
 #include "adk/event.h"
 #include "agent/turn.h"
@@ -16,11 +30,13 @@
 
 /* ---- content to message -------------------------------------------------------------------- */
 
+/* A member's name from a literal. */
 static void turn_content_key(qp_jsonw *writer, const char *key)
 {
     qp_jsonw_key(writer, quipu_cstr(key));
 }
 
+/* Writes a text member; empty texts are left out. */
 static void turn_content_member(qp_jsonw *writer, const char *key, quipu_str text)
 {
     if (text.n > 0) {
@@ -29,7 +45,8 @@ static void turn_content_member(qp_jsonw *writer, const char *key, quipu_str tex
     }
 }
 
-/* A result must be an object; anything else is wrapped in one. */
+/* A tool's result must be an object. Other JSON is wrapped as {"result": value}, and text that is
+ * not JSON as a string. */
 static void turn_content_result(qp_jsonw *writer, quipu_str json)
 {
     qp_json_doc doc;
@@ -53,6 +70,7 @@ static void turn_content_result(qp_jsonw *writer, quipu_str json)
     qp_json_free(&doc);
 }
 
+/* A functionCall or functionResponse by ADK's names. */
 static void turn_content_function(qp_jsonw *writer, const quipu_part *part)
 {
     bool call = part->kind == QUIPU_PART_CALL;
@@ -70,6 +88,7 @@ static void turn_content_function(qp_jsonw *writer, const quipu_part *part)
     qp_jsonw_object_end(writer);
 }
 
+/* One part of the event. Thoughts are texts with "thought": true, as Gemini writes them. */
 static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
 {
     qp_jsonw_object(writer);
@@ -103,6 +122,8 @@ static void turn_content_part(qp_jsonw *writer, const quipu_part *part)
     qp_jsonw_object_end(writer);
 }
 
+/* ADK's role. Unlike events that ADK writes, responses keep the role "function", which the codec
+ * reads back as a tool's. */
 static const char *turn_content_role(quipu_role role)
 {
     switch (role) {
@@ -120,6 +141,7 @@ static const char *turn_content_role(quipu_role role)
     return "user";
 }
 
+/* -1 means that the provider did not report the counter. */
 static void turn_content_count(qp_jsonw *writer, const char *key, int64_t count)
 {
     if (count >= 0) {
@@ -128,7 +150,7 @@ static void turn_content_count(qp_jsonw *writer, const char *key, int64_t count)
     }
 }
 
-/* What the provider told of an answer, by ADK's names. */
+/* Model, finish reason and usage, by ADK's names. */
 static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *response)
 {
     static const char *const finishes[] = {NULL, "STOP", "MAX_TOKENS", "STOP", "SAFETY", "OTHER"};
@@ -151,6 +173,7 @@ static void turn_content_facts(qp_jsonw *writer, const quipu_model_response *res
     qp_jsonw_object_end(writer);
 }
 
+/* ADK has no field for redacted thoughts, so their part indexes stand in customMetadata. */
 static void turn_content_redacted(qp_jsonw *writer, const quipu_content *content)
 {
     bool begun = false;
@@ -176,6 +199,7 @@ static void turn_content_redacted(qp_jsonw *writer, const quipu_content *content
     }
 }
 
+/* The event of a content, without id and time: the codec and the store add them. */
 static void turn_content_event(const qp_turn *turn, const quipu_content *content, quipu_str author,
                                const quipu_model_response *response, qp_jsonw *writer)
 {
@@ -199,7 +223,7 @@ static void turn_content_event(const qp_turn *turn, const quipu_content *content
     qp_jsonw_object_end(writer);
 }
 
-/* The event's text stays in the turn's memory: the message points into it. */
+/* The event's text is copied to the turn's memory first, because the message points into it. */
 static quipu_status turn_content_encode(qp_turn *turn, quipu_str json, quipu_message *ret_message,
                                         quipu_error *reterr)
 {
@@ -233,6 +257,7 @@ static quipu_status turn_content_encode(qp_turn *turn, quipu_str json, quipu_mes
     return status;
 }
 
+/* Writes the event, then encodes it as the ADK codec does for every event. */
 quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content, quipu_str author,
                              const quipu_model_response *response, quipu_message *ret_message,
                              quipu_error *reterr)
@@ -258,12 +283,13 @@ quipu_status qp_turn_message(qp_turn *turn, const quipu_content *content, quipu_
 
 /* ---- message to content -------------------------------------------------------------------- */
 
+/* A member by a literal name. */
 static qp_json_node turn_content_get(qp_json_node object, const char *key)
 {
     return qp_json_get(object, quipu_cstr(key));
 }
 
-/* A string member's text; empty when there is none. */
+/* A string member's text; empty when the member is missing or has another type. */
 static quipu_status turn_content_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_text)
 {
     if (qp_json_kind_of(node) != QP_JSON_STRING) {
@@ -273,7 +299,7 @@ static quipu_status turn_content_text(qp_json_node node, quipu_arena *arena, qui
     return qp_json_text_copy(node, arena, ret_text);
 }
 
-/* Bytes in base64; what is none counts as absent, as it did for whoever wrote it. */
+/* Bytes in base64. A value that is not base64 counts as absent. */
 static quipu_status turn_content_bytes(qp_json_node node, quipu_arena *arena, quipu_bytes *ret)
 {
     quipu_str text = {"", 0};
@@ -285,6 +311,7 @@ static quipu_status turn_content_bytes(qp_json_node node, quipu_arena *arena, qu
     return status == QUIPU_INVALID ? QUIPU_OK : status;
 }
 
+/* Id, name and body of a call or response; a missing body is {}. */
 static quipu_status turn_content_read_function(qp_json_node function, const char *body,
                                                quipu_arena *arena, quipu_part *part)
 {
@@ -296,12 +323,12 @@ static quipu_status turn_content_read_function(qp_json_node function, const char
     }
     part->json.text = QUIPU_STR("{}");
     if (qp_json_kind_of(json) != QP_JSON_NONE) {
-        part->json.text = qp_json_raw(json); /* of the event's text, which is the arena's */
+        part->json.text = qp_json_raw(json); /* points into the event's text, in the arena */
     }
     return status;
 }
 
-/* One part of an event; a kind of 0: nothing that a model takes. */
+/* One part of an event. The kind stays 0 for a part that has nothing for a model. */
 static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena,
                                            quipu_part *ret_part)
 {
@@ -338,7 +365,7 @@ static quipu_status turn_content_read_part(qp_json_node node, quipu_arena *arena
     return status;
 }
 
-/* Whether the event says that this part is a thought that may not be seen. */
+/* Whether customMetadata lists this part as a redacted thought. */
 static bool turn_content_is_redacted(qp_json_node event, size_t index)
 {
     qp_json_iter iter = qp_json_each(
@@ -353,6 +380,7 @@ static bool turn_content_is_redacted(qp_json_node event, size_t index)
     return false;
 }
 
+/* The parts of an event's content that a model takes. */
 static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
                                       quipu_content *content)
 {
@@ -373,6 +401,8 @@ static quipu_status turn_content_read(qp_json_node event, quipu_arena *arena,
     return status;
 }
 
+/* Goes through the message's event, also for messages that never were one: the codec has one rule
+ * for both. */
 quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
                              quipu_content *ret_content, quipu_error *reterr)
 {
@@ -403,6 +433,7 @@ quipu_status qp_turn_content(const quipu_message *message, quipu_arena *arena,
     return status;
 }
 
+/* The same estimate that the store writes into the message's row. */
 int64_t qp_turn_tokens(const quipu_message *message)
 {
     int64_t tokens = qp_token_message(message->content, NULL, 0);

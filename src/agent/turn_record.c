@@ -1,5 +1,9 @@
-/* What a turn writes: each message when it is there, and at the end whatever makes the history one
- * that a model takes. */
+/* What a turn writes: each message as soon as it exists, and after a failure what makes the history
+ * valid for a model again.
+ *
+ * Called by: turn.c. No locks; each write is one append in the store at the revision that the turn
+ * knows. Invariant: event ids make a repeated append harmless, so that QUIPU_UNKNOWN is simply
+ * repeated. */
 
 #include "adk/repair.h"
 #include "agent/turn.h"
@@ -9,7 +13,9 @@
 #include "base/str.h"
 #include "base/uuid.h"
 
-/* Somebody else changed the session. Settings and summaries are no trouble: go on behind them. */
+/* After a conflict: continues behind changes that do not matter to the turn (settings, a
+ * compaction's summary). A message of another writer ends the turn with QUIPU_CONFLICT, since the
+ * model has not seen it. */
 static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call_options *call,
                                        quipu_error *reterr)
 {
@@ -28,7 +34,7 @@ static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call_options *
     }
     if (foreign || history->session->next_seq < turn->next_seq) {
         status = qp_error_set(reterr, QUIPU_CONFLICT,
-                              "somebody else wrote to the session in the middle of the turn");
+                              "another writer appended to the session during the turn");
     } else {
         turn->revision = history->session->revision;
         turn->next_seq = history->session->next_seq;
@@ -37,7 +43,8 @@ static quipu_status turn_record_rebase(qp_turn *turn, const quipu_call_options *
     return status;
 }
 
-/* The ids of the messages make a repeated try harmless. */
+/* Appends at the known revision. A conflict rebases and tries again; an unknown outcome tries again
+ * with the same ids, which stores nothing twice. */
 static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messages, size_t count,
                                       const quipu_call_options *call, quipu_error *reterr)
 {
@@ -45,6 +52,8 @@ static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messag
     quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status = QUIPU_CONFLICT;
 
+    /* CONFLICT: look at what came between, then append at the new revision. UNKNOWN: the append may
+     * have happened; the same event ids make the repeat return the first result. */
     for (int tries = 0; tries < QP_TURN_TRIES; tries++) {
         options.expected_revision = turn->revision;
         status =
@@ -71,6 +80,7 @@ static quipu_status turn_record_write(qp_turn *turn, const quipu_message *messag
     return status;
 }
 
+/* The prompt grows by the messages as the store has them, so that a later turn reads the same. */
 quipu_status qp_turn_append(qp_turn *turn, quipu_message *messages, size_t count,
                             const quipu_call_options *call, quipu_error *reterr)
 {
@@ -82,7 +92,7 @@ quipu_status qp_turn_append(qp_turn *turn, quipu_message *messages, size_t count
     return status;
 }
 
-/* An id for a message that was not made of an event. */
+/* An id and the turn's invocation id, for a message that was not made from an event. */
 static quipu_status turn_record_id(qp_turn *turn, quipu_message *message)
 {
     char text[QUIPU_UUID_TEXT_SIZE];
@@ -97,8 +107,8 @@ static quipu_status turn_record_id(qp_turn *turn, quipu_message *message)
     return status;
 }
 
-/* Answers to the open calls among the prompt's messages and `last` (NULL is fine), with room for
- * one message more behind them. */
+/* Answers to the open calls among the prompt's messages and `last`, which may be NULL. The array
+ * has space for one message more, which the caller may append. */
 static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *last,
                                          quipu_message **ret_messages, size_t *ret_count,
                                          quipu_error *reterr)
@@ -141,7 +151,8 @@ static quipu_status turn_record_closures(qp_turn *turn, const quipu_message *las
     return status;
 }
 
-/* One try: what must be written depends on what is there. */
+/* One attempt to begin: what has to be written depends on what the session holds, so each attempt
+ * loads it again. The input itself may answer open calls, hence `last`. */
 static quipu_status turn_record_begin(qp_turn *turn, const quipu_message *input,
                                       quipu_error *reterr)
 {
@@ -160,6 +171,8 @@ static quipu_status turn_record_begin(qp_turn *turn, const quipu_message *input,
     if (input != NULL) {
         messages[count++] = *input;
     }
+    /* Nothing to write is fine only when the history ends with a message that waits for an
+     * answer. */
     if (count == 0) {
         bool waits =
             turn->count > 0 && turn->messages[turn->count - 1].role != QUIPU_ROLE_ASSISTANT;
@@ -173,6 +186,7 @@ static quipu_status turn_record_begin(qp_turn *turn, const quipu_message *input,
     return status == QUIPU_OK ? qp_turn_append(turn, messages, count, &call, reterr) : status;
 }
 
+/* Retries conflicts: before the first write of a turn, other writers are welcome. */
 quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr)
 {
     const quipu_contents inputs = turn->options.input;
@@ -196,6 +210,8 @@ quipu_status qp_turn_begin(qp_turn *turn, quipu_error *reterr)
     return status;
 }
 
+/* Answers first, then the partial text, in one append. The caller gets the error of the turn, not
+ * of this cleanup. */
 void qp_turn_interrupt(qp_turn *turn)
 {
     const quipu_call_options call = qp_turn_cleanup_call();
@@ -206,6 +222,7 @@ void qp_turn_interrupt(qp_turn *turn)
     if (turn_record_closures(turn, NULL, &messages, &count, NULL) != QUIPU_OK) {
         return;
     }
+    /* The stream may have broken off inside a character; a message must be UTF-8. */
     said.n = qp_utf8_prefix(said); /* a provider may have stopped inside a character */
     if (said.n > 0) {
         messages[count] = (quipu_message){.role = QUIPU_ROLE_ASSISTANT,
@@ -220,6 +237,6 @@ void qp_turn_interrupt(qp_turn *turn)
     if (count > 0) {
         quipu_status written = turn_record_write(turn, messages, count, &call, NULL);
 
-        (void)written; /* the caller is told why the turn failed; the next one closes the calls */
+        (void)written; /* the caller gets the turn's own error; the next turn answers the calls */
     }
 }

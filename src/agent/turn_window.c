@@ -1,20 +1,25 @@
-/* What the model gets to see of a history: the newest whole turns within a budget of its tokens. */
+/* What the model sees of a history: the newest whole turns within a token budget.
+ *
+ * Called by: turn_record.c (load) and turn_content.c's users (add). No locks. Why windows move in
+ * steps: a provider caches a prompt by its beginning. The window's start advances by a quarter of
+ * the budget at a time, so that between two moves a prompt only grows at its end and the cache
+ * keeps matching. */
 #include <string.h>
 
 #include "agent/turn.h"
 #include "base/arena.h"
 #include "base/error.h"
 
-/* The window moves by this part of the budget at once: between two moves a prompt only grows at its
- * end, and providers find its beginning in their caches. */
+/* The window's start moves by budget / TURN_WINDOW_PART at a time. */
 #define TURN_WINDOW_PART 4
 
-/* Factors are rounded up to steps of this size, so that a report more does not move the window. */
+/* Factors are rounded up to steps of this size, so that one more report does not move the start. */
 #define TURN_WINDOW_FACTOR_STEP 62500
 
-#define TURN_WINDOW_FIRST 16 /* messages that there is room for at first */
+#define TURN_WINDOW_FIRST 16 /* messages in the first allocation */
 
-/* The budget in estimated tokens, without what is sent with every prompt. */
+/* The budget in estimated tokens: the model's tokens divided by its learned factor, minus what
+ * every prompt contains. At least 1, so that the newest turn is always read. */
 static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call_options *call,
                                        int64_t *ret_budget, quipu_error *reterr)
 {
@@ -36,9 +41,12 @@ static quipu_status turn_window_budget(const qp_turn *turn, const quipu_call_opt
     return QUIPU_OK;
 }
 
-/* The budget of a window over a session of `total` tokens to which `coming` are added. The place
- * where it begins, counted from the session's first token, is a multiple of a part of the budget:
- * it does not depend on how far the session is past it. */
+/* The budget of a window over a session of `total` tokens to which `coming` are added. The start,
+ * counted from the session's first token, is a multiple of a part of the budget, and so does not
+ * depend on how far past it the session is.
+ *
+ *   budget 8000, part 2000, total 9100, coming 200: 1300 too many, rounded up to 2000
+ *   the window has 7100 tokens; it starts at token 2000 until total + coming exceeds 10000 */
 static int64_t turn_window_size(int64_t budget, int64_t total, int64_t coming)
 {
     int64_t part = budget / TURN_WINDOW_PART > 0 ? budget / TURN_WINDOW_PART : 1;
@@ -47,10 +55,12 @@ static int64_t turn_window_size(int64_t budget, int64_t total, int64_t coming)
     if (over <= 0) {
         return budget;
     }
+    /* Round up, so that the start stays where it is for the next turns. */
     over = (over + part - 1) / part * part;
     return total - over > 0 ? total - over : 1;
 }
 
+/* Reads the header for the session's size, then the window. */
 static quipu_status turn_window_read(qp_turn *turn, int64_t coming, quipu_window **ret_window,
                                      quipu_error *reterr)
 {
@@ -71,7 +81,7 @@ static quipu_status turn_window_read(qp_turn *turn, int64_t coming, quipu_window
     }
     if (status == QUIPU_OK) {
         options.token_budget = turn_window_size(budget, history->session->token_count, coming);
-        /* With an input the newest turn is the one that begins now: those before it may be cut. */
+        /* With an input the newest turn is the one that begins now, so earlier turns may be cut. */
         options.flags = turn->options.input.count > 0 ? QUIPU_WINDOW_CUT : 0;
         status =
             quipu_window_read(turn->store, turn->options.key, &options, &call, ret_window, reterr);
@@ -80,6 +90,7 @@ static quipu_status turn_window_read(qp_turn *turn, int64_t coming, quipu_window
     return status;
 }
 
+/* Doubles both arrays. The old ones stay in the arena until the turn ends. */
 static quipu_status turn_window_grow(qp_turn *turn, quipu_error *reterr)
 {
     size_t cap = turn->cap > 0 ? turn->cap * 2 : TURN_WINDOW_FIRST;
@@ -99,6 +110,7 @@ static quipu_status turn_window_grow(qp_turn *turn, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Messages and contents grow together; the store's own token count is used where it has one. */
 quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message, quipu_error *reterr)
 {
     quipu_status status = turn->count == turn->cap ? turn_window_grow(turn, reterr) : QUIPU_OK;
@@ -108,11 +120,13 @@ quipu_status qp_turn_add(qp_turn *turn, const quipu_message *message, quipu_erro
     }
     if (status == QUIPU_OK) {
         turn->messages[turn->count++] = *message;
+        /* The store has counted stored messages; those of this turn are estimated the same way. */
         turn->tokens += message->tokens > 0 ? message->tokens : qp_turn_tokens(message);
     }
     return status;
 }
 
+/* Replaces the prompt by a fresh window; revision and next number come from the same read. */
 quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
 {
     quipu_window *window = NULL;
@@ -134,6 +148,7 @@ quipu_status qp_turn_load(qp_turn *turn, int64_t coming, quipu_error *reterr)
     return status;
 }
 
+/* The factor relates the estimate of the last prompt to what the provider counted for it. */
 void qp_turn_learn(const qp_turn *turn)
 {
     const quipu_call_options call = qp_turn_cleanup_call();
@@ -142,6 +157,6 @@ void qp_turn_learn(const qp_turn *turn)
         quipu_status learned = quipu_model_factor_learn(
             turn->store, turn->model, turn->result.estimated, turn->last.input, &call, NULL, NULL);
 
-        (void)learned; /* the turn is done and kept; the next one will teach the same */
+        (void)learned; /* best effort: the turn is stored, and the next one reports again */
     }
 }

@@ -1,6 +1,11 @@
-/* Opening by name: a store by its URI, another program's file for an import. This is the only file
- * that chooses an engine. A store gets a connector, which opens its further connections; an import
- * gets a read-only connection, which is closed when quipu_source_import() returns. No locks are held. */
+/* Opening a store by URI: chooses the engine, checks the options, migrates the schema, and hands
+ * the store a connector for further connections.
+ *
+ *   URI + options ─▶ connect ─▶ migrate ─▶ row security (PostgreSQL) ─▶ qp_store_new()
+ *
+ * Owns: open_store_place, what later connections need; the store owns it through its connector and
+ * frees it. Called by: quipu_open() from any thread; no locks, nothing is shared until the store
+ * exists. On failure: the connection and the place are freed, and *ret_store is untouched. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +26,7 @@
 #include "store/size.h"
 #include "store/store.h"
 
+/* The URI's own parts: a scheme for files, and quipu's one parameter of a server's URI. */
 #define OPEN_STORE_SCHEME "file:"
 #define OPEN_STORE_PARAMETER "row_security="
 #define OPEN_STORE_FLAGS                                                                           \
@@ -32,15 +38,16 @@ typedef struct open_store_place {
     bool postgres; /* the latter */
     bool read_only;
     bool must_exist;
-    bool opened; /* once: a server that does not answer now will be back */
+    bool opened; /* the first connection succeeded: later ones wait for a server that is down */
     int32_t busy_ms;
     char missing[QUIPU_LAYOUT_SIZE]; /* what an upgrade would add to a file opened read-only */
     ent_sqlite_durability durability;
-    quipu_str tenant; /* whose rows the server shows, or absent */
+    quipu_str tenant; /* the tenant whose rows row security shows, or absent */
     quipu_arena arena;
 } open_store_place;
 
-/* Bring the file to the program's schema, or, read-only, compare it. */
+/* Brings the database to this program's schema or, read-only, compares it. The one named step
+ * adopts Lango's files. */
 static quipu_status open_store_migrate(ent_db *db, ent_migrate_report *ret_report,
                                        quipu_error *reterr)
 {
@@ -52,6 +59,7 @@ static quipu_status open_store_migrate(ent_db *db, ent_migrate_report *ret_repor
     return ent_migrate(db, &qp_quipu_schema, &options, ret_report, reterr);
 }
 
+/* Opens one connection with the engine that the place names. */
 static quipu_status open_store_engine(const open_store_place *self, bool read_only, ent_db **ret_db,
                                       quipu_error *reterr)
 {
@@ -63,7 +71,7 @@ static quipu_status open_store_engine(const open_store_place *self, bool read_on
         postgres.flags = (read_only ? ENT_POSTGRES_READ_ONLY : 0) |
                          (self->must_exist ? ENT_POSTGRES_MUST_EXIST : 0);
         postgres.flags |= self->opened ? ENT_POSTGRES_WAIT : 0;
-        /* What a store has written it reads: not from a standby that lags. */
+        /* A writing store reads from the primary, so that it reads its own writes. */
         postgres.flags |= self->read_only ? 0 : ENT_POSTGRES_PRIMARY;
         postgres.busy_ms = self->busy_ms;
         postgres.tenant = self->tenant;
@@ -76,8 +84,9 @@ static quipu_status open_store_engine(const open_store_place *self, bool read_on
     return ent_sqlite_open(self->name, &sqlite, ret_db, reterr);
 }
 
-/* Each connection of a store over an older layout compares for itself: the file may be upgraded
- * between two of them. */
+/* The store's connector: opens one more connection to the same place, on whichever thread needs
+ * one; `self` does not change after quipu_open(). Each connection to an older layout compares it
+ * again: the file may be upgraded between two of them. */
 static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **ret_db,
                                           quipu_error *reterr)
 {
@@ -97,6 +106,7 @@ static quipu_status open_store_connection(void *ctx, bool read_only, ent_db **re
     return QUIPU_OK;
 }
 
+/* The connector's close: the store calls it once, when it is closed. */
 static void open_store_done(void *ctx)
 {
     open_store_place *self = ctx;
@@ -106,18 +116,20 @@ static void open_store_done(void *ctx)
     qp_free(self);
 }
 
+/* The two schemes that libpq accepts. */
 static bool open_store_is_postgres(const char *uri)
 {
     return strncmp(uri, "postgresql://", strlen("postgresql://")) == 0 ||
            strncmp(uri, "postgres://", strlen("postgres://")) == 0;
 }
 
-/* One parameter of a server's URI is ours, not libpq's: take it out. It can turn row security on;
- * what the options have turned on it cannot turn off. */
-static quipu_status open_store_parameter(char *uri, bool *walled, quipu_error *reterr)
+/* Removes quipu's own parameter from a server's URI, since libpq would reject it. It can turn row
+ * security on; it cannot turn off what the options turned on. */
+static quipu_status open_store_parameter(char *uri, bool *row_security, quipu_error *reterr)
 {
     char *at = strchr(uri, '?');
 
+    /* `at` is the '?' or '&' before the parameter that is examined. */
     while (at != NULL) {
         char *start = at + 1;
         const size_t n = strcspn(start, "&");
@@ -128,12 +140,12 @@ static quipu_status open_store_parameter(char *uri, bool *walled, quipu_error *r
             continue;
         }
         if (quipu_str_eq(given, QUIPU_STR(OPEN_STORE_PARAMETER "on"))) {
-            *walled = true;
+            *row_security = true;
         } else if (!quipu_str_eq(given, QUIPU_STR(OPEN_STORE_PARAMETER "off"))) {
             return qp_error_set(reterr, QUIPU_MISUSE,
                                 "the URI's " OPEN_STORE_PARAMETER " must be on or off");
         }
-        if (start[n] == '&') { /* the next one takes its place, and is looked at then */
+        if (start[n] == '&') { /* the next parameter moves here and is examined next */
             memmove(start, start + n + 1, strlen(start + n + 1) + 1);
         } else {
             *at = '\0';
@@ -143,12 +155,13 @@ static quipu_status open_store_parameter(char *uri, bool *walled, quipu_error *r
     return QUIPU_OK;
 }
 
-/* What a URI names: a server's database as it is, a path as it is, or what follows "file:". Another
- * scheme is refused, so that it never becomes a strange file name. */
+/* What a URI names: a server's database, a path, or what follows "file:". Any other scheme fails
+ * with QUIPU_UNSUPPORTED, so that a typing error never creates a file of that name. */
 static quipu_status open_store_path(const char *uri, const char **ret_path, quipu_error *reterr)
 {
     const char *colon = strstr(uri, "://");
 
+    /* file:path, file:/path and file:///path; then libpq's URIs; then any path without a scheme. */
     if (strncmp(uri, OPEN_STORE_SCHEME, strlen(OPEN_STORE_SCHEME)) == 0) {
         uri += strlen(OPEN_STORE_SCHEME);
         if (strncmp(uri, "//", 2) == 0) {
@@ -170,7 +183,7 @@ static quipu_status open_store_path(const char *uri, const char **ret_path, quip
     return QUIPU_OK;
 }
 
-/* Whether a choice is one of those that there are. */
+/* Whether flags and enums have known values. */
 static bool open_store_chooses(const quipu_open_options *options)
 {
     return (options->flags & ~OPEN_STORE_FLAGS) == 0 && options->search >= QUIPU_SEARCH_LAZY &&
@@ -178,6 +191,7 @@ static bool open_store_chooses(const quipu_open_options *options)
            (options->durability == QUIPU_DURABLE || options->durability == QUIPU_RELAXED);
 }
 
+/* Ranges of all options, in one message that shows them all. */
 static quipu_status open_store_check(const quipu_open_options *options, quipu_error *reterr)
 {
     if (!open_store_chooses(options) || options->deadline_ms < -1 || options->readers_max < 0 ||
@@ -196,11 +210,13 @@ static quipu_status open_store_check(const quipu_open_options *options, quipu_er
     }
     if (qp_text_check(options->tenant, NULL) != QP_TEXT_OK || options->tenant.n > QUIPU_KEY_MAX) {
         return qp_error_set(reterr, QUIPU_INVALID,
-                            "the tenant is no text of at most %d bytes without NUL", QUIPU_KEY_MAX);
+                            "the tenant must be UTF-8 of at most %d bytes without NUL",
+                            QUIPU_KEY_MAX);
     }
     return QUIPU_OK;
 }
 
+/* Reads options of any known size, checks them, and replaces 0 by the defaults. */
 static quipu_status open_store_options(const quipu_open_options *given, quipu_open_options *ret,
                                        quipu_error *reterr)
 {
@@ -217,6 +233,7 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
     if (status != QUIPU_OK) {
         return status;
     }
+    /* 0 means the default in all of these; -1 means no deadline. */
     ret->deadline_ms = ret->deadline_ms == 0 ? QUIPU_DEADLINE_MS_DEFAULT : ret->deadline_ms;
     ret->readers_max = ret->readers_max == 0 ? QUIPU_READERS_MAX : ret->readers_max;
     ret->message_bytes_max =
@@ -227,11 +244,11 @@ static quipu_status open_store_options(const quipu_open_options *given, quipu_op
     return QUIPU_OK;
 }
 
-/* The options are filled up by what the URI says. */
+/* Makes the place. The options' flags are completed by what the URI says. */
 static quipu_status open_store_context(const char *path, quipu_open_options *options,
                                        open_store_place **ret, quipu_error *reterr)
 {
-    bool walled = (options->flags & QUIPU_OPEN_ROW_SECURITY) != 0;
+    bool row_security = (options->flags & QUIPU_OPEN_ROW_SECURITY) != 0;
     quipu_status status = QUIPU_OK;
 
     assert(path != NULL);
@@ -253,10 +270,10 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
     self->busy_ms =
         options->deadline_ms > 0 ? options->deadline_ms : (int32_t)QUIPU_DEADLINE_MS_DEFAULT;
     if (self->postgres) {
-        status = open_store_parameter(copy, &walled, reterr);
-        options->flags |= walled ? QUIPU_OPEN_ROW_SECURITY : 0;
+        status = open_store_parameter(copy, &row_security, reterr);
+        options->flags |= row_security ? QUIPU_OPEN_ROW_SECURITY : 0;
     }
-    if (status == QUIPU_OK && walled &&
+    if (status == QUIPU_OK && row_security &&
         quipu_arena_copy(&self->arena, options->tenant, &self->tenant) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory while opening a store");
     }
@@ -268,11 +285,11 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
     return QUIPU_OK;
 }
 
-/* Options that do not go with every kind of place. */
+/* Options that only some engines support. */
 static quipu_status open_store_fits(const open_store_place *self, const quipu_open_options *options,
                                     bool in_memory, quipu_error *reterr)
 {
-    const bool walled = (options->flags & QUIPU_OPEN_ROW_SECURITY) != 0;
+    const bool row_security = (options->flags & QUIPU_OPEN_ROW_SECURITY) != 0;
 
     if (in_memory && (options->flags & (QUIPU_OPEN_READ_ONLY | QUIPU_OPEN_MUST_EXIST)) != 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a store in memory is always new");
@@ -282,19 +299,19 @@ static quipu_status open_store_fits(const open_store_place *self, const quipu_op
                             "a PostgreSQL store has no size cap; give its tablespace a disk of "
                             "that size");
     }
-    if (walled && !self->postgres) {
+    if (row_security && !self->postgres) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "row security is a server's; give each tenant a file of its own");
+                            "row security needs PostgreSQL; give each tenant its own file");
     }
-    if (walled && options->tenant.n == 0) {
+    if (row_security && options->tenant.n == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "row security needs a tenant with a name");
     }
     return QUIPU_OK;
 }
 
-/* A file of Lango's has no message numbers, which every call of a store needs. Without leave to
- * write, a private copy is adopted and read in its place, so that the file stays as it is. Any
- * other file is refused with what `error` says. */
+/* A Lango file has no message numbers, which every call needs. Opened read-only, a private copy is
+ * adopted and read instead, and the file stays as it is. Any other file fails with what `error`
+ * says. *ret_single: there is one connection, as for :memory:. */
 static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool *ret_single,
                                      quipu_error *reterr)
 {
@@ -321,7 +338,7 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
     return QUIPU_OK;
 }
 
-/* Bring the file into the form that a store reads, or a copy of it. */
+/* Migrates the database, or a private copy of it; read-only, records what an upgrade would add. */
 static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool *ret_single,
                                        quipu_error *reterr)
 {
@@ -329,6 +346,7 @@ static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool
     quipu_error error = {0};
     quipu_status status = open_store_migrate(*db, &report, &error);
 
+    /* Only a Lango file can be read without migration; open_store_image() fails for any other. */
     if (status == QUIPU_UNSUPPORTED && self->read_only) {
         status = open_store_image(db, &error, ret_single, reterr);
         (void)snprintf(report.missing, sizeof(report.missing), "quipu's tables in Lango's file");
@@ -342,6 +360,8 @@ static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool
     return QUIPU_OK;
 }
 
+/* Checks that need no connection come first, so that a wrong option never touches a file or a
+ * server. */
 quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
                         quipu_error *reterr)
 {
@@ -367,6 +387,8 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
         return status;
     }
     assert(path != NULL && self != NULL);
+    /* A store in memory has a single connection: a second one would open another, empty
+     * database. */
     connector.ctx = self;
     connector.single = strcmp(path, ":memory:") == 0;
     status = open_store_fits(self, &opt, connector.single, reterr);
@@ -387,6 +409,8 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     }
     connector.missing = self->missing;
     self->opened = true;
+    /* From here on the place is constant. Later connections must find the same file and never
+     * create one. */
     self->must_exist = true; /* later connections never make a new file */
     return qp_store_new(&connector, db, &opt, ret_store, reterr);
 }

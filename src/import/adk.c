@@ -1,5 +1,8 @@
-/* ADK's files: sessions and states, whose tables differ in their times only, and events, which are
- * four layouts of the same thing (adk_event.c). */
+/* ADK's files: sessions and state, whose tables differ only in how they write times, and events,
+ * which exist in four layouts (adk_event.c).
+ *
+ * Owns: the table qp_source_adk. Called by: source.c, run.c and write.c through it, within the read
+ * transaction of run.c. */
 #include "import/source.h"
 
 #include <assert.h>
@@ -15,6 +18,7 @@
 
 #define ADK_PLACE_FIELDS 5 /* of an event: row, app, user, session, time */
 
+/* Only ADK's SQLite service writes times as numbers. */
 static bool adk_has_seconds(const qp_source *source)
 {
     return source->kind == QUIPU_SOURCE_ADK_SQLITE;
@@ -23,30 +27,35 @@ static bool adk_has_seconds(const qp_source *source)
 /* ---- times ------------------------------------------------------------------------------------
  */
 
+/* NULL is no time; a text must be readable. */
 static quipu_status adk_time_text(quipu_str text, ent_opt_time *ret)
 {
     ret->has = text.p != NULL;
     return ret->has ? qp_adk_time(text, &ret->v) : QUIPU_OK;
 }
 
+/* NULL is no time; a number must be within the years 1 to 9999. */
 static quipu_status adk_time_seconds(ent_opt_float seconds, ent_opt_time *ret)
 {
     ret->has = seconds.has;
     return ret->has ? qp_adk_seconds(seconds.v, &ret->v) : QUIPU_OK;
 }
 
+/* Turns a time that cannot be read into an error that names the row. */
 static quipu_status adk_bad_time(const qp_source *source, const char *what, int64_t row,
                                  quipu_status status, quipu_error *reterr)
 {
     return status == QUIPU_OK
                ? QUIPU_OK
-               : qp_source_fail(source, what, row, qp_error_set(reterr, status, "a time is none"),
-                                reterr);
+               : qp_source_fail(source, what, row,
+                                qp_error_set(reterr, status, "a time cannot be read"), reterr);
 }
 
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
+/* Reads identity and row of every session. Two generated types with the same fields share this
+ * loop; the union holds whichever the file has. */
 static quipu_status adk_sessions(qp_source *source, quipu_error *reterr)
 {
     const bool seconds = adk_has_seconds(source);
@@ -74,18 +83,21 @@ static quipu_status adk_sessions(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
+/* An event without its session is an orphan: reported, not imported. */
 static quipu_status adk_place(qp_source *source, const quipu_session_ref *ref, int64_t row,
                               ent_opt_time time, quipu_error *reterr)
 {
     const size_t session = qp_source_find(source, ref);
 
     if (session == source->session_count) {
-        qp_source_tell_orphan(source, ref, row);
+        qp_source_report_orphan(source, ref, row);
         return QUIPU_OK;
     }
     return qp_source_add_place(source, (qp_source_place){session, time.v, row}, reterr);
 }
 
+/* Reads session and time of every event, and nothing else of it: field_count cuts the entity after
+ * the time. */
 static quipu_status adk_places(qp_source *source, quipu_error *reterr)
 {
     const bool seconds = adk_has_seconds(source);
@@ -98,6 +110,7 @@ static quipu_status adk_places(qp_source *source, quipu_error *reterr)
     ent_iter iter = {0};
     quipu_status status;
 
+    /* All layouts begin with the same five fields, which is all that a place needs. */
     source->place = seconds ? qp_adks_event_entity : qp_adk_event_entity;
     source->place.field_count = ADK_PLACE_FIELDS;
     status =
@@ -122,6 +135,7 @@ static quipu_status adk_places(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
+/* The columns that this file has, then sessions, then the places of events. */
 static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 {
     const ent_entity *entity = source->kind == QUIPU_SOURCE_ADK_GO       ? &qp_adkgo_event_entity
@@ -143,6 +157,7 @@ static quipu_status adk_open(qp_source *source, quipu_error *reterr)
 /* ---- state ------------------------------------------------------------------------------------
  */
 
+/* A key of state as the store keeps names; odd characters as in delta.c. */
 static quipu_status adk_state_name(qp_source *source, qp_json_node key, quipu_str *ret,
                                    quipu_error *reterr)
 {
@@ -159,7 +174,8 @@ static quipu_status adk_state_name(qp_source *source, qp_json_node key, quipu_st
     return QUIPU_OK;
 }
 
-/* The members of a state object as items of one scope; texts lie in the text and in the arena. */
+/* The members of a state object as items of one scope. Values are slices of the text; names lie in
+ * the scratch arena. */
 static quipu_status adk_state(qp_source *source, quipu_str text, qp_scope scope,
                               qp_state_items *ret, quipu_error *reterr)
 {
@@ -177,11 +193,12 @@ static quipu_status adk_state(qp_source *source, quipu_str text, qp_scope scope,
         return status;
     }
     root = qp_json_root(&source->doc);
+    /* null counts as an empty state. */
     if (qp_json_kind_of(root) == QP_JSON_NULL) {
         return QUIPU_OK;
     }
     if (qp_json_kind_of(root) != QP_JSON_OBJECT) {
-        return qp_error_set(reterr, QUIPU_INVALID, "the state is no JSON object");
+        return qp_error_set(reterr, QUIPU_INVALID, "the state is not a JSON object");
     }
     count = qp_json_count(root);
     items = qp_arena_take(&source->scratch, (count + 1) * sizeof(*items));
@@ -208,6 +225,7 @@ typedef union adk_shared_row {
     qp_adks_user_state user_seconds;
 } adk_shared_row;
 
+/* Names, state and time of one row, whichever of the four shapes it has. */
 static quipu_status adk_shared_read(const adk_shared_row *row, bool user, bool seconds,
                                     qp_source_shared *ret, quipu_str *ret_state)
 {
@@ -231,7 +249,8 @@ static quipu_status adk_shared_read(const adk_shared_row *row, bool user, bool s
     return status;
 }
 
-/* All rows of a table; `query` asks for all of them. */
+/* All rows of one table; `query` is the empty query of its type. Rows have no number of their own,
+ * so errors count them. */
 static quipu_status adk_shared_walk(qp_source *source, const ent_entity *entity, const void *query,
                                     bool user, qp_source_shared_fn fn, void *ctx,
                                     quipu_error *reterr)
@@ -262,6 +281,7 @@ static quipu_status adk_shared_walk(qp_source *source, const ent_entity *entity,
     return status == QUIPU_OK ? ended : status;
 }
 
+/* App state, then user state. */
 static quipu_status adk_shared(qp_source *source, qp_source_shared_fn fn, void *ctx,
                                quipu_error *reterr)
 {
@@ -287,6 +307,7 @@ static quipu_status adk_shared(qp_source *source, qp_source_shared_fn fn, void *
 /* ---- sessions and events ----------------------------------------------------------------------
  */
 
+/* Values and state of one session. */
 static quipu_status adk_session(qp_source *source, const qp_source_session *session,
                                 qp_source_values *ret, quipu_error *reterr)
 {
@@ -327,6 +348,8 @@ static quipu_status adk_session(qp_source *source, const qp_source_session *sess
     return status;
 }
 
+/* The event as JSON, then the same way as every event: codec, then row. Counts and ids are the
+ * event's own. */
 static quipu_status adk_message(qp_source *source, const qp_source_session *session, int64_t row,
                                 qp_message_new *ret, quipu_error *reterr)
 {
@@ -335,6 +358,7 @@ static quipu_status adk_message(qp_source *source, const qp_source_session *sess
     quipu_status status;
 
     (void)session;
+    /* The previous message's row is not needed any more. */
     qp_batch_free(&source->batch);
     quipu_arena_reset(&source->row);
     status = qp_adk_event_json(source, row, reterr);

@@ -1,5 +1,8 @@
-/* An event of ADK's files as the JSON text that ADK itself would give: as it is where the file
- * keeps JSON, put together from columns where it does not. */
+/* An event of an ADK file as the JSON text that ADK itself would write: copied where the file has
+ * JSON, assembled from columns where it does not.
+ *
+ * Called by: adk.c. Result: source->buf, valid until the next event. No locks; the caller holds the
+ * read transaction. */
 #include "import/source.h"
 
 #include <string.h>
@@ -15,11 +18,14 @@
 #include "gen/adk_v0.h"
 #include "import/pickle.h"
 
+/* In a second. */
 #define ADK_MICROSECONDS 1000000
 
 /* ---- times ------------------------------------------------------------------------------------
  */
 
+/* Rounds to microseconds, the resolution of ADK's clock. A double holds them exactly enough until
+ * the year 2255. */
 quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time)
 {
     quipu_time time;
@@ -30,7 +36,7 @@ quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time)
     }
     time = (quipu_time){(int64_t)seconds, 0};
     time.s -= (double)time.s > seconds ? 1 : 0;
-    /* ADK's clock counts microseconds; a double holds them until the year 2255. */
+    /* Round to the nearest microsecond; a full second carries over. */
     micros = (int64_t)((seconds - (double)time.s) * ADK_MICROSECONDS + 0.5);
     if (micros >= ADK_MICROSECONDS) {
         time.s++;
@@ -44,6 +50,7 @@ quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time)
     return QUIPU_OK;
 }
 
+/* A date, else a number of seconds as text. */
 quipu_status qp_adk_time(quipu_str text, quipu_time *ret_time)
 {
     qp_json_doc doc;
@@ -67,6 +74,7 @@ quipu_status qp_adk_time(quipu_str text, quipu_time *ret_time)
 /* ---- events that are JSON ---------------------------------------------------------------------
  */
 
+/* Whether a member, in either spelling, has this text. */
 static bool adk_event_says(qp_json_node root, const char *camel, const char *snake, quipu_str text)
 {
     qp_json_node node = qp_json_get(root, quipu_cstr(snake));
@@ -77,14 +85,14 @@ static bool adk_event_says(qp_json_node root, const char *camel, const char *sna
     return qp_json_kind_of(node) == QP_JSON_STRING && qp_json_text_is(node, text);
 }
 
-/* What the columns say of an event. */
+/* The values of an event's columns besides its JSON. */
 typedef struct adk_event_columns {
     quipu_str id;
     quipu_str invocation; /* or absent */
     ent_opt_time time;
 } adk_event_columns;
 
-/* Whether the event's own JSON says when it happened. */
+/* Whether the event's JSON has a timestamp of its own. */
 static bool adk_event_has_time(qp_json_node root)
 {
     const qp_json_kind kind = qp_json_kind_of(qp_json_get(root, QUIPU_STR("timestamp")));
@@ -92,8 +100,8 @@ static bool adk_event_has_time(qp_json_node root)
     return kind != QP_JSON_NONE && kind != QP_JSON_NULL;
 }
 
-/* Write the event anew: the columns' id and invocation id instead of its own, their time for want
- * of one. */
+/* Writes the event again: id and invocation id from the columns, and their time when the JSON has
+ * none. */
 static quipu_status adk_event_rewrite(qp_source *source, const adk_event_columns *columns,
                                       quipu_error *reterr)
 {
@@ -130,7 +138,8 @@ static quipu_status adk_event_rewrite(qp_source *source, const adk_event_columns
                               : qp_error_set(reterr, status, "the event cannot be written");
 }
 
-/* Of id and invocation id the columns are right, of the time the JSON is, if it has one. */
+/* ADK reads id and invocation id from the columns and the time from the JSON, so these win. Most
+ * events agree with their columns and are copied unchanged. */
 static quipu_status adk_event_data(qp_source *source, quipu_str data,
                                    const adk_event_columns *columns, quipu_error *reterr)
 {
@@ -143,7 +152,7 @@ static quipu_status adk_event_data(qp_source *source, quipu_str data,
     }
     root = qp_json_root(&source->doc);
     if (qp_json_kind_of(root) != QP_JSON_OBJECT) {
-        return qp_error_set(reterr, QUIPU_INVALID, "event_data is no JSON object");
+        return qp_error_set(reterr, QUIPU_INVALID, "event_data is not a JSON object");
     }
     if (adk_event_says(root, "id", "id", columns->id) &&
         (columns->invocation.p == NULL ||
@@ -160,7 +169,8 @@ static quipu_status adk_event_data(qp_source *source, quipu_str data,
 /* ---- events that are columns ------------------------------------------------------------------
  */
 
-/* A member whose text is JSON already; what is absent, or says null, is left out. */
+/* A member whose column has JSON text. Absent and null are left out; text that is not JSON fails
+ * the buffer. */
 static void adk_event_json_member(qp_jsonw *writer, const char *name, quipu_json value)
 {
     if (value.text.p != NULL && value.text.n > 0 && !quipu_str_eq(value.text, QUIPU_STR("null"))) {
@@ -174,6 +184,7 @@ static void adk_event_json_member(qp_jsonw *writer, const char *name, quipu_json
     }
 }
 
+/* A member from a text column; NULL is left out. */
 static void adk_event_text_member(qp_jsonw *writer, const char *name, quipu_str value)
 {
     if (value.p != NULL) {
@@ -182,6 +193,7 @@ static void adk_event_text_member(qp_jsonw *writer, const char *name, quipu_str 
     }
 }
 
+/* NULL is left out, as ADK does for None. */
 static void adk_event_bool_member(qp_jsonw *writer, const char *name, ent_opt_bool value)
 {
     if (value.has) {
@@ -190,6 +202,7 @@ static void adk_event_bool_member(qp_jsonw *writer, const char *name, ent_opt_bo
     }
 }
 
+/* Layout 0 of ADK for Python: a column for each field, and actions as a pickle. */
 static quipu_status adk_event_v0(qp_source *source, const qp_adk0_event *row, quipu_error *reterr)
 {
     char seconds[QP_EVENT_TIME_SIZE];
@@ -198,7 +211,7 @@ static quipu_status adk_event_v0(qp_source *source, const qp_adk0_event *row, qu
     quipu_status status = QUIPU_OK;
 
     if (row->timestamp.p == NULL || qp_adk_time(row->timestamp, &time) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_INVALID, "its time is none");
+        return qp_error_set(reterr, QUIPU_INVALID, "its time cannot be read");
     }
     qp_buf_reset(&source->extra);
     if (row->actions.p != NULL) {
@@ -236,17 +249,19 @@ static quipu_status adk_event_v0(qp_source *source, const qp_adk0_event *row, qu
     return qp_jsonw_end(&writer);
 }
 
-/* Go leaves out what is empty. */
+/* Go omits empty texts when it writes JSON. */
 static quipu_str adk_event_unless_empty(quipu_str text)
 {
     return text.n > 0 ? text : (quipu_str){NULL, 0};
 }
 
+/* Go omits false as well. */
 static ent_opt_bool adk_event_if_true(ent_opt_bool value)
 {
     return (ent_opt_bool){value.has && value.v, true};
 }
 
+/* ADK for Go: a column for each field, camelCase, times as RFC 3339. */
 static quipu_status adk_event_go(qp_source *source, const qp_adkgo_event *row, quipu_error *reterr)
 {
     char stamp[QP_TIME_RFC3339_SIZE];
@@ -255,7 +270,7 @@ static quipu_status adk_event_go(qp_source *source, const qp_adkgo_event *row, q
 
     if (row->timestamp.p == NULL || qp_adk_time(row->timestamp, &time) != QUIPU_OK ||
         qp_time_rfc3339(time, stamp, NULL) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_INVALID, "its time is none");
+        return qp_error_set(reterr, QUIPU_INVALID, "its time cannot be read");
     }
     qp_jsonw_begin(&writer, &source->buf);
     qp_jsonw_object(&writer);
@@ -288,6 +303,7 @@ static quipu_status adk_event_go(qp_source *source, const qp_adkgo_event *row, q
 /* ---- any of them ------------------------------------------------------------------------------
  */
 
+/* The event of one row, by the kind of the file. */
 quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *reterr)
 {
     const void *keys[] = {&row};
@@ -324,8 +340,7 @@ quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *rete
     }
     }
     if (status != QUIPU_OK && qp_buf_status(&source->buf) != QUIPU_OK) {
-        return qp_error_set(reterr, status,
-                            "a column holds what is no JSON, or too much to be kept");
+        return qp_error_set(reterr, status, "a column is not JSON, or the event is too large");
     }
     return status;
 }

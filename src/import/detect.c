@@ -1,5 +1,12 @@
-/* Whose file it is, by its tables and columns, in the order in which the layouts exclude each
- * other. */
+/* Which program wrote a file, by its tables and columns, in the order in which the layouts exclude
+ * each other:
+ *
+ *   messages.session_messages ─▶ Lango
+ *   sessions.app_name ─▶ ADK: a version row ─▶ layout 1
+ *                             event_data    ─▶ database or sqlite, by the form of its times
+ *                             actions       ─▶ v0 or Go, by pickle or JSON
+ *
+ * Called by: run.c, within its read transaction. Owns nothing. */
 #include "import/source.h"
 
 #include <string.h>
@@ -10,7 +17,7 @@
 #include "gen/adk_database.h"
 #include "gen/adk_v0.h"
 
-/* Layout 1 says so itself. */
+/* ADK's layout 1 has a table with its version. */
 static quipu_status detect_marked(ent_db *db, quipu_arena *arena, bool *ret_is, quipu_error *reterr)
 {
     const qp_adk_metadata *row = NULL;
@@ -34,7 +41,7 @@ static quipu_status detect_marked(ent_db *db, quipu_arena *arena, bool *ret_is, 
     return status;
 }
 
-/* Both have events as JSON; the times of one are numbers. */
+/* Both layouts have events as JSON; one of them writes times as numbers. */
 static quipu_status detect_times(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                  quipu_error *reterr)
 {
@@ -45,7 +52,8 @@ static quipu_status detect_times(ent_db *db, quipu_arena *arena, quipu_source_ki
     *ret = QUIPU_SOURCE_ADK_SQLITE;
     if (status == QUIPU_OK && list.n > 0 && list.items[0].update_time.p != NULL) {
         quipu_str time = list.items[0].update_time;
-        /* A date has its dashes inside. */
+        /* A date has dashes after its first character; a number has one there only in an
+         * exponent. */
         if (time.n > 1 && memchr(time.p + 1, '-', time.n - 1) != NULL &&
             memchr(time.p, 'e', time.n) == NULL) {
             *ret = QUIPU_SOURCE_ADK_DATABASE;
@@ -54,7 +62,7 @@ static quipu_status detect_times(ent_db *db, quipu_arena *arena, quipu_source_ki
     return status;
 }
 
-/* Both have a column a field; Go's actions are JSON. */
+/* Both layouts have one column for each field; Go's actions are JSON, Python's a pickle. */
 static quipu_status detect_actions(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                    quipu_error *reterr)
 {
@@ -67,7 +75,7 @@ static quipu_status detect_actions(ent_db *db, quipu_arena *arena, quipu_source_
     if (status != QUIPU_OK || routes) {
         return status;
     }
-    /* Fields up to `actions`: what stands behind them may be missing. */
+    /* Only fields up to `actions`: columns behind it may be missing in older files. */
     while (strcmp(entity.fields[entity.field_count - 1].name, "actions") != 0) {
         entity.field_count--;
     }
@@ -79,6 +87,7 @@ static quipu_status detect_actions(ent_db *db, quipu_arena *arena, quipu_source_
     return status;
 }
 
+/* Sorts out ADK's four layouts. */
 static quipu_status detect_adk(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                quipu_error *reterr)
 {
@@ -102,6 +111,7 @@ static quipu_status detect_adk(ent_db *db, quipu_arena *arena, quipu_source_kind
     return status == QUIPU_OK && actions ? detect_actions(db, arena, ret, reterr) : status;
 }
 
+/* A quipu store is recognized too, and refused with the way to do it. */
 static quipu_status detect_any(ent_db *db, quipu_arena *arena, quipu_source_kind *ret,
                                quipu_error *reterr)
 {
@@ -115,7 +125,7 @@ static quipu_status detect_any(ent_db *db, quipu_arena *arena, quipu_source_kind
         status = ent_step_has_column(db, "messages", "event_id", &ours, reterr);
         if (status == QUIPU_OK && ours) {
             return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                                "the file is a store of quipu's; export it and import the export");
+                                "the file is a quipu store; export it and import the export");
         }
         *ret = QUIPU_SOURCE_LANGO;
         return status;
@@ -126,6 +136,8 @@ static quipu_status detect_any(ent_db *db, quipu_arena *arena, quipu_source_kind
     return status == QUIPU_OK && app ? detect_adk(db, arena, ret, reterr) : status;
 }
 
+/* A kind that the caller names must be the one that is found: a wrong guess would import
+ * nonsense. */
 quipu_status qp_source_detect(ent_db *db, const char *path, quipu_source_kind wanted,
                               quipu_source_kind *ret_kind, quipu_error *reterr)
 {
@@ -139,8 +151,7 @@ quipu_status qp_source_detect(ent_db *db, const char *path, quipu_source_kind wa
     }
     if (found == QUIPU_SOURCE_AUTO) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "%s has none of the layouts that are known: ADK's four and Lango's",
-                            path);
+                            "%s has no known layout: neither one of ADK's four nor Lango's", path);
     }
     if (wanted != QUIPU_SOURCE_AUTO && wanted != found) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s is %s, not %s", path,

@@ -1,10 +1,14 @@
-/* One import under way: what is written, and where the counts go. */
+/* One running import: the source, the target store, and the counts of the report.
+ *
+ * Threads: an import runs on its caller's thread and shares nothing but the store. */
 #ifndef QP_IMPORT_IMPORT_H
 #define QP_IMPORT_IMPORT_H
 
 #include "import/source.h"
 #include "store/maintain.h"
 
+/* The service is used for the keys of sessions only: imported sessions get the key that the ADK
+ * service would give them. */
 typedef struct qp_import {
     quipu_store *store;
     quipu_service *service; /* knows the keys of sessions */
@@ -21,7 +25,7 @@ QUIPU_MUST_USE quipu_status qp_import_run(quipu_store *store, ent_db *db, const 
                                           const quipu_call_options *call,
                                           quipu_source_report *ret_report, quipu_error *reterr);
 
-/* The key that a session gets, in the source's scratch memory. */
+/* The key of a session in the store; the text lies in the source's scratch arena. */
 QUIPU_MUST_USE quipu_status qp_import_key(qp_import *import, const qp_source_session *session,
                                           quipu_str *ret_key, quipu_error *reterr);
 
@@ -31,25 +35,25 @@ QUIPU_MUST_USE quipu_status qp_import_session(qp_import *import, const qp_source
 QUIPU_MUST_USE quipu_status qp_import_shared(qp_import *import, const qp_source_shared *shared,
                                              quipu_error *reterr);
 
-/* A session of the file, and whether the store has it. */
+/* A session of the file, compared with the store. */
 typedef struct qp_import_meeting {
     qp_import *import;
     const qp_source_session *session;
     qp_source_values values;
     quipu_str key;
-    bool there;
+    bool there; /* the store has this session already */
 } qp_import_meeting;
 
-/* write.c: sets `there`. QUIPU_EXISTS and QUIPU_CONFLICT when it is another session, or has less
- * than the file. */
+/* write.c: sets `there`. QUIPU_EXISTS when the key belongs to another session, QUIPU_CONFLICT when
+ * the stored session has fewer messages than the file. */
 QUIPU_MUST_USE quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db,
                                            quipu_arena *scratch, quipu_error *reterr);
 
-/* Run `work` in a transaction of its own. */
+/* Runs `work` in a write transaction of its own and commits it. */
 QUIPU_MUST_USE quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx,
                                             quipu_error *reterr);
 
-/* memories.c: Lango's observations and reflections, counted; with `write` stored in one
+/* memories.c: counts Lango's observations and reflections; with `write` also stores them, in one
  * transaction. */
 QUIPU_MUST_USE quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *reterr);
 

@@ -1,5 +1,9 @@
-/* Lango's files: sessions, messages by their true instants. Observations and reflections are
- * memories.c's. */
+/* Lango's files: sessions, and messages ordered by their times. Observations and reflections are in
+ * memories.c.
+ *
+ * Owns: the table qp_source_lango. Called by: source.c, run.c and write.c through it, within the
+ * read transaction of run.c. Row values are converted by store/lango.c, the code that also adopts
+ * such a file in place: both ways give equal rows. */
 #include "import/source.h"
 
 #include <stdlib.h>
@@ -7,6 +11,7 @@
 #include "base/error.h"
 #include "store/lango.h"
 
+/* A Lango session has a key and neither app nor user. */
 static quipu_status lango_sessions(qp_source *source, quipu_error *reterr)
 {
     qp_lango_session_iter iter = {0};
@@ -22,6 +27,7 @@ static quipu_status lango_sessions(qp_source *source, quipu_error *reterr)
     return status == QUIPU_OK ? ended : status;
 }
 
+/* By row id. */
 static int lango_by_session(const void *a, const void *b)
 {
     const qp_source_session *x = a;
@@ -30,7 +36,8 @@ static int lango_by_session(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
-/* The number of the session whose row it is, or session_count. */
+/* The index of the session with this row, or session_count. Sessions are sorted by row here, not by
+ * name. */
 static size_t lango_find(const qp_source *source, ent_opt_int row)
 {
     const qp_source_session wanted = {.row = row.v};
@@ -42,6 +49,8 @@ static size_t lango_find(const qp_source *source, ent_opt_int row)
     return found != NULL ? (size_t)(found - source->sessions) : source->session_count;
 }
 
+/* Messages without a session are orphans. The engine's own count must agree with the rows seen: a
+ * damaged index would hide some. */
 static quipu_status lango_places(qp_source *source, quipu_error *reterr)
 {
     qp_lango_message_query all = {0};
@@ -54,7 +63,7 @@ static quipu_status lango_places(qp_source *source, quipu_error *reterr)
         const size_t found = lango_find(source, row.session_messages);
 
         if (found == source->session_count) {
-            qp_source_tell_orphan(
+            qp_source_report_orphan(
                 source, &(quipu_session_ref){QUIPU_STR(""), QUIPU_STR(""), QUIPU_STR("")}, row.id);
         } else {
             status = qp_source_add_place(source, (qp_source_place){found, row.timestamp, row.id},
@@ -74,6 +83,7 @@ static quipu_status lango_places(qp_source *source, quipu_error *reterr)
     return status;
 }
 
+/* Sessions first, sorted by row, so that lango_find() can search them. */
 static quipu_status lango_open(qp_source *source, quipu_error *reterr)
 {
     quipu_status status = qp_source_fit(source, &qp_lango_message_entity, &source->event, reterr);
@@ -91,6 +101,7 @@ static quipu_status lango_open(qp_source *source, quipu_error *reterr)
     return status;
 }
 
+/* Values of one session; metadata become JSON. */
 static quipu_status lango_session(qp_source *source, const qp_source_session *session,
                                   qp_source_values *ret, quipu_error *reterr)
 {
@@ -114,6 +125,7 @@ static quipu_status lango_session(qp_source *source, const qp_source_session *se
     return qp_source_fail(source, "the session", session->row, status, reterr);
 }
 
+/* One message. Its event id is made from its row, so that a repeated import recognizes it. */
 static quipu_status lango_message(qp_source *source, const qp_source_session *session, int64_t row,
                                   qp_message_new *ret, quipu_error *reterr)
 {
@@ -133,6 +145,7 @@ static quipu_status lango_message(qp_source *source, const qp_source_session *se
     return qp_source_fail(source, "the message", row, status, reterr);
 }
 
+/* Lango has no state of apps or users. */
 static quipu_status lango_shared(qp_source *source, qp_source_shared_fn fn, void *ctx,
                                  quipu_error *reterr)
 {

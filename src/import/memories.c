@@ -1,4 +1,9 @@
-/* Lango's observations and reflections: by their instants, positions of messages as numbers. */
+/* Lango's observations and reflections: ordered by time, with message positions turned into message
+ * numbers (from 1).
+ *
+ * Called by: run.c, once to count and once to write. The write is one transaction of the store for
+ * all of them. Repeats: a memory with the same id and content is skipped; the same id with another
+ * content fails with QUIPU_EXISTS. */
 #include "import/import.h"
 
 #include <stdlib.h>
@@ -10,15 +15,17 @@
 #include "base/error.h"
 #include "gen/lango.h"
 
+/* All memories of the file, sorted; they lie in the source's scratch arena. */
 typedef struct memories_call {
     qp_import *import;
     qp_lango_observation *observations;
     size_t observation_count;
     qp_lango_reflection *reflections;
     size_t reflection_count;
-    int64_t written;
+    int64_t written; /* of this attempt: a transaction may be retried */
 } memories_call;
 
+/* By time, then by id: a total order, so that numbers are the same in each import. */
 static int memories_compare_observations(const void *a, const void *b)
 {
     const qp_lango_observation *x = a;
@@ -28,6 +35,7 @@ static int memories_compare_observations(const void *a, const void *b)
     return order != 0 ? order : memcmp(x->id.b, y->id.b, sizeof(x->id.b));
 }
 
+/* By time, then by id, as above. */
 static int memories_compare_reflections(const void *a, const void *b)
 {
     const qp_lango_reflection *x = a;
@@ -37,7 +45,7 @@ static int memories_compare_reflections(const void *a, const void *b)
     return order != 0 ? order : memcmp(x->id.b, y->id.b, sizeof(x->id.b));
 }
 
-/* A list that may be sorted. */
+/* A copy that can be sorted: lists of a query are const. */
 static quipu_status memories_copy(qp_source *source, const void *items, size_t count, size_t size,
                                   void **ret, quipu_error *reterr)
 {
@@ -54,6 +62,7 @@ static quipu_status memories_copy(qp_source *source, const void *items, size_t c
     return QUIPU_OK;
 }
 
+/* Older files lack the tables; that is no error. */
 static quipu_status memories_read(memories_call *call, quipu_error *reterr)
 {
     qp_source *source = &call->import->source;
@@ -97,6 +106,7 @@ static quipu_status memories_read(memories_call *call, quipu_error *reterr)
     return status;
 }
 
+/* Creates one observation, or checks that the store has the same. */
 static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_arena *scratch,
                                          size_t i, quipu_error *reterr)
 {
@@ -124,6 +134,7 @@ static quipu_status memories_observation(memories_call *call, ent_db *db, quipu_
     return status;
 }
 
+/* Creates one reflection, or checks that the store has the same. */
 static quipu_status memories_reflection(memories_call *call, ent_db *db, quipu_arena *scratch,
                                         size_t i, quipu_error *reterr)
 {
@@ -150,6 +161,7 @@ static quipu_status memories_reflection(memories_call *call, ent_db *db, quipu_a
     return status;
 }
 
+/* The work of the transaction; counts start anew in case it is retried. */
 static quipu_status memories_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     memories_call *call = ctx;
@@ -165,6 +177,7 @@ static quipu_status memories_work(void *ctx, ent_db *db, quipu_arena *scratch, q
     return status;
 }
 
+/* Without `write` only the numbers are reported. */
 quipu_status qp_import_memories(qp_import *import, bool write, quipu_error *reterr)
 {
     memories_call call = {.import = import};

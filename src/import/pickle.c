@@ -1,5 +1,18 @@
-/* Reading a pickle: a machine with a stack and a memo, and of its operations only those that data
- * needs. Sizes are checked before anything is taken, so a hostile pickle costs what it weighs. */
+/* Reading a pickle: a stack machine with a memo, reduced to the operations that data needs.
+ *
+ * Input is untrusted. Nothing is executed: a class is a name that is checked against a list, and a
+ * call is only accepted as "enum class with one value". Sizes are checked before memory is taken,
+ * so the cost is bounded by the input's size and the limits of pickle.h. tests/fuzz runs this code
+ * on random input.
+ *
+ * An object EventActions(state_delta={"n": 1}) is, on the stack from left to right:
+ *
+ *   "google.adk..." "EventActions" STACK_GLOBAL    class
+ *   EMPTY_TUPLE NEWOBJ                             record
+ *   EMPTY_DICT MARK "__dict__" {...} SETITEMS      record, dict
+ *   BUILD STOP                                     record with its fields
+ *
+ * Called by: adk_event.c. Owns: an arena for the call; no locks. */
 #include "import/pickle.h"
 
 #include <stdint.h>
@@ -10,6 +23,7 @@
 #include "base/str.h"
 #include "import/pickle_value.h"
 
+/* The textual operations of protocol 0 are rejected. */
 #define PICKLE_PROTOCOL_MAX 5
 
 enum {
@@ -57,11 +71,12 @@ enum {
     PICKLE_OP_FRAME = 0x95
 };
 
+/* The machine: its input, its stack, its memo. Values lie in the arena and are freed together. */
 typedef struct pickle_reader {
     const unsigned char *p;
     size_t n;
     size_t at;
-    size_t op_at; /* of the operation under way */
+    size_t op_at; /* of the current operation, for errors */
     quipu_arena arena;
     pickle_items stack; /* a mark is NULL */
     pickle_items memo;
@@ -74,19 +89,20 @@ typedef struct pickle_reader {
 /* ---- bytes and memory -------------------------------------------------------------------------
  */
 
+/* An error with the position of the current operation. */
 static quipu_status pickle_fail(const pickle_reader *in, quipu_status status, const char *what)
 {
     (void)qp_error_set(in->reterr, status, "the pickle, at byte %zu: %s", in->op_at, what);
     return status;
 }
 
-/* A number of `size` bytes, lowest first. */
+/* A number of `size` bytes, little-endian. */
 static quipu_status pickle_number(pickle_reader *in, size_t size, uint64_t *ret)
 {
     uint64_t value = 0;
 
     if (in->n - in->at < size) {
-        return pickle_fail(in, QUIPU_INVALID, "it is cut");
+        return pickle_fail(in, QUIPU_INVALID, "it is truncated");
     }
     for (size_t i = size; i > 0; i--) {
         value = value << 8 | in->p[in->at + i - 1];
@@ -96,14 +112,14 @@ static quipu_status pickle_number(pickle_reader *in, size_t size, uint64_t *ret)
     return QUIPU_OK;
 }
 
-/* Bytes behind their length, which has `size` bytes. */
+/* Bytes after their length, which itself has `size` bytes. No copy. */
 static quipu_status pickle_slice(pickle_reader *in, size_t size, quipu_str *ret)
 {
     uint64_t n = 0;
     quipu_status status = pickle_number(in, size, &n);
 
     if (status == QUIPU_OK && n > in->n - in->at) {
-        status = pickle_fail(in, QUIPU_INVALID, "it is cut");
+        status = pickle_fail(in, QUIPU_INVALID, "it is truncated");
     }
     if (status == QUIPU_OK) {
         *ret = (quipu_str){(const char *)in->p + in->at, (size_t)n};
@@ -112,6 +128,7 @@ static quipu_status pickle_slice(pickle_reader *in, size_t size, quipu_str *ret)
     return status;
 }
 
+/* Doubles from 4; old arrays stay in the arena. */
 static quipu_status pickle_items_add(pickle_reader *in, pickle_items *items, pickle_value *value)
 {
     if (items->n == items->cap) {
@@ -131,6 +148,7 @@ static quipu_status pickle_items_add(pickle_reader *in, pickle_items *items, pic
     return QUIPU_OK;
 }
 
+/* Each pushed value counts against QP_PICKLE_VALUES_MAX. */
 static quipu_status pickle_push(pickle_reader *in, pickle_value value)
 {
     pickle_value *kept;
@@ -143,12 +161,14 @@ static quipu_status pickle_push(pickle_reader *in, pickle_value value)
     if (kept == NULL) {
         return pickle_fail(in, QUIPU_NOMEM, "out of memory");
     }
+    /* Counted even when the stack shrinks again: a loop of pushes and pops is bounded, too. */
     in->values++;
     *kept = value;
     return pickle_items_add(in, &in->stack, kept);
 }
 
-/* The topmost value stays; QUIPU_INVALID when there is none, or a mark. */
+/* The value `below` places under the top; it stays on the stack. QUIPU_INVALID for a mark or an
+ * empty stack. */
 static quipu_status pickle_top(pickle_reader *in, size_t below, pickle_value **ret)
 {
     if (in->stack.n <= below || in->stack.p[in->stack.n - 1 - below] == NULL) {
@@ -158,7 +178,7 @@ static quipu_status pickle_top(pickle_reader *in, size_t below, pickle_value **r
     return QUIPU_OK;
 }
 
-/* Where the values above the topmost mark begin. */
+/* The index of the first value above the topmost mark. */
 static quipu_status pickle_marked(pickle_reader *in, size_t *ret_first)
 {
     for (size_t i = in->stack.n; i > 0; i--) {
@@ -173,6 +193,7 @@ static quipu_status pickle_marked(pickle_reader *in, size_t *ret_first)
 /* ---- values -----------------------------------------------------------------------------------
  */
 
+/* Integers of 1, 2 and 4 bytes; only the last is signed. */
 static quipu_status pickle_int(pickle_reader *in, unsigned op)
 {
     pickle_value value = {.kind = PICKLE_INT};
@@ -186,6 +207,7 @@ static quipu_status pickle_int(pickle_reader *in, unsigned op)
     if (status != QUIPU_OK) {
         return status;
     }
+    /* BININT is signed, the shorter forms are not. */
     value.as.i = (int64_t)raw;
     if (op == PICKLE_OP_BININT && raw > INT32_MAX) {
         value.as.i -= (int64_t)1 << 32;
@@ -193,6 +215,7 @@ static quipu_status pickle_int(pickle_reader *in, unsigned op)
     return pickle_push(in, value);
 }
 
+/* An integer of any size, kept as bytes until it is written. */
 static quipu_status pickle_long(pickle_reader *in, unsigned op)
 {
     pickle_value value = {.kind = PICKLE_LONG};
@@ -206,22 +229,24 @@ static quipu_status pickle_long(pickle_reader *in, unsigned op)
     return status == QUIPU_OK ? pickle_push(in, value) : status;
 }
 
+/* An IEEE 754 double, big-endian: the only big-endian number of the format. */
 static quipu_status pickle_float(pickle_reader *in)
 {
     pickle_value value = {.kind = PICKLE_FLOAT};
     uint64_t bits = 0;
 
     if (in->n - in->at < sizeof(bits)) {
-        return pickle_fail(in, QUIPU_INVALID, "it is cut");
+        return pickle_fail(in, QUIPU_INVALID, "it is truncated");
     }
     for (size_t i = 0; i < sizeof(bits); i++) {
-        bits = bits << 8 | in->p[in->at + i]; /* the one number that comes highest first */
+        bits = bits << 8 | in->p[in->at + i]; /* big-endian */
     }
     in->at += sizeof(bits);
     memcpy(&value.as.f, &bits, sizeof(bits));
     return pickle_push(in, value);
 }
 
+/* A text or bytes; UTF-8 is checked when the value is written. */
 static quipu_status pickle_text(pickle_reader *in, pickle_kind kind, size_t size)
 {
     pickle_value value = {.kind = kind};
@@ -230,7 +255,7 @@ static quipu_status pickle_text(pickle_reader *in, pickle_kind kind, size_t size
     return status == QUIPU_OK ? pickle_push(in, value) : status;
 }
 
-/* The values above the mark, or the topmost `count`, become a list of their own. */
+/* Replaces the values above the mark, or the topmost `count`, by one list with them. */
 static quipu_status pickle_tuple(pickle_reader *in, bool marked, size_t count)
 {
     pickle_value value = {.kind = PICKLE_LIST};
@@ -256,7 +281,7 @@ static quipu_status pickle_tuple(pickle_reader *in, bool marked, size_t count)
     return status;
 }
 
-/* Move the values above the mark, or the topmost `count`, into the container below them. */
+/* Moves the values above the mark, or the topmost `count`, into the container below them. */
 static quipu_status pickle_fill(pickle_reader *in, pickle_kind kind, bool marked, size_t count)
 {
     size_t first = in->stack.n - count;
@@ -291,6 +316,8 @@ static quipu_status pickle_fill(pickle_reader *in, pickle_kind kind, bool marked
 /* ---- the memo ---------------------------------------------------------------------------------
  */
 
+/* Stores the top of the stack in the memo. Indexes are bounded, since an entry may be far past the
+ * end. */
 static quipu_status pickle_put(pickle_reader *in, uint64_t index)
 {
     pickle_value *value = NULL;
@@ -300,6 +327,7 @@ static quipu_status pickle_put(pickle_reader *in, uint64_t index)
         status = qp_error_set(in->reterr, QUIPU_LIMIT, "the pickle remembers more than %d values",
                               QP_PICKLE_VALUES_MAX);
     }
+    /* Entries that were never set are NULL; reading one fails. */
     while (status == QUIPU_OK && in->memo.n <= index) {
         status = pickle_items_add(in, &in->memo, NULL);
     }
@@ -310,6 +338,7 @@ static quipu_status pickle_put(pickle_reader *in, uint64_t index)
     return status;
 }
 
+/* Pushes a memoized value again: values may be shared, also with themselves. */
 static quipu_status pickle_get(pickle_reader *in, uint64_t index)
 {
     if (index >= in->memo.n || in->memo.p[index] == NULL) {
@@ -321,6 +350,7 @@ static quipu_status pickle_get(pickle_reader *in, uint64_t index)
     return pickle_items_add(in, &in->stack, in->memo.p[index]);
 }
 
+/* MEMOIZE uses the next index, the others carry theirs in 1 or 4 bytes. */
 static quipu_status pickle_memo(pickle_reader *in, unsigned op)
 {
     const bool wide = op == PICKLE_OP_LONG_BINGET || op == PICKLE_OP_LONG_BINPUT;
@@ -338,7 +368,7 @@ static quipu_status pickle_memo(pickle_reader *in, unsigned op)
 /* ---- objects ----------------------------------------------------------------------------------
  */
 
-/* ADK's own classes, and those whose objects its authentication settings hold. */
+/* ADK's own classes, and those of which its authentication settings consist. */
 static bool pickle_known_module(quipu_str module)
 {
     static const char *const known[] = {"google.adk.", "google.genai.", "fastapi.openapi.models"};
@@ -353,6 +383,7 @@ static bool pickle_known_module(quipu_str module)
     return false;
 }
 
+/* Takes module and name off the stack. Only the fact that the class is allowed is kept. */
 static quipu_status pickle_class(pickle_reader *in)
 {
     pickle_value *module = NULL;
@@ -363,14 +394,14 @@ static quipu_status pickle_class(pickle_reader *in)
         status = pickle_top(in, 0, &name);
     }
     if (status == QUIPU_OK && (module->kind != PICKLE_TEXT || name->kind != PICKLE_TEXT)) {
-        status = pickle_fail(in, QUIPU_INVALID, "a class is named by something else than texts");
+        status = pickle_fail(in, QUIPU_INVALID, "a class name is not text");
     }
     if (status == QUIPU_OK && !pickle_known_module(module->as.text)) {
         const bool shown = qp_utf8_valid(module->as.text) && qp_utf8_valid(name->as.text);
 
         return qp_error_set(
             in->reterr, QUIPU_INVALID,
-            "the pickle names %.*s.%.*s, which is no class of ADK; nothing of it was executed",
+            "the pickle names %.*s.%.*s, which is not a class of ADK; nothing of it was executed",
             shown ? (int)qp_utf8_cut(module->as.text, 80) : 1, shown ? module->as.text.p : "?",
             shown ? (int)qp_utf8_cut(name->as.text, 80) : 1, shown ? name->as.text.p : "?");
     }
@@ -381,7 +412,8 @@ static quipu_status pickle_class(pickle_reader *in)
     return status;
 }
 
-/* A class and its arguments: an empty object, or a member of an enum, which is its value. */
+/* A class and its arguments: without arguments a new record, with one scalar a member of an enum,
+ * which is that value. */
 static quipu_status pickle_object(pickle_reader *in, bool reduce)
 {
     pickle_value *class = NULL;
@@ -406,6 +438,7 @@ static quipu_status pickle_object(pickle_reader *in, bool reduce)
     return status;
 }
 
+/* Gives a record its fields, once. */
 static quipu_status pickle_build(pickle_reader *in)
 {
     pickle_value *record = NULL;
@@ -417,9 +450,7 @@ static quipu_status pickle_build(pickle_reader *in)
     }
     if (status == QUIPU_OK && (record->kind != PICKLE_RECORD || made_of->kind != PICKLE_DICT ||
                                record->as.items.n != 0)) {
-        status = pickle_fail(in, QUIPU_INVALID,
-                             "an object is built from something else than "
-                             "fields");
+        status = pickle_fail(in, QUIPU_INVALID, "an object is not built from fields");
     }
     if (status == QUIPU_OK) {
         status = pickle_items_add(in, &record->as.items, made_of);
@@ -431,6 +462,7 @@ static quipu_status pickle_build(pickle_reader *in)
 /* ---- the machine ------------------------------------------------------------------------------
  */
 
+/* The protocol's version is checked; frames only help readers that buffer. */
 static quipu_status pickle_skip(pickle_reader *in, unsigned op)
 {
     uint64_t number = 0;
@@ -442,6 +474,7 @@ static quipu_status pickle_skip(pickle_reader *in, unsigned op)
     return status;
 }
 
+/* Exactly one value must be left, at the end of the input. */
 static quipu_status pickle_stop(pickle_reader *in)
 {
     quipu_status status = pickle_top(in, 0, &in->result);
@@ -452,6 +485,8 @@ static quipu_status pickle_stop(pickle_reader *in)
     return status;
 }
 
+/* Operations that push one scalar; the last of the three switches, so unknown operations end
+ * here. */
 static quipu_status pickle_scalar(pickle_reader *in, unsigned op)
 {
     switch (op) {
@@ -484,12 +519,13 @@ static quipu_status pickle_scalar(pickle_reader *in, unsigned op)
         return pickle_text(in, PICKLE_BYTES, 8);
     default:
         return qp_error_set(in->reterr, QUIPU_INVALID,
-                            "the pickle, at byte %zu: operation 0x%02x is none that data needs; "
+                            "the pickle, at byte %zu: operation 0x%02x is not one that data needs; "
                             "nothing was executed",
                             in->op_at, op);
     }
 }
 
+/* Operations on lists, tuples, sets and dictionaries. */
 static quipu_status pickle_container(pickle_reader *in, unsigned op)
 {
     switch (op) {
@@ -520,6 +556,7 @@ static quipu_status pickle_container(pickle_reader *in, unsigned op)
     }
 }
 
+/* One operation. Three switches keep each function's complexity within the house's limit. */
 static quipu_status pickle_step(pickle_reader *in, unsigned op)
 {
     switch (op) {
@@ -551,6 +588,8 @@ static quipu_status pickle_step(pickle_reader *in, unsigned op)
     }
 }
 
+/* Runs the machine until STOP has set the result. Each step consumes at least one byte, so the loop
+ * ends. */
 quipu_status qp_pickle_json(quipu_bytes pickle, qp_buf *json, quipu_error *reterr)
 {
     pickle_reader in = {.p = pickle.p, .n = pickle.n, .reterr = reterr};
@@ -563,7 +602,7 @@ quipu_status qp_pickle_json(quipu_bytes pickle, qp_buf *json, quipu_error *reter
     while (status == QUIPU_OK && in.result == NULL) {
         in.op_at = in.at;
         status = in.at < in.n ? pickle_step(&in, in.p[in.at++])
-                              : pickle_fail(&in, QUIPU_INVALID, "it is cut");
+                              : pickle_fail(&in, QUIPU_INVALID, "it is truncated");
     }
     if (status == QUIPU_OK) {
         status = qp_pickle_write(in.result, json, reterr);

@@ -1,5 +1,7 @@
-/* What a pickle holds as JSON, the way ADK itself would have written it. Values may be shared, and
- * a hostile pickle may put a list into itself: depth and steps are bounded. */
+/* A pickled value as JSON, as ADK itself would have written it.
+ *
+ * Called by: pickle.c. Values may be shared, and a hostile pickle may put a list into itself:
+ * QP_PICKLE_DEPTH_MAX and QP_PICKLE_STEPS_MAX bound the walk. */
 #include "import/pickle.h"
 
 #include <assert.h>
@@ -16,6 +18,7 @@
 #define PICKLE_JSON_DIGITS (QP_PICKLE_LONG_MAX * 5 / 2) /* 2.41 decimal digits a byte */
 #define PICKLE_JSON_CHUNK 1000000000u
 
+/* One value being written; `steps` bounds the work for values that are shared many times. */
 typedef struct pickle_writer {
     qp_jsonw out;
     qp_buf *buf;
@@ -23,7 +26,8 @@ typedef struct pickle_writer {
     quipu_error *reterr;
 } pickle_writer;
 
-/* A whole number of any size: nine decimal digits at a time. */
+/* An integer of any size: two's complement to sign and magnitude, then nine decimal digits at a
+ * time. */
 static void pickle_json_long(pickle_writer *writer, quipu_str bytes)
 {
     uint32_t limbs[QP_PICKLE_LONG_MAX / 4 + 1] = {0};
@@ -34,15 +38,18 @@ static void pickle_json_long(pickle_writer *writer, quipu_str bytes)
     size_t chunk_count = 0;
     uint64_t carry = negative ? 1 : 0;
 
+    /* Sign-extended little-endian bytes to 32-bit limbs. */
     for (size_t i = 0; i < n * 4; i++) {
         uint32_t byte = i < bytes.n ? (unsigned char)bytes.p[i] : negative ? 0xffu : 0u;
         limbs[i / 4] |= byte << (i % 4 * 8);
     }
+    /* Two's complement: invert and add one. */
     for (size_t i = 0; negative && i < n; i++) {
         uint64_t sum = (uint64_t)(uint32_t)~limbs[i] + carry;
         limbs[i] = (uint32_t)sum;
         carry = sum >> 32;
     }
+    /* Divide by 10^9 until nothing is left; the remainders are the digits, lowest first. */
     do {
         uint64_t rest = 0;
         for (size_t i = n; i > 0; i--) {
@@ -63,14 +70,14 @@ static void pickle_json_long(pickle_writer *writer, quipu_str bytes)
     qp_jsonw_raw(&writer->out, (quipu_str){text, at});
 }
 
-/* As Python writes it: a whole one has ".0". */
+/* As Python writes it: whole values have ".0". NaN and infinities are not JSON. */
 static quipu_status pickle_json_float(pickle_writer *writer, double value)
 {
     char text[QP_DOUBLE_TEXT_SIZE + 2];
 
     if (!qp_double_text(value, text)) {
         return qp_error_set(writer->reterr, QUIPU_INVALID,
-                            "the pickle holds a number that JSON cannot say: %s",
+                            "the pickle has a number that JSON cannot express: %s",
                             isnan(value) ? "NaN" : "an infinity");
     }
     if (strpbrk(text, ".eE") == NULL) {
@@ -81,7 +88,7 @@ static quipu_status pickle_json_float(pickle_writer *writer, double value)
     return QUIPU_OK;
 }
 
-/* Base64 in the alphabet for URLs, as ADK for Python writes bytes. */
+/* URL-safe base64, as ADK for Python writes bytes. */
 static void pickle_json_bytes(pickle_writer *writer, quipu_str bytes)
 {
     size_t from = writer->buf->n;
@@ -95,18 +102,19 @@ static void pickle_json_bytes(pickle_writer *writer, quipu_str bytes)
 
 static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value *value, int depth);
 
-/* What sticks in the buffer, with a reason. */
-static quipu_status pickle_json_told(const pickle_writer *writer)
+/* The buffer's error, if there is one, with a reason. */
+static quipu_status pickle_json_status(const pickle_writer *writer)
 {
     const quipu_status status = qp_buf_status(writer->buf);
 
     return status == QUIPU_OK
                ? QUIPU_OK
                : qp_error_set(writer->reterr, status, "%s",
-                              status == QUIPU_INVALID ? "a text of the pickle is no UTF-8"
-                                                      : "no room for what the pickle holds");
+                              status == QUIPU_INVALID ? "a text of the pickle is not UTF-8"
+                                                      : "no room for the contents of the pickle");
 }
 
+/* Keys are texts; integers become texts, as Python's json does. */
 static quipu_status pickle_json_key(pickle_writer *writer, const pickle_value *key)
 {
     char number[24];
@@ -118,7 +126,7 @@ static quipu_status pickle_json_key(pickle_writer *writer, const pickle_value *k
         qp_jsonw_key(&writer->out, quipu_cstr(number));
     } else {
         return qp_error_set(writer->reterr, QUIPU_INVALID,
-                            "the pickle has a dictionary with a key that is no text");
+                            "the pickle has a dictionary with a key that is not text");
     }
     return QUIPU_OK;
 }
@@ -146,6 +154,7 @@ static quipu_status pickle_json_members(pickle_writer *writer, const pickle_item
     return status;
 }
 
+/* The value of a text key, or NULL. */
 static const pickle_value *pickle_json_find(const pickle_items *items, const char *name)
 {
     for (size_t i = 0; i + 1 < items->n; i += 2) {
@@ -157,7 +166,7 @@ static const pickle_value *pickle_json_find(const pickle_items *items, const cha
     return NULL;
 }
 
-/* A pydantic object: its fields, and what it holds beside them. */
+/* A pydantic object: its declared fields, then the extra ones. */
 static quipu_status pickle_json_record(pickle_writer *writer, const pickle_value *value, int depth)
 {
     static const char *const parts[] = {"__dict__", "__pydantic_extra__"};
@@ -184,6 +193,7 @@ static quipu_status pickle_json_record(pickle_writer *writer, const pickle_value
     return status;
 }
 
+/* Sets have no order; they come in the order of the pickle. */
 static quipu_status pickle_json_list(pickle_writer *writer, const pickle_items *items, int depth)
 {
     quipu_status status = QUIPU_OK;
@@ -198,6 +208,7 @@ static quipu_status pickle_json_list(pickle_writer *writer, const pickle_items *
     return status;
 }
 
+/* One value and everything in it. Every value is a step, shared ones each time they are written. */
 static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value *value, int depth)
 {
     quipu_status status = QUIPU_OK;
@@ -241,11 +252,12 @@ static quipu_status pickle_json_value(pickle_writer *writer, const pickle_value 
         return pickle_json_record(writer, value, depth + 1);
     default:
         return qp_error_set(writer->reterr, QUIPU_INVALID,
-                            "the pickle holds a class where data should be");
+                            "the pickle has a class where data is expected");
     }
-    return pickle_json_told(writer);
+    return pickle_json_status(writer);
 }
 
+/* The depth starts at 0 for the outermost value. */
 quipu_status qp_pickle_write(const pickle_value *value, qp_buf *json, quipu_error *reterr)
 {
     pickle_writer writer = {.buf = json, .reterr = reterr};
@@ -253,5 +265,5 @@ quipu_status qp_pickle_write(const pickle_value *value, qp_buf *json, quipu_erro
 
     qp_jsonw_begin(&writer.out, json);
     status = pickle_json_value(&writer, value, 0);
-    return status == QUIPU_OK ? pickle_json_told(&writer) : status;
+    return status == QUIPU_OK ? pickle_json_status(&writer) : status;
 }

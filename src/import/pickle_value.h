@@ -1,4 +1,5 @@
-/* What a pickle's operations make; between the reader (pickle.c) and the writer (pickle_json.c). */
+/* The values of a pickle, between the reader (pickle.c) and the writer (pickle_json.c). They lie in
+ * the reader's arena; texts are slices of the pickle. */
 #ifndef QP_IMPORT_PICKLE_VALUE_H
 #define QP_IMPORT_PICKLE_VALUE_H
 
@@ -7,6 +8,7 @@
 
 #include "base/buf.h"
 
+/* What the machine can have on its stack, besides marks. */
 typedef enum pickle_kind {
     PICKLE_NONE = 1,
     PICKLE_BOOL,
@@ -29,6 +31,7 @@ typedef struct pickle_items {
     size_t cap;
 } pickle_items;
 
+/* A value. Containers may share their elements, also with themselves. */
 struct pickle_value {
     pickle_kind kind;
     union {

@@ -1,4 +1,12 @@
-/* An import from beginning to end: everything is read and checked once, then read and written. */
+/* An import from beginning to end. The file is read twice: first everything is checked, then
+ * everything is written.
+ *
+ *   detect ─▶ open (sessions, places) ─▶ check everything ─▶ write sessions ─▶ state ─▶ memories
+ *
+ * Owns: qp_import, on the stack. Called by: front/import_file.c. Transactions: one read transaction
+ * on the file spans both passes, so that they see the same rows. On the store each session is one
+ * write transaction; an import that is interrupted can be repeated, and skips what is stored. On
+ * return: the report counts what was written, or, for a dry run, what would be. */
 #include "import/import.h"
 
 #include <string.h>
@@ -6,6 +14,7 @@
 #include "adk/service.h"
 #include "base/error.h"
 
+/* The key that the ADK service would give the session, so that services find imported sessions. */
 quipu_status qp_import_key(qp_import *import, const qp_source_session *session, quipu_str *ret_key,
                            quipu_error *reterr)
 {
@@ -19,7 +28,8 @@ quipu_status qp_import_key(qp_import *import, const qp_source_session *session, 
     return qp_source_fail(&import->source, "the session", session->row, status, reterr);
 }
 
-static void run_tell(const qp_import *import, bool writing, size_t sessions, size_t messages)
+/* Calls the progress callback, if there is one, on this thread. */
+static void run_progress(const qp_import *import, bool writing, size_t sessions, size_t messages)
 {
     const quipu_source_progress progress = {writing, (int64_t)sessions,
                                             (int64_t)import->source.session_count,
@@ -33,13 +43,15 @@ static void run_tell(const qp_import *import, bool writing, size_t sessions, siz
 /* ---- checking ---------------------------------------------------------------------------------
  */
 
+/* The read of qp_import_meet() in a snapshot of the store. */
 static quipu_status run_meeting_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
     return qp_import_meet(ctx, db, scratch, reterr);
 }
 
-/* Everything that could keep a session from being stored, without storing it. */
+/* Everything that could prevent a session from being stored, without storing it: its values, its
+ * key, a clash with the store, and each of its messages. */
 static quipu_status run_check_session(qp_import *import, const qp_source_session *session,
                                       quipu_error *reterr)
 {
@@ -69,6 +81,7 @@ static quipu_status run_check_session(qp_import *import, const qp_source_session
     return status;
 }
 
+/* State of apps and users is only counted here: adk_state() has checked it while reading. */
 static quipu_status run_check_shared(void *ctx, const qp_source_shared *shared, quipu_error *reterr)
 {
     qp_import *import = ctx;
@@ -78,6 +91,7 @@ static quipu_status run_check_shared(void *ctx, const qp_source_shared *shared, 
     return QUIPU_OK;
 }
 
+/* The first pass. Stops at the first problem, before anything is written. */
 static quipu_status run_check(qp_import *import, quipu_error *reterr)
 {
     qp_source *source = &import->source;
@@ -88,7 +102,7 @@ static quipu_status run_check(qp_import *import, quipu_error *reterr)
         status = run_check_session(import, &source->sessions[i], reterr);
         if (status == QUIPU_OK) {
             messages += source->sessions[i].count;
-            run_tell(import, false, i + 1, messages);
+            run_progress(import, false, i + 1, messages);
             status = qp_call_check(import->within, reterr);
         }
     }
@@ -101,11 +115,13 @@ static quipu_status run_check(qp_import *import, quipu_error *reterr)
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
+/* The layout's callback in the second pass. */
 static quipu_status run_write_shared(void *ctx, const qp_source_shared *shared, quipu_error *reterr)
 {
     return qp_import_shared(ctx, shared, reterr);
 }
 
+/* The second pass. Its counts start anew and must agree with the first pass. */
 static quipu_status run_write(qp_import *import, quipu_error *reterr)
 {
     qp_source *source = &import->source;
@@ -114,6 +130,7 @@ static quipu_status run_write(qp_import *import, quipu_error *reterr)
     size_t messages = 0;
     quipu_status status = QUIPU_OK;
 
+    /* The first pass has counted what it would write; the second counts what it wrote. */
     import->report.sessions = import->report.messages = import->report.states = 0;
     import->report.memories = import->report.skipped = 0;
     for (size_t i = 0; i < source->session_count && status == QUIPU_OK; i++) {
@@ -121,7 +138,7 @@ static quipu_status run_write(qp_import *import, quipu_error *reterr)
         quipu_arena_reset(&source->scratch);
         if (status == QUIPU_OK) {
             messages += source->sessions[i].count;
-            run_tell(import, true, i + 1, messages);
+            run_progress(import, true, i + 1, messages);
             status = qp_call_check(import->within, reterr);
         }
     }
@@ -131,6 +148,8 @@ static quipu_status run_write(qp_import *import, quipu_error *reterr)
     if (status == QUIPU_OK) {
         status = qp_import_memories(import, true, reterr);
     }
+    /* Another process may have imported the same session between the passes: then it is skipped
+     * now. */
     stored = import->report.sessions + import->report.skipped;
     if (status == QUIPU_OK && sessions != stored) {
         status = qp_error_set(reterr, QUIPU_CORRUPT, "%lld sessions were read and %lld stored",
@@ -142,6 +161,7 @@ static quipu_status run_write(qp_import *import, quipu_error *reterr)
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
+/* Reads options of any known size. A read-only store allows a dry run only. */
 static quipu_status run_options(qp_import *import, const quipu_source_options *given,
                                 quipu_error *reterr)
 {
@@ -153,7 +173,7 @@ static quipu_status run_options(qp_import *import, const quipu_source_options *g
         ((options->flags & ~(uint32_t)QUIPU_SOURCE_DRY_RUN) != 0 ||
          options->kind < QUIPU_SOURCE_AUTO || options->kind > QUIPU_SOURCE_LANGO)) {
         status = qp_error_set(reterr, QUIPU_MISUSE,
-                              "flags 0x%x or kind %d of an import is none of QUIPU_SOURCE_*",
+                              "flags 0x%x or kind %d of an import is not one of QUIPU_SOURCE_*",
                               (unsigned)options->flags, (int)options->kind);
     }
     if (status == QUIPU_OK && import->store->read_only &&
@@ -164,7 +184,8 @@ static quipu_status run_options(qp_import *import, const quipu_source_options *g
     return status;
 }
 
-/* One snapshot of the file for both readings. */
+/* Both passes in one snapshot of the file. The transaction is rolled back: nothing was written to
+ * the file. */
 static quipu_status run_snapshot(qp_import *import, quipu_error *reterr)
 {
     qp_source *source = &import->source;
@@ -191,6 +212,8 @@ static quipu_status run_snapshot(qp_import *import, quipu_error *reterr)
     return status;
 }
 
+/* The service is used for its keys only. The call's deadline and cancel flag also interrupt reads
+ * of the file. */
 quipu_status qp_import_run(quipu_store *store, ent_db *db, const char *path,
                            const quipu_source_options *options, const quipu_call_options *call,
                            quipu_source_report *ret_report, quipu_error *reterr)

@@ -1,4 +1,9 @@
-/* What all foreign files share: sessions and places gathered, sorted and counted. */
+/* What all foreign files share: sessions and places are collected, sorted and counted.
+ *
+ * Owns: qp_source, freed by qp_source_close(). Called by: run.c, and the layouts (adk.c, lango.c)
+ * through the functions at the end of source.h. The caller holds a read transaction on the file.
+ * Memory: one session is some names, one message is 32 bytes (its place); contents are read when
+ * they are written. */
 #include "import/source.h"
 
 #include <assert.h>
@@ -13,6 +18,7 @@
 #include "base/str.h"
 #include "ent/maintenance.h"
 
+/* Keeps entity, field and rule of the original error. */
 quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t row,
                             quipu_status status, quipu_error *reterr)
 {
@@ -30,6 +36,7 @@ quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t r
 /* ---- gathering --------------------------------------------------------------------------------
  */
 
+/* Makes space for one more item, doubling from 64. */
 static quipu_status source_grow(void **items, size_t *room, size_t count, size_t size,
                                 quipu_error *reterr)
 {
@@ -44,6 +51,7 @@ static quipu_status source_grow(void **items, size_t *room, size_t count, size_t
     return QUIPU_OK;
 }
 
+/* Names are copied; the row's own texts are gone with the next row. */
 quipu_status qp_source_add_session(qp_source *source, const quipu_session_ref *ref, int64_t row,
                                    quipu_error *reterr)
 {
@@ -70,6 +78,7 @@ quipu_status qp_source_add_session(qp_source *source, const quipu_session_ref *r
     return QUIPU_OK;
 }
 
+/* 32 bytes for each message of the file. */
 quipu_status qp_source_add_place(qp_source *source, qp_source_place place, quipu_error *reterr)
 {
     void *items = source->places;
@@ -83,6 +92,7 @@ quipu_status qp_source_add_place(qp_source *source, qp_source_place place, quipu
     return status;
 }
 
+/* App, user, session id. */
 static int source_compare_ref(const quipu_session_ref *a, const quipu_session_ref *b)
 {
     int order = qp_str_cmp(a->app_name, b->app_name);
@@ -91,6 +101,7 @@ static int source_compare_ref(const quipu_session_ref *a, const quipu_session_re
     return order != 0 ? order : qp_str_cmp(a->session_id, b->session_id);
 }
 
+/* By app, user and session id. */
 static int source_compare_sessions(const void *a, const void *b)
 {
     const qp_source_session *x = a;
@@ -99,6 +110,7 @@ static int source_compare_sessions(const void *a, const void *b)
     return source_compare_ref(&x->ref, &y->ref);
 }
 
+/* A total order: rows are unique. */
 static int source_compare_places(const void *a, const void *b)
 {
     const qp_source_place *x = a;
@@ -109,6 +121,7 @@ static int source_compare_places(const void *a, const void *b)
     return order != 0 ? order : (x->row > y->row) - (x->row < y->row);
 }
 
+/* qsort() must not be called with NULL, even for no elements. */
 void qp_source_sort_sessions(qp_source *source)
 {
     if (source->session_count > 0) {
@@ -117,6 +130,7 @@ void qp_source_sort_sessions(qp_source *source)
     }
 }
 
+/* By name; sessions must be sorted. */
 size_t qp_source_find(const qp_source *source, const quipu_session_ref *ref)
 {
     const qp_source_session wanted = {.ref = *ref};
@@ -128,7 +142,8 @@ size_t qp_source_find(const qp_source *source, const quipu_session_ref *ref)
     return found != NULL ? (size_t)(found - source->sessions) : source->session_count;
 }
 
-void qp_source_tell_orphan(qp_source *source, const quipu_session_ref *ref, int64_t row)
+/* Counted even without a callback. */
+void qp_source_report_orphan(qp_source *source, const quipu_session_ref *ref, int64_t row)
 {
     source->orphans++;
     if (source->orphan != NULL) {
@@ -141,6 +156,8 @@ void qp_source_tell_orphan(qp_source *source, const quipu_session_ref *ref, int6
 /* ---- columns ----------------------------------------------------------------------------------
  */
 
+/* Older versions of a program lack columns that newer ones have; the entity is reduced to what the
+ * file has. The key is first and has no column that could be looked up. */
 quipu_status qp_source_fit(qp_source *source, const ent_entity *entity, ent_entity *ret,
                            quipu_error *reterr)
 {
@@ -155,7 +172,7 @@ quipu_status qp_source_fit(qp_source *source, const ent_entity *entity, ent_enti
     }
     for (uint8_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
         const ent_field *field = &entity->fields[i];
-        bool has = i == 0; /* the key: the row's own number is no column that can be looked up */
+        bool has = i == 0; /* the key is the row id, not a column that can be looked up */
 
         if (!has) {
             status = ent_step_has_column(source->db, entity->table, field->column, &has, reterr);
@@ -181,20 +198,20 @@ quipu_status qp_source_fit(qp_source *source, const ent_entity *entity, ent_enti
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-/* The first finding is enough. */
-static quipu_status source_hear(void *ctx, quipu_str text)
+/* The first finding is enough to refuse the file. */
+static quipu_status source_on_finding(void *ctx, quipu_str text)
 {
     *(bool *)ctx = true;
     (void)text;
     return QUIPU_CORRUPT;
 }
 
-/* Tables and indexes that do not agree are different pages of a file: a walk over the tables alone
- * would bring in what is left of a damaged one. */
+/* Runs the engine's integrity check. Tables and indexes are different pages: reading tables alone
+ * would import the rest of a damaged file without noticing. */
 static quipu_status source_intact(const qp_source *source, quipu_error *reterr)
 {
     bool damaged = false;
-    quipu_status status = qp_maintenance_intact(source->db, source_hear, &damaged, reterr);
+    quipu_status status = qp_maintenance_intact(source->db, source_on_finding, &damaged, reterr);
 
     return damaged ? qp_error_set(reterr, QUIPU_CORRUPT,
                                   "%s is damaged; repair it with \"sqlite3 FILE .recover\"",
@@ -202,6 +219,8 @@ static quipu_status source_intact(const qp_source *source, quipu_error *reterr)
                    : status;
 }
 
+/* After sorting, each session's messages are consecutive places; counting backwards leaves `first`
+ * at the lowest. */
 quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
 {
     quipu_status status;
@@ -229,6 +248,7 @@ quipu_status qp_source_open(qp_source *source, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Also after a failed open. */
 void qp_source_close(qp_source *source)
 {
     qp_batch_free(&source->batch);

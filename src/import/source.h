@@ -1,5 +1,5 @@
-/* A file of another program, opened for reading: which sessions it has, where their messages stand,
- * and what both become here. */
+/* A file of another program, opened read-only: which sessions it has, where their messages are, and
+ * what both become in the store. Each kind of file implements qp_source_layout. */
 #ifndef QP_IMPORT_SOURCE_H
 #define QP_IMPORT_SOURCE_H
 
@@ -14,15 +14,15 @@
 
 #define QP_SOURCE_TEXT_MAX ((size_t)512 << 20) /* of what one row is made into */
 
-/* A session of the file; the texts are the source's. */
+/* A session of the file; texts lie in the source's arena. */
 typedef struct qp_source_session {
-    quipu_session_ref ref; /* with an empty app and user: a plain one, whose id is its key */
+    quipu_session_ref ref; /* empty app and user: a plain session, whose id is its key */
     int64_t row;
-    size_t first; /* of its places */
+    size_t first; /* index of its first place */
     size_t count;
 } qp_source_session;
 
-/* Where a message belongs: its session, then its instant, then its row. */
+/* Where a message belongs; places sort by session, then time, then row. */
 typedef struct qp_source_place {
     size_t session;
     quipu_time time;
@@ -31,9 +31,9 @@ typedef struct qp_source_place {
 
 typedef struct qp_source qp_source;
 
-/* What a session becomes: texts lie in the arena and in the source's buffers. */
+/* The values of a session in the store; texts lie in the arena and in the source's buffers. */
 typedef struct qp_source_values {
-    qp_session_new row; /* without what the store gives: key, uid, counts */
+    qp_session_new row; /* write.c adds key, uid and counts */
     qp_state_items state;
 } qp_source_values;
 
@@ -49,8 +49,8 @@ typedef struct qp_source_shared {
 typedef quipu_status (*qp_source_shared_fn)(void *ctx, const qp_source_shared *shared,
                                             quipu_error *reterr);
 
-/* How a kind of file is read. `message` gives a row without session, number and total; it lives
- * until the next call. */
+/* How a kind of file is read. `message` returns a row without session, number and running total of
+ * tokens; it is valid until the next call. */
 typedef struct qp_source_layout {
     quipu_status (*open)(qp_source *source, quipu_error *reterr);
     quipu_status (*session)(qp_source *source, const qp_source_session *session,
@@ -61,17 +61,19 @@ typedef struct qp_source_layout {
                            quipu_error *reterr);
 } qp_source_layout;
 
+/* An open file of another program. The first six members are the caller's; the rest belongs to
+ * source.c and the layout. */
 struct qp_source {
     ent_db *db;
-    const char *path; /* for messages */
+    const char *path; /* for error texts */
     quipu_source_kind kind;
     const qp_source_layout *layout;
     int64_t bytes_max; /* of a message */
     quipu_orphan_fn orphan;
     void *orphan_ctx;
     quipu_arena arena; /* names, descriptors */
-    ent_entity event;  /* the message's entity with the columns that this file has... */
-    ent_entity place;  /* ...and only those that tell where it belongs */
+    ent_entity event;  /* the message's entity, reduced to the columns that this file has... */
+    ent_entity place;  /* ...and to those that say where it belongs */
     qp_source_session *sessions;
     size_t session_count;
     size_t session_room;
@@ -79,8 +81,8 @@ struct qp_source {
     size_t place_count;
     size_t place_room;
     int64_t orphans;
-    quipu_arena scratch; /* of one session */
-    quipu_arena row;     /* of one message */
+    quipu_arena scratch; /* reset after each session */
+    quipu_arena row;     /* reset before each message */
     qp_buf buf;
     qp_buf extra;
     qp_json_doc doc;
@@ -91,12 +93,13 @@ struct qp_source {
 extern const qp_source_layout qp_source_adk;
 extern const qp_source_layout qp_source_lango;
 
-/* Find out what the file is, or make sure that it is what the caller says. QUIPU_UNSUPPORTED. */
+/* Finds out the kind of a file, or checks that it is the one that the caller names.
+ * QUIPU_UNSUPPORTED. */
 QUIPU_MUST_USE quipu_status qp_source_detect(ent_db *db, const char *path, quipu_source_kind wanted,
                                              quipu_source_kind *ret_kind, quipu_error *reterr);
 
-/* Look at all sessions and at where the messages belong, and tell the orphans. `source` has its
- * first six members set; close it also after a failure. */
+/* Reads all sessions and the places of all messages, and reports orphans. The caller has set the
+ * first six members of `source`, and closes it after a failure, too. */
 QUIPU_MUST_USE quipu_status qp_source_open(qp_source *source, quipu_error *reterr);
 void qp_source_close(qp_source *source);
 
@@ -108,27 +111,28 @@ QUIPU_MUST_USE quipu_status qp_source_add_session(qp_source *source, const quipu
 QUIPU_MUST_USE quipu_status qp_source_add_place(qp_source *source, qp_source_place place,
                                                 quipu_error *reterr);
 
-/* Sort the sessions, so that the next one finds them. */
+/* Sorts the sessions, which qp_source_find() needs. */
 void qp_source_sort_sessions(qp_source *source);
 
-/* The number of a session, or session_count. */
+/* The index of a session, or session_count. */
 size_t qp_source_find(const qp_source *source, const quipu_session_ref *ref);
 
-void qp_source_tell_orphan(qp_source *source, const quipu_session_ref *ref, int64_t row);
+/* Counts and reports a message whose session does not exist. */
+void qp_source_report_orphan(qp_source *source, const quipu_session_ref *ref, int64_t row);
 
-/* An entity without the optional fields whose columns this file lacks. QUIPU_UNSUPPORTED when it
- * lacks one that is needed. */
+/* An entity without the nullable fields whose columns this file lacks. QUIPU_UNSUPPORTED when the
+ * file lacks any other column. */
 QUIPU_MUST_USE quipu_status qp_source_fit(qp_source *source, const ent_entity *entity,
                                           ent_entity *ret, quipu_error *reterr);
 
-/* Put which row of the file it was about before the message of a failure. */
+/* Prefixes the error text with the file, the object and its row; returns `status`. */
 quipu_status qp_source_fail(const qp_source *source, const char *what, int64_t row,
                             quipu_status status, quipu_error *reterr);
 
 /* adk_event.c: the event of a row as JSON text in source->buf. */
 QUIPU_MUST_USE quipu_status qp_adk_event_json(qp_source *source, int64_t row, quipu_error *reterr);
 
-/* adk_event.c: a time as these files have it: a date, or seconds. */
+/* adk_event.c: a time as these files write it: a date, or seconds since 1970. */
 QUIPU_MUST_USE quipu_status qp_adk_time(quipu_str text, quipu_time *ret_time);
 QUIPU_MUST_USE quipu_status qp_adk_seconds(double seconds, quipu_time *ret_time);
 

@@ -1,5 +1,10 @@
 /* Writing what was read: a session with its messages and its state in one transaction, counted and
- * verified before it is committed. */
+ * verified before it is committed.
+ *
+ * Called by: run.c for each session and each row of shared state. Each write runs through
+ * qp_maintain_write(), which takes the store's writing connection; the transaction begins and ends
+ * in write_transaction(). On failure: the transaction is rolled back, and sessions written before
+ * it stay. */
 #include "import/import.h"
 
 #include <string.h>
@@ -16,12 +21,16 @@
 /* ---- transactions -----------------------------------------------------------------------------
  */
 
+/* A unit of work and its import, for qp_maintain_write(). */
 typedef struct write_call {
     qp_import *import;
     qp_work_fn work;
     void *ctx;
 } write_call;
 
+/* Waits for the write lock within the step's own deadline, then works within the import's. A failed
+ * commit whose outcome is not known is QUIPU_UNKNOWN: repeating the import skips what was
+ * stored. */
 static quipu_status write_transaction(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -31,6 +40,7 @@ static quipu_status write_transaction(void *ctx, ent_db *db, quipu_arena *scratc
     quipu_error error = {0};
     quipu_status status;
 
+    /* Waiting for the lock has the step's deadline, the work itself the import's. */
     qp_call_watch(&step, db);
     status = ent_begin(db, ENT_WRITE, reterr);
     qp_call_watch(import->within, db);
@@ -48,6 +58,7 @@ static quipu_status write_transaction(void *ctx, ent_db *db, quipu_arena *scratc
                         error.message);
 }
 
+/* The store's maintenance writer retries when another process holds the lock. */
 quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx, quipu_error *reterr)
 {
     write_call call = {import, work, ctx};
@@ -58,6 +69,7 @@ quipu_status qp_import_write(qp_import *import, qp_work_fn work, void *ctx, quip
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
+/* One session while it is written; set again when the transaction is retried. */
 typedef struct write_session {
     qp_import_meeting meeting;
     ent_opt_int ttl_ms;
@@ -65,6 +77,9 @@ typedef struct write_session {
     qp_header header;
 } write_session;
 
+/* Compares with the stored session of the same key: created at the same time and with at least as
+ * many messages it is the same one, imported before. An expired session does not count; write_row()
+ * removes it. */
 quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena *scratch,
                             quipu_error *reterr)
 {
@@ -79,6 +94,8 @@ quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena 
     if (status != QUIPU_OK || row == NULL || qp_session_expired(row, quipu_time_now())) {
         return status;
     }
+    /* The creation time identifies a session that was imported before; a new session has
+     * another. */
     if (!created.has || quipu_time_cmp(row->created_at, created.v) != 0) {
         return qp_error_set(reterr, QUIPU_EXISTS,
                             "the store has another session with the key \"%.*s\"; delete it, or "
@@ -95,7 +112,7 @@ quipu_status qp_import_meet(qp_import_meeting *meeting, ent_db *db, quipu_arena 
     return QUIPU_OK;
 }
 
-/* The row, without its messages. */
+/* Creates the session's row, without messages. index_pending lets search index them later. */
 static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch,
                               quipu_error *reterr)
 {
@@ -116,6 +133,8 @@ static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Bookkeeping that the source does not have; counts are known before the messages are
+     * written. */
     made.key = w->meeting.key;
     made.uid = ent_some(uid);
     made.tenant = store->tenant;
@@ -129,6 +148,7 @@ static quipu_status write_row(write_session *w, ent_db *db, quipu_arena *scratch
     return qp_session_create(db, scratch, &made, &w->row, reterr);
 }
 
+/* Numbers the messages from 1 and keeps the running total of tokens, as appends do. */
 static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *reterr)
 {
     qp_source *source = &w->meeting.import->source;
@@ -147,15 +167,16 @@ static quipu_status write_messages(write_session *w, ent_db *db, quipu_error *re
             qp_header_see(&w->header, &made);
             status = qp_message_create(db, NULL, &made, NULL, reterr);
         }
+        /* The unique index on (session, event id) rejects a duplicate within the file. */
         if (status == QUIPU_EXISTS) {
             status = qp_source_fail(source, "the event", place->row,
-                                    qp_error_set(reterr, status, "its id is there twice"), reterr);
+                                    qp_error_set(reterr, status, "its id occurs twice"), reterr);
         }
     }
     return status;
 }
 
-/* The session's own state; a name that stands twice has its last value. */
+/* The session's own state. Upsert: of a name that occurs twice the last value stays. */
 static quipu_status write_state(const write_session *w, ent_db *db, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -176,7 +197,8 @@ static quipu_status write_state(const write_session *w, ent_db *db, quipu_error 
     return status;
 }
 
-/* What verify would say, and whether every message is there. */
+/* Runs the checks of `verify` on the new session within its transaction, and counts its
+ * messages. */
 static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena *scratch,
                                 quipu_error *reterr)
 {
@@ -190,7 +212,7 @@ static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena 
     }
     for (int kind = 1; kind < QP_PROBLEM_KINDS && status == QUIPU_OK; kind++) {
         if (findings.has[kind]) {
-            status = qp_error_set(reterr, QUIPU_INVALID, "the session is not whole: %s",
+            status = qp_error_set(reterr, QUIPU_INVALID, "the session is inconsistent: %s",
                                   findings.text[kind]);
         }
     }
@@ -205,8 +227,8 @@ static quipu_status write_check(const write_session *w, ent_db *db, quipu_arena 
     return status;
 }
 
-/* A session that comes with a history is held to the store's cap, as one that is created with one.
- * It was not used today: its time stays. */
+/* Applies the store's cap, as for a session that is created with a history. updated_at is restored,
+ * since nobody used the session today. */
 static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *scratch,
                               quipu_error *reterr)
 {
@@ -229,6 +251,8 @@ static quipu_status write_cap(const write_session *w, ent_db *db, quipu_arena *s
     return status;
 }
 
+/* The transaction of one session. Meeting the stored session is repeated here, under the write
+ * lock. */
 static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -265,6 +289,7 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status == QUIPU_OK ? write_cap(w, db, scratch, reterr) : status;
 }
 
+/* Reads the session's values, then writes; counts only after the commit. */
 quipu_status qp_import_session(qp_import *import, const qp_source_session *session,
                                quipu_error *reterr)
 {
@@ -293,19 +318,21 @@ quipu_status qp_import_session(qp_import *import, const qp_source_session *sessi
 /* ---- state of apps and users ------------------------------------------------------------------
  */
 
+/* State of one app or user; `written` counts what this attempt changed. */
 typedef struct write_shared {
     qp_import *import;
     const qp_source_shared *shared;
     int64_t written;
 } write_shared;
 
-/* Whether what is there of a key stays: its value is as new. */
+/* Whether the stored value stays: it is as new as the file's, or the file has no time. */
 static bool write_shared_kept(const qp_source_shared *shared, const qp_state *row)
 {
     return row != NULL &&
            (!shared->has_time || quipu_time_cmp(row->updated_at, shared->updated_at) >= 0);
 }
 
+/* State of an app or a user: the newer value of each name wins. */
 static quipu_status write_shared_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -335,6 +362,7 @@ static quipu_status write_shared_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
+/* One transaction for each row of the file; empty state needs none. */
 quipu_status qp_import_shared(qp_import *import, const qp_source_shared *shared,
                               quipu_error *reterr)
 {

@@ -1,4 +1,12 @@
-/* The accumulator of streamed tool calls. */
+/* The accumulator of streamed tool calls (rules: acc.h).
+ *
+ *   OpenAI      {index 0, id "a", name "f"}  {index 0, text "{\"x\":"}  {index 0, text "1}"}
+ *   Anthropic   {index 1, id "a", name "f"}  {index 1, text "{\"x\":1}"}
+ *   Gemini      {id "a", name "f", text "{\"x\":1}"}
+ *
+ * Owns: the slots and their buffers, freed by qp_acc_free(). Called by: answer.c, on the thread
+ * that reads the stream. Limits: QUIPU_RESPONSE_CALLS_MAX calls, QUIPU_RESPONSE_BYTES_MAX bytes of
+ * arguments; a server cannot make it grow without bound. */
 #include "model/acc.h"
 
 #include <assert.h>
@@ -16,11 +24,13 @@
 #define ACC_SHOWN_MAX 80      /* bytes of bad arguments that an error quotes */
 #define ACC_NAME_SHOWN_MAX 64 /* and of a name */
 
+/* No call yet, so an anonymous piece has no place. */
 void qp_acc_init(qp_acc *acc)
 {
     *acc = (qp_acc){.last = QP_ACC_NONE};
 }
 
+/* NULL is fine; the accumulator is empty and usable again afterwards. */
 void qp_acc_free(qp_acc *acc)
 {
     if (acc == NULL) {
@@ -36,6 +46,7 @@ void qp_acc_free(qp_acc *acc)
     qp_acc_init(acc);
 }
 
+/* Begins a call; it becomes the one that anonymous pieces continue. */
 static quipu_status acc_add(qp_acc *acc, const quipu_delta *delta, quipu_error *reterr)
 {
     qp_acc_slot *slot;
@@ -64,8 +75,9 @@ static quipu_status acc_add(qp_acc *acc, const quipu_delta *delta, quipu_error *
     return QUIPU_OK;
 }
 
-/* The call that a piece continues, or QP_ACC_NONE. The newest one is looked at first: servers that
- * give every call the index 0 tell them apart by their ids. */
+/* The call that a piece continues, or QP_ACC_NONE. The search starts at the newest, because some
+ * servers give every call the index 0 and distinguish calls by id only: same index but another id
+ * and a name is a new call. */
 static size_t acc_find(const qp_acc *acc, const quipu_delta *delta)
 {
     for (size_t i = acc->count; i > 0; i--) {
@@ -87,6 +99,8 @@ static size_t acc_find(const qp_acc *acc, const quipu_delta *delta)
     return QP_ACC_NONE;
 }
 
+/* Ids, names and signatures are sent whole, sometimes repeatedly; only arguments arrive in
+ * pieces. */
 static void acc_replace(qp_buf *buf, quipu_str text)
 {
     if (text.n > 0) {
@@ -95,6 +109,8 @@ static void acc_replace(qp_buf *buf, quipu_str text)
     }
 }
 
+/* Finds or begins the call, then adds the piece. Buffer errors stick, so one check at the end
+ * suffices. */
 quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, size_t *ret_slot,
                         quipu_error *reterr)
 {
@@ -105,6 +121,8 @@ quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, size_t *ret_slot,
     if (delta == NULL) {
         return QUIPU_OK;
     }
+    /* A piece that identifies its call continues it or begins one; an anonymous piece continues the
+     * last. */
     if (delta->has_index || delta->id.n > 0 || delta->name.n > 0) {
         size_t found = acc_find(acc, delta);
 
@@ -118,6 +136,7 @@ quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, size_t *ret_slot,
         return status;
     }
     slot = &acc->slots[acc->last];
+    /* Everything but the arguments is sent whole, so a later value replaces an earlier one. */
     acc_replace(&slot->id, delta->id);
     acc_replace(&slot->name, delta->name);
     acc_replace(&slot->signature, (quipu_str){delta->signature.p, delta->signature.n});
@@ -134,6 +153,8 @@ quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, size_t *ret_slot,
     return QUIPU_OK;
 }
 
+/* The arguments as a JSON object. White space alone counts as none. The error quotes the beginning
+ * of bad arguments, since the cause is usually visible there. */
 static quipu_status acc_arguments(const qp_acc_slot *slot, bool cut, quipu_str *ret_json,
                                   quipu_error *reterr)
 {
@@ -141,6 +162,7 @@ static quipu_status acc_arguments(const qp_acc_slot *slot, bool cut, quipu_str *
     quipu_str name = qp_buf_str(&slot->name);
     size_t at = 0;
 
+    /* Some servers send white space for "no arguments". */
     while (at < json.n && strchr(" \t\r\n", json.p[at]) != NULL && json.p[at] != '\0') {
         at++;
     }
@@ -155,13 +177,13 @@ static quipu_status acc_arguments(const qp_acc_slot *slot, bool cut, quipu_str *
     }
     return qp_error_field(
         reterr, QUIPU_INVALID, "tool call", name.p, "arguments",
-        "the model called \"%.*s\" with arguments that are no JSON object%s: %.*s",
+        "the model called \"%.*s\" with arguments that are not a JSON object%s: %.*s",
         (int)qp_utf8_cut(name, ACC_NAME_SHOWN_MAX), name.p,
         cut ? ", because its answer was cut off by the token limit" : "",
         (int)qp_utf8_cut(json, ACC_SHOWN_MAX), json.p);
 }
 
-/* By index, those without one behind; insertion keeps the order of equals, and lists are short. */
+/* By index, calls without one behind. Insertion sort: stable, and lists are short. */
 static void acc_sort(const qp_acc *acc, const qp_acc_slot **order)
 {
     for (size_t i = 0; i < acc->count; i++) {
@@ -177,6 +199,7 @@ static void acc_sort(const qp_acc *acc, const qp_acc_slot **order)
     }
 }
 
+/* Copies one call to the arena. Ids are made unique among the calls of this answer. */
 static quipu_status acc_part(const qp_acc_slot *slot, bool cut, qp_call_ids *ids,
                              quipu_arena *arena, quipu_part *ret_part, quipu_error *reterr)
 {
@@ -205,6 +228,8 @@ static quipu_status acc_part(const qp_acc_slot *slot, bool cut, qp_call_ids *ids
     return QUIPU_OK;
 }
 
+/* One call with bad arguments fails the whole answer: running the others alone would change what
+ * the model meant. */
 quipu_status qp_acc_done(const qp_acc *acc, bool cut, quipu_arena *arena, quipu_part **ret_parts,
                          size_t *ret_count, quipu_error *reterr)
 {
@@ -222,6 +247,7 @@ quipu_status qp_acc_done(const qp_acc *acc, bool cut, quipu_arena *arena, quipu_
     acc_sort(acc, order);
     qp_call_ids_init(&ids, arena);
     for (size_t i = 0; i < acc->count && status == QUIPU_OK; i++) {
+        /* A call without a name cannot be run, nor sent back to a provider. */
         if (order[i]->name.n > 0) {
             status = acc_part(order[i], cut, &ids, arena, &parts[count++], reterr);
         }

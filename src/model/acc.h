@@ -1,7 +1,6 @@
-/* Putting tool calls together from the pieces that stream in. A piece with an index belongs to the
- * call of that index (OpenAI); one with an id or a name alone begins a call, and the pieces without
- * any of them belong to the call before them (Anthropic). A piece that belongs to no call is
- * dropped. */
+/* Assembling tool calls from streamed pieces. A piece with an index belongs to the call of that
+ * index (OpenAI). A piece with an id or a name but no index begins a call, and pieces with none of
+ * them continue the call before (Anthropic). A piece that belongs to no call is dropped. */
 #ifndef QP_MODEL_ACC_H
 #define QP_MODEL_ACC_H
 
@@ -12,12 +11,14 @@
 
 #include "base/buf.h"
 
+/* No slot. */
 #define QP_ACC_NONE SIZE_MAX
 
+/* One call while its pieces arrive. Buffers have limits, so that a server cannot exhaust memory. */
 typedef struct qp_acc_slot {
     bool has_index;
     bool thought;
-    bool told; /* the notice of it went out; the caller's */
+    bool announced; /* the partial event was sent; set by answer.c */
     int64_t index;
     qp_buf id;
     qp_buf name;
@@ -25,11 +26,12 @@ typedef struct qp_acc_slot {
     qp_buf signature;
 } qp_acc_slot;
 
+/* All calls of one answer. */
 typedef struct qp_acc {
     qp_acc_slot *slots; /* in the order they began */
     size_t count;
     size_t cap;
-    size_t last; /* where a piece without a name of its own goes; QP_ACC_NONE: nowhere */
+    size_t last; /* the call that an anonymous piece continues; QP_ACC_NONE: none */
 } qp_acc;
 
 void qp_acc_init(qp_acc *acc);
@@ -37,8 +39,8 @@ void qp_acc_init(qp_acc *acc);
 /* NULL is fine. */
 void qp_acc_free(qp_acc *acc);
 
-/* Take a piece of kind QUIPU_DELTA_CALL; NULL is ignored. *ret_slot is the call that it went to, or
- * QP_ACC_NONE when it was dropped. QUIPU_LIMIT, QUIPU_NOMEM. */
+/* Takes a piece of kind QUIPU_DELTA_CALL; NULL is ignored. *ret_slot is the call that the piece
+ * belongs to, or QP_ACC_NONE when it was dropped. QUIPU_LIMIT, QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_acc_put(qp_acc *acc, const quipu_delta *delta, size_t *ret_slot,
                                        quipu_error *reterr);
 

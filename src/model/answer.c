@@ -1,4 +1,10 @@
-/* Building a response from deltas, and telling its events. */
+/* Builds a response from deltas and sends its events.
+ *
+ *   START ─▶ (TEXT | THOUGHT | CALL)* ─▶ USAGE, FINISH in any order ─▶ qp_answer_done()
+ *
+ * Owns: the pieces and buffers of qp_answer. Called by: generate.c; qp_answer_put() by the provider
+ * as its sink, on the same thread. Invariant: pieces stay in the order in which they began. Calls
+ * are assembled in acc.c; a piece of kind CALL only marks the place. */
 #include "model/answer.h"
 
 #include <assert.h>
@@ -12,10 +18,12 @@
 #include "base/str.h"
 #include "model/message.h"
 
+/* Most answers have one to three parts. */
 #define ANSWER_PIECES_FIRST 4
 #define ANSWER_PIECES_MAX 65536
 #define ANSWER_NAME_MAX 4096 /* bytes of the answer's id and of the model's name */
 
+/* `said` is the event that is reused for every text: only kind and text change. */
 void qp_answer_init(qp_answer *answer)
 {
     *answer = (qp_answer){
@@ -25,6 +33,7 @@ void qp_answer_init(qp_answer *answer)
     qp_buf_init(&answer->model, ANSWER_NAME_MAX);
 }
 
+/* Frees a failed or finished answer alike; the response's texts are the arena's. */
 void qp_answer_free(qp_answer *answer)
 {
     if (answer == NULL) {
@@ -40,7 +49,9 @@ void qp_answer_free(qp_answer *answer)
     qp_buf_free(&answer->model);
 }
 
-static quipu_status answer_tell(qp_answer *answer, const quipu_model_event *event,
+/* Calls the caller's callback. A status other than QUIPU_OK ends the call, and no error event
+ * follows. */
+static quipu_status answer_send(qp_answer *answer, const quipu_model_event *event,
                                 quipu_error *reterr)
 {
     quipu_status status;
@@ -56,7 +67,8 @@ static quipu_status answer_tell(qp_answer *answer, const quipu_model_event *even
     return QUIPU_OK;
 }
 
-/* The newest piece if it goes on, else a new one. */
+/* The newest piece when the delta continues it, otherwise a new one. Redacted thoughts are never
+ * joined. */
 static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool begins,
                                  qp_answer_piece **ret_piece, quipu_error *reterr)
 {
@@ -89,6 +101,8 @@ static quipu_status answer_piece(qp_answer *answer, quipu_part_kind kind, bool b
     return QUIPU_OK;
 }
 
+/* A text or thought. A signature without text still makes a piece: it must be sent back to the
+ * provider. */
 static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
 {
     bool thought = delta->kind == QUIPU_DELTA_THOUGHT;
@@ -104,6 +118,7 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
         return status;
     }
     assert(piece != NULL);
+    /* A redacted thought has no text, only encrypted data in its signature. */
     piece->redacted = delta->redacted;
     qp_buf_put(&piece->text, delta->text);
     if (delta->signature.n > 0) {
@@ -117,9 +132,10 @@ static quipu_status answer_text(qp_answer *answer, const quipu_delta *delta, qui
     }
     answer->said.kind = thought ? QUIPU_MODEL_THOUGHT : QUIPU_MODEL_TEXT;
     answer->said.text = delta->text;
-    return answer_tell(answer, &answer->said, reterr);
+    return answer_send(answer, &answer->said, reterr);
 }
 
+/* A piece of a tool call. The partial event is sent once, when the name is known. */
 static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, quipu_error *reterr)
 {
     size_t before = answer->acc.count;
@@ -131,6 +147,7 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
     if (status != QUIPU_OK || slot == QP_ACC_NONE) {
         return status;
     }
+    /* The first piece of a call also marks its place among texts and thoughts. */
     if (answer->acc.count > before) {
         status = answer_piece(answer, QUIPU_PART_CALL, true, &piece, reterr);
         if (status != QUIPU_OK) {
@@ -138,7 +155,7 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
         }
     }
     call = &answer->acc.slots[slot];
-    if (call->told || call->name.n == 0 || answer->whole) {
+    if (call->announced || call->name.n == 0 || answer->whole) {
         return QUIPU_OK;
     }
     call->told = true;
@@ -147,14 +164,16 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
                              .name = qp_buf_str(&call->name),
                              .thought = call->thought};
     const quipu_model_event event = {.kind = QUIPU_MODEL_TOOL, .partial = true, .call = &part};
-    return answer_tell(answer, &event, reterr);
+    return answer_send(answer, &event, reterr);
 }
 
+/* -1 means "not reported" and leaves what is known. */
 static void answer_usage_one(int64_t *have, int64_t told)
 {
     *have = told >= 0 ? told : *have;
 }
 
+/* Providers report usage more than once; the last report of each counter wins. */
 static quipu_status answer_usage(quipu_usage *have, const quipu_usage *given, quipu_error *reterr)
 {
     quipu_usage own = QUIPU_USAGE_INIT;
@@ -173,6 +192,7 @@ static quipu_status answer_usage(quipu_usage *have, const quipu_usage *given, qu
     return QUIPU_OK;
 }
 
+/* Id and model of the answer; the first report wins. */
 static void answer_start(qp_answer *answer, const quipu_delta *delta)
 {
     if (delta->id.n > 0 && answer->id.n == 0) {
@@ -183,6 +203,7 @@ static void answer_start(qp_answer *answer, const quipu_delta *delta)
     }
 }
 
+/* The size limit counts all deltas, so that it holds whatever kind of data a server sends. */
 quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *reterr)
 {
     qp_answer *answer = ctx;
@@ -199,6 +220,8 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
     if (qp_cancel_is_set(answer->cancel)) {
         return qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
     }
+    /* Counted before anything is stored, so that the limit also holds for pieces that are
+     * dropped. */
     answer->bytes += delta->text.n + delta->signature.n;
     if (answer->bytes > QUIPU_RESPONSE_BYTES_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "the model's answer passed %d bytes",
@@ -223,7 +246,7 @@ quipu_status qp_answer_put(void *ctx, const quipu_delta *delta, quipu_error *ret
                         (int)delta->kind);
 }
 
-/* Copy a piece to a part of the response. */
+/* Copies a piece to a part of the response. */
 static quipu_status answer_part(const qp_answer_piece *piece, quipu_arena *arena,
                                 quipu_part *ret_part)
 {
@@ -241,7 +264,7 @@ static quipu_status answer_part(const qp_answer_piece *piece, quipu_arena *arena
     return status;
 }
 
-/* All text parts as one; borrowed from the only one. */
+/* The text of all text parts; with a single one it is borrowed, not copied. */
 static quipu_status answer_all_text(quipu_model_response *response, quipu_arena *arena)
 {
     quipu_model_message message = {.role = QUIPU_ROLE_ASSISTANT, .parts = response->parts};
@@ -251,6 +274,8 @@ static quipu_status answer_all_text(quipu_model_response *response, quipu_arena 
     return status;
 }
 
+/* Joins pieces and calls. Calls take the places where calls began, in their final order; a place
+ * whose call had no name stays empty. */
 static quipu_status answer_build(const qp_answer *answer, const quipu_part *calls,
                                  size_t call_count, quipu_arena *arena,
                                  quipu_model_response *ret_response)
@@ -268,7 +293,7 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
     }
     for (size_t i = 0; i < answer->count; i++) {
         if (answer->pieces[i].kind == QUIPU_PART_CALL) {
-            /* The calls in their own order, at the places where calls began. */
+            /* Calls in their final order, at the places where calls began. */
             if (call < call_count) {
                 parts[count++] = calls[call++];
             }
@@ -301,6 +326,8 @@ static quipu_status answer_build(const qp_answer *answer, const quipu_part *call
     return status;
 }
 
+/* A stream without a finish reason broke off: QUIPU_IO, and the caller may retry. Nothing is
+ * returned before all events have been accepted. */
 quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
                             quipu_model_response *ret_response, quipu_error *reterr)
 {
@@ -310,6 +337,7 @@ quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
     size_t call_count = 0;
     quipu_status status;
 
+    /* Servers may close the connection in order in the middle of an answer. */
     if (answer->finish == QUIPU_FINISH_NONE) {
         return qp_error_set(reterr, QUIPU_IO, "the model's answer broke off before its end");
     }
@@ -322,17 +350,18 @@ quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "no room for the model's answer");
     }
+    /* The events of a complete answer: calls, usage, DONE; each may end the call. */
     for (size_t i = 0; i < call_count && status == QUIPU_OK; i++) {
         event.call = &calls[i];
-        status = answer_tell(answer, &event, reterr);
+        status = answer_send(answer, &event, reterr);
     }
     if (status == QUIPU_OK && (response.usage->input >= 0 || response.usage->output >= 0)) {
         event = (quipu_model_event){.kind = QUIPU_MODEL_USAGE, .usage = response.usage};
-        status = answer_tell(answer, &event, reterr);
+        status = answer_send(answer, &event, reterr);
     }
     if (status == QUIPU_OK) {
         event = (quipu_model_event){.kind = QUIPU_MODEL_DONE, .response = &response};
-        status = answer_tell(answer, &event, reterr);
+        status = answer_send(answer, &event, reterr);
     }
     if (status == QUIPU_OK) {
         *ret_response = response;

@@ -1,5 +1,5 @@
-/* An answer as it grows: takes a provider's deltas, tells the events of the stream, and is a whole
- * response at the end. */
+/* An answer while it streams: takes a provider's deltas, sends the caller's events, and becomes a
+ * complete response at the end. */
 #ifndef QP_MODEL_ANSWER_H
 #define QP_MODEL_ANSWER_H
 
@@ -16,13 +16,14 @@ typedef struct qp_answer_piece {
     qp_buf signature;
 } qp_answer_piece;
 
+/* One answer. `bytes` counts everything that was received, against QUIPU_RESPONSE_BYTES_MAX. */
 typedef struct qp_answer {
     quipu_model_event_fn on_event; /* or NULL */
     void *event_ctx;
-    quipu_model_event said; /* the event of a text or a thought, all else zero */
+    quipu_model_event said; /* reused for each text or thought; other members stay zero */
     quipu_cancel *cancel;
-    bool whole;   /* tell no partial events */
-    bool refused; /* the callback ended it */
+    bool whole;   /* send no partial events */
+    bool refused; /* the callback ended the call */
     qp_answer_piece *pieces;
     size_t count;
     size_t cap;
@@ -42,7 +43,8 @@ void qp_answer_free(qp_answer *answer);
 /* A quipu_sink's put, with the answer as its context. */
 quipu_status qp_answer_put(void *answer, const quipu_delta *delta, quipu_error *reterr);
 
-/* The stream ended well: tell the calls, the usage and DONE, and put the response in the arena. */
+/* After a complete stream: sends events for the calls, the usage and DONE, and returns the
+ * response, whose texts lie in the arena. */
 QUIPU_MUST_USE quipu_status qp_answer_done(qp_answer *answer, quipu_arena *arena,
                                            quipu_model_response *ret_response, quipu_error *reterr);
 

@@ -1,4 +1,7 @@
-/* Unique ids for tool calls: a hash table of those in use, in the caller's arena. */
+/* Unique ids for tool calls (rule: call_id.h).
+ *
+ * Owns: a hash table of the ids in use, in the caller's arena. Called by: convert.c for a history,
+ * acc.c for one answer. One thread, no locks. */
 #include "model/call_id.h"
 
 #include <string.h>
@@ -8,6 +11,7 @@
 #include "base/str.h"
 #include "base/tool_pair.h"
 
+/* A power of two, as every size of the table. */
 #define CALL_ID_TABLE_FIRST 32
 #define CALL_ID_DIGITS 24 /* room for "_" and a number */
 
@@ -18,11 +22,13 @@ typedef struct qp_call_id {
     struct qp_call_id *next; /* in its bucket */
 } qp_call_id;
 
+/* Nothing is allocated until the first id. */
 void qp_call_ids_init(qp_call_ids *ids, quipu_arena *arena)
 {
     *ids = (qp_call_ids){.arena = arena};
 }
 
+/* The entry of an id, or NULL. */
 static qp_call_id *call_id_find(const qp_call_ids *ids, quipu_str id)
 {
     qp_call_id *at = NULL;
@@ -36,6 +42,7 @@ static qp_call_id *call_id_find(const qp_call_ids *ids, quipu_str id)
     return at;
 }
 
+/* Doubles the table; the old one stays in the arena. */
 static quipu_status call_id_grow(qp_call_ids *ids)
 {
     size_t size = ids->table_size != 0 ? ids->table_size * 2 : CALL_ID_TABLE_FIRST;
@@ -62,12 +69,14 @@ static quipu_status call_id_grow(qp_call_ids *ids)
     return QUIPU_OK;
 }
 
+/* Adds an id that is not in the table. */
 static quipu_status call_id_insert(qp_call_ids *ids, quipu_str id)
 {
     quipu_status status = QUIPU_OK;
     qp_call_id *entry;
     size_t slot;
 
+    /* Load factor 1: chains stay short. */
     if (ids->table_count >= ids->table_size) {
         status = call_id_grow(ids);
     }
@@ -85,7 +94,7 @@ static quipu_status call_id_insert(qp_call_ids *ids, quipu_str id)
     return QUIPU_OK;
 }
 
-/* `head` with a tail after it, in the arena. */
+/* Head and tail as one text in the arena. */
 static quipu_status call_id_join(qp_call_ids *ids, quipu_str head, quipu_str tail,
                                  quipu_str *ret_id)
 {
@@ -102,6 +111,7 @@ static quipu_status call_id_join(qp_call_ids *ids, quipu_str head, quipu_str tai
     return QUIPU_OK;
 }
 
+/* The original id, or the one made from the tool's name. */
 static quipu_status call_id_said(qp_call_ids *ids, quipu_str id, quipu_str name,
                                  quipu_str *ret_said)
 {
@@ -111,7 +121,8 @@ static quipu_status call_id_said(qp_call_ids *ids, quipu_str id, quipu_str name,
     return call_id_join(ids, QUIPU_STR(QP_CALL_ID_PREFIX), name, ret_said);
 }
 
-/* "x_2", or the first number after it that nobody has. */
+/* "x_2", or the next number that no id has yet. `uses` remembers the last one, so that many repeats
+ * stay linear. */
 static quipu_status call_id_number(qp_call_ids *ids, qp_call_id *first, quipu_str *ret_id)
 {
     quipu_status status = QUIPU_OK;
@@ -131,7 +142,7 @@ static quipu_status call_id_number(qp_call_ids *ids, qp_call_id *first, quipu_st
     return status;
 }
 
-/* The id as said, or one made from it that no call has. */
+/* The original id, or one made from it that no call has. */
 static quipu_status call_id_free(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
 {
     quipu_str said = QP_STR_ABSENT;
@@ -149,6 +160,7 @@ static quipu_status call_id_free(qp_call_ids *ids, quipu_str id, quipu_str name,
     return QUIPU_OK;
 }
 
+/* Makes the id unique and enters it. */
 quipu_status qp_call_ids_add(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
 {
     quipu_str unique = QP_STR_ABSENT;
@@ -163,6 +175,7 @@ quipu_status qp_call_ids_add(qp_call_ids *ids, quipu_str id, quipu_str name, qui
     return status;
 }
 
+/* Not entered: only ids of calls must be unique. */
 quipu_status qp_call_ids_orphan(qp_call_ids *ids, quipu_str id, quipu_str name, quipu_str *ret_id)
 {
     return call_id_free(ids, id, name, ret_id);

@@ -1,5 +1,9 @@
-/* Contents to messages: roles, the system instruction, split responses, ids, dropped nothings.
- * Pairs are found first (base/tool_pair.h), so that a response is sent with the id of its call. */
+/* Contents to messages: one role for each, the system instruction first, a message for each tool
+ * response, ids for all calls, empty parts dropped. Calls and responses are paired first
+ * (base/tool_pair.h), so that a response is sent with the id of its call.
+ *
+ * Called by: generate.c, and users of the C API who write their own provider. Pure: input is
+ * borrowed, output lies in the arena; texts are shared with the input where possible. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,6 +18,9 @@
 #include "model/call_id.h"
 #include "model/message.h"
 
+/* One conversion: the messages so far, and the calls and responses of all contents with their
+ * pairs. tool_at follows the parts as they are converted, in the order in which convert_pairs()
+ * listed them. */
 typedef struct convert {
     quipu_arena *arena;
     quipu_error *reterr;
@@ -27,11 +34,13 @@ typedef struct convert {
     size_t tool_at; /* the next one to be written */
 } convert;
 
+/* The arena's reason: out of memory, or over its limit. */
 static quipu_status convert_no_room(convert *self, size_t size)
 {
     return qp_error_set(self->reterr, qp_arena_why(self->arena, size), "no room for the messages");
 }
 
+/* Joins the texts of a message. Most messages have one, which is borrowed. */
 quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message)
 {
     size_t total = 0;
@@ -67,6 +76,7 @@ quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message
     return QUIPU_OK;
 }
 
+/* Appends a message; quipu_model_convert() has counted the most that there can be. */
 static quipu_status convert_add(convert *self, quipu_role role, const quipu_part *parts,
                                 size_t count)
 {
@@ -81,6 +91,7 @@ static quipu_status convert_add(convert *self, quipu_role role, const quipu_part
     return QUIPU_OK;
 }
 
+/* Two names for the same role become one; 0 for an unknown role. */
 static quipu_role convert_role(quipu_role role)
 {
     switch (role) {
@@ -97,6 +108,7 @@ static quipu_role convert_role(quipu_role role)
     return (quipu_role)0;
 }
 
+/* How many parts have this kind. */
 static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_kind kind)
 {
     size_t found = 0;
@@ -107,8 +119,8 @@ static size_t convert_count(const quipu_part *parts, size_t count, quipu_part_ki
     return found;
 }
 
-/* What a content is to the pairing rule as a whole: the beginning of a turn, or a tool's words that
- * name no call. */
+/* What a content as a whole means for the pairing rule: the beginning of a turn, or a tool's text
+ * that names no call. */
 static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role role)
 {
     bool answers = false;
@@ -126,6 +138,7 @@ static qp_tool_item_kind convert_alone(const quipu_content *content, quipu_role 
                                                          : QP_TOOL_NOTHING;
 }
 
+/* Lists the calls and responses of one content for the pairing rule. */
 static void convert_list(convert *self, const quipu_content *content, int64_t number)
 {
     const qp_tool_item_kind alone = convert_alone(content, convert_role(content->role));
@@ -149,7 +162,7 @@ static void convert_list(convert *self, const quipu_content *content, int64_t nu
     }
 }
 
-/* Find the pairs of all contents, in the order in which parts are converted. */
+/* Pairs all contents, in the order in which parts are converted later. */
 static quipu_status convert_pairs(convert *self, const quipu_model_request *request)
 {
     const size_t most = self->cap;
@@ -171,7 +184,7 @@ static quipu_status convert_pairs(convert *self, const quipu_model_request *requ
     return QUIPU_OK;
 }
 
-/* The JSON of a call or response; absent gives {}. */
+/* Checks the JSON of a call (an object) or response (any value); absent becomes {}. */
 static quipu_status convert_json(convert *self, const char *what, quipu_part *part, bool object)
 {
     quipu_str json = part->json.text;
@@ -181,20 +194,20 @@ static quipu_status convert_json(convert *self, const char *what, quipu_part *pa
         part->json.text = QUIPU_STR("{}");
         return QUIPU_OK;
     }
+    /* Arguments must be an object: look at the first character that is not white space. */
     while (at < json.n && (json.p[at] == ' ' || (json.p[at] >= '\t' && json.p[at] <= '\r'))) {
         at++;
     }
     if (qp_json_check(json, NULL, NULL) != QUIPU_OK || (object && json.p[at] != '{')) {
-        return qp_error_field(self->reterr, QUIPU_INVALID, what, NULL, "json",
-                              "the %s of \"%.*s\" %s no JSON%s", what,
-                              (int)(part->name.n < 64 ? part->name.n : 64),
-                              part->name.n > 0 ? part->name.p : "",
-                              object ? "arguments are" : "result is", object ? " object" : "");
+        return qp_error_field(
+            self->reterr, QUIPU_INVALID, what, NULL, "json", "the %s of \"%.*s\" must be %s",
+            object ? "arguments" : "result", (int)(part->name.n < 64 ? part->name.n : 64),
+            part->name.n > 0 ? part->name.p : "", object ? "a JSON object" : "JSON");
     }
     return QUIPU_OK;
 }
 
-/* Give a call an id of its own. */
+/* Gives a call its unique id. */
 static quipu_status convert_call_id(convert *self, quipu_part *part)
 {
     quipu_status status = qp_call_ids_add(&self->ids, part->id, part->name, &part->id);
@@ -204,7 +217,7 @@ static quipu_status convert_call_id(convert *self, quipu_part *part)
     return status;
 }
 
-/* Give a response the id of the call that it answers, or one that no call has. */
+/* Gives a response the id of the call that it answers, or one that no call has. */
 static quipu_status convert_response_id(convert *self, quipu_part *part)
 {
     const qp_tool_item *item = &self->tools[self->tool_at++];
@@ -217,7 +230,8 @@ static quipu_status convert_response_id(convert *self, quipu_part *part)
     return QUIPU_OK;
 }
 
-/* One part, with its id and JSON filled in; *ret_keep says whether it says anything. */
+/* One part with its id and JSON filled in. *ret_keep is false for a part without content, such as
+ * an empty text. */
 static quipu_status convert_part(convert *self, const quipu_part *from, quipu_part *ret_part,
                                  bool *ret_keep)
 {
@@ -261,7 +275,7 @@ static quipu_status convert_part(convert *self, const quipu_part *from, quipu_pa
     return status;
 }
 
-/* A tool's content: a message for each response, with the texts that follow it. */
+/* A tool's content: one message for each response, with the texts that follow it. */
 static quipu_status convert_tool(convert *self, const quipu_part *parts, size_t count)
 {
     quipu_status status = QUIPU_OK;
@@ -282,7 +296,7 @@ static quipu_status convert_tool(convert *self, const quipu_part *parts, size_t 
                               : status;
 }
 
-/* A tool's words that name no call, as the response to call number `call`. */
+/* A tool's text that names no call, as the response to call number `call`. */
 static quipu_status convert_words(convert *self, const quipu_part *parts, size_t count, size_t call)
 {
     quipu_model_message words = {.role = QUIPU_ROLE_USER, .parts = quipu_parts_of(parts, count)};
@@ -320,8 +334,8 @@ static quipu_status convert_words(convert *self, const quipu_part *parts, size_t
     return convert_add(self, QUIPU_ROLE_TOOL, part, 1);
 }
 
-/* Responses among what a user or the model said: they come first, since they must follow their
- * calls; the rest keeps its role. */
+/* Responses within a user's or model's content: they become messages of their own, first, because
+ * they must follow their calls. The rest keeps its role. */
 static quipu_status convert_mixed(convert *self, quipu_role role, quipu_part *parts, size_t count)
 {
     quipu_status status = QUIPU_OK;
@@ -361,6 +375,7 @@ static quipu_status convert_said(convert *self, quipu_role role, quipu_part *par
     return convert_add(self, role, parts, count);
 }
 
+/* One content becomes zero or more messages. */
 static quipu_status convert_content(convert *self, const quipu_content *content)
 {
     quipu_status status = QUIPU_OK;
@@ -395,7 +410,7 @@ static quipu_status convert_content(convert *self, const quipu_content *content)
     return convert_said(self, role, parts, count, alone);
 }
 
-/* The texts of the system instruction, joined, as the first message. */
+/* The texts of the system instruction, joined by newlines, as the first message. */
 static quipu_status convert_system(convert *self, const quipu_model_request *request)
 {
     quipu_part *part;
@@ -427,6 +442,7 @@ static quipu_status convert_system(convert *self, const quipu_model_request *req
             *p++ = '\n';
         }
     }
+    /* The last newline becomes the terminating NUL. */
     p[-1] = '\0';
     return convert_add(self, QUIPU_ROLE_SYSTEM, part, 1);
 }
@@ -439,7 +455,8 @@ quipu_status qp_model_convert(const quipu_model_request *request, quipu_arena *a
     quipu_status status;
 
     if (request == NULL || arena == NULL || ret_messages == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "a request, an arena and a place for messages");
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "converting needs a request, an arena and a place for messages");
     }
     status = qp_request_read(request, arena, &given, reterr);
     if (status != QUIPU_OK) {

@@ -1,4 +1,8 @@
-/* One question to a model: convert, repair, ask the provider, build the answer. */
+/* One request to a model: convert, repair, call the provider, build the answer.
+ *
+ * Called by: users of the C API and agent/turn.c. Runs on the caller's thread; callbacks do too. No
+ * locks. On failure: an error event was sent (unless the callback itself ended the call), the arena
+ * is as before, and *reterr has a message even when the provider gave none. */
 #include <quipu/model.h>
 
 #include "base/arena.h"
@@ -9,6 +13,7 @@
 #include "model/answer.h"
 #include "model/message.h"
 
+/* What the request must satisfy before any provider sees it. */
 static quipu_status generate_check(const quipu_model_request *request, quipu_error *reterr)
 {
     if (request->stop_count > QUIPU_STOP_MAX ||
@@ -18,10 +23,10 @@ static quipu_status generate_check(const quipu_model_request *request, quipu_err
     }
     if (request->response_schema.text.n > 0 &&
         qp_json_check(request->response_schema.text, NULL, NULL) != QUIPU_OK) {
-        return qp_error_set(reterr, QUIPU_INVALID, "the schema of the response is no JSON");
+        return qp_error_set(reterr, QUIPU_INVALID, "the schema of the response is not JSON");
     }
     if (request->choice < QUIPU_CHOICE_DEFAULT || request->choice > QUIPU_CHOICE_NAMED) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "the tool choice %d is none",
+        return qp_error_set(reterr, QUIPU_MISUSE, "the tool choice %d is unknown",
                             (int)request->choice);
     }
     if (request->choice == QUIPU_CHOICE_NAMED && request->choice_name.n == 0) {
@@ -30,7 +35,8 @@ static quipu_status generate_check(const quipu_model_request *request, quipu_err
     return QUIPU_OK;
 }
 
-/* Everything but the telling of errors. */
+/* Everything but the reporting of errors. Converted messages live in a scratch arena; only the
+ * response reaches the caller's. */
 static quipu_status generate_run(const quipu_provider *provider, const quipu_model_params *given,
                                  const quipu_call_options *call, qp_answer *answer,
                                  quipu_arena *arena, quipu_model_response *ret_response,
@@ -44,6 +50,7 @@ static quipu_status generate_run(const quipu_provider *provider, const quipu_mod
     if (status == QUIPU_OK) {
         status = qp_model_repair(&params.messages, &scratch, &params.messages, reterr);
     }
+    /* Checked before the request is sent: a cancelled call must not cost tokens. */
     if (status == QUIPU_OK && qp_cancel_is_set(answer->cancel)) {
         status = qp_error_set(reterr, QUIPU_CANCELLED, "the caller cancelled the call");
     }
@@ -57,7 +64,8 @@ static quipu_status generate_run(const quipu_provider *provider, const quipu_mod
     return status;
 }
 
-static void generate_tell_error(const qp_answer *answer, quipu_status status,
+/* Sends the error event, unless the callback ended the call itself. */
+static void generate_send_error(const qp_answer *answer, quipu_status status,
                                 const quipu_error *error)
 {
     quipu_model_event event = {.kind = QUIPU_MODEL_ERROR, .status = status, .error = error};
@@ -67,13 +75,14 @@ static void generate_tell_error(const qp_answer *answer, quipu_status status,
     }
 }
 
-/* The caller's three structs, with the defaults of this version. */
+/* The caller's three structs, completed with the defaults of this version. */
 typedef struct generate_given {
     quipu_model_request request;
     quipu_generate_options options;
     quipu_call_options call;
 } generate_given;
 
+/* Reads structs of any known size. */
 static quipu_status generate_read(generate_given *ret, quipu_arena *arena,
                                   const quipu_model_request *request,
                                   const quipu_generate_options *options,
@@ -98,6 +107,8 @@ static quipu_status generate_read(generate_given *ret, quipu_arena *arena,
     return status;
 }
 
+/* Public entry. Without an arena the response is built in one of its own and dropped: the caller
+ * listens to events only. */
 quipu_status quipu_model_generate(const quipu_provider *provider,
                                   const quipu_model_request *request,
                                   const quipu_generate_options *options,
@@ -118,7 +129,7 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
     if (provider == NULL || provider->generate == NULL || request == NULL ||
         (arena == NULL && ret_response != NULL)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "a provider that can generate, a request, an arena for the response");
+                            "generating needs a provider, a request and an arena for the response");
     }
     status = qp_output_check(ret_response, "quipu_model_response", reterr);
     if (status == QUIPU_OK) {
@@ -128,6 +139,7 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
         quipu_arena_free(&scratch);
         return status;
     }
+    /* The answer collects deltas from here on; it is freed on every path below. */
     qp_answer_init(&answer);
     answer.on_event = given.options.on_event;
     answer.event_ctx = given.options.event_ctx;
@@ -141,13 +153,14 @@ quipu_status quipu_model_generate(const quipu_provider *provider,
         qp_output_put(ret_response, &response, sizeof(response));
     }
     if (status != QUIPU_OK) {
-        if (error.message[0] == '\0') { /* a provider of somebody else's may have left it out */
+        if (error.message[0] == '\0') { /* a custom provider may have set none */
             (void)qp_error_set(&error, status, "%s: %s",
                                provider->id != NULL ? provider->id : "the provider",
                                quipu_status_text(status));
         }
+        /* The error event carries the same error that the caller gets. */
         error.status = (int32_t)status;
-        generate_tell_error(&answer, status, &error);
+        generate_send_error(&answer, status, &error);
         qp_arena_rewind(into, mark);
         if (reterr != NULL) {
             *reterr = error;

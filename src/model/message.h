@@ -1,4 +1,4 @@
-/* What the files of this room and the writers of requests share about messages. */
+/* Messages as the files of this room and the wire formats of provider/ share them. */
 #ifndef QP_MODEL_MESSAGE_H
 #define QP_MODEL_MESSAGE_H
 
@@ -7,10 +7,10 @@
 #include "base/attr.h"
 #include "base/jsonw.h"
 
-/* What an unanswered call is answered with. */
+/* The answer that repair gives to an unanswered call. */
 #define QP_MESSAGE_NO_ANSWER "{\"error\":\"the call was interrupted and has no result\"}"
 
-/* What a part adds to the content of a message with this role; may be absent. */
+/* The text that a part contributes to the content of a message with this role; may be absent. */
 QP_INLINE_FAST quipu_str qp_part_content(const quipu_part *part, quipu_role role)
 {
     if (part->kind == QUIPU_PART_TEXT) {
@@ -46,12 +46,13 @@ QUIPU_MUST_USE quipu_status qp_model_repair(const quipu_model_messages *messages
                                             quipu_arena *arena, quipu_model_messages *ret_messages,
                                             quipu_error *reterr);
 
-/* Fill in message->content from its parts, borrowed where one part says it all. QUIPU_NOMEM,
+/* Sets message->content from its parts; borrowed when a single part has text. QUIPU_NOMEM,
  * QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_message_content(quipu_arena *arena, quipu_model_message *message);
 
-/* Write the schema of a tool's arguments: `schema`, else `parameters` with its types in small
- * letters, else an object without members. What is no JSON object counts as absent. */
+/* Writes the JSON Schema of a tool's arguments: `schema`, else `parameters` with its OpenAPI types
+ * in lower case, else an object without properties. A value that is not an object counts as
+ * absent. */
 void qp_tool_schema(const quipu_tool *tool, qp_jsonw *writer);
 
 #endif

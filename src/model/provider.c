@@ -1,9 +1,14 @@
-/* The calls that any provider may offer besides generating. */
+/* The optional calls of a provider: listing models, embeddings, closing. Each checks its arguments
+ * and fails with QUIPU_UNSUPPORTED where the provider has no such function.
+ *
+ * Called by: users of the C API. No state and no locks: a provider is called on the caller's
+ * thread. */
 #include <quipu/model.h>
 
 #include "base/error.h"
 #include "base/option.h"
 
+/* The list lies in the caller's arena. */
 quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_call_options *call,
                                    quipu_arena *arena, quipu_model_infos *ret_models,
                                    quipu_error *reterr)
@@ -12,7 +17,8 @@ quipu_status quipu_provider_models(const quipu_provider *provider, const quipu_c
     quipu_status status;
 
     if (provider == NULL || arena == NULL || ret_models == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "a provider, an arena and a place for the list");
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "listing needs a provider, an arena and a place for the list");
     }
     if (provider->list == NULL) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s does not list its models", provider->id);
@@ -41,6 +47,8 @@ static quipu_status provider_usage(const quipu_usage *given, quipu_arena *arena,
     return qp_options_read(usage, sizeof(*usage), given, "quipu_usage", reterr);
 }
 
+/* One vector for each text: a provider that returns another number is QUIPU_CORRUPT, since vectors
+ * could not be assigned. */
 quipu_status quipu_provider_embed(const quipu_provider *provider,
                                   const quipu_embed_request *request,
                                   const quipu_call_options *call, quipu_arena *arena,
@@ -60,7 +68,7 @@ quipu_status quipu_provider_embed(const quipu_provider *provider,
     if (provider == NULL || request == NULL || arena == NULL || ret_embeddings == NULL ||
         given.text_count == 0 || given.texts == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "a provider, texts, an arena and a place for the vectors");
+                            "embedding needs a provider, texts, an arena and a place for vectors");
     }
     if (given.text_count > QUIPU_EMBED_TEXTS_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT, "at most %d texts at once", QUIPU_EMBED_TEXTS_MAX);

@@ -1,5 +1,12 @@
-/* A history that every provider accepts: each call answered once, right after it was made. The
- * responses come from wherever the pairing rule finds them (base/tool_pair.h). */
+/* Makes a history valid for every provider: each call is answered once, directly after it was made;
+ * nothing answers a call that does not exist. Responses are found by the pairing rule
+ * (base/tool_pair.h), wherever they are.
+ *
+ *   assistant (calls a, b) · tool b · user
+ *   becomes: assistant (calls a, b) · tool b · tool a: error · user
+ *
+ * Called by: generate.c after conversion. Pure: the output array is new, messages are shared with
+ * the input. Exception: calls at the very end stay open, since their results are still to come. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,6 +17,7 @@
 #include "base/tool_pair.h"
 #include "model/message.h"
 
+/* One repair: the input, the output, and all calls and responses with their pairs. */
 typedef struct repair {
     quipu_arena *arena;
     const quipu_model_messages *from;
@@ -21,6 +29,7 @@ typedef struct repair {
     size_t tool_at; /* those before it are behind us */
 } repair;
 
+/* How many parts are calls. */
 static size_t repair_calls(const quipu_model_message *message)
 {
     size_t calls = 0;
@@ -31,6 +40,7 @@ static size_t repair_calls(const quipu_model_message *message)
     return calls;
 }
 
+/* The message's response, or NULL. Conversion has left at most one in a message. */
 static const quipu_part *repair_response(const quipu_model_message *message)
 {
     for (size_t i = 0; i < message->parts.count; i++) {
@@ -41,13 +51,15 @@ static const quipu_part *repair_response(const quipu_model_message *message)
     return NULL;
 }
 
+/* quipu_model_repair() has counted the most messages that there can be. */
 static void repair_add(repair *self, const quipu_model_message *message)
 {
     assert(self->count < self->cap);
     self->items[self->count++] = *message;
 }
 
-/* Join the assistant's messages [from, to) into one: calls made in one breath are one message. */
+/* Joins the assistant's messages [from, to) into one: consecutive calls must be answered
+ * together. */
 static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_model_message *ret)
 {
     quipu_model_message message = {.role = QUIPU_ROLE_ASSISTANT};
@@ -76,6 +88,7 @@ static quipu_status repair_join(repair *self, size_t from, size_t to, quipu_mode
     return qp_message_content(self->arena, ret);
 }
 
+/* Answers a call with QP_MESSAGE_NO_ANSWER. */
 static quipu_status repair_close(repair *self, const quipu_part *call)
 {
     quipu_part *part = qp_arena_take(self->arena, sizeof(*part));
@@ -94,7 +107,8 @@ static quipu_status repair_close(repair *self, const quipu_part *call)
     return QUIPU_OK;
 }
 
-/* Whether everything from message `from` on is a tool's: the calls before it may still wait. */
+/* Whether only tools' messages follow from `from` on: then the calls before may still be
+ * answered. */
 static bool repair_waits(const repair *self, size_t from)
 {
     while (from < self->from->count &&
@@ -104,8 +118,8 @@ static bool repair_waits(const repair *self, size_t from)
     return from == self->from->count;
 }
 
-/* The responses to the calls tools[first..last), in the order they came, wherever that was; then
- * closures. At the end of the history nothing is closed: those calls still wait. */
+/* Copies the responses to the calls [first, last) of the item list, then closes the calls without
+ * one, unless they may still be answered (`waits`). Repeated responses are dropped. */
 static quipu_status repair_answers(repair *self, size_t first, size_t last, bool waits)
 {
     quipu_status status = QUIPU_OK;
@@ -137,8 +151,8 @@ static quipu_status repair_answers(repair *self, size_t first, size_t last, bool
     return status;
 }
 
-/* What an assistant says at `at`, and the responses to its calls. *ret_next is the message after
- * what it says. */
+/* An assistant's turn at `at`: its messages, then their answers. *ret_next is the message after
+ * them. */
 static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
 {
     const quipu_model_message *items = self->from->items;
@@ -155,6 +169,7 @@ static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
     while (said < self->from->count && items[said].role == QUIPU_ROLE_ASSISTANT) {
         said++;
     }
+    /* Items are in message order, so both positions only move forward. */
     while (self->tools[first].message < (int64_t)at) {
         first++; /* it has calls: there is an item of it */
     }
@@ -171,7 +186,8 @@ static quipu_status repair_turn(repair *self, size_t at, size_t *ret_next)
     return status;
 }
 
-/* List and pair the calls and responses. Ids name their calls here, so that no distance counts. */
+/* Lists and pairs all calls and responses. Conversion has made ids unique, so distance does not
+ * matter. */
 static quipu_status repair_pairs(repair *self)
 {
     size_t most = 1;
@@ -212,7 +228,8 @@ quipu_status qp_model_repair(const quipu_model_messages *messages, quipu_arena *
     size_t at = 0;
 
     if (messages == NULL || arena == NULL || ret_messages == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "messages, an arena and a place for the result");
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "repairing needs messages, an arena and a place for the result");
     }
     for (size_t i = 0; i < messages->count; i++) {
         self.cap += 1 + repair_calls(quipu_model_message_at(*messages, i));
@@ -233,9 +250,9 @@ quipu_status qp_model_repair(const quipu_model_messages *messages, quipu_arena *
         at++;
         if (message.role == QUIPU_ROLE_TOOL) {
             if (repair_response(&message) != NULL) {
-                continue; /* it stands with its call by now, or answers none */
+                continue; /* written with its call already, or without a call */
             }
-            message.role = QUIPU_ROLE_USER; /* a tool's words without a result */
+            message.role = QUIPU_ROLE_USER; /* a tool's text without a response */
         }
         repair_add(&self, &message);
     }

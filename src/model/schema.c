@@ -1,4 +1,6 @@
-/* The schema of a tool's arguments, from either of its two forms. */
+/* The JSON Schema of a tool's arguments, from either of its two forms: JSON Schema as it is, or
+ * OpenAPI (Gemini's), whose types are in capitals. Called by: the wire formats of provider/. No
+ * state. */
 #include <string.h>
 
 #include "base/json.h"
@@ -20,7 +22,8 @@ static quipu_str schema_type(qp_json_node node)
     return QP_STR_ABSENT;
 }
 
-/* Copy a value, with the types of schemas in small letters. Depth is bounded by the reader. */
+/* Copies a value; a string member "type" that names an OpenAPI type is rewritten. Depth is bounded
+ * by the parser. */
 static void schema_copy(qp_json_node node, qp_jsonw *writer)
 {
     qp_json_iter iter = qp_json_each(node);
@@ -50,6 +53,8 @@ static void schema_copy(qp_json_node node, qp_jsonw *writer)
     (kind == QP_JSON_OBJECT ? qp_jsonw_object_end : qp_jsonw_array_end)(writer);
 }
 
+/* `schema` wins over `parameters`. OpenAPI's {"type": "STRING"} becomes JSON Schema's {"type":
+ * "string"}, at any depth. */
 void qp_tool_schema(const quipu_tool *tool, qp_jsonw *writer)
 {
     qp_json_doc doc;

@@ -1,4 +1,14 @@
-/* The event stream parser: finds line ends with memchr, carries what a piece leaves over. */
+/* The event stream parser (sse.h). Lines are found with memchr and handed on where they lie; only a
+ * line that a piece of input cuts is copied.
+ *
+ *   event: message_delta        field "event" sets the type of the event
+ *   data: {"a":                 several data lines are joined with LF
+ *   data: 1}
+ *   : a comment                 ignored
+ *                               an empty line dispatches the event
+ *
+ * Owns: four buffers, each with a limit, so that a server cannot exhaust memory. Called by:
+ * provider/wire.c, on the thread that reads the connection. No locks. */
 #include "model/sse.h"
 
 #include <assert.h>
@@ -9,6 +19,7 @@
 #define SSE_FIELD_MAX 65536 /* bytes of an event's type, and of its id */
 #define SSE_RETRY_DIGITS_MAX 12
 
+/* Allocates nothing: buffers grow with the first line that needs them. */
 void qp_sse_init(qp_sse *sse, size_t line_max, size_t event_max, qp_sse_fn on_event, void *ctx)
 {
     *sse = (qp_sse){.on_event = on_event, .ctx = ctx, .retry_ms = -1, .status = QUIPU_OK};
@@ -21,6 +32,7 @@ void qp_sse_init(qp_sse *sse, size_t line_max, size_t event_max, qp_sse_fn on_ev
     qp_buf_init(&sse->id, SSE_FIELD_MAX);
 }
 
+/* NULL is fine. */
 void qp_sse_free(qp_sse *sse)
 {
     if (sse != NULL) {
@@ -31,6 +43,7 @@ void qp_sse_free(qp_sse *sse)
     }
 }
 
+/* Turns a buffer's state into an error that says what was too large. */
 static quipu_status sse_full(const qp_buf *buf, const char *what, quipu_error *reterr)
 {
     quipu_status status = qp_buf_status(buf);
@@ -42,8 +55,8 @@ static quipu_status sse_full(const qp_buf *buf, const char *what, quipu_error *r
     return status == QUIPU_OK ? status : qp_error_set(reterr, status, "out of memory");
 }
 
-/* Most events have one data line, which is handed on where it lies. This is for the others: put
- * the line where more can follow it. */
+/* Moves the single data line from the caller's bytes into the buffer: needed before a second data
+ * line, and when the caller's bytes end in the middle of an event. */
 static quipu_status sse_settle(qp_sse *sse, quipu_error *reterr)
 {
     if (sse->only.p != NULL) {
@@ -54,6 +67,8 @@ static quipu_status sse_settle(qp_sse *sse, quipu_error *reterr)
     return sse_full(&sse->data, "an event", reterr);
 }
 
+/* An empty line ends the event. Without data there is no event, but the type is reset all the same
+ * (WHATWG). */
 static quipu_status sse_dispatch(qp_sse *sse, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -80,11 +95,14 @@ static quipu_status sse_dispatch(qp_sse *sse, quipu_error *reterr)
     return status;
 }
 
+/* A data line. The first one that lies in the caller's bytes is only remembered; most events have
+ * no second. */
 static quipu_status sse_data(qp_sse *sse, quipu_str value, quipu_error *reterr)
 {
     bool first = !sse->has_data;
 
     sse->has_data = true;
+    /* Not copied: the event is usually dispatched before the caller's bytes end. */
     if (first && sse->in_bytes && value.n <= sse->event_max) {
         sse->only = value;
         return QUIPU_OK;
@@ -97,6 +115,7 @@ static quipu_status sse_data(qp_sse *sse, quipu_str value, quipu_error *reterr)
     return sse_full(&sse->data, "an event", reterr);
 }
 
+/* Digits only; anything else leaves the value, as the standard says. */
 static void sse_retry(qp_sse *sse, quipu_str value)
 {
     int64_t ms = 0;
@@ -113,6 +132,7 @@ static void sse_retry(qp_sse *sse, quipu_str value)
     sse->retry_ms = ms;
 }
 
+/* The four fields of the standard; unknown names are ignored, an id with NUL too. */
 static quipu_status sse_field(qp_sse *sse, quipu_str name, quipu_str value, quipu_error *reterr)
 {
     if (name.n == 4 && memcmp(name.p, "data", 4) == 0) {
@@ -124,6 +144,7 @@ static quipu_status sse_field(qp_sse *sse, quipu_str name, quipu_str value, quip
         return sse_full(&sse->type, "the type of an event", reterr);
     }
     if (quipu_str_eq(name, QUIPU_STR("id"))) {
+        /* The standard ignores an id with U+0000. */
         if (memchr(value.p, '\0', value.n) == NULL) {
             qp_buf_reset(&sse->id);
             qp_buf_put(&sse->id, value);
@@ -136,6 +157,7 @@ static quipu_status sse_field(qp_sse *sse, quipu_str name, quipu_str value, quip
     return QUIPU_OK;
 }
 
+/* One complete line: empty, comment, "field: value" or "field". */
 static quipu_status sse_line(qp_sse *sse, quipu_str line, quipu_error *reterr)
 {
     const char *colon;
@@ -150,6 +172,7 @@ static quipu_status sse_line(qp_sse *sse, quipu_str line, quipu_error *reterr)
     if (line.n == 0) {
         return sse_dispatch(sse, reterr);
     }
+    /* The most common line is handled without searching for a colon. */
     if (line.n >= 6 && memcmp(line.p, "data: ", 6) == 0) { /* nearly all of them */
         return sse_data(sse, (quipu_str){line.p + 6, line.n - 6}, reterr);
     }
@@ -167,7 +190,7 @@ static quipu_status sse_line(qp_sse *sse, quipu_str line, quipu_error *reterr)
     return sse_field(sse, line, value, reterr);
 }
 
-/* A line's end has come: with what was carried, or straight from the caller's bytes. */
+/* A line's end was found: the line is the carried beginning plus `piece`, or just `piece`. */
 static quipu_status sse_line_end(qp_sse *sse, quipu_str piece, quipu_error *reterr)
 {
     quipu_status status;
@@ -186,6 +209,8 @@ static quipu_status sse_line_end(qp_sse *sse, quipu_str piece, quipu_error *rete
     return status;
 }
 
+/* Positions of the next LF and CR are remembered between lines, so that input with one kind of line
+ * end is searched once, not once a line. */
 quipu_status qp_sse_feed(qp_sse *sse, quipu_str bytes, quipu_error *reterr)
 {
     const char *at = bytes.p;
@@ -200,6 +225,7 @@ quipu_status qp_sse_feed(qp_sse *sse, quipu_str bytes, quipu_error *reterr)
     while (at < end) {
         const char *stop;
 
+        /* CRLF counts as one line end, also when the input is cut between the two. */
         if (sse->after_cr) {
             sse->after_cr = false;
             if (*at == '\n') {
@@ -217,6 +243,7 @@ quipu_status qp_sse_feed(qp_sse *sse, quipu_str bytes, quipu_error *reterr)
         }
         look = false;
         stop = lf < cr ? lf : cr;
+        /* No line end in the rest of the input: carry it over to the next call. */
         if (stop == end) {
             qp_buf_put(&sse->line, (quipu_str){at, (size_t)(end - at)});
             sse->status = sse_full(&sse->line, "a line", reterr);
@@ -230,7 +257,7 @@ quipu_status qp_sse_feed(qp_sse *sse, quipu_str bytes, quipu_error *reterr)
         at = stop + 1;
     }
     if (sse->status == QUIPU_OK) {
-        sse->status = sse_settle(sse, reterr); /* the caller's bytes end here */
+        sse->status = sse_settle(sse, reterr); /* the caller's bytes are valid only until now */
     }
     return sse->status;
 }

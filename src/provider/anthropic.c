@@ -1,23 +1,40 @@
-/* Anthropic's messages: https://docs.anthropic.com/en/api/messages: requests, with the marks that
- * let the provider cache what repeats. Its cache reads tools, system and messages in that order,
- * so the marks stand at the end of what is fixed and at the ends of the last two user turns. */
+/* Anthropic's Messages API, requests: https://docs.anthropic.com/en/api/messages. Answers are in
+ * anthropic_read.c.
+ *
+ *   {"model": "m", "stream": true, "max_tokens": 8192,
+ *    "tools": [{"name": "f", "input_schema": {...}}],
+ *    "system": [{"type": "text", "text": "...", "cache_control": {"type": "ephemeral"}}],
+ *    "messages": [{"role": "user", "content": [{"type": "text", "text": "..."}]},
+ *                 {"role": "assistant", "content": [
+ *                     {"type": "thinking", "thinking": "...", "signature": "..."},
+ *                     {"type": "tool_use", "id": "call_1", "name": "f", "input": {...}}]},
+ *                 {"role": "user", "content": [
+ *                     {"type": "tool_result", "tool_use_id": "call_1", "content": "...",
+ *                      "cache_control": {"type": "ephemeral"}}]}]}
+ *
+ * Cache marks: the provider's prompt cache covers tools, system and messages in that order, up to a
+ * mark. A mark stands at the end of the fixed part (system, else tools) and at the ends of the last
+ * two user turns, so that the next request finds the prefix up to the turn before. Owns: the
+ * constant table qp_wire_anthropic. Called by: client.c. Writers have no errors of their own: a
+ * failure sticks to the JSON writer's buffer. */
 #include <string.h>
 
 #include "base/base64.h"
 #include "provider/wire.h"
 
-#define ANTHROPIC_MAX_TOKENS 8192 /* the format asks for a number */
+#define ANTHROPIC_MAX_TOKENS 8192 /* sent when the request has none: the field is required */
 #define ANTHROPIC_MARKED_TURNS 2  /* user turns that end with a mark */
 
-/* Where a request stands while it is written. */
+/* Position within a request while it is written. */
 typedef struct anthropic_state {
     const quipu_model_params *params;
     qp_jsonw *writer;
     bool open;         /* a turn is open, of `role` */
     quipu_role role;   /* USER or ASSISTANT */
-    size_t turns_left; /* user turns that are still to begin, this one not counted */
+    size_t turns_left; /* user turns that begin after the current one */
 } anthropic_state;
 
+/* One path for every model: the model's name is in the body. */
 static quipu_status anthropic_path(const quipu_model_params *params, qp_buf *url,
                                    quipu_error *reterr)
 {
@@ -27,13 +44,16 @@ static quipu_status anthropic_path(const quipu_model_params *params, qp_buf *url
     return QUIPU_OK;
 }
 
+/* Asks the provider to cache the prompt up to and including the block that this member belongs
+ * to. */
 static void anthropic_mark(qp_jsonw *writer)
 {
     qp_wire_key(writer, "cache_control");
     qp_jsonw_raw(writer, QUIPU_STR("{\"type\":\"ephemeral\"}"));
 }
 
-/* Ids are letters, digits, '_' and '-' there. */
+/* Ids may contain letters, digits, '_' and '-' only; every other byte becomes '_'. Calls and
+ * results take the same way, so they still match. */
 static void anthropic_id(qp_jsonw *writer, const char *key, quipu_str id)
 {
     qp_buf text;
@@ -54,6 +74,8 @@ static void anthropic_id(qp_jsonw *writer, const char *key, quipu_str id)
     qp_buf_free(&text);
 }
 
+/* Tools without a name are skipped. The mark goes on the last one written, when there is no system
+ * instruction. */
 static void anthropic_tools(const quipu_model_request *request, bool marked, qp_jsonw *writer)
 {
     size_t last = 0;
@@ -83,6 +105,7 @@ static void anthropic_tools(const quipu_model_request *request, bool marked, qp_
     qp_jsonw_array_end(writer);
 }
 
+/* Names by quipu_tool_choice; the default is left to the provider. */
 static void anthropic_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
     static const char *const names[] = {NULL, "auto", "none", "any", "tool"};
@@ -99,6 +122,7 @@ static void anthropic_choice(const quipu_model_request *request, qp_jsonw *write
     qp_jsonw_object_end(writer);
 }
 
+/* Extended thinking with a token budget, when the request asks for it. */
 static void anthropic_thinking(const quipu_model_request *request, qp_jsonw *writer)
 {
     if (request->thinking_tokens > 0) {
@@ -111,11 +135,12 @@ static void anthropic_thinking(const quipu_model_request *request, qp_jsonw *wri
     }
 }
 
+/* What precedes tools and messages. Anthropic has no seed. */
 static void anthropic_settings(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "max_tokens");
     qp_jsonw_i64(writer, request->max_tokens > 0 ? request->max_tokens : ANTHROPIC_MAX_TOKENS);
-    qp_wire_sampling(writer, request, "top_p", NULL); /* there is no seed there */
+    qp_wire_sampling(writer, request, "top_p", NULL); /* no seed in this API */
     qp_wire_stops(writer, request, "stop_sequences");
     anthropic_thinking(request, writer);
     if (request->response_schema.text.n > 0) {
@@ -131,7 +156,7 @@ static void anthropic_settings(const quipu_model_request *request, qp_jsonw *wri
     }
 }
 
-/* How many messages at the beginning are the system's. */
+/* System messages at the beginning; they become the separate member "system". */
 static size_t anthropic_system_count(const quipu_model_params *params)
 {
     size_t count = 0;
@@ -143,6 +168,7 @@ static size_t anthropic_system_count(const quipu_model_params *params)
     return count;
 }
 
+/* The system instruction as text blocks; the last one carries the cache mark. */
 static void anthropic_system(const quipu_model_params *params, size_t count, qp_jsonw *writer)
 {
     qp_wire_key(writer, "system");
@@ -159,6 +185,7 @@ static void anthropic_system(const quipu_model_params *params, size_t count, qp_
     qp_jsonw_array_end(writer);
 }
 
+/* Images and documents in base64; the API has two block types for them. */
 static void anthropic_data(const quipu_part *part, qp_jsonw *writer)
 {
     bool image = part->mime.n >= 6 && memcmp(part->mime.p, "image/", 6) == 0;
@@ -173,6 +200,8 @@ static void anthropic_data(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
+/* A thought goes back with the signature that proves it; a redacted one is nothing but its
+ * encrypted data. */
 static void anthropic_thought(const quipu_part *part, qp_jsonw *writer)
 {
     quipu_str signature = {part->signature.p, part->signature.n};
@@ -187,7 +216,8 @@ static void anthropic_thought(const quipu_part *part, qp_jsonw *writer)
     qp_wire_member(writer, "signature", signature);
 }
 
-/* Whether a part has a place in this format: thoughts only with the signature that proves them. */
+/* Whether a part can be expressed: empty texts are rejected by the API, and thoughts need a
+ * signature. */
 static bool anthropic_fits(const quipu_part *part)
 {
     switch (part->kind) {
@@ -200,6 +230,7 @@ static bool anthropic_fits(const quipu_part *part)
     }
 }
 
+/* One content block. A tool result carries the whole content of its message, texts included. */
 static void anthropic_block(const quipu_model_message *message, const quipu_part *part, bool marked,
                             qp_jsonw *writer)
 {
@@ -234,18 +265,20 @@ static void anthropic_block(const quipu_model_message *message, const quipu_part
     qp_jsonw_object_end(writer);
 }
 
+/* The API has two roles; tool results are the user's. */
 static quipu_role anthropic_role(const quipu_model_message *message)
 {
     return message->role == QUIPU_ROLE_ASSISTANT ? QUIPU_ROLE_ASSISTANT : QUIPU_ROLE_USER;
 }
 
-/* A TOOL message is its result alone: its content holds the texts too. */
+/* A TOOL message is written as its result alone: the result's content holds the texts too. */
 static bool anthropic_written(const quipu_model_message *message, const quipu_part *part)
 {
     return anthropic_fits(part) &&
            (message->role != QUIPU_ROLE_TOOL || part->kind == QUIPU_PART_RESPONSE);
 }
 
+/* Whether anything of a message is written; empty messages must not open a turn. */
 static bool anthropic_says(const quipu_model_message *message)
 {
     for (size_t i = 0; i < message->parts.count; i++) {
@@ -256,7 +289,8 @@ static bool anthropic_says(const quipu_model_message *message)
     return false;
 }
 
-/* Whether nothing of the same turn comes after this part. */
+/* Whether this part is the last that is written in its turn: a turn is a run of messages of one
+ * role. */
 static bool anthropic_ends_turn(const quipu_model_params *params, size_t at, size_t part)
 {
     const quipu_model_message *message = quipu_model_message_at(params->messages, at);
@@ -276,6 +310,7 @@ static bool anthropic_ends_turn(const quipu_model_params *params, size_t at, siz
     return true;
 }
 
+/* Counts user turns, to know which are the last two. */
 static size_t anthropic_user_turns(const quipu_model_params *params, size_t from)
 {
     size_t turns = 0;
@@ -292,6 +327,8 @@ static size_t anthropic_user_turns(const quipu_model_params *params, size_t from
     return turns;
 }
 
+/* Writes the blocks of a message into the open turn, or closes it and opens the next. The API
+ * demands alternating roles. */
 static void anthropic_message(anthropic_state *state, size_t at)
 {
     const quipu_model_message *message = quipu_model_message_at(state->params->messages, at);
@@ -326,6 +363,7 @@ static void anthropic_message(anthropic_state *state, size_t at)
     }
 }
 
+/* The body. What stays the same from turn to turn comes first, which the cache rewards. */
 static void anthropic_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
 {
     anthropic_state state = {.params = params, .writer = writer};
@@ -346,6 +384,7 @@ static void anthropic_write(const quipu_model_params *params, bool own, qp_jsonw
     if (system > 0) {
         anthropic_system(params, system, writer);
     }
+    /* Counted first: a mark belongs to the last two user turns, and writing goes forward. */
     state.turns_left = anthropic_user_turns(params, system);
     qp_wire_key(writer, "messages");
     qp_jsonw_array(writer);
@@ -362,6 +401,7 @@ static void anthropic_write(const quipu_model_params *params, bool own, qp_jsonw
 
 /* ---- models -------------------------------------------------------------------------------- */
 
+/* Pages of up to 1000 models; `page` is the last id of the page before. */
 static void anthropic_list_path(quipu_str page, qp_buf *url)
 {
     qp_buf_puts(url, "/v1/models?limit=1000");
@@ -371,6 +411,7 @@ static void anthropic_list_path(quipu_str page, qp_buf *url)
     }
 }
 
+/* One page. list->next stays empty on the last one. */
 static quipu_status anthropic_list_read(qp_json_node root, qp_wire_list *list)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "data"));

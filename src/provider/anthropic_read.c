@@ -1,17 +1,28 @@
-/* Anthropic's answers: https://docs.anthropic.com/en/docs/build-with-claude/streaming. An answer is
- * a row of blocks, each begun, filled and ended by events of its own; unknown ones are passed over,
- * as their page asks. */
+/* Anthropic's answers: https://docs.anthropic.com/en/docs/build-with-claude/streaming.
+ *
+ *   message_start ─▶ (content_block_start ─▶ content_block_delta* ─▶ content_block_stop)*
+ *                 ─▶ message_delta ─▶ message_stop
+ *
+ *   {"type": "message_start", "message": {"id": "1", "model": "m", "usage": {"input_tokens": 12}}}
+ *   {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+ *   {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hel"}}
+ *   {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
+ *
+ * Owns: nothing; state is in qp_wire_reader. Called by: wire.c for each event, or once for a whole
+ * answer. Unknown events, blocks and deltas are skipped, as the API's documentation asks of
+ * clients. */
 #include "provider/wire.h"
 
 #include <string.h>
 
+/* stop_reason of message_delta and of a whole answer. */
 static const qp_wire_reason anthropic_read_reasons[] = {
     {"end_turn", QUIPU_FINISH_STOP},     {"stop_sequence", QUIPU_FINISH_STOP},
     {"max_tokens", QUIPU_FINISH_LENGTH}, {"model_context_window_exceeded", QUIPU_FINISH_LENGTH},
     {"tool_use", QUIPU_FINISH_TOOLS},    {"refusal", QUIPU_FINISH_FILTER},
     {NULL, QUIPU_FINISH_OTHER}};
 
-/* The type of an object, as it stands in the source: types have no escapes. */
+/* The "type" of an object, as written: types contain no escapes. */
 static quipu_str anthropic_read_type(qp_json_node object)
 {
     qp_json_node node = qp_wire_get(object, "type");
@@ -23,6 +34,7 @@ static quipu_str anthropic_read_type(qp_json_node object)
     return (quipu_str){raw.p + 1, raw.n - 2};
 }
 
+/* Compares a type with a literal. */
 static bool anthropic_read_is(quipu_str type, const char *name)
 {
     size_t n = strlen(name);
@@ -30,7 +42,8 @@ static bool anthropic_read_is(quipu_str type, const char *name)
     return type.n == n && memcmp(type.p, name, n) == 0;
 }
 
-/* What the provider counts as input leaves out what its cache held; ours holds all of it. */
+/* The provider's input count excludes tokens that its cache read or wrote; quipu_usage.input
+ * includes them. Counts are cumulative and come twice; a missing one keeps the value before. */
 static quipu_status anthropic_read_usage(qp_wire_reader *reader, qp_json_node usage,
                                          quipu_error *reterr)
 {
@@ -53,7 +66,7 @@ static quipu_status anthropic_read_usage(qp_wire_reader *reader, qp_json_node us
     return qp_wire_put_usage(reader, reterr);
 }
 
-/* A block at its beginning; in a whole answer it is all of it. */
+/* A block at its beginning; in a whole answer this is the complete block. */
 static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node block, int64_t index,
                                          bool whole, quipu_error *reterr)
 {
@@ -81,7 +94,8 @@ static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node bl
                               .index = index,
                               .id = qp_wire_text(reader, block, "id"),
                               .name = qp_wire_text(reader, block, "name")};
-        /* In a stream the input is an empty object here, and comes in pieces. */
+        /* In a stream the input is an empty object here; the real one follows in
+         * input_json_delta. */
         if (whole) {
             delta.text = qp_json_raw(qp_wire_get(block, "input"));
         }
@@ -91,6 +105,7 @@ static quipu_status anthropic_read_block(qp_wire_reader *reader, qp_json_node bl
     return qp_wire_put(reader, &delta, reterr);
 }
 
+/* A piece of the block `index`. Citations and unknown deltas are skipped. */
 static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node delta, int64_t index,
                                          quipu_error *reterr)
 {
@@ -119,9 +134,10 @@ static quipu_status anthropic_read_delta(qp_wire_reader *reader, qp_json_node de
         out.text = qp_wire_text(reader, delta, "partial_json");
         return qp_wire_put(reader, &out, reterr);
     }
-    return QUIPU_OK; /* citations, and what comes one day */
+    return QUIPU_OK; /* citations, and types that this version does not know */
 }
 
+/* Id, model and first usage of an answer. */
 static quipu_status anthropic_read_start(qp_wire_reader *reader, qp_json_node message,
                                          quipu_error *reterr)
 {
@@ -134,6 +150,8 @@ static quipu_status anthropic_read_start(qp_wire_reader *reader, qp_json_node me
     return status;
 }
 
+/* One event of a stream. The finish reason arrives in message_delta and is passed on at
+ * message_stop, after everything else. */
 quipu_status qp_anthropic_event(qp_wire_reader *reader, const qp_sse_event *event,
                                 quipu_error *reterr)
 {
@@ -172,9 +190,10 @@ quipu_status qp_anthropic_event(qp_wire_reader *reader, const qp_sse_event *even
             reader, reader->finish != QUIPU_FINISH_NONE ? reader->finish : QUIPU_FINISH_OTHER,
             reterr);
     }
-    return QUIPU_OK; /* ping, content_block_stop, and what comes one day */
+    return QUIPU_OK; /* ping, content_block_stop, and types that this version does not know */
 }
 
+/* An answer without streaming: the same blocks, each complete. */
 quipu_status qp_anthropic_whole(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "content"));

@@ -1,5 +1,13 @@
-/* A provider over HTTP: writes the request, asks, asks again where that is safe, reads the
- * answer. */
+/* A provider over HTTP: writes the request, sends it, retries where that is safe, reads the answer.
+ *
+ *   write body ─▶ try ─▶ answer ─▶ parse ─▶ sink
+ *                  ▲       │ 408 409 429 5xx, or no byte came
+ *                  └─ pause ◀┘ at most options.retries times, never past the deadline
+ *
+ * Owns: struct client (address, key, connection pool), freed by the provider's close(). Called by:
+ * model/ through quipu_provider's functions, from any number of threads: the client is immutable
+ * after opening, and only the pool has a lock. Secrets: the key is in `key` and `auth` only, is
+ * overwritten on close, and is masked in every error text. */
 #include <assert.h>
 #include <string.h>
 #include <strings.h>
@@ -16,21 +24,24 @@
 #include "provider/key.h"
 #include "provider/wire.h"
 
+/* More than any provider needs. */
 #define CLIENT_URL_MAX 8192
 #define CLIENT_HEADERS_MAX 6
 #define CLIENT_HTTP_ERROR 400
-#define CLIENT_SLICE_MS 20 /* how often a pause looks at its cancel flag */
+#define CLIENT_SLICE_MS 20 /* how often a pause checks its cancel flag */
 
+/* An open provider. Constant after quipu_provider_open(), except for the pool, which has its own
+ * lock. */
 typedef struct client {
-    quipu_provider provider; /* what the caller holds; its ctx is this struct */
+    quipu_provider provider; /* returned to the caller; its ctx is this struct */
     const qp_wire *wire;
     quipu_provider_options options;
     qp_http_pool pool;
     qp_buf base_url;
     qp_buf ca_file;
     qp_buf key;
-    qp_buf auth; /* the whole header */
-    bool own;    /* it is the provider's own address */
+    qp_buf auth; /* the complete header line */
+    bool own;    /* base_url is the provider's own, not a compatible server's */
 } client;
 
 /* One exchange with its retries. */
@@ -40,14 +51,16 @@ typedef struct client_ask {
     qp_buf url;
     int64_t deadline_ns;
     quipu_cancel *cancel;
-    qp_wire_reader *reader; /* of a stream; NULL: the answer is gathered in `whole` */
-    bool begun;             /* the first byte of the stream was looked at */
-    bool gather;            /* it is no stream but a whole answer, asked for or not */
-    qp_buf whole;           /* the answer, or an error's body */
+    qp_wire_reader *reader; /* for a stream; NULL: the answer is collected in `whole` */
+    bool begun;             /* the first byte was examined */
+    bool gather;            /* the answer is one JSON object, whether or not that was asked for */
+    qp_buf whole;           /* the answer, or the body of an error */
 } client_ask;
 
 /* ---- asking -------------------------------------------------------------------------------- */
 
+/* Receives the body as it arrives. Error bodies are kept up to a limit; streams go to the reader;
+ * everything else is collected. */
 static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
                                     quipu_error *reterr)
 {
@@ -56,11 +69,11 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
     if (http_status >= CLIENT_HTTP_ERROR) {
         size_t room = QUIPU_PROVIDER_ERROR_MAX - ask->whole.n;
 
-        /* The beginning says why. */
+        /* Only the beginning is needed: it has the reason. */
         qp_buf_put(&ask->whole, (quipu_str){bytes.p, bytes.n < room ? bytes.n : room});
         return QUIPU_OK;
     }
-    /* Blanks before an answer say nothing: gateways send them while they wait. */
+    /* Some gateways send white space to keep the connection alive while the model works. */
     while (!ask->begun && bytes.n > 0 && strchr(" \t\r\n", bytes.p[0]) != NULL &&
            bytes.p[0] != '\0') {
         bytes = (quipu_str){bytes.p + 1, bytes.n - 1};
@@ -69,7 +82,8 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
         return QUIPU_OK;
     }
     if (!ask->begun) {
-        /* No event stream begins so: a server that does not stream, or an error with a 200. */
+        /* No event stream begins with '{': the server does not stream, or sends an error with
+         * status 200. */
         ask->begun = true;
         ask->gather = ask->reader == NULL || bytes.p[0] == '{';
     }
@@ -84,14 +98,16 @@ static quipu_status client_on_bytes(void *ctx, int http_status, quipu_str bytes,
     return QUIPU_OK;
 }
 
+/* Statuses that say "try again": a timeout, a conflict, a rate limit, a failing server. 501 stays
+ * the same. */
 static bool client_may_retry(int http_status)
 {
     return http_status == 408 || http_status == 409 || http_status == 429 ||
            (http_status >= 500 && http_status != 501);
 }
 
-/* The pause before try number `retry`, from 1: twice as long each time, and up to a quarter less,
- * so that callers that failed together do not come back together. */
+/* The pause before attempt `retry`, counted from 1: it doubles each time, minus up to a quarter at
+ * random, so that clients that failed together do not return together. */
 static int64_t client_pause_ms(const client *self, int retry)
 {
     int64_t ms = self->options.retry_ms;
@@ -100,6 +116,7 @@ static int64_t client_pause_ms(const client *self, int retry)
     for (int i = 1; i < retry && ms < QUIPU_PROVIDER_RETRY_MS_MAX; i++) {
         ms *= 2;
     }
+    /* Without randomness the full pause is used. */
     ms = ms < QUIPU_PROVIDER_RETRY_MS_MAX ? ms : QUIPU_PROVIDER_RETRY_MS_MAX;
     if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
         chance = 0;
@@ -107,7 +124,7 @@ static int64_t client_pause_ms(const client *self, int retry)
     return ms - (int64_t)(chance % 1000) * (ms / 4) / 1000;
 }
 
-/* Wait; QUIPU_CANCELLED when the flag was set meanwhile. */
+/* Sleeps; QUIPU_CANCELLED when the flag was set meanwhile. */
 static quipu_status client_wait(const client_ask *ask, int64_t ms, quipu_error *reterr)
 {
     int64_t until = qp_clock_ns() + ms * QP_NS_PER_MS;
@@ -117,12 +134,12 @@ static quipu_status client_wait(const client_ask *ask, int64_t ms, quipu_error *
 
     status = qp_mutex_init(&mutex);
     if (status != QUIPU_OK) {
-        return qp_error_set(reterr, status, "no mutex to wait with");
+        return qp_error_set(reterr, status, "the pause before a retry could not be set up");
     }
     status = qp_cond_init(&cond);
     if (status != QUIPU_OK) {
         qp_mutex_done(&mutex);
-        return qp_error_set(reterr, status, "no condition to wait with");
+        return qp_error_set(reterr, status, "the pause before a retry could not be set up");
     }
     qp_mutex_lock(&mutex);
     while (qp_clock_ns() < until && !qp_cancel_is_set(ask->cancel)) {
@@ -139,8 +156,9 @@ static quipu_status client_wait(const client_ask *ask, int64_t ms, quipu_error *
     return QUIPU_OK;
 }
 
-/* One try. *ret_again says that another one may help; then *ret_pause_ms is the wait the provider
- * asks for, -1: it did not say. */
+/* One attempt. *ret_again: another may help; *ret_pause_ms is then the pause that the provider asks
+ * for, or -1. An attempt of which any byte of the answer arrived is not repeated: the caller may
+ * have seen part of it. */
 static quipu_status client_try(client_ask *ask, bool *ret_again, int64_t *ret_pause_ms,
                                quipu_error *reterr)
 {
@@ -159,6 +177,8 @@ static quipu_status client_try(client_ask *ask, bool *ret_again, int64_t *ret_pa
                                .ctx = ask};
     quipu_status status;
 
+    /* Headers are the same for every attempt; "Expect:" turns off libcurl's wait for 100
+     * Continue. */
     headers[request.header_count++] = "Content-Type: application/json";
     headers[request.header_count++] =
         ask->reader != NULL ? "Accept: text/event-stream" : "Accept: application/json";
@@ -173,6 +193,7 @@ static quipu_status client_try(client_ask *ask, bool *ret_again, int64_t *ret_pa
     qp_buf_reset(&ask->whole);
     status = qp_http_run(&self->pool, &request, &answer, reterr);
     *ret_pause_ms = answer.retry_after_ms;
+    /* An error body that breaks off is still an error of the provider, not of the network. */
     if (answer.http_status >= CLIENT_HTTP_ERROR && (status == QUIPU_OK || status == QUIPU_IO)) {
         *ret_again = client_may_retry(answer.http_status);
         return qp_wire_error(qp_buf_str(&ask->whole), answer.http_status, reterr);
@@ -187,7 +208,7 @@ static quipu_status client_try(client_ask *ask, bool *ret_again, int64_t *ret_pa
     return status;
 }
 
-/* Whether the pause fits: neither absurd nor past the deadline. */
+/* Whether the pause is reasonable and ends before the deadline. */
 static bool client_pause_fits(const client_ask *ask, int64_t pause_ms)
 {
     if (pause_ms > QUIPU_PROVIDER_RETRY_AFTER_MS_MAX) {
@@ -197,6 +218,8 @@ static bool client_pause_fits(const client_ask *ask, int64_t pause_ms)
            qp_clock_ns() + pause_ms * QP_NS_PER_MS < ask->deadline_ns;
 }
 
+/* Attempts until one succeeds, cannot be repeated, or time runs out. The error is the last
+ * attempt's, with the key masked. */
 static quipu_status client_ask_run(client_ask *ask, quipu_error *reterr)
 {
     quipu_error error = {.status = QUIPU_OK};
@@ -205,6 +228,7 @@ static quipu_status client_ask_run(client_ask *ask, quipu_error *reterr)
     if (status != QUIPU_OK) {
         return qp_error_set(reterr, status, "the provider's address is too long");
     }
+    /* The first attempt is not a retry: at most options.retries + 1 attempts. */
     for (int retry = 1;; retry++) {
         bool again = false;
         int64_t told_ms = -1;
@@ -232,7 +256,7 @@ static quipu_status client_ask_run(client_ask *ask, quipu_error *reterr)
     return status;
 }
 
-/* Begin an exchange: its deadline, its cancel flag, the address up to the path. */
+/* Begins an exchange: deadline, cancel flag, and the address up to the path. */
 static quipu_status client_ask_begin(client_ask *ask, client *self, const quipu_call_options *call,
                                      quipu_error *reterr)
 {
@@ -249,6 +273,7 @@ static quipu_status client_ask_begin(client_ask *ask, client *self, const quipu_
     return status;
 }
 
+/* The answer's buffers; the reader and the body belong to the caller. */
 static void client_ask_end(client_ask *ask)
 {
     qp_buf_free(&ask->url);
@@ -257,6 +282,7 @@ static void client_ask_end(client_ask *ask)
 
 /* ---- the provider's functions -------------------------------------------------------------- */
 
+/* quipu_provider.generate: deltas go to the sink while they arrive. */
 static quipu_status client_generate(void *ctx, const quipu_model_params *params,
                                     const quipu_call_options *call, const quipu_sink *sink,
                                     quipu_error *reterr)
@@ -279,8 +305,9 @@ static quipu_status client_generate(void *ctx, const quipu_model_params *params,
         status = qp_jsonw_end(&writer);
         if (status != QUIPU_OK) {
             (void)qp_error_set(reterr, status, "the request cannot be written: %s",
-                               status == QUIPU_INVALID ? "a text is not UTF-8, or a number is none"
-                                                       : "it is too large");
+                               status == QUIPU_INVALID
+                                   ? "a text is not UTF-8 or a number is not finite"
+                                   : "it is too large");
         }
     }
     if (status == QUIPU_OK) {
@@ -298,7 +325,7 @@ static quipu_status client_generate(void *ctx, const quipu_model_params *params,
     return status;
 }
 
-/* A question whose answer is one JSON object. */
+/* A request whose answer is one JSON object. */
 static quipu_status client_object(client_ask *ask, qp_json_doc *doc, quipu_error *reterr)
 {
     quipu_status status = client_ask_run(ask, reterr);
@@ -306,7 +333,7 @@ static quipu_status client_object(client_ask *ask, qp_json_doc *doc, quipu_error
     if (status == QUIPU_OK) {
         status = qp_json_parse(doc, qp_buf_str(&ask->whole), NULL, reterr);
         if (status == QUIPU_INVALID) {
-            status = qp_error_set(reterr, QUIPU_CORRUPT, "the provider's answer is no JSON");
+            status = qp_error_set(reterr, QUIPU_CORRUPT, "the provider's answer is not JSON");
         }
     }
     if (status == QUIPU_OK && qp_wire_is_error(qp_json_root(doc))) {
@@ -316,6 +343,8 @@ static quipu_status client_object(client_ask *ask, qp_json_doc *doc, quipu_error
     return status;
 }
 
+/* quipu_provider.list: all pages, at most QUIPU_PROVIDER_PAGES_MAX, so that a server cannot keep
+ * the client asking. */
 static quipu_status client_list(void *ctx, const quipu_call_options *call, quipu_arena *arena,
                                 quipu_model_infos *ret_list, quipu_error *reterr)
 {
@@ -350,6 +379,7 @@ static quipu_status client_list(void *ctx, const quipu_call_options *call, quipu
     return status;
 }
 
+/* quipu_provider.embed: one request for all texts. */
 static quipu_status client_embed(void *ctx, const quipu_embed_request *request,
                                  const quipu_call_options *call, quipu_arena *arena,
                                  quipu_embeddings *ret_embeddings, quipu_error *reterr)
@@ -388,6 +418,7 @@ static quipu_status client_embed(void *ctx, const quipu_embed_request *request,
     return status;
 }
 
+/* quipu_provider.close. No call may be running. */
 static void client_close(void *ctx)
 {
     client *self = ctx;
@@ -402,6 +433,7 @@ static void client_close(void *ctx)
 
 /* ---- opening ------------------------------------------------------------------------------- */
 
+/* The table of a format; the only place that lists them all. */
 static const qp_wire *client_wire(quipu_provider_kind kind)
 {
     switch (kind) {
@@ -415,6 +447,7 @@ static const qp_wire *client_wire(quipu_provider_kind kind)
     return NULL;
 }
 
+/* Compares without case: schemes and host names have none. */
 static bool client_begins(quipu_str text, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -422,7 +455,7 @@ static bool client_begins(quipu_str text, const char *prefix)
     return text.n >= n && strncasecmp(text.p, prefix, n) == 0;
 }
 
-/* Whether an http:// address is this machine's: what is sent there leaves it for nobody to read. */
+/* Whether an http:// address is this machine's loopback: unencrypted traffic does not leave it. */
 static bool client_is_here(quipu_str url)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
@@ -439,6 +472,7 @@ static bool client_is_here(quipu_str url)
     return false;
 }
 
+/* No blanks or control characters, and no "user:password@", which would end up in logs. */
 static bool client_url_plain(quipu_str url)
 {
     for (size_t i = 0; i < url.n; i++) {
@@ -449,7 +483,7 @@ static bool client_url_plain(quipu_str url)
     return true;
 }
 
-/* Copy what the options say: the address, the certificates, the header with the key. */
+/* Copies what the options point to: address, certificate file, and the header with the key. */
 static quipu_status client_keep(client *self, quipu_str url, quipu_error *reterr)
 {
     self->own = quipu_str_eq(url, quipu_cstr(self->wire->base_url));
@@ -467,12 +501,15 @@ static quipu_status client_keep(client *self, quipu_str url, quipu_error *reterr
     return QUIPU_OK;
 }
 
+/* Checks the address. A key is sent over plain http only to this machine, or when
+ * QUIPU_PROVIDER_PLAIN allows it. */
 static quipu_status client_address(client *self, quipu_error *reterr)
 {
     quipu_str url =
         self->options.base_url.n > 0 ? self->options.base_url : quipu_cstr(self->wire->base_url);
     bool plain = client_begins(url, "http://");
 
+    /* Paths begin with '/', so a trailing one would be doubled. */
     while (url.n > 0 && url.p[url.n - 1] == '/') {
         url.n--;
     }
@@ -481,18 +518,19 @@ static quipu_status client_address(client *self, quipu_error *reterr)
     }
     if (!client_url_plain(url)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "base_url holds a blank or a user's name; use the key option");
+                            "base_url contains a blank or a user name; use the key option");
     }
     self->pool.direct = plain && client_is_here(url);
     if (plain && self->key.n > 0 && (self->options.flags & QUIPU_PROVIDER_PLAIN) == 0 &&
         !self->pool.direct) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the key would go out in the clear; use https://, or say "
+                            "the key would be sent unencrypted; use https://, or set "
                             "QUIPU_PROVIDER_PLAIN");
     }
     return client_keep(self, url, reterr);
 }
 
+/* Replaces 0 by the defaults; -1 turns a limit off. */
 static quipu_status client_times(quipu_provider_options *options, quipu_error *reterr)
 {
     const struct {
@@ -520,6 +558,8 @@ static quipu_status client_times(quipu_provider_options *options, quipu_error *r
     return QUIPU_OK;
 }
 
+/* Opens no connection: the first request does. On failure everything is freed, the key
+ * overwritten. */
 quipu_status quipu_provider_open(quipu_provider_kind kind, const quipu_provider_options *options,
                                  quipu_provider **ret_provider, quipu_error *reterr)
 {
@@ -529,7 +569,8 @@ quipu_status quipu_provider_open(quipu_provider_kind kind, const quipu_provider_
     client *self;
 
     if (wire == NULL || ret_provider == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "a kind of provider, and a place for it");
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "opening needs a known kind of provider and a place for it");
     }
     self = qp_calloc(1, sizeof(*self));
     if (self == NULL) {
@@ -568,7 +609,8 @@ quipu_status quipu_provider_open(quipu_provider_kind kind, const quipu_provider_
                                       .list = client_list,
                                       .embed = wire->embed_path != NULL ? client_embed : NULL,
                                       .close = client_close};
-    /* The options pointed into the caller's memory; everything needed is copied by now. */
+    /* The options pointed into the caller's memory; everything that is needed later has been
+     * copied. */
     self->options.base_url = self->options.key = self->options.key_file = (quipu_str){NULL, 0};
     self->options.key_env = self->options.ca_file = (quipu_str){NULL, 0};
     *ret_provider = &self->provider;

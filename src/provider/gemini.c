@@ -1,5 +1,25 @@
-/* Gemini's generateContent: https://ai.google.dev/api/generate-content. A stream is a row of whole
- * answers, each with the parts that are new; a tool call always comes in one piece. */
+/* Gemini's generateContent: https://ai.google.dev/api/generate-content. A stream is a sequence of
+ * complete answers, each with the parts that are new; a tool call always comes in one piece.
+ *
+ * A request:
+ *
+ *   {"generationConfig": {"temperature": 0.2}, "systemInstruction": {"parts": [{"text": "..."}]},
+ *    "tools": [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": {...}}]}],
+ *    "contents": [{"role": "user", "parts": [{"text": "..."}]},
+ *                 {"role": "model", "parts": [
+ *                     {"functionCall": {"id": "call_1", "name": "f", "args": {...}},
+ *                      "thoughtSignature": "..."}]},
+ *                 {"role": "user", "parts": [
+ *                     {"functionResponse": {"id": "call_1", "name": "f", "response": {...}}}]}]}
+ *
+ * An event of its stream:
+ *
+ *   {"responseId": "...", "modelVersion": "m", "usageMetadata": {"promptTokenCount": 12},
+ *    "candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": "Hel"}]},
+ *                    "finishReason": "STOP"}]}
+ *
+ * Owns: the constant table qp_wire_gemini. Called by: client.c for requests, wire.c for answers.
+ * Writers have no errors of their own: a failure sticks to the JSON writer's buffer. */
 #include <string.h>
 
 #include "base/base64.h"
@@ -8,7 +28,8 @@
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/* A model's name becomes part of the path: only what needs no escape there. */
+/* The model's name becomes part of the path, so only characters that need no escape there are
+ * allowed. */
 static quipu_status gemini_model(quipu_str model, qp_buf *url, quipu_error *reterr)
 {
     static const char prefix[] = "models/";
@@ -21,17 +42,19 @@ static quipu_status gemini_model(quipu_str model, qp_buf *url, quipu_error *rete
         bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 
         if (!plain && (c == '\0' || strchr("-._@", c) == NULL)) {
-            return qp_error_set(reterr, QUIPU_INVALID, "no model of Gemini has such a name");
+            return qp_error_set(reterr, QUIPU_INVALID,
+                                "a Gemini model's name has letters, digits and -._@ only");
         }
     }
     if (model.n == 0) {
-        return qp_error_set(reterr, QUIPU_MISUSE, "say which model of Gemini");
+        return qp_error_set(reterr, QUIPU_MISUSE, "a request to Gemini needs a model");
     }
     qp_buf_puts(url, "/v1beta/models/");
     qp_buf_put(url, model);
     return QUIPU_OK;
 }
 
+/* Streaming is another method of the API, not a member of the body. */
 static quipu_status gemini_path(const quipu_model_params *params, qp_buf *url, quipu_error *reterr)
 {
     quipu_status status = gemini_model(params->model, url, reterr);
@@ -40,6 +63,7 @@ static quipu_status gemini_path(const quipu_model_params *params, qp_buf *url, q
     return status;
 }
 
+/* All functions are declarations of one tool. */
 static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "tools");
@@ -62,6 +86,7 @@ static void gemini_tools(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_array_end(writer);
 }
 
+/* A named function is the mode ANY with one allowed name. */
 static void gemini_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
     static const char *const modes[] = {NULL, "AUTO", "NONE", "ANY", "ANY"};
@@ -84,6 +109,7 @@ static void gemini_choice(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
+/* A member only when the request gives it. */
 static void gemini_number(qp_jsonw *writer, bool given, const char *key, int64_t value)
 {
     if (given) {
@@ -92,6 +118,7 @@ static void gemini_number(qp_jsonw *writer, bool given, const char *key, int64_t
     }
 }
 
+/* generationConfig: sampling, limits, thinking, and the schema of a structured answer. */
 static void gemini_settings(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "generationConfig");
@@ -115,7 +142,7 @@ static void gemini_settings(const quipu_model_request *request, qp_jsonw *writer
     qp_jsonw_object_end(writer);
 }
 
-/* A result must be an object there; anything else is wrapped in one. */
+/* A result must be an object in this API; anything else is wrapped as {"result": value}. */
 static void gemini_result(const quipu_part *part, qp_jsonw *writer)
 {
     quipu_str json = part->json.text;
@@ -134,6 +161,7 @@ static void gemini_result(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
+/* functionCall and functionResponse; the id relates them. */
 static void gemini_function(const quipu_part *part, qp_jsonw *writer)
 {
     bool call = part->kind == QUIPU_PART_CALL;
@@ -151,6 +179,7 @@ static void gemini_function(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
+/* One part, with the thought signature that must be sent back. */
 static void gemini_part(const quipu_part *part, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -183,7 +212,7 @@ static void gemini_part(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* Consecutive messages of one side are one content there. */
+/* Consecutive messages of one side are one content: the API expects the sides to alternate. */
 static void gemini_contents(const quipu_model_params *params, size_t from, qp_jsonw *writer)
 {
     int before = -1;
@@ -216,6 +245,7 @@ static void gemini_contents(const quipu_model_params *params, size_t from, qp_js
     qp_jsonw_array_end(writer);
 }
 
+/* The body; system messages at the beginning become systemInstruction. */
 static void gemini_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
 {
     size_t system = 0;
@@ -250,6 +280,7 @@ static void gemini_write(const quipu_model_params *params, bool own, qp_jsonw *w
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
+/* finishReason; blocked prompts have a blockReason instead. */
 static const qp_wire_reason gemini_reasons[] = {
     {"STOP", QUIPU_FINISH_STOP},        {"MAX_TOKENS", QUIPU_FINISH_LENGTH},
     {"SAFETY", QUIPU_FINISH_FILTER},    {"RECITATION", QUIPU_FINISH_FILTER},
@@ -257,6 +288,7 @@ static const qp_wire_reason gemini_reasons[] = {
     {"SPII", QUIPU_FINISH_FILTER},      {"IMAGE_SAFETY", QUIPU_FINISH_FILTER},
     {NULL, QUIPU_FINISH_OTHER}};
 
+/* Thoughts are counted apart from candidates there; quipu_usage.output includes both. */
 static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
 {
     int64_t said = qp_wire_count(usage, "candidatesTokenCount");
@@ -275,6 +307,8 @@ static quipu_status gemini_usage(qp_wire_reader *reader, qp_json_node usage, qui
     return qp_wire_put_usage(reader, reterr);
 }
 
+/* A call is complete: arguments are an object, not text in pieces. One without a name is
+ * skipped. */
 static quipu_status gemini_read_call(qp_wire_reader *reader, qp_json_node call, quipu_delta *delta,
                                      quipu_error *reterr)
 {
@@ -285,6 +319,7 @@ static quipu_status gemini_read_call(qp_wire_reader *reader, qp_json_node call, 
     return delta->name.n > 0 ? qp_wire_put(reader, delta, reterr) : QUIPU_OK;
 }
 
+/* One part of an answer: text, thought or call, with its signature. */
 static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, quipu_error *reterr)
 {
     enum { TEXT, THOUGHT, SIGNATURE, CALL, FIELDS };
@@ -312,12 +347,13 @@ static quipu_status gemini_read_part(qp_wire_reader *reader, qp_json_node part, 
         return gemini_read_call(reader, fields[CALL], &delta, reterr);
     }
     delta.kind = delta.thought ? QUIPU_DELTA_THOUGHT : QUIPU_DELTA_TEXT;
-    delta.thought = false; /* of calls alone */
+    delta.thought = false; /* this flag is for calls only */
     delta.text = qp_wire_text_of(reader, fields[TEXT]);
     return delta.text.n > 0 || delta.signature.n > 0 ? qp_wire_put(reader, &delta, reterr)
                                                      : QUIPU_OK;
 }
 
+/* One candidate; only the first was asked for. */
 static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candidate,
                                      quipu_error *reterr)
 {
@@ -340,15 +376,18 @@ static quipu_status gemini_candidate(qp_wire_reader *reader, qp_json_node candid
     if (status != QUIPU_OK || qp_json_kind_of(fields[REASON]) != QP_JSON_STRING) {
         return status;
     }
+    /* The model tried to call a tool and failed: an error rather than an answer without the
+     * call. */
     if (qp_json_text_is(fields[REASON], QUIPU_STR("MALFORMED_FUNCTION_CALL"))) {
         quipu_str why = qp_wire_text(reader, candidate, "finishMessage");
 
-        return qp_error_set(reterr, QUIPU_INVALID, "the model made a tool call that is none: %.*s",
+        return qp_error_set(reterr, QUIPU_INVALID, "the model made a malformed tool call: %.*s",
                             (int)(why.n < 200 ? why.n : 200), why.p);
     }
     return qp_wire_put_finish(reader, qp_wire_finish(gemini_reasons, fields[REASON]), reterr);
 }
 
+/* An event of a stream or a whole answer: both are the same object. */
 static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr)
 {
     /* The last three in the order of qp_wire_open(). */
@@ -376,11 +415,12 @@ static quipu_status gemini_answer(qp_wire_reader *reader, qp_json_node root, qui
         qp_json_kind_of(qp_wire_get(fields[FEEDBACK], "blockReason")) == QP_JSON_STRING) {
         status = qp_wire_put_finish(reader, QUIPU_FINISH_FILTER, reterr);
     }
-    /* Every event counts the tokens so far; those at the end are the ones. */
+    /* Every event has a running count of tokens; only the last one is final. */
     return status == QUIPU_OK && reader->stopped ? gemini_usage(reader, fields[USAGE], reterr)
                                                  : status;
 }
 
+/* One event: an answer like a whole one. */
 static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *event,
                                  quipu_error *reterr)
 {
@@ -392,6 +432,7 @@ static quipu_status gemini_event(qp_wire_reader *reader, const qp_sse_event *eve
 
 /* ---- models and embeddings ----------------------------------------------------------------- */
 
+/* Pages of models; `page` is the token from the page before. */
 static void gemini_list_path(quipu_str page, qp_buf *url)
 {
     qp_buf_puts(url, "/v1beta/models?pageSize=1000");
@@ -401,6 +442,7 @@ static void gemini_list_path(quipu_str page, qp_buf *url)
     }
 }
 
+/* Names begin with "models/", which the other calls add again. */
 static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "models"));
@@ -427,6 +469,7 @@ static quipu_status gemini_list_read(qp_json_node root, qp_wire_list *list)
                               : status;
 }
 
+/* One request for many texts. */
 static quipu_status gemini_embed_path(quipu_str model, qp_buf *url, quipu_error *reterr)
 {
     quipu_status status = gemini_model(model, url, reterr);
@@ -435,6 +478,7 @@ static quipu_status gemini_embed_path(quipu_str model, qp_buf *url, quipu_error 
     return status;
 }
 
+/* Each of the texts repeats the model's name, with its prefix. */
 static void gemini_embed_write(const quipu_embed_request *request, qp_jsonw *writer)
 {
     qp_buf model;
@@ -469,6 +513,7 @@ static void gemini_embed_write(const quipu_embed_request *request, qp_jsonw *wri
     qp_buf_free(&model);
 }
 
+/* One vector for each request, in their order. */
 static quipu_status gemini_embed_read(qp_json_node root, quipu_arena *arena, quipu_embeddings *ret,
                                       quipu_error *reterr)
 {

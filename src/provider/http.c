@@ -1,5 +1,10 @@
 /* The only file that knows libcurl. Each exchange has a multi handle of its own, which keeps its
- * connections for the next one, so that threads share nothing but the list of idle ones. */
+ * connections for the next exchange.
+ *
+ * Owns: the process-wide curl_global_init(), run once; handles in the pool's idle list. Called by:
+ * client.c from any thread. pool->mutex guards the idle list only, and is never held during an
+ * exchange. Why a multi handle: its poll can be interrupted every HTTP_SLICE_MS to check the cancel
+ * flag and the timeouts, which curl_easy_perform() cannot. */
 #include "provider/http.h"
 
 #include <assert.h>
@@ -16,11 +21,11 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define HTTP_SLICE_MS 20 /* how often a waiter looks at its cancel flag and its timeouts */
+#define HTTP_SLICE_MS 20 /* how often a waiting exchange checks cancel flag and timeouts */
 #define HTTP_MS_PER_S 1000
 #define HTTP_RETRY_AFTER_S_MAX 1000000000
 
-/* A multi handle with the connections that it keeps, and the easy handle that asks through it. */
+/* A multi handle with its connections, and the easy handle that uses it. */
 typedef struct qp_http_line {
     CURLM *multi;
     CURL *easy;
@@ -32,21 +37,23 @@ typedef struct http_run {
     const qp_http_request *request;
     qp_http_answer *answer;
     CURL *easy;
-    quipu_status status; /* of the callback */
+    quipu_status status; /* what the callback returned last */
     quipu_error *reterr;
     int64_t began_ns;
-    int64_t heard_ns; /* when bytes came last; 0: none yet */
+    int64_t heard_ns; /* time of the last byte; 0: none yet */
     char problem[CURL_ERROR_SIZE];
 } http_run;
 
 static qp_once http_once = QP_ONCE_INIT;
 static CURLcode http_global = CURLE_FAILED_INIT; /* written once, by http_start() */
 
+/* Runs once in a process, through qp_once_run(). */
 static void http_start(void)
 {
     http_global = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
+/* libcurl's global state is initialized once in a process, by the first pool. */
 quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr)
 {
     *pool = (qp_http_pool){.count = 0};
@@ -58,6 +65,7 @@ quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr)
     return qp_mutex_init(&pool->mutex);
 }
 
+/* NULL is fine. */
 static void http_line_free(qp_http_line *line)
 {
     if (line != NULL) {
@@ -67,6 +75,7 @@ static void http_line_free(qp_http_line *line)
     }
 }
 
+/* No exchange may be running: the idle list is taken without the lock. */
 void qp_http_pool_done(qp_http_pool *pool)
 {
     while (pool->idle != NULL) {
@@ -78,6 +87,7 @@ void qp_http_pool_done(qp_http_pool *pool)
     qp_mutex_done(&pool->mutex);
 }
 
+/* An idle line, else a new one; NULL when memory is short. */
 static qp_http_line *http_line_take(qp_http_pool *pool)
 {
     qp_http_line *line;
@@ -105,9 +115,10 @@ static qp_http_line *http_line_take(qp_http_pool *pool)
     return line;
 }
 
+/* Returns a line to the idle list, or frees it when QP_HTTP_IDLE_MAX are there. */
 static void http_line_give(qp_http_pool *pool, qp_http_line *line)
 {
-    curl_easy_reset(line->easy); /* forgets the key; the connections stay with the multi handle */
+    curl_easy_reset(line->easy); /* clears the key; connections stay with the multi handle */
     qp_mutex_lock(&pool->mutex);
     if (pool->count < QP_HTTP_IDLE_MAX) {
         line->next = pool->idle;
@@ -119,6 +130,7 @@ static void http_line_give(qp_http_pool *pool, qp_http_line *line)
     http_line_free(line);
 }
 
+/* libcurl's write callback. Returning less than it was given makes libcurl end the exchange. */
 static size_t http_on_bytes(char *bytes, size_t size, size_t count, void *ctx)
 {
     http_run *run = ctx;
@@ -128,13 +140,15 @@ static size_t http_on_bytes(char *bytes, size_t size, size_t count, void *ctx)
     if (curl_easy_getinfo(run->easy, CURLINFO_RESPONSE_CODE, &code) == CURLE_OK) {
         run->answer->http_status = (int)code;
     }
+    /* From now on a retry could deliver text twice, so client.c does not retry. */
     run->answer->bytes = true;
     run->status = run->request->on_bytes(run->request->ctx, run->answer->http_status,
                                          (quipu_str){bytes, size * count}, run->reterr);
     return run->status == QUIPU_OK ? size * count : 0;
 }
 
-/* The value of a header of that name, without the blanks around it; absent: another one. */
+/* The value of the header `name` without surrounding blanks; absent when the line is another
+ * header. */
 static quipu_str http_header(quipu_str line, const char *name)
 {
     size_t n = strlen(name);
@@ -152,7 +166,7 @@ static quipu_str http_header(quipu_str line, const char *name)
     return line;
 }
 
-/* A whole number at the beginning; -1 when there is none or it is absurd. */
+/* A whole number at the beginning; -1 when there is none or it is absurdly large. */
 static int64_t http_digits(quipu_str text)
 {
     int64_t value = 0;
@@ -161,10 +175,11 @@ static int64_t http_digits(quipu_str text)
     while (i < text.n && text.p[i] >= '0' && text.p[i] <= '9' && value < HTTP_RETRY_AFTER_S_MAX) {
         value = value * 10 + (text.p[i++] - '0');
     }
-    /* A fraction is allowed, and cut: some servers say "1.5". */
+    /* A fraction is cut off: some servers send "1.5". */
     return i > 0 && (i == text.n || text.p[i] == '.') ? value : -1;
 }
 
+/* Seconds, or an HTTP date relative to this machine's clock; a date in the past is 0. */
 int64_t qp_http_retry_after(quipu_str value)
 {
     char text[64];
@@ -187,6 +202,7 @@ int64_t qp_http_retry_after(quipu_str value)
     return (int64_t)date > now ? ((int64_t)date - now) * HTTP_MS_PER_S : 0;
 }
 
+/* retry-after-ms is more exact and wins over retry-after, in either order. */
 static size_t http_on_header(char *bytes, size_t size, size_t count, void *ctx)
 {
     http_run *run = ctx;
@@ -205,6 +221,8 @@ static size_t http_on_header(char *bytes, size_t size, size_t count, void *ctx)
     return line.n;
 }
 
+/* All options of one exchange. Redirects are not followed, since they could carry the key
+ * elsewhere; certificates are always verified. */
 static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_slist *headers)
 {
     const qp_http_request *request = run->request;
@@ -213,6 +231,7 @@ static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_
 
 #define HTTP_SET(option, value)                                                                    \
     code = code == CURLE_OK ? curl_easy_setopt(easy, (option), (value)) : code
+    /* No signals: this is a library in a program with threads of its own. */
     HTTP_SET(CURLOPT_NOSIGNAL, 1L);
     HTTP_SET(CURLOPT_PROTOCOLS_STR, "http,https");
     HTTP_SET(CURLOPT_FOLLOWLOCATION, 0L);
@@ -243,7 +262,8 @@ static CURLcode http_setup(const qp_http_pool *pool, http_run *run, struct curl_
     return code;
 }
 
-/* QUIPU_OK, or why the exchange must not wait any longer. */
+/* QUIPU_OK, or why the exchange must not wait any longer. Without any byte the first-byte timeout
+ * applies, afterwards the idle timeout. */
 static quipu_status http_check(const http_run *run)
 {
     const qp_http_request *request = run->request;
@@ -267,10 +287,11 @@ static quipu_status http_check(const http_run *run)
     return QUIPU_OK;
 }
 
+/* The callback's own error comes first: libcurl only knows that the write failed. */
 static quipu_status http_result(const http_run *run, CURLcode code)
 {
     if (run->status != QUIPU_OK) {
-        return run->status; /* the callback has told why */
+        return run->status; /* the callback has set the error */
     }
     if (code == CURLE_OK) {
         return QUIPU_OK;
@@ -286,11 +307,14 @@ static quipu_status http_result(const http_run *run, CURLcode code)
     return QUIPU_IO;
 }
 
+/* Drives the exchange to its end. curl_multi_poll() also returns early when the socket is ready. */
 static quipu_status http_loop(http_run *run, CURLM *multi)
 {
     quipu_status status = QUIPU_OK;
     int running = 1;
 
+    /* perform() moves what is possible without waiting; poll() waits for the socket, at most a
+     * slice. */
     while (running > 0 && status == QUIPU_OK) {
         CURLMcode code = curl_multi_perform(multi, &running);
 
@@ -312,6 +336,7 @@ static quipu_status http_loop(http_run *run, CURLM *multi)
     return status;
 }
 
+/* One exchange, without retries. The line returns to the pool whatever happens. */
 quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
                          qp_http_answer *ret_answer, quipu_error *reterr)
 {
@@ -344,12 +369,14 @@ quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
     }
     (void)curl_multi_remove_handle(line->multi, line->easy);
 
+/* The easy handle is out of the multi handle here, or was never added. */
 done:
     curl_slist_free_all(headers);
     http_line_give(pool, line);
     return status;
 }
 
+/* libcurl's version string, which includes its TLS library. */
 const char *quipu_provider_network(void)
 {
     return curl_version();

@@ -1,5 +1,5 @@
-/* One HTTP exchange over libcurl: bytes out, bytes in as they arrive, with a deadline, a cancel
- * flag and three timeouts. No retries here. */
+/* One HTTP exchange over libcurl: sends a body, delivers the answer as it arrives, with a deadline,
+ * a cancel flag and three timeouts. Retries are the caller's (client.c). */
 #ifndef QP_PROVIDER_HTTP_H
 #define QP_PROVIDER_HTTP_H
 
@@ -21,12 +21,13 @@ typedef struct qp_http_pool {
     struct qp_http_line *idle; /* a list */
     size_t count;
     const char *ca_file; /* or NULL; the owner's */
-    bool direct;         /* no proxy: what is meant for this machine stays on it */
+    bool direct;         /* no proxy: the server is on this machine */
 } qp_http_pool;
 
 QUIPU_MUST_USE quipu_status qp_http_pool_init(qp_http_pool *pool, quipu_error *reterr);
 void qp_http_pool_done(qp_http_pool *pool);
 
+/* One exchange. Everything is borrowed until qp_http_run() returns. */
 typedef struct qp_http_request {
     const char *url;
     const char *const *headers;
@@ -38,23 +39,25 @@ typedef struct qp_http_request {
     int32_t first_byte_ms;
     int32_t idle_ms;
 
-    /* Told the bytes of the answer, on the calling thread; a status ends the exchange. */
+    /* Receives the bytes of the answer, on the calling thread; an error status ends the
+     * exchange. */
     quipu_status (*on_bytes)(void *ctx, int http_status, quipu_str bytes, quipu_error *reterr);
     void *ctx;
 } qp_http_request;
 
+/* What is known about the answer besides its body. */
 typedef struct qp_http_answer {
     int http_status;        /* 0: no answer came */
-    int64_t retry_after_ms; /* -1: not told */
-    bool bytes;             /* some of the body came */
+    int64_t retry_after_ms; /* from the server; -1: none */
+    bool bytes;             /* some of the body arrived */
 } qp_http_answer;
 
 /* QUIPU_OK whatever the HTTP status; QUIPU_CANCELLED, QUIPU_BUSY (the deadline), QUIPU_IO,
- * QUIPU_NOMEM, or what on_bytes gave back. *ret_answer is filled also on failure. */
+ * QUIPU_NOMEM, or the status of on_bytes. *ret_answer is filled on failure, too. */
 QUIPU_MUST_USE quipu_status qp_http_run(qp_http_pool *pool, const qp_http_request *request,
                                         qp_http_answer *ret_answer, quipu_error *reterr);
 
-/* What a Retry-After says: seconds, or a date; -1 when it is neither. */
+/* The value of a Retry-After header in milliseconds: seconds, or a date; -1 for anything else. */
 int64_t qp_http_retry_after(quipu_str value);
 
 #endif

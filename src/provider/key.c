@@ -1,4 +1,7 @@
-/* Reading keys, hiding keys. */
+/* Reading and hiding API keys.
+ *
+ * Called by: client.c. Buffers with a key are unbuffered reads and are overwritten after use;
+ * explicit_bzero() is not optimized away. */
 #include "base/port.h"
 
 #include "provider/key.h"
@@ -10,6 +13,8 @@
 
 #include "base/error.h"
 
+/* Trailing blanks and line breaks are cut. A file longer than a key may be is detected by
+ * the buffer's limit. */
 static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
 {
     char bytes[QUIPU_PROVIDER_KEY_MAX + 2];
@@ -26,7 +31,7 @@ static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
         return qp_error_set(reterr, errno == ENOENT ? QUIPU_NOT_FOUND : QUIPU_IO,
                             "the key file cannot be opened");
     }
-    (void)setvbuf(file, NULL, _IONBF, 0); /* no copy of the key in a buffer of the C library */
+    (void)setvbuf(file, NULL, _IONBF, 0); /* else the C library's buffer would keep a copy */
     n = fread(bytes, 1, sizeof(bytes), file);
     if (ferror(file) != 0) {
         status = qp_error_set(reterr, QUIPU_IO, "the key file cannot be read");
@@ -40,6 +45,7 @@ static quipu_status key_file(quipu_str path, qp_buf *key, quipu_error *reterr)
     return status;
 }
 
+/* An empty variable counts as unset. */
 static quipu_status key_env(quipu_str variable, qp_buf *key, quipu_error *reterr)
 {
     const char *value = NULL;
@@ -59,7 +65,8 @@ static quipu_status key_env(quipu_str variable, qp_buf *key, quipu_error *reterr
     return QUIPU_OK;
 }
 
-/* What stands in a header: printable ASCII. */
+/* A header's value: printable ASCII without blanks. A line break would let the key inject
+ * headers. */
 static bool key_plain(quipu_str key)
 {
     for (size_t i = 0; i < key.n; i++) {
@@ -70,6 +77,8 @@ static bool key_plain(quipu_str key)
     return true;
 }
 
+/* Only the first source that is named is tried: a wrong file name must not fall back to another
+ * key. */
 quipu_status qp_key_read(const quipu_provider_options *options, const char *usual, qp_buf *ret_key,
                          quipu_error *reterr)
 {
@@ -93,11 +102,12 @@ quipu_status qp_key_read(const quipu_provider_options *options, const char *usua
     }
     if (ret_key->n == 0 || !key_plain(qp_buf_str(ret_key))) {
         return qp_error_set(reterr, QUIPU_INVALID,
-                            "the key is empty or holds what cannot stand in a header");
+                            "the key is empty or has characters that a header cannot carry");
     }
     return QUIPU_OK;
 }
 
+/* The whole capacity is overwritten, also what an earlier, longer value left. */
 void qp_key_forget(qp_buf *key)
 {
     if (key->p != NULL) {
@@ -106,6 +116,7 @@ void qp_key_forget(qp_buf *key)
     qp_buf_free(key);
 }
 
+/* Servers sometimes echo the key in their error texts. */
 void qp_key_hide(quipu_str key, quipu_error *error)
 {
     char *at;
@@ -113,10 +124,11 @@ void qp_key_hide(quipu_str key, quipu_error *error)
     if (key.n == 0 || error == NULL) {
         return;
     }
+    /* Each complete occurrence, in place: the message keeps its length. */
     for (at = error->message; (at = strstr(at, key.p)) != NULL; at += key.n) {
         memset(at, '*', key.n);
     }
-    /* A message that was cut may end with the first part of it. */
+    /* A message that was truncated may end with the beginning of the key. */
     for (size_t n = key.n - 1, size = strlen(error->message); n > 3; n--) {
         if (n <= size && memcmp(error->message + size - n, key.p, n) == 0) {
             memset(error->message + size - n, '*', n);

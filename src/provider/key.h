@@ -1,4 +1,5 @@
-/* The key of a provider: where it comes from, and how it stays out of everything else. */
+/* The API key of a provider: where it comes from, and how it stays out of memory dumps and error
+ * texts. */
 #ifndef QP_PROVIDER_KEY_H
 #define QP_PROVIDER_KEY_H
 
@@ -6,16 +7,16 @@
 
 #include "base/buf.h"
 
-/* Put the key into `ret_key`: the one given, that of the file, that of the variable, or that of
- * `usual` when it is set. Empty: there is none. QUIPU_NOT_FOUND, QUIPU_INVALID, QUIPU_LIMIT,
- * QUIPU_IO, QUIPU_NOMEM. */
+/* Reads the key into `ret_key`: the given text, else the file, else the named variable, else the
+ * provider's `usual` variable. Stays empty when only the last is missing. QUIPU_NOT_FOUND,
+ * QUIPU_INVALID, QUIPU_LIMIT, QUIPU_IO, QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_key_read(const quipu_provider_options *options, const char *usual,
                                         qp_buf *ret_key, quipu_error *reterr);
 
-/* Overwrite the buffer before giving its memory back. */
+/* Overwrites the buffer with zeros, then frees it. */
 void qp_key_forget(qp_buf *key);
 
-/* Replace each occurrence of the key in an error's message by asterisks. */
+/* Replaces each occurrence of the key in an error's message by asterisks. */
 void qp_key_hide(quipu_str key, quipu_error *error);
 
 #endif

@@ -1,6 +1,26 @@
-/* Chat completions as OpenAI defined them and as most servers speak them (vLLM, llama.cpp, Ollama,
- * gateways): https://platform.openai.com/docs/api-reference/chat. What does not change from one
- * turn to the next is written first, so that equal beginnings stay equal byte for byte. */
+/* Chat completions as OpenAI defined them and most servers speak them (vLLM, llama.cpp, Ollama,
+ * gateways): https://platform.openai.com/docs/api-reference/chat. What does not change from turn to
+ * turn is written first, so that the beginnings of requests are equal byte for byte and the
+ * server's prefix cache matches.
+ *
+ * A request:
+ *
+ *   {"model": "m", "stream": true, "stream_options": {"include_usage": true}, "tools": [...],
+ *    "messages": [{"role": "system", "content": "..."}, {"role": "user", "content": "..."},
+ *                 {"role": "assistant", "content": null, "tool_calls": [
+ *                     {"id": "call_1", "type": "function",
+ *                      "function": {"name": "f", "arguments": "{\"x\":1}"}}]},
+ *                 {"role": "tool", "tool_call_id": "call_1", "content": "..."}]}
+ *
+ * Its stream, ended by [DONE]:
+ *
+ *   {"id": "...", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hel"}}]}
+ *   {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": "call_1", ...}]}}]}
+ *   {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+ *   {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}}
+ *
+ * Owns: the constant table qp_wire_openai. Called by: client.c for requests, wire.c for answers.
+ * Writers have no errors of their own: a failure sticks to the JSON writer's buffer. */
 #include <string.h>
 
 #include "base/base64.h"
@@ -9,6 +29,7 @@
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
+/* One path for every model: the model's name is in the body. */
 static quipu_status openai_path(const quipu_model_params *params, qp_buf *url, quipu_error *reterr)
 {
     (void)params;
@@ -17,6 +38,7 @@ static quipu_status openai_path(const quipu_model_params *params, qp_buf *url, q
     return QUIPU_OK;
 }
 
+/* Tools without a name are skipped. */
 static void openai_tools(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "tools");
@@ -42,6 +64,7 @@ static void openai_tools(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_array_end(writer);
 }
 
+/* A mode by name, or an object that names one function. */
 static void openai_choice(const quipu_model_request *request, qp_jsonw *writer)
 {
     static const char *const names[] = {NULL, "auto", "none", "required"};
@@ -63,6 +86,7 @@ static void openai_choice(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
+/* A structured answer: the schema is always strict, and needs a name. */
 static void openai_format(const quipu_model_request *request, qp_jsonw *writer)
 {
     qp_wire_key(writer, "response_format");
@@ -80,11 +104,12 @@ static void openai_format(const quipu_model_request *request, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
+/* What precedes tools and messages. `own`: the request goes to OpenAI itself. */
 static void openai_settings(const quipu_model_request *request, bool own, qp_jsonw *writer)
 {
     qp_wire_sampling(writer, request, "top_p", "seed");
     if (request->max_tokens > 0) {
-        /* OpenAI renamed it; the others know the old name. */
+        /* OpenAI renamed this member; compatible servers know the old name. */
         qp_wire_key(writer, own ? "max_completion_tokens" : "max_tokens");
         qp_jsonw_i64(writer, request->max_tokens);
     }
@@ -94,6 +119,7 @@ static void openai_settings(const quipu_model_request *request, bool own, qp_jso
     }
 }
 
+/* Whether a part's MIME type begins with `prefix`. */
 static bool openai_mime_is(const quipu_part *part, const char *prefix)
 {
     size_t n = strlen(prefix);
@@ -101,6 +127,7 @@ static bool openai_mime_is(const quipu_part *part, const char *prefix)
     return part->mime.n >= n && memcmp(part->mime.p, prefix, n) == 0;
 }
 
+/* Three kinds of attachment: image, audio, and any other file. */
 static void openai_data(const quipu_part *part, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -132,7 +159,7 @@ static void openai_data(const quipu_part *part, qp_jsonw *writer)
     qp_jsonw_object_end(writer);
 }
 
-/* A user's or the system's words; an array only where something else than text is among them. */
+/* The content of a user's or system message: a string, or an array when there are attachments. */
 static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
 {
     bool data = false;
@@ -159,6 +186,8 @@ static void openai_said(const quipu_model_message *message, qp_jsonw *writer)
     qp_jsonw_array_end(writer);
 }
 
+/* Arguments are JSON inside a string in this format. Calls made while thinking cannot be
+ * expressed. */
 static void openai_calls(const quipu_model_message *message, qp_jsonw *writer)
 {
     qp_wire_key(writer, "tool_calls");
@@ -182,7 +211,8 @@ static void openai_calls(const quipu_model_message *message, qp_jsonw *writer)
     qp_jsonw_array_end(writer);
 }
 
-/* Thoughts, and calls made while thinking, have no place in this format. */
+/* Thoughts, and calls made while thinking, have no place in this format; a message of nothing else
+ * is left out. */
 static void openai_assistant(const quipu_model_message *message, qp_jsonw *writer)
 {
     bool calls = false;
@@ -208,6 +238,8 @@ static void openai_assistant(const quipu_model_message *message, qp_jsonw *write
     qp_jsonw_object_end(writer);
 }
 
+/* A tool's message refers to the call that it answers; without that call the server would reject
+ * it, so it is left out. */
 static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw *writer)
 {
     const quipu_model_message *message = quipu_model_message_at(params->messages, at);
@@ -217,6 +249,8 @@ static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw
         openai_assistant(message, writer);
         return;
     }
+    /* A response without its call, or to a call that could not be written, must be left out as
+     * well. */
     if (message->role == QUIPU_ROLE_TOOL) {
         call = qp_wire_call_of(params, at);
         if (call == NULL || call->thought) {
@@ -236,6 +270,7 @@ static void openai_message(const quipu_model_params *params, size_t at, qp_jsonw
     qp_jsonw_object_end(writer);
 }
 
+/* The body. include_usage makes a stream end with a usage chunk. */
 static void openai_write(const quipu_model_params *params, bool own, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -262,6 +297,7 @@ static void openai_write(const quipu_model_params *params, bool own, qp_jsonw *w
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
+/* finish_reason; "function_call" belongs to the older form of calls. */
 static const qp_wire_reason openai_reasons[] = {{"stop", QUIPU_FINISH_STOP},
                                                 {"length", QUIPU_FINISH_LENGTH},
                                                 {"tool_calls", QUIPU_FINISH_TOOLS},
@@ -269,6 +305,7 @@ static const qp_wire_reason openai_reasons[] = {{"stop", QUIPU_FINISH_STOP},
                                                 {"content_filter", QUIPU_FINISH_FILTER},
                                                 {NULL, QUIPU_FINISH_OTHER}};
 
+/* The counts of one request, cached and reasoning tokens included. */
 static quipu_status openai_usage(qp_wire_reader *reader, qp_json_node usage, quipu_error *reterr)
 {
     if (qp_json_kind_of(usage) != QP_JSON_OBJECT) {
@@ -284,6 +321,7 @@ static quipu_status openai_usage(qp_wire_reader *reader, qp_json_node usage, qui
     return qp_wire_put_usage(reader, reterr);
 }
 
+/* A call or a piece of one; `call` has no document for the old function_call form. */
 static quipu_status openai_call(qp_wire_reader *reader, qp_json_node call, qp_json_node function,
                                 quipu_error *reterr)
 {
@@ -296,12 +334,12 @@ static quipu_status openai_call(qp_wire_reader *reader, qp_json_node call, qp_js
 
     delta.has_index = qp_json_int64(qp_wire_get(call, "index"), &delta.index) == QP_JSON_EXACT;
     if (qp_json_kind_of(arguments) == QP_JSON_OBJECT) {
-        delta.text = qp_json_raw(arguments); /* some servers do not wrap it in a string */
+        delta.text = qp_json_raw(arguments); /* some servers send the object itself */
     }
     return qp_wire_put(reader, &delta, reterr);
 }
 
-/* A stream's delta or a whole message: both hold the same members. */
+/* The delta of a stream or the message of a whole answer: both have the same members. */
 static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, quipu_error *reterr)
 {
     enum { CONTENT, REFUSAL, REASONING, THINKING, CALLS, FUNCTION, FIELDS };
@@ -318,7 +356,7 @@ static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, qui
 
     qp_wire_fields(delta, &wanted, fields);
     if (fields[THINKING].doc != NULL || fields[REASONING].doc != NULL) {
-        /* Servers that give both names of a thought give the same twice. */
+        /* Servers that send both members send the same thought twice. */
         thought = qp_wire_text_of(reader, fields[THINKING]);
         thought = thought.n > 0 ? thought : qp_wire_text_of(reader, fields[REASONING]);
         status = qp_wire_put_text(reader, QUIPU_DELTA_THOUGHT, thought, reterr);
@@ -329,6 +367,8 @@ static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, qui
                                       reterr);
         }
     }
+    /* Calls come after the text of the same delta. function_call is the older form of a single
+     * call. */
     iter = qp_json_each(fields[CALLS]);
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         status = openai_call(reader, iter.value, qp_wire_get(iter.value, "function"), reterr);
@@ -339,7 +379,8 @@ static quipu_status openai_delta(qp_wire_reader *reader, qp_json_node delta, qui
     return status;
 }
 
-/* A choice holds its words in "delta" when it streams, else in "message". */
+/* One choice; only the first was asked for. Its text is in "delta" when streaming, else in
+ * "message". */
 static quipu_status openai_choice_read(qp_wire_reader *reader, qp_json_node choice,
                                        quipu_error *reterr)
 {
@@ -352,6 +393,7 @@ static quipu_status openai_choice_read(qp_wire_reader *reader, qp_json_node choi
     quipu_status status;
 
     qp_wire_fields(choice, &wanted, fields);
+    /* Only the first choice was asked for; some gateways send more. */
     if (qp_wire_is_other(fields[INDEX])) {
         return QUIPU_OK;
     }
@@ -386,6 +428,7 @@ static quipu_status openai_chunk(qp_wire_reader *reader, qp_json_node root, quip
     return status == QUIPU_OK ? openai_usage(reader, fields[USAGE], reterr) : status;
 }
 
+/* One event; "[DONE]" ends the stream and is not JSON. */
 static quipu_status openai_event(qp_wire_reader *reader, const qp_sse_event *event,
                                  quipu_error *reterr)
 {
@@ -414,6 +457,7 @@ static void openai_list_path(quipu_str page, qp_buf *url)
     qp_buf_puts(url, "/models");
 }
 
+/* One page with everything; a list without next page. */
 static quipu_status openai_list_read(qp_json_node root, qp_wire_list *list)
 {
     qp_json_iter iter = qp_json_each(qp_wire_get(root, "data"));
@@ -435,6 +479,7 @@ static quipu_status openai_list_read(qp_json_node root, qp_wire_list *list)
     return status;
 }
 
+/* The model's name is in the body. */
 static quipu_status openai_embed_path(quipu_str model, qp_buf *url, quipu_error *reterr)
 {
     (void)model;
@@ -443,6 +488,7 @@ static quipu_status openai_embed_path(quipu_str model, qp_buf *url, quipu_error 
     return QUIPU_OK;
 }
 
+/* Floats as JSON numbers: base64 would be smaller, but not every server supports it. */
 static void openai_embed_write(const quipu_embed_request *request, qp_jsonw *writer)
 {
     qp_jsonw_object(writer);
@@ -457,6 +503,7 @@ static void openai_embed_write(const quipu_embed_request *request, qp_jsonw *wri
     qp_jsonw_object_end(writer);
 }
 
+/* Vectors by their "index"; usage counts input tokens only. */
 static quipu_status openai_embed_read(qp_json_node root, quipu_arena *arena, quipu_embeddings *ret,
                                       quipu_error *reterr)
 {

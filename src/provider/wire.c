@@ -1,4 +1,9 @@
-/* What the wire formats share: reading members, handing deltas on, errors of providers. */
+/* What the wire formats share: parsing events, finding members, passing deltas on, writing common
+ * members, lists and embeddings.
+ *
+ * Owns: qp_wire_reader. Called by: client.c (reader) and the formats (helpers), on the thread of
+ * the request; no locks. Texts handed to the sink lie in the event's text or in reader->scratch,
+ * and are valid until the next event. */
 #include "provider/wire.h"
 
 #include <assert.h>
@@ -13,7 +18,8 @@
 
 #define WIRE_SHOWN_MAX 200 /* bytes of a strange body that an error quotes */
 
-/* The outcome of an event, unless one of its texts had no room. */
+/* The outcome of an event, unless one of its texts could not be stored: formats need not check each
+ * text. */
 static quipu_status wire_lost(const qp_wire_reader *reader, quipu_status status,
                               quipu_error *reterr)
 {
@@ -23,17 +29,19 @@ static quipu_status wire_lost(const qp_wire_reader *reader, quipu_status status,
     return status;
 }
 
+/* Each event starts with an empty scratch arena. */
 static quipu_status wire_event(void *ctx, const qp_sse_event *event, quipu_error *reterr)
 {
     qp_wire_reader *reader = ctx;
 
     if (reader->ended) {
-        return QUIPU_OK; /* whatever comes after the end is none of ours */
+        return QUIPU_OK; /* bytes after the end of the answer are ignored */
     }
     quipu_arena_reset(&reader->scratch);
     return wire_lost(reader, reader->wire->event(reader, event, reterr), reterr);
 }
 
+/* One reader for each answer; nothing is allocated yet. */
 void qp_wire_reader_init(qp_wire_reader *reader, const qp_wire *wire, const quipu_sink *sink)
 {
     *reader = (qp_wire_reader){.wire = wire, .sink = sink, .usage = QUIPU_USAGE_INIT};
@@ -41,6 +49,7 @@ void qp_wire_reader_init(qp_wire_reader *reader, const qp_wire *wire, const quip
     qp_json_init(&reader->doc);
 }
 
+/* NULL is fine. */
 void qp_wire_reader_free(qp_wire_reader *reader)
 {
     if (reader != NULL) {
@@ -55,6 +64,7 @@ quipu_status qp_wire_feed(qp_wire_reader *reader, quipu_str bytes, quipu_error *
     return qp_sse_feed(&reader->sse, bytes, reterr);
 }
 
+/* An error object may come with status 200, also in place of an answer. */
 quipu_status qp_wire_whole(qp_wire_reader *reader, quipu_str body, quipu_error *reterr)
 {
     qp_json_node root = {NULL, 0};
@@ -69,6 +79,7 @@ quipu_status qp_wire_whole(qp_wire_reader *reader, quipu_str body, quipu_error *
     return status;
 }
 
+/* The error quotes the beginning of the body, which is often an HTML page of a proxy. */
 quipu_status qp_wire_parse(qp_wire_reader *reader, quipu_str data, qp_json_node *ret_root,
                            quipu_error *reterr)
 {
@@ -79,8 +90,8 @@ quipu_status qp_wire_parse(qp_wire_reader *reader, quipu_str data, qp_json_node 
         return status;
     }
     if (status != QUIPU_OK || qp_json_kind_of(root) != QP_JSON_OBJECT) {
-        return qp_error_set(reterr, QUIPU_CORRUPT, "%s answered with what is no JSON object: %.*s",
-                            reader->wire->id,
+        return qp_error_set(reterr, QUIPU_CORRUPT,
+                            "%s sent an answer that is not a JSON object: %.*s", reader->wire->id,
                             (int)(data.n < WIRE_SHOWN_MAX ? data.n : WIRE_SHOWN_MAX),
                             data.n > 0 ? data.p : "");
     }
@@ -93,7 +104,7 @@ qp_json_node qp_wire_get(qp_json_node object, const char *key)
     return qp_json_get(object, quipu_cstr(key));
 }
 
-/* Which key a member has that is spelled with escapes; `count`: none of them. */
+/* Which of the keys a member spelled with escapes is; `count` when it is another. */
 static size_t wire_escaped(qp_json_node key, const qp_wire_keys *keys)
 {
     size_t i = 0;
@@ -104,6 +115,8 @@ static size_t wire_escaped(qp_json_node key, const qp_wire_keys *keys)
     return i;
 }
 
+/* Walks the tokens of an object once. `lengths` rejects most members by a bit test; the last letter
+ * distinguishes most of the rest before memcmp. */
 void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node *ret)
 {
     const qp_json_doc *doc = object.doc;
@@ -116,6 +129,7 @@ void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node 
     if (qp_json_kind_of(object) != QP_JSON_OBJECT) {
         return;
     }
+    /* The tokens of an object: key, value, key, value; `next` skips a whole value. */
     tokens = doc->tokens;
     stop = tokens[object.at].next;
     for (uint32_t at = object.at + 1; at < stop; at = tokens[at + 1].next) {
@@ -126,7 +140,7 @@ void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node 
         if (QP_UNLIKELY(key->escaped)) {
             i = wire_escaped((qp_json_node){doc, at}, keys);
         } else if (n >= 64 || (keys->lengths >> n & 1) == 0) {
-            continue; /* most members are none of ours */
+            continue; /* most members have no wanted length */
         } else {
             const char *text = doc->text.p + key->start + 1;
 
@@ -141,6 +155,7 @@ void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node 
     }
 }
 
+/* Compares the token itself: an index is written as one digit. */
 bool qp_wire_is_other(qp_json_node index)
 {
     const qp_json_token *token;
@@ -157,6 +172,7 @@ quipu_str qp_wire_text(qp_wire_reader *reader, qp_json_node object, const char *
     return qp_wire_text_of(reader, qp_wire_get(object, key));
 }
 
+/* Returns an empty text on failure and records the reason in reader->lost. */
 quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node)
 {
     quipu_status status;
@@ -173,6 +189,7 @@ quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node)
     return text;
 }
 
+/* Numbers that are not integers count as absent. */
 int64_t qp_wire_count(qp_json_node object, const char *key)
 {
     int64_t value = -1;
@@ -188,6 +205,7 @@ quipu_status qp_wire_put(qp_wire_reader *reader, const quipu_delta *delta, quipu
     return reader->sink->put(reader->sink->ctx, delta, reterr);
 }
 
+/* Empty pieces are dropped: several APIs send them at the beginning and at the end. */
 quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, quipu_str text,
                               quipu_error *reterr)
 {
@@ -200,6 +218,7 @@ quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, qui
         reterr);
 }
 
+/* Sent once; an answer without id and model has none. */
 quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str model,
                                quipu_error *reterr)
 {
@@ -215,6 +234,7 @@ quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str m
     return qp_wire_put(reader, &delta, reterr);
 }
 
+/* An error in the first event, or in any later one, fails the answer. */
 quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_json_node head[3],
                           quipu_error *reterr)
 {
@@ -228,6 +248,7 @@ quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_js
                              qp_wire_text_of(reader, head[2]), reterr);
 }
 
+/* The running totals of the reader; the answer takes the last ones. */
 quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr)
 {
     quipu_delta delta = {.struct_size = (uint32_t)sizeof(quipu_delta),
@@ -237,6 +258,7 @@ quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr)
     return qp_wire_put(reader, &delta, reterr);
 }
 
+/* Remembered in `stopped`: some formats send usage only afterwards. */
 quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr)
 {
     quipu_delta delta = {
@@ -246,6 +268,7 @@ quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, qui
     return qp_wire_put(reader, &delta, reterr);
 }
 
+/* Unknown reasons are QUIPU_FINISH_OTHER: a new one must not break old programs. */
 quipu_finish qp_wire_finish(const qp_wire_reason *reasons, qp_json_node node)
 {
     for (; reasons->name != NULL; reasons++) {
@@ -270,6 +293,7 @@ void qp_wire_member(qp_jsonw *writer, const char *key, quipu_str text)
     qp_jsonw_str(writer, text);
 }
 
+/* Built in a buffer of its own: the writer then escapes the MIME type. */
 void qp_wire_data_url(qp_jsonw *writer, const quipu_part *part)
 {
     qp_buf url;
@@ -286,6 +310,7 @@ void qp_wire_data_url(qp_jsonw *writer, const quipu_part *part)
     qp_buf_free(&url);
 }
 
+/* A member only when the request gives it. */
 static void wire_double(qp_jsonw *writer, bool given, const char *key, double value)
 {
     if (given) {
@@ -294,6 +319,7 @@ static void wire_double(qp_jsonw *writer, bool given, const char *key, double va
     }
 }
 
+/* Formats name these differently, or lack the seed. */
 void qp_wire_sampling(qp_jsonw *writer, const quipu_model_request *request, const char *top_p,
                       const char *seed)
 {
@@ -305,6 +331,7 @@ void qp_wire_sampling(qp_jsonw *writer, const quipu_model_request *request, cons
     }
 }
 
+/* An empty list is left out: some servers reject it. */
 void qp_wire_stops(qp_jsonw *writer, const quipu_model_request *request, const char *key)
 {
     if (request->stop_count == 0) {
@@ -318,6 +345,7 @@ void qp_wire_stops(qp_jsonw *writer, const quipu_model_request *request, const c
     qp_jsonw_array_end(writer);
 }
 
+/* The schema's name differs between formats; its contents are the same. */
 void qp_wire_tool(qp_jsonw *writer, const quipu_tool *tool, const char *schema)
 {
     qp_wire_member(writer, "name", tool->name);
@@ -338,6 +366,7 @@ bool qp_wire_offers(const quipu_model_request *request)
     return false;
 }
 
+/* Conversion has put at most one response into a message. */
 const quipu_part *qp_wire_response(const quipu_model_message *message)
 {
     for (size_t i = 0; i < message->parts.count; i++) {
@@ -348,6 +377,7 @@ const quipu_part *qp_wire_response(const quipu_model_message *message)
     return NULL;
 }
 
+/* Goes back over the tool messages to the assistant's message, and finds the call by id. */
 const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at)
 {
     const quipu_part *response = qp_wire_response(quipu_model_message_at(params->messages, at));
@@ -368,6 +398,7 @@ const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at)
 
 /* ---- lists and vectors --------------------------------------------------------------------- */
 
+/* Doubles from 64; old arrays stay in the arena. */
 quipu_status qp_wire_list_add(qp_wire_list *list, const quipu_model_info *info)
 {
     if (list->count == list->cap) {
@@ -387,6 +418,7 @@ quipu_status qp_wire_list_add(qp_wire_list *list, const quipu_model_info *info)
     return QUIPU_OK;
 }
 
+/* A missing or differently typed member becomes an empty text. */
 quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object, const char *key,
                                quipu_str *ret_text)
 {
@@ -399,6 +431,7 @@ quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object, const ch
     return qp_json_text_copy(node, list->arena, ret_text);
 }
 
+/* All vectors of an answer have the same length. */
 static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *ret_values,
                                 quipu_error *reterr)
 {
@@ -409,7 +442,8 @@ static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *
         double value = 0;
 
         if (qp_json_double(iter.value, &value) == QP_JSON_NO_NUMBER) {
-            return qp_error_set(reterr, QUIPU_CORRUPT, "an embedding holds what is no number");
+            return qp_error_set(reterr, QUIPU_CORRUPT,
+                                "an embedding has a value that is not a number");
         }
         ret_values[at++] = (float)value;
     }
@@ -419,6 +453,7 @@ static quipu_status wire_vector(qp_json_node numbers, size_t dimensions, float *
     return QUIPU_OK;
 }
 
+/* The first vector gives the length. An "index" outside the array is QUIPU_CORRUPT. */
 quipu_status qp_wire_vectors(qp_json_node array, const char *key, quipu_arena *arena,
                              quipu_embeddings *ret, quipu_error *reterr)
 {
@@ -436,6 +471,7 @@ quipu_status qp_wire_vectors(qp_json_node array, const char *key, quipu_arena *a
     if (values == NULL) {
         return qp_error_set(reterr, qp_arena_why(arena, size), "no room for the embeddings");
     }
+    /* Zeros where an index is missing; the count below is still that of the answer. */
     memset(values, 0, size);
     while (qp_json_next(&iter)) {
         int64_t index = qp_wire_count(iter.value, "index");

@@ -1,5 +1,6 @@
-/* What a wire format is: the requests a provider understands and the answers it gives, without any
- * network. A format is a const table; a reader carries the state of one answer. */
+/* A wire format: how a provider writes requests and answers, without any network. A format is a
+ * constant table of functions; a reader holds the state of one answer. To add one, see
+ * CONTRIBUTING.md, "Add a provider". */
 #ifndef QP_PROVIDER_WIRE_H
 #define QP_PROVIDER_WIRE_H
 
@@ -18,13 +19,13 @@ typedef struct qp_wire_reader {
     const quipu_sink *sink;
     qp_sse sse;
     qp_json_doc doc;
-    quipu_arena scratch; /* texts of the event at hand */
-    bool started;        /* the answer's id and model were handed on */
-    bool ended;          /* the provider said that this was all */
-    bool stopped;        /* a reason to finish was seen */
+    quipu_arena scratch; /* texts of the current event */
+    bool started;        /* id and model of the answer were passed on */
+    bool ended;          /* the provider's end of the stream was seen */
+    bool stopped;        /* a finish reason was seen */
     quipu_finish finish;
     quipu_usage usage;
-    quipu_status lost; /* why a text could not be read; told once the event is done */
+    quipu_status lost; /* why a text could not be read; returned at the end of the event */
 } qp_wire_reader;
 
 /* Where a list of models grows; see list_read. */
@@ -33,28 +34,30 @@ typedef struct qp_wire_list {
     quipu_model_info *items;
     size_t count;
     size_t cap;
-    quipu_str next; /* the mark of the next page; empty: there is none */
+    quipu_str next; /* token of the next page; empty: this was the last */
 } qp_wire_list;
 
+/* A wire format: a constant table. Writers report failures through the JSON writer's buffer;
+ * readers return a status and pass deltas on with qp_wire_put*(). */
 typedef struct qp_wire {
     const char *id;
     const char *base_url;
-    const char *key_env;      /* where its key is looked for */
-    const char *auth;         /* the header of the key, up to its value */
+    const char *key_env;      /* the usual environment variable of the key */
+    const char *auth;         /* the key's header line, up to its value */
     const char *extra_header; /* or NULL */
 
-    /* What follows the base URL for one question. */
+    /* Appends the path of a request to the base URL. */
     quipu_status (*path)(const quipu_model_params *params, qp_buf *url, quipu_error *reterr);
 
-    /* The body of one question. `own` says that it goes to the provider itself, not to a server
-     * that only speaks like it. */
+    /* Writes the body of a request. `own`: it goes to the provider itself, not to a compatible
+     * server. */
     void (*write)(const quipu_model_params *params, bool own, qp_jsonw *writer);
 
-    /* One event of a stream, and a whole answer. */
+    /* Reads one event of a stream; reads a complete answer. */
     quipu_status (*event)(qp_wire_reader *reader, const qp_sse_event *event, quipu_error *reterr);
     quipu_status (*whole)(qp_wire_reader *reader, qp_json_node root, quipu_error *reterr);
 
-    /* A page of the list of models, after the mark `page` (empty: the first). */
+    /* One page of the list of models, after the token `page` (empty: the first page). */
     void (*list_path)(quipu_str page, qp_buf *url);
     quipu_status (*list_read)(qp_json_node root, qp_wire_list *list);
 
@@ -81,20 +84,20 @@ void qp_wire_reader_init(qp_wire_reader *reader, const qp_wire *wire, const quip
 /* NULL is fine. */
 void qp_wire_reader_free(qp_wire_reader *reader);
 
-/* The next bytes of a stream, cut anywhere. */
+/* Reads the next bytes of a stream, which may be cut anywhere. */
 QUIPU_MUST_USE quipu_status qp_wire_feed(qp_wire_reader *reader, quipu_str bytes,
                                          quipu_error *reterr);
 
-/* A whole answer. */
+/* Reads a complete answer. */
 QUIPU_MUST_USE quipu_status qp_wire_whole(qp_wire_reader *reader, quipu_str body,
                                           quipu_error *reterr);
 
-/* Parse an event's data; QUIPU_CORRUPT with its beginning when it is no JSON object. */
+/* Parses an event's data; QUIPU_CORRUPT, quoting its beginning, when it is not a JSON object. */
 QUIPU_MUST_USE quipu_status qp_wire_parse(qp_wire_reader *reader, quipu_str data,
                                           qp_json_node *ret_root, quipu_error *reterr);
 
-/* What a provider's error says, from its body or from an event: fills *reterr and gives the status.
- * `http_status` 0: it came inside a stream, and the error's own type tells. */
+/* Turns a provider's error, from a body or an event, into *reterr and a status. `http_status` 0: it
+ * came inside a stream, and its type decides. */
 quipu_status qp_wire_error(quipu_str body, int http_status, quipu_error *reterr);
 
 /* Whether the object is an error, at the top of an event or of a whole answer. */
@@ -115,34 +118,34 @@ typedef struct qp_wire_keys {
 
 #define QP_WIRE_LENGTH(n) (UINT64_C(1) << (n))
 
-/* Several members in one walk, for what every event of a stream is asked; the last one wins, as in
- * qp_json_get(). Nodes of members that are not there are none. */
+/* Finds several members in one pass, for what is needed of every event; of equal names the last one
+ * wins, as in qp_json_get(). Missing members have nodes without a document. */
 void qp_wire_fields(qp_json_node object, const qp_wire_keys *keys, qp_json_node *ret);
 
-/* Whether an index says that this is not the first answer: one was asked for. */
+/* Whether an index is not 0: only one answer was asked for. */
 bool qp_wire_is_other(qp_json_node index);
 
 /* A string's text as above; `node` may be anything. */
 quipu_str qp_wire_text_of(qp_wire_reader *reader, qp_json_node node);
 
-/* A number member that counts something; -1 when there is none. */
+/* A member with a count; -1 when it is missing or negative. */
 int64_t qp_wire_count(qp_json_node object, const char *key);
 
-/* Hand something on. */
+/* Pass a delta on to the sink. */
 quipu_status qp_wire_put(qp_wire_reader *reader, const quipu_delta *delta, quipu_error *reterr);
 quipu_status qp_wire_put_text(qp_wire_reader *reader, quipu_delta_kind kind, quipu_str text,
                               quipu_error *reterr);
 quipu_status qp_wire_put_start(qp_wire_reader *reader, quipu_str id, quipu_str model,
                                quipu_error *reterr);
 
-/* What the first event of an answer, or a whole one, has before its words: the nodes of its
- * members "error", id and model, in this order. The latter two may be unset once it has started. */
+/* Begins an answer: `head` has the nodes of its error, id and model, in this order. The latter two
+ * may be unset once it has started. */
 quipu_status qp_wire_open(qp_wire_reader *reader, qp_json_node root, const qp_json_node head[3],
                           quipu_error *reterr);
 quipu_status qp_wire_put_usage(qp_wire_reader *reader, quipu_error *reterr);
 quipu_status qp_wire_put_finish(qp_wire_reader *reader, quipu_finish finish, quipu_error *reterr);
 
-/* A reason of the provider's to stop, by its table, which ends with NULL; else
+/* Maps a provider's finish reason by its table, which ends with NULL; unknown ones are
  * QUIPU_FINISH_OTHER. */
 typedef struct qp_wire_reason {
     const char *name;
@@ -160,20 +163,20 @@ void qp_wire_member(qp_jsonw *writer, const char *key, quipu_str text);
 /* "data:<mime>;base64,..." as a JSON string. */
 void qp_wire_data_url(qp_jsonw *writer, const quipu_part *part);
 
-/* Temperature and top-p where they are asked for, and the seed where `seed` names it. */
+/* Writes temperature and top-p when the request has them, and the seed when `seed` names it. */
 void qp_wire_sampling(qp_jsonw *writer, const quipu_model_request *request, const char *top_p,
                       const char *seed);
 
-/* The texts that end an answer, where there are any. */
+/* Writes the stop sequences, if there are any. */
 void qp_wire_stops(qp_jsonw *writer, const quipu_model_request *request, const char *key);
 
-/* What a tool is called, what it does and, under `schema`, what it takes. */
+/* Writes a tool's name, description and, under `schema`, the schema of its arguments. */
 void qp_wire_tool(qp_jsonw *writer, const quipu_tool *tool, const char *schema);
 
-/* Whether a tool may be offered: it has a name. */
+/* Whether the request has at least one tool with a name. */
 bool qp_wire_offers(const quipu_model_request *request);
 
-/* The call that a TOOL message answers, in the assistant's message before it; NULL: none. */
+/* The call that a TOOL message answers, in the assistant's message before it, or NULL. */
 const quipu_part *qp_wire_call_of(const quipu_model_params *params, size_t at);
 
 /* The one RESPONSE part of a TOOL message. */
@@ -187,8 +190,8 @@ QUIPU_MUST_USE quipu_status qp_wire_list_add(qp_wire_list *list, const quipu_mod
 QUIPU_MUST_USE quipu_status qp_wire_list_text(qp_wire_list *list, qp_json_node object,
                                               const char *key, quipu_str *ret_text);
 
-/* The vectors of an array whose elements hold numbers under `key`, in their order, or in that of
- * their "index" where they have one. */
+/* The vectors of an array whose elements have numbers under `key`, ordered by their "index" where
+ * they have one, otherwise as they come. */
 QUIPU_MUST_USE quipu_status qp_wire_vectors(qp_json_node array, const char *key, quipu_arena *arena,
                                             quipu_embeddings *ret, quipu_error *reterr);
 

@@ -1,4 +1,8 @@
-/* What went wrong at a provider, from the many shapes of its error bodies. */
+/* A provider's error as a quipu_error, from the many shapes of error bodies.
+ *
+ * Called by: client.c with an HTTP status, and the formats for errors inside a stream. No state.
+ * Contract: QUIPU_BUSY means "try again later", QUIPU_MISUSE a wrong key, QUIPU_INVALID a wrong
+ * request; error.rule is the provider's own type and engine_code the HTTP status. */
 #include <string.h>
 
 #include "base/error.h"
@@ -7,6 +11,7 @@
 
 #define WIRE_ERROR_SHOWN_MAX 300 /* bytes of a body without a message that the error quotes */
 
+/* OpenAI, Anthropic and Gemini use an object; some servers a string. */
 bool qp_wire_is_error(qp_json_node root)
 {
     qp_json_kind kind = qp_json_kind_of(qp_wire_get(root, "error"));
@@ -14,6 +19,7 @@ bool qp_wire_is_error(qp_json_node root)
     return kind == QP_JSON_OBJECT || kind == QP_JSON_STRING;
 }
 
+/* The status of a call for an HTTP status. */
 static quipu_status wire_error_http(int code)
 {
     switch (code) {
@@ -41,7 +47,7 @@ static quipu_status wire_error_http(int code)
     }
 }
 
-/* An error inside a stream has no HTTP status, only a type (or, at Gemini, a code of its own). */
+/* An error inside a stream has no HTTP status, only a type or, from Gemini, a code in its body. */
 static quipu_status wire_error_type(quipu_str type, int64_t code)
 {
     static const struct {
@@ -61,12 +67,14 @@ static quipu_status wire_error_type(quipu_str type, int64_t code)
     return code >= 400 && code < 600 ? wire_error_http((int)code) : QUIPU_IO;
 }
 
+/* What could be found in an error body; texts may be empty, the code 0 or -1. */
 typedef struct wire_error {
     quipu_str message;
     quipu_str type;
     int64_t code;
 } wire_error;
 
+/* A string member copied to the arena; empty when it is missing. */
 static quipu_str wire_error_text(qp_json_node object, const char *key, quipu_arena *arena)
 {
     quipu_str text = {"", 0};
@@ -86,6 +94,7 @@ static wire_error wire_error_read(qp_json_node root, quipu_arena *arena)
     wire_error found = {.message = {"", 0}, .type = {"", 0}, .code = 0};
     qp_json_node object;
 
+    /* Some servers wrap the error in an array. */
     if (qp_json_kind_of(root) == QP_JSON_ARRAY) {
         root = qp_json_at(root, 0);
     }
@@ -101,6 +110,7 @@ static wire_error wire_error_read(qp_json_node root, quipu_arena *arena)
         found.message = wire_error_text(object, "detail", arena);
     }
     found.type = wire_error_text(object, "type", arena);
+    /* Gemini has "status" ("RESOURCE_EXHAUSTED") in place of a type; others have only a "code". */
     if (found.type.n == 0 || quipu_str_eq(found.type, QUIPU_STR("error"))) {
         found.type = wire_error_text(object, "status", arena);
     }
@@ -111,6 +121,7 @@ static wire_error wire_error_read(qp_json_node root, quipu_arena *arena)
     return found;
 }
 
+/* A body without a message is quoted, up to WIRE_ERROR_SHOWN_MAX bytes. */
 quipu_status qp_wire_error(quipu_str body, int http_status, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -126,6 +137,7 @@ quipu_status qp_wire_error(quipu_str body, int http_status, quipu_error *reterr)
         found.message = body;
         found.message.n = qp_utf8_cut(body, WIRE_ERROR_SHOWN_MAX);
     }
+    /* The HTTP status decides; inside a stream there is none. */
     status =
         http_status != 0 ? wire_error_http(http_status) : wire_error_type(found.type, found.code);
     (void)qp_error_field(reterr, status, "provider", NULL, found.type.n > 0 ? found.type.p : NULL,

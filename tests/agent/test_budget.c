@@ -155,7 +155,7 @@ static void nobody_to_take_changes_nothing(void **state)
     budget_expect(&made, none.sections);
 }
 
-static void channels_are_told_by_the_keys_beginning(void **state)
+static void channels_are_reported_by_the_keys_beginning(void **state)
 {
     (void)state;
     assert_string_equal(quipu_key_channel(QUIPU_STR("telegram:1:2")), "telegram");
@@ -178,7 +178,7 @@ int main(void)
         cmocka_unit_test(budget_takes_the_window_of_the_model),
         cmocka_unit_test(empty_sections_give_to_the_others_in_proportion),
         cmocka_unit_test(nobody_to_take_changes_nothing),
-        cmocka_unit_test(channels_are_told_by_the_keys_beginning),
+        cmocka_unit_test(channels_are_reported_by_the_keys_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

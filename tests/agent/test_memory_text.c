@@ -77,7 +77,7 @@ static void nothing_remembered_and_no_key_give_no_text(void **state)
     assert_null(text.p);
 }
 
-static void newest_that_fit_the_budget_are_told(void **state)
+static void newest_that_fit_the_budget_are_reported(void **state)
 {
     memory_world *world = *state;
     const char *newer = "the newer one of two observations";
@@ -121,7 +121,7 @@ static void memories_end_the_system_instruction_when_asked(void **state)
     free(history);
 }
 
-static void turn_that_does_not_ask_is_told_nothing_remembered(void **state)
+static void turn_that_does_not_ask_is_reported_nothing_remembered(void **state)
 {
     memory_world *world = *state;
     quipu_turn_options options = script_options(world->script, "hi");
@@ -149,10 +149,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         MEMORY_TEST(reflections_come_before_observations_in_order),
         MEMORY_TEST(nothing_remembered_and_no_key_give_no_text),
-        MEMORY_TEST(newest_that_fit_the_budget_are_told),
+        MEMORY_TEST(newest_that_fit_the_budget_are_reported),
         MEMORY_TEST(memory_too_large_hides_no_other),
         MEMORY_TEST(memories_end_the_system_instruction_when_asked),
-        MEMORY_TEST(turn_that_does_not_ask_is_told_nothing_remembered),
+        MEMORY_TEST(turn_that_does_not_ask_is_reported_nothing_remembered),
         MEMORY_TEST(wrong_calls_are_refused),
     };
 

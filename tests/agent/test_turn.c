@@ -156,7 +156,7 @@ static void tool_that_was_not_offered_is_answered_without_running_anything(void 
                 "tool\"}|assistant: Sorry.");
 }
 
-/* Two calls of one tool without ids are two calls. */
+/* Two calls of one tool without ids are two calls; Lango takes them for one. */
 static void calls_without_ids_are_answered_one_by_one(void **state)
 {
     turn_world *world = *state;

@@ -200,7 +200,7 @@ static void what_is_no_json_is_refused_at_the_right_place(void **state)
     qp_json_free(NULL);
 }
 
-/* The document of design/dependencies.md, section 1: what other libraries break. */
+/* A document that JSON libraries commonly change when they read and write it. */
 static const char json_fidelity[] =
     "{\"z\":1,\"a\":1.0,\"int64\":9223372036854775807,\"uint64\":18446744073709551615,"
     "\"big\":123456789012345678901234567890,\"tenth\":0.1,\"exp\":1e3,\"minus\":-0.0,"

@@ -323,7 +323,7 @@ static void swept_round_trip(void *ctx)
     quipu_arena_free(&arena);
 }
 
-static void no_memory_is_told_and_leaks_nothing(void **state)
+static void no_memory_is_reported_and_leaks_nothing(void **state)
 {
     (void)state;
     t_fault_install();
@@ -345,7 +345,7 @@ int main(void)
         cmocka_unit_test(depth_has_its_limit),
         cmocka_unit_test(a_plain_message_becomes_an_event),
         cmocka_unit_test(extra_that_does_not_fit_is_corrupt),
-        cmocka_unit_test(no_memory_is_told_and_leaks_nothing),
+        cmocka_unit_test(no_memory_is_reported_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,7 +154,7 @@ static void temp_alone_does_not_reach_the_store(void **state)
 /* ---- staleness --------------------------------------------------------------------------------
  */
 
-static void a_stale_session_conflicts_and_tells_both_revisions(void **state)
+static void a_stale_session_conflicts_and_reports_both_revisions(void **state)
 {
     adk_world *world = adk_open(QUIPU_SERVICE_PYTHON);
     quipu_live *a = adk_create(world, "u", "s", NULL);
@@ -411,7 +411,7 @@ int main(void)
         cmocka_unit_test(a_delta_alone_is_no_event),
         cmocka_unit_test(a_delta_alone_is_an_event_when_the_service_records_it),
         cmocka_unit_test(temp_alone_does_not_reach_the_store),
-        cmocka_unit_test(a_stale_session_conflicts_and_tells_both_revisions),
+        cmocka_unit_test(a_stale_session_conflicts_and_reports_both_revisions),
         cmocka_unit_test(a_session_is_never_stale_by_itself),
         cmocka_unit_test(rebase_appends_and_catches_up),
         cmocka_unit_test(a_repeated_event_applies_nothing_twice),

@@ -386,7 +386,7 @@ static void processes_with_their_own_sessions_are_never_stale(void **state)
     adk_close(world);
 }
 
-static void two_processes_lose_nothing_and_interleave_only_when_told(void **state)
+static void two_processes_lose_nothing_and_interleave_only_on_request(void **state)
 {
     (void)state;
     two_processes(QUIPU_SERVICE_GO);
@@ -403,7 +403,7 @@ int main(void)
         cmocka_unit_test(writers_of_their_own_sessions_are_never_stale),
         cmocka_unit_test(of_many_creates_of_one_session_exactly_one_succeeds),
         cmocka_unit_test(ten_gets_of_one_new_session_all_get_it),
-        cmocka_unit_test(two_processes_lose_nothing_and_interleave_only_when_told),
+        cmocka_unit_test(two_processes_lose_nothing_and_interleave_only_on_request),
         cmocka_unit_test(processes_with_their_own_sessions_are_never_stale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

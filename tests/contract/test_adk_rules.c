@@ -1,5 +1,5 @@
-/* Rules of ADK's contract that no other file shows, each for the option sets of Python and of Go.
- * docs/adk-rules.md has them all. */
+/* Rules that ADK's services follow and no other file tests, each for the option
+ * sets of Python and of Go. docs/traceability/adk-rules.md lists them all. */
 #include "contract/adk_t.h"
 #include "lib/short.h"
 

@@ -80,7 +80,7 @@ typedef struct import_orphans {
     char who[128];
 } import_orphans;
 
-static void import_hear_orphan(void *ctx, const quipu_orphan *orphan)
+static void import_on_orphan(void *ctx, const quipu_orphan *orphan)
 {
     import_orphans *heard = ctx;
 
@@ -101,7 +101,7 @@ static void go_database_comes_in_and_its_orphan_is_reported(void **state)
     (void)state;
     t_fixture("adk-go-database.db", path);
     world = adk_open(QUIPU_SERVICE_GO);
-    options.orphan = import_hear_orphan;
+    options.orphan = import_on_orphan;
     options.ctx = &heard;
     const quipu_source_report report = import_ok(world->store, path, &options);
     import_check_counts(&report, QUIPU_SOURCE_ADK_GO, 2, 11, 1);
@@ -120,7 +120,7 @@ static void go_database_comes_in_and_its_orphan_is_reported(void **state)
 /* ---- what an import does and does not do ------------------------------------------------------
  */
 
-static void a_dry_run_tells_and_changes_nothing(void **state)
+static void a_dry_run_reports_and_changes_nothing(void **state)
 {
     char path[T_PATH_MAX];
     adk_world *world;
@@ -351,9 +351,9 @@ static void other_files_get_a_clear_error(void **state)
     import_refused(store, path, QUIPU_CORRUPT, "");
     t_path(t_tmpdir(), "other.db", path);
     import_exec(path, "CREATE TABLE sessions (id INTEGER PRIMARY KEY)");
-    import_refused(store, path, QUIPU_UNSUPPORTED, "none of the layouts");
+    import_refused(store, path, QUIPU_UNSUPPORTED, "has no known layout");
     quipu_close(st_open_new(NULL, path));
-    import_refused(store, path, QUIPU_UNSUPPORTED, "store of quipu's");
+    import_refused(store, path, QUIPU_UNSUPPORTED, "is a quipu store");
     t_fixture("adk-go-database.db", path);
     options.kind = QUIPU_SOURCE_ADK_V0;
     T_STATUS(quipu_source_import(store, path, &options, NULL, NULL, &err), QUIPU_UNSUPPORTED);
@@ -411,10 +411,10 @@ static void broken_json_in_the_last_session_imports_nothing(void **state)
     import_refused(store, path, QUIPU_INVALID, "the event in row");
     t_fixture("adk-python-sqlite.db", path);
     import_exec(path, "UPDATE sessions SET state = '[1]' WHERE user_id = 'bob'");
-    import_refused(store, path, QUIPU_INVALID, "state is no JSON object");
+    import_refused(store, path, QUIPU_INVALID, "state is not a JSON object");
     t_fixture("adk-python-database.db", path);
     import_exec(path, "UPDATE events SET timestamp = 'yesterday' WHERE id = 'ev-b1'");
-    import_refused(store, path, QUIPU_INVALID, "a time is none");
+    import_refused(store, path, QUIPU_INVALID, "a time cannot be read");
     quipu_close(store);
 }
 
@@ -445,7 +445,7 @@ static void a_hostile_pickle_imports_nothing(void **state)
     import_exec(path,
                 "UPDATE events SET actions = x'80048c026f738c0673797374656d938c10746f756368202f746d"
                 "702f70776e656485522e' WHERE id = 'ev-012'");
-    import_refused(store, path, QUIPU_INVALID, "os.system, which is no class of ADK");
+    import_refused(store, path, QUIPU_INVALID, "os.system, which is not a class of ADK");
     quipu_close(store);
 }
 
@@ -455,7 +455,7 @@ int main(void)
         cmocka_unit_test(python_database_comes_in_whole),
         cmocka_unit_test(python_sqlite_comes_in_whole),
         cmocka_unit_test(go_database_comes_in_and_its_orphan_is_reported),
-        cmocka_unit_test(a_dry_run_tells_and_changes_nothing),
+        cmocka_unit_test(a_dry_run_reports_and_changes_nothing),
         cmocka_unit_test(a_repeated_import_skips_what_is_there),
         cmocka_unit_test(the_cap_of_the_store_holds_for_what_comes_in),
         cmocka_unit_test(a_session_that_grew_in_the_file_is_a_conflict),

@@ -135,7 +135,7 @@ static void what_would_run_something_is_refused(void **state)
     FAILS("cos\nsystem\n(S'id'\ntR.", QUIPU_INVALID, "nothing was executed");
     FAILS("\x8c\x0bgoogle.adkx\x8c\x01"
           "C\x93.",
-          QUIPU_INVALID, "no class of ADK");
+          QUIPU_INVALID, "not a class of ADK");
     FAILS("\x8c\x12google.genai.types\x8c\x01"
           "C\x93]\x85R.",
           QUIPU_INVALID, "nothing is executed");
@@ -145,7 +145,7 @@ static void what_would_run_something_is_refused(void **state)
     FAILS("\x8c\x12google.genai.types\x8c\x01"
           "C\x93.",
           QUIPU_INVALID, "a class where data");
-    FAILS("}}b.", QUIPU_INVALID, "built from something else");
+    FAILS("}}b.", QUIPU_INVALID, "not built from fields");
     FAILS("\x82\x01.", QUIPU_INVALID, "0x82"); /* EXT1 */
     FAILS("P1\n.", QUIPU_INVALID, "0x50");     /* PERSID */
     FAILS("\x97.", QUIPU_INVALID, "0x97");     /* NEXT_BUFFER */
@@ -159,7 +159,7 @@ static void a_cut_or_senseless_pickle_is_refused(void **state)
                                           "bNuub.";
 
     (void)state;
-    FAILS("}\x8c\x02\xd5_Ns.", QUIPU_INVALID, "no UTF-8");
+    FAILS("}\x8c\x02\xd5_Ns.", QUIPU_INVALID, "not UTF-8");
     for (size_t n = 0; n + 1 < sizeof(whole) - 1; n++) {
         pickle_fails(whole, n, QUIPU_INVALID, "the pickle");
     }
@@ -172,17 +172,17 @@ static void a_cut_or_senseless_pickle_is_refused(void **state)
     FAILS("Na.", QUIPU_INVALID, "no value");
     FAILS("NNa.", QUIPU_INVALID, "cannot hold");
     FAILS("}(Nu.", QUIPU_INVALID, "no value");
-    FAILS("}]Ns.", QUIPU_INVALID, "no text");
+    FAILS("}]Ns.", QUIPU_INVALID, "not text");
     FAILS("h\x00.", QUIPU_INVALID, "not there");
     FAILS("Nr\xff\xff\xff\xff.", QUIPU_LIMIT, "remembers");
-    FAILS("\x8c\x02\xff\xfe.", QUIPU_INVALID, "no UTF-8");
+    FAILS("\x8c\x02\xff\xfe.", QUIPU_INVALID, "not UTF-8");
     FAILS("G\x7f\xf8\x00\x00\x00\x00\x00\x00.", QUIPU_INVALID, "NaN");
     FAILS("X\xff\xff\xff\xff"
           "a.",
-          QUIPU_INVALID, "cut");
+          QUIPU_INVALID, "truncated");
     FAILS("\x8d\xff\xff\xff\xff\xff\xff\xff\xff"
           "a.",
-          QUIPU_INVALID, "cut");
+          QUIPU_INVALID, "truncated");
 }
 
 /* `depth` lists inside each other. */

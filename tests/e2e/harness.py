@@ -1,5 +1,5 @@
-"""What the tests of the program share: running it in a pipe and in a pseudo-terminal, each in a
-folder of its own with nobody's environment, and stores to read."""
+"""Shared by the tests of the program: running it in a pipe and in a pseudo-terminal, each in its
+own folder with a clean environment, and stores to read."""
 
 import contextlib
 import errno
@@ -25,7 +25,7 @@ WAIT_S = 60  # a test that waits longer has failed
 
 
 def program():
-    """The built quipu: $QUIPU_BINARY_DIR says which build."""
+    """The built program, from $QUIPU_BINARY_DIR."""
     build = pathlib.Path(os.environ.get("QUIPU_BINARY_DIR", ROOT / "build" / "debug"))
     # The release puts its programs beside its folder.
     path = build.parent / "quipu" if build.name == "release" else build / "bin" / "quipu"
@@ -35,7 +35,7 @@ def program():
 
 
 class Result:
-    """What a run left: exit code, stdout and stderr as text (bytes in raw_out)."""
+    """The result of a run: exit code, stdout and stderr as text (bytes in raw_out)."""
 
     def __init__(self, code, out, err):
         self.code = code
@@ -75,7 +75,7 @@ class Terminal:
             os.execve(command[0], command, env)
 
     def read(self, seconds=0.2):
-        """Take what is there; False at the end."""
+        """Read what has arrived; False at the end."""
         ready, _, _ = select.select([self.fd], [], [], seconds)
         if not ready:
             return True
@@ -89,7 +89,7 @@ class Terminal:
         return data != b""
 
     def expect(self, text):
-        """Read until the text is there."""
+        """Read until the text has appeared."""
         end = time.monotonic() + WAIT_S
         wanted = text.encode()
         while wanted not in self.out:
@@ -105,7 +105,7 @@ class Terminal:
         os.kill(self.pid, number)
 
     def finish(self):
-        """Wait for the end; gives the whole text without carriage returns."""
+        """Wait for the end; returns the whole text without carriage returns."""
         end = time.monotonic() + WAIT_S
         while self.read():
             if time.monotonic() > end:
@@ -136,7 +136,7 @@ class Case(unittest.TestCase):
             "TERM": "xterm",
             "TMPDIR": str(self.folder),
         }
-        # The sanitizers' settings are the only thing a run inherits.
+        # A run inherits the settings of the sanitizers only.
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
             if name in os.environ:
                 self.env[name] = os.environ[name]
@@ -165,7 +165,7 @@ class Case(unittest.TestCase):
         return process
 
     def read_line(self, process):
-        """The next line of a process that was started, which must come."""
+        """The next line of a started process; fails when there is none."""
         line = b""
         while not line.endswith(b"\n"):
             ready, _, _ = select.select([process.stdout], [], [], WAIT_S)
@@ -192,7 +192,7 @@ class Case(unittest.TestCase):
         )
 
     def run_terminal(self, *args, code=0, columns=80, env=None):
-        """Run it in a pseudo-terminal to its end; gives the text."""
+        """Run it in a pseudo-terminal to its end; returns the text."""
         terminal = self.terminal(*args, columns=columns, env=env)
         text = terminal.finish()
         if code is not None:
@@ -200,7 +200,7 @@ class Case(unittest.TestCase):
         return text
 
     def assert_harmless(self, text, colours=False):
-        """Nothing but text and newlines (and our own colours) reached the terminal."""
+        """Only text, newlines and the program's own colours reached the terminal."""
         if colours:
             text = re.sub(r"\x1b\[[0-9;]*m", "", text)
         bad = [c for c in text if (ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0
@@ -223,13 +223,13 @@ def uuid(number):
 
 
 def instant(seconds):
-    """An instant so many seconds into the morning of a fixed day."""
+    """A time, in seconds after the morning of a fixed day."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1774000000 + seconds))
 
 
 def export_lines(sessions):
-    """An export of {key: [message, ...]}; a message is a dict with at least role and content. With
-    it a store is made by `quipu import`, the same in every run."""
+    """An export of {key: [message, ...]}; a message is a dict with at least role and content.
+    `quipu import` creates the same store from it in every run."""
     yield {"quipu": "export", "major": 1, "minor": 0}
     count = 0
     for number, (key, messages) in enumerate(sessions.items(), 1):

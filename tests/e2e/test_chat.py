@@ -94,7 +94,7 @@ class Chat(harness.Case):
         self.chat("talk", "--text", "fourth")
         self.assertEqual(self.requests()[-1]["model"], "m2")
 
-    def test_the_only_model_is_found_and_several_are_told(self):
+    def test_the_only_model_is_found_and_several_are_reported(self):
         self.chat("one", "--text", "hi")
         self.assertEqual(self.requests()[-1]["model"], "only")
         result = self.run_quipu("chat", "new", "--base-url", f"{self.url}/list", "--text", "hi",
@@ -160,7 +160,7 @@ class Chat(harness.Case):
         terminal.send("hello\n")
         terminal.expect("So")
         terminal.send("\x03")
-        terminal.expect("interrupted; what was said is kept")
+        terminal.expect("interrupted; the answer so far is stored")
         terminal.send("\x04")
         terminal.finish()
         self.assertEqual(terminal.code, 0)

@@ -67,7 +67,7 @@ class Words(harness.Case):
         self.assertEqual(self.run_quipu("help").out, self.run_quipu("--help").out)
         self.assertIn('did you mean "show"?', self.run_quipu("help", "shwo", code=2).err)
 
-    def test_help_tells_every_option_of_every_verb(self):
+    def test_help_shows_every_option_of_every_verb(self):
         for verb in verbs():
             text = self.run_quipu(verb, "--help").out
             self.assertRegex(text, rf"^usage: quipu {verb} ")
@@ -116,10 +116,10 @@ class Store(harness.Case):
 
 
 class Progress(harness.Case):
-    """A bar with rate: on a terminal, after a second, unless it must be quiet."""
+    """A bar with rate: on a terminal, after a second, unless --quiet is given."""
 
     def feed(self, *args):
-        """Import an export whose writer rests for longer than a second; what stderr got."""
+        """Import an export whose writer pauses for longer than a second; returns stderr."""
         messages = [{"role": "user", "content": "x" * 1000} for _ in range(3000)]
         lines = [json.dumps(line) + "\n" for line in harness.export_lines({"k": messages})]
         data = "".join(lines).encode()
@@ -150,7 +150,7 @@ class Progress(harness.Case):
         self.assertEqual(self.feed("--quiet"), "")
 
     def erase(self, *args):
-        """Erase in a terminal while a reader keeps the log from being emptied."""
+        """Erase in a terminal while a reader prevents checkpoints of the log."""
         self.run_quipu("append", "k", "--create", "--text", "x" * 100000)
         reader = sqlite3.connect(self.store, isolation_level=None)
         self.addCleanup(reader.close)
@@ -158,7 +158,7 @@ class Progress(harness.Case):
         reader.execute("SELECT count(*) FROM messages").fetchone()
         return reader, self.terminal("erase", "k", "--yes", *args)
 
-    def test_a_call_that_tells_nothing_is_watched(self):
+    def test_a_call_without_progress_is_polled(self):
         reader, terminal = self.erase()
         terminal.expect("s left")
         reader.execute("ROLLBACK")
@@ -167,7 +167,7 @@ class Progress(harness.Case):
         self.assertRegex(text, r"\rerasing \[[#.]{20}\] +\d+%, \d+ s left, [\d.]+ \w+, [\d.]+ \w")
         self.assertIn("\r\x1b[Ksession  k\n", text)
 
-    def test_what_is_told_stands_on_a_line_of_its_own(self):
+    def test_what_is_reported_stands_on_a_line_of_its_own(self):
         self.run_quipu("append", "k", "--create", "--text", "x")
         writer = sqlite3.connect(self.store, isolation_level=None)
         self.addCleanup(writer.close)
@@ -193,7 +193,7 @@ class Progress(harness.Case):
 
 class Completion(harness.Case):
     def complete(self, *words):
-        """What bash offers behind these words."""
+        """What bash offers after these words."""
         script = (
             '. <("$0" completion bash)\nCOMP_WORDS=(quipu "$@")\nCOMP_CWORD=$#\n'
             '_quipu\nprintf "%s\\n" "${COMPREPLY[@]}"'

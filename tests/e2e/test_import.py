@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""quipu import from end to end: every fixture, an export on its way from store to store, what is
-refused, and an import that is killed."""
+"""quipu import from end to end: every fixture, an export from store to store, rejected files, and
+an import that is killed."""
 
 import json
 import os
@@ -38,10 +38,10 @@ class Import(harness.Case):
             with self.subTest(name):
                 store = str(self.folder / f"{name}.quipu")
                 result = self.run_quipu("import", self.fixture(name), "--json", "--store", store)
-                told = result.json()
+                report = result.json()
                 self.assertEqual(
-                    (told["kind"], told["sessions"], told["messages"], told["states"],
-                     told["memories"], told["orphans"], told["skipped"]),
+                    (report["kind"], report["sessions"], report["messages"], report["states"],
+                     report["memories"], report["orphans"], report["skipped"]),
                     (kind, sessions, messages, states, memories, orphans, 0))
                 self.assertEqual(result.err.count("orphan:"), orphans)
                 self.run_quipu("verify", "--store", store)
@@ -49,27 +49,28 @@ class Import(harness.Case):
                 self.assertEqual(again.json()["skipped"], sessions)
                 self.assertEqual(again.json()["messages"], 0)
 
-    def test_a_dry_run_tells_the_same_and_writes_nothing(self):
+    def test_a_dry_run_reports_the_same_and_writes_nothing(self):
         path = self.fixture("adk-go-database.db")
-        told = self.run_quipu("import", path, "--json", "--dry-run").json()
+        report = self.run_quipu("import", path, "--json", "--dry-run").json()
         self.assertFalse(self.store.exists())
         done = self.run_quipu("import", path, "--json").json()
-        self.assertEqual({**told, "dryRun": False}, done)
+        self.assertEqual({**report, "dryRun": False}, done)
 
     def test_an_export_travels_from_store_to_store_byte_by_byte(self):
         for name in FIXTURES:
             self.run_quipu("import", self.fixture(name), "--quiet", code=None)
         there = self.folder / "there.quipu"
         lines = self.run_quipu("export").raw_out
-        told = self.run_quipu("import", "-", "--json", "--store", there, stdin=lines).json()
+        report = self.run_quipu("import", "-", "--json", "--store", there, stdin=lines).json()
         counts = json.loads(lines.splitlines()[-1])
-        self.assertEqual(told["kind"], "export")
-        self.assertEqual((told["sessions"], told["messages"], told["states"], told["memories"]),
+        self.assertEqual(report["kind"], "export")
+        self.assertEqual((report["sessions"], report["messages"], report["states"],
+                          report["memories"]),
                          (counts["sessions"], counts["messages"], counts["states"],
                           counts["memories"]))
-        self.assertGreater(told["messages"], 20)
+        self.assertGreater(report["messages"], 20)
         self.assertEqual(self.run_quipu("export", "--store", there).raw_out, lines)
-        # From a file too, where everything is there already.
+        # From a file too, where everything was imported before.
         file = self.folder / "all.jsonl"
         file.write_bytes(lines)
         again = self.run_quipu("import", file, "--json", "--store", there).json()
@@ -91,7 +92,7 @@ class Import(harness.Case):
             for session in kept:
                 self.assertEqual(session["messages"], whole[session["key"]])
             self.run_quipu("verify", "--store", there)
-            # The whole one completes what the cut one began.
+            # The complete one finishes what the truncated one began.
             self.run_quipu("import", "-", "--quiet", "--store", there, stdin=lines)
             self.assertEqual(self.run_quipu("export", "--store", there).raw_out, lines)
 
@@ -132,9 +133,9 @@ class Import(harness.Case):
         there = self.sessions()
         self.assertTrue(set(there.values()) <= {11, 1}, there)
         self.run_quipu("verify")
-        told = self.run_quipu("import", path, "--json").json()
-        self.assertEqual(told["skipped"], len(there))
-        self.assertEqual(told["sessions"] + told["skipped"], 202)
+        report = self.run_quipu("import", path, "--json").json()
+        self.assertEqual(report["skipped"], len(there))
+        self.assertEqual(report["sessions"] + report["skipped"], 202)
         self.assertEqual(sum(self.sessions().values()), 201 * 11 + 1)
 
 

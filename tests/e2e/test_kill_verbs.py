@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Killed in the middle of import, export, backup and copy: what was written is absent or can be
-gone on with, and the store is unharmed. Signals that a person sends end a verb cleanly."""
+"""Killed in the middle of import, export, backup and copy: the output is absent or can be
+continued, and the store is not damaged. Signals that a user sends end a verb cleanly."""
 
 import json
 import os
@@ -17,13 +17,13 @@ TEXT = "Some words that are said again and again. " * 20
 
 
 def sessions():
-    """Enough that every verb has something to be interrupted in."""
+    """Enough data to interrupt every verb in the middle."""
     return {f"s{i:03}": [{"role": "user", "content": f"{i}.{j} {TEXT}"} for j in range(MESSAGES)]
             for i in range(SESSIONS)}
 
 
 def wait_until(condition, process):
-    """Look, without a pause, until something is so; False: the process has ended before."""
+    """Poll a condition without a pause; False: the process ended before it held."""
     end = time.monotonic() + harness.WAIT_S
     while not condition():
         if process.poll() is not None:
@@ -53,20 +53,20 @@ class Killed(harness.Case):
         self.run_quipu("import", "-", "--quiet", stdin="".join(self.lines))
 
     def verified(self, *args):
-        """verify is happy; gives how many sessions there are."""
+        """verify finds nothing; returns the number of sessions."""
         done = self.run_quipu("verify", "--json", *args).json()
         self.assertEqual(done["problems"], [])
         return done["sessions"]
 
     def kill(self, process, number=signal.SIGKILL):
-        """Send a signal and wait; True when it did not end before."""
+        """Send a signal and wait; True unless the process had ended before."""
         process.send_signal(number)
         self.err = process.communicate(timeout=harness.WAIT_S)[1]
         return process.returncode == (-number if number == signal.SIGKILL else 1)
 
     def kill_when(self, condition, *args, number=signal.SIGKILL, clean=lambda: None):
-        """Run a verb and end it when something is so. It may be faster than we look: then what it
-        has done is cleaned away, and it is tried again."""
+        """Run a verb and end it when a condition holds. When the verb is faster than the polling,
+        clean up and try again."""
         for _ in range(TRIES):
             process = self.start_quipu(*args)
             if wait_until(condition, process) and self.kill(process, number):
@@ -76,7 +76,7 @@ class Killed(harness.Case):
         self.fail(f"{args} was always done before it could be interrupted")
 
     def parts(self, name):
-        """What a killed process has left beside a file."""
+        """Leftovers of a killed process beside a file."""
         return [entry for entry in os.listdir(self.folder) if entry.startswith(name + ".part-")]
 
     def test_import_goes_on_where_it_was_killed(self):
@@ -187,7 +187,7 @@ class Killed(harness.Case):
         target = self.folder / "copy.db"
         self.kill_when(lambda: size(f"{target}-wal") > 300000, "copy", self.store, target,
                        number=signal.SIGINT, clean=target.unlink)
-        self.assertIn(b"the same command goes on", self.err)
+        self.assertIn(b"run the same command to continue", self.err)
         self.verified("--store", target)
         self.run_quipu("copy", self.store, target)
 

@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-# expect TEXT COMMAND...: the command succeeds and its output holds the text.
+# expect TEXT COMMAND...: the command succeeds and its output contains the text.
 expect() {
     wanted=$1
     shift
@@ -25,13 +25,13 @@ expect() {
     checks=$((checks + 1))
 }
 
-# lack TEXT: the last command's output does not hold the text.
+# lack TEXT: the last command's output does not contain the text.
 lack() {
     ! grep -qF -e "$1" "$folder/output" || fail "unexpected \"$1\" in: $(cat "$folder/output")"
     checks=$((checks + 1))
 }
 
-# refuse CODE TEXT COMMAND...: the command exits with the code and says the text.
+# refuse CODE TEXT COMMAND...: the command exits with the code and prints the text.
 refuse() {
     code=$1
     wanted=$2

@@ -66,7 +66,7 @@ class Postgres(harness.Case):
         self.on("rm", "k", "--yes")
         self.assertEqual(self.hits("QUICK"), [])
 
-    def test_erase_succeeds_and_tells_what_the_server_keeps(self):
+    def test_erase_succeeds_and_reports_what_the_server_keeps(self):
         self.session("k", "a secret")
         self.assertEqual(self.hits("secret"), [("k", 1)])
         receipt = self.on("erase", "k", "--yes", "--json").json()
@@ -75,16 +75,16 @@ class Postgres(harness.Case):
         self.assertEqual(self.hits("secret"), [])
         self.assertIn("kept by", self.on("erase", "k", "--yes").out)
 
-    def test_doctor_says_replicated_of_nobody_who_waits_for_no_standby(self):
+    def test_doctor_says_replicated_only_when_commits_wait_for_a_standby(self):
         self.assertEqual(self.on("stats", "--json").lines()[0]["disks"], 0)
-        told = self.on("doctor").out  # the test server does not sync
-        self.assertIn("a power cut may lose the newest writes", told)
-        self.assertNotIn("replicated", told)
+        found = self.on("doctor").out  # the test server does not sync
+        self.assertIn("a power cut may lose the newest writes", found)
+        self.assertNotIn("replicated", found)
 
-    def test_what_a_server_cannot_do_is_told_by_name(self):
+    def test_what_a_server_cannot_do_is_reported_by_name(self):
         self.session("k", "hello")
         self.assertIn("pg_dump", self.on("backup", os.path.join(self.folder.name, "b"), code=1).err)
-        self.assertIn("no file", self.on("bench", code=2).err)
+        self.assertIn("not a file", self.on("bench", code=2).err)
         for verb in ("ls", "verify", "repair", "sweep", "export", "stats"):
             self.on(verb)
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program as people use it: help, wrong words, the demo, imports of the fixtures, exit codes,
-# and what goes to which stream.
+# The program from a shell: help, mistyped words, the demo, imports of the fixtures, exit codes, and
+# which stream gets what.
 # usage: test_quipu.sh [build folder]        (default: $QUIPU_BINARY_DIR)
 set -eu
 build=${1:-${QUIPU_BINARY_DIR:?give the build folder}}
@@ -73,7 +73,8 @@ echo 'ok: words'
 
 run 0 "$quipu" demo
 lacks err
-for text in 'All of it came back' '▸ find_trains' 'window  ' 'search  ' 'fork  ' 'weight  ' \
+for text in 'Everything was read back unchanged' '▸ find_trains' 'window  ' 'search  ' \
+    'fork  ' 'weight  ' \
     'state  ' 'To try next'; do
     has out "$text"
 done
@@ -88,7 +89,7 @@ printf 'nothing of the kind' >"$folder/odd"
 run 1 "$quipu" import --store "$folder/s.db" "$folder/odd"
 has err 'no export of quipu'
 run 1 "$quipu" import --store "$folder/s.db" "$folder/kept/store.db"
-has err "store of quipu's"
+has err "is a quipu store"
 echo 'ok: refused'
 
 cp "$fixtures"/*.db "$folder"
@@ -97,13 +98,13 @@ store=$folder/all.db
 run 0 "$quipu" import --store "$store" --dry-run --json "$folder/adk-go-database.db"
 has out '"kind":"adk-go","dryRun":true,"sessions":2,"messages":11,"states":'
 has out '"orphans":1}'
-has err 'orphan: row 12'
+has err "orphan: the session of row 12 does not exist"
 [ ! -e "$store" ] || fail 'a dry run made a store'
 run 0 "$quipu" import --store "$store" --json --quiet "$folder/adk-go-database.db"
 has out '"dryRun":false,"sessions":2,"messages":11'
 lacks err
 run 0 "$quipu" import "$folder/adk-go-database.db" --store="$store"
-has out '2 sessions were there already'
+has out '2 sessions were imported before'
 run 4 "$quipu" import --store "$store" "$folder/adk-python-sqlite.db"
 has err 'another session with the key'
 run 1 "$quipu" import --store "$store" --kind lango "$folder/adk-python-sqlite.db"
@@ -111,12 +112,12 @@ has err 'adk-sqlite, not lango'
 QUIPU_STORE=$folder/by_name.db
 export QUIPU_STORE
 run 0 "$quipu" import "$folder/adk-python-database.db"
-has out 'adk-database, brought: 2 sessions, 12 messages'
+has out 'adk-database, imported: 2 sessions, 12 messages'
 run 0 "$quipu" import "$folder/lango-mattn.db"
-has out 'lango, brought: 2 sessions, 9 messages, 0 keys of state, 5 memories'
+has out 'lango, imported: 2 sessions, 9 messages, 0 keys of state, 5 memories'
 unset QUIPU_STORE
 run 0 "$quipu" import "$folder/adk-python-database-v0.db"
-has out 'adk-v0, brought: 1 sessions, 11 messages'
+has out 'adk-v0, imported: 1 sessions, 11 messages'
 [ -s "$HOME/.local/share/quipu/store.db" ] || fail 'the store is not in the data folder'
 echo 'ok: imports'
 echo "$checks checks"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The reading verbs but for show: each in a pipe and in a pseudo-terminal, for people and for
-programs, with hostile text in the store."""
+"""The reading verbs except show: each in a pipe and in a pseudo-terminal, as text and as JSON, with
+hostile text in the store."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ def says(text, role="user", **more):
 
 
 class Reading(harness.Case):
-    """A store with a few sessions, one of them hostile through and through."""
+    """A store with a few sessions, one with hostile text in every field."""
 
     def setUp(self):
         super().setUp()
@@ -62,7 +62,7 @@ class List(Reading):
     def test_every_session_can_be_listed_at_once(self):
         self.assertEqual(len(self.run_quipu("ls", "--json", "--limit", 0).lines()), 4)
 
-    def test_json_tells_what_a_session_holds(self):
+    def test_json_shows_what_a_session_holds(self):
         line = self.run_quipu("ls", "--json", "--oldest", "-n", 1).lines()[0]
         self.assertEqual((line["messages"], line["firstSeq"], line["nextSeq"]), (2, 1, 3))
         self.assertEqual(line["created"], harness.instant(0))
@@ -109,14 +109,14 @@ class List(Reading):
         ):
             found = self.run_quipu("ls", "--json", *store, *filters).lines()
             self.assertEqual(len(found), count, filters)
-        self.assertIn("none that was asked for", self.run_quipu("ls", *store, "--user", "bob").err)
+        self.assertIn("no such sessions", self.run_quipu("ls", *store, "--user", "bob").err)
 
     def test_limits_and_cursors_are_checked(self):
         self.run_quipu("ls", "--limit", -1, code=2)
         self.run_quipu("ls", "--limit", "many", code=2)
         self.assertIn("cursor", self.run_quipu("ls", "--after", "nonsense", code=1).err)
 
-    def test_a_store_that_is_not_there_is_told_with_what_to_do(self):
+    def test_a_store_that_is_not_there_is_reported_with_what_to_do(self):
         result = self.run_quipu("ls", "--store", self.folder / "none.db", code=3)
         self.assertIn("none.db: there is no store", result.err)
         self.assertIn("quipu init", result.err)
@@ -255,7 +255,7 @@ class Tail(Reading):
         self.run_quipu("rm", "first", "--yes")
         self.assertEqual(process.wait(timeout=harness.WAIT_S), 3)
 
-    def test_a_missing_session_is_told(self):
+    def test_a_missing_session_is_reported(self):
         self.assertIn("no session", self.run_quipu("tail", "none", code=3).err)
 
 
@@ -312,11 +312,11 @@ class Memory(Reading):
         terminal = self.terminal("memory", "clear", "first")
         terminal.expect("[y/N]")
         terminal.send("y\n")
-        self.assertIn("1 removed", terminal.finish())
+        self.assertIn("1 deleted", terminal.finish())
         self.assertEqual(terminal.code, 0)
         self.assertIn("--yes", self.run_quipu("memory", "clear", "first", code=2).err)
 
-    def test_wrong_words_are_told(self):
+    def test_wrong_words_are_reported(self):
         self.assertIn('did you mean "list"?', self.run_quipu("memory", "lsit", "x", code=2).err)
         self.run_quipu("memory", "add", "first", code=2)
         self.run_quipu("memory", "list", code=2)
@@ -330,7 +330,7 @@ class Doctor(Reading):
         return {line["check"]: line for line in
                 self.run_quipu("doctor", "--json", *args, code=code).lines()}
 
-    def test_a_sound_store_is_well(self):
+    def test_a_sound_store_has_no_findings(self):
         found = self.findings()
         self.assertEqual({f["verdict"] for f in found.values()}, {"ok"}, found)
         self.assertLessEqual({"version", "engine", "libpq", "network", "file system", "disk",
@@ -341,7 +341,7 @@ class Doctor(Reading):
         self.assertRegex(text, "ok.* verify ")
         self.assertLessEqual(max(map(len, text.splitlines())), 60 + len(str(self.folder)))
 
-    def test_the_versions_in_use_are_told(self):
+    def test_the_versions_in_use_are_reported(self):
         found = self.findings()
         self.assertRegex(found["version"]["text"], r"^quipu \d+\.\d+\.\d+$")
         self.assertRegex(found["engine"]["text"], r"^SQLite 3\.\d+\.\d+$")
@@ -395,7 +395,7 @@ class Doctor(Reading):
         self.assertEqual(self.findings("--migrate")["layout"]["verdict"], "ok")
         self.assertEqual(len(self.run_quipu("ls", "--json").lines()), 4)
 
-    def test_a_layout_that_is_old_is_brought_up_to_date_when_asked(self):
+    def test_an_old_layout_is_migrated_on_request(self):
         path = self.folder / "lango.db"
         shutil.copyfile(FIXTURE, path)
         self.run_quipu("doctor", "--migrate", "--store", path)
@@ -407,7 +407,7 @@ class Demo(harness.Case):
     def test_the_demo_shows_what_show_shows(self):
         folder = self.folder / "kept"
         text = self.run_quipu("demo", folder).out
-        self.assertIn("All of it came back as it went in.", text)
+        self.assertIn("Everything was read back unchanged.", text)
         shown = self.run_quipu("show", "--store", folder / "store.db",
                                "adk:travel/ana/trip-to-cusco").out
         self.assertIn(shown, text)
@@ -424,7 +424,7 @@ class Demo(harness.Case):
 
     def test_nothing_stays_of_a_demo_that_is_not_kept(self):
         before = sorted(self.folder.iterdir())
-        self.assertIn("came back", self.run_terminal("demo"))
+        self.assertIn("read back unchanged", self.run_terminal("demo"))
         self.assertEqual(sorted(self.folder.iterdir()), before)
 
     def test_a_folder_that_is_there_is_left_alone(self):

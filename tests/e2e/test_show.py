@@ -147,7 +147,7 @@ class Golden(harness.Case):
         self.assertEqual(seqs("--before", 5, "--last", 2), [3, 4])
         self.assertEqual(seqs("--after", 11), [])
 
-    def test_what_is_missing_is_told(self):
+    def test_what_is_missing_is_reported(self):
         result = self.run_quipu("show", "no\x1bbody", code=3)
         self.assertIn('there is no session "no␛body"; "quipu ls" lists them', result.err)
         self.assertEqual(result.out, "")
@@ -170,14 +170,14 @@ class Golden(harness.Case):
 
 
 def columns_of(text):
-    """The columns that a terminal gives a text."""
+    """The width of a text on a terminal."""
     wide = sum(1 for c in text if unicodedata.east_asian_width(c) in "WF")
     none = sum(1 for c in text if unicodedata.category(c) in ("Mn", "Me", "Cf"))
     return len(text) + wide - none
 
 
 class Random(harness.Case):
-    """Whatever stands in a message: no line is too long, nothing reaches the terminal as it is."""
+    """For any message text: no line is too long, and no control character reaches the terminal."""
 
     RANGES = ((0x20, 0x7E), (0x20, 0x7E), (0x01, 0x1F), (0x7F, 0xFF), (0x300, 0x36F),
               (0x4E00, 0x4FFF), (0xAC00, 0xACFF), (0x1F600, 0x1F64F), (0x200B, 0x200F),
@@ -187,9 +187,9 @@ class Random(harness.Case):
         ranges = source.sample(self.RANGES, 5)
         return "".join(chr(source.randint(*source.choice(ranges))) for _ in range(300))
 
-    def test_every_line_fits_and_harms_nobody(self):
+    def test_every_line_fits_and_none_is_harmful(self):
         seed = os.environ.get("QUIPU_SEED", "7")
-        with self.subTest(QUIPU_SEED=seed):  # a failure tells it
+        with self.subTest(QUIPU_SEED=seed):  # a failure prints it
             self.check(random.Random(seed))
 
     def check(self, source):
@@ -210,7 +210,7 @@ class Random(harness.Case):
 
 
 class Pages(harness.Case):
-    """A history longer than a page: every message comes once, whatever waits for an answer."""
+    """A history longer than a page: every message is shown once, also with calls that wait."""
 
     def shown(self, *args):
         text = self.run_quipu("show", "k", "--width", 80, *args).out

@@ -31,7 +31,7 @@ def user(text, **more):
 
 
 class Verbs(harness.Case):
-    """What the tests of the verbs share."""
+    """Shared by the tests of the verbs."""
 
     def session(self, key, *texts):
         """A session with these texts of the user's."""
@@ -45,7 +45,7 @@ class Verbs(harness.Case):
         return found
 
     def texts(self, key):
-        """The contents of what a session shows."""
+        """The contents of a session's messages."""
         return [line["content"] for line in self.exported(key, "--flat").get("message", [])]
 
     def keys(self, *args):
@@ -65,7 +65,7 @@ class Init(Verbs):
         self.assertEqual(stat.S_IMODE(self.store.stat().st_mode), 0o600)
         before = self.store.read_bytes()
         self.assertFalse(self.run_quipu("init", "--json").json()["created"])
-        self.assertIn("there already", self.run_quipu("init").out)
+        self.assertIn("exists already", self.run_quipu("init").out)
         self.assertEqual(self.store.read_bytes(), before)
         self.sound()
 
@@ -85,12 +85,12 @@ class Init(Verbs):
         self.run_quipu("init", code=1)
         self.assertEqual(self.store.read_bytes(), before)
 
-    def test_missing_folder_is_told(self):
+    def test_missing_folder_is_reported(self):
         self.assertIn("nowhere", self.run_quipu("init", "--store",
                                                 self.folder / "nowhere/s.db", code=3).err)
 
     def test_in_a_terminal(self):
-        self.assertIn("made", self.run_terminal("init"))
+        self.assertIn("created", self.run_terminal("init"))
 
 
 class Append(Verbs):
@@ -130,7 +130,7 @@ class Append(Verbs):
         self.assertEqual(self.texts("k"), ["a", "b"])
         self.run_quipu("append", "k", self.folder / "missing", code=3)
 
-    def test_bad_line_is_told_and_nothing_is_stored(self):
+    def test_bad_line_is_reported_and_nothing_is_stored(self):
         self.session("k", "before")
         cases = {
             "no JSON": (b'{"role":"user"', "JSON"),
@@ -173,7 +173,7 @@ class Append(Verbs):
         process = self.start_quipu("append", "k", "--keep-going", "-")
         for number in (1, 2):
             process.stdin.write(lines(user("x")).encode())
-            process.stdin.write(b'{"role":"user",')  # and a line that is not whole yet
+            process.stdin.write(b'{"role":"user",')  # and an incomplete line
             process.stdin.flush()
             while self.run_quipu("verify", "--json").json()["messages"] < number:
                 self.assertIsNone(process.poll())
@@ -198,7 +198,7 @@ class Append(Verbs):
         done = self.run_quipu("append", "k", "--json", stdin=batch).json()
         self.assertTrue(done["repeated"])
         self.assertEqual(done["firstSeq"], 1)
-        self.assertIn("there already", self.run_quipu("append", "k", stdin=batch).out)
+        self.assertIn("stored before", self.run_quipu("append", "k", stdin=batch).out)
         self.run_quipu("append", "k", code=4, stdin=lines(user("other", eventId="1")))
         self.assertEqual(self.texts("k"), ["a", "b"])
 
@@ -216,7 +216,7 @@ class Append(Verbs):
         self.assertIn("UTF-8", done.err)
         self.assertEqual(self.texts("k"), ["hi", "yes"])
 
-    def test_missing_session_is_told_and_nothing_makes_one(self):
+    def test_missing_session_is_reported_and_nothing_makes_one(self):
         self.run_quipu("init")
         for stdin in (lines(user("a")), ""):
             self.run_quipu("append", "k", code=3, stdin=stdin)
@@ -238,12 +238,12 @@ class Append(Verbs):
         self.assertEqual(self.exported("empty")["session"][0]["model"], "m")
         self.run_quipu("append", "k", "--user", "u", "--text", "x", code=2)
 
-    def test_missing_store_is_told(self):
+    def test_missing_store_is_reported(self):
         done = self.run_quipu("append", "k", code=3, stdin=lines(user("a")))
         self.assertIn("quipu init", done.err)
         self.assertFalse(self.store.exists())
 
-    def test_read_only_file_is_told(self):
+    def test_read_only_file_is_reported(self):
         self.session("k", "a")
         done = self.run_quipu("append", "k", "--store", f"file:{self.folder}/nowhere/x", code=3,
                               stdin=lines(user("b")))
@@ -315,7 +315,7 @@ class Remove(Verbs):
         self.run_quipu("rm", "--yes", *["k"] * KEYS_MAX, code=3)
         self.run_quipu("rm", "--yes", *["k"] * (KEYS_MAX + 1), code=2)
 
-    def test_rm_leaves_forks_unless_told(self):
+    def test_rm_leaves_forks_unless_asked_to(self):
         self.session("k", "a", "b")
         self.run_quipu("fork", "k", "f")
         self.run_quipu("rm", "k", "--yes")
@@ -438,13 +438,13 @@ class History(Verbs):
 
     def test_in_a_terminal(self):
         self.session("k", "a", "b")
-        self.assertIn("message 3 stands for", self.run_terminal("compact", "k", "--summary", "s"))
+        self.assertIn("message 3 summarizes", self.run_terminal("compact", "k", "--summary", "s"))
         self.assertIn("undone", self.run_terminal("compact", "k", "--undo"))
         self.run_quipu("compact", "k", "--summary", "s")
         terminal = self.terminal("prune", "k")
         terminal.expect("[y/N]")
         terminal.send("y\n")
-        self.assertIn("removed", terminal.finish())
+        self.assertIn("deleted", terminal.finish())
 
 
 class Transfer(Verbs):
@@ -521,7 +521,7 @@ class Transfer(Verbs):
         self.assertEqual(done["brought"], 4)  # the hidden parent too
         self.assertEqual(self.run_quipu("copy", self.store, target, "--json").json()["skipped"], 4)
         self.sound("--store", target)
-        self.assertIn("both export the same", self.run_terminal("copy", self.store, target))
+        self.assertIn("export the same data", self.run_terminal("copy", self.store, target))
 
     def test_copy_refuses_another_target(self):
         self.fill()
@@ -592,14 +592,14 @@ class Sound(Verbs):
 
     def test_sound_store(self):
         self.session("k", "a")
-        self.assertIn("all is well", self.run_quipu("verify").out)
-        self.assertIn("all is well", self.run_terminal("verify"))
-        self.assertIn("all is well", self.run_terminal("repair"))
+        self.assertIn("no problems", self.run_quipu("verify").out)
+        self.assertIn("no problems", self.run_terminal("verify"))
+        self.assertIn("no problems", self.run_terminal("repair"))
         before = self.store.read_bytes()
         self.run_quipu("verify")
         self.assertEqual(self.store.read_bytes(), before)
 
-    def test_damage_is_listed_and_mended(self):
+    def test_damage_is_listed_and_repaired(self):
         self.session("k", "a", "b")
         self.session(NASTY, "a", "b")
         self.damage("UPDATE sessions SET message_count = 77")
@@ -614,10 +614,10 @@ class Sound(Verbs):
         text = self.run_terminal("verify", code=1)
         self.assertIn("\x1b[31mdamaged", text)
         self.assertNotIn("\x1b[31m", self.run_terminal("verify", "--color", "never", code=1))
-        self.assertIn("mended", self.run_quipu("repair").out)
+        self.assertIn("repaired", self.run_quipu("repair").out)
         self.sound()
 
-    def test_what_cannot_be_mended_fails(self):
+    def test_what_cannot_be_repaired_fails(self):
         self.session("k", "a", "b", "c")
         self.damage("DELETE FROM messages WHERE seq = 2")
         self.run_quipu("verify", code=1)
@@ -706,7 +706,7 @@ class Busy(Verbs):
 
 
 class Opening(Verbs):
-    """How a store is opened for writing: durability, index and size are the opening's."""
+    """How a store is opened for writing: durability, index and size apply to one opening."""
 
     def test_a_size_cap_refuses_what_would_pass_it(self):
         self.session("k", "a")

@@ -244,7 +244,8 @@ class Headers(Tree):
 
 class Requirements(Tree):
     def table(self, rows):
-        self.put("docs/requirements.md", "| scenario | test |\n|---|---|\n" + "".join(rows))
+        head = "| scenario | test |\n|---|---|\n"
+        self.put("docs/traceability/requirements.md", head + "".join(rows))
 
     def rows(self, count):
         return [f"| scenario {i} | open |\n" for i in range(count)]
@@ -261,7 +262,7 @@ class Requirements(Tree):
         self.table(self.rows(95) + ["| s | `tests/x/test_y.c:it_works` |\n"])
         self.passes("requirements")
         self.table(self.rows(95) + ["| s | tests/x/test_y.c:it_works, tests/x/test_y.c:gone |\n"])
-        self.fails("requirements", "docs/requirements.md:98", "gone: no such test")
+        self.fails("requirements", "docs/traceability/requirements.md:98", "gone: no such test")
         self.table(self.rows(95) + ["| s | tests/x/test_z.c:it_works |\n"])
         self.fails("requirements", "tests/x/test_z.c does not exist")
         self.table(self.rows(95) + ["| s | soon |\n"])
@@ -269,7 +270,7 @@ class Requirements(Tree):
 
     def test_a_scenario_named_twice_fails(self):
         self.table(self.rows(95) + ["| scenario 3 | open |\n"])
-        self.fails("requirements", "stands there twice")
+        self.fails("requirements", "is listed twice")
 
     def test_missing_document_fails(self):
         self.fails("requirements", "does not exist")
@@ -288,6 +289,38 @@ class Docs(Tree):
         for missing in self.GOOD:
             self.header([line for line in self.GOOD if line != missing])
             self.fails("docs", "include/quipu/x.h", f"no {missing.split(':')[0]} line")
+
+    def test_a_page_that_the_index_lacks_fails(self):
+        self.put("docs/decisions/0001-a.md", "# 1. A choice\n")
+        row = "| 1 | [A choice](decisions/0001-a.md) |\n"
+        self.put("docs/README.md", row + "[guide](guide.md)\n")
+        self.put("docs/guide.md", "# Guide\n")
+        self.passes("docs")
+        self.put("docs/other.md", "# Other\n")
+        self.fails("docs", "docs/other.md", "is not listed in docs/README.md")
+
+    def test_the_index_has_the_titles_of_decisions(self):
+        self.put("docs/decisions/0001-a.md", "# 1. A choice\n")
+        self.put("docs/README.md", "| 1 | [Another](decisions/0001-a.md) |\n")
+        self.fails("docs", "not listed by their titles")
+
+    def test_a_link_to_nothing_fails(self):
+        self.put("GUIDE.md", "[a](docs/a.md#part) [b](https://example.org/b) `[c](c.md)`\n")
+        self.put("c.md", "")
+        self.put("docs/a.md", "```\n[d](d.md)\n```\n")
+        self.passes("docs")
+        self.put("GUIDE.md", "\n[a](docs/b.md)\n")
+        self.fails("docs", "GUIDE.md:2", "the link docs/b.md leads nowhere")
+
+    def test_a_cited_path_must_exist(self):
+        self.put("src/store/group.c", HEAD + "/* See src/store/group.c and tests/x_*.c. */\n")
+        self.passes("docs")
+        self.put("src/store/tail.c", HEAD + "/* See src/store/gone.c. */\n")
+        self.fails("docs", "src/store/tail.c", "cites src/store/gone.c, which does not exist")
+
+    def test_a_path_outside_of_the_repository_fails(self):
+        self.put("src/store/tail.c", HEAD + "/* As contracts/notes.md says. */\n")
+        self.fails("docs", "which is not in the repository")
 
     def test_unknown_status_fails(self):
         self.header([*self.GOOD[:2], "Errors:    QUIPU_OOPS.", self.GOOD[3]])

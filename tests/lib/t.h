@@ -1,4 +1,4 @@
-/* What every test program shares: cmocka in its one right include order, temporary folders,
+/* Shared by every test program: cmocka with the headers that it needs before it, temporary folders,
  * fixtures, seeds, and an allocator that fails on command. Include it first. */
 #ifndef T_LIB_T_H
 #define T_LIB_T_H
@@ -34,7 +34,7 @@ void t_str_check(quipu_str actual, const char *expected, const char *what, const
 
 #define T_PATH_MAX 1024
 
-/* A fresh temporary folder (a new one each call), removed with all it holds when this process
+/* A fresh temporary folder (a new one each call), deleted with its contents when this process
  * exits; a forked child removes nothing. */
 const char *t_tmpdir(void);
 
@@ -81,7 +81,7 @@ void t_fault_remove(void);
 /* Let the Nth allocation from now fail (1: the next one); 0 disarms. */
 void t_fault_arm(int64_t countdown, t_fault_mode mode);
 
-/* While paused no allocation fails or counts: for what a swept body needs around its call. */
+/* While paused no allocation fails or counts: for setup inside a swept body. */
 void t_fault_pause(bool paused);
 
 int64_t t_fault_fired(void); /* how many failed since arming */
@@ -90,7 +90,7 @@ int64_t t_fault_live(void);  /* blocks alive now */
 
 /* Run `body` with the 1st, 2nd, 3rd... allocation failing, in both modes, until a run meets no
  * fault; asserts after each run that it left no block alive. The body checks its own outcome;
- * t_fault_fired() tells it whether a fault came. Returns how many faults were injected. */
+ * t_fault_fired() says whether a fault was injected. Returns how many faults were injected. */
 int64_t t_fault_sweep(void (*body)(void *ctx), void *ctx);
 
 #endif

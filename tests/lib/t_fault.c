@@ -4,14 +4,14 @@
 
 #include <pthread.h>
 
-/* More runs than this means that the body never gets through: a bug in body or library. */
+/* More runs than this: the body never succeeds, a bug in the body or in the library. */
 #define T_FAULT_RUNS_MAX 1000000
 
 static struct {
     pthread_mutex_t lock;
     int64_t countdown; /* 0: not armed */
     t_fault_mode mode;
-    bool failing; /* for good, from now on */
+    bool failing; /* every allocation from now on */
     bool paused;
     int64_t fired;
     int64_t calls;

@@ -13,7 +13,7 @@ static char *t_files_dirs[T_FILES_DIRS_MAX];
 static size_t t_files_dirs_n;
 static pid_t t_files_owner;
 
-/* Remove what a folder holds, then the folder. Symbolic links are removed, not followed. */
+/* Deletes the contents of a folder, then the folder. Symbolic links are removed, not followed. */
 static void t_files_remove(int parent, const char *name)
 {
     struct stat info;
@@ -26,7 +26,7 @@ static void t_files_remove(int parent, const char *name)
         }
         return;
     }
-    /* A test may have taken its own rights away to see a refusal. */
+    /* A test may have removed its own permissions to provoke an error. */
     (void)fchmod(fd, 0700);
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {

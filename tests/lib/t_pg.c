@@ -53,9 +53,8 @@ void t_pg_execute(const char *uri, const char *sql)
     PQfinish(pg);
 }
 
-/* Each program has a database of its own, which goes with the server: dropping it would cost a
- * checkpoint. So that of an earlier program may be there when a long run uses up the system's
- * numbers. */
+/* Each program has its own database, which is deleted with the server: dropping it would cost a
+ * checkpoint. A long run may reuse process ids, so a database of an earlier program may exist. */
 void t_pg_schema(char ret_uri[T_PATH_MAX])
 {
     static unsigned number;
@@ -70,7 +69,7 @@ void t_pg_schema(char ret_uri[T_PATH_MAX])
         (void)snprintf(sql, sizeof(sql), "CREATE DATABASE t_%ld", (long)t_pg_owner);
         t_pg_execute(t_pg_server, sql);
     }
-    /* A forked child makes schemas in its parent's database: its own number keeps them apart. */
+    /* A forked child creates schemas in its parent's database: its process id is in their names. */
     number++;
     n = snprintf(ret_uri, T_PATH_MAX, "%s&dbname=t_%ld&options=-csearch_path%%3Dt_%ld_%u",
                  t_pg_server, (long)t_pg_owner, (long)getpid(), number);

@@ -1,5 +1,5 @@
-/* The engine under test: SQLite, or the PostgreSQL server that QUIPU_TEST_PG names (a file that
- * holds its URI; tests/lib/pg.sh makes both). */
+/* The engine under test: SQLite, or the PostgreSQL server that QUIPU_TEST_PG names (a file with its
+ * URI; tests/lib/pg.sh creates both). */
 #ifndef T_LIB_T_PG_H
 #define T_LIB_T_PG_H
 
@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* Whether this run is on PostgreSQL. Ends the program as skipped when the server is not there. */
+/* Whether this run is on PostgreSQL. Ends the program as skipped when there is no server. */
 bool t_pg(void);
 
 /* The URI of the server itself. */
@@ -26,11 +26,11 @@ void t_pg_execute(const char *uri, const char *sql);
 /* A place for a new store of the engine under test: a file in a fresh folder, or a schema. */
 void t_new_store(const char *name, char ret_uri[T_PATH_MAX]);
 
-/* End a test that says nothing about PostgreSQL, telling why. Not a skip, because nothing is
- * missing, and not passed: tools/test.py names and counts it apart. */
+/* Ends a test that does not apply to PostgreSQL, with the reason. Not a skip, because nothing is
+ * missing, and not passed: tools/test.py names and counts it separately. */
 #define T_SQLITE_ONLY(why) T_NOT_ON_PG(t_pg(), why)
 
-/* The same for what a server takes minutes for: there in the long form only. */
+/* The same for what takes a server minutes: it runs in the long form only. */
 #define T_LONG_ON_PG(why) T_NOT_ON_PG(t_pg() && !t_long(), why)
 
 #define T_NOT_ON_PG(condition, why)                                                                \

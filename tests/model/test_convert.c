@@ -441,7 +441,7 @@ static void convert_sweep_body(void *ctx)
     quipu_arena_free(&arena);
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     (void)state;
     assert_true(t_fault_sweep(convert_sweep_body, NULL) > 0);
@@ -474,7 +474,7 @@ int main(void)
         cmocka_unit_test(thought_signatures_are_kept),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(tool_schema_comes_from_either_form),
-        cmocka_unit_test(every_failed_allocation_is_told),
+        cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,7 +229,7 @@ static void tool_is_complete_only_with_its_arguments(void **state)
     run_end(&self);
 }
 
-static void whole_answer_tells_no_partial_events(void **state)
+static void whole_answer_sends_no_partial_events(void **state)
 {
     const quipu_delta deltas[] = {TEXT_DELTA("I "), TEXT_DELTA("call"),
                                   CALL_DELTA(-1, "c1", "exec", "{\"a\":1}"),
@@ -330,7 +330,7 @@ static void bad_arguments_complete_no_call(void **state)
     T_STATUS(run_go(&self), QUIPU_INVALID);
     T_STR(qp_buf_str(&self.out),
           "tool~ good\ntool~ bad\nerror INVALID: the model called \"bad\" with arguments that are "
-          "no JSON object, because its answer was cut off by the token limit: {\n");
+          "not a JSON object, because its answer was cut off by the token limit: {\n");
     run_end(&self);
 }
 
@@ -402,7 +402,7 @@ static void answer_may_have_the_maximum_and_no_more(void **state)
     free(text);
 }
 
-static void misuse_is_told(void **state)
+static void misuse_is_reported(void **state)
 {
     const quipu_delta deltas[] = {FINISH_DELTA(QUIPU_FINISH_STOP)};
     quipu_str stops[QUIPU_STOP_MAX + 1] = {{NULL, 0}};
@@ -442,7 +442,7 @@ static void generate_sweep_body(void *ctx)
     run_end(&self);
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     (void)state;
     assert_true(t_fault_sweep(generate_sweep_body, NULL) > 0);
@@ -455,7 +455,7 @@ int main(void)
         cmocka_unit_test(model_of_the_request_wins),
         cmocka_unit_test(system_instruction_is_the_first_message),
         cmocka_unit_test(tool_is_complete_only_with_its_arguments),
-        cmocka_unit_test(whole_answer_tells_no_partial_events),
+        cmocka_unit_test(whole_answer_sends_no_partial_events),
         cmocka_unit_test(parts_keep_the_order_they_began_in),
         cmocka_unit_test(providers_error_is_the_last_event),
         cmocka_unit_test(answer_without_an_end_is_a_failure),
@@ -463,8 +463,8 @@ int main(void)
         cmocka_unit_test(cancel_flag_ends_the_stream),
         cmocka_unit_test(callback_that_refuses_ends_the_call),
         cmocka_unit_test(answer_may_have_the_maximum_and_no_more),
-        cmocka_unit_test(misuse_is_told),
-        cmocka_unit_test(every_failed_allocation_is_told),
+        cmocka_unit_test(misuse_is_reported),
+        cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

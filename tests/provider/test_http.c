@@ -178,13 +178,13 @@ static void connection_lost_before_the_first_byte_is_asked_again(void **state)
     assert_int_equal(peer_count("gone"), 3);
 }
 
-static void garbage_is_told(void **state)
+static void garbage_is_reported(void **state)
 {
     ask self = ask_new();
 
     (void)state;
     ask_expect("garbage", QUIPU_CORRUPT,
-               "error CORRUPT : openai answered with what is no JSON object: {{{\n");
+               "error CORRUPT : openai sent an answer that is not a JSON object: {{{\n");
     self.options.retries = -1;
     ask_go(&self, "nohttp");
     T_STATUS(self.status, QUIPU_IO);
@@ -238,7 +238,7 @@ static void retries_have_an_end(void **state)
     ask_end(&self);
 }
 
-static void error_body_is_told_without_the_key(void **state)
+static void error_body_is_reported_without_the_key(void **state)
 {
     ask self = ask_new();
 
@@ -258,7 +258,7 @@ static void error_body_is_told_without_the_key(void **state)
     ask_end(&self);
 }
 
-static void error_inside_a_good_answer_is_told(void **state)
+static void error_inside_a_good_answer_is_reported(void **state)
 {
     (void)state;
     ask_expect("error", QUIPU_IO, "text~ So\nerror IO server_error: lost it\n");
@@ -278,7 +278,7 @@ static void redirects_are_not_followed(void **state)
     assert_int_equal(peer_count("ok"), before);
 }
 
-static void nobody_listens_is_told(void **state)
+static void nobody_listens_is_reported(void **state)
 {
     quipu_provider_options options = QUIPU_PROVIDER_OPTIONS_INIT;
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
@@ -499,15 +499,15 @@ int main(void)
         cmocka_unit_test(stream_that_is_cut_is_an_error_and_not_asked_again),
         cmocka_unit_test(wrong_length_is_an_error),
         cmocka_unit_test(connection_lost_before_the_first_byte_is_asked_again),
-        cmocka_unit_test(garbage_is_told),
+        cmocka_unit_test(garbage_is_reported),
         cmocka_unit_test(line_past_the_maximum_is_refused),
         cmocka_unit_test(busy_provider_is_asked_again_after_what_it_says),
         cmocka_unit_test(absurd_retry_after_is_not_waited_for),
         cmocka_unit_test(retries_have_an_end),
-        cmocka_unit_test(error_body_is_told_without_the_key),
-        cmocka_unit_test(error_inside_a_good_answer_is_told),
+        cmocka_unit_test(error_body_is_reported_without_the_key),
+        cmocka_unit_test(error_inside_a_good_answer_is_reported),
         cmocka_unit_test(redirects_are_not_followed),
-        cmocka_unit_test(nobody_listens_is_told),
+        cmocka_unit_test(nobody_listens_is_reported),
         cmocka_unit_test(models_are_listed_page_by_page),
         cmocka_unit_test(texts_become_vectors_in_their_order),
         cmocka_unit_test(key_comes_from_where_it_is_said_to),

@@ -132,7 +132,7 @@ static int replay_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-static void every_stream_tells_the_same_however_it_is_cut(void **state)
+static void every_stream_gives_the_same_events_however_it_is_cut(void **state)
 {
     static char names[REPLAY_FILES_MAX][REPLAY_NAME_MAX];
     const char *dir = QUIPU_SOURCE_DIR "/tests/vectors/providers";
@@ -178,7 +178,7 @@ static void replay_sweep_body(void *ctx)
     qp_buf_free(&out);
 }
 
-static void every_failed_allocation_is_told(void **state)
+static void every_failed_allocation_is_reported(void **state)
 {
     static const char *const names[] = {"openai_tools.sse", "anthropic_thinking.sse",
                                         "gemini_thoughts.sse"};
@@ -201,8 +201,8 @@ static void every_failed_allocation_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_stream_tells_the_same_however_it_is_cut),
-        cmocka_unit_test(every_failed_allocation_is_told),
+        cmocka_unit_test(every_stream_gives_the_same_events_however_it_is_cut),
+        cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

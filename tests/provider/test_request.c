@@ -340,7 +340,7 @@ static void gemini_model_names_cannot_leave_the_path(void **state)
     qp_buf_free(&url);
 }
 
-static void error_bodies_of_every_shape_are_told(void **state)
+static void error_bodies_of_every_shape_are_reported(void **state)
 {
     static const struct {
         const char *body;
@@ -407,7 +407,7 @@ int main(void)
         cmocka_unit_test(cache_marks_do_not_pile_up),
         cmocka_unit_test(text_that_is_not_utf8_is_refused),
         cmocka_unit_test(gemini_model_names_cannot_leave_the_path),
-        cmocka_unit_test(error_bodies_of_every_shape_are_told),
+        cmocka_unit_test(error_bodies_of_every_shape_are_reported),
         cmocka_unit_test(error_bodies_are_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-"""One of three programs, in C, Go and Python, that talk to each other in one session of one store,
-all at once: each waits for its turn, says a line, and ends when it sees what all said.
+"""One of three programs, in C, Go and Python, that use one session of one store at the same time:
+each waits for its turn, appends a line, and exits when it has read everyone's lines.
 
     python together.py STORE NAME TURN TURNS
 """
@@ -19,7 +19,7 @@ APP, USER, SESSION = "together", "all", "one"
 
 
 async def wait_for(service: QuipuSessionService, events: int) -> Session:
-    """Read the session until it has so many events."""
+    """Read the session until it has `count` events."""
     while True:
         session = await service.get_session(app_name=APP, user_id=USER, session_id=SESSION)
         if session is not None and len(session.events) >= events:

@@ -1,5 +1,5 @@
-/* What Python sees of the library: calls as jobs. A job is filled with texts and numbers, run here
- * or on a thread that never needs the interpreter, and read. generate.py hands this file to cffi
+/* The library as Python sees it: calls as jobs. A job is filled with texts and numbers, run on this
+ * thread or on one that never needs the interpreter, and read. generate.py passes this file to cffi
  * without its preprocessor lines. */
 #ifndef QPY_NATIVE_H
 #define QPY_NATIVE_H
@@ -65,35 +65,35 @@ typedef struct qpy_text {
 typedef struct qpy_job {
     int64_t id;      /* the caller's */
     int32_t status;  /* a quipu_status */
-    const char *why; /* a sentence when it failed */
-    qpy_text *texts; /* what came back... */
+    const char *why; /* the error message when it failed */
+    qpy_text *texts; /* the results... */
     size_t text_count;
     int64_t *numbers;
     size_t number_count;
     qpy_store *store; /* ...or the store that was opened */
 } qpy_job;
 
-/* Make a job of texts, laid end to end in `blob` (length -1: none), and numbers. NULL: no memory.
+/* Creates a job from texts, concatenated in `blob` (length -1: none), and numbers. NULL: no memory.
  * The store must outlive the job's run. */
 qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *lengths,
                      size_t text_count, const int64_t *numbers, size_t number_count);
 void qpy_job_run(qpy_job *job);
 void qpy_job_free(qpy_job *job);
-/* Free a job whose store is still there: its memory may serve another job. */
+/* Frees a job whose store still exists: its memory may be reused by another job. */
 void qpy_job_end(qpy_job *job);
 
-/* Close a store: later jobs fail, those on their way are waited for. Free closes too; no job may use
- * the store then. */
+/* Closes a store: later jobs fail, running ones are waited for. Free closes too; no job may use the
+ * store then. */
 void qpy_store_close(qpy_store *store);
 void qpy_store_free(qpy_store *store);
 
 qpy_port *qpy_port_new(void);
 int qpy_port_fd(qpy_port *port); /* readable when jobs are done */
-/* 0: it will be taken; 1: it is done; -1: there is no thread, run it yourself. */
+/* 0: queued; 1: done already; -1: there is no thread, run it yourself. */
 int qpy_port_submit(qpy_port *port, qpy_job *job);
 qpy_job *qpy_port_take(qpy_port *port); /* the jobs that are done, a list; or NULL */
 qpy_job *qpy_job_next(qpy_job *job);    /* the next one of such a list, or NULL */
-void qpy_port_free(qpy_port *port);     /* waits for nothing: what runs, runs on */
+void qpy_port_free(qpy_port *port);     /* does not wait: running jobs complete */
 
 const char *qpy_version(void);
 const char *qpy_sqlite_version(void);

@@ -1,4 +1,5 @@
-/* The ADK service: sessions come and go whole, as JSON. */
+/* Calls of the ADK service: sessions are passed as a whole, as JSON. Runs on the thread of the job,
+ * never with the GIL; the arguments' order is that of adk.py. */
 #include <string.h>
 
 #include "native_job.h"
@@ -47,7 +48,7 @@ quipu_status qpy_adk_create(qpy_task *task)
 }
 
 /* Numbers: how many of the newest (-1: all), whether there is a time, its seconds, nanoseconds. A
- * missing session is no answer at all. */
+ * missing session returns nothing. */
 quipu_status qpy_adk_get(qpy_task *task)
 {
     const quipu_session_ref ref = adk_ref(task);
@@ -88,8 +89,8 @@ quipu_status qpy_adk_delete(qpy_task *task)
     return quipu_service_delete(task->on->service, &ref, NULL, &task->error);
 }
 
-/* Texts: the triple, the uid, the event; the number is the revision. Back come the head after it
- * and whether the event had been there already. */
+/* Texts: app, user and session id, the uid, the event; number: the revision. Returns the new head
+ * and whether the event was a repeat. */
 quipu_status qpy_adk_append(qpy_task *task)
 {
     quipu_session_head head = {.ref = adk_ref(task), .revision = task->given[0]};
@@ -97,7 +98,7 @@ quipu_status qpy_adk_append(qpy_task *task)
     quipu_status status = quipu_uuid_parse(task->in[3], &head.uid);
 
     if (status != QUIPU_OK) {
-        static const char text[] = "the session's marker is none of ours";
+        static const char text[] = "the session's marker was not made by quipu";
 
         memcpy(task->error.message, text, sizeof(text));
     } else {
@@ -123,7 +124,7 @@ quipu_status qpy_adk_user_state(qpy_task *task)
     return status;
 }
 
-/* The text is a key, the number a message's: its event, and the session's id. */
+/* Text: a key; number: a message's. Returns its event and the session's id. */
 quipu_status qpy_adk_event(qpy_task *task)
 {
     quipu_event_dialect dialect = QUIPU_EVENT_DIALECT_INIT;

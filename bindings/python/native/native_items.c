@@ -1,6 +1,6 @@
-/* Items of the OpenAI Agents SDK, each a message. One that is nothing but a role and a text is the
- * message itself; any other stands in `extra`, {"item":...}, as it was written, with its text as the
- * content for readers and search. {"pop":true} takes the newest item before it away. */
+/* Items of the OpenAI Agents SDK, each stored as a message. An item with only a role and a text is
+ * the message itself; any other is in `extra` as {"item":...}, unchanged, with its text as the
+ * content for readers and search. {"pop":true} removes the newest item before it. */
 #include <string.h>
 
 #include "native_job.h"
@@ -8,8 +8,8 @@
 #define ITEMS_BEFORE "{\"item\":"
 #define ITEMS_POP "{\"pop\":true}"
 #define ITEMS_AROUND 40 /* bytes around the text of an item: names, quotes, a comma */
-#define ITEMS_PAGE 256  /* items that are read at once: memory for more is slower to have */
-#define ITEMS_RESERVE_MAX ((size_t)16 << 20) /* bytes that are asked for ahead of their items */
+#define ITEMS_PAGE 256  /* items read at a time: larger allocations are slower */
+#define ITEMS_RESERVE_MAX ((size_t)16 << 20) /* bytes reserved before the items arrive */
 #define ITEMS_ONES 0x0101010101010101u
 
 typedef struct items_row {
@@ -18,7 +18,7 @@ typedef struct items_row {
     int64_t extra;   /* bytes; 0: none */
 } items_row;
 
-/* Messages over texts that lie end to end. */
+/* Messages over concatenated texts. */
 static quipu_message *items_messages(qpy_task *task, size_t *ret_count)
 {
     const quipu_str rows = task->in[1];
@@ -90,7 +90,7 @@ static uint64_t items_has_control(uint64_t bytes)
     return (bytes - (ITEMS_ONES << 5)) & ~bytes & (ITEMS_ONES << 7);
 }
 
-/* How many bytes at the beginning need no escape: eight at a time, the last ones singly. */
+/* The number of leading bytes that need no escape: eight at a time, then one by one. */
 static size_t items_plain(const char *p, size_t n)
 {
     size_t at = 0;
@@ -132,7 +132,7 @@ static void items_put_string(qpy_buf *buf, quipu_str text)
     qpy_buf_add(buf, "\"", 1);
 }
 
-/* Put an item; true when it is a mark that takes one away. */
+/* Writes an item; true when it is a mark that removes one. */
 static bool items_put(qpy_buf *buf, const quipu_message *message)
 {
     static const char *const heads[] = {
@@ -161,7 +161,7 @@ static bool items_put(qpy_buf *buf, const quipu_message *message)
     return false;
 }
 
-/* About what the items of a history need as JSON. */
+/* An estimate of a history's size as JSON. */
 static size_t items_size(const quipu_history *history)
 {
     size_t size = 2;
@@ -175,7 +175,7 @@ static size_t items_size(const quipu_history *history)
     return size;
 }
 
-/* What the pages of one read make together. */
+/* The combined pages of one read. */
 typedef struct items_read {
     qpy_buf buf; /* the array so far */
     quipu_uuid uid;
@@ -183,10 +183,10 @@ typedef struct items_read {
     int64_t first;    /* the number of the oldest message; 0: none came */
     int64_t next;     /* the number after the newest message that is wanted */
     bool more_before; /* older ones exist */
-    bool marks;       /* some take others away */
+    bool marks;       /* some items are marks */
 } items_read;
 
-/* One more page of items; `pages` will come of about its size. */
+/* Adds a page of items; `pages` more of about its size are expected. */
 static void items_put_page(items_read *read, const quipu_history *history, size_t pages)
 {
     const size_t size = items_size(history);
@@ -205,7 +205,7 @@ static quipu_status items_page(qpy_task *task, const quipu_range *range, quipu_h
     return quipu_session_get(task->on->store, task->in[0], range, NULL, ret, &task->error);
 }
 
-/* Read a range, and with `by_pages` only the first page of it. */
+/* Reads a range, with `by_pages` only its first page. */
 static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_pages,
                                      items_read *read)
 {
@@ -235,7 +235,7 @@ static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_
     return QUIPU_OK;
 }
 
-/* Read all that is left behind the first page; `ret_same`: whether nothing changed meanwhile. */
+/* Reads the rest after the first page; `ret_same`: the session did not change meanwhile. */
 static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_same)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -262,8 +262,9 @@ static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_
 }
 
 /* The text is the key; numbers: how many of the newest (0: all), before which number (0: the end).
- * Back come one array, null for a mark that takes one away, and numbers: the revision, of the oldest
- * message, whether there are older ones, whether there are marks. A missing session has nothing. */
+ * Back come one array, null for a mark that takes one away, and numbers: the revision, of the
+ * oldest message, whether there are older ones, whether there are marks. A missing session has
+ * nothing. */
 quipu_status qpy_items_get(qpy_task *task)
 {
     quipu_range range = QUIPU_RANGE_INIT;
@@ -280,7 +281,7 @@ quipu_status qpy_items_get(qpy_task *task)
 
         status = items_read_rest(task, &read, &same);
         if (status != QUIPU_OK || !same) {
-            /* Somebody changed the session between two pages: one snapshot has it all. */
+            /* The session changed between two pages: read everything in one snapshot. */
             task->error = (quipu_error){0};
             status = items_read_first(task, range, false, &read);
         }

@@ -1,4 +1,5 @@
-/* Jobs: made of texts and numbers, run, read, freed. */
+/* Jobs: created from texts and numbers, run, read, freed. A job belongs to one thread at a time;
+ * the store's count of users is atomic. */
 #include "native_job.h"
 
 #include <string.h>
@@ -8,9 +9,9 @@
 #include <sqlite3.h>
 
 #define JOB_BUF_MIN 512          /* bytes that a buffer begins with */
-#define JOB_SPARE_MIN 65536      /* bytes of an answer that is worth a spare room */
-#define JOB_SPARE_ROOM 4194304   /* bytes of such a room; what needs more has its own */
-#define JOB_CLOSE_WAIT_NS 200000 /* between two looks at whether calls are still on their way */
+#define JOB_SPARE_MIN 65536      /* answers from this size on use the spare buffer */
+#define JOB_SPARE_ROOM 4194304   /* size of the spare buffer; larger answers allocate */
+#define JOB_CLOSE_WAIT_NS 200000 /* between two checks for running calls */
 
 typedef quipu_status (*job_fn)(qpy_task *task);
 
@@ -58,7 +59,7 @@ quipu_status qpy_no_memory(qpy_task *task)
     return QUIPU_NOMEM;
 }
 
-/* Room for one more of `size` bytes each; the old ones stay in the arena. */
+/* Makes space for one more element of `size` bytes; the old array stays in the arena. */
 static void *job_grow(qpy_task *task, void *items, size_t count, size_t *room, size_t size)
 {
     void *more;
@@ -137,7 +138,7 @@ void qpy_buf_reserve(qpy_buf *buf, size_t n)
         if (room < JOB_BUF_MIN) {
             room = JOB_BUF_MIN;
         } else if (room >= JOB_SPARE_MIN && room < JOB_SPARE_ROOM) {
-            room = JOB_SPARE_ROOM; /* it is touched as far as it is filled */
+            room = JOB_SPARE_ROOM; /* pages are touched only as it fills */
         }
         more = job_memory(buf->p, room);
         buf->failed = more == NULL;
@@ -176,7 +177,7 @@ void qpy_put_buf(qpy_task *task, qpy_buf *buf)
     *buf = (qpy_buf){NULL, 0, 0, false};
 }
 
-/* ---- a job's life -----------------------------------------------------------------------------
+/* ---- jobs -------------------------------------------------------------------------------------
  */
 
 static quipu_status job_take_texts(qpy_task *task, const char *blob, const int64_t *lengths,
@@ -220,7 +221,7 @@ qpy_job *qpy_job_new(int op, qpy_store *store, const char *blob, const int64_t *
     return &task->job;
 }
 
-/* Whether the store is open; then it stays so until job_leave(). */
+/* Whether the store is open; it then stays open until job_leave(). */
 static bool job_enter(qpy_store *store)
 {
     if (store == NULL) {
@@ -254,7 +255,7 @@ void qpy_job_run(qpy_job *job)
     }
     status = job_runs[task->op](task);
     job_leave(task->on);
-    /* An answer that found no memory has set the error by itself. */
+    /* A failed allocation of an answer has set the error already. */
     job->status = status != QUIPU_OK ? (int32_t)status : task->error.status;
 }
 

@@ -1,4 +1,4 @@
-/* The inside of a job, for the files of this folder. */
+/* Internal types of a job, for the files of this folder. */
 #ifndef QPY_NATIVE_JOB_H
 #define QPY_NATIVE_JOB_H
 
@@ -10,14 +10,14 @@
 
 #include "native.h"
 
-/* A job and what Python does not see of it; the job comes first, so that one is the other. */
+/* A job with its private part; the job is first, so that the pointers convert. */
 typedef struct qpy_task {
     qpy_job job;
     int op;
     struct qpy_task *next;  /* in a list of a port */
-    bool watched;           /* by its submitter, under the port's lock... */
-    atomic_bool done;       /* ...who looks at this without it */
-    struct port_worker *by; /* who runs it */
+    bool watched;           /* its submitter waits; under the port's lock... */
+    atomic_bool done;       /* ...but this is read without it */
+    struct port_worker *by; /* the thread that runs it */
     qpy_store *on;          /* the store that it uses, or NULL */
     quipu_str in[QPY_TEXTS_MAX];
     int64_t given[QPY_NUMBERS_MAX];
@@ -25,7 +25,7 @@ typedef struct qpy_task {
     quipu_error error;
     size_t text_room;
     size_t number_room;
-    char *kept; /* a text that is too large to be copied, or NULL */
+    char *kept; /* a large text that is not copied to the arena, or NULL */
     size_t kept_room;
 } qpy_task;
 
@@ -42,15 +42,15 @@ struct qpy_store {
     quipu_store *store;
     quipu_service *service;
     pid_t
-        process; /* that opened it: after fork(2) nobody in the child ends a call of the parent's */
-    _Atomic(char *) spare; /* room for a large answer, or NULL: new memory is slow to touch */
-    atomic_int users;      /* calls on their way */
+        process; /* that opened it: after fork(2) calls in the child fail */
+    _Atomic(char *) spare; /* a buffer for a large answer, or NULL: new memory is slow to touch */
+    atomic_int users;      /* running calls */
     atomic_bool closed;
 };
 
-/* Answers; what finds no memory makes the job fail. */
+/* Results; a failed allocation fails the job. */
 void qpy_put_text(qpy_task *task, quipu_str text);
-void qpy_put_own(qpy_task *task, quipu_str text); /* one that lies in the task's arena already */
+void qpy_put_own(qpy_task *task, quipu_str text); /* one that is in the task's arena already */
 void qpy_put_number(qpy_task *task, int64_t number);
 void qpy_put_time(qpy_task *task, quipu_time time);
 quipu_status qpy_no_memory(qpy_task *task);
@@ -70,7 +70,7 @@ typedef struct qpy_buf {
 } qpy_buf;
 
 void qpy_buf_take_spare(qpy_buf *buf, qpy_store *store);
-void qpy_buf_reserve(qpy_buf *buf, size_t n); /* so many bytes more will come, at least */
+void qpy_buf_reserve(qpy_buf *buf, size_t n); /* at least n more bytes will come */
 void qpy_buf_add(qpy_buf *buf, const char *p, size_t n);
 void qpy_buf_free(qpy_buf *buf);
 void qpy_put_buf(qpy_task *task,

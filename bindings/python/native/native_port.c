@@ -1,10 +1,9 @@
 /* Threads that run jobs for an event loop. They never touch the interpreter: a finished job goes to
- * a list, and one byte in a pipe wakes the loop when that list was empty.
- *
- * Most calls take less time than it takes to wake a thread on another processor, twice. So whoever
- * submits the only job waits for it a moment, no longer, and has it run on its own processor, which
- * it leaves meanwhile. A kind of call that was not done by then is not waited for, longer and longer
- * each time. */
+ * a list, and one byte in a pipe wakes the loop when that list was empty.  Most calls take less
+ * time than waking a thread on another processor twice. So the submitter of the only job waits for
+ * it briefly, and has it run on its own processor, which it yields meanwhile. When a kind of call
+ * is not done in time, the next calls of that kind are not waited for; their number doubles with
+ * each miss. */
 #define _GNU_SOURCE /* sched_getcpu(), pthread_setaffinity_np() */
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,9 +18,9 @@
 
 #include "native_job.h"
 
-#define PORT_THREADS_MAX 16   /* callers that share one commit; more only wait in line */
+#define PORT_THREADS_MAX 16   /* threads; more would only queue for the same commit */
 #define PORT_MOMENT_NS 200000 /* how long a submitter waits for its job */
-#define PORT_HURRY_MAX 31     /* calls of a kind in a row that nobody waits for */
+#define PORT_HURRY_MAX 31     /* most calls of a kind that are not waited for in a row */
 #define PORT_ANYWHERE (-1)    /* not a processor's number */
 
 typedef struct port_list {
@@ -30,23 +29,22 @@ typedef struct port_list {
     int count;
 } port_list;
 
-/* A thread. Of those that sleep the one that fell asleep last is woken first: its caches are the
- * warmest. */
+/* A thread. The one that fell asleep last is woken first: its caches are the warmest. */
 typedef struct port_worker {
     pthread_cond_t wake;
     bool called;
-    struct port_worker *below; /* among those that sleep */
+    struct port_worker *below; /* in the stack of sleepers */
     pthread_t thread;
-    int processor; /* that it is bound to, or PORT_ANYWHERE */
+    int processor; /* the processor that it is bound to, or PORT_ANYWHERE */
 #ifdef __linux__
-    cpu_set_t processors; /* that it may use by itself */
+    cpu_set_t processors; /* its own affinity mask */
 #endif
 } port_worker;
 
 /* Whether calls of a kind are waited for. */
 typedef struct port_hurry {
-    int left; /* calls until the next one is */
-    int next; /* calls that are not, after one in vain */
+    int left; /* calls to skip before the next wait */
+    int next; /* calls to skip after the next miss */
 } port_hurry;
 
 struct qpy_port {
@@ -107,7 +105,7 @@ static void port_destroy(qpy_port *port)
 static void port_wake(qpy_port *port)
 {
     const char byte = 0;
-    /* A full pipe is as good as a byte in it. */
+    /* A full pipe already wakes the loop. */
     const ssize_t written = write(port->fds[1], &byte, 1);
 
     (void)written;
@@ -123,7 +121,7 @@ static int port_here(void)
 #endif
 }
 
-/* Bind a thread to a processor, or let it go. */
+/* Binds a thread to a processor, or restores its mask. */
 static void port_bind(port_worker *worker, int processor)
 {
 #ifdef __linux__
@@ -145,7 +143,7 @@ static void port_bind(port_worker *worker, int processor)
 #endif
 }
 
-/* Take the sleeper on top, to be woken on a processor; NULL when all are awake. */
+/* Pops the sleeper on top and binds it to a processor; NULL when all are awake. */
 static port_worker *port_take_sleeper(qpy_port *port, int processor)
 {
     port_worker *top = port->sleepers;
@@ -168,8 +166,8 @@ static void port_sleep(qpy_port *port, port_worker *self)
     }
 }
 
-/* Run a job outside of the lock. One that is waited for is its submitter's; else whoever makes the
- * list of done ones begin wakes the loop. */
+/* Runs a job without the lock. A job that is waited for returns to its submitter; any other goes to
+ * the list of finished jobs, and the first one in that list wakes the loop. */
 static void port_run(qpy_port *port, port_worker *self, qpy_task *task)
 {
     bool first;
@@ -251,7 +249,7 @@ int qpy_port_fd(qpy_port *port)
     return port->fds[0];
 }
 
-/* One more thread, under the lock; signals are the interpreter's business. */
+/* Starts a thread, with the lock held. Signals are blocked: the interpreter handles them. */
 static bool port_grow(qpy_port *port)
 {
     pthread_t thread;
@@ -270,7 +268,7 @@ static bool port_grow(qpy_port *port)
     return grown;
 }
 
-/* Whether the submitter shall wait for a job, which is about to be put in line. */
+/* Whether the submitter should wait for a job that is about to be queued. */
 static bool port_worth_waiting(qpy_port *port, const qpy_task *task)
 {
     port_hurry *hurry = &port->hurries[task->op];
@@ -290,8 +288,8 @@ static int64_t port_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Wait for a job for a moment; true when it is done, and the caller's again. Yielding is cheaper
- * than a timer. */
+/* Waits for a job briefly; true when it is done, and belongs to the caller again. Yielding is
+ * cheaper than a timer. */
 static bool port_wait(qpy_port *port, qpy_task *task)
 {
     const int64_t end = port_now_ns() + PORT_MOMENT_NS;
@@ -325,7 +323,7 @@ int qpy_port_submit(qpy_port *port, qpy_job *job)
     watched = port_worth_waiting(port, task);
     task->watched = watched;
     sleeper = port_take_sleeper(port, watched ? port_here() : PORT_ANYWHERE);
-    /* Threads that neither run nor sleep look for a job before they sleep. */
+    /* Threads that neither run nor sleep check the queue before they sleep. */
     if (sleeper == NULL && port->threads - port->running <= port->waiting.count &&
         port->threads < PORT_THREADS_MAX) {
         taken = port_grow(port) || port->threads > 0;
@@ -333,7 +331,7 @@ int qpy_port_submit(qpy_port *port, qpy_job *job)
     if (taken) {
         port_put(&port->waiting, task);
     }
-    (void)pthread_mutex_unlock(&port->mutex); /* for who wakes at once */
+    (void)pthread_mutex_unlock(&port->mutex); /* released before the woken thread needs it */
     if (sleeper != NULL) {
         (void)pthread_cond_signal(&sleeper->wake);
     }
@@ -378,7 +376,7 @@ void qpy_port_free(qpy_port *port)
     port->closed = true;
     last = port->threads == 0;
     while ((sleeper = port_take_sleeper(port, PORT_ANYWHERE)) != NULL) {
-        (void)pthread_cond_signal(&sleeper->wake); /* it looks, and leaves */
+        (void)pthread_cond_signal(&sleeper->wake); /* it checks `closing` and exits */
     }
     (void)pthread_mutex_unlock(&port->mutex);
     if (last) {

@@ -1,6 +1,5 @@
-/* The calls of the store. Texts and numbers come in the order in which src/quipu/_store.py gives
- * them; sessions go by the table of their members (native_fields.c), messages as one array of
- * JSON. */
+/* Calls of the store. Texts and numbers are in the order of src/quipu/_store.py; sessions go by the
+ * table of their members (native_fields.c), messages as one JSON array. */
 #include <string.h>
 #include <unistd.h>
 
@@ -91,8 +90,8 @@ quipu_status qpy_open(qpy_task *task)
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
-/* Texts: the key, then what SessionNew gives; numbers: ttl_ms, whether a session that is there
- * will do. Back comes whether it was made. */
+/* Texts: the key, then the members of SessionNew; numbers: ttl_ms, whether an existing session is
+ * fine. Returns whether it was created. */
 quipu_status qpy_create(qpy_task *task)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -134,7 +133,7 @@ quipu_status qpy_get(qpy_task *task)
     return status;
 }
 
-/* Texts: the key, then what SessionPatch gives; numbers: what is set, ttl_ms, the expected
+/* Texts: the key, then the members of SessionPatch; numbers: which are set, ttl_ms, the expected
  * revision. */
 quipu_status qpy_update(qpy_task *task)
 {
@@ -152,7 +151,7 @@ quipu_status qpy_update(qpy_task *task)
     return status;
 }
 
-/* The number: with its forks. */
+/* Number: whether to delete its forks, too. */
 quipu_status qpy_delete(qpy_task *task)
 {
     quipu_store *store = task->on->store;
@@ -189,7 +188,7 @@ quipu_status qpy_list(qpy_task *task)
     return status;
 }
 
-/* Texts: the key, the new key; the number is the last message of the shared past. */
+/* Texts: the key, the new key; number: the last shared message. */
 quipu_status qpy_fork(qpy_task *task)
 {
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
@@ -199,7 +198,7 @@ quipu_status qpy_fork(qpy_task *task)
                               &task->error);
 }
 
-/* Texts: the key, the summary; the number is the last message that it covers. */
+/* Texts: the key, the summary; number: the last message that it covers. */
 quipu_status qpy_compact(qpy_task *task)
 {
     int64_t seq = 0;
@@ -244,7 +243,7 @@ quipu_status qpy_append(qpy_task *task)
     return status;
 }
 
-/* Numbers: the budget, flags. Back come tokens, over budget, cut, and the history. */
+/* Numbers: the budget, flags. Returns tokens, over budget, cut, and the history. */
 quipu_status qpy_window(qpy_task *task)
 {
     quipu_window_options options = QUIPU_WINDOW_OPTIONS_INIT;
@@ -266,7 +265,7 @@ quipu_status qpy_window(qpy_task *task)
 
 static void store_put_hit(qpy_task *task, const quipu_search_hit *hit)
 {
-    int64_t rank; /* its bits: numbers are whole */
+    int64_t rank; /* the bits of a double: numbers are integers */
 
     memcpy(&rank, &hit->rank, sizeof(rank));
     qpy_put_text(task, hit->session_key);
@@ -304,7 +303,7 @@ quipu_status qpy_search(qpy_task *task)
     return status;
 }
 
-/* ---- upkeep -----------------------------------------------------------------------------------
+/* ---- maintenance ------------------------------------------------------------------------------
  */
 
 quipu_status qpy_sweep(qpy_task *task)

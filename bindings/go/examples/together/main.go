@@ -1,5 +1,5 @@
-// One of three programs, in C, Go and Python, that talk to each other in one session of one store,
-// all at once: each waits for its turn, says a line, and ends when it sees what all said.
+// One of three programs, in C, Go and Python, that use one session of one store at the same time:
+// each waits for its turn, appends a line, and exits when it has read everyone's lines.
 //
 //	together STORE NAME TURN TURNS
 package main

@@ -13,10 +13,10 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Env names the environment variable that tells where libquipu is.
+// Env is the environment variable with the path of libquipu.
 const Env = "QUIPU_LIBRARY"
 
-// Names under which the library is looked for, as the system's loader finds it.
+// Names that the system's loader is asked for, in order.
 var names = []string{"libquipu.so.0", "libquipu.so", "libquipu.dylib"}
 
 // functions of libquipu that the bindings call.
@@ -63,7 +63,7 @@ var load = sync.OnceValue(func() error {
 	return nil
 })
 
-// Load finds libquipu once; every later call tells the same.
+// Load loads libquipu once; every later call returns the same result.
 func Load() error {
 	return load()
 }
@@ -85,7 +85,7 @@ func find() (uintptr, error) {
 		}
 		tried = errors.Join(tried, err)
 	}
-	return 0, fmt.Errorf("quipu: libquipu was not found; install it or say where it is in %s: %w", Env, tried)
+	return 0, fmt.Errorf("quipu: libquipu was not found; install it or set %s to its path: %w", Env, tried)
 }
 
 // Str is quipu_str, and quipu_json.
@@ -222,7 +222,7 @@ const (
 	StatusCancelled = -14
 )
 
-// Bytes copies a text of C's.
+// Bytes copies a C text to a byte slice.
 func (s Str) Bytes() []byte {
 	if s.N == 0 {
 		return nil
@@ -230,7 +230,7 @@ func (s Str) Bytes() []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(s.P), s.N)...)
 }
 
-// String copies a text of C's.
+// String copies a C text to a string.
 func (s Str) String() string {
 	if s.N == 0 {
 		return ""
@@ -238,8 +238,8 @@ func (s Str) String() string {
 	return string(unsafe.Slice((*byte)(s.P), s.N))
 }
 
-// Of is the text without a copy; the caller pins it while C has it. An empty text is there, not
-// absent.
+// Of returns the text without a copy; the caller pins it while C uses it. An empty text is present,
+// not absent.
 func Of(text string) Str {
 	if text == "" {
 		return Str{P: unsafe.Pointer(&empty), N: 0}
@@ -249,7 +249,7 @@ func Of(text string) Str {
 
 var empty byte
 
-// UUID is the text of a quipu_uuid; empty when all of it is zero.
+// UUID returns the text of a quipu_uuid; empty when all bytes are zero.
 func UUID(b [16]byte) string {
 	if b == ([16]byte{}) {
 		return ""
@@ -257,7 +257,7 @@ func UUID(b [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// CString is the text up to the first NUL.
+// CString returns the text up to the first NUL.
 func CString(text []byte) string {
 	for i, c := range text {
 		if c == 0 {
@@ -267,7 +267,7 @@ func CString(text []byte) string {
 	return string(text)
 }
 
-// Text copies a NUL-terminated text of C's.
+// Text copies a NUL-terminated C text.
 func Text(address uintptr) string {
 	p := *(*unsafe.Pointer)(unsafe.Pointer(&address))
 	n := 0

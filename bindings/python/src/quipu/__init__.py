@@ -1,4 +1,4 @@
-"""Conversations of AI agents, kept: sessions that never get slower, dearer or lost.
+"""A store for conversations of AI agents: sessions that never get slower, dearer or lost.
 
 `Store` waits for its calls, `AsyncStore` is awaited. `quipu.adk` has services for Google's ADK,
 `quipu.agents` a session for the OpenAI Agents SDK; each needs its package to be installed.

@@ -1,4 +1,4 @@
-"""ADK's events out of JSON, quicker than one by one and equal to what ADK itself would make.
+"""ADK's events from JSON, faster than one by one and equal to what ADK itself would build.
 
 Most of the time that pydantic needs for an event goes into functions in Python that can find
 nothing to do in ordinary JSON: one looks for objects of a wrong model, and a text has none; one
@@ -30,8 +30,8 @@ _SPECIAL = re.compile(rb'"(?::null|(?:message|state|route|node_path)":)')
 
 
 def _without(schema: Any, names: frozenset[str], made_by: frozenset[type]) -> Any:
-    """A core schema without the "before" validators of these names, and without the constructors of
-    these models, which are then made as other models are."""
+    """Return a core schema without the "before" validators of these names and without the custom
+    constructors of these models."""
     if isinstance(schema, dict):
         function = schema.get("function")
         if schema.get("type") == "function-before" and isinstance(function, dict):
@@ -47,7 +47,7 @@ def _without(schema: Any, names: frozenset[str], made_by: frozenset[type]) -> An
 
 
 def _make_validator(names: set[str], made_by: set[type]) -> Any:
-    """A validator of a list of events; ADK's own where this pydantic has other insides."""
+    """Return a validator for a list of events; ADK's own when this pydantic differs."""
     try:
         schema = _without(Event.__pydantic_core_schema__, frozenset(names), frozenset(made_by))
         definitions = schema["definitions"] if schema["type"] == "definitions" else []
@@ -67,8 +67,8 @@ _special = _make_validator({_MISMATCH}, set())
 
 
 def read_one(event: Any) -> Event:
-    """An event that has members which this version of ADK refuses: they stay in the store, and out
-    of the object."""
+    """Build an event with members that this version of ADK rejects: they stay in the store and are
+    left out of the object."""
     while True:
         try:
             return _EVENT.validate_json(json.dumps(event))
@@ -84,7 +84,7 @@ def read_one(event: Any) -> Event:
 
 
 def read_events(text: bytes) -> list[Event]:
-    """The events of a JSON array, as the library writes it: without space between its tokens."""
+    """Build the events of a JSON array as the library writes it, without white space."""
     validator = _special if _SPECIAL.search(text) else _plain
     with no_collection(text):
         try:

@@ -1,4 +1,4 @@
-"""Making many objects at once."""
+"""Building many objects at once."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def _no_collection() -> Iterator[None]:
 
 
 def no_collection(text: bytes) -> AbstractContextManager[None]:
-    """No garbage collection while the objects of a text are made: there is no garbage among objects
-    that are all kept, and looking for it again and again can cost as much as making them."""
+    """Pause garbage collection while many objects are built: all of them are kept, and repeated
+    collections can cost as much as building them."""
     return _no_collection() if len(text) > _MANY and gc.isenabled() else _nothing

@@ -26,13 +26,13 @@ _TURN_S = 0.001  # that a task may go on with calls that are done at once, befor
 
 
 class Answer(NamedTuple):
-    """What came back from a call."""
+    """The result of a call."""
 
     texts: list[bytes | None]
     numbers: list[int]
 
     def text(self, index: int) -> str | None:
-        """A text, decoded."""
+        """Return a text, decoded."""
         found = self.texts[index]
         return None if found is None else found.decode()
 
@@ -47,7 +47,7 @@ class Handle:
         self.process = os.getpid()
 
     def close(self) -> None:
-        """Close it after the calls that are on their way; a second time does nothing."""
+        """Close it after running calls have ended; a second call does nothing."""
         lib.qpy_store_close(self.pointer)
 
 
@@ -98,7 +98,7 @@ def open_store(texts: Sequence[bytes | None], numbers: list[int]) -> Handle:
 def run(
     op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
 ) -> Answer:
-    """Run a call on this thread; other threads of Python go on meanwhile."""
+    """Run a call on this thread, without the GIL."""
     job = _make(op, handle, texts, numbers or [])
     try:
         lib.qpy_job_run(job)
@@ -110,7 +110,7 @@ def run(
 
 
 class _Port:
-    """The threads that work for one event loop, and who waits for what."""
+    """The worker threads of one event loop, and the futures of their calls."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         pointer = lib.qpy_port_new()
@@ -164,7 +164,7 @@ _lost: list[_Port] = []
 
 
 def _after_fork() -> None:
-    """A child has none of its parent's threads; the old ports are never touched again."""
+    """After fork the child has none of its parent's threads: forget the old ports."""
     _lost.extend(_ports.values())
     _ports.clear()
 
@@ -175,7 +175,7 @@ os.register_at_fork(after_in_child=_after_fork)
 def start(
     op: int, handle: Handle, texts: Sequence[bytes | None], numbers: list[int] | None = None
 ) -> asyncio.Future[Answer]:
-    """Run a call beside the event loop. A caller that is cancelled does not stop it."""
+    """Run a call outside of the event loop. Cancelling the caller does not stop it."""
     loop = asyncio.get_running_loop()
     port = _ports.get(loop)
     if port is None:

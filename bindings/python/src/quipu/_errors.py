@@ -1,16 +1,16 @@
-"""One class for each status of the library; the message is the library's own sentence."""
+"""One class for each status of the library; the message is the library's."""
 
 from __future__ import annotations
 
 
 class QuipuError(Exception):
-    """Something went wrong; `status` is the library's number for it."""
+    """An error of the library; `status` is its number."""
 
     status = 0
 
 
 class NotFound(QuipuError):
-    """No such thing."""
+    """It does not exist."""
 
     status = -1
 
@@ -28,7 +28,7 @@ class Expired(QuipuError):
 
 
 class Conflict(QuipuError):
-    """Somebody else changed it first: reload and try again."""
+    """Another writer changed it first: reload and try again."""
 
     status = -4
 
@@ -46,13 +46,13 @@ class Full(QuipuError):
 
 
 class Unknown(QuipuError):
-    """The outcome is unknown: repeat with the same id to settle it."""
+    """The outcome is unknown: repeat with the same id."""
 
     status = -7
 
 
 class Invalid(QuipuError, ValueError):
-    """The data breaks a rule of the schema."""
+    """The data violates a rule of the schema."""
 
     status = -8
 
@@ -64,7 +64,7 @@ class Misuse(QuipuError):
 
 
 class Limit(QuipuError, ValueError):
-    """A named limit was passed."""
+    """A named limit was exceeded."""
 
     status = -10
 
@@ -76,13 +76,13 @@ class NoMemory(QuipuError, MemoryError):
 
 
 class InputOutput(QuipuError, OSError):
-    """The operating system refused to read or write."""
+    """The operating system failed to read or write."""
 
     status = -12
 
 
 class Corrupt(QuipuError):
-    """The stored data is damaged or not what it should be."""
+    """The stored data is damaged."""
 
     status = -13
 
@@ -129,7 +129,7 @@ _BY_STATUS: dict[int, type[QuipuError]] = {
 
 
 def error_of(status: int, message: str) -> QuipuError:
-    """The exception for a status; a number that this package does not know keeps its message."""
+    """Return the exception for a status; an unknown number keeps its message."""
     error = _BY_STATUS.get(status, QuipuError)(message)
     error.status = status
     return error

@@ -1,4 +1,4 @@
-"""The store: sessions, their messages, windows, forks and search, now or awaited."""
+"""The store: sessions, messages, windows, forks and search, synchronous and asynchronous."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NEVER = -1
 
 @dataclass(slots=True)
 class _Request(Generic[T]):
-    """A call that was not made yet, and how to read its answer."""
+    """A prepared call, and how to decode its result."""
 
     op: int
     texts: list[bytes | None]
@@ -49,7 +49,7 @@ def _text(value: str | None) -> bytes | None:
 
 
 def _milliseconds(ttl: float | None, default: int) -> int:
-    """Seconds as the library wants them; None: `default`."""
+    """Seconds as the library's milliseconds; None: `default`."""
     return default if ttl is None else max(1, round(ttl * 1000))
 
 
@@ -64,7 +64,7 @@ def _create(
     exist_ok: bool = False,
     **values: Unpack[SessionNew],
 ) -> _Request[Session]:
-    """Create a session. With `exist_ok` one that is there will do: of callers that race, one
+    """Create a session. With `exist_ok` an existing one is returned: of concurrent callers one
     creates it and all get the same. `ttl` is in seconds; None means the store's."""
     return _Request(
         lib.QPY_CREATE,
@@ -83,8 +83,8 @@ def _get(
     limit: int = 0,
     view: bool = False,
 ) -> _Request[_types.History]:
-    """A session and its messages: all, the `last` so many (0: none), or a page by numbers. `view`
-    reads what a model should see: after a compaction the summary and what follows it."""
+    """Return a session and its messages: all, the `last` n (0: none), or a page by numbers. With
+    `view`, what a model should see: after a compaction the summary and what follows it."""
     flags = _VIEW if view else 0
     if last is not None:
         flags |= _LAST if last > 0 else _HEADER
@@ -104,7 +104,7 @@ def _update(
     if_revision: int | None = None,
     **values: Unpack[SessionPatch],
 ) -> _Request[int]:
-    """Change settings of a session; what is None stays. Gives the new revision."""
+    """Change settings of a session; None leaves a setting. Returns the new revision."""
     texts, bits = _types.patch_of(values)
     bits |= 0 if ttl is None else _SET_TTL
     bits |= 0 if if_revision is None else _SET_IF_REVISION
@@ -117,8 +117,8 @@ def _update(
 
 
 def _delete(key: str, *, forks: bool = False) -> _Request[None]:
-    """Delete a session with all that belongs to it, and with `forks` its forks too. A missing one
-    is fine."""
+    """Delete a session with its messages, state and memories, with `forks` also its forks. A
+    missing session is not an error."""
     return _Request(lib.QPY_DELETE, [key.encode()], [forks], _nothing)
 
 
@@ -133,8 +133,8 @@ def _list(
     oldest_first: bool = False,
     expired: bool = False,
 ) -> _Request[_types.Page]:
-    """A page of sessions by their last change, newest first. `metadata` is a member's name and its
-    text, or None for any."""
+    """Return a page of sessions by their last change, newest first. `metadata` is a member's name
+    and its text, or None for any."""
     name, text = metadata if metadata is not None else (None, None)
     words = (app_name, user_id, agent_id, name, text, after)
     return _Request(
@@ -151,8 +151,8 @@ def _append(
     *,
     if_revision: int | None = None,
 ) -> _Request[_types.Appended]:
-    """Append messages, all or none, durable when the call returns. Messages whose event ids are
-    there already, with the same content, are written once."""
+    """Append messages, all or none; they are durable when the call returns. Messages whose event
+    ids are stored already, with the same content, are not stored again."""
     batch = [messages] if isinstance(messages, _types.Message) else messages
     texts = [message._json() for message in batch]
     return _Request(
@@ -166,7 +166,7 @@ def _append(
 
 
 def _window(key: str, token_budget: int, *, cut: bool = False) -> _Request[_types.Window]:
-    """The newest whole turns within a token budget, for the next prompt."""
+    """Return the newest whole turns within a token budget, for the next prompt."""
     return _Request(
         lib.QPY_WINDOW,
         [key.encode()],
@@ -186,8 +186,8 @@ def _search(
     limit: int = 0,
     offset: int = 0,
 ) -> _Request[_types.Hits]:
-    """Messages that have all words of a query, best first. Every message that was committed before
-    is seen."""
+    """Return messages that contain all words of a query, best first. Every message committed before
+    the call is searched."""
     return _Request(
         lib.QPY_SEARCH,
         [query.encode(), _text(app_name), _text(user_id), _text(key), _text(author)],
@@ -197,12 +197,12 @@ def _search(
 
 
 def _fork(key: str, new_key: str, *, at: int) -> _Request[None]:
-    """A new session that shares the past of another up to message `at`; nothing is copied."""
+    """Create a session that shares the messages of another up to number `at`; nothing is copied."""
     return _Request(lib.QPY_FORK, [key.encode(), new_key.encode()], [at], _nothing)
 
 
 def _compact(key: str, summary: str, *, up_to: int) -> _Request[int]:
-    """Let a summary stand for the messages up to number `up_to`; gives the summary's number."""
+    """Replace the messages up to number `up_to` by a summary; returns the summary's number."""
     return _Request(
         lib.QPY_COMPACT,
         [key.encode(), summary.encode()],
@@ -212,17 +212,17 @@ def _compact(key: str, summary: str, *, up_to: int) -> _Request[int]:
 
 
 def _sweep() -> _Request[int]:
-    """Delete expired sessions; gives how many."""
+    """Delete expired sessions; returns how many."""
     return _Request(lib.QPY_SWEEP, [], [], lambda answer: answer.numbers[0])
 
 
 def _backup(path: str | os.PathLike[str]) -> _Request[None]:
-    """Write a copy of the store beside its use."""
+    """Write a copy of the store while it is in use."""
     return _Request(lib.QPY_BACKUP, [os.fsencode(path)], [], _nothing)
 
 
 def _dress(method: Any, make: Callable[..., Any]) -> None:
-    """Name, words and signature of a method are those of its request, and `self`."""
+    """Give a method the name, docstring and signature of its request, plus `self`."""
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     signature = inspect.signature(make)
     named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
@@ -242,7 +242,7 @@ def _dress(method: Any, make: Callable[..., Any]) -> None:
 
 
 def _now(make: Callable[P, _Request[T]]) -> Callable[Concatenate[_Base, P], T]:
-    """A method that makes the call and waits for it."""
+    """Make a method that runs the call and waits for it."""
 
     def method(self: _Base, /, *args: P.args, **kwargs: P.kwargs) -> T:
         request = make(*args, **kwargs)
@@ -255,7 +255,7 @@ def _now(make: Callable[P, _Request[T]]) -> Callable[Concatenate[_Base, P], T]:
 def _later(
     make: Callable[P, _Request[T]],
 ) -> Callable[Concatenate[_Base, P], Coroutine[Any, Any, T]]:
-    """A method that makes the call beside the event loop."""
+    """Make a coroutine that runs the call outside of the event loop."""
 
     async def method(self: _Base, /, *args: P.args, **kwargs: P.kwargs) -> T:
         request = make(*args, **kwargs)
@@ -268,7 +268,7 @@ def _later(
 
 
 class _Base:
-    """Opening, which is the same for both kinds of store."""
+    """Opening, common to both kinds of store."""
 
     def __init__(
         self,
@@ -301,7 +301,7 @@ class _Base:
         flags = _READ_ONLY * read_only | _MUST_EXIST * must_exist | _FEED * feed
         path = os.fspath(uri)
         if "\0" in path:
-            raise ValueError("a path has no NUL")
+            raise ValueError("a path must not contain NUL")
         self._handle = _call.open_store(
             [os.fsencode(path), tenant.encode()],
             [
@@ -321,11 +321,11 @@ class _Base:
 
 
 class Store(_Base):
-    """A store whose calls wait. Threads may share it, and processes may open the same file. The
-    interpreter runs other threads during a call."""
+    """A synchronous store. Threads can share it, and processes can open the same file. A call
+    releases the GIL."""
 
     def close(self) -> None:
-        """Close the store when the calls on their way have ended. A second time does nothing."""
+        """Close the store after running calls have ended. A second call does nothing."""
         self._handle.close()
 
     def __enter__(self) -> Store:
@@ -360,11 +360,11 @@ class AsyncStore(_Base):
 
     @classmethod
     async def open(cls, uri: str | os.PathLike[str], **options: Any) -> AsyncStore:
-        """Open a store beside the event loop; options are those of the constructor."""
+        """Open a store outside of the event loop; options are those of the constructor."""
         return await asyncio.to_thread(cls, uri, **options)
 
     async def close(self) -> None:
-        """Close the store when the calls on their way have ended."""
+        """Close the store after running calls have ended."""
         await asyncio.to_thread(self._handle.close)
 
     async def __aenter__(self) -> AsyncStore:

@@ -1,4 +1,4 @@
-"""What a store gives and takes."""
+"""Arguments and results of a store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def time_of(seconds: int, nanoseconds: int) -> datetime.datetime:
-    """An instant of the library, to the microsecond."""
+    """Return a time of the library, to the microsecond."""
     return _EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
 
 
@@ -31,7 +31,7 @@ def _read_time(text: str) -> datetime.datetime:
 
 @dataclass(slots=True)
 class ToolCall:
-    """A call of a tool, or its response when `output` is there. Input and output are JSON texts."""
+    """A tool call, or its response when `output` is set. Input and output are JSON texts."""
 
     name: str = ""
     id: str = ""
@@ -64,7 +64,7 @@ class ToolCall:
 
 @dataclass(slots=True)
 class Message:
-    """A message. What is left out when it is appended, the store fills in: its time, its id."""
+    """A message. The store fills in a missing time and id when it is appended."""
 
     role: Role
     content: str = ""
@@ -151,7 +151,7 @@ class Page:
 
 @dataclass(slots=True)
 class Appended:
-    """What became of an append; `repeated`: it had been there already, nothing was written."""
+    """The result of an append; `repeated`: the messages were stored before, nothing was written."""
 
     first_seq: int
     revision: int
@@ -160,7 +160,7 @@ class Appended:
 
 @dataclass(slots=True)
 class Hit:
-    """A message that has the words of a search; a larger rank is better."""
+    """A message found by a search; a higher rank is better."""
 
     session_key: str
     seq: int
@@ -259,7 +259,7 @@ def patch_of(values: SessionPatch) -> tuple[list[bytes | None], int]:
 
 
 def history_of(texts: list[bytes | None], numbers: list[int]) -> History:
-    """A session's row, then its messages."""
+    """Decode a session's row, then its messages."""
     return History(
         session=session_of(texts, numbers),
         messages=[Message._of(found) for found in json.loads(texts[_SESSION_TEXTS] or b"[]")],
@@ -269,7 +269,7 @@ def history_of(texts: list[bytes | None], numbers: list[int]) -> History:
 
 
 def window_of(texts: list[bytes | None], numbers: list[int]) -> Window:
-    """Tokens and flags, then a history."""
+    """Decode tokens and flags, then a history."""
     history = history_of(texts, numbers[3:])
     return Window(
         session=history.session,
@@ -283,7 +283,7 @@ def window_of(texts: list[bytes | None], numbers: list[int]) -> Window:
 
 
 def page_of(texts: list[bytes | None], numbers: list[int]) -> Page:
-    """Rows of sessions, then the cursor."""
+    """Decode rows of sessions, then the cursor."""
     after = texts[-1]
     return Page(
         sessions=[
@@ -295,7 +295,7 @@ def page_of(texts: list[bytes | None], numbers: list[int]) -> Page:
 
 
 def hits_of(texts: list[bytes | None], numbers: list[int]) -> Hits:
-    """Three texts and five numbers a hit, then whether there are more."""
+    """Decode three texts and five numbers for each hit, then whether there are more."""
     found = []
     for row in range(len(texts) // 3):
         key, author, snippet = ((text or b"").decode() for text in texts[3 * row : 3 * row + 3])

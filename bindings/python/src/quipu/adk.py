@@ -63,8 +63,8 @@ _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "
 
 
 def _open(where: str | os.PathLike[str] | AsyncStore | None, options: dict[str, Any]) -> AsyncStore:
-    """A store by its path, by a URI such as quipu:///agents.db?durability=relaxed, or one that is
-    open. Like SQLAlchemy's, a URI with three slashes is relative, with four absolute."""
+    """Return a store by its path, by a URI such as quipu:///agents.db?durability=relaxed, or one
+    that is open. As in SQLAlchemy, a URI with three slashes is relative, with four absolute."""
     if isinstance(where, AsyncStore):
         return where
     if where is None:
@@ -92,7 +92,7 @@ def _open(where: str | os.PathLike[str] | AsyncStore | None, options: dict[str, 
 
 
 def _seconds(seconds: int, nanoseconds: int) -> float:
-    """The float that a time stamp was: the nearest to its decimal digits."""
+    """Return the float nearest to a time stamp's decimal digits: the one that was stored."""
     if seconds < 0:
         return seconds + nanoseconds / 1e9
     return float(f"{seconds}.{nanoseconds:09d}")
@@ -122,7 +122,7 @@ class QuipuSessionService(BaseSessionService):
         **options: Any,
     ) -> None:
         """Open the store at `uri`, or take one that is open. Options are those of quipu.AsyncStore;
-        `agents_dir` is what ADK's command line hands over, and of no use here."""
+        `agents_dir` is passed by ADK's command line and ignored."""
         self._owned = not isinstance(uri, AsyncStore)
         self.store = _open(uri, options)
         self._handle = self.store._handle
@@ -146,7 +146,7 @@ class QuipuSessionService(BaseSessionService):
 
     @staticmethod
     def _session(app_name: str, user_id: str, answer: _call.Answer) -> Session:
-        """A session out of a snapshot: texts uid, id, state, events; numbers revision and time."""
+        """Decode a snapshot: texts uid, id, state, events; numbers revision and time."""
         uid, session_id, state, events = answer.texts
         session = Session(
             id=(session_id or b"").decode(),
@@ -250,7 +250,7 @@ class QuipuSessionService(BaseSessionService):
         return event
 
     async def _append(self, session: Session, event: Event, text: bytes) -> None:
-        """Append for a session that has its turn; it changes only when the store did."""
+        """Append while holding the session's lock; the object changes only when the store did."""
         names: list[bytes | None] = [
             session.app_name.encode(),
             session.user_id.encode(),
@@ -276,8 +276,8 @@ class QuipuSessionService(BaseSessionService):
         self._commit_event_to_session(session, event)
 
     async def _moment(self, session: Session, names: list[bytes | None]) -> tuple[str, int]:
-        """The life and the revision that a session object stands for. One that was made by hand has
-        the store's if nothing tells that it is older."""
+        """Return the uid and revision of a session object. An object made by hand has the store's,
+        unless it is visibly older."""
         moment = _read_marker(session)
         if moment is not None:
             return moment
@@ -293,7 +293,7 @@ class QuipuSessionService(BaseSessionService):
 
     @contextlib.asynccontextmanager
     async def _turn(self, session: Session) -> AsyncIterator[None]:
-        """Tasks that share one session object append one after the other."""
+        """Serialize tasks that share one session object."""
         key = id(session)
         lock, waiting = self._turns.get(key) or (asyncio.Lock(), 0)
         self._turns[key] = (lock, waiting + 1)
@@ -309,12 +309,12 @@ class QuipuSessionService(BaseSessionService):
 
 
 def _marker(uid: bytes | None, revision: int) -> str:
-    """The moment of a session, in the place that ADK's own services keep theirs."""
+    """Store uid and revision where ADK's own services store their marker."""
     return f"{_MARKER}{(uid or b'').decode()}:{revision}"
 
 
 def _read_marker(session: Session) -> tuple[str, int] | None:
-    """The life and the revision of a session object; None when no service of ours made it."""
+    """Return uid and revision of a session object; None when another service made it."""
     marker = session._storage_update_marker or ""
     if not marker.startswith(_MARKER):
         return None
@@ -333,14 +333,14 @@ def _stale(session: Session) -> StaleSessionError:
 
 
 def _words(query: str) -> list[str]:
-    """The words of a query, each once."""
+    """Return the distinct words of a query."""
     text = unicodedata.normalize("NFC", query)
     found = dict.fromkeys(word.lower() for word in re.findall(r"\w+", text))
     return list(found)[:_MEMORY_WORDS_MAX]
 
 
 class QuipuMemoryService(BaseMemoryService):
-    """ADK's memory: what was said in the sessions of a user, found by words.
+    """ADK's memory: a search over the messages of a user's sessions.
 
     Sessions of a QuipuSessionService on the same store are found as they are, at once; nothing is
     copied. Sessions of other services are copied in when they are added.
@@ -391,7 +391,7 @@ class QuipuMemoryService(BaseMemoryService):
     ) -> None:
         gone = await self._gone(app_name, user_id)
         kept = [
-            # A copy: appending takes temp: names out of an event's delta.
+            # A copy: appending removes temp: names from an event's delta.
             event.model_copy(deep=True)
             for event in events
             if event.content and event.content.parts and event.id not in gone
@@ -425,15 +425,15 @@ class QuipuMemoryService(BaseMemoryService):
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Take a memory out of every search, for good, and keep it from being added again. What was
-        said stays in the conversation that it is from."""
+        """Remove a memory from every search permanently, and prevent adding it again. The message
+        stays in its conversation."""
         if memory_id:
             delta = {State.USER_PREFIX + _MEMORY_GONE + memory_id: True}
             event = Event(author=_MEMORY_ENTRY, actions=EventActions(state_delta=delta))
             await self._put(app_name, user_id, _MEMORY_DELETED, [event])
 
     async def _gone(self, app_name: str, user_id: str) -> set[str]:
-        """The ids of deleted memories."""
+        """Return the ids of deleted memories."""
         state = await self._sessions.get_user_state(
             app_name=_MEMORY_APP + app_name, user_id=user_id
         )
@@ -459,7 +459,7 @@ class QuipuMemoryService(BaseMemoryService):
             events.pop(0)
 
     async def _shelf(self, app_name: str, user_id: str, session_id: str) -> Session:
-        """Where the events of a session are kept, made when it is missing."""
+        """Return the memory's session for the events of another one, created when it is missing."""
         service = self._sessions
         none = GetSessionConfig(num_recent_events=0)
         while True:
@@ -498,7 +498,7 @@ class QuipuMemoryService(BaseMemoryService):
         return SearchMemoryResponse(memories=list(memories.values()))
 
     async def _entry(self, key: str, seq: int) -> MemoryEntry | None:
-        """What was said there; None when it is gone, or was never an event."""
+        """Return the event of a hit; None when it was deleted, or is not an event."""
         try:
             answer = await _call.start(lib.QPY_ADK_EVENT, self.store._handle, [key.encode()], [seq])
         except (_errors.NotFound, _errors.Expired):

@@ -29,7 +29,7 @@ _Row = tuple[int, bytes, bytes]
 
 
 def _content(item: dict[str, Any]) -> str:
-    """The text of an item, for people and for search."""
+    """Return the text of an item, for readers and for search."""
     content = item.get("content", item.get("output"))
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict)]
@@ -47,7 +47,7 @@ def _role(item: dict[str, Any]) -> int:
 
 
 def _row(item: dict[str, Any]) -> _Row:
-    """An item as a message: its role, its text, and what these two do not say."""
+    """Return an item as a message: its role, its text, and the rest as `extra`."""
     content = item.get("content")
     role = item.get("role")
     if len(item) == 2 and role in _PLAIN and isinstance(content, str):
@@ -60,7 +60,7 @@ def _row(item: dict[str, Any]) -> _Row:
 
 
 class QuipuSession(SessionABC):
-    """The items of one conversation. Many sessions share a store, and many processes its file."""
+    """The items of one conversation. Sessions can share a store, and processes its file."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class QuipuSession(SessionABC):
             await self.store.close()
 
     async def _read(self, limit: int, before: int = 0) -> tuple[list[Any], list[int]]:
-        """Items with None for each mark that takes one away; the numbers of native_items.c."""
+        """Return items, with None for each mark, and the numbers of native_items.c."""
         answer = await _call.start(
             lib.QPY_ITEMS_GET, self.store._handle, [self._key], [limit, before]
         )
@@ -109,7 +109,7 @@ class QuipuSession(SessionABC):
         )
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The items, oldest first; with a limit the newest so many."""
+        """Return the items, oldest first; with a limit the newest ones."""
         wanted = resolve_session_limit(limit, self.session_settings)
         if wanted == 0:
             return []
@@ -138,7 +138,7 @@ class QuipuSession(SessionABC):
             await self._write([_row(cast("dict[str, Any]", item)) for item in items])
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Take the newest item away and give it; None when there is none."""
+        """Remove the newest item and return it; None when there is none."""
         while True:
             _, numbers = await self._read(1)
             newest = await self.get_items(1)
@@ -151,5 +151,5 @@ class QuipuSession(SessionABC):
             return newest[0]
 
     async def clear_session(self) -> None:
-        """Delete the session with all that belongs to it."""
+        """Delete the session with its items."""
         await self.store.delete(self._key.decode())
