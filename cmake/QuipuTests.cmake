@@ -67,9 +67,9 @@ endfunction()
 set(quipu_tests_of_every_engine
     contract.adk_answer contract.adk_child contract.adk_event contract.adk_live
     contract.adk_live_thread contract.adk_rules contract.adk_service contract.adk_snapshot
-    contract.chunks contract.crud contract.eager contract.key contract.older contract.order
-    contract.quipu_schema contract.rule contract.search contract.store_call contract.store_cap
-    contract.store_close_thread contract.store_compact contract.store_copy_thread
+    contract.batch_thread contract.chunks contract.crud contract.eager contract.key contract.older
+    contract.order contract.quipu_schema contract.rule contract.search contract.store_call
+    contract.store_cap contract.store_close_thread contract.store_compact contract.store_copy_thread
     contract.store_erase contract.store_expiry contract.store_expiry_thread contract.store_export
     contract.store_factor contract.store_fork contract.store_fork_model contract.store_fork_thread
     contract.store_group_thread contract.store_list contract.store_memory
