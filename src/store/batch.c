@@ -136,6 +136,10 @@ static bool batch_run_member(qp_batch_run *batch, qp_write *write)
     }
     changes = qp_db_total_changes(group->db);
     write->status = write->work(write->ctx, group->db, &group->scratch, write->reterr);
+    if (write->status == QUIPU_OK && qp_db_is_broken(group->db)) {
+        /* The work ignored a failure that cost it the transaction: nothing may be acknowledged. */
+        write->status = qp_db_enter_read(group->db, write->reterr);
+    }
     while (ent_depth(group->db) > 1) {
         ent_rollback(group->db); /* a savepoint that a failed work left open */
     }
