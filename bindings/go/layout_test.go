@@ -39,6 +39,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var field lib.Field
 	var between lib.Range
 	var patch lib.Patch
+	var history lib.History
 	// Structs that begin with their size may grow: only the offsets of members matter.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
 		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes)) +
@@ -57,7 +58,7 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 			unsafe.Offsetof(field.Bit), unsafe.Offsetof(field.Size)) +
 		offsets("quipu_range", 0, unsafe.Offsetof(between.Flags), unsafe.Offsetof(between.Limit)) +
 		offsets("quipu_session_patch", 0, unsafe.Offsetof(patch.Set)) +
-		offsets("quipu_history", 0, 0) +
+		offsets("quipu_history", 0, unsafe.Offsetof(history.Session)) +
 		offsets("numbers", lib.ServiceGo, lib.ServiceRebase, lib.KeysCamel, lib.BytesStd,
 			lib.TimesRFC3339, lib.GetAfter, lib.OpenReadOnly, lib.OpenMustExist)
 	folder := t.TempDir()

@@ -17,11 +17,11 @@ func key(pins *runtime.Pinner, text string) (uintptr, uintptr) {
 	return uintptr(it.P), it.N
 }
 
-// sessionOf reads the session of a history of C's, with which it begins, and frees the history.
+// sessionOf reads the session of a history of C's and frees the history.
 func sessionOf(history unsafe.Pointer) *Session {
 	it := &Session{}
-	it.read(&reader{sessionInfo(), history})
-	purego.SyscallN(lib.Call.HistoryDel, uintptr(history))
+	it.read(&reader{sessionInfo(), (*lib.History)(history).Session})
+	purego.SyscallN(lib.Call.Free, uintptr(history))
 	return it
 }
 

@@ -298,7 +298,7 @@ static void verify_finds_every_own_field_of_a_hidden_session(void **state)
     for (size_t f = 0; f < entity->field_count; f++) {
         const ent_field *field = &entity->fields[f];
         kt_problems heard = {0};
-        quipu_verified verified = {0};
+        quipu_verified verified = QUIPU_VERIFIED_INIT;
         qp_session_patch patch = {.revision = ent_set((int64_t)1)};
         uint64_t value[2];
         ent_db *db;
@@ -316,7 +316,7 @@ static void verify_finds_every_own_field_of_a_hidden_session(void **state)
             strstr(heard.text, field->name) == NULL) {
             fail_msg("%s: %d problems: %s", field->name, heard.count, heard.text);
         }
-        T_OK(quipu_store_repair(store, NULL, NULL, NULL, &verified, NULL));
+        T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, &verified, NULL));
         assert_int_equal(verified.repaired, 1);
         kt_clean(store);
     }
@@ -345,14 +345,16 @@ static void an_erased_session_leaves_no_value(void **state)
 {
     char path[T_PATH_MAX];
     quipu_store *store = st_open_new(NULL, path);
+    quipu_erase_options options = QUIPU_ERASE_OPTIONS_INIT;
     quipu_erasure *erasure = NULL;
     char left[128];
 
     (void)state;
     fields_session(store, path);
     kt_fork(store, FIELDS_KEY, 1, FIELDS_MARK "-fork");
-    T_OK(quipu_session_erase(store, QUIPU_STR(FIELDS_KEY), 0, NULL, &erasure, NULL));
-    quipu_erasure_free(erasure);
+    options.key = QUIPU_STR(FIELDS_KEY);
+    T_OK(quipu_erase(store, &options, NULL, &erasure, NULL));
+    quipu_free(erasure);
     fields_left(path, left);
     assert_string_equal(left, "");
     quipu_close(store);
@@ -490,8 +492,8 @@ static void what_a_caller_gives_is_shown(void **state)
         }
     }
     T_OK(quipu_session_create(store, &values, NULL, &history, NULL));
-    fields_check_shown(&qp_session_new_view, &values, &history->session);
-    quipu_history_free(history);
+    fields_check_shown(&qp_session_new_view, &values, history->session);
+    quipu_free(history);
     st_create(store, "plain");
     for (size_t i = 0; i < qp_session_patch_view.count; i++) {
         const ent_shown *one = &qp_session_patch_view.items[i];
@@ -502,8 +504,8 @@ static void what_a_caller_gives_is_shown(void **state)
     }
     T_OK(quipu_session_update(store, QUIPU_STR("plain"), &patch, NULL, NULL, NULL));
     history = st_get(store, "plain", NULL);
-    fields_check_shown(&qp_session_patch_view, &patch, &history->session);
-    quipu_history_free(history);
+    fields_check_shown(&qp_session_patch_view, &patch, history->session);
+    quipu_free(history);
     quipu_arena_free(&arena);
     quipu_close(store);
 }

@@ -8,19 +8,20 @@ static void title_check(quipu_store *store, const char *key, const char *title, 
     quipu_session_page *page = NULL;
     quipu_history *history = st_get(store, key, NULL);
 
-    assert_true(quipu_str_eq(history->session.title,
+    assert_true(quipu_str_eq(history->session->title,
                              title != NULL ? quipu_cstr(title) : (quipu_str){NULL, 0}));
-    assert_true(quipu_str_eq(history->session.first_words,
+    assert_true(quipu_str_eq(history->session->first_words,
                              words != NULL ? quipu_cstr(words) : (quipu_str){NULL, 0}));
     T_OK(quipu_session_list(store, &options, NULL, &page, NULL));
-    for (size_t i = 0; i < page->count; i++) {
-        if (quipu_str_eq(page->sessions[i].key, quipu_cstr(key))) {
-            assert_true(quipu_str_eq(page->sessions[i].title, history->session.title));
-            assert_true(quipu_str_eq(page->sessions[i].first_words, history->session.first_words));
+    for (size_t i = 0; i < page->sessions.count; i++) {
+        const quipu_session_info *one = quipu_session_info_at(page->sessions, i);
+        if (quipu_str_eq(one->key, quipu_cstr(key))) {
+            assert_true(quipu_str_eq(one->title, history->session->title));
+            assert_true(quipu_str_eq(one->first_words, history->session->first_words));
         }
     }
-    quipu_session_page_free(page);
-    quipu_history_free(history);
+    quipu_free(page);
+    quipu_free(history);
 }
 
 static quipu_status title_set(quipu_store *store, quipu_str title)
@@ -80,13 +81,12 @@ static void the_first_user_message_gives_the_first_words(void **state)
                                   st_says(QUIPU_ROLE_USER, "and lions")};
 
     (void)state;
-    values.messages = told;
-    values.message_count = 3;
+    values.messages = (quipu_messages)QUIPU_SLICE_INIT(told);
     T_OK(quipu_session_create(store, &values, NULL, NULL, NULL));
     title_check(store, "created", NULL, "How many zebras?");
     st_create(store, "appended");
     for (size_t i = 0; i < 3; i++) {
-        T_OK(quipu_message_append(store, QUIPU_STR("appended"), (quipu_messages){&told[i], 1}, NULL,
+        T_OK(quipu_message_append(store, QUIPU_STR("appended"), quipu_messages_of(&told[i], 1), NULL,
                                   NULL, NULL, NULL));
         title_check(store, "appended", NULL, i == 0 ? NULL : "How many zebras?");
     }

@@ -12,12 +12,12 @@ static quipu_status store_put_history(qpy_task *task, const quipu_history *histo
     qpy_buf buf = {NULL, 0, 0, false};
     quipu_status status = QUIPU_OK;
 
-    qpy_put_struct(task, QPY_SESSION_INFO, &history->session);
+    qpy_put_struct(task, QPY_SESSION_INFO, history->session);
     qpy_buf_add(&buf, "[", 1);
-    for (size_t i = 0; i < history->message_count && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < history->messages.count && status == QUIPU_OK; i++) {
         quipu_str json = {NULL, 0};
 
-        status = quipu_message_json(&history->messages[i], &scratch, &json, &task->error);
+        status = quipu_message_json(quipu_message_at(history->messages, i), &scratch, &json, &task->error);
         if (status == QUIPU_OK) {
             qpy_buf_add(&buf, ",", i > 0 ? 1 : 0);
             qpy_buf_add(&buf, json.p, json.n);
@@ -107,7 +107,7 @@ quipu_status qpy_create(qpy_task *task)
                                                &task->error)
                  : quipu_session_create(task->on->store, &values, NULL, &history, &task->error);
     if (status == QUIPU_OK) {
-        qpy_put_struct(task, QPY_SESSION_INFO, &history->session);
+        qpy_put_struct(task, QPY_SESSION_INFO, history->session);
         qpy_put_number(task, created);
     }
     quipu_free(history);
@@ -178,8 +178,8 @@ quipu_status qpy_list(qpy_task *task)
     options.flags = (uint32_t)task->given[0];
     options.limit = task->given[1];
     status = quipu_session_list(task->on->store, &options, NULL, &page, &task->error);
-    for (size_t i = 0; status == QUIPU_OK && i < page->count; i++) {
-        qpy_put_struct(task, QPY_SESSION_INFO, &page->sessions[i]);
+    for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
+        qpy_put_struct(task, QPY_SESSION_INFO, quipu_session_info_at(page->sessions, i));
     }
     if (status == QUIPU_OK) {
         qpy_put_text(task, page->next);

@@ -31,7 +31,7 @@ type functions struct {
 	ArenaDel                        uintptr
 	Field                           uintptr
 	SessionCreate, SessionGet       uintptr
-	SessionUpdate, HistoryDel       uintptr
+	SessionUpdate, Free             uintptr
 }
 
 // Call holds the addresses after Load.
@@ -54,7 +54,7 @@ var load = sync.OnceValue(func() error {
 		"quipu_live_event": &Call.Event, "quipu_live_state": &Call.State,
 		"quipu_arena_free": &Call.ArenaDel, "quipu_field_get": &Call.Field,
 		"quipu_session_create": &Call.SessionCreate, "quipu_session_get": &Call.SessionGet,
-		"quipu_session_update": &Call.SessionUpdate, "quipu_history_free": &Call.HistoryDel,
+		"quipu_session_update": &Call.SessionUpdate, "quipu_free": &Call.Free,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
@@ -198,6 +198,11 @@ type Range struct {
 	StructSize, Flags uint32
 	After, Before     int64
 	Limit             int64
+}
+
+// History is how quipu_history begins.
+type History struct {
+	Session unsafe.Pointer
 }
 
 // Patch is how quipu_session_patch begins.
