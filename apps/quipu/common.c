@@ -3,6 +3,7 @@
  *
  * Called by: all verbs. Messages take progress.c's lock, so that a bar and a message never mix. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,48 @@ static int common_choice(const app_call *call, const char *name, const char *wor
     return given != NULL ? app_word_number(words, given) : 0;
 }
 
+/* Writes a log entry as one line of JSON to stderr. The library makes all names and texts of an entry,
+ * so that none needs an escape. */
+static void common_log(void *ctx, const quipu_log_entry *entry)
+{
+    static const char *const levels[] = {"", "error", "warn", "info", "debug"};
+
+    (void)ctx;
+    flockfile(stderr); /* threads of a store write whole lines */
+    fprintf(stderr, "{\"level\":\"%s\",\"component\":\"%s\",\"event\":\"%s\"", levels[entry->level],
+            entry->component, entry->event);
+    for (size_t i = 0; i < entry->fields.count; i++) {
+        const quipu_log_field *field = quipu_log_field_at(entry, i);
+
+        if (field->text != NULL) {
+            fprintf(stderr, ",\"%s\":\"%s\"", field->name, field->text);
+        } else {
+            fprintf(stderr, ",\"%s\":%" PRId64, field->name, field->number);
+        }
+    }
+    fputs("}\n", stderr);
+    funlockfile(stderr);
+}
+
+/* $QUIPU_LOG names a level; without it nothing is logged. */
+static bool common_log_options(const app_call *call, quipu_open_options *options)
+{
+    const char *given = getenv("QUIPU_LOG");
+    int level;
+
+    if (given == NULL || given[0] == '\0') {
+        return true;
+    }
+    level = app_word_number("error warn info debug", given);
+    if (level < 0) {
+        app_tell(call, "QUIPU_LOG is \"%s\": say error, warn, info or debug", given);
+        return false;
+    }
+    options->log = common_log;
+    options->log_level = (quipu_log_level)(QUIPU_LOG_ERROR + level);
+    return true;
+}
+
 /* --wait 0 becomes 1 ms, because 0 means the default in the library. */
 bool app_open_options(const app_call *call, app_need need, quipu_open_options *ret_options)
 {
@@ -213,7 +256,7 @@ bool app_open_options(const app_call *call, app_need need, quipu_open_options *r
     int64_t wait_s = -1;
 
     if (!app_number(call, "wait", 0, COMMON_WAIT_S_MAX, &wait_s) ||
-        !app_size(call, "max-size", 1, &options.max_bytes)) {
+        !app_size(call, "max-size", 1, &options.max_bytes) || !common_log_options(call, &options)) {
         return false;
     }
     if (need == APP_NEED_READ || app_given(call, "read-only")) {

@@ -3,6 +3,7 @@
 #define ENT_POSTGRES_H
 
 #include <ent/ent.h>
+#include <quipu/log.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,10 +24,19 @@ typedef struct ent_postgres_options {
     int32_t busy_ms;      /* how long a call waits for another writer, or for a server */
     quipu_str tenant;     /* row security: every transaction sets quipu.tenant to this, for policies
                            * to look at; absent: none does */
+    quipu_log_fn log;     /* gets entries about connections and failures; or NULL */
+    void *log_ctx;
+    quipu_log_level log_level;
 } ent_postgres_options;
 
 #define ENT_POSTGRES_OPTIONS_INIT                                                                  \
-    {(uint32_t)sizeof(ent_postgres_options), 0, ENT_POSTGRES_BUSY_MS_DEFAULT, {NULL, 0}}
+    {(uint32_t)sizeof(ent_postgres_options),                                                       \
+     0,                                                                                            \
+     ENT_POSTGRES_BUSY_MS_DEFAULT,                                                                 \
+     {NULL, 0},                                                                                    \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     QUIPU_LOG_DEFAULT}
 
 /**
  * Open a connection to a database, named by a URI as libpq reads it

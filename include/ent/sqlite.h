@@ -3,6 +3,7 @@
 #define ENT_SQLITE_H
 
 #include <ent/ent.h>
+#include <quipu/log.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +27,9 @@ typedef struct ent_sqlite_options {
     ent_sqlite_durability durability;
     bool secure_delete; /* overwrite what is deleted */
     const char *vfs;    /* SQLite VFS by name; NULL: the default one */
+    quipu_log_fn log;   /* gets entries about waits: see <quipu/log.h>; or NULL */
+    void *log_ctx;
+    quipu_log_level log_level;
 } ent_sqlite_options;
 
 #define ENT_SQLITE_OPTIONS_INIT                                                                    \
@@ -34,7 +38,10 @@ typedef struct ent_sqlite_options {
      ENT_SQLITE_BUSY_MS_DEFAULT,                                                                   \
      ENT_SQLITE_FULL,                                                                              \
      true,                                                                                         \
-     NULL}
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     NULL,                                                                                         \
+     QUIPU_LOG_DEFAULT}
 
 /**
  * Open a connection to a file, creating it (mode 0600) unless told otherwise; ":memory:" is a

@@ -60,10 +60,11 @@ static inline quipu_model_rows quipu_model_rows_of(const quipu_model_row *items,
 }
 
 /**
- * Find the row of a model: the one with the longest prefix of its name, of the caller's `rows` (NULL
- * is fine) before the built-in ones of the same prefix. The name may have a path or a provider before
- * it, as in "models/gemini-2.5-pro", "anthropic/claude-sonnet-4-5" or "us.anthropic.claude-3-opus":
- * a prefix may match behind any '/', '.' or ':'. Capitals count as small letters.
+ * Find the row of a model: the one with the longest prefix of its name, of the caller's `rows`
+ * (NULL is fine) before the built-in ones of the same prefix. The name may have a path or a
+ * provider before it, as in "models/gemini-2.5-pro", "anthropic/claude-sonnet-4-5" or
+ * "us.anthropic.claude-3-opus": a prefix may match behind any '/', '.' or ':'. Capitals count as
+ * small letters.
  *
  * An unknown name gives a row with an empty prefix, QUIPU_MODEL_WINDOW and QUIPU_MODEL_BUDGET.
  *

@@ -6,6 +6,7 @@
 #define QUIPU_STORE_H
 
 #include <quipu/base.h>
+#include <quipu/log.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -76,6 +77,9 @@ typedef struct quipu_open_options {
                         * still work; 0: none */
     quipu_key_fn key;  /* of an encrypted file, which this build cannot open; or NULL */
     void *key_ctx;
+    quipu_log_fn log; /* gets entries about what the store does: see <quipu/log.h>; or NULL */
+    void *log_ctx;
+    quipu_log_level log_level; /* which entries; default: warnings and errors */
 } quipu_open_options;
 
 #define QUIPU_OPEN_OPTIONS_INIT QUIPU_INIT(quipu_open_options)

@@ -1,6 +1,7 @@
-/* The built-in table of models, sorted by prefix, and its lookup. A prefix without prices stands for
- * models of which only the context is known, or keeps a row of a shorter prefix from lending its
- * prices to siblings that cost something else. */
+/* The built-in table of models, sorted by prefix, and its lookup; no state. A prefix without prices
+ * stands for models of which only the context is known, or keeps a row of a shorter prefix from
+ * lending its prices to siblings that cost something else. Callers replace rows that grew old
+ * (quipu_model_find()). */
 #include "base/models.h"
 
 #include <string.h>

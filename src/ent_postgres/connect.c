@@ -486,6 +486,7 @@ quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
     connect_answer answer = CONNECT_REFUSED;
     connect_hosts hosts;
     quipu_status status = connect_uri(conn->uri, &hosts, reterr);
+    const int64_t begun_ns = qp_clock_ns();
     int attempts = 0;
 
     if (status == QUIPU_OK) {
@@ -495,6 +496,15 @@ quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
         } while (connect_retry(conn, answer, waits, attempts, deadline_ns));
     }
     connect_hosts_done(&hosts);
+    if (status == QUIPU_OK) {
+        QP_LOG(&conn->log, conn->generation > 1 ? QUIPU_LOG_WARN : QUIPU_LOG_DEBUG, "postgres",
+               conn->generation > 1 ? "reconnected" : "connected",
+               QP_LOG_NUMBER("attempts", attempts), QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)),
+               QP_LOG_NUMBER("server_version", PQserverVersion(conn->pg)));
+    } else {
+        QP_LOG(&conn->log, QUIPU_LOG_WARN, "postgres", "no_connection", QP_LOG_STATUS(status),
+               QP_LOG_NUMBER("attempts", attempts), QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)));
+    }
     return status;
 }
 

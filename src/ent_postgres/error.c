@@ -156,6 +156,8 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     if (reterr != NULL) {
         reterr->engine_code = error_code(state);
     }
+    QP_LOG(&conn->log, meaning->transient ? QUIPU_LOG_WARN : QUIPU_LOG_DEBUG, "postgres",
+           "server_error", QP_LOG_TEXT("sqlstate", state), QP_LOG_STATUS(status));
     return status;
 }
 
@@ -166,6 +168,8 @@ quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr
     if (reterr != NULL) {
         reterr->engine_code = error_code("08006");
     }
+    QP_LOG(&conn->log, QUIPU_LOG_WARN, "postgres", "connection_lost",
+           QP_LOG_TEXT("sqlstate", "08006"));
     return QUIPU_IO;
 }
 

@@ -161,6 +161,7 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     conn->read_only = (options->flags & ENT_POSTGRES_READ_ONLY) != 0;
     conn->any_host = conn->read_only && (options->flags & ENT_POSTGRES_PRIMARY) == 0;
     conn->interrupt.busy_ms = options->busy_ms;
+    conn->log = qp_log_of(options->log, options->log_ctx, options->log_level);
     *ret = conn;
     return QUIPU_OK;
 }

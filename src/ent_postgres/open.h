@@ -4,6 +4,7 @@
 
 #include <ent/postgres.h>
 
+#include "base/log.h"
 #include "ent/engine.h"
 #include "ent/interrupt.h"
 #include "ent_postgres/libpq.h"
@@ -108,6 +109,7 @@ typedef struct qp_pg {
     bool read_only;
     bool any_host; /* also one that takes no writes, and may lag */
     qp_interrupt interrupt;
+    qp_log log;
     int64_t commit_deadline_ns; /* the deadline that the open transaction began with, or 0 */
     int64_t unresponsive_ns[QP_PG_HOSTS_MAX]; /* when each host gave no answer, or 0 (connect.c) */
     uint32_t generation; /* of the connection: statements of an older one are prepared anew */

@@ -31,6 +31,8 @@ static int open_busy(void *ctx, int tries)
 
     if (tries == 0) {
         conn->busy_until = qp_interrupt_deadline(&conn->interrupt);
+        QP_LOG(&conn->log, QUIPU_LOG_DEBUG, "sqlite", "busy",
+               QP_LOG_NUMBER("busy_ms", conn->interrupt.busy_ms));
     }
     return qp_sqlite_wait(conn, conn->busy_until) ? 1 : 0;
 }
@@ -322,6 +324,7 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     conn->path = copy;
     conn->read_only = (options->flags & ENT_SQLITE_READ_ONLY) != 0;
     conn->interrupt.busy_ms = options->busy_ms;
+    conn->log = qp_log_of(options->log, options->log_ctx, options->log_level);
     *ret = conn;
     return QUIPU_OK;
 }

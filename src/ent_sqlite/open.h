@@ -4,6 +4,7 @@
 
 #include <sqlite3.h>
 
+#include "base/log.h"
 #include "ent/engine.h"
 #include "ent/interrupt.h"
 
@@ -14,6 +15,7 @@ typedef struct qp_sqlite {
     char *path; /* as the caller gave it; ":memory:" for a store in memory */
     bool read_only;
     qp_interrupt interrupt;
+    qp_log log;
     int64_t busy_until;        /* deadline of the wait under way, by qp_clock_ns() */
     bool has_progress_handler; /* the progress handler is there */
     char refused[64]; /* column whose addition was refused by the statement under way, or "" */

@@ -18,7 +18,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "ent/maintenance.h"
 #include "import/import.h"
 #include "store/lango.h"
@@ -44,6 +46,7 @@ typedef struct open_store_place {
     ent_sqlite_durability durability;
     quipu_str tenant; /* the tenant whose rows row security shows, or absent */
     quipu_arena arena;
+    qp_log log;
 } open_store_place;
 
 /* Brings the database to this program's schema or, read-only, compares it. The one named step
@@ -75,12 +78,18 @@ static quipu_status open_store_engine(const open_store_place *self, bool read_on
         postgres.flags |= self->read_only ? 0 : ENT_POSTGRES_PRIMARY;
         postgres.busy_ms = self->busy_ms;
         postgres.tenant = self->tenant;
+        postgres.log = self->log.fn;
+        postgres.log_ctx = self->log.ctx;
+        postgres.log_level = self->log.level;
         return ent_postgres_open(self->name, &postgres, ret_db, reterr);
     }
     sqlite.flags =
         (read_only ? ENT_SQLITE_READ_ONLY : 0) | (self->must_exist ? ENT_SQLITE_MUST_EXIST : 0);
     sqlite.busy_ms = self->busy_ms;
     sqlite.durability = self->durability;
+    sqlite.log = self->log.fn;
+    sqlite.log_ctx = self->log.ctx;
+    sqlite.log_level = self->log.level;
     return ent_sqlite_open(self->name, &sqlite, ret_db, reterr);
 }
 
@@ -188,7 +197,8 @@ static bool open_store_chooses(const quipu_open_options *options)
 {
     return (options->flags & ~OPEN_STORE_FLAGS) == 0 && options->search >= QUIPU_SEARCH_LAZY &&
            options->search <= QUIPU_SEARCH_OFF &&
-           (options->durability == QUIPU_DURABLE || options->durability == QUIPU_RELAXED);
+           (options->durability == QUIPU_DURABLE || options->durability == QUIPU_RELAXED) &&
+           options->log_level >= QUIPU_LOG_DEFAULT && options->log_level <= QUIPU_LOG_DEBUG;
 }
 
 /* Ranges of all options, in one message that shows them all. */
@@ -263,6 +273,7 @@ static quipu_status open_store_context(const char *path, quipu_open_options *opt
     }
     memcpy(copy, path, size);
     self->name = copy;
+    self->log = qp_log_of(options->log, options->log_ctx, options->log_level);
     self->postgres = open_store_is_postgres(path);
     self->durability = options->durability == QUIPU_RELAXED ? ENT_SQLITE_NORMAL : ENT_SQLITE_FULL;
     self->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
@@ -342,6 +353,7 @@ static quipu_status open_store_image(ent_db **db, const quipu_error *error, bool
 static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool *ret_single,
                                        quipu_error *reterr)
 {
+    const int64_t begun_ns = qp_clock_ns();
     ent_migrate_report report = {0};
     quipu_error error = {0};
     quipu_status status = open_store_migrate(*db, &report, &error);
@@ -357,41 +369,32 @@ static quipu_status open_store_prepare(open_store_place *self, ent_db **db, bool
         return qp_error_pass(reterr, &error);
     }
     (void)snprintf(self->missing, sizeof(self->missing), "%s", report.missing);
+    if (report.statements > 0 || report.steps > 0) {
+        QP_LOG(&self->log, QUIPU_LOG_INFO, "store", "migrate",
+               QP_LOG_NUMBER("created", report.created),
+               QP_LOG_NUMBER("statements", report.statements), QP_LOG_NUMBER("steps", report.steps),
+               QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)));
+    }
     return QUIPU_OK;
 }
 
-/* Checks that need no connection come first, so that a wrong option never touches a file or a
- * server. */
-quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
-                        quipu_error *reterr)
+static quipu_status open_store_make(const char *path, quipu_open_options *options,
+                                    quipu_store **ret_store, quipu_error *reterr)
 {
     qp_connector connector = {.open = open_store_connection, .close = open_store_done};
-    quipu_open_options opt;
     open_store_place *self = NULL;
-    const char *path = NULL;
     ent_db *db = NULL;
-    quipu_status status;
+    quipu_status status = open_store_context(path, options, &self, reterr);
 
-    if (uri == NULL || ret_store == NULL) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "quipu_open needs a URI and a place for the store");
-    }
-    status = open_store_path(uri, &path, reterr);
-    if (status == QUIPU_OK) {
-        status = open_store_options(options, &opt, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = open_store_context(path, &opt, &self, reterr);
-    }
     if (status != QUIPU_OK) {
         return status;
     }
-    assert(path != NULL && self != NULL);
+    assert(self != NULL);
     /* A store in memory has a single connection: a second one would open another, empty
      * database. */
     connector.ctx = self;
     connector.single = strcmp(path, ":memory:") == 0;
-    status = open_store_fits(self, &opt, connector.single, reterr);
+    status = open_store_fits(self, options, connector.single, reterr);
     if (status == QUIPU_OK) {
         status = open_store_connection(self, false, &db, reterr);
     }
@@ -412,9 +415,56 @@ quipu_status quipu_open(const char *uri, const quipu_open_options *options, quip
     /* From here on the place is constant. Later connections must find the same file and never
      * create one. */
     self->must_exist = true; /* later connections never make a new file */
-    return qp_store_new(&connector, db, &opt, ret_store, reterr);
+    return qp_store_new(&connector, db, options, ret_store, reterr);
 }
 
+static void open_store_log(const qp_log *log, const char *path, int64_t begun_ns,
+                           quipu_status status, const quipu_error *error)
+{
+    const char *engine = open_store_is_postgres(path) ? "postgres" : "sqlite";
+
+    if (status == QUIPU_OK) {
+        QP_LOG(log, QUIPU_LOG_INFO, "store", "open", QP_LOG_TEXT("engine", engine),
+               QP_LOG_TEXT("version", QUIPU_VERSION_TEXT),
+               QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)));
+    } else {
+        /* A missing store is what a caller who asks for one may expect. */
+        QP_LOG(log, status == QUIPU_NOT_FOUND ? QUIPU_LOG_INFO : QUIPU_LOG_ERROR, "store",
+               "open_failed", QP_LOG_TEXT("engine", engine), QP_LOG_STATUS(status),
+               QP_LOG_NUMBER("engine_code", error->engine_code),
+               QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)));
+    }
+}
+
+quipu_status quipu_open(const char *uri, const quipu_open_options *options, quipu_store **ret_store,
+                        quipu_error *reterr)
+{
+    const int64_t begun_ns = qp_clock_ns();
+    quipu_open_options opt;
+    quipu_error error = {0};
+    const char *path = NULL;
+    quipu_status status;
+    qp_log log;
+
+    if (uri == NULL || ret_store == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "quipu_open needs a URI and a place for the store");
+    }
+    status = open_store_path(uri, &path, reterr);
+    if (status == QUIPU_OK) {
+        status = open_store_options(options, &opt, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    log = qp_log_of(opt.log, opt.log_ctx, opt.log_level);
+    status = open_store_make(path, &opt, ret_store, &error);
+    open_store_log(&log, path, begun_ns, status, &error);
+    if (status != QUIPU_OK && reterr != NULL) {
+        *reterr = error;
+    }
+    return status;
+}
 /* ---- another program's file ------------------------------------------------------------------ */
 
 quipu_status quipu_source_import(quipu_store *store, const char *path,

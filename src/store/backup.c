@@ -27,6 +27,7 @@ quipu_status quipu_store_backup(quipu_store *store, const char *path,
     }
     if (status == QUIPU_OK) {
         status = qp_store_read_apart(store, &within, backup_work, &backup, reterr);
+        QP_LOG(&store->log, QUIPU_LOG_INFO, "store", "backup", QP_LOG_STATUS(status));
     }
     qp_store_leave(&within);
     return status;

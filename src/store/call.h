@@ -16,6 +16,7 @@ typedef struct qp_call {
     quipu_cancel *cancel;
     quipu_progress_fn progress; /* or NULL */
     void *progress_ctx;
+    int64_t begun_ns;     /* when somebody logs calls; else 0 */
     quipu_store *store;   /* that was entered and not left yet, or NULL */
     bool coalesces;       /* its work changes session rows through the session cache only */
     bool idempotent;      /* its work finds by itself what an earlier try has stored */

@@ -57,6 +57,15 @@ static void commit_report(const qp_batch_run *batch, bool committed)
 static void commit_failed(qp_batch_run *batch, quipu_status status, quipu_error *error)
 {
     status = commit_status(status, error);
+    if (status == QUIPU_UNKNOWN) {
+        QP_LOG(batch->group->log, QUIPU_LOG_ERROR, "store", "unknown_outcome",
+               QP_LOG_NUMBER("members", batch->count),
+               QP_LOG_NUMBER("engine_code", error->engine_code));
+    } else {
+        QP_LOG(batch->group->log, QUIPU_LOG_WARN, "store", "commit_failed", QP_LOG_STATUS(status),
+               QP_LOG_NUMBER("members", batch->count),
+               QP_LOG_NUMBER("engine_code", error->engine_code));
+    }
     for (qp_write *write = batch->own; write != NULL; write = write->next) {
         write->status = status;
         if (write->reterr != NULL) {

@@ -6,6 +6,7 @@
 
 #include <ent/ent.h>
 
+#include "base/log.h"
 #include "store/change_signal.h"
 #include "store/queue.h"
 #include "store/session_cache.h"
@@ -21,6 +22,7 @@ typedef struct qp_group {
     qp_queue queue;
     const qp_connector *connector; /* NULL: never set up */
     qp_change_signal *signal;      /* notified by every commit, or NULL */
+    const qp_log *log;             /* the store's, or NULL */
     qp_group_counts counts;
     /* The leader's, without a lock: */
     ent_db *db;          /* opened by the first leader */

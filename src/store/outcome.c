@@ -47,6 +47,8 @@ static void outcome_retry(qp_group *group, qp_write *write)
         }
         qp_batch_retry(group, write);
     }
+    QP_LOG(group->log, QUIPU_LOG_WARN, "store", "retried_alone", QP_LOG_STATUS(write->status),
+           QP_LOG_NUMBER("unknown_before", unknown));
     if (unknown && outcome_says_nothing(write->status)) {
         write->status = QUIPU_UNKNOWN;
         if (write->reterr != NULL) {

@@ -39,6 +39,10 @@ void qp_pool_done(qp_pool *pool)
 static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_db,
                               quipu_error *reterr)
 {
+    if (pool->idle_count == 0 && pool->open_count == pool->max) {
+        QP_LOG(pool->log, QUIPU_LOG_DEBUG, "store", "reader_wait",
+               QP_LOG_NUMBER("readers", pool->max));
+    }
     while (pool->idle_count == 0 && pool->open_count == pool->max) {
         quipu_status status = qp_call_check(call, reterr);
         if (status != QUIPU_OK) {
@@ -70,6 +74,7 @@ quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, q
     qp_mutex_unlock(&pool->mutex);
     if (status == QUIPU_OK && db == NULL) {
         status = pool->connector->open(pool->connector->ctx, true, &db, reterr);
+        QP_LOG(pool->log, QUIPU_LOG_DEBUG, "store", "reader_open", QP_LOG_STATUS(status));
         if (status != QUIPU_OK) {
             qp_mutex_lock(&pool->mutex);
             pool->open_count--;

@@ -5,6 +5,7 @@
 
 #include <ent/ent.h>
 
+#include "base/log.h"
 #include "base/thread.h"
 #include "store/call.h"
 
@@ -19,6 +20,7 @@ typedef struct qp_connector {
 
 typedef struct qp_pool {
     const qp_connector *connector;
+    const qp_log *log; /* the store's, or NULL */
     qp_mutex mutex;
     qp_cond freed; /* for those who wait for a connection */
     size_t max;

@@ -254,6 +254,8 @@ quipu_status qp_search_step(quipu_store *store, const qp_call *call, qp_search_w
 
     if (status == QUIPU_OK) {
         *walk = batch.after;
+        QP_LOG(&store->log, QUIPU_LOG_DEBUG, "store", "search_step",
+               QP_LOG_NUMBER("messages", walk->indexed));
     }
     return status;
 }
@@ -290,6 +292,10 @@ quipu_status quipu_search_index(quipu_store *store, const quipu_call_options *ca
         if (status == QUIPU_BUSY && walk.indexed > 0) {
             status = QUIPU_OK; /* the time is up; the rest waits for the next call */
         }
+    }
+    if (status == QUIPU_OK) {
+        QP_LOG(&store->log, QUIPU_LOG_INFO, "store", "search_indexed",
+               QP_LOG_NUMBER("messages", walk.indexed), QP_LOG_NUMBER("ended", walk.ended));
     }
     if (status == QUIPU_OK && ret_indexed != NULL) {
         *ret_indexed = walk.indexed;

@@ -198,6 +198,9 @@ quipu_status quipu_store_sweep(quipu_store *store, const quipu_call_options *cal
             break;
         }
     }
+    if (status == QUIPU_OK) {
+        QP_LOG(&store->log, QUIPU_LOG_INFO, "store", "sweep", QP_LOG_NUMBER("sessions", removed));
+    }
     if (status == QUIPU_OK && ret_removed != NULL) {
         *ret_removed = removed;
     }

@@ -18,7 +18,8 @@
 #define STORE_KEY_SHOWN 80 /* bytes of a key that a message shows */
 
 #define STORE_CLOSES 0x80000000U /* in `calls`, beside their number */
-#define STORE_LEFT 1             /* the one thing that `left` tells */
+#define STORE_NS_PER_US 1000
+#define STORE_LEFT 1 /* the one thing that `left` tells */
 
 static void store_free(quipu_store *store)
 {
@@ -66,10 +67,12 @@ static quipu_status store_start(quipu_store *store, size_t readers_max, quipu_er
         /* A private copy, which is read-only, has one connection, and readers take turns. */
         status = qp_pool_init(&store->pool, &store->connector,
                               store->connector.single ? 1 : readers_max, reterr);
+        store->pool.log = &store->log;
     }
     if (status == QUIPU_OK && !store->read_only) {
         status = qp_group_init(&store->group, &store->connector, store->tenant, reterr);
         store->group.signal = &store->signal;
+        store->group.log = &store->log;
     }
     return status;
 }
@@ -91,6 +94,7 @@ quipu_status qp_store_new(const qp_connector *connector, ent_db *db,
         .ctx = store, .open = store_connect, .close = NULL, .single = connector->single};
     atomic_init(&store->first, db);
     store->pid = (int64_t)getpid();
+    store->log = qp_log_of(options->log, options->log_ctx, options->log_level);
     store->read_only = (options->flags & QUIPU_OPEN_READ_ONLY) != 0;
     store->deadline_ms = options->deadline_ms;
     store->ttl_ms = options->ttl_ms;
@@ -120,11 +124,15 @@ void quipu_close(quipu_store *store)
     if (store == NULL || store->pid != (int64_t)getpid()) {
         return;
     }
+    const int64_t begun_ns = qp_clock_ns();
+    const qp_log log = store->log;
+
     if (atomic_fetch_or(&store->calls, STORE_CLOSES) > 0) {
         qp_change_signal_notify(&store->signal); /* tails that wait look up */
         (void)qp_latch_wait(&store->left, QP_NEVER);
     }
     store_free(store);
+    QP_LOG(&log, QUIPU_LOG_INFO, "store", "close", QP_LOG_NUMBER("ms", qp_log_ms(begun_ns)));
 }
 
 quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
@@ -140,6 +148,7 @@ quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, 
     }
     (void)atomic_fetch_add(&store->calls, 1);
     ret->store = store;
+    ret->begun_ns = qp_log_is_on(&store->log, QUIPU_LOG_DEBUG) ? qp_clock_ns() : 0;
     return qp_call_begin(call, store->deadline_ms, ret, reterr);
 }
 
@@ -147,6 +156,10 @@ void qp_store_leave(qp_call *call)
 {
     quipu_store *store = call->store;
 
+    if (store != NULL && call->begun_ns != 0) {
+        QP_LOG(&store->log, QUIPU_LOG_DEBUG, "store", "call",
+               QP_LOG_NUMBER("us", (qp_clock_ns() - call->begun_ns) / STORE_NS_PER_US));
+    }
     /* The store may be gone after the subtraction, unless we are the one whom it waits for. */
     if (store != NULL && atomic_fetch_sub(&store->calls, 1) == (STORE_CLOSES | 1)) {
         qp_latch_set(&store->left, STORE_LEFT);
@@ -181,6 +194,11 @@ quipu_status qp_store_repeat(ent_db *db, const qp_call *call, qp_work_fn work, v
         }
         quipu_arena_free(&scratch);
         tries++;
+        if (status != QUIPU_OK && call->store != NULL && qp_db_is_transient(db)) {
+            QP_LOG(&call->store->log, QUIPU_LOG_WARN, "store", "retry", QP_LOG_STATUS(status),
+                   QP_LOG_NUMBER("engine_code", error.engine_code),
+                   QP_LOG_NUMBER("attempt", tries));
+        }
     } while (status != QUIPU_OK && status != QUIPU_UNKNOWN && tries < QP_ATTEMPTS_MAX &&
              qp_db_is_transient(db) && (call->consumed == NULL || !*call->consumed) &&
              qp_call_nap(call, &status, &error));

@@ -7,6 +7,7 @@
 
 #include <quipu/store.h>
 
+#include "base/log.h"
 #include "gen/quipu.h"
 #include "store/call.h"
 #include "store/group.h"
@@ -19,6 +20,7 @@ struct quipu_store {
     atomic_uint calls;      /* inside, and whether the store is being closed */
     qp_latch left;          /* told by the last of them to a closing store */
     int64_t pid;            /* of the process that opened it */
+    qp_log log;             /* the caller's hook */
     bool read_only;
     int32_t deadline_ms;
     int64_t ttl_ms; /* 0: none */

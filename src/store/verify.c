@@ -526,6 +526,10 @@ static quipu_status verify_all(qp_verify_run *run, const quipu_call_options *cal
     }
     if (status == QUIPU_OK) {
         qp_output_put(ret_verified, &run->done, sizeof(run->done));
+        QP_LOG(&run->store->log, QUIPU_LOG_INFO, "store", run->repairs ? "repair" : "verify",
+               QP_LOG_NUMBER("sessions", run->done.sessions),
+               QP_LOG_NUMBER("problems", run->done.problems),
+               QP_LOG_NUMBER("repaired", run->done.repaired));
     }
     qp_store_leave(&within);
     return status;

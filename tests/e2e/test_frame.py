@@ -16,6 +16,25 @@ import time
 import harness
 
 
+class Log(harness.Case):
+    def test_the_log_is_a_json_object_a_line_and_tells_no_text(self):
+        store = ("--store", self.folder / "secret.db")
+        self.run_quipu("init", *store)
+        result = self.run_quipu("append", *store, "--create", "secret-key", "--text", "secret",
+                                env={"QUIPU_LOG": "debug"})
+        entries = [json.loads(line) for line in result.err.splitlines() if line[:1] == "{"]
+        self.assertIn("call", {entry["event"] for entry in entries})
+        self.assertIn("close", {entry["event"] for entry in entries})
+        for entry in entries:
+            self.assertNotIn("secret", json.dumps(entry))
+
+    def test_without_a_level_nothing_is_logged_and_a_wrong_one_is_refused(self):
+        store = ("--store", self.folder / "a.db")
+        self.assertNotIn("{", self.run_quipu("init", *store).err)
+        result = self.run_quipu("ls", *store, env={"QUIPU_LOG": "loud"}, code=2)
+        self.assertIn("error, warn, info or debug", result.err)
+
+
 class Words(harness.Case):
     def test_a_mistyped_verb_is_answered_with_the_one_that_was_meant(self):
         result = self.run_quipu("verison", code=2)
