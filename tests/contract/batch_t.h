@@ -370,8 +370,8 @@ static inline int64_t bt_revision(quipu_store *store, const char *key)
 
     header.flags = QUIPU_RANGE_HEADER;
     history = st_get(store, key, &header);
-    revision = history->session.revision;
-    quipu_history_free(history);
+    revision = history->session->revision;
+    quipu_free(history);
     return revision;
 }
 

@@ -41,8 +41,8 @@ static void check_whole(quipu_store *store, const char *key, int64_t count)
     quipu_history *history = st_get(store, key, NULL);
 
     st_check_whole(history);
-    assert_int_equal(history->session.message_count, count);
-    quipu_history_free(history);
+    assert_int_equal(history->session->message_count, count);
+    quipu_free(history);
 }
 
 /* Appends once more; gives how often the row was read. */
@@ -166,8 +166,8 @@ static void append_twice(quipu_store *store)
 {
     quipu_message messages[2] = {st_says(QUIPU_ROLE_USER, "x"), st_says(QUIPU_ROLE_USER, "y")};
 
-    if (quipu_message_append(store, QUIPU_STR("a"), (quipu_messages){messages, 2}, NULL, NULL, NULL,
-                             NULL) != QUIPU_OK) {
+    if (quipu_message_append(store, QUIPU_STR("a"), quipu_messages_of(messages, 2), NULL, NULL,
+                             NULL, NULL) != QUIPU_OK) {
         _exit(2);
     }
 }
@@ -198,14 +198,14 @@ static void a_row_that_was_changed_by_sql_is_noticed(void **state)
 
     st_append_many(w->store, "a", 5);
     kt_sql(w->uri, "UPDATE sessions SET revision = revision + 10");
-    T_OK(quipu_message_append(w->store, QUIPU_STR("a"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(w->store, QUIPU_STR("a"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, NULL));
     assert_int_equal(appended.revision, 16);
-    T_OK(quipu_message_append(w->store, QUIPU_STR("a"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_OK(quipu_message_append(w->store, QUIPU_STR("a"), quipu_messages_of(&message, 1), NULL, NULL,
                               &appended, NULL));
     assert_int_equal(appended.revision, 17);
     kt_sql(w->uri, "DELETE FROM messages; DELETE FROM sessions WHERE key = 'a'");
-    T_STATUS(quipu_message_append(w->store, QUIPU_STR("a"), (quipu_messages){&message, 1}, NULL,
+    T_STATUS(quipu_message_append(w->store, QUIPU_STR("a"), quipu_messages_of(&message, 1), NULL,
                                   NULL, NULL, NULL),
              QUIPU_NOT_FOUND);
 }
@@ -299,7 +299,7 @@ static void own_sweep(quipu_store *store)
 
 static void own_repair(quipu_store *store)
 {
-    T_OK(quipu_store_repair(store, NULL, NULL, NULL, NULL, NULL));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, NULL));
 }
 
 static void own_memory(quipu_store *store)
@@ -317,10 +317,10 @@ static void own_import(quipu_store *store)
 
 static void own_erase(quipu_store *store)
 {
-    quipu_erasure *erasure = NULL;
+    quipu_erase_options options = QUIPU_ERASE_OPTIONS_INIT;
 
-    T_OK(quipu_session_erase(store, QUIPU_STR("fork"), 0, NULL, &erasure, NULL));
-    quipu_erasure_free(erasure);
+    options.key = QUIPU_STR("fork");
+    T_OK(quipu_erase(store, &options, NULL, NULL, NULL));
 }
 
 static void behind_our_own_other_calls_the_row_is_found_as_it_is(void **state)
@@ -389,8 +389,8 @@ static void a_row_of_a_transaction_that_was_rolled_back_is_forgotten(void **stat
     check_reads_once(w, "a");
     check_reads_once(w, "b");
     options.expected_revision = 77;
-    T_STATUS(quipu_message_append(w->store, QUIPU_STR("a"), (quipu_messages){&message, 1}, &options,
-                                  NULL, NULL, NULL),
+    T_STATUS(quipu_message_append(w->store, QUIPU_STR("a"), quipu_messages_of(&message, 1),
+                                  &options, NULL, NULL, NULL),
              QUIPU_CONFLICT);
     check_reads_once(w, "a");
     assert_int_equal(reads_of_append(w, "b"), 0); /* it was not in that transaction */
@@ -481,8 +481,9 @@ static void *appender_run(void *arg)
     quipu_message message = st_says(QUIPU_ROLE_USER, "one two three");
     quipu_appended appended = {0};
 
-    self->status = quipu_message_append(self->store, quipu_cstr(self->key),
-                                        (quipu_messages){&message, 1}, NULL, NULL, &appended, NULL);
+    self->status =
+        quipu_message_append(self->store, quipu_cstr(self->key), quipu_messages_of(&message, 1),
+                             NULL, NULL, &appended, NULL);
     self->seq = appended.first_seq;
     return NULL;
 }
@@ -524,13 +525,13 @@ static void a_cap_in_a_batch_leaves_every_row_right(void **state)
         }
         for (size_t i = 0; i < 3; i++) {
             quipu_history *history = st_get(w.store, keys[i], NULL);
-            assert_int_equal(history->session.message_count, 3);
-            assert_int_equal(history->message_count, 3);
-            assert_int_equal(history->session.next_seq, (i == 0   ? 4
-                                                         : i == 1 ? 1
-                                                                  : 3) +
-                                                            4 * (round + 1));
-            quipu_history_free(history);
+            assert_int_equal(history->session->message_count, 3);
+            assert_int_equal(history->messages.count, 3);
+            assert_int_equal(history->session->next_seq, (i == 0   ? 4
+                                                          : i == 1 ? 1
+                                                                   : 3) +
+                                                             4 * (round + 1));
+            quipu_free(history);
         }
         kt_clean(w.store);
     }
@@ -840,7 +841,7 @@ static void a_session_expires_also_in_the_cache(void **state)
     patch.ttl_ms = 1;
     T_OK(quipu_session_update(other, QUIPU_STR("a"), &patch, NULL, NULL, NULL));
     st_nap();
-    T_STATUS(quipu_message_append(w->store, QUIPU_STR("a"), (quipu_messages){&message, 1}, NULL,
+    T_STATUS(quipu_message_append(w->store, QUIPU_STR("a"), quipu_messages_of(&message, 1), NULL,
                                   NULL, NULL, NULL),
              QUIPU_EXPIRED);
     st_create(other, "a"); /* in the place of the expired one */
@@ -855,9 +856,9 @@ static void a_session_expires_also_in_the_cache(void **state)
 
         assert_int_equal(st_append(w->store, "a", "x"), i);
         history = st_get(other, "a", NULL);
-        assert_true(history->session.has_expiry);
-        assert_true(history->session.expires_at.s >= before.s + 3599);
-        quipu_history_free(history);
+        assert_true(history->session->has_expiry);
+        assert_true(history->session->expires_at.s >= before.s + 3599);
+        quipu_free(history);
     }
     quipu_close(other);
 }

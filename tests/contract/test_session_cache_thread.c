@@ -65,7 +65,7 @@ static void actor_append(actor *self, int session, int step)
         messages[i] = st_says(QUIPU_ROLE_USER, texts[i]);
     }
     status = quipu_message_append(self->store, quipu_cstr(keys[session]),
-                                  (quipu_messages){messages, n}, NULL, NULL, &appended, &err);
+                                  quipu_messages_of(messages, n), NULL, NULL, &appended, &err);
     actor_check(self, session, "append", status, &err);
     for (size_t i = 0; i < n && status == QUIPU_OK && session < KEPT; i++) {
         receipt *got = &self->receipts[self->receipt_count++];
@@ -171,17 +171,18 @@ static void check_receipts(quipu_store *store, receipt *all, size_t n)
             }
             /* No two share a number, and each number has its text. */
             assert_true(i == 0 || compare_receipts(&all[i - 1], &all[i]) < 0);
-            assert_in_range(all[i].seq, 1, history->message_count);
-            T_STR(history->messages[all[i].seq - 1].content, all[i].text);
-            assert_in_range(all[i].revision, 1, history->session.revision);
+            assert_in_range(all[i].seq, 1, history->messages.count);
+            T_STR(quipu_message_at(history->messages, (size_t)all[i].seq - 1)->content,
+                  all[i].text);
+            assert_in_range(all[i].revision, 1, history->session->revision);
             messages++;
         }
         /* And nothing else is there but summaries. */
-        for (size_t i = 0; i < history->message_count; i++) {
-            messages += history->messages[i].mark == QUIPU_MARK_COMPACTION;
+        for (size_t i = 0; i < history->messages.count; i++) {
+            messages += quipu_message_at(history->messages, i)->mark == QUIPU_MARK_COMPACTION;
         }
-        assert_int_equal(messages, history->message_count);
-        quipu_history_free(history);
+        assert_int_equal(messages, history->messages.count);
+        quipu_free(history);
     }
 }
 

@@ -24,7 +24,7 @@ static quipu_status append(quipu_store *store, int session, const char *text, re
     const quipu_message message = st_says(QUIPU_ROLE_USER, text);
     quipu_appended appended = {0};
     quipu_status status =
-        quipu_message_append(store, quipu_cstr(keys[session]), (quipu_messages){&message, 1}, NULL,
+        quipu_message_append(store, quipu_cstr(keys[session]), quipu_messages_of(&message, 1), NULL,
                              NULL, &appended, NULL);
 
     *ret = (receipt){.session = session, .seq = appended.first_seq};
@@ -78,11 +78,12 @@ static void check(quipu_store *store, const receipts *all)
         for (size_t i = 0; i < all->n; i++) {
             const receipt *got = &all->items[i];
             if (got->session == session) {
-                assert_in_range(got->seq, 1, history->message_count);
-                T_STR(history->messages[got->seq - 1].content, got->text);
+                assert_in_range(got->seq, 1, history->messages.count);
+                T_STR(quipu_message_at(history->messages, (size_t)got->seq - 1)->content,
+                      got->text);
             }
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
     kt_clean(store);
 }

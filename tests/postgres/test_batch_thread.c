@@ -822,9 +822,9 @@ static void an_append_whose_answer_is_lost_is_settled_and_stored_once(void **sta
     assert_int_equal(st_append(w->store, "a", "behind it"), WARM + 3);
     history = st_get(w->store, "a", NULL);
     st_check_whole(history);
-    assert_int_equal(history->message_count, WARM + 3);
-    assert_int_equal(history->session.revision, WARM + 3);
-    quipu_history_free(history);
+    assert_int_equal(history->messages.count, WARM + 3);
+    assert_int_equal(history->session->revision, WARM + 3);
+    quipu_free(history);
 }
 
 #define BATCH_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
