@@ -44,9 +44,9 @@ static bool search_has_none(const ent_db *db)
     return db->engine->searcher == NULL;
 }
 
-bool qp_search_leaves_words(const ent_db *db)
+bool qp_search_keeps_deleted_words(const ent_db *db)
 {
-    return db->engine->searcher != NULL && db->engine->searcher->leaves_words;
+    return db->engine->searcher != NULL && db->engine->searcher->keeps_deleted_words;
 }
 
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity)
@@ -84,7 +84,7 @@ static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *rete
 }
 
 /* Rows to the engine, whose index is made on our side. */
-static quipu_status search_gather(ent_db *db, int64_t *ret_count, quipu_error *reterr)
+static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     const qp_searcher *searcher = db->engine->searcher;
     const ent_entity *entity = db->plan.entity;
@@ -101,13 +101,13 @@ static quipu_status search_gather(ent_db *db, int64_t *ret_count, quipu_error *r
         status = qp_cached_step(db, cached, row, &is_row, reterr);
         if (status == QUIPU_OK) {
             status =
-                qp_db_failed(db, searcher->gather(db->conn, entity, is_row ? row : NULL, reterr));
+                qp_db_failed(db, searcher->add_row(db->conn, entity, is_row ? row : NULL, reterr));
             count += is_row;
         }
     }
     qp_cache_release(db, cached, status);
     if (status != QUIPU_OK) {
-        searcher->forget(db->conn);
+        searcher->discard_rows(db->conn);
     } else if (ret_count != NULL) {
         *ret_count = count;
     }
@@ -153,8 +153,8 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
     if (status != QUIPU_OK) {
         return status;
     }
-    return operation == QP_OP_INDEX && db->engine->searcher->gather != NULL
-               ? search_gather(db, ret_count, reterr)
+    return operation == QP_OP_INDEX && db->engine->searcher->add_row != NULL
+               ? search_add_rows(db, ret_count, reterr)
                : search_run(db, ret_count, reterr);
 }
 
@@ -232,17 +232,17 @@ static void search_tie(qp_plan *plan, char *where)
 }
 
 /* Whether there may be hits that turn out to be none: those of phrases. */
-static quipu_status search_doubts(ent_db *db, const ent_entity *entity, quipu_str words,
-                                  bool *ret_doubtful, quipu_error *reterr)
+static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, quipu_str words,
+                                  bool *ret_recheck, quipu_error *reterr)
 {
     qp_match_query query = {.longest = 0};
     quipu_status status = QUIPU_OK;
 
-    if (db->engine->searcher->doubts) {
+    if (db->engine->searcher->rechecks) {
         status = qp_match_query_make(&db->scratch, words, qp_search_is_cjk(db->engine, entity),
                                      &query, reterr);
     }
-    *ret_doubtful = query.longest > 1;
+    *ret_recheck = query.longest > 1;
     return status;
 }
 
@@ -251,8 +251,8 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
 {
     const qp_value bound = {.kind = QP_WORDS, .as.text = words};
     qp_plan *plan = &db->plan;
-    bool doubtful = false;
-    quipu_status status = search_doubts(db, entity, words, &doubtful, reterr);
+    bool recheck = false;
+    quipu_status status = search_needs_recheck(db, entity, words, &recheck, reterr);
 
     qp_plan_begin(plan, entity, db->engine, QP_OP_HITS);
     qp_plan_bind(plan, &bound);
@@ -268,7 +268,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
         status = qp_where_walk(plan, copy, reterr);
     }
     /* Hits that turn out to be none would count: then the limit is held while they are read. */
-    if (limit > 0 && !doubtful) {
+    if (limit > 0 && !recheck) {
         qp_plan_mark(plan, QP_MARK_LIMIT);
         qp_plan_bind_int(plan, limit);
     } else {
@@ -319,7 +319,7 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
     if (status == QUIPU_OK) {
         status = qp_cached_bind(db, cached, true, reterr);
     }
-    if (status == QUIPU_OK && db->engine->searcher->doubts) {
+    if (status == QUIPU_OK && db->engine->searcher->rechecks) {
         status = search_keep_query(db, cached, words, limit, reterr);
     }
     if (status != QUIPU_OK) {
@@ -372,7 +372,7 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
 }
 
 /* Whether a doubtful hit has the phrases. */
-static quipu_status search_look(ent_iter *iter, const qp_match_query *query, const ent_hit *hit,
+static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, const ent_hit *hit,
                                 bool *ret_found)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
@@ -408,9 +408,9 @@ static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_
         } else if (keys > 1) {
             ret_hit->seq = values[1].as.i;
         }
-        found = !db->engine->searcher->doubts || !values[keys + 1].as.b;
+        found = !db->engine->searcher->rechecks || !values[keys + 1].as.b;
         if (!found) {
-            status = search_look(iter, cached->query, ret_hit, &found);
+            status = search_recheck(iter, cached->query, ret_hit, &found);
         }
     }
     return status;
@@ -425,7 +425,7 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
         return false;
     }
     cached = iter->statement;
-    if (!iter->db->engine->searcher->doubts || cached->left-- > 0) {
+    if (!iter->db->engine->searcher->rechecks || cached->left-- > 0) {
         iter->status = search_step(iter, cached, ret_hit, &is_row);
     }
     if (iter->status != QUIPU_OK || !is_row) {

@@ -34,19 +34,19 @@ typedef struct qp_searcher {
 
     /* Take the next row of put_index, values in the order of its columns; NULL: that was the last.
      * NULL function: the statement did it all. */
-    quipu_status (*gather)(void *conn, const ent_entity *entity, const qp_value *row,
+    quipu_status (*add_row)(void *conn, const ent_entity *entity, const qp_value *row,
                            quipu_error *reterr);
-    void (*forget)(void *conn); /* drop what was gathered: the reading failed */
+    void (*discard_rows)(void *conn); /* drop what was gathered: the reading failed */
     quipu_status (*check)(void *conn, const ent_entity *entity, quipu_error *reterr);
-    bool doubts;
+    bool rechecks;
     /* It keeps an index only by hand: of entities that say `manual`. Every one is cut as `cjk`. */
     bool manual_only;
     /* Words of rows that were taken out are left in it until it is emptied. */
-    bool leaves_words;
+    bool keeps_deleted_words;
 } qp_searcher;
 
 /* Whether an index keeps words of rows that were taken out of it. */
-bool qp_search_leaves_words(const ent_db *db);
+bool qp_search_keeps_deleted_words(const ent_db *db);
 
 /* Whether the file has the entity's full-text index: one of an older layout may lack it. */
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity);

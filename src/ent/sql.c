@@ -724,7 +724,7 @@ static size_t sql_search(sql_writer *w, unsigned operation)
             sql_puts(w, searcher->unindex_end);
             return 0;
         }
-        return searcher->gather == NULL
+        return searcher->add_row == NULL
                    ? 0
                    : qp_search_keys(w->engine, w->entity) + w->entity->search_count;
     case QP_OP_INDEX_CLEAR:
@@ -735,7 +735,7 @@ static size_t sql_search(sql_writer *w, unsigned operation)
         return 0;
     case QP_OP_HITS:
         sql_hits(w);
-        return qp_search_keys(w->engine, w->entity) + (searcher->doubts ? 2 : 1);
+        return qp_search_keys(w->engine, w->entity) + (searcher->rechecks ? 2 : 1);
     default:
         assert(operation == QP_OP_TEXTS);
         sql_texts(w);
