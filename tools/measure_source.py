@@ -2,8 +2,8 @@
 """Figures of the source under src/, one row a room and one for all: files, lines, comment share,
 functions, assertions a function, the longest function and the 95th percentile of their lengths.
 
-Comment share = lines that hold a comment and no code / lines that are not blank. A comment behind
-code on the same line therefore counts as code, as cloc counts it. A function is what
+Comment share ("comments") = lines that hold a comment, alone or behind code / lines that are not
+blank. "alone" counts only the lines without code, as cloc does. A function is what
 tools/check_style.py calls one: its length runs from the first line of its signature to the closing
 brace. Assertions are calls of assert() and static_assert() in code. Generated files and src/gen are
 left out; the limits stand in tools/check_measures.py."""
@@ -15,8 +15,15 @@ import check_style
 import qptools
 
 ASSERT = re.compile(r"\b(?:static_)?assert\s*\(")
+COMMENT = "\x01"  # stands for a character of a comment
 LEFT_OUT = "gen"
 ALL = "src"
+
+
+def mark_comment(match):
+    """For TOKEN.sub(): comments become marks, literals stay."""
+    token = match.group(0)
+    return token if token[0] in "\"'" else re.sub(r"[^\n]", COMMENT, token)
 
 
 class Figures:
@@ -26,6 +33,7 @@ class Figures:
         self.files = 0
         self.lines = 0
         self.comments = 0
+        self.alone = 0
         self.filled = 0
         self.asserts = 0
         self.lengths = []
@@ -33,22 +41,28 @@ class Figures:
     def add(self, text):
         """Count one file."""
         code = qptools.code_only(text).split("\n")
+        marked = qptools.TOKEN.sub(mark_comment, text).split("\n")
         self.files += 1
-        for whole, bare in zip(text.split("\n"), code):
-            self.filled += bool(whole.strip())
-            self.comments += bool(whole.strip()) and not bare.strip()
+        for line in marked:
+            self.filled += bool(line.strip())
+            self.comments += COMMENT in line
+            self.alone += COMMENT in line and not line.replace(COMMENT, "").strip()
         self.lines += text.count("\n")
         self.asserts += sum(len(ASSERT.findall(line)) for line in code)
         self.lengths += [length for _, _, length, _ in check_style.functions(text)]
 
     def merge(self, other):
         """Count what another has counted, too."""
-        for name in ("files", "lines", "comments", "filled", "asserts", "lengths"):
+        for name in ("files", "lines", "comments", "alone", "filled", "asserts", "lengths"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def comment_share(self):
         return self.comments / self.filled if self.filled else 0.0
+
+    @property
+    def alone_share(self):
+        return self.alone / self.filled if self.filled else 0.0
 
     @property
     def asserts_per_function(self):
@@ -82,10 +96,11 @@ def measure(root):
 
 def main():
     args = qptools.parser(__doc__).parse_args()
-    print("room           files   lines  comments  functions  asserts/fn  longest  p95")
+    print("room           files   lines  comments   alone  functions  asserts/fn  longest  p95")
     for room, figures in measure(args.root).items():
         print(
-            f"{room:<13}{figures.files:>7}{figures.lines:>8}{figures.comment_share:>9.1%}"
+            f"{room:<13}{figures.files:>7}{figures.lines:>8}{figures.comment_share:>10.1%}"
+            f"{figures.alone_share:>8.1%}"
             f"{len(figures.lengths):>11}{figures.asserts_per_function:>12.2f}"
             f"{figures.longest:>9}{figures.p95:>5}"
         )

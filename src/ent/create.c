@@ -192,7 +192,8 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     int64_t number = 0;
     int bits = 0;
 
-    assert(row != NULL && ret_own != NULL);
+    assert(row != NULL);
+    assert(ret_own != NULL);
     *ret_own = false;
     if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
         return QUIPU_OK;

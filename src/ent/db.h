@@ -9,7 +9,7 @@
  * returns it:
  *
  *   depth 0 ──ent_begin──▶ depth n, broken == OK ──engine rolled back──▶ depth n, broken != OK
- *      ▲                        │ ent_commit, ent_rollback                    │ ent_rollback, n times
+ *      ▲                        │ ent_commit, ent_rollback                    │ n × ent_rollback
  *      └────────────────────────┴─────────────────────────────────────────────┘
  */
 #ifndef QP_ENT_DB_H

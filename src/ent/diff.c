@@ -1,6 +1,10 @@
-/* The difference between a schema and what a file holds, by meaning. It only ever proposes
- * additions and renames that the schema states; everything else is a problem that a named step must
- * solve. */
+/* The difference between a schema and what a database holds, compared by meaning. It only proposes
+ * additions, and renames that the schema states; everything else is a problem that a named step
+ * solves.
+ *
+ * Owns: the rules of what fits. Called by migrate.c and entgen import; no connection is needed.
+ * Everything it allocates goes to the caller's arena; the first problem of a table stops its
+ * changes. */
 #include "ent/diff.h"
 
 #include <assert.h>
@@ -27,8 +31,10 @@ typedef struct diff_work {
     quipu_error problem;
 } diff_work;
 
+/* SQL compares names without the case of ASCII letters. */
 bool qp_name_eq(const char *a, const char *b)
 {
+    assert(a != NULL && b != NULL);
     for (;; a++, b++) {
         char x = *a >= 'A' && *a <= 'Z' ? (char)(*a | 0x20) : *a;
         char y = *b >= 'A' && *b <= 'Z' ? (char)(*b | 0x20) : *b;
@@ -41,8 +47,10 @@ bool qp_name_eq(const char *a, const char *b)
     }
 }
 
+/* NULL: the database has no such table or view. */
 const qp_table_shape *qp_shape_table(const qp_file_shape *shape, const char *name)
 {
+    assert(shape != NULL);
     for (size_t i = 0; i < shape->table_count; i++) {
         if (qp_name_eq(shape->tables[i].name, name)) {
             return &shape->tables[i];
@@ -51,8 +59,10 @@ const qp_table_shape *qp_shape_table(const qp_file_shape *shape, const char *nam
     return NULL;
 }
 
+/* NULL: the table has no such column. */
 const qp_column *qp_shape_column(const qp_table_shape *table, const char *name)
 {
+    assert(table != NULL);
     for (size_t i = 0; i < table->column_count; i++) {
         if (qp_name_eq(table->columns[i].name, name)) {
             return &table->columns[i];
@@ -61,8 +71,10 @@ const qp_column *qp_shape_column(const qp_table_shape *table, const char *name)
     return NULL;
 }
 
+/* The to-one edge whose key the field holds. */
 const ent_edge *qp_entity_reference(const ent_entity *entity, const ent_field *field)
 {
+    assert(entity != NULL);
     for (size_t i = 0; i < entity->edge_count; i++) {
         const ent_edge *edge = &entity->edges[i];
         if (edge->kind == ENT_TO_ONE && &entity->fields[edge->field] == field) {
@@ -72,8 +84,10 @@ const ent_edge *qp_entity_reference(const ent_entity *entity, const ent_field *f
     return NULL;
 }
 
+/* Columns of fields, under their present and their former name, and the key of a cluster. */
 bool qp_entity_knows(const ent_entity *entity, const char *column)
 {
+    assert(column != NULL);
     if ((entity->flags & ENT_E_CLUSTER) != 0 && qp_name_eq(column, DIFF_CLUSTER_KEY)) {
         return true;
     }
@@ -98,6 +112,7 @@ static const qp_column *diff_column(const qp_table_shape *table, const ent_field
     return column;
 }
 
+/* Records a problem and its fix; only the first one is reported. */
 static void diff_problem_fix(diff_work *work, const ent_entity *entity, const char *column,
                              const char *what, const char *fix)
 {
@@ -118,6 +133,7 @@ static void diff_problem(diff_work *work, const ent_entity *entity, const char *
                          : "a named migration step is needed");
 }
 
+/* Appends a change. The array has room for every change that a schema can need. */
 static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *entity)
 {
     qp_ddl *change = &work->changes[work->n++];

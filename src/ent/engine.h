@@ -99,7 +99,7 @@ typedef struct qp_engine {
      *   put_in     `column` (a bare name) is in the list bound at `number`
      *   put_add    `column` plus the integer bound there; NULL counts as 0; a sum outside min..max
      *              fails with rule "range"
-     *   put_match  the integer key `column` is found in `table`'s full-text index by the bound words
+     *   put_match  the integer key `column` is in `table`'s full-text index under the bound words
      */
     void (*put_in)(qp_buf *sql, const char *column, unsigned number, bool negated);
     void (*put_add)(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);

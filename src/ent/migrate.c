@@ -1,5 +1,16 @@
-/* Bringing a file to a schema: the fast path, the lock, identity and versions, the order in which
- * changes and steps are made. docs/decisions/0003-migration.md says why it is this order. */
+/* Bringing a database to a schema: the fast path, the lock, identity and versions, and the order in
+ * which changes and steps are made. docs/decisions/0003-migration.md says why it is this order.
+ *
+ * Owns: qp_migration, for one call of ent_migrate().
+ * Called by: src/front when a store is opened; users of include/ent/migrate.h.
+ * Locks: two reads without a lock; if anything has to be done, the exclusive write, in which
+ * everything is read again. One transaction: any failure rolls all of it back.
+ *
+ *   read id + journal ── equal ──▶ done
+ *     └─ differs ─▶ references off ─▶ BEGIN ─▶ read again ─▶ inspect, diff ─▶ ask steps ─▶ backup
+ *           ─▶ tables, columns ─▶ steps ─▶ inspect, diff ─▶ indexes, search ─▶ checks ─▶ journal
+ *           ─▶ COMMIT ─▶ references on
+ */
 #include "ent/migrate_internal.h"
 
 #include <assert.h>

@@ -1,5 +1,7 @@
 /* A schema as canonical .ent text, written from descriptors: one item a line, every index with its
- * name (those of unique fields and foreign keys among them), nothing that is a default. */
+ * name (those of unique fields and foreign keys, too), nothing that is a default. The same
+ * descriptors always give the same bytes: the hash of the text identifies the schema in the
+ * journal. */
 #include "ent/schema_text.h"
 
 #include <assert.h>
@@ -278,8 +280,10 @@ static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool shard
     qp_buf_puts(out, "}\n");
 }
 
+/* Shards are part of the text only for engines that have them: SQLite files keep their hash. */
 quipu_status qp_schema_text(const ent_schema *schema, bool shards, qp_buf *out)
 {
+    assert(schema != NULL && out != NULL);
     qp_buf_printf(out, "schema %s {\n", schema->name);
     if (schema->application_id != 0) {
         qp_buf_printf(out, "  application_id 0x%08x\n", (unsigned)schema->application_id);
@@ -293,10 +297,12 @@ quipu_status qp_schema_text(const ent_schema *schema, bool shards, qp_buf *out)
     return qp_buf_status(out);
 }
 
+/* Collisions would only make a changed schema look unchanged: 64 bits are enough. */
 void qp_schema_hash(quipu_str text, char ret_hash[QP_SCHEMA_HASH_SIZE])
 {
     uint8_t digest[QP_SHA256_SIZE];
 
+    assert(ret_hash != NULL);
     qp_sha256_of(text.p, text.n, digest);
     for (size_t i = 0; i < (QP_SCHEMA_HASH_SIZE - 1) / 2; i++) {
         (void)snprintf(ret_hash + 2 * i, 3, "%02x", digest[i]);

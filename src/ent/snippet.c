@@ -1,6 +1,6 @@
-/* The snippet of a match: the words around the place where the most of the query stands together.
- * It is bounded in bytes, never splits a character, and reading stops as soon as nothing better can
- * come. */
+/* The snippet of a match: the passage around the place where most of the query is close together.
+ * Bounded in bytes, never splits a character, and stops reading as soon as nothing better can come.
+ * Called by search.c with the texts of one row; allocates from the caller's scratch arena. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static bool snippet_together(const snippet_search *search, size_t text)
     return high < low + SNIPPET_REACH;
 }
 
-/* Note the phrases that end at the current word; tells whether any does. */
+/* Notes the phrases that end at the current word; returns whether any does. */
 static bool snippet_note(snippet_search *search, size_t text)
 {
     bool any = false;

@@ -1,6 +1,10 @@
-/* What a named step may do beside reading and writing rows: look at the file, and rebuild a table
- * in the one order that never cascades: create, copy, drop, rename, with references switched off.
- */
+/* What a named step can do besides reading and writing rows: look at the database, drop an index,
+ * and rebuild a table in the one order that never cascades: create, copy, drop, rename, with
+ * references switched off.
+ *
+ * Owns: qp_rebuild, for the step that runs.
+ * Called by: steps of the program, through include/ent/migrate.h, inside of the migration's
+ * transaction. Every rebuild that a step begins must be ended by it, or the migration fails. */
 #include "ent/migrate_internal.h"
 
 #include <assert.h>

@@ -4,7 +4,7 @@
  * Owns: the meaning of conditions. Called by every call that takes a where.
  *
  *   level ─▶ packed key range | shard ─▶ one pair (field, operator) a condition ─▶ match ─▶ groups
- *                                                               any_of / all_of / none_of: levels again
+ *                                                           any_of / all_of / none_of: levels again
  */
 #include "ent/plan.h"
 

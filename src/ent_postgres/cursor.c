@@ -7,7 +7,7 @@
  * On return of qp_pg_cursor_end() the cursor is unknown to its statement; CLOSE travels with the
  * next batch, or the end of the transaction closes it.
  *
- *   DECLARE ent_cursor_n NO SCROLL CURSOR FOR select OFFSET skip ─▶ FETCH k ─▶ FETCH k' ... ─▶ CLOSE
+ *   DECLARE ent_cursor_n NO SCROLL CURSOR FOR select OFFSET skip ─▶ FETCH k ─▶ FETCH k ... ─▶ CLOSE
  */
 #include "ent_postgres/open.h"
 

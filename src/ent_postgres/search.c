@@ -5,7 +5,7 @@
  * Called by: src/ent/search.c and src/ent/sql.c through qp_searcher; ddl.c.
  * Locks: an index is written inside of the caller's exclusive write transaction.
  *
- *   SELECT keys, texts ─▶ add_row ─▶ words cut here ─▶ batch ─ 256 rows or 4 MiB ─▶ INSERT unnest(...)
+ *   SELECT keys, texts ─▶ add_row ─▶ words cut ─▶ batch of 256 rows or 4 MiB ─▶ INSERT unnest()
  */
 #include "ent_postgres/search.h"
 

@@ -9,11 +9,11 @@
  *
  *   qp_pg_batch ─▶ send, send, ... ─▶ qp_pg_run: Sync ─▶ wait ─▶ one result a command ─▶ Sync's own
  *                      ▲                 │
- *   deferred writes ───┘                 └─ a failed command: the server skips the rest of the batch
+ *   deferred writes ───┘                 └─ a command failed: the server skips the rest
  *
  * Waiting is a poll() loop over the socket. What ends it early, by what the caller asked for:
  *
- *   statement        deadline or cancel ─▶ PQcancel, again every 100 ms; 10 s later: connection lost
+ *   statement        deadline or cancel ─▶ PQcancel every 100 ms; after 10 s: connection lost
  *   COMMIT, ROLLBACK never cancelled; past deadline + 5 s (or 60 s): connection dropped, UNKNOWN
  *   any              15 s without an answer ─▶ PQping; no answer to that: connection lost
  */

@@ -385,9 +385,10 @@ class Measures(Tree):
         code = "int a; /* behind code */\n\nint b;\n/* two\n * lines */\n"
         self.put("src/base/a.c", HEAD + code + self.function("f", 10, asserts=2))
         self.put("src/gen/a.c", HEAD * 50)
-        files, lines, comments, functions, asserts, longest, p95 = self.figures()["base"]
+        figures = self.figures()["base"]
+        files, lines, comments, alone, functions, asserts, longest, p95 = figures
         self.assertEqual((files, lines, functions), ("1", "16", "1"))
-        self.assertEqual(comments, "20.0%")  # 3 of 15 lines that are not blank
+        self.assertEqual((comments, alone), ("26.7%", "20.0%"))  # 4 and 3 of 15 lines not blank
         self.assertEqual((asserts, longest, p95), ("2.00", "10", "10"))
         self.assertNotIn("gen", self.figures())
 
