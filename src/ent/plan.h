@@ -151,8 +151,8 @@ void qp_sql_name(qp_buf *sql, const char *name);
 
 struct qp_older;
 
-/* Turns a shape into SQL; *ret_columns is how many columns its rows have. `older` says what the file
- * lacks (older.h), or is NULL. */
+/* Turns a shape into SQL; *ret_columns is how many columns its rows have. `older` says what the
+ * file lacks (older.h), or is NULL. */
 quipu_status qp_sql_write(const qp_engine *engine, const struct qp_older *older,
                           const ent_entity *entity, quipu_str shape, qp_buf *sql,
                           size_t *ret_columns, quipu_error *reterr);

@@ -81,10 +81,13 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
     }
 }
 
+/* What a column that an older schema lacks reads as: the field's default, or NULL, with its type.
+ */
 void qp_pg_put_absent(const ent_field *field, qp_buf *out)
 {
     const char *type = ddl_type(field);
 
+    assert(field != NULL && out != NULL);
     qp_buf_puts(out, "CAST(");
     if ((field->flags & ENT_F_DEFAULT) != 0) {
         ddl_put_literal(out, field);

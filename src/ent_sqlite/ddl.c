@@ -113,8 +113,10 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
     }
 }
 
+/* What a column that an older file lacks reads as: the field's default, or NULL. */
 void qp_sqlite_put_absent(const ent_field *field, qp_buf *out)
 {
+    assert(field != NULL && out != NULL);
     if ((field->flags & ENT_F_DEFAULT) != 0) {
         ddl_put_literal(out, field);
     } else {

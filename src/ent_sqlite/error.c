@@ -137,7 +137,7 @@ static const char *error_rule(int rc, const char *text)
     }
 }
 
-/* A refused addition comes first: to SQLite it is a plain error of a function (value_add.c). */
+/* A refused addition comes first: to SQLite it is a plain error of a function (dialect.c). */
 quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_error *reterr)
 {
     quipu_status status = qp_sqlite_status(conn, rc);

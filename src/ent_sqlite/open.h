@@ -23,7 +23,7 @@ typedef struct qp_sqlite {
     int64_t busy_until;        /* the busy handler gives up then, by qp_clock_ns() */
     bool has_progress_handler; /* it is set once and stays (interrupt.c) */
     /* The column whose ent_add() failed in the statement under way, or "": an SQL function can
-     * return a message, but no structure (value_add.c). */
+     * return a message, but no structure (dialect.c). */
     char refused[64];
     /* Statements of tx.c, each prepared with its first use. */
     sqlite3_stmt *begin_write;

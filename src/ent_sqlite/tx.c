@@ -130,11 +130,13 @@ void qp_sqlite_tx_free(qp_sqlite *conn)
     (void)sqlite3_finalize(conn->data_version);
 }
 
+/* The pager's own counter, without a statement: it moves with commits of this connection, too. */
 bool qp_sqlite_peer_version(void *conn, int64_t *ret_version)
 {
     const qp_sqlite *self = conn;
     unsigned version = 0;
 
+    assert(ret_version != NULL);
     if (sqlite3_file_control(self->db, "main", SQLITE_FCNTL_DATA_VERSION, &version) != SQLITE_OK) {
         return false;
     }

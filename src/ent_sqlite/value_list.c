@@ -3,7 +3,7 @@
  * every type is passed exactly; SQLite can probe an index with each item.
  *
  * Owns: the module and its cursors. The list belongs to the statement that bound it.
- * Called by: SQLite, in conditions that value_sql.c writes. DIRECTONLY: no schema can use it. */
+ * Called by: SQLite, in conditions that dialect.c writes. DIRECTONLY: no schema can use it. */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>
