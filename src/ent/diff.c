@@ -124,6 +124,7 @@ static void diff_problem_fix(diff_work *work, const ent_entity *entity, const ch
     }
 }
 
+/* A problem with the usual fix. */
 static void diff_problem(diff_work *work, const ent_entity *entity, const char *column,
                          const char *what)
 {
@@ -142,6 +143,7 @@ static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *ent
     return change;
 }
 
+/* Whether a field is in the primary key. */
 static bool diff_in_key(const ent_entity *entity, size_t field)
 {
     for (size_t i = 0; i < entity->key_count; i++) {
@@ -236,8 +238,10 @@ static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_s
     }
 }
 
+/* RESTRICT and NO ACTION count as equal: no constraint of ours is deferred. */
 static bool diff_rule_fits(uint8_t rule, const char *found)
 {
+    assert(found != NULL);
     switch ((ent_on_delete)rule) {
     case ENT_CASCADE:
         return qp_name_eq(found, "CASCADE");
@@ -279,12 +283,14 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
     }
 }
 
-/* A column that we do not know but that must be filled makes every insert of ours fail. */
-static void diff_strangers(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
+/* A required column without a default that the schema does not know makes every insert of ours
+ * fail. */
+static void diff_unknown_columns(diff_work *work, const ent_entity *entity,
+                                 const qp_table_shape *table)
 {
     for (size_t i = 0; i < table->column_count; i++) {
         const qp_column *column = &table->columns[i];
-        bool known = column->key_position > 0; /* diff_key() speaks about these */
+        bool known = column->key_position > 0; /* diff_key() checks these */
         if (!column->not_null || column->default_text != NULL || column->generated) {
             continue;
         }
@@ -305,6 +311,8 @@ static bool diff_refuses_null(const diff_work *work, const ent_field *field,
            (field->flags & ENT_F_NULLABLE) != 0;
 }
 
+/* One field: present and fitting, to be renamed, to be added, or a problem. A reader cannot be
+ * given a value that differs from row to row (now, random): each read would show another. */
 static void diff_field(diff_work *work, const ent_entity *entity, const qp_table_shape *table,
                        size_t number)
 {
@@ -312,11 +320,11 @@ static void diff_field(diff_work *work, const ent_entity *entity, const qp_table
     const qp_column *column = diff_column(table, field);
     const char *why = column == NULL ? diff_not_addable(entity, number) : NULL;
 
+    assert(number < entity->field_count);
     if (why != NULL) {
         diff_problem(work, entity, field->column, why);
     } else if (column == NULL && work->purpose == QP_DIFF_READ &&
                (field->flags & (ENT_F_NOW | ENT_F_RANDOM)) != 0) {
-        /* Every read would show another value. */
         diff_problem_fix(work, entity, field->column,
                          "is missing, and each row needs a value of its own in it",
                          "open the file for writing once, which upgrades it");
@@ -356,7 +364,7 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
     }
     if (work->purpose == QP_DIFF_WRITE) {
         diff_references(work, entity, table);
-        diff_strangers(work, entity, table);
+        diff_unknown_columns(work, entity, table);
     }
     if (work->purpose == QP_DIFF_WRITE &&
         work->migrator->search_state(entity, work->shape) == QP_SEARCH_DIFFERS) {
@@ -402,8 +410,10 @@ static bool diff_index_serves(const diff_work *work, const ent_entity *entity, s
     return true;
 }
 
+/* Index names are unique in a schema, not only within a table. */
 static bool diff_name_taken(const diff_work *work, const char *name)
 {
+    assert(name != NULL);
     for (size_t i = 0; i < work->shape->table_count; i++) {
         const qp_table_shape *table = &work->shape->tables[i];
         if (qp_name_eq(table->name, name)) {
@@ -504,6 +514,8 @@ static void diff_late_references(diff_work *work)
     }
 }
 
+/* Tables first, then references (where they are changes of their own), indexes and search: the
+ * order in which they can be made. */
 quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, qp_diff *ret_diff,
                           quipu_error *reterr)
 {
@@ -519,6 +531,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
     bool *fits = NULL;
     quipu_status status = QUIPU_OK;
 
+    assert(question != NULL && ret_diff != NULL);
     for (size_t i = 0; i < schema->entity_count; i++) {
         const ent_entity *entity = schema->entities[i];
         most += 2 + 2 * (size_t)entity->field_count + entity->index_count;

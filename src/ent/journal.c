@@ -78,6 +78,8 @@ static bool journal_is(quipu_str text, const char *expected)
     return text.n == strlen(expected) && memcmp(text.p, expected, text.n) == 0;
 }
 
+/* Marks a step as applied. One that was applied with another text is QUIPU_INVALID: its new text
+ * would never run. */
 static quipu_status journal_step_row(journal_reader *reader, const qp_value *values,
                                      quipu_error *reterr)
 {
@@ -124,6 +126,7 @@ static quipu_status journal_verify(const qp_value *values, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* One row, newest first; *stop ends the reading. */
 static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, quipu_error *reterr)
 {
     journal_reader *reader = ctx;
@@ -131,6 +134,7 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
     qp_migration *m = reader->m;
     quipu_status status = journal_verify(values, reterr);
 
+    assert(stop != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -183,11 +187,13 @@ quipu_status qp_journal_read(qp_migration *m, bool all, qp_journal_state *ret_st
     return status;
 }
 
+/* A value to bind. */
 static qp_value journal_text(quipu_str text)
 {
     return (qp_value){.kind = QP_TEXT, .as.text = text};
 }
 
+/* A value to bind. */
 static qp_value journal_int(int64_t value)
 {
     return (qp_value){.kind = QP_INT, .as.i = value};

@@ -77,8 +77,10 @@ quipu_status qp_matcher_make(quipu_arena *arena, const qp_match_query *query, qp
     return ret->now != NULL && ret->before != NULL ? QUIPU_OK : match_nomem(reterr);
 }
 
+/* A new text: no phrase is under way. */
 void qp_matcher_begin(qp_matcher *matcher, quipu_str text)
 {
+    assert(matcher != NULL);
     qp_words_begin(&matcher->reader, text, matcher->query->cjk);
     matcher->at = MATCH_BEFORE_FIRST;
     memset(matcher->now, 0, matcher->query->word_count);
@@ -117,6 +119,7 @@ bool qp_matcher_next(qp_matcher *matcher)
     return true;
 }
 
+/* Each phrase may be in another text, but not across two. */
 quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, const quipu_str *texts,
                             size_t n, bool *ret_found, quipu_error *reterr)
 {
@@ -125,6 +128,7 @@ quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, con
     qp_matcher matcher;
     quipu_status status;
 
+    assert(ret_found != NULL);
     if (seen == NULL) {
         return match_nomem(reterr);
     }

@@ -67,11 +67,13 @@ static quipu_status migrate_run_take_int(void *ctx, const qp_value *values, bool
     return QUIPU_OK;
 }
 
+/* A query for one integer. */
 static quipu_status migrate_run_int(qp_migration *m, const char *sql, int64_t *ret,
                                     quipu_error *reterr)
 {
     static const uint8_t kinds[] = {QP_INT};
 
+    assert(ret != NULL);
     return qp_migration_run(
         m,
         &(qp_migration_query){
@@ -93,11 +95,13 @@ void qp_migration_put_name(qp_buf *sql, const char *name)
     qp_buf_putc(sql, '"');
 }
 
+/* The same for a text that was built; frees it. */
 static quipu_status migrate_run_int_of(qp_migration *m, qp_buf *sql, int64_t *ret,
                                        quipu_error *reterr)
 {
     quipu_status status = qp_buf_status(sql);
 
+    assert(sql != NULL);
     if (status != QUIPU_OK) {
         status = qp_error_set(reterr, status, "no memory to migrate with");
     } else {
@@ -107,23 +111,27 @@ static quipu_status migrate_run_int_of(qp_migration *m, qp_buf *sql, int64_t *re
     return status;
 }
 
+/* For the check that a rebuild lost no row. */
 quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret_count,
                                 quipu_error *reterr)
 {
     qp_buf sql;
 
+    assert(ret_count != NULL);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
     qp_migration_put_name(&sql, table);
     return migrate_run_int_of(m, &sql, ret_count, reterr);
 }
 
+/* Rows with NULL in a field that is required now. */
 quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entity,
                                         const ent_field *field, int64_t *ret_count,
                                         quipu_error *reterr)
 {
     qp_buf sql;
 
+    assert(field != NULL);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
     qp_migration_put_name(&sql, entity->table);

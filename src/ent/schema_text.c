@@ -11,11 +11,13 @@
 #include "base/json.h"
 #include "base/sha256.h"
 
+/* The escapes are those of C and of .ent alike. */
 void qp_schema_quoted(qp_buf *out, const char *text, const char *also)
 {
     static const char controls[] = "\n\t\r";
     static const char letters[] = "ntr";
 
+    assert(text != NULL);
     qp_buf_putc(out, '"');
     for (; *text != '\0'; text++) {
         const char *control = strchr(controls, *text);
@@ -42,6 +44,7 @@ static void schema_text_float(qp_buf *out, double value)
     }
 }
 
+/* Whether a field is in the primary key: its line says nothing about that then. */
 static bool schema_text_in_key(const ent_entity *entity, size_t field)
 {
     for (size_t i = 0; i < entity->key_count; i++) {
@@ -52,6 +55,7 @@ static bool schema_text_in_key(const ent_entity *entity, size_t field)
     return false;
 }
 
+/* The type's name in .ent; an enum lists its labels. */
 static void schema_text_type(qp_buf *out, const ent_field *field)
 {
     static const char *const names[] = {"",      "int",  "float", "bool", "text",
@@ -71,6 +75,7 @@ static void schema_text_type(qp_buf *out, const ent_field *field)
     }
 }
 
+/* `= x`, `= now`, `= random`. */
 static void schema_text_default(qp_buf *out, const ent_field *field)
 {
     if ((field->flags & ENT_F_NOW) != 0) {
@@ -99,6 +104,7 @@ static void schema_text_default(qp_buf *out, const ent_field *field)
     }
 }
 
+/* `range(a..b)` or `len(a..b)`. */
 static void schema_text_rule(qp_buf *out, const ent_field *field)
 {
     const ent_rule *rule = field->rule;
@@ -119,6 +125,7 @@ static void schema_text_rule(qp_buf *out, const ent_field *field)
     qp_buf_putc(out, ')');
 }
 
+/* `column "x"` and `was "x"`, where they are needed. */
 static void schema_text_names(qp_buf *out, const char *column, const char *name, const char *was)
 {
     if (strcmp(column, name) != 0) {
@@ -131,6 +138,7 @@ static void schema_text_names(qp_buf *out, const char *column, const char *name,
     }
 }
 
+/* One field, with its attributes in a fixed order. */
 static void schema_text_field(qp_buf *out, const ent_entity *entity, size_t number)
 {
     const ent_field *field = &entity->fields[number];
@@ -170,6 +178,7 @@ static const ent_edge *schema_text_owner(const ent_entity *entity, const ent_edg
     return NULL;
 }
 
+/* The side that holds the foreign key: `edge name <- Owner.edge`. */
 static void schema_text_inverse(qp_buf *out, const ent_entity *entity, const ent_edge *edge)
 {
     const ent_field *field = &entity->fields[edge->field];
@@ -188,9 +197,11 @@ static void schema_text_inverse(qp_buf *out, const ent_entity *entity, const ent
     qp_buf_putc(out, '\n');
 }
 
+/* `(a, b desc, c)`. */
 static void schema_text_list(qp_buf *out, const ent_entity *entity, const uint8_t *fields,
                              size_t count, unsigned desc)
 {
+    assert(count >= 1);
     for (size_t i = 0; i < count; i++) {
         qp_buf_puts(out, i == 0 ? " (" : ", ");
         qp_buf_puts(out, entity->fields[fields[i]].name);
@@ -199,6 +210,7 @@ static void schema_text_list(qp_buf *out, const ent_entity *entity, const uint8_
     qp_buf_putc(out, ')');
 }
 
+/* `key (...)` or `cluster (...)`. */
 static void schema_text_key(qp_buf *out, const ent_entity *entity)
 {
     bool id = entity->key_count == 1 && strcmp(entity->fields[entity->key[0]].name, "id") == 0;
@@ -211,6 +223,7 @@ static void schema_text_key(qp_buf *out, const ent_entity *entity)
     qp_buf_putc(out, '\n');
 }
 
+/* The owners' side: `edge name -> Child[]`, with its rule on delete. */
 static void schema_text_edges(qp_buf *out, const ent_entity *entity)
 {
     static const char *const on_delete[] = {"", "cascade", "restrict", "set_null"};
@@ -225,6 +238,7 @@ static void schema_text_edges(qp_buf *out, const ent_entity *entity)
     }
 }
 
+/* `shard (...) key x by f`. */
 static void schema_text_shard(qp_buf *out, const ent_entity *entity)
 {
     const ent_shard *shard = entity->shard;
@@ -245,6 +259,7 @@ static void schema_text_shard(qp_buf *out, const ent_entity *entity)
     qp_buf_putc(out, '\n');
 }
 
+/* Fields and foreign keys in the order of the row, then edges, key, shard, indexes, search. */
 static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool shards)
 {
     qp_buf_printf(out, "entity %s table ", entity->name);

@@ -302,6 +302,7 @@ static size_t sql_terms(sql_writer *w, sql_term *terms)
     return n;
 }
 
+/* A term against the value of the row to continue after. */
 static void sql_term_compare(sql_writer *w, const sql_term *term, const char *operator)
 {
     qp_sql_name(w->sql, term->column);
@@ -393,6 +394,7 @@ static void sql_columns(sql_writer *w)
     }
 }
 
+/* The table, or the subquery that stands for it in an older file (older.h). */
 static void sql_from(sql_writer *w)
 {
     sql_puts(w, " FROM ");
@@ -593,6 +595,7 @@ static void sql_upsert(sql_writer *w)
     }
 }
 
+/* RETURNING all columns, as SELECT lists them. */
 static void sql_returning(sql_writer *w)
 {
     sql_puts(w, " RETURNING ");
