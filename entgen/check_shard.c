@@ -1,4 +1,5 @@
-/* The part of an entity's rows: what gives it, and that every unique index does. */
+/* Shards: what determines the shard of an entity's rows, and that every unique index does so, too.
+ */
 #include <string.h>
 
 #include "ent/diff.h"
@@ -61,7 +62,7 @@ static bool check_shard_has(const uint8_t *fields, size_t n, unsigned field)
     return memchr(fields, (int)field, n) != NULL;
 }
 
-/* Two rows of different shards cannot be told to differ. */
+/* Uniqueness is checked within one shard: a unique index must determine it. */
 static void check_shard_index(eg_run *run, const eg_entity *entity, const eg_index *index)
 {
     const size_t n = index->names.n;
@@ -94,7 +95,7 @@ static void check_shard_columns(eg_run *run, const eg_entity *entity)
     }
 }
 
-/* A cluster is kept by its owner's key, beside the owner's number. */
+/* A cluster is keyed by its owner's natural key, and stores the owner's number, too. */
 static void check_shard_owner(eg_run *run, const eg_entity *entity)
 {
     const eg_field *number = eg_field_at(entity, entity->shard.number - 1u);

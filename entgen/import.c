@@ -1,6 +1,6 @@
 /* A schema from an existing SQLite file: inspection by the engine's own code, then names and types
- * that .ent can say. An entity must need no change to the file: what would (an index that a foreign
- * key lacks, a table without a key) is left out and told in a comment. */
+ * that .ent can express. An entity must need no change of the file: what would need one (an index
+ * that a foreign key lacks, a table without a key) is left out and reported in a comment. */
 #include "entgen/import.h"
 
 #include <assert.h>
@@ -471,8 +471,7 @@ static void import_build(eg_run *run, sqlite3 *db, const qp_file_shape *shape, i
     file->application_id = import_application_id(db);
 }
 
-/* What was written must be a schema; anything else is a mistake of ours and better said than used.
- */
+/* The written text must be a valid schema: anything else is a bug here, and is reported instead. */
 static bool import_verify(eg_run *run, const char *path, quipu_str text)
 {
     eg_run check;

@@ -19,7 +19,9 @@ JOBS = str(os.cpu_count() or 2)
 # A passed test's whole output is kept: the names of skipped cases stand in it.
 OUTPUT_BYTES_MAX = "50000000"
 SKIPPED_ITSELF = "SKIP_RETURN_CODE"  # how CTest's report says that a test chose to skip
-FAST_CHECKS = ("format", "layers", "style", "headers", "symbols", "generated", "requirements")
+FAST_CHECKS = (
+    "format", "layers", "style", "measures", "headers", "symbols", "generated", "requirements"
+)
 
 CASE_OK = re.compile(r"^\[ +OK \] (\S+)", re.M)
 CASE_SKIPPED = re.compile(r"^\[ +SKIPPED +\] (?!\d+ test)(\S+)", re.M)

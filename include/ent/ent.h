@@ -283,7 +283,7 @@ typedef struct ent_shard {
     uint8_t key;    /* field + 1 that stands in the primary key for the integer key; 0: none */
     uint8_t text_count;
     uint8_t texts[ENT_KEY_MAX]; /* fields that the shard is of otherwise */
-    ent_shard_fn of;             /* NULL: SHA-256 over the texts, each behind its length */
+    ent_shard_fn of;            /* NULL: SHA-256 over the texts, each behind its length */
 } ent_shard;
 
 struct ent_entity {
@@ -303,10 +303,10 @@ struct ent_entity {
     uint16_t row_size;
     uint16_t create_size;
     uint16_t where_size;
-    uint16_t where_groups; /* offset of ent_where_groups in X_where */
-    uint16_t where_match;  /* offset of the search slot in X_where, or ENT_ABSENT */
-    uint16_t query_where;  /* offset of `where` in X_query */
-    const ent_shard *shard;  /* or NULL */
+    uint16_t where_groups;  /* offset of ent_where_groups in X_where */
+    uint16_t where_match;   /* offset of the search slot in X_where, or ENT_ABSENT */
+    uint16_t query_where;   /* offset of `where` in X_query */
+    const ent_shard *shard; /* or NULL */
 };
 
 /* One member of a view: which field it shows, and where it lies in the program's struct. */
@@ -381,7 +381,7 @@ typedef struct ent_where_groups {
     size_t none_n;
 } ent_where_groups;
 
-/* What X_list looks like. `loaded` tells an edge that was not asked for from an empty one. */
+/* The layout of X_list. `loaded` distinguishes an empty edge from one that was not loaded. */
 typedef struct ent_list {
     const void *items;
     size_t n;
@@ -570,14 +570,14 @@ typedef struct ent_db ent_db;
 typedef enum ent_tx_kind {
     ENT_READ = 1,  /* one snapshot for several reads; writing inside is refused. Inside an ENT_WRITE
                     * it is a savepoint like any other */
-    ENT_WRITE,     /* takes the write lock at once: whoever has it writes alone */
-    ENT_WRITE_ROWS /* for whoever changes only rows that he has locked first, with X_lock(), or rows
-                    * that nobody changes without such a lock. Others of this kind write at the same
-                    * time, where the engine can; in SQLite it is ENT_WRITE. Integer keys are not
-                    * given out in it, and a call that fails may undo all of it: roll it back then.
-                    * A server may not be asked at once: what it refuses is then told by a later
-                    * call, ent_commit() at the latest, as QUIPU_BUSY. Begin with ENT_WRITE to learn
-                    * why */
+    ENT_WRITE,     /* exclusive: takes the write lock at once; no other connection writes */
+    ENT_WRITE_ROWS /* shared: may change only rows that it has locked with X_lock(), and insert rows
+                    * that are keyed by such a row. Several of this kind write at the same time where
+                    * the engine has row locks; in SQLite it is ENT_WRITE. Integer keys are not
+                    * allocated in it. A call that fails may have rolled all of it back: call
+                    * ent_rollback(). Writes may be deferred: one that fails makes a later call,
+                    * ent_commit() at the latest, return QUIPU_BUSY; retry with ENT_WRITE to get the
+                    * reason */
 } ent_tx_kind;
 
 /**
@@ -778,10 +778,10 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_find(ent_db *db, quipu_arena *arena,
                                                void *ret_list, quipu_error *reterr);
 
 /**
- * Find, inside a transaction that writes, and keep all others from changing the rows until it ends:
- * X_lock(). Waits for whoever has them now; the rows come as he left them. They are locked one
- * after the other in the query's order, so that callers who ask for the same order cannot wait for
- * each other in a circle. Edges are read, not locked.
+ * Find rows and lock them until the write transaction ends (SELECT ... FOR UPDATE): X_lock(). Waits
+ * for a transaction that holds one of them, and returns the rows as that one left them. Rows are
+ * locked in the query's order, so that callers with the same order cannot deadlock. Edges are read,
+ * not locked.
  *
  * Ownership: rows are the arena's.
  * Threads:   the connection's thread.
@@ -922,7 +922,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_iter_begin(ent_db *db, const ent_entit
                                                      quipu_error *reterr);
 
 /**
- * Step to the next row; false at the end or on an error, which ent_iter_end() then tells.
+ * Step to the next row; false at the end or on an error, which ent_iter_end() returns.
  *
  * Ownership: texts in `ret_row` belong to the engine until the next step.
  * Threads:   the connection's thread.
@@ -932,7 +932,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_iter_begin(ent_db *db, const ent_entit
 QUIPU_API bool ent_iter_next(ent_iter *iter, void *ret_row);
 
 /**
- * End the reading, at any point, and tell how it went. A second call is harmless.
+ * End the reading, at any point, and return its first error. A second call is harmless.
  *
  * Ownership: the iterator may be reused by ent_iter_begin().
  * Threads:   the connection's thread.

@@ -52,7 +52,7 @@ typedef struct ent_migrate_report {
  * columns and indexes stay. On failure the file is as it was; only when the COMMIT itself fails may
  * it be wholly migrated, which the next open will see.
  *
- * Added without being told: tables, indexes, and columns that are optional or have a default (rows
+ * Added automatically: tables, indexes, and columns that are optional or have a default (rows
  * that exist get it; `now` gives them the time of the migration). `was` renames a column. Any other
  * difference of columns, keys or references needs a step.
  *

@@ -22,9 +22,9 @@ typedef struct ent_postgres_options {
     uint32_t struct_size; /* filled by the initializer; lets the struct grow without an ABI break */
     uint32_t flags;       /* ENT_POSTGRES_* */
     int32_t busy_ms;      /* how long a call waits for another writer, or for a server */
-    quipu_str tenant;     /* row security: every transaction sets quipu.tenant to this, for policies
-                           * to look at; absent: none does */
-    quipu_log_fn log;     /* gets entries about connections and failures; or NULL */
+    quipu_str tenant; /* row-level security: every transaction sets quipu.tenant to this name for
+                       * the policies; absent: no tenant is set */
+    quipu_log_fn log; /* gets entries about connections and failures; or NULL */
     void *log_ctx;
     quipu_log_level log_level;
 } ent_postgres_options;
@@ -45,16 +45,16 @@ typedef struct ent_postgres_options {
  * connection takes any, which may be a standby that lags, unless ENT_POSTGRES_PRIMARY is given. The
  * schema's tables are not touched: see ent_migrate().
  *
- * A server that is starting, shutting down or has no room for another connection is waited for, for
- * busy_ms; one that does not answer only with ENT_POSTGRES_WAIT.
+ * A server that is starting, shutting down or has no free connection is retried for busy_ms; one
+ * that does not answer only with ENT_POSTGRES_WAIT.
  *
- * A connection that is lost outside of a transaction is made anew by the next call; inside of one
- * the call fails with QUIPU_IO and the transaction is over.
+ * The next call reconnects when a connection was lost outside of a transaction; inside of one the
+ * call fails with QUIPU_IO and the transaction is rolled back.
  *
  * Ownership: close with ent_close().
  * Threads:   any; the connection then belongs to one thread at a time.
  * Errors:    QUIPU_NOT_FOUND, QUIPU_IO (no server answered, or it refused; the message says why,
- *            and never shows a password), QUIPU_BUSY (it has no room for another connection),
+ *            and never shows a password), QUIPU_BUSY (it has no free connection),
  *            QUIPU_UNSUPPORTED (a build without libpq, a server that is too old, a role that row
  *            security does not hold for, a role's setting that hides lost commits, a search path
  *            that leads on to another store), QUIPU_INVALID (the tenant has no name, or the URI is
@@ -66,8 +66,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_postgres_open(const char *uri,
                                                         ent_db **ret_db, quipu_error *reterr);
 
 /**
- * The version of the libpq that is in use, as its PQlibVersion() tells it: 150008 is 15.8. It is
- * loaded when it was not yet.
+ * The version of the libpq in use, as PQlibVersion() returns it: 150008 is 15.8. Loads libpq if it
+ * is not loaded yet.
  *
  * Ownership: `ret_version` may be NULL.
  * Threads:   any.

@@ -95,7 +95,7 @@ QUIPU_API QUIPU_MUST_USE quipu_status ent_hits_begin(ent_db *db, const ent_entit
                                                      quipu_error *reterr);
 
 /**
- * Step to the next hit; false at the end or on an error, which ent_iter_end() then tells.
+ * Step to the next hit; false at the end or on an error, which ent_iter_end() returns.
  *
  * Ownership: a value.
  * Threads:   the connection's thread.

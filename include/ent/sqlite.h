@@ -17,7 +17,7 @@ typedef enum ent_sqlite_durability {
 } ent_sqlite_durability;
 
 #define ENT_SQLITE_READ_ONLY                                                                       \
-    1u /* the file's bytes do not change; it may lie on a read-only medium */
+    1u /* the file's bytes do not change; it may be on a read-only medium */
 #define ENT_SQLITE_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND instead of a new one */
 
 typedef struct ent_sqlite_options {
@@ -44,7 +44,7 @@ typedef struct ent_sqlite_options {
      QUIPU_LOG_DEFAULT}
 
 /**
- * Open a connection to a file, creating it (mode 0600) unless told otherwise; ":memory:" is a
+ * Open a connection to a file, creating it (mode 0600) unless the flags forbid it; ":memory:" is a
  * private store in memory. WAL, foreign keys and the busy deadline are set up; the schema is not
  * touched: see ent_migrate().
  *

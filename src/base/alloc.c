@@ -1,10 +1,14 @@
-/* The replaceable allocator, and the only raw malloc and free of the library. */
+/* The replaceable allocator, and the only raw realloc and free of the library.
+ *
+ * Owns: the one mutable global, the allocator. It is set before anything else runs, so that it
+ * needs no lock. */
 #include "base/alloc.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* The default: size 0 frees. */
 static void *alloc_libc(void *ctx, void *p, size_t size)
 {
     (void)ctx;
@@ -15,9 +19,10 @@ static void *alloc_libc(void *ctx, void *p, size_t size)
     return realloc(p, size);
 }
 
-/* Set before anything else runs (see quipu_set_allocator), so it needs no lock. */
+/* See quipu_set_allocator(). */
 static quipu_allocator alloc_now = {NULL, alloc_libc};
 
+/* NULL restores the default. */
 quipu_status quipu_set_allocator(const quipu_allocator *allocator)
 {
     if (allocator == NULL) {
@@ -31,16 +36,19 @@ quipu_status quipu_set_allocator(const quipu_allocator *allocator)
     return QUIPU_OK;
 }
 
+/* For tests that wrap it. */
 quipu_allocator quipu_get_allocator(void)
 {
     return alloc_now;
 }
 
+/* Size 0 still gives a pointer, so that NULL always means no memory. */
 void *qp_malloc(size_t size)
 {
     return alloc_now.realloc(alloc_now.ctx, NULL, size != 0 ? size : 1);
 }
 
+/* The multiplication is checked. */
 void *qp_calloc(size_t count, size_t size)
 {
     void *p;
@@ -55,11 +63,13 @@ void *qp_calloc(size_t count, size_t size)
     return p;
 }
 
+/* NULL leaves `p` as it was. */
 void *qp_realloc(void *p, size_t size)
 {
     return alloc_now.realloc(alloc_now.ctx, p, size != 0 ? size : 1);
 }
 
+/* The only way memory is returned. */
 void qp_free(void *p)
 {
     if (p != NULL) {

@@ -1,4 +1,4 @@
-/* The one door to memory: everything in the library allocates through these four, which go to the
+/* Memory for the whole library: everything allocates through these four functions, which call the
  * allocator set with quipu_set_allocator(). */
 #ifndef QP_BASE_ALLOC_H
 #define QP_BASE_ALLOC_H

@@ -1,5 +1,10 @@
-/* The arena that owns results. Chunks double from 4 KiB to 1 MiB; a request that is larger than the
- * next chunk gets one of its own, put behind the current one so that its free room is not lost. */
+/* The arena that owns results: a list of chunks with a bump pointer. Chunks double from 4 KiB to 1
+ * MiB. A request larger than the next chunk gets one of its own, linked behind the current one,
+ * whose free room is then not lost.
+ *
+ *   arena ─▶ head (at, end) ─▶ large chunk ─▶ older chunk ─▶ ...    `bytes`: sum of their sizes
+ *
+ * Owns: the chunks. Called by every room; a caller's arena belongs to one thread at a time. */
 #include "base/arena.h"
 
 #include <assert.h>
@@ -13,7 +18,7 @@
 static_assert(sizeof(struct qp_arena_chunk) % QP_ARENA_ALIGN == 0, "data must start aligned");
 static_assert(QP_ARENA_CHUNK_MIN % QP_ARENA_ALIGN == 0, "chunks must end aligned");
 
-/* The chunk size that holds `size` bytes, or 0 when there is none. */
+/* The size of a chunk that holds `size` bytes; 0: it would overflow. */
 static size_t arena_need(size_t size)
 {
     if (size > SIZE_MAX - ARENA_HEAD - QP_ARENA_ALIGN) {
@@ -34,6 +39,7 @@ static size_t arena_room(const quipu_arena *arena)
     return (arena->limit - arena->bytes) & ~(size_t)(QP_ARENA_ALIGN - 1);
 }
 
+/* Twice the current chunk, within the bounds. */
 static size_t arena_next_size(const quipu_arena *arena)
 {
     size_t size = QP_ARENA_CHUNK_MIN;
@@ -42,9 +48,11 @@ static size_t arena_next_size(const quipu_arena *arena)
         size =
             arena->head->size < QP_ARENA_CHUNK_MAX / 2 ? arena->head->size * 2 : QP_ARENA_CHUNK_MAX;
     }
+    assert(size <= QP_ARENA_CHUNK_MAX);
     return size < QP_ARENA_CHUNK_MIN ? QP_ARENA_CHUNK_MIN : size;
 }
 
+/* Frees a chunk that is no longer in the list. */
 static void arena_drop(quipu_arena *arena, struct qp_arena_chunk *chunk)
 {
     assert(arena->bytes >= chunk->size);
@@ -52,12 +60,14 @@ static void arena_drop(quipu_arena *arena, struct qp_arena_chunk *chunk)
     qp_free(chunk);
 }
 
-/* A fresh chunk starts empty. */
+/* The first byte of a chunk's data. */
 static char *arena_first(struct qp_arena_chunk *chunk)
 {
+    assert(chunk != NULL);
     return (char *)chunk + ARENA_HEAD;
 }
 
+/* The slow path of qp_arena_take(). NULL: the limit, or no memory. */
 void *qp_arena_grow(quipu_arena *arena, size_t size)
 {
     size_t need = arena_need(size);
@@ -66,6 +76,7 @@ void *qp_arena_grow(quipu_arena *arena, size_t size)
     struct qp_arena_chunk *chunk;
     bool own;
 
+    assert(arena != NULL);
     if (need == 0 || need > room) {
         return NULL;
     }
@@ -87,20 +98,24 @@ void *qp_arena_grow(quipu_arena *arena, size_t size)
         chunk->next = arena->head;
         arena->head = chunk;
     }
+    assert(take % QP_ARENA_ALIGN == 0 && chunk->at <= chunk->end);
     arena->bytes += take;
     return arena_first(chunk);
 }
 
+/* The status for a take that returned NULL. */
 quipu_status qp_arena_why(const quipu_arena *arena, size_t size)
 {
     size_t need = arena_need(size);
 
+    assert(arena != NULL);
     if (arena->limit != 0 && (need == 0 || need > arena_room(arena))) {
         return QUIPU_LIMIT;
     }
     return QUIPU_NOMEM;
 }
 
+/* The public form: tolerates NULL. */
 void *quipu_arena_alloc(quipu_arena *arena, size_t size)
 {
     if (arena == NULL) {
@@ -109,6 +124,7 @@ void *quipu_arena_alloc(quipu_arena *arena, size_t size)
     return qp_arena_take(arena, size);
 }
 
+/* An absent text stays absent; every other copy ends with a NUL. */
 quipu_status quipu_arena_copy(quipu_arena *arena, quipu_str text, quipu_str *ret_copy)
 {
     char *p;
@@ -160,6 +176,7 @@ void quipu_arena_reset(quipu_arena *arena)
     }
 }
 
+/* A rewind to the very beginning. */
 void quipu_arena_free(quipu_arena *arena)
 {
     if (arena != NULL) {
@@ -167,10 +184,12 @@ void quipu_arena_free(quipu_arena *arena)
     }
 }
 
+/* Costs nothing: a mark is three pointers. */
 qp_arena_mark qp_arena_save(const quipu_arena *arena)
 {
     qp_arena_mark mark = {NULL, NULL, NULL};
 
+    assert(arena != NULL);
     if (arena->head != NULL) {
         mark.head = arena->head;
         mark.next = arena->head->next;
@@ -179,10 +198,13 @@ qp_arena_mark qp_arena_save(const quipu_arena *arena)
     return mark;
 }
 
+/* Frees the chunks that came since the mark: those in front of its head, and large ones linked
+ * behind it. */
 void qp_arena_rewind(quipu_arena *arena, qp_arena_mark mark)
 {
     struct qp_arena_chunk *chunk;
 
+    assert(arena != NULL);
     while (arena->head != mark.head) {
         chunk = arena->head;
         assert(chunk != NULL);

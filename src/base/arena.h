@@ -1,5 +1,5 @@
-/* The inside of the public arena: a list of chunks with a bump pointer, the inline fast path that
- * decoding uses once per text, and marks to drop what a failed call took. */
+/* The inside of the public arena: the chunk, the inline fast path that decoding uses once a text,
+ * and marks to free what a failed call took. */
 #ifndef QP_BASE_ARENA_H
 #define QP_BASE_ARENA_H
 

@@ -1,5 +1,5 @@
-/* The growing buffer. Capacity doubles up to the maximum; nothing is written once an error stuck.
- */
+/* The growing buffer. Capacity doubles up to the maximum; after an error nothing is written.
+ * Invariants: n <= cap <= size_max, and p[n] is a NUL as soon as there is memory. */
 #include "base/buf.h"
 
 #include <assert.h>
@@ -12,13 +12,15 @@
 #define BUF_CAP_MIN ((size_t)63) /* 64 with the NUL */
 #define BUF_I64_SIZE 20          /* digits and sign of the longest 64-bit integer */
 
+/* Allocates nothing. */
 void qp_buf_init(qp_buf *buf, size_t size_max)
 {
-    /* The NUL must fit too. */
+    assert(buf != NULL);
     assert(size_max < SIZE_MAX);
     *buf = (qp_buf){NULL, 0, 0, size_max, QUIPU_OK};
 }
 
+/* Keeps the maximum, so that the buffer can be used again. */
 void qp_buf_free(qp_buf *buf)
 {
     if (buf != NULL) {
@@ -27,20 +29,25 @@ void qp_buf_free(qp_buf *buf)
     }
 }
 
+/* Keeps the memory. */
 void qp_buf_reset(qp_buf *buf)
 {
+    assert(buf != NULL);
     buf->status = QUIPU_OK;
     qp_buf_cut(buf, 0);
 }
 
+/* Never grows; the error stays. */
 void qp_buf_cut(qp_buf *buf, size_t size)
 {
+    assert(buf->n <= buf->cap);
     if (buf->p != NULL && size <= buf->n) {
         buf->n = size;
         buf->p[size] = '\0';
     }
 }
 
+/* The first error wins; QUIPU_OK changes nothing. */
 void qp_buf_fail(qp_buf *buf, quipu_status status)
 {
     if (buf->status == QUIPU_OK) {
@@ -48,6 +55,7 @@ void qp_buf_fail(qp_buf *buf, quipu_status status)
     }
 }
 
+/* At least `need`, at most the maximum, and one byte more for the NUL. */
 static bool buf_grow(qp_buf *buf, size_t need)
 {
     size_t cap = buf->cap > buf->size_max / 2 ? buf->size_max : buf->cap * 2;
@@ -68,13 +76,16 @@ static bool buf_grow(qp_buf *buf, size_t need)
     if (buf->p == NULL) {
         p[0] = '\0';
     }
+    assert(cap >= need && cap <= buf->size_max);
     buf->p = p;
     buf->cap = cap;
     return true;
 }
 
+/* QUIPU_LIMIT beyond the maximum. */
 char *qp_buf_room(qp_buf *buf, size_t size)
 {
+    assert(buf->n <= buf->size_max);
     if (buf->status != QUIPU_OK) {
         return NULL;
     }
@@ -90,6 +101,7 @@ char *qp_buf_room(qp_buf *buf, size_t size)
     return buf->p + buf->n;
 }
 
+/* Only after qp_buf_room() for at least as much. */
 void qp_buf_added(qp_buf *buf, size_t size)
 {
     assert(buf->status == QUIPU_OK);
@@ -98,6 +110,7 @@ void qp_buf_added(qp_buf *buf, size_t size)
     buf->p[buf->n] = '\0';
 }
 
+/* A text of 0 bytes may have a NULL pointer, which memcpy() does not take. */
 void qp_buf_put(qp_buf *buf, quipu_str text)
 {
     char *to = qp_buf_room(buf, text.n);
@@ -110,11 +123,13 @@ void qp_buf_put(qp_buf *buf, quipu_str text)
     }
 }
 
+/* NULL counts as empty. */
 void qp_buf_puts(qp_buf *buf, const char *text)
 {
     qp_buf_put(buf, quipu_cstr(text));
 }
 
+/* Faster than printf, and independent of the locale. */
 void qp_buf_u64(qp_buf *buf, uint64_t value)
 {
     char digits[BUF_I64_SIZE];
@@ -127,6 +142,7 @@ void qp_buf_u64(qp_buf *buf, uint64_t value)
     qp_buf_put(buf, (quipu_str){digits + at, sizeof(digits) - at});
 }
 
+/* The negation is done on unsigned numbers: INT64_MIN has no positive counterpart. */
 void qp_buf_i64(qp_buf *buf, int64_t value)
 {
     if (value < 0) {
@@ -137,6 +153,7 @@ void qp_buf_i64(qp_buf *buf, int64_t value)
     }
 }
 
+/* Formatted twice: the first pass measures. */
 void qp_buf_printf(qp_buf *buf, const char *format, ...)
 {
     va_list args;
@@ -144,6 +161,7 @@ void qp_buf_printf(qp_buf *buf, const char *format, ...)
     int n;
     char *to;
 
+    assert(format != NULL);
     va_start(args, format);
     va_copy(again, args);
     n = vsnprintf(NULL, 0, format, args);

@@ -1,4 +1,4 @@
-/* A growing byte buffer with a mandatory maximum. Errors stick: append many pieces, then check
+/* A growing byte buffer with a mandatory maximum. Errors are sticky: append everything, then check
  * qp_buf_status() once. There is always a NUL after the last byte. */
 #ifndef QP_BASE_BUF_H
 #define QP_BASE_BUF_H
@@ -22,7 +22,7 @@ typedef struct qp_buf {
  */
 void qp_buf_init(qp_buf *buf, size_t size_max);
 
-/* Give the memory back; the buffer is empty and usable, its maximum stays. NULL is fine. */
+/* Frees the memory; the buffer is empty and usable, its maximum stays. NULL is fine. */
 void qp_buf_free(qp_buf *buf);
 
 /* Empty it and clear the error, keeping the memory. */
@@ -31,13 +31,13 @@ void qp_buf_reset(qp_buf *buf);
 /* Drop everything after the first `size` bytes; never grows. The error stays. */
 void qp_buf_cut(qp_buf *buf, size_t size);
 
-/* QUIPU_OK, or the first error: QUIPU_NOMEM, QUIPU_LIMIT, or what qp_buf_fail() was told. */
+/* QUIPU_OK, or the first error: QUIPU_NOMEM, QUIPU_LIMIT, or that of qp_buf_fail(). */
 QP_INLINE quipu_status qp_buf_status(const qp_buf *buf)
 {
     return buf->status;
 }
 
-/* Make an error of the caller's stick, unless there is one already. */
+/* Records an error of the caller, unless there is one already. */
 void qp_buf_fail(qp_buf *buf, quipu_status status);
 
 /* What is in it, NUL-terminated; valid until the next change. */
@@ -46,8 +46,8 @@ QP_INLINE_FAST quipu_str qp_buf_str(const qp_buf *buf)
     return buf->p != NULL ? (quipu_str){buf->p, buf->n} : (quipu_str){"", 0};
 }
 
-/* Make room for `size` more bytes and give the place where they go, or NULL (the error sticks). The
- * caller writes there and then calls qp_buf_added(). */
+/* Makes room for `size` more bytes and returns where they go, or NULL (with the error recorded).
+ * The caller writes there and then calls qp_buf_added(). */
 char *qp_buf_room(qp_buf *buf, size_t size);
 void qp_buf_added(qp_buf *buf, size_t size);
 

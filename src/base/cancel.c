@@ -1,4 +1,5 @@
-/* Cancel flags: one thread sets it, the call that holds it looks at it. */
+/* Cancel flags: one thread sets the flag, the call that was given it checks it. Owned by the
+ * caller; the flag is atomic, no other state exists. */
 #include "base/cancel.h"
 
 #include <stdatomic.h>
@@ -9,6 +10,7 @@ struct quipu_cancel {
     atomic_bool set;
 };
 
+/* NULL: no memory. */
 quipu_cancel *quipu_cancel_new(void)
 {
     quipu_cancel *cancel = qp_malloc(sizeof(*cancel));
@@ -19,6 +21,7 @@ quipu_cancel *quipu_cancel_new(void)
     return cancel;
 }
 
+/* From any thread, any number of times; it cannot be taken back. */
 void quipu_cancel_set(quipu_cancel *cancel)
 {
     if (cancel != NULL) {
@@ -26,11 +29,13 @@ void quipu_cancel_set(quipu_cancel *cancel)
     }
 }
 
+/* Not before the last call that uses it has returned. */
 void quipu_cancel_free(quipu_cancel *cancel)
 {
     qp_free(cancel);
 }
 
+/* NULL is a call that cannot be cancelled. */
 bool qp_cancel_is_set(quipu_cancel *cancel)
 {
     return cancel != NULL && atomic_load(&cancel->set);

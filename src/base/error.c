@@ -1,4 +1,5 @@
-/* Filling the error struct, and the version. */
+/* Functions that fill a caller's error struct, and the version. Nothing here allocates: an error can
+ * always be reported. */
 #include "base/error.h"
 
 #include <assert.h>
@@ -15,12 +16,13 @@ const char *quipu_version(void)
     return QUIPU_VERSION_TEXT;
 }
 
-/* Copy as much as fits, whole characters only. */
+/* Copies as much as fits, whole characters only. */
 static void error_copy(char *to, size_t to_size, const char *from)
 {
     quipu_str text = quipu_cstr(from);
     size_t n = qp_utf8_cut(text, to_size - 1);
 
+    assert(to_size > 0);
     if (n != 0) {
         memcpy(to, text.p, n);
     }
@@ -39,10 +41,12 @@ static void error_message(quipu_error *error, const char *format, va_list args)
     error_copy(error->message, sizeof(error->message), text);
 }
 
+/* Returns the status, for `return qp_error_set(...)`. */
 quipu_status qp_error_set(quipu_error *reterr, quipu_status status, const char *format, ...)
 {
     va_list args;
 
+    assert(format != NULL);
     if (reterr != NULL) {
         memset(reterr, 0, sizeof(*reterr));
         reterr->status = (int32_t)status;
@@ -53,11 +57,13 @@ quipu_status qp_error_set(quipu_error *reterr, quipu_status status, const char *
     return status;
 }
 
+/* The same about an entity, a field or a rule; each may be NULL. */
 quipu_status qp_error_field(quipu_error *reterr, quipu_status status, const char *entity,
                             const char *field, const char *rule, const char *format, ...)
 {
     va_list args;
 
+    assert(format != NULL);
     if (reterr != NULL) {
         memset(reterr, 0, sizeof(*reterr));
         reterr->status = (int32_t)status;

@@ -42,6 +42,7 @@ typedef struct json_scan {
 
 static const qp_json_limits json_limits = {QP_JSON_SIZE_MAX, QP_JSON_DEPTH_MAX};
 
+/* Records the first fault: where, and what was expected. Returns NULL, the end of the scan. */
 QP_NOINLINE static const unsigned char *json_fail(json_scan *scan, const unsigned char *at,
                                                   const char *expected)
 {
@@ -76,6 +77,7 @@ QP_NOINLINE static bool json_more(json_scan *scan)
     return true;
 }
 
+/* One token on the tape; the tape grows as needed. */
 QP_INLINE bool json_emit(json_scan *scan, qp_json_kind kind, bool escaped,
                          const unsigned char *start, const unsigned char *end)
 {
@@ -94,6 +96,7 @@ QP_INLINE bool json_emit(json_scan *scan, qp_json_kind kind, bool escaped,
     return true;
 }
 
+/* Behind white space. */
 QP_INLINE const unsigned char *json_space(const json_scan *scan, const unsigned char *p)
 {
     if (QP_LIKELY(p < scan->end && *p > ' ')) {
@@ -105,11 +108,13 @@ QP_INLINE const unsigned char *json_space(const json_scan *scan, const unsigned 
     return p;
 }
 
+/* Whether this byte stands at `p`. */
 QP_INLINE bool json_at(const json_scan *scan, const unsigned char *p, unsigned char byte)
 {
     return p < scan->end && *p == byte;
 }
 
+/* A hexadecimal digit. */
 static bool json_is_hex(unsigned char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
@@ -131,6 +136,7 @@ static const unsigned char *json_skip_escape(json_scan *scan, const unsigned cha
     return p + 1 + size;
 }
 
+/* A string: the body is skipped, escapes are checked, nothing is decoded. */
 QP_INLINE const unsigned char *json_string(json_scan *scan, const unsigned char *p)
 {
     const unsigned char *start = p++;
@@ -157,6 +163,7 @@ QP_INLINE const unsigned char *json_string(json_scan *scan, const unsigned char 
     return json_emit(scan, QP_JSON_STRING, escaped, start, p) ? p : NULL;
 }
 
+/* Behind a run of digits. */
 QP_INLINE const unsigned char *json_digits(const json_scan *scan, const unsigned char *p)
 {
     while (p < scan->end && (unsigned)*p - '0' <= 9) {
@@ -165,6 +172,7 @@ QP_INLINE const unsigned char *json_digits(const json_scan *scan, const unsigned
     return p;
 }
 
+/* The grammar of RFC 8259: no leading zeros, a digit on both sides of the point. */
 static const unsigned char *json_number(json_scan *scan, const unsigned char *p)
 {
     const unsigned char *start = p;
@@ -197,6 +205,7 @@ static const unsigned char *json_number(json_scan *scan, const unsigned char *p)
     return json_emit(scan, QP_JSON_NUMBER, false, start, p) ? p : NULL;
 }
 
+/* true, false, null. */
 static const unsigned char *json_word(json_scan *scan, const unsigned char *p)
 {
     size_t left = (size_t)(scan->end - p);
@@ -281,6 +290,7 @@ QP_INLINE const unsigned char *json_leave(json_scan *scan, const unsigned char *
     return p;
 }
 
+/* Any value that is not a container. */
 QP_INLINE const unsigned char *json_scalar(json_scan *scan, const unsigned char *p)
 {
     switch (p < scan->end ? json_class[*p] : JSON_BAD) {
@@ -325,6 +335,7 @@ static const unsigned char *json_value(json_scan *scan, const unsigned char *p)
     }
 }
 
+/* UTF-8 first, then one value, then nothing but white space. */
 static quipu_status json_run(json_scan *scan, quipu_str text, const qp_json_limits *limits)
 {
     const unsigned char *p;
@@ -356,6 +367,7 @@ static quipu_status json_run(json_scan *scan, quipu_str text, const qp_json_limi
     return scan->status;
 }
 
+/* A scan without a tape. */
 quipu_status qp_json_check(quipu_str text, const qp_json_limits *limits, qp_json_fault *ret_fault)
 {
     qp_json_token spare;
@@ -374,6 +386,7 @@ quipu_status qp_json_check(quipu_str text, const qp_json_limits *limits, qp_json
     return status;
 }
 
+/* A document that allocates nothing yet. */
 void qp_json_init(qp_json_doc *doc)
 {
     doc->text = QP_STR_ABSENT;
@@ -383,6 +396,7 @@ void qp_json_init(qp_json_doc *doc)
     doc->fault = (qp_json_fault){0, ""};
 }
 
+/* Also of a document that failed to parse. */
 void qp_json_free(qp_json_doc *doc)
 {
     if (doc != NULL) {
@@ -393,6 +407,7 @@ void qp_json_free(qp_json_doc *doc)
     }
 }
 
+/* The tape of a text; the text must outlive it. */
 quipu_status qp_json_parse(qp_json_doc *doc, quipu_str text, const qp_json_limits *limits,
                            quipu_error *reterr)
 {
@@ -428,11 +443,13 @@ quipu_status qp_json_parse(qp_json_doc *doc, quipu_str text, const qp_json_limit
 
 static const qp_json_node json_none = {NULL, 0};
 
+/* The whole document. */
 qp_json_node qp_json_root(const qp_json_doc *doc)
 {
     return doc->count != 0 ? (qp_json_node){doc, 0} : json_none;
 }
 
+/* The text of a value as it stands in the source. */
 quipu_str qp_json_raw(qp_json_node node)
 {
     const qp_json_token *token;
@@ -444,6 +461,7 @@ quipu_str qp_json_raw(qp_json_node node)
     return (quipu_str){node.doc->text.p + token->start, token->end - token->start};
 }
 
+/* An iterator over the members or items; nothing for a scalar. */
 qp_json_iter qp_json_each(qp_json_node node)
 {
     qp_json_kind kind = qp_json_kind_of(node);
@@ -456,6 +474,7 @@ qp_json_iter qp_json_each(qp_json_node node)
     return iter;
 }
 
+/* False at the end. */
 bool qp_json_next(qp_json_iter *iter)
 {
     if (iter->at >= iter->stop) {
@@ -471,6 +490,7 @@ bool qp_json_next(qp_json_iter *iter)
     return true;
 }
 
+/* By walking: the tape has no counts. */
 size_t qp_json_count(qp_json_node node)
 {
     qp_json_iter iter = qp_json_each(node);
@@ -482,6 +502,7 @@ size_t qp_json_count(qp_json_node node)
     return count;
 }
 
+/* Of several members with the key the last one, as other parsers do. */
 qp_json_node qp_json_get(qp_json_node object, quipu_str key)
 {
     const qp_json_doc *doc = object.doc;
@@ -508,6 +529,7 @@ qp_json_node qp_json_get(qp_json_node object, quipu_str key)
     return found;
 }
 
+/* The item, or none. */
 qp_json_node qp_json_at(qp_json_node array, size_t index)
 {
     qp_json_iter iter = qp_json_each(array);

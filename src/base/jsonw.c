@@ -9,16 +9,20 @@
 #include "base/json_scan.h"
 #include "base/str.h"
 
+/* Writes behind what the buffer holds. */
 void qp_jsonw_begin(qp_jsonw *writer, qp_buf *buf)
 {
+    assert(writer != NULL && buf != NULL);
     memset(writer, 0, sizeof(*writer));
     writer->buf = buf;
 }
 
+/* Every container has been closed, unless the buffer failed. */
 quipu_status qp_jsonw_end(const qp_jsonw *writer)
 {
     quipu_status status = qp_buf_status(writer->buf);
 
+    assert(writer != NULL);
     assert(status != QUIPU_OK || (writer->depth == 0 && writer->comma));
     return status;
 }
@@ -47,6 +51,7 @@ static bool jsonw_value(qp_jsonw *writer)
     return true;
 }
 
+/* One bit a level remembers whether it is an object. */
 static void jsonw_open(qp_jsonw *writer, char bracket, bool object)
 {
     uint32_t level = writer->depth;
@@ -66,6 +71,7 @@ static void jsonw_open(qp_jsonw *writer, char bracket, bool object)
     qp_buf_putc(writer->buf, bracket);
 }
 
+/* The bracket matches the one that opened. */
 static void jsonw_close(qp_jsonw *writer, char bracket, bool object)
 {
     if (qp_buf_status(writer->buf) != QUIPU_OK) {
@@ -98,6 +104,7 @@ void qp_jsonw_array_end(qp_jsonw *writer)
     jsonw_close(writer, ']', false);
 }
 
+/* The short escapes where JSON has them, otherwise \u00XX. */
 static void jsonw_escape(qp_buf *buf, unsigned char c)
 {
     static const char digits[] = "0123456789abcdef";
@@ -114,6 +121,7 @@ static void jsonw_escape(qp_buf *buf, unsigned char c)
     qp_buf_put(buf, (quipu_str){text, 2});
 }
 
+/* Runs without a special character are copied as a whole. */
 static void jsonw_quoted(qp_buf *buf, quipu_str text)
 {
     const unsigned char *p = (const unsigned char *)(text.p != NULL ? text.p : "");
@@ -189,6 +197,7 @@ void qp_jsonw_i64(qp_jsonw *writer, int64_t value)
     }
 }
 
+/* The shortest text that reads back as the same double. */
 void qp_jsonw_double(qp_jsonw *writer, double value)
 {
     char text[QP_DOUBLE_TEXT_SIZE];

@@ -1,4 +1,4 @@
-/* Reading and writing the structs that grow from version to version. */
+/* Reading and writing structs that grow from version to version: each begins with struct_size. */
 #include "base/option.h"
 
 #include <assert.h>
@@ -41,6 +41,9 @@ static quipu_status option_size(const void *given, const char *name, size_t *ret
     return QUIPU_OK;
 }
 
+/* A smaller struct comes from an older caller: members it lacks keep their defaults. A larger one
+ * comes from a newer caller: members we do not know must be zero, or it asks for something we
+ * cannot do. */
 quipu_status qp_options_read(void *ret, size_t size, const void *given, const char *name,
                              quipu_error *reterr)
 {
@@ -48,6 +51,7 @@ quipu_status qp_options_read(void *ret, size_t size, const void *given, const ch
     size_t given_size = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(ret != NULL && name != NULL);
     assert(size <= QP_OPTIONS_SIZE_MAX);
     if (given == NULL) {
         return QUIPU_OK;

@@ -2,6 +2,7 @@
  * than fast: it hashes keys and file digests, not bulk data. */
 #include "base/sha256.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* FIPS 180-4, 4.2.2: fractional parts of the cube roots of the first 64 primes. */
@@ -15,11 +16,14 @@ static const uint32_t sha256_k[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
+/* ROTR of FIPS 180-4. */
 static uint32_t sha256_rotr(uint32_t x, unsigned n)
 {
+    assert(n > 0 && n < 32);
     return x >> n | x << (32 - n);
 }
 
+/* 6.2.2, step 1: the message schedule. */
 static void sha256_schedule(const uint8_t *block, uint32_t w[64])
 {
     for (size_t t = 0; t < 16; t++) {
@@ -33,6 +37,7 @@ static void sha256_schedule(const uint8_t *block, uint32_t w[64])
     }
 }
 
+/* 6.2.2, steps 2 to 4: one block of 64 bytes. */
 static void sha256_block(uint32_t state[8], const uint8_t *block)
 {
     uint32_t w[64];
@@ -55,21 +60,25 @@ static void sha256_block(uint32_t state[8], const uint8_t *block)
     }
 }
 
+/* 5.3.3: the initial hash value. */
 void qp_sha256_begin(qp_sha256 *sha)
 {
     static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
+    assert(sha != NULL);
     memset(sha, 0, sizeof(*sha));
     memcpy(sha->state, start, sizeof(start));
 }
 
+/* Whole blocks are hashed directly, the rest waits in `block`. */
 void qp_sha256_add(qp_sha256 *sha, const void *data, size_t size)
 {
     const uint8_t *p = data;
     size_t fill = (size_t)(sha->length % QP_SHA256_BLOCK);
     size_t take;
 
+    assert(data != NULL || size == 0);
     sha->length += size;
     while (size != 0) {
         if (fill == 0 && size >= QP_SHA256_BLOCK) {
@@ -89,11 +98,13 @@ void qp_sha256_add(qp_sha256 *sha, const void *data, size_t size)
     }
 }
 
+/* 5.1.1: one bit 1, zeros, the length in bits. */
 void qp_sha256_end(qp_sha256 *sha, uint8_t ret_digest[QP_SHA256_SIZE])
 {
     uint64_t bits = sha->length * 8;
     size_t fill = (size_t)(sha->length % QP_SHA256_BLOCK);
 
+    assert(ret_digest != NULL);
     sha->block[fill++] = 0x80;
     memset(sha->block + fill, 0, QP_SHA256_BLOCK - fill);
     if (fill > QP_SHA256_BLOCK - 8) {
@@ -109,6 +120,7 @@ void qp_sha256_end(qp_sha256 *sha, uint8_t ret_digest[QP_SHA256_SIZE])
     }
 }
 
+/* All in one call. */
 void qp_sha256_of(const void *data, size_t size, uint8_t ret_digest[QP_SHA256_SIZE])
 {
     qp_sha256 sha;

@@ -1,8 +1,11 @@
-/* Text checks. The long runs of ASCII in real texts go eight bytes at a time. */
+/* Text: UTF-8 validation that runs on every stored text, comparison, and a hash for tables in
+ * memory. Long runs of ASCII, which real texts consist of, go eight bytes at a time. Pure
+ * functions. */
 #include "base/str.h"
 
 #include <assert.h>
 
+/* memcmp order; a prefix comes first. */
 int qp_str_cmp(quipu_str a, quipu_str b)
 {
     size_t n = a.n < b.n ? a.n : b.n;
@@ -11,12 +14,14 @@ int qp_str_cmp(quipu_str a, quipu_str b)
     return order != 0 ? order : (a.n > b.n) - (a.n < b.n);
 }
 
+/* A continuation byte, 10xxxxxx. */
 QP_INLINE bool str_is_tail(unsigned char byte)
 {
     return (byte & 0xc0) == 0x80;
 }
 
-/* The same as str_step() for a lead byte of a four-byte character. */
+/* str_step() for a lead byte of a four-byte character. Refuses overlong forms and values past
+ * U+10FFFF. */
 static size_t str_step4(const unsigned char *p, size_t left, uint32_t *ret_point)
 {
     uint32_t point;
@@ -33,7 +38,10 @@ static size_t str_step4(const unsigned char *p, size_t left, uint32_t *ret_point
     return 4;
 }
 
-/* The character at `p`, which is not ASCII; 0 when it is not valid. */
+/* The length of the character at `p`, which is not ASCII; 0: it is not valid. Lead bytes by range:
+ *
+ *   c2..df  2 bytes     e0..ef  3 bytes (no overlong form, no surrogate)     f0..f4  4 bytes
+ */
 QP_INLINE size_t str_step(const unsigned char *p, const unsigned char *end, uint32_t *ret_point)
 {
     size_t left = (size_t)(end - p);
@@ -61,6 +69,7 @@ QP_INLINE size_t str_step(const unsigned char *p, const unsigned char *end, uint
     return lead <= 0xf4 ? str_step4(p, left, ret_point) : 0;
 }
 
+/* One character; its code point goes to *ret_point. */
 size_t qp_utf8_step(const unsigned char *p, const unsigned char *end, uint32_t *ret_point)
 {
     assert(p < end);
@@ -71,7 +80,7 @@ size_t qp_utf8_step(const unsigned char *p, const unsigned char *end, uint32_t *
     return str_step(p, end, ret_point);
 }
 
-/* Skip a run of characters that are not ASCII; stops at ASCII, at the end or at a fault. */
+/* Skips characters that are not ASCII; stops at ASCII, at the end or at a fault. */
 QP_INLINE const unsigned char *str_skip_wide(const unsigned char *p, const unsigned char *end)
 {
     uint32_t point;
@@ -87,7 +96,7 @@ QP_INLINE const unsigned char *str_skip_wide(const unsigned char *p, const unsig
     return p;
 }
 
-/* Skip ASCII: 32 bytes a turn while that works, then 8, then what is left of the last word. */
+/* Skips ASCII: 32 bytes a turn, then 8, then single ones. */
 QP_INLINE const unsigned char *str_skip_ascii(const unsigned char *p, const unsigned char *end)
 {
     uint64_t hits;
@@ -112,6 +121,7 @@ QP_INLINE const unsigned char *str_skip_ascii(const unsigned char *p, const unsi
     return p;
 }
 
+/* Alternates between the two loops above; a turn without progress is the end or a fault. */
 size_t qp_utf8_prefix(quipu_str text)
 {
     const unsigned char *begin = (const unsigned char *)text.p;
@@ -134,6 +144,8 @@ size_t qp_utf8_prefix(quipu_str text)
     return (size_t)(p - begin);
 }
 
+/* Steps back over at most three continuation bytes; four in a row are not UTF-8, and are cut
+ * anywhere. */
 size_t qp_utf8_cut(quipu_str text, size_t size_max)
 {
     size_t n = size_max;
@@ -144,10 +156,10 @@ size_t qp_utf8_cut(quipu_str text, size_t size_max)
     while (n > 0 && size_max - n < 4 && str_is_tail((unsigned char)text.p[n])) {
         n--;
     }
-    /* Four tail bytes in a row are no UTF-8 at all: there is no border to find. */
     return size_max - n < 4 ? n : size_max;
 }
 
+/* The caller gives a valid code point. */
 size_t qp_utf8_put(uint32_t point, char ret_bytes[4])
 {
     if (point < 0x80) {
@@ -173,8 +185,8 @@ size_t qp_utf8_put(uint32_t point, char ret_bytes[4])
     return 4;
 }
 
-/* Skip ASCII without NUL. A byte minus one has its high bit set, without borrow from below, only if
- * the byte was 0 or past 0x80: one test for both. */
+/* Skips ASCII without NUL. x - 1 has its high bit set, without a borrow from below, only for 0 and
+ * for bytes above 0x80: one test for both. */
 QP_INLINE const unsigned char *str_skip_plain(const unsigned char *p, const unsigned char *end)
 {
     uint64_t x;
@@ -194,6 +206,7 @@ QP_INLINE const unsigned char *str_skip_plain(const unsigned char *p, const unsi
     return p;
 }
 
+/* Valid UTF-8 without NUL, or the first fault. */
 qp_text_fault qp_text_check(quipu_str text, size_t *ret_offset)
 {
     const unsigned char *begin = (const unsigned char *)text.p;
@@ -222,6 +235,7 @@ qp_text_fault qp_text_check(quipu_str text, size_t *ret_offset)
     return *p == 0 ? QP_TEXT_NUL : QP_TEXT_UTF8;
 }
 
+/* The finalizer: every input bit reaches every output bit. */
 QP_INLINE uint64_t str_mix(uint64_t x)
 {
     x ^= x >> 32;
@@ -231,6 +245,7 @@ QP_INLINE uint64_t str_mix(uint64_t x)
     return x ^ (x >> 32);
 }
 
+/* Multiply and fold, eight bytes a turn. Not for stored data, and not against chosen keys. */
 uint64_t qp_hash64(quipu_str text, uint64_t seed)
 {
     const char *p = text.p;

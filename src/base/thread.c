@@ -1,4 +1,5 @@
-/* pthreads, wrapped. The return codes that POSIX reserves for misuse are asserted. */
+/* pthreads, wrapped. The error codes that POSIX reserves for misuse are asserted. Called by every
+ * room that has threads; owns nothing. */
 #include "base/port.h"
 
 #include "base/thread.h"
@@ -13,8 +14,10 @@
 #include "base/attr.h"
 #include "base/uuid.h"
 
+/* An ordinary mutex: not recursive, and a thread that locks it twice deadlocks. */
 quipu_status qp_mutex_init(qp_mutex *mutex)
 {
+    assert(mutex != NULL);
     return pthread_mutex_init(mutex, NULL) == 0 ? QUIPU_OK : QUIPU_NOMEM;
 }
 
@@ -36,15 +39,16 @@ void qp_mutex_unlock(qp_mutex *mutex)
     assert(rc == 0);
 }
 
+/* On the monotonic clock: the wall clock may be set back while a thread waits. */
 quipu_status qp_cond_init(qp_cond *cond)
 {
     pthread_condattr_t attr;
     quipu_status status = QUIPU_NOMEM;
 
+    assert(cond != NULL);
     if (pthread_condattr_init(&attr) != 0) {
         return status;
     }
-    /* The wall clock may be set back while somebody waits. */
     if (pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
         pthread_cond_init(cond, &attr) == 0) {
         status = QUIPU_OK;
@@ -65,11 +69,13 @@ void qp_cond_wait(qp_cond *cond, qp_mutex *mutex)
     assert(rc == 0);
 }
 
+/* A spurious wake-up returns true: callers check their condition in a loop. */
 bool qp_cond_wait_until(qp_cond *cond, qp_mutex *mutex, int64_t deadline_ns)
 {
     struct timespec at;
     int rc;
 
+    assert(cond != NULL && mutex != NULL);
     if (deadline_ns < 0) {
         deadline_ns = 0;
     }
@@ -92,44 +98,53 @@ void qp_cond_broadcast(qp_cond *cond)
     assert(rc == 0);
 }
 
-#define THREAD_ASLEEP (QP_LATCH_VALUE_MAX + 1) /* the word while somebody sleeps on it */
+/* The latch's word: 0 unset, THREAD_ASLEEP a thread waits for it, else the value.
+ *
+ *   0 ──wait──▶ ASLEEP ──set v──▶ v      0 ──set v──▶ v      ASLEEP ──timeout──▶ ASLEEP, wait again
+ */
+#define THREAD_ASLEEP (QP_LATCH_VALUE_MAX + 1)
 
-void qp_latch_set(qp_latch *event, unsigned news)
+/* The latch may be freed between the exchange and the wake: the futex call then wakes nobody, or a
+ * thread that finds its own word unchanged. */
+void qp_latch_set(qp_latch *latch, unsigned value)
 {
-    assert(news >= 1 && news <= QP_LATCH_VALUE_MAX);
-    if (atomic_exchange(&event->word, news) == THREAD_ASLEEP) {
-        /* The event may be gone already: then this wakes nobody, or somebody who looks again. */
-        (void)syscall(SYS_futex, &event->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    assert(latch != NULL);
+    assert(value >= 1 && value <= QP_LATCH_VALUE_MAX);
+    if (atomic_exchange(&latch->word, value) == THREAD_ASLEEP) {
+        (void)syscall(SYS_futex, &latch->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
 }
 
-unsigned qp_latch_wait(qp_latch *event, int64_t deadline_ns)
+/* FUTEX_WAIT_BITSET takes an absolute timeout on the monotonic clock. A latch that timed out can be
+ * waited for again. */
+unsigned qp_latch_wait(qp_latch *latch, int64_t deadline_ns)
 {
     struct timespec at = {(time_t)(deadline_ns / QP_NS_PER_S), (long)(deadline_ns % QP_NS_PER_S)};
     const struct timespec *until = deadline_ns == INT64_MAX ? NULL : &at;
     unsigned word = 0;
 
     assert(deadline_ns >= 0);
-    (void)atomic_compare_exchange_strong(&event->word, &word, THREAD_ASLEEP);
+    (void)atomic_compare_exchange_strong(&latch->word, &word, THREAD_ASLEEP);
     for (;;) {
-        word = atomic_load(&event->word);
+        word = atomic_load(&latch->word);
         if (word != THREAD_ASLEEP) {
             return word;
         }
-        /* A timeout of this form is absolute, on the monotonic clock. */
-        if (syscall(SYS_futex, &event->word, FUTEX_WAIT_BITSET_PRIVATE, THREAD_ASLEEP, until, NULL,
+        if (syscall(SYS_futex, &latch->word, FUTEX_WAIT_BITSET_PRIVATE, THREAD_ASLEEP, until, NULL,
                     FUTEX_BITSET_MATCH_ANY) != 0 &&
             errno == ETIMEDOUT) {
-            word = atomic_load(&event->word);
+            word = atomic_load(&latch->word);
             return word == THREAD_ASLEEP ? 0 : word;
         }
     }
 }
 
+/* QUIPU_NOMEM when the system has no thread to give. */
 quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *arg)
 {
     qp_thread thread;
 
+    assert(run != NULL);
     if (pthread_create(&thread, NULL, run, arg) != 0) {
         return QUIPU_NOMEM;
     }
@@ -152,6 +167,7 @@ void qp_once_run(qp_once *once, void (*run)(void))
     assert(rc == 0);
 }
 
+/* Only differences have a meaning. */
 int64_t qp_clock_ns(void)
 {
     struct timespec now = {0, 0};
@@ -161,17 +177,19 @@ int64_t qp_clock_ns(void)
     return (int64_t)now.tv_sec * QP_NS_PER_S + now.tv_nsec;
 }
 
+/* Without randomness the sleep is fixed, which is only less fair. */
 void qp_sleep_jitter(int32_t min_ms, int32_t more_ms, int64_t left_ns)
 {
     uint8_t chance = 0;
-    int64_t nap_ns;
-    struct timespec nap;
+    int64_t sleep_ns;
+    struct timespec interval;
 
+    assert(min_ms >= 0 && more_ms > 0);
     if (qp_random(&chance, sizeof(chance)) != QUIPU_OK) {
-        chance = 0; /* a fixed nap is as good, only less fair */
+        chance = 0;
     }
-    nap_ns = (min_ms + chance % more_ms) * QP_NS_PER_MS;
-    nap_ns = nap_ns < left_ns ? nap_ns : left_ns;
-    nap = (struct timespec){0, (long)nap_ns};
-    (void)nanosleep(&nap, NULL);
+    sleep_ns = (min_ms + chance % more_ms) * QP_NS_PER_MS;
+    sleep_ns = sleep_ns < left_ns ? sleep_ns : left_ns;
+    interval = (struct timespec){0, (long)sleep_ns};
+    (void)nanosleep(&interval, NULL);
 }

@@ -1,5 +1,5 @@
-/* Thin wrappers over pthreads: a mutex, a condition that waits on the monotonic clock, threads, and
- * that clock. Failures that only a bug can cause are asserted, not returned. */
+/* Thin wrappers over pthreads: mutex, condition on the monotonic clock, latch, threads, and that
+ * clock. Failures that only a bug can cause are asserted, not returned. */
 #ifndef QP_BASE_THREAD_H
 #define QP_BASE_THREAD_H
 
@@ -35,20 +35,22 @@ bool qp_cond_wait_until(qp_cond *cond, qp_mutex *mutex, int64_t deadline_ns);
 void qp_cond_signal(qp_cond *cond);
 void qp_cond_broadcast(qp_cond *cond);
 
-/* News for one thread that waits, told once by another. Cheaper than a mutex and a condition: the
- * one who tells makes no system call unless somebody sleeps, and nobody has to lock anything again
- * after it woke. All zero is an event without news; nothing is to be freed. */
+/* A one-shot latch that carries a small value from one thread to another (a futex). Cheaper than a
+ * mutex and a condition: setting it makes no system call unless the other thread sleeps, and the
+ * woken thread takes no lock. All zero is an unset latch; nothing has to be freed. */
 typedef struct qp_latch {
     atomic_uint word;
 } qp_latch;
 
-/* `news` is from 1 to QP_LATCH_VALUE_MAX. What was written before is seen by the one who waits. The
- * event may be gone as soon as it is told. */
+/* Sets the latch to a value of 1 to QP_LATCH_VALUE_MAX. Everything written before is visible to the
+ * thread that waits (release/acquire). The latch may be freed by that thread as soon as it is set.
+ */
 #define QP_LATCH_VALUE_MAX 255U
-void qp_latch_set(qp_latch *event, unsigned news);
+void qp_latch_set(qp_latch *latch, unsigned value);
 
-/* Wait for the news until qp_clock_ns() reaches `deadline_ns` (INT64_MAX: never); 0: it did. */
-unsigned qp_latch_wait(qp_latch *event, int64_t deadline_ns);
+/* Waits for the value until qp_clock_ns() reaches `deadline_ns` (INT64_MAX: without end); 0:
+ * timeout. */
+unsigned qp_latch_wait(qp_latch *latch, int64_t deadline_ns);
 
 /* QUIPU_NOMEM when the system gives no thread. */
 QUIPU_MUST_USE quipu_status qp_thread_start(qp_thread *ret_thread, void *(*run)(void *), void *arg);
@@ -59,8 +61,8 @@ void qp_once_run(qp_once *once, void (*run)(void));
 /* Nanoseconds of a clock that never steps back; only differences mean something. */
 int64_t qp_clock_ns(void);
 
-/* Sleep for `min_ms` and by chance up to `more_ms` - 1 more, but no longer than `left_ns`: two that
- * woke together must not keep doing so. */
+/* Sleeps for `min_ms` and a random 0 to `more_ms` - 1 more, at most `left_ns`: jitter keeps two
+ * threads from retrying in step. */
 void qp_sleep_jitter(int32_t min_ms, int32_t more_ms, int64_t left_ns);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct time_civil {
     unsigned year, month, day, hour, minute, second;
 } time_civil;
 
+/* The wall clock, UTC. Never used for order or versions. */
 quipu_time quipu_time_now(void)
 {
     struct timespec now = {0, 0};
@@ -94,6 +95,7 @@ QP_INLINE int64_t time_days(unsigned year, unsigned month, unsigned day)
     return (int64_t)days - TIME_DAYS_TO_1970 - INT64_C(12) * TIME_DAYS_PER_ERA;
 }
 
+/* Seconds since 1970 to calendar fields (proleptic Gregorian calendar). */
 static time_civil time_split(int64_t s)
 {
     /* Both terms are shifted to be positive: the range starts in year 1. */
@@ -116,6 +118,7 @@ static time_civil time_split(int64_t s)
     return civil;
 }
 
+/* Whether the date and time exist; no leap seconds. */
 QP_INLINE bool time_is_real(const time_civil *civil)
 {
     static const uint8_t month_days[13] = {0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -130,6 +133,7 @@ QP_INLINE bool time_is_real(const time_civil *civil)
     return civil->hour < 24 && civil->minute < 60 && civil->second < 60;
 }
 
+/* Calendar fields to seconds since 1970. */
 QP_INLINE int64_t time_join(const time_civil *civil)
 {
     return time_days(civil->year, civil->month, civil->day) * TIME_S_PER_DAY +
@@ -138,8 +142,10 @@ QP_INLINE int64_t time_join(const time_civil *civil)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
+/* Two digits. */
 QP_INLINE void time_put2(char *to, unsigned value)
 {
+    assert(value < 100);
     to[0] = (char)('0' + value / 10);
     to[1] = (char)('0' + value % 10);
 }
@@ -171,6 +177,7 @@ static void time_put(char *to, quipu_time time, char separator)
     time_put2(to + 27, ns % 100);
 }
 
+/* The stored shape: fixed width, so that text order is time order. */
 quipu_status quipu_time_format(quipu_time time, char ret_text[QUIPU_TIME_TEXT_SIZE])
 {
     if (ret_text == NULL) {
@@ -265,6 +272,7 @@ QP_INLINE bool time_get_stored(quipu_str text, quipu_time *ret_time)
     return true;
 }
 
+/* ASCII only: isdigit() depends on the locale. */
 static bool time_is_digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -430,6 +438,7 @@ static bool time_get_integer(quipu_str text, quipu_time *ret_time)
     return true;
 }
 
+/* Every shape that other programs write: RFC 3339, Go's, SQLite's, Unix numbers. */
 static bool time_get_any(quipu_str text, quipu_time *ret_time)
 {
     quipu_time time;
@@ -457,6 +466,7 @@ static bool time_get_any(quipu_str text, quipu_time *ret_time)
     return true;
 }
 
+/* Our own shape first: it is read once a row. */
 quipu_status quipu_time_parse(quipu_str text, quipu_time *ret_time)
 {
     quipu_time time;

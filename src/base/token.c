@@ -39,12 +39,12 @@ int64_t quipu_token_estimate(quipu_str text)
     return other / 4 + cjk / 2;
 }
 
-int64_t qp_token_message(quipu_str content, const quipu_str *pieces, size_t piece_count)
+int64_t qp_token_message(quipu_str content, const quipu_str *parts, size_t part_count)
 {
     int64_t tokens = QP_TOKEN_MESSAGE + quipu_token_estimate(content);
 
-    for (size_t i = 0; i < piece_count; i++) {
-        tokens += quipu_token_estimate(pieces[i]);
+    for (size_t i = 0; i < part_count; i++) {
+        tokens += quipu_token_estimate(parts[i]);
     }
     return tokens;
 }

@@ -10,6 +10,6 @@
 #define QP_TOKEN_MESSAGE 4 /* what a message costs before its text */
 
 /* 4 + content + every piece of its calls (id, name, input, output), each estimated on its own. */
-int64_t qp_token_message(quipu_str content, const quipu_str *pieces, size_t piece_count);
+int64_t qp_token_message(quipu_str content, const quipu_str *parts, size_t part_count);
 
 #endif

@@ -30,22 +30,26 @@ static qp_mutex uuid_lock = QP_MUTEX_INIT;
 static qp_once uuid_once = QP_ONCE_INIT;
 static uuid_source uuid_now;
 
+/* pthread_atfork(): holds the lock over fork(), so that the child's copy is consistent. */
 static void uuid_fork_before(void)
 {
     qp_mutex_lock(&uuid_lock);
 }
 
+/* The parent goes on. */
 static void uuid_fork_parent(void)
 {
     qp_mutex_unlock(&uuid_lock);
 }
 
+/* The child must not repeat the parent's randomness: the pool is emptied. */
 static void uuid_fork_child(void)
 {
     uuid_now.left = 0;
     qp_mutex_unlock(&uuid_lock);
 }
 
+/* Registered once a process. */
 static void uuid_setup(void)
 {
     int rc QP_UNUSED = pthread_atfork(uuid_fork_before, uuid_fork_parent, uuid_fork_child);
@@ -53,7 +57,7 @@ static void uuid_setup(void)
 }
 
 /* Take from the pool; the lock is held. */
-static quipu_status uuid_draw(void *ret_bytes, size_t size)
+static quipu_status uuid_random(void *ret_bytes, size_t size)
 {
     assert(size <= UUID_POOL_SIZE);
     if (uuid_now.left < size) {
@@ -70,16 +74,18 @@ static quipu_status uuid_draw(void *ret_bytes, size_t size)
     return QUIPU_OK;
 }
 
+/* Small requests come from a pool, so that most cost no system call. */
 quipu_status qp_random(void *ret_bytes, size_t size)
 {
     uint8_t *to = ret_bytes;
     quipu_status status = QUIPU_OK;
 
+    assert(ret_bytes != NULL || size == 0);
     qp_once_run(&uuid_once, uuid_setup);
     qp_mutex_lock(&uuid_lock);
     while (size != 0 && status == QUIPU_OK) {
         size_t take = size < UUID_POOL_SIZE ? size : UUID_POOL_SIZE;
-        status = uuid_draw(to, take);
+        status = uuid_random(to, take);
         to += take;
         size -= take;
     }
@@ -87,12 +93,15 @@ quipu_status qp_random(void *ret_bytes, size_t size)
     return status;
 }
 
+/* Version and variant bits of RFC 9562. */
 static void uuid_stamp(quipu_uuid *uuid, uint8_t version)
 {
+    assert(version == 4 || version == 7);
     uuid->b[6] = (uint8_t)((uuid->b[6] & 0x0f) | version << 4);
     uuid->b[8] = (uint8_t)((uuid->b[8] & 0x3f) | 0x80);
 }
 
+/* 122 random bits. */
 quipu_status qp_uuid_v4(quipu_uuid *ret_uuid)
 {
     quipu_uuid uuid;
@@ -126,6 +135,7 @@ static void uuid_advance(uint64_t ms, uint32_t fresh)
     }
 }
 
+/* Milliseconds, a counter that only rises within a process, and random bits. */
 quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
 {
     uint8_t noise[10];
@@ -141,7 +151,7 @@ quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
     }
     qp_once_run(&uuid_once, uuid_setup);
     qp_mutex_lock(&uuid_lock);
-    status = uuid_draw(noise, sizeof(noise));
+    status = uuid_random(noise, sizeof(noise));
     if (status == QUIPU_OK) {
         (void)clock_gettime(CLOCK_REALTIME, &now);
         memcpy(&fresh, noise + 6, sizeof(fresh));
@@ -171,6 +181,7 @@ quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
 /* Where byte i's two digits stand among the 36 characters. */
 static const uint8_t uuid_place[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
 
+/* 36 characters in lower case. */
 void quipu_uuid_format(quipu_uuid uuid, char ret_text[QUIPU_UUID_TEXT_SIZE])
 {
     static const char digits[] = "0123456789abcdef";
@@ -192,6 +203,7 @@ static const uint8_t uuid_hex[256] = {
     ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
     ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16};
 
+/* Either case; only the form with hyphens. */
 quipu_status quipu_uuid_parse(quipu_str text, quipu_uuid *ret_uuid)
 {
     const uint8_t *p = (const uint8_t *)text.p;

@@ -1,5 +1,12 @@
 /* The statement cache. Shapes are hashed with their entity's address; a hit costs one hash and one
- * comparison and builds no SQL. */
+ * comparison and builds no SQL.
+ *
+ * Owns: qp_cached, from its preparation to its finalization.
+ * Called by: every file of src/ent that runs a statement, in this order:
+ *
+ *   plan ─▶ qp_cache_take ─▶ qp_cached_bind ─▶ qp_cached_step ... ─▶ qp_cached_reset ─▶ release
+ *                                ▲──────────── again, for the next row ──────┘
+ */
 #include "ent/cache.h"
 
 #include <assert.h>
@@ -15,11 +22,13 @@
 
 #define CACHE_SQL_MAX ((size_t)1 << 20)
 
+/* Chains hang off a fixed table: it never grows. */
 static qp_cached **cache_bucket(qp_cache *cache, uint64_t hash)
 {
     return &cache->buckets[hash & (QP_CACHE_BUCKETS - 1)];
 }
 
+/* Finalizes and frees an entry that is in no bucket. */
 static void cache_drop(const ent_db *db, qp_cached *cached)
 {
     if (cached != NULL) {
@@ -30,10 +39,13 @@ static void cache_drop(const ent_db *db, qp_cached *cached)
     }
 }
 
+/* Takes an entry out of its bucket. */
 static void cache_unlist(qp_cache *cache, qp_cached *cached)
 {
     qp_cached **at = cache_bucket(cache, cached->hash);
 
+    assert(cached->listed);
+    assert(cache->count > 0);
     while (*at != cached) {
         at = &(*at)->next;
     }
@@ -42,11 +54,12 @@ static void cache_unlist(qp_cache *cache, qp_cached *cached)
     cache->count--;
 }
 
-/* Make room; false when every statement is in use. */
+/* Finalizes the least recently used statement that is not busy; false: all are. */
 static bool cache_evict(ent_db *db)
 {
     qp_cached *oldest = NULL;
 
+    assert(db->cache.count > 0);
     for (size_t i = 0; i < QP_CACHE_BUCKETS; i++) {
         for (qp_cached *c = db->cache.buckets[i]; c != NULL; c = c->next) {
             if (!c->busy && (oldest == NULL || c->used < oldest->used)) {
@@ -61,7 +74,7 @@ static bool cache_evict(ent_db *db)
     return oldest != NULL;
 }
 
-/* What the columns of a statement's rows are read as. */
+/* The kinds that the columns of a statement's rows are read as, by its operation. */
 static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_entity *entity,
                         unsigned operation)
 {
@@ -93,7 +106,7 @@ static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_en
     }
 }
 
-/* Fill the texts of a new entry: the SQL, and behind it the shape. */
+/* Writes the SQL of a shape, prepares it, and stores both texts with the entry. */
 static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shape,
                                    quipu_error *reterr)
 {
@@ -102,6 +115,7 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
     quipu_status status;
     qp_buf sql;
 
+    assert(shape.n > 0);
     qp_buf_init(&sql, CACHE_SQL_MAX);
     status = qp_sql_write(db->engine, db->older, entity, shape, &sql, &columns, reterr);
     if (status == QUIPU_OK) {
@@ -127,12 +141,14 @@ static quipu_status cache_describe(ent_db *db, qp_cached *cached, quipu_str shap
     return status;
 }
 
+/* A new entry. With a full cache and every statement busy it stays unlisted. */
 static quipu_status cache_make(ent_db *db, quipu_str shape, uint64_t hash, qp_cached **ret,
                                quipu_error *reterr)
 {
     qp_cached *cached = qp_calloc(1, sizeof(*cached));
     quipu_status status;
 
+    assert(shape.n > 0);
     if (cached == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while caching a statement");
     }
@@ -155,6 +171,7 @@ static quipu_status cache_make(ent_db *db, quipu_str shape, uint64_t hash, qp_ca
     return QUIPU_OK;
 }
 
+/* Looks the shape up. Busy entries of the same shape are passed over. */
 quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *reterr)
 {
     quipu_str shape = qp_buf_str(&db->plan.shape);
@@ -205,6 +222,7 @@ static quipu_status cache_keep(quipu_arena *arena, qp_value *value)
     return value->kind == QP_LIST ? qp_list_copy(arena, &value->as.list) : QUIPU_OK;
 }
 
+/* Texts of the list are copied, too. */
 quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
 {
     static const size_t sizes[] = {[QP_INT] = sizeof(int64_t),
@@ -218,6 +236,7 @@ quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
     void *items = qp_arena_take(arena, from->n * size + 1);
     quipu_status status = QUIPU_OK;
 
+    assert(list != NULL && *list != NULL);
     if (to == NULL || items == NULL) {
         return QUIPU_NOMEM;
     }
@@ -236,11 +255,13 @@ quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
     return status;
 }
 
+/* See cache.h. */
 quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_error *reterr)
 {
     qp_plan *plan = &db->plan;
     quipu_status status;
 
+    assert(cached->busy);
     for (size_t i = 0; keep && i < plan->bind_count; i++) {
         status = cache_keep(&cached->keep, &plan->binds[i]);
         if (status != QUIPU_OK) {
@@ -250,6 +271,7 @@ quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_erro
     return qp_cached_bind_values(db, cached, plan->binds, plan->bind_count, reterr);
 }
 
+/* The statement must not be running: SQLite would return SQLITE_MISUSE. */
 quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
                                    quipu_error *reterr)
 {
@@ -259,11 +281,13 @@ quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value
     return status == QUIPU_OK ? QUIPU_OK : qp_db_failed(db, status);
 }
 
+/* The first step starts the clock and the row count of this execution. */
 quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,
                             quipu_error *reterr)
 {
     quipu_status status;
 
+    assert(cached->busy);
     if (!cached->running) {
         cached->running = true;
         cached->rows = 0;
@@ -278,8 +302,10 @@ quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, boo
     return QUIPU_OK;
 }
 
+/* Counted and traced here, when the number of rows is known. */
 void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status)
 {
+    assert(cached->busy);
     if (cached->running) {
         cached->running = false;
         db->engine->reset(cached->statement);
@@ -288,6 +314,7 @@ void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status)
     }
 }
 
+/* Copied values are freed with the use. */
 void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status)
 {
     if (cached == NULL) {
@@ -305,6 +332,7 @@ void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status)
     }
 }
 
+/* Busy statements stay; they leave when they are released. */
 void qp_cache_clear(ent_db *db)
 {
     for (size_t i = 0; i < QP_CACHE_BUCKETS; i++) {

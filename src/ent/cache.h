@@ -1,5 +1,6 @@
-/* The statement cache of a connection: prepared statements by entity and shape, the least recently
- * used one leaving first. A statement that an iterator holds is neither reused nor evicted. */
+/* The statement cache of a connection: prepared statements by entity and shape, least recently used
+ * ones leave first. A statement that an iterator holds is neither reused nor evicted: a second use
+ * of the same shape prepares a second statement. */
 #ifndef QP_ENT_CACHE_H
 #define QP_ENT_CACHE_H
 
@@ -20,15 +21,15 @@ typedef struct qp_cached {
     const char *shape;
     size_t shape_n;
     bool busy;        /* taken and not yet released */
-    bool listed;      /* in the cache; else it goes when it is released */
+    bool listed;      /* in the cache; otherwise it is finalized when it is released */
     bool running;     /* stepped and not yet reset */
-    bool fresh;       /* prepared by the current use: the trace hook wants to know */
+    bool fresh;       /* prepared by the current use, for the trace hook */
     uint8_t columns;  /* of its rows */
     uint64_t rows;    /* of the current use */
     int64_t start_ns; /* of the current use, when traced */
     quipu_arena keep; /* values that must outlive the call: an iterator's */
     uint8_t kinds[ENT_FIELDS_MAX];
-    /* Of hits that have to be looked at: what with, in `keep`, and how many are still wanted. */
+    /* Search hits that need a recheck: the query, in `keep`, and how many are still wanted. */
     const struct qp_match_query *query;
     int64_t left;
 } qp_cached;
@@ -39,31 +40,31 @@ typedef struct qp_cache {
     uint64_t tick;
 } qp_cache;
 
-/* The statement of db->plan, from the cache or prepared anew; it is busy until it is released. */
+/* The statement of db->plan, from the cache or newly prepared; busy until it is released. */
 quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *reterr);
 
-/* Bind db->plan's values. With `keep`, texts and lists are copied: the caller's may go away while
- * the statement still runs. */
+/* Binds db->plan's values. With `keep`, texts and lists are copied, because the caller's may be
+ * freed while the statement still runs. */
 quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_error *reterr);
 
-/* Bind other values than the plan's; the caller keeps them until the statement is reset. */
+/* Binds other values than the plan's; the caller keeps them until the statement is reset. */
 quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
                                    quipu_error *reterr);
 
-/* Copy a list operand and its items into the arena. */
+/* Copies a list operand and its items into the arena. */
 quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list);
 
-/* Step; on a row *ret_row is true and `values` holds the columns. */
+/* Steps; on a row *ret_row is true and `values` holds the columns. */
 quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, bool *ret_row,
                             quipu_error *reterr);
 
-/* End the current execution, leaving the statement with its holder. */
+/* Ends the current execution; the statement stays busy. */
 void qp_cached_reset(ent_db *db, qp_cached *cached, quipu_status status);
 
-/* End the use of a statement. NULL is fine. */
+/* Ends the use of a statement. NULL is fine. */
 void qp_cache_release(ent_db *db, qp_cached *cached, quipu_status status);
 
-/* Forget every statement: after the layout changed, or at the end. One that is in use is dropped
+/* Forgets every statement: after the layout changed, or at the end. One that is in use is finalized
  * when it is released. */
 void qp_cache_clear(ent_db *db);
 

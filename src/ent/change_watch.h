@@ -1,6 +1,7 @@
-/* News of what others commit, told by the system and not asked for. News come early or twice, and
- * may not come at all: whoever listens still asks for the data version, only less often. What an
- * engine offers is a table of its own. */
+/* The change watch: wakes a thread when another process may have committed, so that it need not
+ * poll the data version. It is a hint: a wake-up may come early, twice, or not at all, so that a
+ * listener still reads the data version, only less often. Each engine has a table of its own for
+ * it. */
 #ifndef QP_ENT_CHANGE_WATCH_H
 #define QP_ENT_CHANGE_WATCH_H
 
@@ -8,29 +9,28 @@
 
 typedef struct qp_change_watch_source {
     uint32_t version; /* 1; functions are only ever appended */
-    /* NULL when there is none: no file, no support by the system, no memory. Lives on its own,
-     * also when the connection is closed. */
+    /* NULL: no file, no support by the system, or no memory. The watch outlives the connection. */
     void *(*open)(void *conn);
     bool (*wait)(void *self, int64_t until_ns);
     void (*wake)(void *self);
     void (*close)(void *self);
 } qp_change_watch_source;
 
-/* All zero: no news. */
+/* All zero: no watch. */
 typedef struct qp_change_watch {
     const qp_change_watch_source *source;
     void *self;
 } qp_change_watch;
 
-/* Begin to listen at the connection's file; false: there will be no news. */
+/* Begins to watch the connection's database; false: the caller has to poll. */
 bool qp_change_watch_open(ent_db *db, qp_change_watch *ret_watch);
 
-/* Wait until something may have changed (true), until woken or until qp_clock_ns() reaches
- * `until_ns` (false). One thread at a time. The change may not be visible yet: a log is written
- * before the commit counts. */
+/* Waits until something may have changed (true), until woken or until qp_clock_ns() reaches
+ * `until_ns` (false). One thread at a time. The change may not be visible yet: the log is written
+ * before its commit takes effect. */
 bool qp_change_watch_wait(const qp_change_watch *watch, int64_t until_ns);
 
-/* End a wait, from any thread; the next one when none is under way. */
+/* Ends a wait, from any thread; the next one when none is under way. */
 void qp_change_watch_wake(const qp_change_watch *watch);
 
 void qp_change_watch_close(qp_change_watch *watch);

@@ -1,5 +1,12 @@
 /* Inserting rows, one or many: defaults, rules, then one prepared INSERT. The returned row is built
- * from the values in hand; nothing is read again. */
+ * from the values in hand; nothing is read back.
+ *
+ * Owns: qp_new_row.
+ * Called by: users of include/ent, src/store.
+ * Locks: inside of the caller's transaction, or in one of its own; allocating keys needs ENT_WRITE.
+ *
+ *   values ─▶ defaults, rules ─▶ packed key or shard ─▶ next_key ─▶ memory for the row ─▶ INSERT
+ */
 #include "ent/create.h"
 
 #include <assert.h>
@@ -19,6 +26,7 @@
 static quipu_status create_default(const ent_field *field, qp_new_row *row, qp_value *ret,
                                    quipu_error *reterr)
 {
+    assert(ret != NULL);
     *ret = (qp_value){.kind = QP_NULL};
     if ((field->flags & ENT_F_NOW) != 0) {
         *ret = (qp_value){.kind = QP_TIME, .as.time = qp_new_row_now(row)};
@@ -33,7 +41,7 @@ static quipu_status create_default(const ent_field *field, qp_new_row *row, qp_v
     return QUIPU_OK;
 }
 
-/* What was given for a field, or QP_NULL. The common types first: this runs for every field of
+/* What was given for a field, or QP_NULL. The common types come first: this runs for every field of
  * every row. */
 QP_INLINE void create_given(const ent_field *field, const char *values, qp_value *ret)
 {
@@ -52,7 +60,7 @@ QP_INLINE void create_given(const ent_field *field, const char *values, qp_value
     }
 }
 
-/* A field that was not given: its default, or nothing, or a key that the engine gives out. */
+/* A field that was not given: its default, NULL, or a key that the engine allocates. */
 static quipu_status create_missing(const ent_entity *entity, size_t number, qp_new_row *row,
                                    quipu_error *reterr)
 {
@@ -60,6 +68,7 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
     qp_value *value = qp_new_row_value(row, number);
     quipu_status status = create_default(field, row, value, reterr);
 
+    assert(number < entity->field_count);
     if (status != QUIPU_OK || value->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) != 0) {
         return status;
     }
@@ -71,23 +80,25 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
                           "%s.%s is required", entity->name, field->name);
 }
 
+/* qp_shard_value_fn over a new row. */
 static bool create_value(const void *ctx, size_t field, qp_value *ret)
 {
     const qp_new_row *row = ctx;
 
+    assert(ret != NULL);
     *ret = row->slots[1 + field];
     return true;
 }
 
-/* The same without the number that carries the shard: what the texts give. */
+/* The same without the number that carries the shard: the shard of the texts alone. */
 static bool create_text(const void *ctx, size_t field, qp_value *ret)
 {
     (void)create_value(ctx, field, ret);
     return ret->kind != QP_INT;
 }
 
-/* The shard, in front. A number that is given must carry that of the texts, by which the row is
- * looked for, too. */
+/* The shard of the row. A given number must carry the shard of the texts: the row is looked up by
+ * either. */
 static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_row *row,
                                              quipu_error *reterr)
 {
@@ -96,6 +107,7 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
     int64_t shard = 0;
     int64_t of_texts = 0;
 
+    assert(entity->shard != NULL);
     if (!qp_shard_find(entity, create_value, row, &shard)) {
         return qp_error_field(reterr, QUIPU_INVALID, entity->name,
                               number != NULL ? number->name : NULL, "shard",
@@ -111,7 +123,8 @@ static QP_NOINLINE quipu_status create_shard(const ent_entity *entity, qp_new_ro
     return QUIPU_OK;
 }
 
-/* What stands in front of the fields: the packed key, or the shard. */
+/* slots[0]: the packed key, or the shard. Cluster limits are checked in every engine, packed or
+ * not. */
 static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  quipu_error *reterr)
 {
@@ -119,7 +132,6 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
     quipu_status status = QUIPU_OK;
 
     if ((entity->flags & ENT_E_CLUSTER) != 0) {
-        /* Also where it is not packed: the limits are the same in every engine. */
         row->slots[0].kind = QP_INT;
         status = qp_cluster_pack(
             entity, qp_new_row_value(row, entity->key[0])->as.i >> (shards ? ENT_SHARD_BITS : 0),
@@ -128,12 +140,14 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
     return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
 }
 
+/* Fills in defaults and checks the rules of one new row. `now` is shared by the rows of a bulk. */
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
                              const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr)
 {
     const ent_field *field = entity->fields;
     quipu_status status = QUIPU_OK;
 
+    assert(values != NULL);
     assert(entity->field_count > 0);
     ret_row->given = (qp_fields){{0, 0}};
     ret_row->key_given_out = false;
@@ -157,6 +171,7 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
     return status == QUIPU_OK ? create_front(db, entity, ret_row, reterr) : status;
 }
 
+/* The clock is read once a call, and only when a field needs it. */
 quipu_time qp_new_row_now(qp_new_row *row)
 {
     if (!row->has_now) {
@@ -166,6 +181,8 @@ quipu_time qp_new_row_now(qp_new_row *row)
     return row->now;
 }
 
+/* A number that carries its shard is counted without it. Shared writers get no keys: allocation
+ * relies on being the only writer (ent_postgres/number.c). */
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr)
 {
@@ -175,13 +192,15 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     int64_t number = 0;
     int bits = 0;
 
+    assert(row != NULL);
+    assert(ret_own != NULL);
     *ret_own = false;
     if ((entity->fields[0].flags & ENT_F_AUTO) == 0) {
         return QUIPU_OK;
     }
     if (!own && db->kind == ENT_WRITE_ROWS) {
         return qp_error_set(reterr, QUIPU_MISUSE,
-                            "%s: integer keys are given out to whoever writes alone; begin with "
+                            "%s: integer keys are allocated in exclusive writes only; begin with "
                             "ENT_WRITE",
                             entity->name);
     }
@@ -195,7 +214,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
         return qp_db_failed(db, status);
     }
     if (db->engine->shards && entity->shard != NULL && entity->shard->number == 1) {
-        bits = ENT_SHARD_BITS; /* a number that carries its shard is counted without it */
+        bits = ENT_SHARD_BITS;
     }
     status = db->engine->next_key(db->conn, entity->table,
                                   row->key_given_out ? 0 : key->as.i >> bits, &number, reterr);
@@ -215,6 +234,7 @@ quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_ro
     return QUIPU_OK;
 }
 
+/* Ends the transaction that qp_new_row_next_key() began, if it did. */
 quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_error *reterr)
 {
     if (own && status == QUIPU_OK) {
@@ -226,11 +246,11 @@ quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_err
     return status;
 }
 
+/* A packed key or a shard leads; an allocated key, the first field, is left out. */
 const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, const qp_new_row *row,
                                  size_t *ret_count)
 {
-    /* A packed key or a shard stands in front; a key that is given out, the first field, is left
-     * away. */
+    assert(ret_count != NULL);
     size_t first = 1;
 
     if (((entity->flags & ENT_E_CLUSTER) != 0 && db->engine->packs_clusters) ||
@@ -243,6 +263,7 @@ const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, con
     return row->slots + first;
 }
 
+/* The arena is rewound on failure. */
 quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const qp_value *values,
                            void *ret_row, quipu_error *reterr)
 {
@@ -250,6 +271,7 @@ quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const q
     void *row = qp_arena_take(arena, entity->row_size);
     quipu_status status;
 
+    assert(arena != NULL);
     if (row == NULL) {
         status = qp_arena_why(arena, entity->row_size);
         return qp_error_set(reterr, status, "no memory for the row");
@@ -266,7 +288,8 @@ quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const q
 /* ---- the calls
  * ------------------------------------------------------------------------------------- */
 
-/* Insert one row; `cached` keeps the statement from one row to the next. */
+/* Inserts one row; `cached` keeps the statement for the next one. The row count is not asked for,
+ * so that the engine may defer the write. */
 static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_new_row *row,
                                qp_cached **cached, quipu_error *reterr)
 {
@@ -294,7 +317,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     return status == QUIPU_OK ? QUIPU_OK : qp_explain(entity, status, false, reterr);
 }
 
-/* Memory for the row comes first: once the row is stored, the call must not fail. */
+/* Memory for the returned row comes first: once the row is stored the call must not fail. */
 static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                       qp_new_row *row, void *ret_row, quipu_error *reterr)
 {
@@ -357,8 +380,8 @@ quipu_status ent_create(ent_db *db, quipu_arena *arena, const ent_entity *entity
     return own ? qp_new_row_end(db, own, status, reterr) : status;
 }
 
-/* The rows of one bulk, inside its transaction. Two statements at most: keys given and given out.
- */
+/* The rows of a bulk, inside of its transaction. Two statements at most: with given and with
+ * allocated keys. An error names the item. */
 static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char *values, size_t n,
                                 quipu_error *reterr)
 {
@@ -369,6 +392,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     bool own;
     size_t i;
 
+    assert(n > 0);
     for (i = 0; i < n && status == QUIPU_OK; i++) {
         status = qp_new_row_read(db, entity, values + i * entity->create_size, &now, &row, reterr);
         if (status == QUIPU_OK) {
@@ -389,6 +413,7 @@ static quipu_status create_rows(ent_db *db, const ent_entity *entity, const char
     return status;
 }
 
+/* All rows or none. */
 quipu_status ent_create_many(ent_db *db, const ent_entity *entity, const void *values, size_t n,
                              quipu_error *reterr)
 {

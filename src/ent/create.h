@@ -1,4 +1,4 @@
-/* What create and upsert share: the values of a new row. */
+/* The values of a new row, as create and upsert share them. */
 #ifndef QP_ENT_CREATE_H
 #define QP_ENT_CREATE_H
 
@@ -6,11 +6,11 @@
 
 /* The values of one new row, by field, defaults filled in and rules checked. */
 typedef struct qp_new_row {
-    /* [0]: key of a packed cluster, or the shard, in front as its column is; then one a field.
-     * Statements take their values from here: nothing is copied. */
+    /* [0]: the packed key of a cluster, or the shard; then one a field. The order is that of the
+     * columns, so that statements bind directly from here. */
     qp_value slots[1 + ENT_FIELDS_MAX];
     qp_fields given;    /* by the caller, as opposed to a default */
-    bool key_given_out; /* the engine gives out the key, which is field 0 then */
+    bool key_given_out; /* the engine allocates the key, which is field 0 then */
     bool has_now;
     quipu_time now; /* see qp_new_row_now() */
 } qp_new_row;
@@ -27,8 +27,9 @@ QP_INLINE qp_value *qp_new_row_value(qp_new_row *row, size_t field)
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
                              const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr);
 
-/* Where the engine draws integer keys: give the row its number, or tell the engine of a given one,
- * in a transaction that *ret_own says was begun for it. qp_new_row_end() then ends that one. */
+/* Where the engine allocates integer keys before the insert (qp_engine.next_key): gives the row its
+ * number, or reports a given one to the engine. *ret_own: a transaction was begun for that, which
+ * qp_new_row_end() ends. */
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr);
 quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_error *reterr);
@@ -37,7 +38,7 @@ quipu_status qp_new_row_end(ent_db *db, bool own, quipu_status status, quipu_err
 const qp_value *qp_new_row_binds(const ent_db *db, const ent_entity *entity, const qp_new_row *row,
                                  size_t *ret_count);
 
-/* Copy a row to the arena and give its address to a generated `const X **`. */
+/* Copies a row to the arena and stores its address in a generated `const X **`. */
 quipu_status qp_row_return(quipu_arena *arena, const ent_entity *entity, const qp_value *values,
                            void *ret_row, quipu_error *reterr);
 

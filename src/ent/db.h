@@ -1,5 +1,17 @@
-/* The inside of a connection: the engine behind it, open transactions, the statement cache and the
- * scratch memory that every call shares. */
+/* The inside of a connection: the engine behind it, open transactions, the statement cache, and the
+ * scratch memory that one call uses.
+ *
+ * Owns: struct ent_db. Its members are used by the files of src/ent; src/store uses the functions.
+ * Threads: a connection belongs to one thread at a time.
+ *
+ * States of a transaction: depth counts the transaction and its savepoints. When the engine rolls
+ * back by itself, `broken` keeps the first failure's status and every call but ent_rollback()
+ * returns it:
+ *
+ *   depth 0 ──ent_begin──▶ depth n, broken == OK ──engine rolled back──▶ depth n, broken != OK
+ *      ▲                        │ ent_commit, ent_rollback                    │ n × ent_rollback
+ *      └────────────────────────┴─────────────────────────────────────────────┘
+ */
 #ifndef QP_ENT_DB_H
 #define QP_ENT_DB_H
 
@@ -9,7 +21,7 @@
 #include "ent/engine.h"
 #include "ent/plan.h"
 
-/* Row scratch above this size is given back after the call, so that one huge read pins nothing. */
+/* A row buffer larger than this is freed after the call, so that one huge read pins no memory. */
 #define QP_ROWS_KEPT_MAX ((size_t)1 << 20)
 
 struct ent_db {
@@ -31,35 +43,36 @@ struct ent_db {
     struct qp_older *older;         /* what the file of a reader lacks (older.h), or NULL */
 };
 
-/* Wrap an engine's connection. On failure the caller still owns `conn`. */
+/* Wraps an engine's connection. On failure the caller still owns `conn`. */
 quipu_status qp_db_new(const qp_engine *engine, void *conn, bool read_only, ent_db **ret_db,
                        quipu_error *reterr);
 
-/* At the start of every public call: is the handle fit for reading, or for writing? Frees what the
- * last call left in the scratch memory. */
+/* The first thing in every public call: checks that the connection can be read from or written to,
+ * and frees the scratch memory of the last call. */
 quipu_status qp_db_enter_read(ent_db *db, quipu_error *reterr);
 quipu_status qp_db_enter_write(ent_db *db, quipu_error *reterr);
 
-/* After a failed statement: notice when the engine has rolled the transaction back by itself. */
+/* Called after a failed statement: sets db->broken when the engine has rolled back by itself.
+ * Returns `status`. */
 quipu_status qp_db_failed(ent_db *db, quipu_status status);
 
 /* Whether the engine has rolled the open transaction back by itself. */
 bool qp_db_is_broken(const ent_db *db);
 
-/* Whether the last transaction ended for a reason that a repeat may not meet. */
+/* Whether the last transaction failed in a way that a retry may not, see qp_engine.is_transient. */
 bool qp_db_is_transient(const ent_db *db);
 
-/* Nap before a transaction that failed so is begun again, for the time number `tries` + 1; false:
- * it is not. */
+/* Whether a transaction that failed with `status` after so many attempts is retried; sleeps with
+ * jitter before it returns true. */
 bool qp_db_backoff(const ent_db *db, quipu_status status, int tries);
 
-/* So often it is tried in all, with naps of so many milliseconds between. */
+/* Attempts in all, and the bounds of the backoff between them. */
 #define QP_ATTEMPTS_MAX 10
 #define QP_BACKOFF_MS_MIN 2
 #define QP_BACKOFF_MS_MAX 50
 
-/* Rows that all statements of this connection have changed, those that were undone included: equal
- * numbers tell that nothing was changed between. */
+/* Rows that all statements of this connection have changed, rolled back ones included: equal
+ * numbers mean that nothing was changed between. */
 int64_t qp_db_total_changes(const ent_db *db);
 
 /* Reads a number that moves with every commit of this connection and, once a transaction has begun,
@@ -67,29 +80,29 @@ int64_t qp_db_total_changes(const ent_db *db);
  * nobody else has written since. False: the engine cannot say without a round trip. */
 bool qp_db_peer_version(const ent_db *db, int64_t *ret_version);
 
-/* Begin a transaction that reads. All its reads are of one snapshot, the time of which may be that
- * of the first: ent_begin() with ENT_READ promises that of the call. */
+/* Begins a read transaction. All its reads see one snapshot, which may be taken by the first of
+ * them; ent_begin() with ENT_READ promises the snapshot of the call. */
 quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr);
 
-/* End the innermost transaction: commit when `status` is OK, else roll back. Gives the first
+/* Ends the innermost transaction: commits when `status` is OK, else rolls back. Returns the first
  * failure. */
 quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);
 
-/* Change one row that meets the condition; QUIPU_BUSY when there is none, and the transaction must
- * be rolled back. Where the engine puts changes off (engine.h) a later call tells it. */
+/* A compare-and-set: updates the row that meets the condition. QUIPU_BUSY: no row does, and the
+ * transaction must be rolled back. Where the engine defers writes a later call returns that. */
 quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const void *where,
                                   const void *patch, quipu_error *reterr);
 
-/* Bind db->plan and run a statement that returns no rows; gives the number of rows it changed.
- * NULL: it may be put off (engine.h). */
+/* Binds db->plan and runs a statement that returns no rows; *ret_count is how many it changed.
+ * NULL: the statement may be deferred (engine.h). */
 quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t *ret_count,
                           quipu_error *reterr);
 
-/* Count one executed statement and tell the trace hook. `start_ns` is what qp_db_clock() gave. */
+/* Counts one executed statement and calls the trace hook. `start_ns` is from qp_db_clock(). */
 void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows, bool cached,
                     quipu_status status);
 
-/* The time, when somebody traces; else 0. */
+/* The time where a trace hook is set, else 0: the clock is not read for nothing. */
 int64_t qp_db_clock(const ent_db *db);
 
 #endif

@@ -1,5 +1,8 @@
-/* Deleting rows. What goes with them, and what forbids it, is written in the tables' references. */
+/* Deleting rows. What is deleted with them, and what forbids it, is in the tables' foreign keys.
+ * Also qp_run_write(), the last step of every write without rows. */
 #include "ent/db.h"
+
+#include <assert.h>
 
 #include "base/error.h"
 #include "ent/row.h"
@@ -10,6 +13,7 @@ quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t 
     quipu_status status = qp_cached_bind(db, cached, false, reterr);
     bool is_row = false;
 
+    assert(cached->busy);
     if (status == QUIPU_OK) {
         if (ret_count == NULL && db->engine->defer != NULL) {
             db->engine->defer(cached->statement);
@@ -25,6 +29,7 @@ quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t 
     return status;
 }
 
+/* Runs db->plan. */
 static quipu_status delete_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     qp_cached *cached = NULL;
@@ -37,6 +42,7 @@ static quipu_status delete_run(ent_db *db, int64_t *ret_count, quipu_error *rete
     return status;
 }
 
+/* Without a condition nothing is deleted: ent_delete_all() says so by name. */
 quipu_status ent_delete(ent_db *db, const ent_entity *entity, const void *where, int64_t *ret_count,
                         quipu_error *reterr)
 {

@@ -1,6 +1,10 @@
-/* The difference between a schema and what a file holds, by meaning. It only ever proposes
- * additions and renames that the schema states; everything else is a problem that a named step must
- * solve. */
+/* The difference between a schema and what a database holds, compared by meaning. It only proposes
+ * additions, and renames that the schema states; everything else is a problem that a named step
+ * solves.
+ *
+ * Owns: the rules of what fits. Called by migrate.c and entgen import; no connection is needed.
+ * Everything it allocates goes to the caller's arena; the first problem of a table stops its
+ * changes. */
 #include "ent/diff.h"
 
 #include <assert.h>
@@ -27,8 +31,10 @@ typedef struct diff_work {
     quipu_error problem;
 } diff_work;
 
+/* SQL compares names without the case of ASCII letters. */
 bool qp_name_eq(const char *a, const char *b)
 {
+    assert(a != NULL && b != NULL);
     for (;; a++, b++) {
         char x = *a >= 'A' && *a <= 'Z' ? (char)(*a | 0x20) : *a;
         char y = *b >= 'A' && *b <= 'Z' ? (char)(*b | 0x20) : *b;
@@ -41,8 +47,10 @@ bool qp_name_eq(const char *a, const char *b)
     }
 }
 
+/* NULL: the database has no such table or view. */
 const qp_table_shape *qp_shape_table(const qp_file_shape *shape, const char *name)
 {
+    assert(shape != NULL);
     for (size_t i = 0; i < shape->table_count; i++) {
         if (qp_name_eq(shape->tables[i].name, name)) {
             return &shape->tables[i];
@@ -51,8 +59,10 @@ const qp_table_shape *qp_shape_table(const qp_file_shape *shape, const char *nam
     return NULL;
 }
 
+/* NULL: the table has no such column. */
 const qp_column *qp_shape_column(const qp_table_shape *table, const char *name)
 {
+    assert(table != NULL);
     for (size_t i = 0; i < table->column_count; i++) {
         if (qp_name_eq(table->columns[i].name, name)) {
             return &table->columns[i];
@@ -61,8 +71,10 @@ const qp_column *qp_shape_column(const qp_table_shape *table, const char *name)
     return NULL;
 }
 
+/* The to-one edge whose key the field holds. */
 const ent_edge *qp_entity_reference(const ent_entity *entity, const ent_field *field)
 {
+    assert(entity != NULL);
     for (size_t i = 0; i < entity->edge_count; i++) {
         const ent_edge *edge = &entity->edges[i];
         if (edge->kind == ENT_TO_ONE && &entity->fields[edge->field] == field) {
@@ -72,8 +84,10 @@ const ent_edge *qp_entity_reference(const ent_entity *entity, const ent_field *f
     return NULL;
 }
 
+/* Columns of fields, under their present and their former name, and the key of a cluster. */
 bool qp_entity_knows(const ent_entity *entity, const char *column)
 {
+    assert(column != NULL);
     if ((entity->flags & ENT_E_CLUSTER) != 0 && qp_name_eq(column, DIFF_CLUSTER_KEY)) {
         return true;
     }
@@ -98,6 +112,7 @@ static const qp_column *diff_column(const qp_table_shape *table, const ent_field
     return column;
 }
 
+/* Records a problem and its fix; only the first one is reported. */
 static void diff_problem_fix(diff_work *work, const ent_entity *entity, const char *column,
                              const char *what, const char *fix)
 {
@@ -109,6 +124,7 @@ static void diff_problem_fix(diff_work *work, const ent_entity *entity, const ch
     }
 }
 
+/* A problem with the usual fix. */
 static void diff_problem(diff_work *work, const ent_entity *entity, const char *column,
                          const char *what)
 {
@@ -118,6 +134,7 @@ static void diff_problem(diff_work *work, const ent_entity *entity, const char *
                          : "a named migration step is needed");
 }
 
+/* Appends a change. The array has room for every change that a schema can need. */
 static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *entity)
 {
     qp_ddl *change = &work->changes[work->n++];
@@ -126,6 +143,7 @@ static qp_ddl *diff_add(diff_work *work, qp_ddl_kind kind, const ent_entity *ent
     return change;
 }
 
+/* Whether a field is in the primary key. */
 static bool diff_in_key(const ent_entity *entity, size_t field)
 {
     for (size_t i = 0; i < entity->key_count; i++) {
@@ -220,8 +238,10 @@ static void diff_key(diff_work *work, const ent_entity *entity, const qp_table_s
     }
 }
 
+/* RESTRICT and NO ACTION count as equal: no constraint of ours is deferred. */
 static bool diff_rule_fits(uint8_t rule, const char *found)
 {
+    assert(found != NULL);
     switch ((ent_on_delete)rule) {
     case ENT_CASCADE:
         return qp_name_eq(found, "CASCADE");
@@ -263,12 +283,14 @@ static void diff_references(diff_work *work, const ent_entity *entity, const qp_
     }
 }
 
-/* A column that we do not know but that must be filled makes every insert of ours fail. */
-static void diff_strangers(diff_work *work, const ent_entity *entity, const qp_table_shape *table)
+/* A required column without a default that the schema does not know makes every insert of ours
+ * fail. */
+static void diff_unknown_columns(diff_work *work, const ent_entity *entity,
+                                 const qp_table_shape *table)
 {
     for (size_t i = 0; i < table->column_count; i++) {
         const qp_column *column = &table->columns[i];
-        bool known = column->key_position > 0; /* diff_key() speaks about these */
+        bool known = column->key_position > 0; /* diff_key() checks these */
         if (!column->not_null || column->default_text != NULL || column->generated) {
             continue;
         }
@@ -289,6 +311,8 @@ static bool diff_refuses_null(const diff_work *work, const ent_field *field,
            (field->flags & ENT_F_NULLABLE) != 0;
 }
 
+/* One field: present and fitting, to be renamed, to be added, or a problem. A reader cannot be
+ * given a value that differs from row to row (now, random): each read would show another. */
 static void diff_field(diff_work *work, const ent_entity *entity, const qp_table_shape *table,
                        size_t number)
 {
@@ -296,11 +320,11 @@ static void diff_field(diff_work *work, const ent_entity *entity, const qp_table
     const qp_column *column = diff_column(table, field);
     const char *why = column == NULL ? diff_not_addable(entity, number) : NULL;
 
+    assert(number < entity->field_count);
     if (why != NULL) {
         diff_problem(work, entity, field->column, why);
     } else if (column == NULL && work->purpose == QP_DIFF_READ &&
                (field->flags & (ENT_F_NOW | ENT_F_RANDOM)) != 0) {
-        /* Every read would show another value. */
         diff_problem_fix(work, entity, field->column,
                          "is missing, and each row needs a value of its own in it",
                          "open the file for writing once, which upgrades it");
@@ -340,7 +364,7 @@ static bool diff_table(diff_work *work, const ent_entity *entity)
     }
     if (work->purpose == QP_DIFF_WRITE) {
         diff_references(work, entity, table);
-        diff_strangers(work, entity, table);
+        diff_unknown_columns(work, entity, table);
     }
     if (work->purpose == QP_DIFF_WRITE &&
         work->migrator->search_state(entity, work->shape) == QP_SEARCH_DIFFERS) {
@@ -386,8 +410,10 @@ static bool diff_index_serves(const diff_work *work, const ent_entity *entity, s
     return true;
 }
 
+/* Index names are unique in a schema, not only within a table. */
 static bool diff_name_taken(const diff_work *work, const char *name)
 {
+    assert(name != NULL);
     for (size_t i = 0; i < work->shape->table_count; i++) {
         const qp_table_shape *table = &work->shape->tables[i];
         if (qp_name_eq(table->name, name)) {
@@ -488,6 +514,8 @@ static void diff_late_references(diff_work *work)
     }
 }
 
+/* Tables first, then references (where they are changes of their own), indexes and search: the
+ * order in which they can be made. */
 quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, qp_diff *ret_diff,
                           quipu_error *reterr)
 {
@@ -503,6 +531,7 @@ quipu_status qp_diff_make(const qp_diff_question *question, quipu_arena *arena, 
     bool *fits = NULL;
     quipu_status status = QUIPU_OK;
 
+    assert(question != NULL && ret_diff != NULL);
     for (size_t i = 0; i < schema->entity_count; i++) {
         const ent_entity *entity = schema->entities[i];
         most += 2 + 2 * (size_t)entity->field_count + entity->index_count;

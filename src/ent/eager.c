@@ -1,6 +1,9 @@
 /* Loading edges: one prepared child statement, run once for each parent with only the parent's key
  * changing (docs/decisions/0002-eager-per-parent.md). A per-parent limit is then a plain LIMIT, and
- * no number of parents is too large. To-one edges load each distinct key once and share the row. */
+ * no number of parents is too large. To-one edges load each distinct key once and share the row.
+ *
+ * Called by find.c for the rows of a query, and recursively for the rows of an edge. Runs in the
+ * snapshot that find.c began. */
 #include "ent/find.h"
 
 #include <assert.h>
@@ -21,7 +24,8 @@ typedef struct eager_edge {
     size_t count; /* children in db->rows so far */
 } eager_edge;
 
-#define EAGER_NONE SIZE_MAX /* the key was looked up and leads nowhere */
+/* The key was looked up and leads to no row. */
+#define EAGER_NONE SIZE_MAX
 
 /* A key that was seen among the parents of a to-one edge. */
 typedef struct eager_seen {
@@ -37,6 +41,7 @@ typedef struct eager_set {
     size_t count;
 } eager_set;
 
+/* One text for all places. */
 static quipu_status eager_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while loading edges");
@@ -45,6 +50,7 @@ static quipu_status eager_nomem(quipu_error *reterr)
 /* ---- the child statement
  * --------------------------------------------------------------------------- */
 
+/* Plans the child statement and takes it from the cache. A to-one edge takes no limit or order. */
 static quipu_status eager_plan(eager_edge *e, size_t field, int64_t limit, bool ordered,
                                quipu_error *reterr)
 {
@@ -53,6 +59,7 @@ static quipu_status eager_plan(eager_edge *e, size_t field, int64_t limit, bool 
     ent_query head;
     quipu_status status;
 
+    assert(e->query != NULL);
     memcpy(&head, e->query, sizeof(head));
     if (!ordered && (head.limit != 0 || head.offset != 0 || head.after != NULL)) {
         return qp_error_set(reterr, QUIPU_MISUSE,
@@ -72,13 +79,14 @@ static quipu_status eager_run(eager_edge *e, const qp_value *key, quipu_error *r
 {
     quipu_status status;
 
+    assert(e->cached != NULL);
     qp_where_set_parent(&e->db->plan, key);
     status = qp_cached_bind(e->db, e->cached, false, reterr);
     return status == QUIPU_OK ? qp_find_rows(e->db, e->cached, e->parents->arena, &e->count, reterr)
                               : status;
 }
 
-/* Put the level's rows into the arena and go on with the edges below them. */
+/* Copies the level's rows to the arena and loads the edges below them. */
 static quipu_status eager_to_arena(eager_edge *e, char **ret_rows, quipu_error *reterr)
 {
     quipu_status status =
@@ -99,6 +107,8 @@ static quipu_status eager_to_arena(eager_edge *e, char **ret_rows, quipu_error *
 /* ---- children that hold our key
  * ---------------------------------------------------------------------- */
 
+/* Edges whose children hold the parent's key. Two passes: the first counts each parent's children,
+ * the second sets addresses, which are known once all rows are in the arena. */
 static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
 {
     const bool many = e->edge->kind == ENT_TO_MANY;
@@ -120,7 +130,6 @@ static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
         if (many) {
             memcpy(row + e->edge->row, &list, sizeof(list));
         } else {
-            /* How many there are, 0 or 1, until the address is known. */
             memcpy(row + e->edge->row, &list.n, sizeof(list.n));
         }
     }
@@ -152,6 +161,7 @@ static quipu_status eager_children(eager_edge *e, quipu_error *reterr)
 /* ---- the row that our key leads to
  * ------------------------------------------------------------------- */
 
+/* By the key's kind. */
 static uint64_t eager_hash(const qp_value *key)
 {
     switch (key->kind) {
@@ -166,8 +176,10 @@ static uint64_t eager_hash(const qp_value *key)
     }
 }
 
+/* Both keys are of one field, so of one kind. */
 static bool eager_same(const qp_value *a, const qp_value *b)
 {
+    assert(a->kind == b->kind);
     switch (a->kind) {
     case QP_INT:
         return a->as.i == b->as.i;
@@ -181,6 +193,7 @@ static bool eager_same(const qp_value *a, const qp_value *b)
     }
 }
 
+/* At most half full. */
 static bool eager_set_init(eager_set *set, quipu_arena *scratch, size_t n)
 {
     size_t slots = 16;
@@ -199,7 +212,7 @@ static bool eager_set_init(eager_set *set, quipu_arena *scratch, size_t n)
     return true;
 }
 
-/* The entry of a key; *ret_new when it had none. */
+/* The entry of a key; *ret_new: it was added. */
 static eager_seen *eager_set_find(eager_set *set, const qp_value *key, bool *ret_new)
 {
     size_t at = (size_t)eager_hash(key) & set->mask;
@@ -220,6 +233,7 @@ static eager_seen *eager_set_find(eager_set *set, const qp_value *key, bool *ret
     return &set->seen[set->count - 1];
 }
 
+/* Edges whose key the parent holds: each distinct key is loaded once. */
 static quipu_status eager_target(eager_edge *e, quipu_error *reterr)
 {
     const ent_field *field = &e->parents->entity->fields[e->edge->field];
@@ -267,12 +281,14 @@ static quipu_status eager_target(eager_edge *e, quipu_error *reterr)
 /* ---- all edges of a level
  * ----------------------------------------------------------------------------- */
 
+/* All edges of one level. */
 quipu_status qp_eager_load(ent_db *db, const qp_eager_level *level, const void *query,
                            quipu_error *reterr)
 {
     const ent_entity *entity = level->entity;
     quipu_status status = QUIPU_OK;
 
+    assert(level->n > 0);
     for (size_t i = 0; i < entity->edge_count && status == QUIPU_OK; i++) {
         eager_edge e = {.db = db, .parents = level, .edge = &entity->edges[i]};
 

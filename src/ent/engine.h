@@ -1,6 +1,10 @@
-/* The seam between the entity runtime and an engine. An engine is a table of functions; it speaks
- * logical values (a time, a UUID) and owns their physical form, the SQL dialect's small
- * differences, and the inspection of what a file holds. Nothing above this header knows SQLite. */
+/* The interface between the entity runtime and an engine: a table of functions. An engine takes and
+ * gives logical values (a time, a UUID) and owns their physical form, the small differences of its
+ * SQL, transactions, and the inspection of what a database holds. Nothing above this header knows
+ * SQLite or PostgreSQL.
+ *
+ * Owns: qp_value and qp_engine. Implemented by src/ent_sqlite/open.c and src/ent_postgres/open.c.
+ * Threads: a connection, and every statement of it, belongs to one thread at a time. */
 #ifndef QP_ENT_ENGINE_H
 #define QP_ENT_ENGINE_H
 
@@ -8,8 +12,8 @@
 
 #include "base/buf.h"
 
-/* A value on its way to or from the engine. Text and bytes are borrowed: for a bind until the
- * statement is reset, for a read until the next step. */
+/* The kind of a value that is bound or read. Text and bytes are borrowed: a bound value until the
+ * statement is reset, a read one until the next step. */
 typedef enum qp_value_kind {
     QP_NULL = 0,
     QP_INT,
@@ -50,8 +54,8 @@ typedef struct qp_value {
 typedef struct qp_statement qp_statement; /* the engine's */
 struct qp_row_policy;                     /* ent/row_security.h */
 
-/* A transaction that takes its snapshot with the first statement: what a read of several statements
- * needs. ENT_READ takes it at once. */
+/* A read transaction whose snapshot is that of its first statement (SQLite's BEGIN DEFERRED).
+ * ENT_READ takes the snapshot at once. */
 #define QP_TX_DEFERRED ((ent_tx_kind)0)
 
 typedef struct qp_engine {
@@ -62,7 +66,7 @@ typedef struct qp_engine {
 
     /* What stands before a parameter's number in SQL: "?" in SQLite, "$" in PostgreSQL. */
     const char *parameter;
-    /* A cluster's key is also kept as one integer column `id`, owner << 32 | seq (cluster.h). */
+    /* A cluster's key is stored as one integer column `id`, owner << 32 | seq, too (cluster.h). */
     bool packs_clusters;
     /* Rows have a shard, which leads every key (shard.h). */
     bool shards;
@@ -71,11 +75,11 @@ typedef struct qp_engine {
     void (*finalize)(qp_statement *statement);
     quipu_status (*bind)(qp_statement *statement, const qp_value *values, size_t n,
                          quipu_error *reterr);
-    /* Step once. On a row, decode `n` columns as the kinds ask (a NULL column gives QP_NULL; a
-     * value that cannot be read as asked comes with the kind it is stored as, for the caller to
-     * refuse). A broken constraint fills status, rule ("unique", "required", "reference", "range",
+    /* Steps once. On a row, decodes `n` columns as the kinds ask: a NULL column gives QP_NULL, and
+     * a value that cannot be read as asked comes with the kind it is stored as, for src/ent to
+     * refuse. A broken constraint fills status, rule ("unique", "required", "reference", "range",
      * "check") and `message`: "table.column, table.column" for "unique" and "required", the column
-     * for "range"; the runtime turns these into the schema's words. Everything else gets a whole
+     * for "range"; explain.c turns these into the schema's names. Other errors have a whole
      * sentence. */
     quipu_status (*step)(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                          bool *ret_row, quipu_error *reterr);
@@ -83,7 +87,7 @@ typedef struct qp_engine {
 
     int64_t (*changes)(void *conn);       /* rows that the last statement changed */
     int64_t (*total_changes)(void *conn); /* rows that all statements changed, undone ones too */
-    int64_t (*last_key)(void *conn);      /* integer key given out by the last insert */
+    int64_t (*last_key)(void *conn);      /* integer key that the last insert was given */
 
     /* depth 0 is the transaction itself, deeper ones are savepoints; kind may be QP_TX_DEFERRED */
     quipu_status (*begin)(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
@@ -91,20 +95,22 @@ typedef struct qp_engine {
     void (*rollback)(void *conn, int depth);
     bool (*in_transaction)(void *conn); /* false after the engine rolled back by itself */
 
-    /* Dialect. Append to `sql`: that `column` (a bare name) is in the list bound at `number`;
-     * `column` plus the integer bound there, NULL counting as 0, refused outside min..max with rule
-     * "range"; that the row's integer key `column` is found in `table`'s full-text index by the
-     * bound words. */
+    /* Dialect: each appends an SQL expression.
+     *   put_in     `column` (a bare name) is in the list bound at `number`
+     *   put_add    `column` plus the integer bound there; NULL counts as 0; a sum outside min..max
+     *              fails with rule "range"
+     *   put_match  the integer key `column` is in `table`'s full-text index under the bound words
+     */
     void (*put_in)(qp_buf *sql, const char *column, unsigned number, bool negated);
     void (*put_add)(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
     void (*put_match)(qp_buf *sql, const char *column, const char *table, unsigned number);
-    /* The function that gives the place of one text in another, from 1; 0: it is not there. */
+    /* The SQL function for the position of one text in another, from 1; 0: it does not occur. */
     const char *position;
 
     /* migration */
     bool (*is_read_only)(void *conn);
-    /* Called outside a transaction once an existing file is known to be ours: settle what the file
-     * keeps for good (SQLite: the write-ahead log). Opening leaves a stranger's file as it is. */
+    /* Called outside of a transaction once an existing file is known to be ours: sets what the file
+     * remembers (SQLite: journal_mode=WAL). Opening leaves another program's file as it is. */
     quipu_status (*adopt)(void *conn, quipu_error *reterr);
     quipu_status (*execute)(void *conn, quipu_str sql,
                             quipu_error *reterr); /* DDL, several allowed */
@@ -116,42 +122,41 @@ typedef struct qp_engine {
     const struct qp_searcher *searcher; /* ent/search_engine.h; NULL: no full-text search */
     /* See ent_data_version(). */
     quipu_status (*data_version)(void *conn, int64_t *ret_version, quipu_error *reterr);
-    const struct qp_maintenance
-        *maintenance; /* ent/maintenance.h; NULL: cannot keep a file in order */
-    const struct qp_change_watch_source
-        *change_watch; /* ent/change_watch.h; NULL: others' commits are asked for */
+    const struct qp_maintenance *maintenance; /* ent/maintenance.h; NULL: not supported */
+    /* ent/change_watch.h; NULL: callers poll the data version. */
+    const struct qp_change_watch_source *change_watch;
 
-    /* Where no column gives out integer keys by itself: inside a writing transaction, the next
-     * number of `table`. A number that the caller gives, other than 0, is given back, and those
-     * drawn later lie above it. NULL: columns give keys out, and last_key tells them. */
+    /* Allocates the next integer key of `table`, inside of an exclusive write. A `given` number
+     * other than 0 is returned as it is, and later ones are larger. NULL: an INTEGER PRIMARY KEY
+     * allocates its values, and last_key returns them. */
     quipu_status (*next_key)(void *conn, const char *table, int64_t given, int64_t *ret_number,
                              quipu_error *reterr);
-    /* Whether the last transaction ended for a reason that a repeat may not meet: a conflict that
-     * the server resolved against us, a lost connection. NULL: there is no such reason. */
+    /* Whether the last transaction failed in a way that a retry may not: serialization failure,
+     * deadlock, lost connection. NULL: there are no such failures. */
     bool (*is_transient)(void *conn);
 
-    /* See qp_row_security_enable(). NULL: tenants are kept apart by our conditions alone. */
+    /* See qp_row_security_enable(). NULL: the engine has no row-level security. */
     quipu_status (*enable_row_security)(void *conn, const struct qp_row_policy *policies, size_t n,
                                         quipu_error *reterr);
-    /* What ends a SELECT that keeps others off its rows until the transaction ends. NULL: whoever
-     * writes is alone anyway, and ENT_WRITE_ROWS is ENT_WRITE. */
+    /* The suffix of a SELECT that locks its rows until the transaction ends (" FOR UPDATE"). NULL:
+     * the engine has one writer at a time, and ENT_WRITE_ROWS is ENT_WRITE. */
     const char *row_lock;
-    /* Before the first step of a statement that gives no rows: nobody has asked how many it
-     * changes, so that in a transaction that writes beside others it need not be waited for. Its
-     * failure is then QUIPU_BUSY, and that of a later call, the commit at the latest. NULL: there
-     * is nothing to wait for. */
+    /* Called before the first step of a write whose row count nobody asks for: in a shared write
+     * transaction it may be sent without waiting. If it fails, a later call returns QUIPU_BUSY, the
+     * commit at the latest, and the whole transaction has to be retried. NULL: writes are local. */
     void (*defer)(qp_statement *statement);
-    /* Before and after an UPDATE that must meet a row, so that it fails (QUIPU_BUSY) where there is
-     * none. NULL: `changes` tells at no cost. */
+    /* SQL around an UPDATE that must match a row (a compare-and-set), which makes it fail with
+     * QUIPU_BUSY where none matches. NULL: `changes` costs no round trip and is looked at instead.
+     */
     const char *must_match_begin;
     const char *must_match_end;
-    /* A snapshot is asked for like a row: reads that belong together take theirs with the first of
-     * them (QP_TX_DEFERRED). */
+    /* Taking a snapshot costs a round trip: read transactions that need not start at the time of
+     * the call use QP_TX_DEFERRED. */
     bool deferred_snapshots;
     /* See qp_db_peer_version(). NULL: the engine cannot say. */
     bool (*peer_version)(void *conn, int64_t *ret_version);
-    /* What ends a SELECT of any number of rows that are read one by one inside a transaction: the
-     * engine then brings them in pieces. NULL: it holds one row at a time anyway. */
+    /* The suffix of an unlimited SELECT that is read row by row inside of a transaction: the engine
+     * then fetches chunks. NULL: it holds one row at a time anyway. */
     const char *chunked;
 } qp_engine;
 

@@ -1,13 +1,15 @@
-/* Errors of the engine in the schema's words: tables become entities, columns become fields. */
+/* Errors of an engine in the schema's names: tables become entities, columns become fields. Called
+ * after every write; the engine's contract for `rule` and `message` is in engine.h. */
 #include "ent/row.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "ent/cluster.h"
 #include "ent/shard.h"
 
-/* Append to a fixed text, cutting what does not fit. */
+/* Appends to a fixed text; what does not fit is cut. */
 static void explain_add(char *to, size_t size, const char *text)
 {
     size_t n = strlen(to);
@@ -20,6 +22,7 @@ static void explain_add(char *to, size_t size, const char *text)
     to[n + more] = '\0';
 }
 
+/* The field of a column. */
 static const ent_field *explain_field(const ent_entity *entity, const char *column, size_t n)
 {
     for (size_t i = 0; i < entity->field_count; i++) {
@@ -31,8 +34,8 @@ static const ent_field *explain_field(const ent_entity *entity, const char *colu
     return NULL;
 }
 
-/* What follows `name` at the start of a text, ASCII letters compared without case, as a file may
- * spell its names otherwise; NULL when the text begins otherwise. */
+/* What follows `name` at the start of a text, compared without the case of ASCII letters: a file
+ * may spell names differently. NULL: the text begins otherwise. */
 static const char *explain_skip(const char *text, const char *name)
 {
     for (; *name != '\0'; name++, text++) {
@@ -45,8 +48,8 @@ static const char *explain_skip(const char *text, const char *name)
     return text;
 }
 
-/* The field whose column an item of the list names. Names may hold dots and commas, so that they
- * are not looked for but compared; the longest that fits is meant. */
+/* The field whose column begins the list. Names may hold dots and commas, so that they are
+ * compared, not searched for; the longest that fits wins. */
 static const ent_field *explain_item(const ent_entity *entity, const char *item,
                                      const char **ret_rest)
 {
@@ -64,8 +67,8 @@ static const ent_field *explain_item(const ent_entity *entity, const char *item,
     return found;
 }
 
-/* A column that only an engine with shards has: the shard, which errors never name, or the key that
- * stands for the owner's number, which errors report under the number's name. */
+/* A column that only an engine with shards has: the shard, which errors never name, or the natural
+ * key of the owner, which errors report under the name of its number. */
 static bool explain_hidden(const ent_entity *entity, const char *item, const char **ret_name,
                            const char **ret_rest)
 {
@@ -82,13 +85,14 @@ static bool explain_hidden(const ent_entity *entity, const char *item, const cha
     return rest != NULL && (*rest == '\0' || strncmp(rest, ", ", 2) == 0);
 }
 
+/* Names are separated by ", ". */
 static void explain_add_name(char *to, size_t size, const char *name)
 {
     explain_add(to, size, to[0] == '\0' ? "" : ", ");
     explain_add(to, size, name);
 }
 
-/* "table.col_a, table.col_b" as field names; the packed key of a cluster is named by its parts.
+/* "table.col_a, table.col_b" as field names; the packed key of a cluster becomes its two fields.
  * Empty when the rule is about something that the entity does not know. */
 static void explain_names(const ent_entity *entity, const char *list, char *ret, size_t size)
 {
@@ -118,7 +122,7 @@ static void explain_names(const ent_entity *entity, const char *list, char *ret,
     }
 }
 
-/* The engine does not say which reference is broken: it is clear when there is only one. */
+/* Engines do not say which reference is broken: it is clear when there is only one. */
 static const char *explain_reference(const ent_entity *entity)
 {
     const char *name = NULL;
@@ -134,6 +138,7 @@ static const char *explain_reference(const ent_entity *entity)
     return name;
 }
 
+/* A delete breaks the references of others, a write its own. */
 static quipu_status explain_broken_reference(const ent_entity *entity, bool deleting,
                                              quipu_error *reterr)
 {
@@ -149,6 +154,7 @@ static quipu_status explain_broken_reference(const ent_entity *entity, bool dele
                           entity->name, field != NULL ? "." : "", field != NULL ? field : "");
 }
 
+/* See row.h. engine_code is kept. */
 quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool deleting,
                         quipu_error *reterr)
 {
@@ -156,6 +162,7 @@ quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool dele
     char rule[sizeof(reterr->rule)];
     int32_t code;
 
+    assert(entity != NULL);
     if (status == QUIPU_OK || reterr == NULL || reterr->rule[0] == '\0') {
         return status;
     }

@@ -1,6 +1,12 @@
-/* Reading rows by a query literal: find, one, count, exists. */
+/* Reading rows by a query literal: find, one, get, count, exists, lock.
+ *
+ * Owns: db->rows, the buffer of the rows of one level while they are read.
+ * Called by: users of include/ent, src/store.
+ * Locks: none, but for ent_lock(). A query with edges runs in one snapshot. On failure the caller's
+ * arena is as it was. */
 #include "ent/find.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,6 +23,7 @@
 /* ---- rows of one level -------------------------------------------------------------------------
  */
 
+/* Room for one more row: the buffer doubles. */
 static quipu_status find_room(ent_db *db, size_t row_size, size_t count, quipu_error *reterr)
 {
     size_t capacity = db->rows_capacity;
@@ -36,6 +43,7 @@ static quipu_status find_room(ent_db *db, size_t row_size, size_t count, quipu_e
     return QUIPU_OK;
 }
 
+/* Rows are collected in one growing buffer: the arena gets them when their number is known. */
 quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, size_t *count,
                           quipu_error *reterr)
 {
@@ -44,6 +52,7 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
     quipu_status status = QUIPU_OK;
     bool is_row = true;
 
+    assert(count != NULL);
     while (status == QUIPU_OK) {
         status = qp_cached_step(db, cached, values, &is_row, reterr);
         if (status != QUIPU_OK || !is_row) {
@@ -60,6 +69,7 @@ quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, siz
     return status;
 }
 
+/* No rows give NULL. */
 quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena *arena,
                               size_t count, char **ret_rows, quipu_error *reterr)
 {
@@ -78,7 +88,7 @@ quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena 
     return QUIPU_OK;
 }
 
-/* Give a large row buffer back when the call is over. */
+/* Frees a large row buffer when the call is over. */
 static void find_trim(ent_db *db)
 {
     if (db->rows_capacity > QP_ROWS_KEPT_MAX) {
@@ -91,18 +101,21 @@ static void find_trim(ent_db *db)
 /* ---- queries
  * ------------------------------------------------------------------------------------- */
 
+/* The literal's head is copied: it is of a generated type. */
 quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
                           quipu_error *reterr)
 {
     quipu_status status;
     ent_query head;
 
+    assert(query != NULL);
     qp_plan_begin(&db->plan, entity, db->engine, QP_OP_SELECT);
     memcpy(&head, query, sizeof(head));
     status = qp_where_walk(&db->plan, (const char *)query + entity->query_where, reterr);
     return status == QUIPU_OK ? qp_order_walk(&db->plan, &head, limit, reterr) : status;
 }
 
+/* A query for one row needs no chunks. */
 void qp_find_in_chunks(ent_db *db)
 {
     if (db->engine->chunked != NULL && db->depth > 0 && !qp_plan_pins_one(&db->plan)) {
@@ -110,6 +123,7 @@ void qp_find_in_chunks(ent_db *db)
     }
 }
 
+/* An edge member that is not NULL names an edge. */
 bool qp_query_has_edges(const ent_entity *entity, const void *query)
 {
     for (size_t i = 0; i < entity->edge_count; i++) {
@@ -122,7 +136,7 @@ bool qp_query_has_edges(const ent_entity *entity, const void *query)
     return false;
 }
 
-/* Run the planned SELECT and load its edges. */
+/* Runs the planned SELECT and loads its edges. */
 static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                               const void *query, char **ret_rows, size_t *ret_count,
                               quipu_error *reterr)
@@ -154,7 +168,8 @@ static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *
     return status;
 }
 
-/* The planned SELECT and its edges, all from one snapshot, into the arena or not at all. */
+/* The SELECT and its edges of one snapshot, into the arena or not at all. The transaction only
+ * reads: commit and rollback end it alike. */
 static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                              const void *query, char **ret_rows, size_t *ret_count,
                              quipu_error *reterr)
@@ -169,8 +184,7 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
     if (status == QUIPU_OK) {
         status = find_load(db, arena, entity, query, ret_rows, ret_count, reterr);
         if (snapshot && db->engine->commit(db->conn, 0, NULL) != QUIPU_OK) {
-            db->engine->rollback(db->conn,
-                                 0); /* nothing was written: either way ends the reading */
+            db->engine->rollback(db->conn, 0);
         }
     }
     if (status != QUIPU_OK) {
@@ -180,6 +194,7 @@ static quipu_status find_all(ent_db *db, quipu_arena *arena, const ent_entity *e
     return status;
 }
 
+/* ent_find() and ent_lock(). */
 static quipu_status find_list(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                               const void *query, bool locks, void *ret_list, quipu_error *reterr)
 {
@@ -219,6 +234,7 @@ bool qp_db_locks_rows(const ent_db *db)
     return db->engine->row_lock != NULL;
 }
 
+/* A lock without a transaction would be released at once. */
 quipu_status ent_lock(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
                       void *ret_list, quipu_error *reterr)
 {
@@ -234,6 +250,7 @@ quipu_status ent_lock(ent_db *db, quipu_arena *arena, const ent_entity *entity, 
                               : status;
 }
 
+/* The first of the rows, in the query's order. */
 quipu_status ent_one(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
                      void *ret_row, quipu_error *reterr)
 {
@@ -271,13 +288,14 @@ quipu_status ent_one(ent_db *db, quipu_arena *arena, const ent_entity *entity, c
 /* ---- by key
  * ------------------------------------------------------------------------------------------ */
 
-/* The values of a key, asked for what they say about a field. */
+/* The values of a key, for qp_shard_find(). */
 typedef struct find_values {
     const uint8_t *fields;
     size_t n;
     const qp_value *values;
 } find_values;
 
+/* qp_shard_value_fn over a key. */
 static bool find_value(const void *ctx, size_t field, qp_value *ret)
 {
     const find_values *key = ctx;
@@ -291,7 +309,7 @@ static bool find_value(const void *ctx, size_t field, qp_value *ret)
     return false;
 }
 
-/* Whether the key gives the shard, which then is the first value. */
+/* Adds the shard, where the key determines it, as the first value. */
 static void find_shard(qp_plan *plan, const find_values *key)
 {
     int64_t shard = 0;
@@ -311,6 +329,7 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
     size_t n = index < 0 ? entity->key_count : entity->indexes[index].count;
     qp_value values[ENT_KEY_MAX] = {{.kind = QP_NULL}};
 
+    assert(keys != NULL);
     for (size_t i = 0; i < n; i++) {
         const ent_field *field = &entity->fields[fields[i]];
         bool optional = (field->flags & ENT_F_NULLABLE) != 0;
@@ -340,12 +359,14 @@ static quipu_status find_key(qp_plan *plan, int index, const void *const *keys, 
     return QUIPU_OK;
 }
 
+/* Whether the number names the key or a unique index. */
 static bool find_is_key(const ent_entity *entity, int index)
 {
     return index == -1 ||
            (index >= 0 && index < (int)entity->index_count && entity->indexes[index].unique);
 }
 
+/* By the key (-1) or a unique index. */
 quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, int index,
                      const void *const *keys, void *ret_row, quipu_error *reterr)
 {
@@ -387,6 +408,7 @@ quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, i
 /* ---- count and exists
  * -------------------------------------------------------------------------------- */
 
+/* count and exists: one integer. */
 static quipu_status find_number(ent_db *db, const ent_entity *entity, const void *where,
                                 qp_operation operation, int64_t *ret, quipu_error *reterr)
 {

@@ -4,31 +4,31 @@
 
 #include "ent/db.h"
 
-/* Read all rows of a bound statement behind the *count rows that are already in db->rows; texts go
- * to the arena. */
+/* Reads all rows of a bound statement into db->rows, behind the *count rows that are there; texts
+ * go to the arena. */
 quipu_status qp_find_rows(ent_db *db, qp_cached *cached, quipu_arena *arena, size_t *count,
                           quipu_error *reterr);
 
-/* Move the first `count` rows of db->rows to the arena. */
+/* Copies the first `count` rows of db->rows to the arena. */
 quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena *arena,
                               size_t count, char **ret_rows, quipu_error *reterr);
 
-/* Plan the SELECT of an X_query; `limit` replaces the query's when it is not 0. */
+/* Plans the SELECT of an X_query; `limit` replaces the query's when it is not 0. */
 quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
                           quipu_error *reterr);
 
-/* Whether several connections can write at the same time, each to rows that it has locked. */
+/* Whether the engine has row locks, so that several connections can write at the same time. */
 bool qp_db_locks_rows(const ent_db *db);
 
-/* The planned SELECT is read one by one and has no limit: where the engine would else hold all its
- * rows at once, it brings them in pieces. Outside of a transaction they are all of one statement,
- * because nothing else could make them all of one snapshot. */
+/* The planned SELECT is read row by row and has no limit: an engine that would otherwise hold all
+ * rows at once fetches them in chunks. Only inside of a transaction: outside, nothing would make
+ * the chunks one snapshot. */
 void qp_find_in_chunks(ent_db *db);
 
 /* Whether a query names any edge. */
 bool qp_query_has_edges(const ent_entity *entity, const void *query);
 
-/* Rows whose edges are to be loaded: `n` of them, in the arena. */
+/* Rows whose edges are to be loaded: `n` rows in the arena. */
 typedef struct qp_eager_level {
     quipu_arena *arena;
     const ent_entity *entity;
@@ -37,7 +37,7 @@ typedef struct qp_eager_level {
     unsigned depth; /* 0: the rows of the query itself */
 } qp_eager_level;
 
-/* Load the edges that `query` names for a level, and below it. */
+/* Loads the edges that `query` names for a level, and the levels below it. */
 quipu_status qp_eager_load(ent_db *db, const qp_eager_level *level, const void *query,
                            quipu_error *reterr);
 

@@ -1,5 +1,8 @@
-/* Reading rows one by one without copying: an iterator holds a cached statement and its values
- * until it ends. */
+/* Reading rows one by one without copying them: an iterator holds a cached statement and copies of
+ * its values until it ends.
+ *
+ * Owns: ent_iter.statement, from begin to the last row or ent_iter_end().
+ * Locks: outside of a transaction, the snapshot of its statement for as long as it runs. */
 #include "ent/find.h"
 
 #include <assert.h>
@@ -8,6 +11,7 @@
 #include "base/error.h"
 #include "ent/row.h"
 
+/* Values are copied: the caller's literal may be gone before the last row is read. */
 quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *query,
                             ent_iter *ret_iter, quipu_error *reterr)
 {
@@ -35,7 +39,6 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
         status = qp_cache_take(db, &cached, reterr);
     }
     if (status == QUIPU_OK) {
-        /* The caller's literal may be gone before the last row is read. */
         status = qp_cached_bind(db, cached, true, reterr);
     }
     if (status != QUIPU_OK) {
@@ -49,6 +52,8 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
     return QUIPU_OK;
 }
 
+/* Releases the statement at the end and after a failure: another step would start it over, and an
+ * idle reader would hold its snapshot. */
 bool ent_iter_next(ent_iter *iter, void *ret_row)
 {
     qp_value values[ENT_FIELDS_MAX];
@@ -66,13 +71,12 @@ bool ent_iter_next(ent_iter *iter, void *ret_row)
     if (iter->status == QUIPU_OK && is_row) {
         return true;
     }
-    /* At the end and after a failure the statement goes back at once: a step more would start it
-     * over, and an idle reader would hold its snapshot. */
     qp_cache_release(iter->db, cached, iter->status);
     iter->statement = NULL;
     return false;
 }
 
+/* Returns the first failure; a second call returns it again. */
 quipu_status ent_iter_end(ent_iter *iter, quipu_error *reterr)
 {
     quipu_status status;

@@ -1,7 +1,11 @@
-/* The journal table: what was done to a file, by which program, to which schema, and which program
- * versions may use it since. Rows are only ever added. */
+/* The journal table: what was done to a database, by which program, to which schema, and which
+ * program versions may use it since. Rows are only ever added.
+ *
+ * Owns: the table ent_journal. Called by migrate.c, without a lock for the fast path, inside of the
+ * migration's transaction otherwise. */
 #include "ent/journal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,16 +65,21 @@ enum {
 
 #define JOURNAL_KINDS {QP_INT, QP_TEXT, QP_TEXT, QP_INT, QP_INT, QP_TEXT, QP_TEXT, QP_INT}
 
+/* Versions are stored as integers; one that is out of range counts as the largest, which refuses.
+ */
 static uint32_t journal_version(int64_t value)
 {
     return value < 0 ? 0 : (value > UINT32_MAX ? UINT32_MAX : (uint32_t)value);
 }
 
+/* Whether a stored text equals a C string. */
 static bool journal_is(quipu_str text, const char *expected)
 {
     return text.n == strlen(expected) && memcmp(text.p, expected, text.n) == 0;
 }
 
+/* Marks a step as applied. One that was applied with another text is QUIPU_INVALID: its new text
+ * would never run. */
 static quipu_status journal_step_row(journal_reader *reader, const qp_value *values,
                                      quipu_error *reterr)
 {
@@ -117,6 +126,7 @@ static quipu_status journal_verify(const qp_value *values, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* One row, newest first; *stop ends the reading. */
 static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, quipu_error *reterr)
 {
     journal_reader *reader = ctx;
@@ -124,6 +134,7 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
     qp_migration *m = reader->m;
     quipu_status status = journal_verify(values, reterr);
 
+    assert(stop != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -145,6 +156,7 @@ static quipu_status journal_row(void *ctx, const qp_value *values, bool *stop, q
     return status;
 }
 
+/* Newest rows first: the fast path stops at the newest row of this schema. */
 quipu_status qp_journal_read(qp_migration *m, bool all, qp_journal_state *ret_state,
                              quipu_error *reterr)
 {
@@ -154,6 +166,7 @@ quipu_status qp_journal_read(qp_migration *m, bool all, qp_journal_state *ret_st
     char sql[256];
     quipu_status status;
 
+    assert(ret_state != NULL);
     (void)snprintf(sql, sizeof(sql),
                    "SELECT \"seq\", \"schema_hash\", \"schema_text\", \"min_reader\", "
                    "\"min_writer\", \"step\", \"step_hash\", \"statements\" FROM \"%s\" "
@@ -174,16 +187,19 @@ quipu_status qp_journal_read(qp_migration *m, bool all, qp_journal_state *ret_st
     return status;
 }
 
+/* A value to bind. */
 static qp_value journal_text(quipu_str text)
 {
     return (qp_value){.kind = QP_TEXT, .as.text = text};
 }
 
+/* A value to bind. */
 static qp_value journal_int(int64_t value)
 {
     return (qp_value){.kind = QP_INT, .as.i = value};
 }
 
+/* One row a migration, and one a step. */
 quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, int64_t step,
                               uint32_t statements, quipu_error *reterr)
 {
@@ -210,6 +226,7 @@ quipu_status qp_journal_write(qp_migration *m, const qp_journal_state *state, in
     const char *p = m->engine->parameter;
     char sql[384];
 
+    assert(state != NULL);
     (void)snprintf(
         sql, sizeof(sql),
         "INSERT INTO \"%s\" (\"seq\", \"at\", \"program\", \"schema\", \"schema_hash\", "

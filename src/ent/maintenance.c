@@ -1,4 +1,5 @@
-/* Keeping a file in order, over the engine's table. */
+/* Maintenance, over the engine's table: checks that the call is allowed, then passes it on. Called
+ * by src/store. Calls that need the whole file are refused inside of a transaction. */
 #include "ent/maintenance.h"
 
 #include "base/error.h"

@@ -1,7 +1,12 @@
-/* Words of queries in texts. All phrases are followed at once, word by word: a place in a phrase is
- * reached where its word matches and the place before was reached one word earlier. */
+/* Words of a query in texts. All phrases are followed at once: position i of a phrase is reached
+ * where its word matches and position i - 1 was reached one word earlier.
+ *
+ *   now[i] = matches(word, query[i]) && (i begins a phrase || before[i - 1])     its end: now[last]
+ *
+ * Called by search.c, snippet.c and ent_postgres; allocates from the caller's arena. */
 #include "ent/match.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -9,6 +14,7 @@
 
 #define MATCH_BEFORE_FIRST ((size_t)-1)
 
+/* One text for all places. */
 static quipu_status match_nomem(quipu_error *reterr)
 {
     return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for the words of a search");
@@ -36,6 +42,7 @@ static quipu_status match_add(quipu_arena *arena, const qp_phrase *part, qp_matc
     return QUIPU_OK;
 }
 
+/* See match.h; the engines cut queries with the same code. */
 quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, qp_match_query *ret,
                                  quipu_error *reterr)
 {
@@ -44,6 +51,7 @@ quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, 
     qp_match_query query = {.cjk = cjk};
     qp_phrase part;
 
+    assert(ret != NULL);
     query.words = qp_arena_take(arena, room * sizeof(*query.words));
     query.phrases = qp_arena_take(arena, room * sizeof(*query.phrases));
     if (query.words == NULL || query.phrases == NULL) {
@@ -58,33 +66,40 @@ quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, 
     return QUIPU_OK;
 }
 
+/* Two rows of flags, one a word of the query. */
 quipu_status qp_matcher_make(quipu_arena *arena, const qp_match_query *query, qp_matcher *ret,
                              quipu_error *reterr)
 {
+    assert(query != NULL);
     ret->query = query;
     ret->now = qp_arena_take(arena, query->word_count + 1);
     ret->before = qp_arena_take(arena, query->word_count + 1);
     return ret->now != NULL && ret->before != NULL ? QUIPU_OK : match_nomem(reterr);
 }
 
+/* A new text: no phrase is under way. */
 void qp_matcher_begin(qp_matcher *matcher, quipu_str text)
 {
+    assert(matcher != NULL);
     qp_words_begin(&matcher->reader, text, matcher->query->cjk);
     matcher->at = MATCH_BEFORE_FIRST;
     memset(matcher->now, 0, matcher->query->word_count);
 }
 
+/* Both are folded; a prefix matches the beginning. */
 static bool match_word(quipu_str wanted, quipu_str word, bool prefix)
 {
     return prefix ? wanted.n <= word.n && memcmp(wanted.p, word.p, wanted.n) == 0
                   : quipu_str_eq(wanted, word);
 }
 
+/* Advances one word and swaps the two rows. */
 bool qp_matcher_next(qp_matcher *matcher)
 {
     const qp_match_query *query = matcher->query;
     bool *now = matcher->before;
 
+    assert(matcher->now != NULL);
     if (!qp_words_next(&matcher->reader, &matcher->word)) {
         return false;
     }
@@ -104,6 +119,7 @@ bool qp_matcher_next(qp_matcher *matcher)
     return true;
 }
 
+/* Each phrase may be in another text, but not across two. */
 quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, const quipu_str *texts,
                             size_t n, bool *ret_found, quipu_error *reterr)
 {
@@ -112,6 +128,7 @@ quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, con
     qp_matcher matcher;
     quipu_status status;
 
+    assert(ret_found != NULL);
     if (seen == NULL) {
         return match_nomem(reterr);
     }

@@ -1,5 +1,5 @@
-/* Finding the words of a query in texts, on our side: for snippets, and for engines whose index
- * cannot tell everything. */
+/* Finding the words of a query in texts, in the client: for snippets, and for engines whose index
+ * has to be rechecked. */
 #ifndef QP_ENT_MATCH_H
 #define QP_ENT_MATCH_H
 
@@ -13,8 +13,8 @@ typedef struct qp_match_phrase {
     bool prefix;  /* the last word is the beginning of one */
 } qp_match_phrase;
 
-/* What a user typed, cut into words; all of it is the arena's. Parts without a word are left out;
- * without any part nothing is found. */
+/* A user's query, cut into words; in the arena. Parts without a word are left out; a query without
+ * any part matches nothing. */
 typedef struct qp_match_query {
     quipu_str *words;
     size_t word_count;
@@ -31,8 +31,8 @@ quipu_status qp_match_query_make(quipu_arena *arena, quipu_str words, bool cjk, 
 quipu_status qp_match_texts(quipu_arena *arena, const qp_match_query *query, const quipu_str *texts,
                             size_t n, bool *ret_found, quipu_error *reterr);
 
-/* The part where the most of the words stand together, each match between the two marks; empty when
- * the texts do not have all phrases. */
+/* The passage in which most of the words are close together, each match between the two marks;
+ * empty when the texts do not have all phrases. */
 quipu_status qp_match_snippet(quipu_arena *arena, const qp_match_query *query,
                               const quipu_str *texts, size_t n, const ent_marks *marks,
                               quipu_str *ret_snippet, quipu_error *reterr);
@@ -40,7 +40,7 @@ quipu_status qp_match_snippet(quipu_arena *arena, const qp_match_query *query,
 /* ---- shared by match.c and snippet.c ----------------------------------------------------------
  */
 
-/* Walks over a text word by word and knows which phrases end where it stands. */
+/* A walk over a text, word by word, that knows which phrases end at the current word. */
 typedef struct qp_matcher {
     const qp_match_query *query;
     qp_word_reader reader;

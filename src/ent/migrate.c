@@ -1,5 +1,16 @@
-/* Bringing a file to a schema: the fast path, the lock, identity and versions, the order in which
- * changes and steps are made. docs/decisions/0003-migration.md says why it is this order. */
+/* Bringing a database to a schema: the fast path, the lock, identity and versions, and the order in
+ * which changes and steps are made. docs/decisions/0003-migration.md says why it is this order.
+ *
+ * Owns: qp_migration, for one call of ent_migrate().
+ * Called by: src/front when a store is opened; users of include/ent/migrate.h.
+ * Locks: two reads without a lock; if anything has to be done, the exclusive write, in which
+ * everything is read again. One transaction: any failure rolls all of it back.
+ *
+ *   read id + journal ── equal ──▶ done
+ *     └─ differs ─▶ references off ─▶ BEGIN ─▶ read again ─▶ inspect, diff ─▶ ask steps ─▶ backup
+ *           ─▶ tables, columns ─▶ steps ─▶ inspect, diff ─▶ indexes, search ─▶ checks ─▶ journal
+ *           ─▶ COMMIT ─▶ references on
+ */
 #include "ent/migrate_internal.h"
 
 #include <assert.h>
@@ -14,6 +25,8 @@
 /* ---- what was asked for -------------------------------------------------------------------------
  */
 
+/* A step has a name, a text and a function; names are unique, because the journal knows steps by
+ * name. */
 static quipu_status migrate_check_steps(const ent_migrate_options *options, quipu_error *reterr)
 {
     if (options->step_count > ENT_STEPS_MAX) {
@@ -67,7 +80,7 @@ static quipu_status migrate_hash_steps(qp_migration *m, quipu_error *reterr)
 }
 
 /* Shards are no concern of an engine without them: its files stay as they are, the journal too. */
-static bool migrate_has_parts(const qp_migration *m)
+static bool migrate_has_shards(const qp_migration *m)
 {
     for (size_t i = 0; i < m->schema->entity_count && m->engine->shards; i++) {
         if (m->schema->entities[i]->shard != NULL) {
@@ -77,6 +90,7 @@ static bool migrate_has_parts(const qp_migration *m)
     return false;
 }
 
+/* The schema's canonical text, for the journal. */
 static quipu_status migrate_write_text(qp_migration *m, bool shards, quipu_error *reterr)
 {
     qp_buf text;
@@ -99,7 +113,7 @@ static quipu_status migrate_hash_schema(qp_migration *m, quipu_error *reterr)
 {
     quipu_status status;
 
-    if (!migrate_has_parts(m)) {
+    if (!migrate_has_shards(m)) {
         (void)snprintf(m->schema_hash, sizeof(m->schema_hash), "%s", m->schema->hash);
         return QUIPU_OK;
     }
@@ -110,12 +124,14 @@ static quipu_status migrate_hash_schema(qp_migration *m, quipu_error *reterr)
     return status;
 }
 
+/* Everything that can be refused without touching the database. */
 static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema *schema,
                                   const ent_migrate_options *options, quipu_error *reterr)
 {
     const ent_migrate_options defaults = ENT_MIGRATE_OPTIONS_INIT;
     quipu_status status;
 
+    assert(m != NULL);
     if (db == NULL || schema == NULL || schema->name == NULL || schema->hash == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "a migration needs a connection and a schema");
     }
@@ -153,6 +169,8 @@ static quipu_status migrate_start(qp_migration *m, ent_db *db, const ent_schema 
 /* ---- whose file it is ---------------------------------------------------------------------------
  */
 
+/* A database with another application id belongs to another program; without one, inspection
+ * decides. */
 static quipu_status migrate_identity(const qp_migration *m, uint32_t id, quipu_error *reterr)
 {
     if (id != 0 && id != m->schema->application_id) {
@@ -164,6 +182,7 @@ static quipu_status migrate_identity(const qp_migration *m, uint32_t id, quipu_e
     return QUIPU_OK;
 }
 
+/* QUIPU_NEWER: a newer program has raised min_reader or min_writer above our version. */
 static quipu_status migrate_versions(qp_migration *m, const qp_journal_state *state,
                                      quipu_error *reterr)
 {
@@ -204,7 +223,7 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     }
     status = qp_journal_read(m, all, &state, &error);
     if (status == QUIPU_UNSUPPORTED) {
-        status = QUIPU_OK; /* there is no journal: inspection will tell */
+        status = QUIPU_OK; /* no journal: inspection decides */
     } else if (status != QUIPU_OK && reterr != NULL) {
         *reterr = error;
     }
@@ -218,6 +237,7 @@ static quipu_status migrate_look(qp_migration *m, bool all, qp_journal_state *re
     return status;
 }
 
+/* The question for diff.c, with the engine's properties. */
 static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
                                  const qp_file_shape *shape, qp_diff_purpose purpose,
                                  qp_diff *ret_diff, quipu_error *reterr)
@@ -233,7 +253,7 @@ static quipu_status migrate_diff(qp_migration *m, const ent_schema *schema,
     return qp_diff_make(&question, &m->arena, ret_diff, reterr);
 }
 
-/* What adding cannot mend, as an error. */
+/* A difference that adding cannot remove, as an error. */
 static quipu_status migrate_problem(const qp_diff *diff, quipu_error *reterr)
 {
     if (diff->problem.status != QUIPU_OK && reterr != NULL) {
@@ -290,6 +310,7 @@ static quipu_status migrate_read_only(qp_migration *m, const qp_journal_state *s
     return status;
 }
 
+/* Another process may have migrated the database since: the journal's last row shows it. */
 quipu_status qp_older_refresh(ent_db *db, quipu_error *reterr)
 {
     qp_migration m = {0};
@@ -297,6 +318,7 @@ quipu_status qp_older_refresh(ent_db *db, quipu_error *reterr)
     bool current = false;
     quipu_status status = migrate_start(&m, db, qp_older_schema(db->older), NULL, reterr);
 
+    assert(db->older != NULL);
     if (status == QUIPU_OK) {
         status = migrate_look(&m, false, &state, &current, reterr);
     }
@@ -351,7 +373,7 @@ static quipu_status migrate_text(qp_migration *m, quipu_error *reterr)
                             "code again with entgen",
                             m->schema->name, m->schema->hash, hash);
     }
-    return migrate_has_parts(m) ? migrate_write_text(m, true, reterr) : QUIPU_OK;
+    return migrate_has_shards(m) ? migrate_write_text(m, true, reterr) : QUIPU_OK;
 }
 
 /* May we change it? An unmarked file with tables in it is somebody else's. */
@@ -387,6 +409,7 @@ static quipu_status migrate_apply(qp_migration *m, const qp_diff *diff, size_t *
     return status;
 }
 
+/* Tables, columns, references, indexes and search, in this order; a problem is an error. */
 quipu_status qp_migration_complete(qp_migration *m, const ent_schema *schema, quipu_error *reterr)
 {
     qp_file_shape shape = {0};
@@ -416,6 +439,7 @@ static quipu_status migrate_run_steps(qp_migration *m, quipu_error *reterr)
     return status == QUIPU_OK ? qp_migration_complete(m, m->schema, reterr) : status;
 }
 
+/* The last row before COMMIT: what this migration did, under which schema. */
 static quipu_status migrate_write_journal(qp_migration *m, const qp_journal_state *state,
                                           uint32_t statements, quipu_error *reterr)
 {
@@ -543,6 +567,8 @@ static quipu_status migrate_change(qp_migration *m, const qp_file_shape *shape, 
     return status == QUIPU_OK ? migrate_write_journal(m, state, statements, reterr) : status;
 }
 
+/* The work, inside of the transaction; everything is read again, because another process may have
+ * been faster. */
 static quipu_status migrate_locked(qp_migration *m, quipu_error *reterr)
 {
     qp_journal_state state = {0};
@@ -631,6 +657,7 @@ static quipu_status migrate_slowly(qp_migration *m, quipu_error *reterr)
     return status;
 }
 
+/* One attempt. A transient failure is retried by ent_migrate(). */
 static quipu_status migrate_once(ent_db *db, const ent_schema *schema,
                                  const ent_migrate_options *options, ent_migrate_report *ret_report,
                                  quipu_error *reterr)

@@ -1,5 +1,6 @@
-/* What migration asks of an engine, beside engine.h: what a file holds, the text of schema changes,
- * identity, backups and checks. */
+/* What migration needs of an engine besides engine.h: inspection, the text of schema changes,
+ * identity, backups and checks. Implemented by ent_sqlite/inspect_check.c and
+ * ent_postgres/migrate.c. */
 #ifndef QP_ENT_MIGRATE_ENGINE_H
 #define QP_ENT_MIGRATE_ENGINE_H
 

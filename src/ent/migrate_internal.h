@@ -1,4 +1,4 @@
-/* A migration under way, as migrate.c, journal.c and step.c share it. */
+/* A migration under way, shared by migrate.c, migrate_run.c, journal.c and step.c. */
 #ifndef QP_ENT_MIGRATE_INTERNAL_H
 #define QP_ENT_MIGRATE_INTERNAL_H
 
@@ -52,10 +52,10 @@ typedef struct qp_migration {
     qp_rebuild *rebuilds;    /* of the running step */
 } qp_migration;
 
-/* Run schema statements: counted, traced. */
+/* Runs schema statements; counted and traced. */
 quipu_status qp_migration_execute(qp_migration *m, quipu_str sql, quipu_error *reterr);
 
-/* Make the backup, named after the first step that needs it; its path goes to the report. */
+/* Makes the backup, named after the first step that needs it; its path goes to the report. */
 quipu_status qp_migration_backup(qp_migration *m, quipu_error *reterr);
 
 /* Write and run one change. */
@@ -89,10 +89,10 @@ quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entit
                                         const ent_field *field, int64_t *ret_count,
                                         quipu_error *reterr);
 
-/* Make by adding what the file lacks of a schema; what adding cannot mend is an error. */
+/* Adds what the file lacks of a schema; a difference that adding cannot remove is an error. */
 quipu_status qp_migration_complete(qp_migration *m, const ent_schema *schema, quipu_error *reterr);
 
-/* step.c: run one step, seeing to it that it leaves nothing half done. */
+/* step.c: runs one step and checks that it ended every rebuild it began. */
 quipu_status qp_step_run(qp_migration *m, size_t number, quipu_error *reterr);
 
 #endif

@@ -1,4 +1,5 @@
-/* The statements of a migration: run, counted and traced, with failures in the schema's words. */
+/* The statements of a migration: run, counted and traced, with errors in the schema's names. Called
+ * by migrate.c, journal.c and step.c, inside of the migration's transaction. */
 #include "ent/migrate_internal.h"
 
 #include <assert.h>
@@ -6,17 +7,20 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+/* Several statements in one text; each counts for the report. */
 quipu_status qp_migration_execute(qp_migration *m, quipu_str sql, quipu_error *reterr)
 {
     int64_t start_ns = qp_db_clock(m->db);
     quipu_status status = m->engine->execute(m->conn, sql, reterr);
 
+    assert(m != NULL);
     m->db->stats.schema_changes++;
     m->report.statements++;
     qp_db_executed(m->db, sql.p, start_ns, 0, false, status);
     return qp_db_failed(m->db, status);
 }
 
+/* Prepared for this one use: migrations do not go through the statement cache. */
 quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, quipu_error *reterr)
 {
     qp_statement *statement = NULL;
@@ -26,6 +30,7 @@ quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, 
     int64_t start_ns = qp_db_clock(m->db);
     quipu_status status = m->engine->prepare(m->conn, quipu_cstr(query->sql), &statement, reterr);
 
+    assert(query->sql != NULL);
     assert(query->column_count <= sizeof(row) / sizeof(row[0]));
     if (status != QUIPU_OK) {
         return qp_db_failed(m->db, status);
@@ -50,6 +55,7 @@ quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, 
 /* ---- one number ---------------------------------------------------------------------------------
  */
 
+/* qp_migration_row for a single integer. */
 static quipu_status migrate_run_take_int(void *ctx, const qp_value *values, bool *stop,
                                          quipu_error *reterr)
 {
@@ -61,11 +67,13 @@ static quipu_status migrate_run_take_int(void *ctx, const qp_value *values, bool
     return QUIPU_OK;
 }
 
+/* A query for one integer. */
 static quipu_status migrate_run_int(qp_migration *m, const char *sql, int64_t *ret,
                                     quipu_error *reterr)
 {
     static const uint8_t kinds[] = {QP_INT};
 
+    assert(ret != NULL);
     return qp_migration_run(
         m,
         &(qp_migration_query){
@@ -73,8 +81,10 @@ static quipu_status migrate_run_int(qp_migration *m, const char *sql, int64_t *r
         reterr);
 }
 
+/* Double quotes are standard SQL. */
 void qp_migration_put_name(qp_buf *sql, const char *name)
 {
+    assert(name != NULL);
     qp_buf_putc(sql, '"');
     for (; *name != '\0'; name++) {
         if (*name == '"') {
@@ -85,11 +95,13 @@ void qp_migration_put_name(qp_buf *sql, const char *name)
     qp_buf_putc(sql, '"');
 }
 
+/* The same for a text that was built; frees it. */
 static quipu_status migrate_run_int_of(qp_migration *m, qp_buf *sql, int64_t *ret,
                                        quipu_error *reterr)
 {
     quipu_status status = qp_buf_status(sql);
 
+    assert(sql != NULL);
     if (status != QUIPU_OK) {
         status = qp_error_set(reterr, status, "no memory to migrate with");
     } else {
@@ -99,23 +111,27 @@ static quipu_status migrate_run_int_of(qp_migration *m, qp_buf *sql, int64_t *re
     return status;
 }
 
+/* For the check that a rebuild lost no row. */
 quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret_count,
                                 quipu_error *reterr)
 {
     qp_buf sql;
 
+    assert(ret_count != NULL);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
     qp_migration_put_name(&sql, table);
     return migrate_run_int_of(m, &sql, ret_count, reterr);
 }
 
+/* Rows with NULL in a field that is required now. */
 quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entity,
                                         const ent_field *field, int64_t *ret_count,
                                         quipu_error *reterr)
 {
     qp_buf sql;
 
+    assert(field != NULL);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
     qp_migration_put_name(&sql, entity->table);
@@ -182,11 +198,13 @@ static quipu_status migrate_run_explain(qp_migration *m, const qp_ddl *change, q
     return status;
 }
 
+/* The engine writes the text of the change. */
 quipu_status qp_migration_apply(qp_migration *m, const qp_ddl *change, quipu_error *reterr)
 {
     qp_buf sql;
     quipu_status status;
 
+    assert(change != NULL);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     m->migrator->write_ddl(change, &sql);
     status = qp_buf_status(&sql);
@@ -203,6 +221,7 @@ quipu_status qp_migration_apply(qp_migration *m, const qp_ddl *change, quipu_err
     return status;
 }
 
+/* Once a migration, however many steps want one. */
 quipu_status qp_migration_backup(qp_migration *m, quipu_error *reterr)
 {
     for (size_t i = 0; i < m->options.step_count; i++) {

@@ -34,6 +34,7 @@ typedef struct qp_older {
     older_table tables[];
 } qp_older;
 
+/* NULL is fine. */
 void qp_older_free(qp_older *older)
 {
     if (older != NULL) {
@@ -42,16 +43,21 @@ void qp_older_free(qp_older *older)
     }
 }
 
+/* The schema that the connection reads the older layout as. */
 const ent_schema *qp_older_schema(const qp_older *older)
 {
+    assert(older != NULL);
     return older->schema;
 }
 
+/* The journal row that the layout was read at. */
 int64_t qp_older_journal_seq(const qp_older *older)
 {
+    assert(older != NULL);
     return older->journal_seq;
 }
 
+/* NULL for an entity that the file holds in full, and for a file that is not older. */
 static const older_table *older_find(const qp_older *older, const ent_entity *entity)
 {
     for (size_t i = 0; older != NULL && i < older->count; i++) {
@@ -62,6 +68,7 @@ static const older_table *older_find(const qp_older *older, const ent_entity *en
     return NULL;
 }
 
+/* The subquery in the place of the table; NULL: the table itself. */
 const char *qp_older_from(const qp_older *older, const ent_entity *entity)
 {
     const older_table *table = older_find(older, entity);
@@ -69,6 +76,7 @@ const char *qp_older_from(const qp_older *older, const ent_entity *entity)
     return table != NULL ? table->from : NULL;
 }
 
+/* Whether the file lacks the entity's full-text index. */
 bool qp_older_unsearchable(const qp_older *older, const ent_entity *entity)
 {
     const older_table *table = older_find(older, entity);
@@ -79,14 +87,18 @@ bool qp_older_unsearchable(const qp_older *older, const ent_entity *entity)
 /* ---- SQL in the place of a table ----------------------------------------------------------------
  */
 
+/* ` AS "column"`. */
 static void older_put_as(qp_buf *sql, const char *column)
 {
+    assert(column != NULL);
     qp_buf_puts(sql, " AS ");
     qp_sql_name(sql, column);
 }
 
+/* The engine's expression for a value that is not there. */
 static void older_put_absent(const qp_migration *m, const ent_field *field, qp_buf *sql)
 {
+    assert(field != NULL);
     m->migrator->put_absent(field, sql);
     older_put_as(sql, field->column);
 }
@@ -163,6 +175,7 @@ static void older_put_empty(const qp_migration *m, const ent_entity *entity, qp_
     qp_buf_puts(sql, " WHERE 1=0");
 }
 
+/* All columns of a table, the missing ones as constants. */
 static quipu_status older_write_from(qp_migration *m, const qp_file_shape *shape,
                                      const qp_diff *diff, const ent_entity *entity,
                                      quipu_arena *arena, const char **ret_from, quipu_error *reterr)
@@ -208,6 +221,7 @@ static bool older_has(const qp_diff *diff, const ent_entity *entity, unsigned ki
     return false;
 }
 
+/* One entry for each entity that a change of the diff concerns. */
 static quipu_status older_fill(qp_migration *m, const qp_file_shape *shape, const qp_diff *diff,
                                qp_older *older, quipu_error *reterr)
 {
@@ -231,6 +245,7 @@ static quipu_status older_fill(qp_migration *m, const qp_file_shape *shape, cons
     return status;
 }
 
+/* Replaces what the connection knew, and forgets its statements: their text depends on it. */
 quipu_status qp_older_set(qp_migration *m, const qp_file_shape *shape, const qp_diff *diff,
                           int64_t journal_seq, quipu_error *reterr)
 {
@@ -261,10 +276,12 @@ quipu_status qp_older_set(qp_migration *m, const qp_file_shape *shape, const qp_
 /* ---- for people ---------------------------------------------------------------------------------
  */
 
+/* One missing thing, for a person. */
 static void older_describe_one(const qp_ddl *change, char *ret_text, size_t size)
 {
     const char *table = change->entity->table;
 
+    assert(size > 0);
     switch ((qp_ddl_kind)change->kind) {
     case QP_DDL_TABLE:
         (void)snprintf(ret_text, size, "table \"%s\"", table);
@@ -283,11 +300,13 @@ static void older_describe_one(const qp_ddl *change, char *ret_text, size_t size
     }
 }
 
+/* All missing things, cut where they do not fit. */
 void qp_older_describe(const qp_diff *diff, char *ret_text, size_t size)
 {
     static const char cut[] = ", ...";
     size_t n = 0;
 
+    assert(size > 0);
     assert(size > sizeof(cut));
     ret_text[0] = '\0';
     for (size_t i = 0; i < diff->change_count; i++) {

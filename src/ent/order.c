@@ -1,7 +1,8 @@
-/* The head of a query: its order, completed to a total one by the primary key, the row after which
- * to continue, limit and offset. */
+/* The head of a query: its order, completed to a total one by the primary key; the row to continue
+ * after; limit and offset. Called by find.c and eager.c. */
 #include "ent/plan.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 
 #define ORDER_TERMS_MAX (ENT_ORDER_MAX + ENT_KEY_MAX)
 
+/* The terms of ORDER BY. */
 typedef struct order_terms {
     uint8_t field[ORDER_TERMS_MAX]; /* a field's number or QP_MARK_ID */
     uint8_t direction[ORDER_TERMS_MAX];
@@ -17,19 +19,22 @@ typedef struct order_terms {
     bool total; /* no two rows are equal in these terms */
 } order_terms;
 
+/* The number of terms is bounded by ENT_ORDER_MAX and the key. */
 static void order_add(order_terms *terms, unsigned field, unsigned direction)
 {
+    assert(terms->n < ORDER_TERMS_MAX);
     terms->field[terms->n] = (uint8_t)field;
     terms->direction[terms->n] = (uint8_t)direction;
     terms->n++;
 }
 
+/* A field is sorted by once. */
 static bool order_has(const order_terms *terms, unsigned field)
 {
     return memchr(terms->field, (int)field, terms->n) != NULL;
 }
 
-/* Whether a required field holds each value at most once. */
+/* Whether a required field holds each value at most once: then it ends the order. */
 static bool order_is_unique(const ent_entity *entity, unsigned field)
 {
     if (entity->key_count == 1 && entity->key[0] == field) {
@@ -45,13 +50,14 @@ static bool order_is_unique(const ent_entity *entity, unsigned field)
     return false;
 }
 
-/* One term that the query names. */
+/* One term that the query names. Terms behind a unique one, and fields that are fixed, cannot
+ * change the order and are left out. (owner, seq) of a packed cluster is its packed key. */
 static void order_take(const qp_plan *plan, order_terms *terms, unsigned field, unsigned direction)
 {
     const ent_entity *entity = plan->entity;
 
     if (terms->total || qp_fields_has(&plan->pinned, field) || order_has(terms, field)) {
-        return; /* it cannot change the order any more */
+        return;
     }
     if (plan->packs && field == entity->key[1]) {
         bool tied = qp_fields_has(&plan->pinned, entity->key[0]);
@@ -88,6 +94,7 @@ static void order_complete(const qp_plan *plan, order_terms *terms)
     }
 }
 
+/* The query's terms, checked and completed. */
 static quipu_status order_read(const qp_plan *plan, const ent_query *query, order_terms *terms,
                                quipu_error *reterr)
 {
@@ -116,6 +123,7 @@ static quipu_status order_after(qp_plan *plan, const order_terms *terms, const v
 {
     const ent_entity *entity = plan->entity;
 
+    assert(row != NULL);
     qp_plan_mark(plan, QP_MARK_AFTER);
     for (size_t i = 0; i < terms->n; i++) {
         qp_value value;
@@ -142,12 +150,14 @@ static quipu_status order_after(qp_plan *plan, const order_terms *terms, const v
     return QUIPU_OK;
 }
 
+/* See plan.h. A query for one row needs no ORDER BY. */
 quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
                            quipu_error *reterr)
 {
     order_terms terms = {.n = 0, .total = false};
     quipu_status status;
 
+    assert(query != NULL);
     if (query->limit < 0 || query->offset < 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "%s: limit and offset must not be negative",
                             plan->entity->name);

@@ -1,28 +1,38 @@
-/* The statement in the making: its buffers, which a connection keeps from call to call. */
+/* The buffers of a statement in the making, which a connection keeps from call to call.
+ *
+ * Owns: qp_plan's shape and values. Called by every call of src/ent before it takes a statement. */
 #include "ent/plan.h"
+
+#include <assert.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 
 #define PLAN_BINDS_FIRST 32
 
+/* The plan allocates with its first use. */
 void qp_plan_init(qp_plan *plan, quipu_arena *scratch)
 {
+    assert(scratch != NULL);
     *plan = (qp_plan){.scratch = scratch};
     qp_buf_init(&plan->shape, QP_SHAPE_SIZE_MAX);
 }
 
+/* Called when the connection is closed. */
 void qp_plan_free(qp_plan *plan)
 {
+    assert(plan != NULL);
     qp_buf_free(&plan->shape);
     qp_free(plan->binds);
     plan->binds = NULL;
     plan->bind_capacity = 0;
 }
 
+/* Everything of the last statement is forgotten; the buffers stay. */
 void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *engine,
                    qp_operation operation)
 {
+    assert(entity != NULL && engine != NULL);
     plan->entity = entity;
     qp_buf_reset(&plan->shape);
     plan->bind_count = 0;
@@ -34,8 +44,11 @@ void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *eng
     qp_plan_mark(plan, operation);
 }
 
+/* Grows by doubling. Beyond QP_BINDS_MAX the plan fails with QUIPU_LIMIT, reported by
+ * qp_plan_status(). */
 void qp_plan_bind(qp_plan *plan, const qp_value *value)
 {
+    assert(value != NULL);
     if (plan->bind_count == plan->bind_capacity) {
         size_t capacity = plan->bind_capacity == 0 ? PLAN_BINDS_FIRST : plan->bind_capacity * 2;
         qp_value *binds = NULL;
@@ -53,6 +66,7 @@ void qp_plan_bind(qp_plan *plan, const qp_value *value)
     plan->binds[plan->bind_count++] = *value;
 }
 
+/* An integer of ours: a packed key, a shard, a limit. */
 void qp_plan_bind_int(qp_plan *plan, int64_t value)
 {
     const qp_value bound = {.kind = QP_INT, .as.i = value};
@@ -60,10 +74,12 @@ void qp_plan_bind_int(qp_plan *plan, int64_t value)
     qp_plan_bind(plan, &bound);
 }
 
+/* Called once, when the plan is complete. */
 quipu_status qp_plan_status(const qp_plan *plan, quipu_error *reterr)
 {
     quipu_status status = qp_buf_status(&plan->shape);
 
+    assert(plan->entity != NULL);
     if (status == QUIPU_OK) {
         return QUIPU_OK;
     }
@@ -72,6 +88,7 @@ quipu_status qp_plan_status(const qp_plan *plan, quipu_error *reterr)
                                               : "out of memory while building a query");
 }
 
+/* Whether all of these fields are fixed; no field at all fixes nothing. */
 static bool plan_pins(const qp_plan *plan, const uint8_t *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -86,6 +103,7 @@ bool qp_plan_pins_one(const qp_plan *plan)
 {
     const ent_entity *entity = plan->entity;
 
+    assert(plan->entity != NULL);
     if (plan_pins(plan, entity->key, entity->key_count)) {
         return true;
     }

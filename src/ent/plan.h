@@ -1,7 +1,11 @@
 /* A statement in the making. One walk over a query literal gives two products: the shape, a short
  * byte string that says which SQL is wanted (operation, fields, operators, nesting; no values), and
- * the values to bind. The shape is the key of the statement cache, so that a repeated query builds
- * no SQL text; only a miss turns the shape into SQL (sql.c). */
+ * the values to bind. The shape is the key of the statement cache: a repeated query builds no SQL
+ * text, and only a miss turns the shape into SQL (sql.c).
+ *
+ *   X_query literal ──where.c, order.c──▶ shape bytes + values ──cache.c──▶ prepared statement
+ *                                              └── miss: sql.c ──▶ SQL text ──▶ engine.prepare
+ */
 #ifndef QP_ENT_PLAN_H
 #define QP_ENT_PLAN_H
 
@@ -21,12 +25,12 @@ typedef enum qp_operation {
     QP_OP_COUNT,      /* where */
     QP_OP_EXISTS,     /* where */
     QP_OP_GET,        /* index number + 1, whether the shard is known */
-    QP_OP_INSERT,     /* whether the engine gives out the key */
+    QP_OP_INSERT,     /* whether the engine allocates the key */
     QP_OP_UPSERT,     /* the same, index number + 1, then one byte a field: set on conflict? */
     QP_OP_UPSERT_ONE, /* the same, returning the row */
     QP_OP_UPDATE,     /* one pair a changed field, QP_MARK_END, where */
     QP_OP_UPDATE_ONE, /* the same, returning the row */
-    QP_OP_UPDATE_MUST_MATCH, /* the same, failing where no row meets the condition */
+    QP_OP_UPDATE_MUST_MATCH, /* as QP_OP_UPDATE, failing where no row meets the condition */
     QP_OP_DELETE,            /* where */
     QP_OP_INDEX,             /* into the full-text index: where */
     QP_OP_UNINDEX,           /* out of it: where */
@@ -60,8 +64,8 @@ typedef enum qp_mark {
     QP_MARK_AFTER,      /* one byte an order term: whether its value is NULL */
     QP_MARK_LIMIT,
     QP_MARK_OFFSET,
-    QP_MARK_LOCK,    /* the rows are kept from others */
-    QP_MARK_CHUNKED, /* the rows come in pieces */
+    QP_MARK_LOCK,    /* qp_engine.row_lock ends the statement */
+    QP_MARK_CHUNKED, /* qp_engine.chunked ends the statement */
     QP_MARK_END
 } qp_mark;
 
@@ -108,7 +112,7 @@ typedef enum qp_parent {
 void qp_plan_init(qp_plan *plan, quipu_arena *scratch);
 void qp_plan_free(qp_plan *plan);
 
-/* Start over for a statement on `entity`. */
+/* Starts over for a statement on `entity`. */
 void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *engine,
                    qp_operation operation);
 
@@ -117,39 +121,38 @@ QP_INLINE void qp_plan_mark(qp_plan *plan, unsigned mark)
     qp_buf_putc(&plan->shape, (char)(unsigned char)mark);
 }
 
-/* Add a value; a failure sticks in plan->shape's status. */
+/* Adds a value; a failure is kept in plan->shape's status. */
 void qp_plan_bind(qp_plan *plan, const qp_value *value);
 void qp_plan_bind_int(qp_plan *plan, int64_t value);
 
 /* QUIPU_OK, or why the plan is not whole, with a message. */
 quipu_status qp_plan_status(const qp_plan *plan, quipu_error *reterr);
 
-/* Whether the outermost conditions tie every field of the key or of a unique index: at most one row
- * can meet them. */
+/* Whether the outermost conditions fix every field of the key or of a unique index, so that at most
+ * one row can meet them. */
 bool qp_plan_pins_one(const qp_plan *plan);
 
-/* Walk an X_where (NULL is fine). The plan's `conditions` tells afterwards whether there were any.
- */
+/* Walks an X_where (NULL is fine). plan->conditions counts the conditions found. */
 quipu_status qp_where_walk(qp_plan *plan, const void *where, quipu_error *reterr);
 
-/* The same for the children of a parent row, whose key stands in `field`; then, once a parent, the
- * parent's key. */
+/* The same for the children of a parent row, whose key is in `field`; qp_where_set_parent() then
+ * sets the key of one parent after the other. */
 quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
                                  quipu_error *reterr);
 void qp_where_set_parent(qp_plan *plan, const qp_value *key);
 
-/* Walk the head of an X_query (order, after, limit, offset); `limit` replaces the query's when it
+/* Walks the head of an X_query (order, after, limit, offset); `limit` replaces the query's when it
  * is not 0. */
 quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
                            quipu_error *reterr);
 
-/* An identifier in SQL: in double quotes, those inside doubled. */
+/* Appends a quoted identifier; quotes inside are doubled. */
 void qp_sql_name(qp_buf *sql, const char *name);
 
 struct qp_older;
 
-/* Turn a shape into SQL, and count the columns that its rows have. `older` says what the file lacks
- * (older.h), or is NULL. */
+/* Turns a shape into SQL; *ret_columns is how many columns its rows have. `older` says what the
+ * file lacks (older.h), or is NULL. */
 quipu_status qp_sql_write(const qp_engine *engine, const struct qp_older *older,
                           const ent_entity *entity, quipu_str shape, qp_buf *sql,
                           size_t *ret_columns, quipu_error *reterr);

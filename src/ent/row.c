@@ -1,5 +1,9 @@
 /* Rows: from the engine's columns into the generated struct in one pass, and single members back
- * into values. */
+ * into values.
+ *
+ * Owns: the layout rules of generated structs: all zero is absent, optional members begin with
+ * `has`.
+ * Called by: find.c, iter.c, create.c, update.c for every row: the hottest code of this room. */
 #include "ent/row.h"
 
 #include <assert.h>
@@ -15,6 +19,7 @@ static const uint8_t row_kinds[] = {
     [ENT_TEXT] = QP_TEXT, [ENT_BYTES] = QP_BYTES, [ENT_TIME] = QP_TIME,
     [ENT_UUID] = QP_UUID, [ENT_ENUM] = QP_TEXT,   [ENT_JSON] = QP_TEXT};
 
+/* Enum labels and JSON are text to an engine. */
 uint8_t qp_field_kind(const ent_field *field)
 {
     assert(field->type >= ENT_INT && field->type <= ENT_JSON);
@@ -49,6 +54,7 @@ size_t qp_opt_at(uint8_t type)
 /* ---- writing a row ----------------------------------------------------------------------------
  */
 
+/* QUIPU_CORRUPT for a stored value that the field cannot have, with the beginning of a text. */
 static QP_NOINLINE quipu_status row_refuse(const ent_entity *entity, const ent_field *field,
                                            const qp_value *value, quipu_error *reterr)
 {
@@ -64,6 +70,7 @@ static QP_NOINLINE quipu_status row_refuse(const ent_entity *entity, const ent_f
                                                  : "a value of another type");
 }
 
+/* The arena's limit or the system's memory. */
 static QP_NOINLINE quipu_status row_out_of_memory(const quipu_arena *arena, size_t size,
                                                   quipu_error *reterr)
 {
@@ -74,7 +81,7 @@ static QP_NOINLINE quipu_status row_out_of_memory(const quipu_arena *arena, size
                                               : "out of memory while reading rows");
 }
 
-/* Store a text member, copied when there is an arena. */
+/* Stores a text member; with an arena it is copied and ends with a NUL. */
 QP_INLINE quipu_status row_put_text(quipu_str text, quipu_arena *arena, char *member,
                                     quipu_error *reterr)
 {
@@ -93,6 +100,7 @@ QP_INLINE quipu_status row_put_text(quipu_str text, quipu_arena *arena, char *me
     return QUIPU_OK;
 }
 
+/* The same for bytes; one more byte, so that empty bytes have an address. */
 static quipu_status row_put_bytes(quipu_bytes bytes, quipu_arena *arena, char *member,
                                   quipu_error *reterr)
 {
@@ -108,6 +116,7 @@ static quipu_status row_put_bytes(quipu_bytes bytes, quipu_arena *arena, char *m
     return QUIPU_OK;
 }
 
+/* A row that an older program wrote may lack a column that has a default: it reads as that. */
 QP_NOINLINE bool qp_row_default(const ent_field *field, qp_value *ret)
 {
     if ((field->flags & ENT_F_DEFAULT) == 0) {
@@ -170,7 +179,8 @@ static quipu_status row_put_other(const ent_entity *entity, const ent_field *fie
     return QUIPU_OK;
 }
 
-/* What is not simply there: NULL, a default, a value of another kind. */
+/* Everything that is not simply a value of the right kind: NULL, which may have a default, or a
+ * value of another kind, which is refused. */
 static QP_NOINLINE quipu_status row_put_odd(const ent_entity *entity, const ent_field *field,
                                             const qp_value *value, quipu_arena *arena, char *member,
                                             quipu_error *reterr)
@@ -192,6 +202,7 @@ static QP_NOINLINE quipu_status row_put_odd(const ent_entity *entity, const ent_
     }
 }
 
+/* One pass over fields and values. Int and text come first: most fields are. */
 quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu_arena *arena,
                          void *ret_row, quipu_error *reterr)
 {
@@ -200,6 +211,7 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
     char *row = ret_row;
     quipu_status status = QUIPU_OK;
 
+    assert(values != NULL && ret_row != NULL);
     memset(row, 0, entity->row_size);
     for (; field < end && status == QUIPU_OK; field++, values++) {
         char *member = row + field->row;
@@ -208,7 +220,7 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
             if (values->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) == 0) {
                 status = row_put_odd(entity, field, values, arena, member, reterr);
             }
-            /* else: all zero is absent */
+            /* else: the member stays all zero, which is absent */
         } else if (field->type == ENT_TEXT || field->type == ENT_JSON) {
             status = row_put_text(values->as.text, arena, member, reterr);
         } else if (field->type == ENT_INT) {
@@ -228,11 +240,13 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
 /* ---- reading members --------------------------------------------------------------------------
  */
 
+/* Absent text, bytes and enums are QP_NULL; numbers are always present. */
 qp_value qp_member_value(const ent_field *field, const void *member)
 {
     qp_value value = {.kind = qp_field_kind(field)};
     int number;
 
+    assert(member != NULL);
     switch (field->type) {
     case ENT_INT:
         memcpy(&value.as.i, member, sizeof(value.as.i));
@@ -268,22 +282,27 @@ qp_value qp_member_value(const ent_field *field, const void *member)
     return value;
 }
 
+/* A member of a row, by the field's own optionality. */
 qp_value qp_row_value(const ent_field *field, const void *row)
 {
+    assert(row != NULL);
     return qp_opt_value(field, (const char *)row + field->row,
                         (field->flags & ENT_F_NULLABLE) != 0);
 }
 
+/* Text, bytes, enums and JSON say by themselves whether they are absent; the others begin with
+ * `has`. */
 qp_value qp_opt_value(const ent_field *field, const void *member, bool optional)
 {
     const char *p = member;
     bool has;
 
+    assert(member != NULL);
     if (!optional) {
         return qp_member_value(field, p);
     }
     if (qp_opt_at(field->type) == 0) {
-        return qp_member_value(field, p); /* it says by itself whether it is absent */
+        return qp_member_value(field, p);
     }
     memcpy(&has, p, sizeof(has));
     p += qp_opt_at(field->type);
@@ -293,6 +312,7 @@ qp_value qp_opt_value(const ent_field *field, const void *member, bool optional)
 /* ---- enums --------------------------------------------------------------------------------------
  */
 
+/* Walks up to the value: it may be beyond the last label. */
 const char *ent_enum_text(const char *const *labels, int value)
 {
     if (labels == NULL || value <= 0) {
@@ -306,6 +326,7 @@ const char *ent_enum_text(const char *const *labels, int value)
     return labels[value];
 }
 
+/* 0 for a text that is no label. */
 int ent_enum_parse(const char *const *labels, quipu_str text)
 {
     if (labels == NULL || text.p == NULL) {

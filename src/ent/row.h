@@ -1,4 +1,4 @@
-/* Values between C structs and the engine, both ways: rows that are read, members that are written.
+/* Values between C structs and an engine, both ways: rows that are read, members that are written.
  */
 #ifndef QP_ENT_ROW_H
 #define QP_ENT_ROW_H
@@ -13,11 +13,11 @@ uint8_t qp_field_kind(const ent_field *field);
 /* Bytes of a value of this type, as a required member has it. */
 size_t qp_type_size(uint8_t type);
 
-/* Where the value lies in an ent_opt_* of this type; 0 for types that have none. */
+/* The offset of the value in an ent_opt_* of this type; 0 for types that have none. */
 size_t qp_opt_at(uint8_t type);
 
-/* Write the row struct from its columns. With an arena, texts are copied there; without, they point
- * at the engine's memory. */
+/* Fills the row struct from its columns. With an arena, texts are copied there; without one they
+ * point to the engine's memory, until the next step. */
 quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu_arena *arena,
                          void *ret_row, quipu_error *reterr);
 
@@ -37,7 +37,8 @@ bool qp_row_default(const ent_field *field, qp_value *ret);
 quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, const qp_value *value,
                            quipu_error *reterr);
 
-/* Put the schema's words into an error that an engine reported for a statement on this entity. */
+/* Replaces tables and columns by entities and fields in an error that an engine reported for a
+ * statement on this entity. Returns `status`. */
 quipu_status qp_explain(const ent_entity *entity, quipu_status status, bool deleting,
                         quipu_error *reterr);
 

@@ -1,11 +1,11 @@
-/* Walls between the tenants of one database, kept by the server itself: a connection sees and
- * writes the rows of its own tenant only, whatever its statements say. */
+/* Row-level security between the tenants of one database, enforced by the server: a connection sees
+ * and writes the rows of its own tenant only, whatever its statements say. */
 #ifndef QP_ENT_ROW_SECURITY_H
 #define QP_ENT_ROW_SECURITY_H
 
 #include <ent/ent.h>
 
-#define QP_ROW_SECURITY_COLUMN "tenant" /* of every entity that belongs to somebody by itself */
+#define QP_ROW_SECURITY_COLUMN "tenant" /* of every entity that has a tenant of its own */
 
 /* How the rows of one entity belong to a tenant. */
 typedef struct qp_row_policy {

@@ -1,5 +1,7 @@
-/* The rules of the schema, checked before a value is written: size, emptiness, range, enum labels,
- * valid UTF-8 without NUL, valid JSON, finite numbers, real instants. */
+/* The rules of a schema, checked before a value is written: size, emptiness, range, enum labels,
+ * valid UTF-8 without NUL, valid JSON, finite numbers, existing instants. The same for every
+ * engine; what only a database can check (unique, reference) is the engine's. Called by create.c
+ * and update.c. */
 #include "ent/row.h"
 
 #include <assert.h>
@@ -10,6 +12,7 @@
 #include "base/str.h"
 #include "base/time.h"
 
+/* QUIPU_INVALID with entity, field and rule. */
 static quipu_status rule_broken(const ent_entity *entity, const ent_field *field, const char *rule,
                                 const char *text, quipu_error *reterr)
 {
@@ -17,15 +20,17 @@ static quipu_status rule_broken(const ent_entity *entity, const ent_field *field
                           entity->name, field->name, text);
 }
 
+/* The same with the limits of a range or length. */
 static quipu_status rule_outside(const ent_entity *entity, const ent_field *field, const char *rule,
                                  const char *what, quipu_error *reterr)
 {
+    assert(field->rule != NULL);
     return qp_error_field(reterr, QUIPU_INVALID, entity->name, field->name, rule,
                           "%s.%s %s outside %lld..%lld", entity->name, field->name, what,
                           (long long)field->rule->min, (long long)field->rule->max);
 }
 
-/* What text, bytes, JSON and labels share. */
+/* What text, bytes, JSON and labels have in common. */
 static quipu_status rule_size(const ent_entity *entity, const ent_field *field, size_t n,
                               quipu_error *reterr)
 {
@@ -45,6 +50,7 @@ static quipu_status rule_size(const ent_entity *entity, const ent_field *field, 
     return QUIPU_OK;
 }
 
+/* UTF-8 without NUL: PostgreSQL stores nothing else, and SQLite's text ends at a NUL. */
 static quipu_status rule_text(const ent_entity *entity, const ent_field *field, quipu_str text,
                               quipu_error *reterr)
 {
@@ -65,6 +71,7 @@ static quipu_status rule_text(const ent_entity *entity, const ent_field *field, 
                           fault == QP_TEXT_NUL ? "a NUL" : "invalid UTF-8", offset);
 }
 
+/* The nesting limit is that of every reader in this house. */
 static quipu_status rule_json(const ent_entity *entity, const ent_field *field, quipu_str text,
                               quipu_error *reterr)
 {
@@ -85,6 +92,7 @@ static quipu_status rule_json(const ent_entity *entity, const ent_field *field, 
                           (size_t)fault.offset);
 }
 
+/* NaN and infinities have no JSON form and compare oddly. */
 static quipu_status rule_float(const ent_entity *entity, const ent_field *field, double value,
                                quipu_error *reterr)
 {
@@ -99,6 +107,7 @@ static quipu_status rule_float(const ent_entity *entity, const ent_field *field,
     return QUIPU_OK;
 }
 
+/* The value has the field's kind; NULL was handled before. */
 quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, const qp_value *value,
                            quipu_error *reterr)
 {
@@ -127,7 +136,7 @@ quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, con
     case ENT_ENUM:
         return value->as.text.p != NULL
                    ? QUIPU_OK
-                   : rule_broken(entity, field, "enum", "is none of the enum's values", reterr);
+                   : rule_broken(entity, field, "enum", "is outside of the enum", reterr);
     default:
         return QUIPU_OK;
     }

@@ -1,5 +1,7 @@
 /* A schema as canonical .ent text, written from descriptors: one item a line, every index with its
- * name (those of unique fields and foreign keys among them), nothing that is a default. */
+ * name (those of unique fields and foreign keys, too), nothing that is a default. The same
+ * descriptors always give the same bytes: the hash of the text identifies the schema in the
+ * journal. */
 #include "ent/schema_text.h"
 
 #include <assert.h>
@@ -9,11 +11,13 @@
 #include "base/json.h"
 #include "base/sha256.h"
 
+/* The escapes are those of C and of .ent alike. */
 void qp_schema_quoted(qp_buf *out, const char *text, const char *also)
 {
     static const char controls[] = "\n\t\r";
     static const char letters[] = "ntr";
 
+    assert(text != NULL);
     qp_buf_putc(out, '"');
     for (; *text != '\0'; text++) {
         const char *control = strchr(controls, *text);
@@ -40,6 +44,7 @@ static void schema_text_float(qp_buf *out, double value)
     }
 }
 
+/* Whether a field is in the primary key: its line says nothing about that then. */
 static bool schema_text_in_key(const ent_entity *entity, size_t field)
 {
     for (size_t i = 0; i < entity->key_count; i++) {
@@ -50,6 +55,7 @@ static bool schema_text_in_key(const ent_entity *entity, size_t field)
     return false;
 }
 
+/* The type's name in .ent; an enum lists its labels. */
 static void schema_text_type(qp_buf *out, const ent_field *field)
 {
     static const char *const names[] = {"",      "int",  "float", "bool", "text",
@@ -69,6 +75,7 @@ static void schema_text_type(qp_buf *out, const ent_field *field)
     }
 }
 
+/* `= x`, `= now`, `= random`. */
 static void schema_text_default(qp_buf *out, const ent_field *field)
 {
     if ((field->flags & ENT_F_NOW) != 0) {
@@ -97,6 +104,7 @@ static void schema_text_default(qp_buf *out, const ent_field *field)
     }
 }
 
+/* `range(a..b)` or `len(a..b)`. */
 static void schema_text_rule(qp_buf *out, const ent_field *field)
 {
     const ent_rule *rule = field->rule;
@@ -117,6 +125,7 @@ static void schema_text_rule(qp_buf *out, const ent_field *field)
     qp_buf_putc(out, ')');
 }
 
+/* `column "x"` and `was "x"`, where they are needed. */
 static void schema_text_names(qp_buf *out, const char *column, const char *name, const char *was)
 {
     if (strcmp(column, name) != 0) {
@@ -129,6 +138,7 @@ static void schema_text_names(qp_buf *out, const char *column, const char *name,
     }
 }
 
+/* One field, with its attributes in a fixed order. */
 static void schema_text_field(qp_buf *out, const ent_entity *entity, size_t number)
 {
     const ent_field *field = &entity->fields[number];
@@ -168,6 +178,7 @@ static const ent_edge *schema_text_owner(const ent_entity *entity, const ent_edg
     return NULL;
 }
 
+/* The side that holds the foreign key: `edge name <- Owner.edge`. */
 static void schema_text_inverse(qp_buf *out, const ent_entity *entity, const ent_edge *edge)
 {
     const ent_field *field = &entity->fields[edge->field];
@@ -186,9 +197,11 @@ static void schema_text_inverse(qp_buf *out, const ent_entity *entity, const ent
     qp_buf_putc(out, '\n');
 }
 
+/* `(a, b desc, c)`. */
 static void schema_text_list(qp_buf *out, const ent_entity *entity, const uint8_t *fields,
                              size_t count, unsigned desc)
 {
+    assert(count >= 1);
     for (size_t i = 0; i < count; i++) {
         qp_buf_puts(out, i == 0 ? " (" : ", ");
         qp_buf_puts(out, entity->fields[fields[i]].name);
@@ -197,6 +210,7 @@ static void schema_text_list(qp_buf *out, const ent_entity *entity, const uint8_
     qp_buf_putc(out, ')');
 }
 
+/* `key (...)` or `cluster (...)`. */
 static void schema_text_key(qp_buf *out, const ent_entity *entity)
 {
     bool id = entity->key_count == 1 && strcmp(entity->fields[entity->key[0]].name, "id") == 0;
@@ -209,6 +223,7 @@ static void schema_text_key(qp_buf *out, const ent_entity *entity)
     qp_buf_putc(out, '\n');
 }
 
+/* The owners' side: `edge name -> Child[]`, with its rule on delete. */
 static void schema_text_edges(qp_buf *out, const ent_entity *entity)
 {
     static const char *const on_delete[] = {"", "cascade", "restrict", "set_null"};
@@ -223,6 +238,7 @@ static void schema_text_edges(qp_buf *out, const ent_entity *entity)
     }
 }
 
+/* `shard (...) key x by f`. */
 static void schema_text_shard(qp_buf *out, const ent_entity *entity)
 {
     const ent_shard *shard = entity->shard;
@@ -243,6 +259,7 @@ static void schema_text_shard(qp_buf *out, const ent_entity *entity)
     qp_buf_putc(out, '\n');
 }
 
+/* Fields and foreign keys in the order of the row, then edges, key, shard, indexes, search. */
 static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool shards)
 {
     qp_buf_printf(out, "entity %s table ", entity->name);
@@ -278,8 +295,10 @@ static void schema_text_entity(qp_buf *out, const ent_entity *entity, bool shard
     qp_buf_puts(out, "}\n");
 }
 
+/* Shards are part of the text only for engines that have them: SQLite files keep their hash. */
 quipu_status qp_schema_text(const ent_schema *schema, bool shards, qp_buf *out)
 {
+    assert(schema != NULL && out != NULL);
     qp_buf_printf(out, "schema %s {\n", schema->name);
     if (schema->application_id != 0) {
         qp_buf_printf(out, "  application_id 0x%08x\n", (unsigned)schema->application_id);
@@ -293,10 +312,12 @@ quipu_status qp_schema_text(const ent_schema *schema, bool shards, qp_buf *out)
     return qp_buf_status(out);
 }
 
+/* Collisions would only make a changed schema look unchanged: 64 bits are enough. */
 void qp_schema_hash(quipu_str text, char ret_hash[QP_SCHEMA_HASH_SIZE])
 {
     uint8_t digest[QP_SHA256_SIZE];
 
+    assert(ret_hash != NULL);
     qp_sha256_of(text.p, text.n, digest);
     for (size_t i = 0; i < (QP_SCHEMA_HASH_SIZE - 1) / 2; i++) {
         (void)snprintf(ret_hash + 2 * i, 3, "%02x", digest[i]);

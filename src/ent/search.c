@@ -1,6 +1,10 @@
-/* Full-text search: keeping an index by hand, hits by rank, snippets. The engine writes the heads
- * of the statements (search_engine.h); conditions are planned as everywhere. Snippets are made
- * here, from the row's texts. */
+/* Full-text search: maintaining an index by hand, hits by rank, snippets. The engine writes the
+ * heads of the statements (search_engine.h); conditions are planned as everywhere; snippets are
+ * made here, from the row's texts.
+ *
+ * Owns: the order of calls to a qp_searcher. Called by users of include/ent, src/store.
+ * Locks: maintaining an index writes inside of the caller's transaction. */
+#include <assert.h>
 #include <string.h>
 
 #include <ent/search.h>
@@ -17,6 +21,7 @@
 
 #define SEARCH_SNIPPET_MIN 16
 
+/* Whether the entity has an index that this engine supports. */
 static quipu_status search_check(const ent_db *db, const ent_entity *entity, bool manual,
                                  quipu_error *reterr)
 {
@@ -38,15 +43,16 @@ static quipu_status search_check(const ent_db *db, const ent_entity *entity, boo
     return QUIPU_OK;
 }
 
-/* An engine without an index has nothing to take out of it: rows can go everywhere. */
+/* An engine without search has nothing to remove: rows can be deleted everywhere. */
 static bool search_has_none(const ent_db *db)
 {
     return db->engine->searcher == NULL;
 }
 
-bool qp_search_leaves_words(const ent_db *db)
+/* See search_engine.h. */
+bool qp_search_keeps_deleted_words(const ent_db *db)
 {
-    return db->engine->searcher != NULL && db->engine->searcher->leaves_words;
+    return db->engine->searcher != NULL && db->engine->searcher->keeps_deleted_words;
 }
 
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity)
@@ -54,6 +60,7 @@ bool qp_search_is_there(const ent_db *db, const ent_entity *entity)
     return !qp_older_unsearchable(db->older, entity);
 }
 
+/* Words are text like any other value. */
 static quipu_status search_check_words(const ent_entity *entity, quipu_str words,
                                        quipu_error *reterr)
 {
@@ -67,6 +74,7 @@ static quipu_status search_check_words(const ent_entity *entity, quipu_str words
     return QUIPU_OK;
 }
 
+/* Runs db->plan and counts. */
 static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     qp_cached *cached = NULL;
@@ -83,8 +91,8 @@ static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *rete
     return status;
 }
 
-/* Rows to the engine, whose index is made on our side. */
-static quipu_status search_gather(ent_db *db, int64_t *ret_count, quipu_error *reterr)
+/* Reads the rows and gives them to the engine, one by one. */
+static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     const qp_searcher *searcher = db->engine->searcher;
     const ent_entity *entity = db->plan.entity;
@@ -101,19 +109,20 @@ static quipu_status search_gather(ent_db *db, int64_t *ret_count, quipu_error *r
         status = qp_cached_step(db, cached, row, &is_row, reterr);
         if (status == QUIPU_OK) {
             status =
-                qp_db_failed(db, searcher->gather(db->conn, entity, is_row ? row : NULL, reterr));
+                qp_db_failed(db, searcher->add_row(db->conn, entity, is_row ? row : NULL, reterr));
             count += is_row;
         }
     }
     qp_cache_release(db, cached, status);
     if (status != QUIPU_OK) {
-        searcher->forget(db->conn);
+        searcher->discard_rows(db->conn);
     } else if (ret_count != NULL) {
         *ret_count = count;
     }
     return status;
 }
 
+/* Whether a where has a match condition. */
 static bool search_has_match(const ent_entity *entity, const void *where)
 {
     ent_where_match match;
@@ -122,11 +131,13 @@ static bool search_has_match(const ent_entity *entity, const void *where)
     return (int)match.op != ENT_OP_NONE;
 }
 
+/* Adds rows to the index, or removes them. A condition on the index itself would see it change. */
 static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operation operation,
                                 const void *where, int64_t *ret_count, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_write(db, reterr);
 
+    assert(operation == QP_OP_INDEX || operation == QP_OP_UNINDEX);
     if (status == QUIPU_OK && operation == QP_OP_UNINDEX && search_has_none(db)) {
         if (ret_count != NULL) {
             *ret_count = 0;
@@ -153,8 +164,8 @@ static quipu_status search_move(ent_db *db, const ent_entity *entity, qp_operati
     if (status != QUIPU_OK) {
         return status;
     }
-    return operation == QP_OP_INDEX && db->engine->searcher->gather != NULL
-               ? search_gather(db, ret_count, reterr)
+    return operation == QP_OP_INDEX && db->engine->searcher->add_row != NULL
+               ? search_add_rows(db, ret_count, reterr)
                : search_run(db, ret_count, reterr);
 }
 
@@ -205,8 +216,8 @@ quipu_status ent_index_check(ent_db *db, const ent_entity *entity, quipu_error *
 /* ---- hits -------------------------------------------------------------------------------------
  */
 
-/* A condition that ties the owner of a cluster bounds the hits by their keys, so that the index
- * need not look further; what it says is taken out of the copy. */
+/* A condition that fixes the owner of a cluster bounds the hits by their keys, so that the index
+ * looks no further; it is removed from the copy of the where. */
 static void search_tie(qp_plan *plan, char *where)
 {
     const ent_entity *entity = plan->entity;
@@ -231,28 +242,30 @@ static void search_tie(qp_plan *plan, char *where)
     }
 }
 
-/* Whether there may be hits that turn out to be none: those of phrases. */
-static quipu_status search_doubts(ent_db *db, const ent_entity *entity, quipu_str words,
-                                  bool *ret_doubtful, quipu_error *reterr)
+/* Whether hits may have to be rechecked: those of phrases. */
+static quipu_status search_needs_recheck(ent_db *db, const ent_entity *entity, quipu_str words,
+                                         bool *ret_recheck, quipu_error *reterr)
 {
     qp_match_query query = {.longest = 0};
     quipu_status status = QUIPU_OK;
 
-    if (db->engine->searcher->doubts) {
+    if (db->engine->searcher->rechecks) {
         status = qp_match_query_make(&db->scratch, words, qp_search_is_cjk(db->engine, entity),
                                      &query, reterr);
     }
-    *ret_doubtful = query.longest > 1;
+    *ret_recheck = query.longest > 1;
     return status;
 }
 
+/* Hits that fail the recheck would count against a LIMIT: the limit is then applied while reading.
+ */
 static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str words,
                                 const void *where, int64_t limit, quipu_error *reterr)
 {
     const qp_value bound = {.kind = QP_WORDS, .as.text = words};
     qp_plan *plan = &db->plan;
-    bool doubtful = false;
-    quipu_status status = search_doubts(db, entity, words, &doubtful, reterr);
+    bool recheck = false;
+    quipu_status status = search_needs_recheck(db, entity, words, &recheck, reterr);
 
     qp_plan_begin(plan, entity, db->engine, QP_OP_HITS);
     qp_plan_bind(plan, &bound);
@@ -267,8 +280,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
         }
         status = qp_where_walk(plan, copy, reterr);
     }
-    /* Hits that turn out to be none would count: then the limit is held while they are read. */
-    if (limit > 0 && !doubtful) {
+    if (limit > 0 && !recheck) {
         qp_plan_mark(plan, QP_MARK_LIMIT);
         qp_plan_bind_int(plan, limit);
     } else {
@@ -277,7 +289,7 @@ static quipu_status search_plan(ent_db *db, const ent_entity *entity, quipu_str 
     return status;
 }
 
-/* What doubtful hits are looked at with. */
+/* What hits are rechecked with; it lives as long as the statement is used. */
 static quipu_status search_keep_query(ent_db *db, qp_cached *cached, quipu_str words, int64_t limit,
                                       quipu_error *reterr)
 {
@@ -319,7 +331,7 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
     if (status == QUIPU_OK) {
         status = qp_cached_bind(db, cached, true, reterr);
     }
-    if (status == QUIPU_OK && db->engine->searcher->doubts) {
+    if (status == QUIPU_OK && db->engine->searcher->rechecks) {
         status = search_keep_query(db, cached, words, limit, reterr);
     }
     if (status != QUIPU_OK) {
@@ -337,6 +349,7 @@ typedef struct search_row {
     size_t count;
 } search_row;
 
+/* Reads the texts of one hit. The row may be gone: then there are none. */
 static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent_hit *hit,
                                  search_row *row, quipu_error *reterr)
 {
@@ -371,9 +384,9 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     return status;
 }
 
-/* Whether a doubtful hit has the phrases. */
-static quipu_status search_look(ent_iter *iter, const qp_match_query *query, const ent_hit *hit,
-                                bool *ret_found)
+/* Whether a hit has the phrases. */
+static quipu_status search_recheck(ent_iter *iter, const qp_match_query *query, const ent_hit *hit,
+                                   bool *ret_found)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
     search_row row = {.arena = &scratch};
@@ -386,7 +399,7 @@ static quipu_status search_look(ent_iter *iter, const qp_match_query *query, con
     return status;
 }
 
-/* Step to the next row of hits, or to the next whose texts are as they should be. */
+/* The next hit that holds. */
 static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_hit, bool *ret_row)
 {
     ent_db *db = iter->db;
@@ -408,14 +421,15 @@ static quipu_status search_step(ent_iter *iter, qp_cached *cached, ent_hit *ret_
         } else if (keys > 1) {
             ret_hit->seq = values[1].as.i;
         }
-        found = !db->engine->searcher->doubts || !values[keys + 1].as.b;
+        found = !db->engine->searcher->rechecks || !values[keys + 1].as.b;
         if (!found) {
-            status = search_look(iter, cached->query, ret_hit, &found);
+            status = search_recheck(iter, cached->query, ret_hit, &found);
         }
     }
     return status;
 }
 
+/* Releases the statement at the end, like ent_iter_next(). */
 bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 {
     bool is_row = false;
@@ -425,7 +439,7 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
         return false;
     }
     cached = iter->statement;
-    if (!iter->db->engine->searcher->doubts || cached->left-- > 0) {
+    if (!iter->db->engine->searcher->rechecks || cached->left-- > 0) {
         iter->status = search_step(iter, cached, ret_hit, &is_row);
     }
     if (iter->status != QUIPU_OK || !is_row) {
@@ -439,12 +453,13 @@ bool ent_hits_next(ent_iter *iter, ent_hit *ret_hit)
 /* ---- snippets ---------------------------------------------------------------------------------
  */
 
+/* Looking the row up uses the connection's scratch memory, so that this has its own. */
 static quipu_status search_snippet(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                    const ent_hit *hit, const ent_marks *given,
                                    quipu_str *ret_snippet, quipu_error *reterr)
 {
     ent_marks marks = *given;
-    quipu_arena scratch = QUIPU_ARENA_INIT; /* looking up uses the connection's own */
+    quipu_arena scratch = QUIPU_ARENA_INIT;
     search_row row = {.arena = &scratch};
     quipu_str snippet = {"", 0};
     qp_match_query query;

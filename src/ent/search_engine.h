@@ -1,6 +1,7 @@
-/* What full-text search asks of an engine, beside engine.h: the text of its statements. Conditions
- * on the entity's own rows are the runtime's. An engine either cuts texts into words by itself, in
- * its statements, or has them cut here and is handed row after row (`gather`). */
+/* What full-text search needs of an engine besides engine.h: the text of its statements. Conditions
+ * on the entity's own rows are written by src/ent. An engine either cuts texts into words by
+ * itself, in its statements, or is given row after row and cuts them with ent/words.h (`add_row`).
+ */
 #ifndef QP_ENT_SEARCH_ENGINE_H
 #define QP_ENT_SEARCH_ENGINE_H
 
@@ -14,39 +15,39 @@
 typedef struct qp_searcher {
     uint32_t version; /* 1; functions are only ever appended */
 
-    /* Append to `sql`: put rows into the index, or take them out by what they hold; ends with the
-     * entity's table, so that a WHERE can follow, and behind that `unindex_end`. With `gather`,
-     * the former only reads: the key's columns, then the texts. */
+    /* Appends the statement that adds rows to the index, or removes them; ends with the entity's
+     * table, so that a WHERE can follow, and `unindex_end` behind it. With `add_row` the former is
+     * a SELECT: the key's columns, then the texts. */
     void (*put_index)(qp_buf *sql, const ent_entity *entity, bool remove);
     const char *unindex_end;
-    /* Empty the index. */
+    /* Empties the index. */
     void (*put_clear)(qp_buf *sql, const ent_entity *entity);
-    /* Fail unless it holds exactly what the rows hold; NULL: `check` does it. */
+    /* Fails unless the index holds exactly the words of the rows; NULL: `check` does it. */
     void (*put_check)(qp_buf *sql, const ent_entity *entity);
-    /* SELECT key and rank of the rows that have the words bound as 1; ends inside its WHERE. A
-     * smaller rank is better. With `doubts`, a third value tells that the row may not have the
-     * phrases, and its texts must be looked at. */
+    /* SELECT of key and rank of the rows that match the words bound as 1; ends inside of its WHERE.
+     * A smaller rank is better. With `rechecks`, a third column says that the row may lack the
+     * phrases, so that its texts have to be rechecked. */
     void (*put_hits)(qp_buf *sql, const ent_entity *entity);
     /* One column of the row's integer key, inside put_hits. */
     void (*put_key)(qp_buf *sql, const ent_entity *entity, size_t at);
     /* The order of hits: by rank, then by key. */
     void (*put_order)(qp_buf *sql, const ent_entity *entity);
 
-    /* Take the next row of put_index, values in the order of its columns; NULL: that was the last.
-     * NULL function: the statement did it all. */
-    quipu_status (*gather)(void *conn, const ent_entity *entity, const qp_value *row,
-                           quipu_error *reterr);
-    void (*forget)(void *conn); /* drop what was gathered: the reading failed */
+    /* Takes the next row of put_index, values in the order of its columns; NULL: that was the last.
+     * NULL function: the statement of put_index does it all. */
+    quipu_status (*add_row)(void *conn, const ent_entity *entity, const qp_value *row,
+                            quipu_error *reterr);
+    void (*discard_rows)(void *conn); /* forgets the rows added so far: reading them failed */
     quipu_status (*check)(void *conn, const ent_entity *entity, quipu_error *reterr);
-    bool doubts;
-    /* It keeps an index only by hand: of entities that say `manual`. Every one is cut as `cjk`. */
+    bool rechecks;
+    /* Only entities that say `manual` have an index, and all of them are cut as `cjk`. */
     bool manual_only;
-    /* Words of rows that were taken out are left in it until it is emptied. */
-    bool leaves_words;
+    /* Removing a row leaves its words in the index's storage until the index is emptied. */
+    bool keeps_deleted_words;
 } qp_searcher;
 
-/* Whether an index keeps words of rows that were taken out of it. */
-bool qp_search_leaves_words(const ent_db *db);
+/* See qp_searcher.keeps_deleted_words. */
+bool qp_search_keeps_deleted_words(const ent_db *db);
 
 /* Whether the file has the entity's full-text index: one of an older layout may lack it. */
 bool qp_search_is_there(const ent_db *db, const ent_entity *entity);

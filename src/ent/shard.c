@@ -1,4 +1,5 @@
-/* The part of a row, and the columns of keys that begin with it. */
+/* The shard of a row, and the columns of keys that begin with it. Pure functions over descriptors;
+ * called by create.c and where.c for values, by sql.c and ent_postgres for text. */
 #include "ent/shard.h"
 
 #include <assert.h>
@@ -9,14 +10,17 @@
 /* ---- from texts -------------------------------------------------------------------------------
  */
 
+/* Four bytes in network order: "a", "bc" and "ab", "c" have different shards. */
 void qp_shard_add_length(qp_sha256 *sha, size_t n)
 {
     const uint8_t bytes[4] = {(uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8),
                               (uint8_t)n};
 
+    assert(n <= UINT32_MAX);
     qp_sha256_add(sha, bytes, sizeof(bytes));
 }
 
+/* The first 12 bits of the digest. */
 uint32_t qp_shard_end(qp_sha256 *sha)
 {
     uint8_t digest[QP_SHA256_SIZE];
@@ -25,10 +29,12 @@ uint32_t qp_shard_end(qp_sha256 *sha)
     return (uint32_t)digest[0] << 4 | (uint32_t)digest[1] >> 4;
 }
 
+/* See shard.h; the order of the texts counts. */
 uint32_t qp_shard_of_texts(const quipu_str *texts, size_t n)
 {
     qp_sha256 sha;
 
+    assert(n == 0 || texts != NULL);
     qp_sha256_begin(&sha);
     for (size_t i = 0; i < n; i++) {
         qp_shard_add_length(&sha, texts[i].n);
@@ -39,6 +45,9 @@ uint32_t qp_shard_of_texts(const quipu_str *texts, size_t n)
     return qp_shard_end(&sha);
 }
 
+/* A number that carries the shard decides, when it is known and not 0. Otherwise the texts do, all
+ * of which must be known. An entity that belongs to an owner has no texts of its own to go by,
+ * unless its number is 0. */
 bool qp_shard_find(const ent_entity *entity, qp_shard_value_fn value, const void *ctx,
                    int64_t *ret_shard)
 {
@@ -46,6 +55,7 @@ bool qp_shard_find(const ent_entity *entity, qp_shard_value_fn value, const void
     quipu_str texts[ENT_KEY_MAX];
     qp_value found = {.kind = QP_NULL};
 
+    assert(entity->shard != NULL);
     if (shard->number != 0) {
         const bool given = value(ctx, shard->number - 1u, &found) && found.kind == QP_INT;
 
@@ -54,7 +64,7 @@ bool qp_shard_find(const ent_entity *entity, qp_shard_value_fn value, const void
             return true;
         }
         if (!given && (entity->fields[shard->number - 1].flags & ENT_F_AUTO) == 0) {
-            return false; /* only a row whose number is 0 has the part of its texts */
+            return false;
         }
     }
     for (size_t i = 0; i < shard->text_count; i++) {
@@ -74,6 +84,7 @@ bool qp_shard_find(const ent_entity *entity, qp_shard_value_fn value, const void
 /* ---- columns ----------------------------------------------------------------------------------
  */
 
+/* Follows the reference that the number is. */
 const ent_entity *qp_shard_owner(const ent_entity *entity)
 {
     const ent_edge *edge = NULL;
@@ -84,8 +95,10 @@ const ent_entity *qp_shard_owner(const ent_entity *entity)
     return edge != NULL && edge->to->shard != NULL && edge->to->shard->key != 0 ? edge->to : NULL;
 }
 
+/* `"part"=shard`, or computed from the number. */
 static void shard_put(qp_buf *sql, const char *shard, const char *number)
 {
+    assert(number != NULL);
     qp_buf_puts(sql, "\"" QP_SHARD_COLUMN "\"=");
     if (shard != NULL) {
         qp_buf_puts(sql, shard);
@@ -96,6 +109,7 @@ static void shard_put(qp_buf *sql, const char *shard, const char *number)
     }
 }
 
+/* One index probe: the owner is looked up by shard and number. */
 void qp_shard_put_owner(qp_buf *sql, const ent_entity *entity, const char *shard,
                         const char *number)
 {
@@ -115,6 +129,7 @@ void qp_shard_put_owner(qp_buf *sql, const ent_entity *entity, const char *shard
     qp_buf_putc(sql, ')');
 }
 
+/* Both key columns, so that the primary key serves the condition. */
 void qp_shard_put_owned(qp_buf *sql, const ent_entity *entity, const char *shard,
                         const char *number)
 {
@@ -128,6 +143,7 @@ void qp_shard_put_owned(qp_buf *sql, const ent_entity *entity, const char *shard
     qp_shard_put_owner(sql, entity, shard, number);
 }
 
+/* A reference to another shard than the row's own needs that shard to be found. */
 bool qp_shard_beside(const ent_entity *entity, const ent_field *field)
 {
     const ent_edge *edge = qp_entity_reference(entity, field);
@@ -137,13 +153,16 @@ bool qp_shard_beside(const ent_entity *entity, const ent_field *field)
             field != &entity->fields[entity->shard->number - 1]);
 }
 
+/* "<column>_part". */
 void qp_shard_put_beside(qp_buf *sql, const ent_field *field)
 {
+    assert(field != NULL);
     qp_buf_putc(sql, '"');
     qp_buf_puts(sql, field->column);
     qp_buf_puts(sql, "_" QP_SHARD_COLUMN "\"");
 }
 
+/* The owner's natural key replaces its number. */
 size_t qp_shard_columns(const ent_entity *entity, int index,
                         const char *ret_columns[QP_SHARD_KEY_MAX])
 {
@@ -152,6 +171,7 @@ size_t qp_shard_columns(const ent_entity *entity, int index,
     const ent_entity *owner = qp_shard_owner(entity);
     size_t n = 0;
 
+    assert(index < (int)entity->index_count);
     if (entity->shard != NULL) {
         ret_columns[n++] = QP_SHARD_COLUMN;
     }
@@ -164,6 +184,7 @@ size_t qp_shard_columns(const ent_entity *entity, int index,
     return n;
 }
 
+/* (shard, natural key) where the entity has one. */
 size_t qp_shard_primary(const ent_entity *entity, const char *ret_columns[QP_SHARD_KEY_MAX])
 {
     if (entity->shard == NULL || entity->shard->key == 0) {

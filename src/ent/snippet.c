@@ -1,6 +1,6 @@
-/* The snippet of a match: the words around the place where the most of the query stands together.
- * It is bounded in bytes, never splits a character, and reading stops as soon as nothing better can
- * come. */
+/* The snippet of a match: the passage around the place where most of the query is close together.
+ * Bounded in bytes, never splits a character, and stops reading as soon as nothing better can come.
+ * Called by search.c with the texts of one row; allocates from the caller's scratch arena. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +69,7 @@ static bool snippet_together(const snippet_search *search, size_t text)
     return high < low + SNIPPET_REACH;
 }
 
-/* Note the phrases that end at the current word; tells whether any does. */
+/* Notes the phrases that end at the current word; returns whether any does. */
 static bool snippet_note(snippet_search *search, size_t text)
 {
     bool any = false;
@@ -92,6 +92,7 @@ static bool snippet_note(snippet_search *search, size_t text)
     return any;
 }
 
+/* Reads texts until the whole query was seen close together, or to the end. */
 static void snippet_find(snippet_search *search, const quipu_str *texts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -105,6 +106,7 @@ static void snippet_find(snippet_search *search, const quipu_str *texts, size_t 
     }
 }
 
+/* For qsort(): by text, then by place. */
 static int snippet_compare(const void *left, const void *right)
 {
     const snippet_place *l = left;
@@ -170,6 +172,7 @@ static void snippet_mark(snippet_window *window, size_t last, size_t count)
     }
 }
 
+/* Marks every match inside of the window. */
 static void snippet_read(snippet_search *search, quipu_str text, snippet_window *window)
 {
     const qp_match_query *query = search->query;
@@ -218,6 +221,7 @@ static snippet_span snippet_bounds(const snippet_window *window, quipu_str text,
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
+/* A part of the text as it is. */
 static void snippet_part(qp_buf *out, quipu_str text, size_t from, size_t to)
 {
     qp_buf_put(out, (quipu_str){text.p + from, to - from});
@@ -252,6 +256,7 @@ static void snippet_write(const snippet_window *window, quipu_str text, snippet_
     snippet_part(out, text, at, shown.end);
 }
 
+/* The window as text, with ellipses where it was cut. */
 static quipu_status snippet_made(const snippet_window *window, quipu_str text,
                                  const ent_marks *marks, quipu_arena *arena, quipu_str *ret)
 {

@@ -1,6 +1,11 @@
 /* From a shape to SQL text; runs only when a statement is not in the cache. Parameters are numbered
- * in the order in which the walk added the values. Constants of the schema are the only text here:
- * values are always bound. */
+ * in the order in which the walk added the values. The only texts here are names of the schema:
+ * values are always bound.
+ *
+ * Owns: the portable SQL that all engines share; what differs is asked of the engine (put_in,
+ * put_add, put_match, row_lock, chunked, must_match).
+ * Called by: cache.c on a miss. The shape is trusted: where.c, order.c and create.c wrote it, so
+ * that what cannot be in it is asserted. */
 #include "ent/plan.h"
 
 #include <assert.h>
@@ -13,6 +18,7 @@
 #include "ent/search_engine.h"
 #include "ent/shard.h"
 
+/* One translation: a cursor over the shape, and the text so far. */
 typedef struct sql_writer {
     const qp_engine *engine;
     const ent_entity *entity;
@@ -37,8 +43,10 @@ typedef struct sql_term {
 
 #define SQL_TERMS_MAX (ENT_ORDER_MAX + ENT_KEY_MAX)
 
+/* Names of a schema are plain, those of a foreign one may hold quotes. */
 void qp_sql_name(qp_buf *sql, const char *name)
 {
+    assert(name != NULL);
     qp_buf_putc(sql, '"');
     for (const char *c = name; *c != '\0'; c++) {
         if (*c == '"') {
@@ -49,11 +57,14 @@ void qp_sql_name(qp_buf *sql, const char *name)
     qp_buf_putc(sql, '"');
 }
 
+/* The end of the shape reads as QP_MARK_END. */
 static unsigned sql_peek(const sql_writer *w)
 {
+    assert(w->at <= w->end);
     return w->at < w->end ? *w->at : QP_MARK_END;
 }
 
+/* The next byte, consumed. */
 static unsigned sql_take(sql_writer *w)
 {
     unsigned mark = sql_peek(w);
@@ -62,27 +73,34 @@ static unsigned sql_take(sql_writer *w)
     return mark;
 }
 
+/* Errors stay in the buffer. */
 static void sql_puts(sql_writer *w, const char *text)
 {
     qp_buf_puts(w->sql, text);
 }
 
+/* "?1" or "$1". */
 static void sql_number(sql_writer *w, unsigned number)
 {
+    assert(number >= 1);
     sql_puts(w, w->engine->parameter);
     qp_buf_u64(w->sql, number);
 }
 
+/* The next value in the order of the walk. */
 static void sql_next_number(sql_writer *w)
 {
     sql_number(w, ++w->number);
 }
 
+/* A field's column, or the packed key. */
 static const char *sql_column(const sql_writer *w, unsigned field)
 {
+    assert(field == QP_MARK_ID || field < w->entity->field_count);
     return field == QP_MARK_ID ? QP_CLUSTER_COLUMN : w->entity->fields[field].column;
 }
 
+/* `column operator next-parameter`. */
 static void sql_compare(sql_writer *w, const char *column, const char *operator)
 {
     qp_sql_name(w->sql, column);
@@ -93,6 +111,7 @@ static void sql_compare(sql_writer *w, const char *column, const char *operator)
 /* ---- shards
  * ---------------------------------------------------------------------------------------- */
 
+/* The owner, in an engine with shards. */
 static const ent_entity *sql_owner(const sql_writer *w)
 {
     return w->shards ? qp_shard_owner(w->entity) : NULL;
@@ -103,10 +122,12 @@ typedef struct sql_parameter {
     char text[16];
 } sql_parameter;
 
+/* A parameter's text, for writers that take SQL. */
 static sql_parameter sql_parameter_of(const sql_writer *w, unsigned number)
 {
     sql_parameter parameter;
 
+    assert(number >= 1);
     (void)snprintf(parameter.text, sizeof(parameter.text), "%s%u", w->engine->parameter, number);
     return parameter;
 }
@@ -119,8 +140,7 @@ static void sql_owner_is(sql_writer *w)
                        sql_parameter_of(w, w->number).text);
 }
 
-/* The part of a reference, out of the number that is parameter `number`, which has no type by
- * itself when it has no value. */
+/* The shard of a reference, computed from its number; the cast is for a NULL, which has no type. */
 static void sql_part_of(sql_writer *w, unsigned number)
 {
     sql_puts(w, "CAST(");
@@ -132,9 +152,10 @@ static void sql_part_of(sql_writer *w, unsigned number)
 /* ---- conditions
  * ---------------------------------------------------------------------------------- */
 
+/* NULL NOT IN () is true in SQL, where every other comparison with NULL is unknown: made equal
+ * here. */
 static void sql_in(sql_writer *w, const ent_field *field, bool negated)
 {
-    /* SQL's NOT IN () holds for NULL too; every other comparison with NULL is unknown. */
     bool guard = negated && (field->flags & ENT_F_NULLABLE) != 0;
 
     sql_puts(w, guard ? "(" : "");
@@ -148,6 +169,7 @@ static void sql_in(sql_writer *w, const ent_field *field, bool negated)
     }
 }
 
+/* One condition with its one, two or no values. */
 static void sql_condition(sql_writer *w, const ent_field *field, unsigned op)
 {
     static const char *const operators[] = {
@@ -208,7 +230,7 @@ static void sql_group(sql_writer *w, unsigned mark)
     sql_puts(w, ")");
 }
 
-/* One level of conditions, joined by AND, `before` standing in front of the first; tells whether
+/* One level of conditions, joined by AND, with `before` in front of the first; returns whether
  * there was any. */
 static bool sql_level(sql_writer *w, const char *before)
 {
@@ -248,6 +270,7 @@ static bool sql_level(sql_writer *w, const char *before)
     }
 }
 
+/* Nothing where there is no condition. */
 static void sql_where(sql_writer *w)
 {
     (void)sql_level(w, " WHERE ");
@@ -256,6 +279,7 @@ static void sql_where(sql_writer *w)
 /* ---- order and keyset
  * ------------------------------------------------------------------------------ */
 
+/* Reads the order terms back from the shape. */
 static size_t sql_terms(sql_writer *w, sql_term *terms)
 {
     size_t n = 0;
@@ -278,6 +302,7 @@ static size_t sql_terms(sql_writer *w, sql_term *terms)
     return n;
 }
 
+/* A term against the value of the row to continue after. */
 static void sql_term_compare(sql_writer *w, const sql_term *term, const char *operator)
 {
     qp_sql_name(w->sql, term->column);
@@ -289,7 +314,7 @@ static void sql_term_compare(sql_writer *w, const sql_term *term, const char *op
     }
 }
 
-/* The term's value lies behind that of the row. NULL comes first, ascending. */
+/* The term's value comes after that of the row. NULL comes first, ascending. */
 static void sql_term_behind(sql_writer *w, const sql_term *term)
 {
     if (term->null) {
@@ -344,6 +369,7 @@ static void sql_after(sql_writer *w, sql_term *terms, size_t n, bool any_where)
     sql_puts(w, ")");
 }
 
+/* ORDER BY, with NULLS FIRST or LAST spelled out where a column can be NULL. */
 static void sql_order(sql_writer *w, const sql_term *terms, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -359,6 +385,7 @@ static void sql_order(sql_writer *w, const sql_term *terms, size_t n)
 /* ---- statements
  * ---------------------------------------------------------------------------------- */
 
+/* All fields, in the order of the row struct. */
 static void sql_columns(sql_writer *w)
 {
     for (size_t i = 0; i < w->entity->field_count; i++) {
@@ -367,6 +394,7 @@ static void sql_columns(sql_writer *w)
     }
 }
 
+/* The table, or the subquery that stands for it in an older file (older.h). */
 static void sql_from(sql_writer *w)
 {
     sql_puts(w, " FROM ");
@@ -377,6 +405,7 @@ static void sql_from(sql_writer *w)
     }
 }
 
+/* The engine's suffix for reads in chunks. */
 static void sql_chunked(sql_writer *w)
 {
     if (sql_peek(w) == QP_MARK_CHUNKED) {
@@ -385,6 +414,7 @@ static void sql_chunked(sql_writer *w)
     }
 }
 
+/* Columns, conditions, keyset, order, limit, lock: in the order of the shape. */
 static void sql_select(sql_writer *w)
 {
     sql_term terms[SQL_TERMS_MAX];
@@ -435,6 +465,7 @@ static size_t sql_key(const sql_writer *w, unsigned index,
     return n;
 }
 
+/* By key or unique index; the shard leads where it is known. */
 static void sql_get(sql_writer *w)
 {
     const char *columns[QP_SHARD_KEY_MAX];
@@ -519,6 +550,7 @@ static void sql_insert(sql_writer *w)
     sql_puts(w, n == 0 ? "" : ")");
 }
 
+/* ON CONFLICT with what upsert.c decided for each field. */
 static void sql_upsert(sql_writer *w)
 {
     const char *columns[QP_SHARD_KEY_MAX] = {NULL};
@@ -563,12 +595,14 @@ static void sql_upsert(sql_writer *w)
     }
 }
 
+/* RETURNING all columns, as SELECT lists them. */
 static void sql_returning(sql_writer *w)
 {
     sql_puts(w, " RETURNING ");
     sql_columns(w);
 }
 
+/* One assignment a changed field, then the condition. */
 static void sql_update(sql_writer *w)
 {
     bool any = false;
@@ -724,7 +758,7 @@ static size_t sql_search(sql_writer *w, unsigned operation)
             sql_puts(w, searcher->unindex_end);
             return 0;
         }
-        return searcher->gather == NULL
+        return searcher->add_row == NULL
                    ? 0
                    : qp_search_keys(w->engine, w->entity) + w->entity->search_count;
     case QP_OP_INDEX_CLEAR:
@@ -735,7 +769,7 @@ static size_t sql_search(sql_writer *w, unsigned operation)
         return 0;
     case QP_OP_HITS:
         sql_hits(w);
-        return qp_search_keys(w->engine, w->entity) + (searcher->doubts ? 2 : 1);
+        return qp_search_keys(w->engine, w->entity) + (searcher->rechecks ? 2 : 1);
     default:
         assert(operation == QP_OP_TEXTS);
         sql_texts(w);
@@ -743,6 +777,7 @@ static size_t sql_search(sql_writer *w, unsigned operation)
     }
 }
 
+/* The engine's SQL around an UPDATE that must match a row. */
 static void sql_update_must_match(sql_writer *w, bool must_match)
 {
     if (must_match) {
@@ -754,6 +789,7 @@ static void sql_update_must_match(sql_writer *w, bool must_match)
     }
 }
 
+/* Errors of the buffer, and a search that an older file cannot do. */
 static quipu_status sql_end(const sql_writer *w, const struct qp_older *older, quipu_error *reterr)
 {
     const quipu_status status = qp_buf_status(w->sql);
@@ -773,6 +809,7 @@ static quipu_status sql_end(const sql_writer *w, const struct qp_older *older, q
     return QUIPU_OK;
 }
 
+/* By the shape's first byte. All of the shape is consumed. */
 quipu_status qp_sql_write(const qp_engine *engine, const struct qp_older *older,
                           const ent_entity *entity, quipu_str shape, qp_buf *sql,
                           size_t *ret_columns, quipu_error *reterr)
@@ -787,6 +824,7 @@ quipu_status qp_sql_write(const qp_engine *engine, const struct qp_older *older,
                     .shards = engine->shards};
     unsigned operation = sql_take(&w);
 
+    assert(shape.n > 0);
     *ret_columns = entity->field_count;
     switch (operation) {
     case QP_OP_SELECT:

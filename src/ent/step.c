@@ -1,6 +1,10 @@
-/* What a named step may do beside reading and writing rows: look at the file, and rebuild a table
- * in the one order that never cascades: create, copy, drop, rename, with references switched off.
- */
+/* What a named step can do besides reading and writing rows: look at the database, drop an index,
+ * and rebuild a table in the one order that never cascades: create, copy, drop, rename, with
+ * references switched off.
+ *
+ * Owns: qp_rebuild, for the step that runs.
+ * Called by: steps of the program, through include/ent/migrate.h, inside of the migration's
+ * transaction. Every rebuild that a step begins must be ended by it, or the migration fails. */
 #include "ent/migrate_internal.h"
 
 #include <assert.h>
@@ -11,6 +15,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+/* The arena's limit or the system's memory. */
 static quipu_status step_no_memory(const quipu_arena *arena, size_t size, quipu_error *reterr)
 {
     return qp_error_set(reterr, qp_arena_why(arena, size), "no memory to migrate with");
@@ -68,6 +73,7 @@ static qp_rebuild *step_rebuild(const qp_migration *m, const ent_entity *entity)
     return rebuild;
 }
 
+/* Only inside of a running step. */
 static quipu_status step_enter(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     if (db == NULL || entity == NULL) {
@@ -98,6 +104,7 @@ static quipu_status step_has_index(const qp_migration *m, const ent_entity *enti
     return status;
 }
 
+/* An index of another table is left as it is. */
 quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const char *index,
                                  quipu_error *reterr)
 {
@@ -111,13 +118,14 @@ quipu_status ent_step_drop_index(ent_db *db, const ent_entity *entity, const cha
         status = step_has_index(db->migration, entity, index, &has, reterr);
     }
     if (status != QUIPU_OK || !has) {
-        return status; /* an index of another table is not ours to drop */
+        return status;
     }
     return qp_migration_apply(db->migration,
                               &(qp_ddl){.kind = QP_DDL_DROP_INDEX, .entity = entity, .name = index},
                               reterr);
 }
 
+/* Cached statements know the old tables: they are dropped. */
 quipu_status ent_step_complete(ent_db *db, const ent_schema *schema, quipu_error *reterr)
 {
     if (db == NULL || schema == NULL || db->migration == NULL || db->migration->running == NULL) {
@@ -125,7 +133,7 @@ quipu_status ent_step_complete(ent_db *db, const ent_schema *schema, quipu_error
                             "another schema can be completed only inside of a migration step");
     }
     quipu_status status = qp_migration_complete(db->migration, schema, reterr);
-    qp_cache_clear(db); /* statements that know the old tables */
+    qp_cache_clear(db);
     return status;
 }
 
@@ -182,6 +190,7 @@ static quipu_status step_make_fresh(qp_migration *m, const qp_file_shape *shape,
                         entity->table);
 }
 
+/* Creates the new table under a temporary name and returns an entity over it. */
 quipu_status ent_step_rebuild_begin(ent_db *db, const ent_entity *entity,
                                     const ent_entity **ret_fresh, quipu_error *reterr)
 {
@@ -232,6 +241,7 @@ quipu_status ent_step_rebuild_begin(ent_db *db, const ent_entity *entity,
     return status;
 }
 
+/* Prepared once, run for each row. */
 static quipu_status step_prepare_carry(qp_migration *m, qp_rebuild *rebuild, quipu_error *reterr)
 {
     const qp_ddl change = {.kind = QP_DDL_CARRY,
@@ -254,6 +264,7 @@ static quipu_status step_prepare_carry(qp_migration *m, qp_rebuild *rebuild, qui
     return status;
 }
 
+/* Copies the columns that the entity does not know. */
 quipu_status ent_step_carry(ent_db *db, const ent_entity *entity, int64_t old_key, int64_t new_key,
                             quipu_error *reterr)
 {
@@ -317,6 +328,7 @@ static bool step_index_fits(const qp_rebuild *rebuild, const qp_index_shape *ind
     return true;
 }
 
+/* Whether every column of an index has a name; an expression, or another collation, has none. */
 static bool step_has_plain_columns(const qp_index_shape *index)
 {
     for (size_t i = 0; i < index->column_count; i++) {
@@ -327,6 +339,7 @@ static bool step_has_plain_columns(const qp_index_shape *index)
     return true;
 }
 
+/* The index of the old primary key is not restored: the new table has its own key. */
 static bool step_is_old_key(const qp_rebuild *rebuild, const qp_index_shape *index)
 {
     for (size_t i = 0; i < index->column_count; i++) {
@@ -363,6 +376,9 @@ static void step_put_unique(qp_buf *sql, const qp_rebuild *rebuild, const qp_ind
     qp_buf_putc(sql, ')');
 }
 
+/* From its own SQL, or as a unique index for a UNIQUE clause. One that fits the new table in
+ * neither way is left out or, where it compares in an order that cannot be written, fails the
+ * rebuild. */
 static quipu_status step_restore_index(qp_migration *m, const qp_rebuild *rebuild,
                                        const qp_index_shape *index, quipu_error *reterr)
 {
@@ -404,6 +420,7 @@ static bool step_is_search_trigger(const ent_entity *entity, const char *name)
            strncmp(name + n, "_search_", strlen("_search_")) == 0;
 }
 
+/* Indexes and triggers of the old table. */
 static quipu_status step_restore(qp_migration *m, const qp_rebuild *rebuild, quipu_error *reterr)
 {
     const qp_table_shape *old = rebuild->old;
@@ -420,6 +437,7 @@ static quipu_status step_restore(qp_migration *m, const qp_rebuild *rebuild, qui
     return status;
 }
 
+/* Row counts must be equal; then the new table takes the old one's place. */
 quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity, quipu_error *reterr)
 {
     quipu_status status = step_enter(db, entity, reterr);
@@ -462,12 +480,14 @@ quipu_status ent_step_rebuild_end(ent_db *db, const ent_entity *entity, quipu_er
 /* ---- running ------------------------------------------------------------------------------------
  */
 
+/* A step that leaves a rebuild open fails the migration. */
 quipu_status qp_step_run(qp_migration *m, size_t number, quipu_error *reterr)
 {
     const ent_step *step = &m->options.steps[number];
     uint32_t before = m->report.statements;
     quipu_status status;
 
+    assert(number < m->options.step_count);
     assert(m->running == NULL);
     m->running = step;
     status = step->run(m->db, step->ctx, reterr);

@@ -1,13 +1,18 @@
-/* Transactions, nested by savepoints. When the engine rolls back by itself, every further call says
- * so with the first failure's status until ent_rollback() has closed all levels. */
+/* Transactions, nested by savepoints. See db.h for the states.
+ *
+ * Owns: ent_db.depth, .kind and, with qp_db_failed(), .broken.
+ * Called by: users of include/ent, src/store, and the calls of src/ent that need a transaction.
+ * Locks: those of the engine's transaction, by kind. */
 #include "ent/db.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 
+/* What cannot begin, with the reason. */
 static quipu_status tx_refuse(const ent_db *db, ent_tx_kind kind, quipu_error *reterr)
 {
+    assert(db->depth >= 0);
     if (kind != ENT_READ && kind != ENT_WRITE && kind != ENT_WRITE_ROWS) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "begin a transaction with ENT_READ, ENT_WRITE or ENT_WRITE_ROWS");
@@ -27,7 +32,7 @@ static quipu_status tx_refuse(const ent_db *db, ent_tx_kind kind, quipu_error *r
     return QUIPU_OK;
 }
 
-/* What the transaction is for, and how the engine begins it. */
+/* `kind` is what the transaction may do, `how` the way the engine begins it. */
 static quipu_status tx_begin(ent_db *db, ent_tx_kind kind, ent_tx_kind how, quipu_error *reterr)
 {
     quipu_status status = qp_db_enter_read(db, reterr);
@@ -52,6 +57,7 @@ static quipu_status tx_begin(ent_db *db, ent_tx_kind kind, ent_tx_kind how, quip
     return QUIPU_OK;
 }
 
+/* Inside of a transaction it begins a savepoint. */
 quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
 {
     return tx_begin(db, kind, kind, reterr);
@@ -61,9 +67,12 @@ quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr)
 {
     const bool late = db->engine->deferred_snapshots;
 
+    assert(db != NULL);
     return tx_begin(db, ENT_READ, late ? QP_TX_DEFERRED : ENT_READ, reterr);
 }
 
+/* A commit that fails ends the transaction: it is rolled back. A savepoint whose release fails
+ * stays, for the caller to roll back. QUIPU_INVALID is a deferred foreign key. */
 quipu_status ent_commit(ent_db *db, quipu_error *reterr)
 {
     quipu_status status;
@@ -92,6 +101,8 @@ quipu_status ent_commit(ent_db *db, quipu_error *reterr)
     return status;
 }
 
+/* Ends one level. A savepoint that the engine could not roll back alone takes the transaction with
+ * it. */
 void ent_rollback(ent_db *db)
 {
     if (db == NULL || db->depth == 0) {
@@ -103,7 +114,7 @@ void ent_rollback(ent_db *db)
         db->engine->rollback(db->conn, db->depth);
         qp_db_executed(db, db->depth > 0 ? "ROLLBACK TO" : "ROLLBACK", start_ns, 0, true, QUIPU_OK);
         if (db->depth > 0 && !db->engine->in_transaction(db->conn)) {
-            db->broken = QUIPU_IO; /* the savepoint could not be undone: the engine gave all up */
+            db->broken = QUIPU_IO;
         }
     }
     if (db->depth == 0) {
@@ -111,15 +122,17 @@ void ent_rollback(ent_db *db)
     }
 }
 
+/* A failed outermost commit has rolled back already: depth shows it. */
 quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr)
 {
     int depth = db->depth;
 
+    assert(db->depth > 0);
     if (status == QUIPU_OK) {
         status = ent_commit(db, reterr);
     }
     if (status != QUIPU_OK && db->depth == depth) {
-        ent_rollback(db); /* a failed outermost commit has ended by itself */
+        ent_rollback(db);
     }
     return status;
 }

@@ -1,6 +1,11 @@
-/* Changing rows by a patch literal: set, add, clear. */
+/* Changing rows by a patch literal: set, add, clear.
+ *
+ * Owns: the meaning of a patch. Called by users of include/ent, src/store.
+ * Locks: inside of the caller's transaction; ent_update_one() begins one where it may have to undo.
+ */
 #include "ent/db.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -9,20 +14,22 @@
 #include "ent/patch.h"
 #include "ent/row.h"
 
-/* A change of any type, taken out of its slot. */
+/* A change of any type, read from its slot of the patch. */
 typedef struct update_slot {
     unsigned op;
     qp_value v;
 } update_slot;
 
+/* Every slot begins with its operator; the value follows at an offset that depends on the type. */
 static void update_load(const ent_field *field, const char *at, update_slot *ret)
 {
-    memcpy(&ret->op, at, sizeof(ret->op)); /* every slot begins with it */
+    memcpy(&ret->op, at, sizeof(ret->op));
     if (ret->op == ENT_OP_SET || ret->op == ENT_OP_ADD) {
         ret->v = qp_member_value(field, at + qp_patch_at(field->type));
     }
 }
 
+/* An error about one field. */
 static quipu_status update_refuse(const ent_entity *entity, const ent_field *field,
                                   quipu_status status, const char *rule, const char *text,
                                   quipu_error *reterr)
@@ -31,7 +38,7 @@ static quipu_status update_refuse(const ent_entity *entity, const ent_field *fie
                           field->name, text);
 }
 
-/* Whether a row would not be found any more where its texts say that it lies. */
+/* Whether the change would move the row to another shard, where its key no longer finds it. */
 static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
 {
     const ent_shard *shard = plan->entity->shard;
@@ -39,6 +46,7 @@ static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
     return op == ENT_OP_SET && memchr(shard->texts, (int)number, shard->text_count) != NULL;
 }
 
+/* Checks one change and adds it to the plan: field, operator, value. */
 static quipu_status update_field(qp_plan *plan, size_t number, const char *at, quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
@@ -46,10 +54,11 @@ static quipu_status update_field(qp_plan *plan, size_t number, const char *at, q
     quipu_status status = QUIPU_OK;
     update_slot slot = {.op = ENT_OP_KEEP};
 
+    assert(number < plan->entity->field_count);
     update_load(field, at, &slot);
     if (plan->shards && update_moves(plan, number, slot.op)) {
         return update_refuse(entity, field, QUIPU_UNSUPPORTED, "shard",
-                             "says where the row lies and cannot change here", reterr);
+                             "determines the row's shard and cannot change", reterr);
     }
     switch (slot.op) {
     case ENT_OP_SET:
@@ -85,7 +94,7 @@ static quipu_status update_field(qp_plan *plan, size_t number, const char *at, q
     return status;
 }
 
-/* Walk the patch, then stamp the on_update fields that it leaves alone. */
+/* Walks the patch, then sets the on_update fields that it does not change. */
 static quipu_status update_patch(qp_plan *plan, const char *patch, quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
@@ -123,7 +132,8 @@ static quipu_status update_patch(qp_plan *plan, const char *patch, quipu_error *
     return status;
 }
 
-/* The statement of both calls, up to the point where it can run. */
+/* The plan of all updates. Without a condition nothing is changed: a forgotten one would hit every
+ * row. */
 static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void *where,
                                 const void *patch, qp_operation operation, quipu_error *reterr)
 {
@@ -148,7 +158,7 @@ static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void
     return status;
 }
 
-/* Run the statement of db->plan. */
+/* Runs db->plan; with ret_count NULL the engine may defer it. */
 static quipu_status update_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
     qp_cached *cached = NULL;
@@ -169,6 +179,8 @@ quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where,
     return status == QUIPU_OK ? update_run(db, ret_count, reterr) : status;
 }
 
+/* Where the engine's SQL fails by itself (must_match_begin) no count is needed, and the write can
+ * be deferred; otherwise the count is looked at. */
 quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const void *where,
                                   const void *patch, quipu_error *reterr)
 {
@@ -180,14 +192,14 @@ quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const vo
         status = update_run(db, counts ? &count : NULL, reterr);
     }
     if (status == QUIPU_OK && count == 0) {
-        status = qp_error_set(reterr, QUIPU_BUSY, "%s: the row is not as it was; try again",
+        status = qp_error_set(reterr, QUIPU_BUSY, "%s: the row was changed meanwhile; try again",
                               entity->name);
     }
     return status;
 }
 
-/* Read the one row of UPDATE ... RETURNING. The engine has changed all rows before it gives the
- * first: a second one means that the caller's transaction must undo them. */
+/* Reads the one row of UPDATE ... RETURNING. All rows are changed before the first is returned: a
+ * second one means that the transaction has to be rolled back. */
 static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *arena,
                                     void *ret_row, quipu_error *reterr)
 {
@@ -218,8 +230,8 @@ static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *
     return status;
 }
 
-/* Run the statement in a transaction or savepoint of its own, unless it cannot fail half-way: when
- * it meets at most one row and returns nothing. */
+/* In a transaction or savepoint of its own, unless it cannot fail half-way: it matches at most one
+ * row, and returns nothing. */
 static quipu_status update_run_one(ent_db *db, qp_cached *cached, quipu_arena *arena, void *ret_row,
                                    quipu_error *reterr)
 {
@@ -234,6 +246,7 @@ static quipu_status update_run_one(ent_db *db, qp_cached *cached, quipu_arena *a
     return alone ? status : qp_tx_end(db, status, reterr);
 }
 
+/* See ent.h. The arena is rewound on failure. */
 quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                             const void *where, const void *patch, void *ret_row,
                             quipu_error *reterr)

@@ -1,14 +1,17 @@
-/* Insert or update in one statement. A row that is wanted comes back from the engine, so that its
- * key is the true one whichever way it went; to ask for one that nobody wants costs more than the
- * write. */
+/* Insert or update in one statement. The row is returned by the engine only where the caller wants
+ * it: reading it costs more than the write.
+ *
+ * Owns: which fields a conflict changes. Called by users of include/ent, src/store. */
 #include "ent/create.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "ent/row.h"
 
+/* Whether a field is one of these. */
 static bool upsert_in(const uint8_t *fields, size_t count, size_t field)
 {
     for (size_t i = 0; i < count; i++) {
@@ -19,12 +22,14 @@ static bool upsert_in(const uint8_t *fields, size_t count, size_t field)
     return false;
 }
 
-/* What happens to a field when the row exists. */
+/* What happens to a field when the row exists: key fields and immutable ones stay, given ones are
+ * set, on_update ones get the time. */
 static unsigned upsert_how(const ent_entity *entity, size_t number, int on, const qp_new_row *row)
 {
     const ent_field *field = &entity->fields[number];
     const ent_index *index = on < 0 ? NULL : &entity->indexes[on];
 
+    assert(number < entity->field_count);
     if (upsert_in(entity->key, entity->key_count, number) ||
         (index != NULL && upsert_in(index->fields, index->count, number))) {
         return QP_UPSERT_KEEP;
@@ -35,6 +40,7 @@ static unsigned upsert_how(const ent_entity *entity, size_t number, int on, cons
     return (field->flags & ENT_F_ON_UPDATE) != 0 ? QP_UPSERT_NOW : QP_UPSERT_KEEP;
 }
 
+/* The statement ends, and outside of a transaction commits, with the step behind its row. */
 static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                                void *ret_row, quipu_error *reterr)
 {
@@ -61,18 +67,19 @@ static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity 
         status = qp_row_return(arena, entity, values, ret_row, reterr);
     }
     if (status == QUIPU_OK && is_row) {
-        /* The statement ends, and outside a transaction commits, with the step past its row. */
         status = qp_cached_step(db, cached, values, &is_row, reterr);
     }
     qp_cache_release(db, cached, status);
     return status;
 }
 
+/* Whether a conflict can be decided by it: the key, or a unique index. */
 static bool upsert_is_key(const ent_entity *entity, int on)
 {
     return on == -1 || (on >= 0 && on < (int)entity->index_count && entity->indexes[on].unique);
 }
 
+/* The shape of an insert, the conflict target, and one byte a field. */
 static void upsert_plan(ent_db *db, const ent_entity *entity, int on, qp_new_row *row,
                         qp_operation operation)
 {
@@ -95,6 +102,8 @@ static void upsert_plan(ent_db *db, const ent_entity *entity, int on, qp_new_row
     }
 }
 
+/* With a returned row the statement runs in a transaction: reading the row may fail after the
+ * write. */
 quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity,
                         const void *values, int on, void *ret_row, quipu_error *reterr)
 {
@@ -126,7 +135,6 @@ quipu_status ent_upsert(ent_db *db, quipu_arena *arena, const ent_entity *entity
         upsert_plan(db, entity, on, &row, QP_OP_UPSERT);
         return qp_new_row_end(db, own, upsert_run(db, NULL, entity, NULL, reterr), reterr);
     }
-    /* The row is read while the statement runs: a failure must undo what it wrote. */
     mark = qp_arena_save(arena);
     status = ent_begin(db, ENT_WRITE, reterr);
     if (status == QUIPU_OK) {

@@ -1,5 +1,11 @@
 /* Conditions: one walk over an X_where literal that gives shape and values, checks the literal, and
- * notices what it ties: a unique key, a cluster's owner. */
+ * notes what it fixes: a unique key, a cluster's owner, a shard.
+ *
+ * Owns: the meaning of conditions. Called by every call that takes a where.
+ *
+ *   level ─▶ packed key range | shard ─▶ one pair (field, operator) a condition ─▶ match ─▶ groups
+ *                                                           any_of / all_of / none_of: levels again
+ */
 #include "ent/plan.h"
 
 #include <assert.h>
@@ -14,7 +20,7 @@
 #include "ent/row.h"
 #include "ent/shard.h"
 
-/* A condition of any type, taken out of its slot. */
+/* A condition of any type, read from its slot. */
 typedef struct where_slot {
     unsigned op;
     uint32_t n;
@@ -23,7 +29,7 @@ typedef struct where_slot {
     const void *list;
 } where_slot;
 
-/* What the conditions on an enum look like in generated code. */
+/* The layout of a condition on an enum in generated code. */
 typedef struct where_enum {
     ent_wants_enum op;
     uint32_t n;
@@ -50,14 +56,16 @@ static const uint32_t where_allowed[] = {
     [ENT_ENUM] = WHERE_EQUAL | WHERE_LIST,
     [ENT_JSON] = 0};
 
+/* Every slot begins with its operator. */
 static unsigned where_op(const char *slot)
 {
     unsigned op;
 
-    memcpy(&op, slot, sizeof(op)); /* every slot begins with it */
+    memcpy(&op, slot, sizeof(op));
     return op;
 }
 
+/* Reads a slot by the field's type. */
 static void where_load(const ent_field *field, const char *at, where_slot *ret)
 {
     const void *slot = at;
@@ -111,6 +119,7 @@ static void where_load(const ent_field *field, const char *at, where_slot *ret)
     }
 }
 
+/* An error of the program that wrote the condition. */
 static quipu_status where_misuse(const qp_plan *plan, const ent_field *field, const char *text,
                                  quipu_error *reterr)
 {
@@ -118,6 +127,7 @@ static quipu_status where_misuse(const qp_plan *plan, const ent_field *field, co
                           "condition on %s.%s: %s", plan->entity->name, field->name, text);
 }
 
+/* A value that the field cannot have. */
 static quipu_status where_invalid(const qp_plan *plan, const ent_field *field, const char *rule,
                                   const char *text, quipu_error *reterr)
 {
@@ -159,7 +169,7 @@ static quipu_status where_check(const qp_plan *plan, const ent_field *field, con
     }
 }
 
-/* Lists of numbers and UUIDs hold nothing that could be wrong; the others are looked through. */
+/* Numbers and UUIDs cannot be wrong; the items of other lists are checked. */
 static quipu_status where_check_list(const qp_plan *plan, const ent_field *field,
                                      const where_slot *slot, quipu_error *reterr)
 {
@@ -193,6 +203,7 @@ static quipu_status where_check_list(const qp_plan *plan, const ent_field *field
     return status;
 }
 
+/* The operand lives in the connection's scratch arena until the statement is done. */
 static void where_put_list(qp_plan *plan, const ent_field *field, const where_slot *slot)
 {
     qp_list_operand *operand = qp_arena_take(plan->scratch, sizeof(*operand));
@@ -210,7 +221,7 @@ static void where_put_list(qp_plan *plan, const ent_field *field, const where_sl
 }
 
 /* The smallest text that is greater than every text with this prefix: the last code point that can
- * grow grows by one, and what follows it is dropped. NULL when none can. */
+ * be increased is, and what follows it is dropped. Absent: no code point can. */
 static quipu_status where_next(qp_plan *plan, quipu_str prefix, quipu_str *ret_next)
 {
     size_t n = prefix.n;
@@ -240,7 +251,7 @@ static quipu_status where_next(qp_plan *plan, quipu_str prefix, quipu_str *ret_n
     return QUIPU_OK;
 }
 
-/* A prefix is a range, so that an index serves it. */
+/* A prefix becomes a range, so that an index serves it. */
 static void where_put_prefix(qp_plan *plan, size_t number, const where_slot *slot)
 {
     quipu_str next = QP_STR_ABSENT;
@@ -259,6 +270,8 @@ static void where_put_prefix(qp_plan *plan, size_t number, const where_slot *slo
     }
 }
 
+/* One condition: checked, then added as field, operator and values. Equality at the outermost level
+ * fixes the field. */
 static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool outermost,
                               quipu_error *reterr)
 {
@@ -266,6 +279,7 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool
     quipu_status status = QUIPU_OK;
     where_slot slot;
 
+    assert(number < plan->entity->field_count);
     where_load(field, at, &slot);
     plan->conditions++;
     if (slot.op == ENT_OP_IS_NULL || slot.op == ENT_OP_NOT_NULL) {
@@ -310,8 +324,9 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool
     return QUIPU_OK;
 }
 
-/* A level that ties the owner of a packed cluster: its conditions on the key become a range of the
- * packed column. Gives the fields that need no condition of their own any more. */
+/* A level that fixes the owner of a packed cluster: its conditions on the key become a range of the
+ * packed column. Returns the fields that need no condition of their own any more. A child's owner
+ * is its parent, whatever its own condition says. */
 static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outermost)
 {
     const ent_entity *entity = plan->entity;
@@ -327,7 +342,6 @@ static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outerm
         return done;
     }
     range = qp_cluster_bounds(seq);
-    /* A child's owner is its parent, whatever else its own condition says about it. */
     at = qp_cluster_tie(plan, child ? 0 : owner->v, &range);
     if (child) {
         plan->parent_at = at;
@@ -349,12 +363,13 @@ static qp_fields where_put_cluster(qp_plan *plan, const char *where, bool outerm
     return done;
 }
 
-/* A level's conditions, asked for what they tie. */
+/* A level's conditions, for qp_shard_find(). */
 typedef struct where_ties {
     const ent_entity *entity;
     const char *where;
 } where_ties;
 
+/* qp_shard_value_fn over a level: fields that it compares for equality. */
 static bool where_tied(const void *ctx, size_t field, qp_value *ret)
 {
     const where_ties *ties = ctx;
@@ -369,7 +384,7 @@ static bool where_tied(const void *ctx, size_t field, qp_value *ret)
     return slot.v.kind != QP_TEXT || slot.v.as.text.p != NULL;
 }
 
-/* The shard and the number that carries it: two values. Gives the place of the first. */
+/* The shard and the number that carries it: two values. Returns the index of the first. */
 static size_t where_put_number(qp_plan *plan, int64_t number)
 {
     size_t at = plan->bind_count;
@@ -388,9 +403,10 @@ static size_t where_put_number(qp_plan *plan, int64_t number)
     return at;
 }
 
-/* A level whose conditions give the shard says so. Gives the fields that need no condition of their
- * own any more: at the outermost level the owner's, whose key is looked up. In a group an owner
- * that is not there would make its condition unknown instead of false. */
+/* Adds the shard where a level's conditions determine it. Returns the fields that need no condition
+ * of their own any more: at the outermost level the owner's, which is looked up by key. Inside of a
+ * group that lookup is not used: an owner that does not exist would make the condition NULL instead
+ * of false. */
 static qp_fields where_put_shard(qp_plan *plan, const char *where, bool outermost)
 {
     const ent_entity *entity = plan->entity;
@@ -418,8 +434,8 @@ static qp_fields where_put_shard(qp_plan *plan, const char *where, bool outermos
 static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth,
                                 quipu_error *reterr);
 
-/* One of any_of, all_of, none_of. Members without a condition vanish from all_of; beside real ones
- * in the others they would mean "every row", which nobody who wrote a condition wants. */
+/* One of any_of, all_of, none_of. Members without a condition are dropped from all_of; in the
+ * others one would match every row, which is refused. */
 static quipu_status where_group(qp_plan *plan, unsigned mark, const char *members, size_t n,
                                 unsigned depth, quipu_error *reterr)
 {
@@ -427,6 +443,7 @@ static quipu_status where_group(qp_plan *plan, unsigned mark, const char *member
     quipu_status status = QUIPU_OK;
     size_t full = 0;
 
+    assert(depth <= ENT_NEST_MAX);
     if (n == 0) {
         return QUIPU_OK;
     }
@@ -464,6 +481,7 @@ static quipu_status where_group(qp_plan *plan, unsigned mark, const char *member
     return QUIPU_OK;
 }
 
+/* Most literals have none. */
 static quipu_status where_groups(qp_plan *plan, const char *where, unsigned depth,
                                  quipu_error *reterr)
 {
@@ -484,6 +502,7 @@ static quipu_status where_groups(qp_plan *plan, const char *where, unsigned dept
     return status;
 }
 
+/* A full-text match; at most one a level. */
 static quipu_status where_match(qp_plan *plan, const char *where, quipu_error *reterr)
 {
     const ent_where_match *match = (const void *)(where + plan->entity->where_match);
@@ -506,6 +525,7 @@ static quipu_status where_match(qp_plan *plan, const char *where, quipu_error *r
     return QUIPU_OK;
 }
 
+/* One level: its key range or shard, its fields, its match, its groups. */
 static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth,
                                 quipu_error *reterr)
 {
@@ -542,11 +562,13 @@ quipu_status qp_where_walk(qp_plan *plan, const void *where, quipu_error *reterr
     return where == NULL ? QUIPU_OK : where_level(plan, where, 0, reterr);
 }
 
+/* The parent's key is bound first, as NULL until qp_where_set_parent(). */
 quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
                                  quipu_error *reterr)
 {
     const qp_value nothing = {.kind = QP_NULL};
 
+    assert(field < plan->entity->field_count);
     if (plan->packs && field == plan->entity->key[0]) {
         plan->parent = QP_PARENT_CLUSTER;
     } else if (plan->shards && field + 1 == plan->entity->shard->number) {
@@ -564,8 +586,10 @@ quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
     return where_level(plan, where, 0, reterr);
 }
 
+/* Replaces the bound key; the shape stays. */
 void qp_where_set_parent(qp_plan *plan, const qp_value *key)
 {
+    assert(plan->parent != QP_PARENT_NONE);
     if (plan->parent == QP_PARENT_CLUSTER) {
         const qp_cluster_range range = {plan->parent_low, plan->parent_high, true};
         assert(key->kind == QP_INT);

@@ -1,6 +1,8 @@
-/* Cutting texts and queries into words. */
+/* Cutting texts and queries into words. Pure functions over a text; called by every tokenizer of
+ * this house, so that all engines find the same. The character classes are in words_table.c. */
 #include "ent/words.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -13,6 +15,7 @@ typedef enum words_kind {
     WORDS_CJK   /* a word of its own */
 } words_kind;
 
+/* Ideographs, kana, Hangul and their extensions. */
 bool qp_word_is_cjk(uint32_t point)
 {
     /* Ideographs, kana, bopomofo, Hangul and its letters; the marks between them are not words. */
@@ -33,6 +36,7 @@ bool qp_word_is_cjk(uint32_t point)
     return at < count && point >= ranges[at].low;
 }
 
+/* Binary search in the table of characters that are not letters. */
 static words_kind words_kind_of(uint32_t point)
 {
     size_t low = 0;
@@ -55,6 +59,7 @@ static words_kind words_kind_of(uint32_t point)
     return WORDS_LETTER;
 }
 
+/* Lower case, without the accents of Latin letters: binary search in the table of folds. */
 static uint32_t words_fold(uint32_t point)
 {
     size_t low = 0;
@@ -111,14 +116,17 @@ static size_t words_step(const qp_word_reader *reader, words_kind *ret_kind, uin
     return n;
 }
 
+/* Allocates nothing. */
 void qp_words_begin(qp_word_reader *reader, quipu_str text, bool cjk)
 {
+    assert(reader != NULL);
     reader->start = (const unsigned char *)text.p;
     reader->at = reader->start;
     reader->end = text.n != 0 ? reader->start + text.n : reader->start;
     reader->cjk = cjk;
 }
 
+/* The next word, folded into the reader's buffer; bytes beyond QP_TOKEN_BYTES_MAX are cut. */
 bool qp_words_next(qp_word_reader *reader, qp_word *ret)
 {
     words_kind kind = WORDS_GAP;
@@ -128,6 +136,7 @@ bool qp_words_next(qp_word_reader *reader, qp_word *ret)
     bool full = false;
     const unsigned char *start;
 
+    assert(reader->at <= reader->end);
     while (reader->at < reader->end && kind != WORDS_LETTER && kind != WORDS_CJK) {
         reader->at += step;
         if (reader->at < reader->end) {
@@ -188,12 +197,14 @@ static const char *words_quoted(const char *p, const char *end, qp_phrase *ret)
     return close == NULL ? end : close + (ret->prefix ? 2 : 1);
 }
 
+/* Never fails: a quote that is not closed extends to the end. */
 bool qp_phrase_next(const char **at, const char *end, qp_phrase *ret)
 {
     const char *p = *at;
     const char *start;
     size_t space = 0;
 
+    assert(*at <= end);
     while (p < end && (space = words_space(p, end)) != 0) {
         p += space;
     }

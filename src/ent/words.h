@@ -1,5 +1,5 @@
 /* The words of full text, the same for every engine: what a text is cut into, and what a user typed
- * is cut into. Letters and digits make a word; case, and accents of Latin letters, do not count; a
+ * is cut into. Letters and digits make a word; case and accents of Latin letters are ignored; a
  * word is known by its first QP_TOKEN_BYTES_MAX bytes. Where an index is said to be for them, every
  * Chinese, Japanese or Korean character is a word of its own, so that a text of several is a
  * phrase, found without knowing where words begin (docs/decisions/0004-search.md). */

@@ -1,5 +1,18 @@
-/* Making a connection and keeping one: a server that went away is looked for again, with naps of
- * different length so that many callers do not knock together. */
+/* Connecting: from the URI to a usable session, over several hosts, with retries.
+ *
+ * Owns: PGconn from its start until it is handed to qp_pg, the list of hosts, and which of them did
+ * not answer lately.
+ * Called by: open.c for the first connection, qp_pg_ensure_connected() for every later one.
+ * Locks: none; blocks in poll() up to the deadline of the call.
+ * On return conn->pg is a connection in non-blocking mode with its session set up, or NULL.
+ *
+ *   qp_pg_connect ─▶ connect_once: each host in turn ─▶ connect_host ─▶ connect_async (poll loop)
+ *        ▲                 │                                  └─▶ version, encoding, session checks
+ *        └── backoff ◀─────┴─ NONE (if the caller waits) / LATER / FULL        REFUSED ─▶ error
+ *
+ * Hosts are tried one by one, not by libpq: libpq gives the first that does not answer the whole
+ * connect_timeout each time, and ends its search at a host that refuses the database or the role.
+ */
 #include "base/port.h"
 
 #include "ent_postgres/open.h"
@@ -13,7 +26,7 @@
 #include "base/thread.h"
 #include "ent/db.h"
 
-#define CONNECT_TIMEOUT_S 3 /* for a host, unless the URI says otherwise */
+#define CONNECT_TIMEOUT_S 3 /* of one host, unless the URI says otherwise */
 #define CONNECT_TIMEOUT "3" /* the same for libpq */
 #define CONNECT_ATTEMPT_MIN_NS                                                                     \
     (1 * QP_NS_PER_S) /* one attempt has so long, whatever the deadline */
@@ -31,30 +44,36 @@
 #define CONNECT_FULL_BACKOFF_MS_MORE 200
 #define CONNECT_STANDBY_FUNCTION "SyncRepWaitForLSN"
 
+/* The short backoff between attempts of one transaction; connecting has a longer one. */
 bool qp_pg_backoff(qp_pg *conn, int64_t deadline_ns)
 {
+    assert(conn != NULL);
     return qp_interrupt_backoff(&conn->interrupt, deadline_ns, QP_BACKOFF_MS_MIN,
                                 QP_BACKOFF_MS_MAX - QP_BACKOFF_MS_MIN);
 }
 
-/* Notices are not for the user, but one tells that a commit is on one machine only. The function's
- * name, unlike the message, is the same in every language. */
+/* The notice receiver. Notices are not shown; one of them means that COMMIT gave up waiting for a
+ * synchronous standby. It is recognized by the function that
+ * raised it: the message is translated, and its SQLSTATE (01000 or 57P01) has other uses. */
 static void connect_notice(void *ctx, const PGresult *notice)
 {
     qp_pg *conn = ctx;
     const char *function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
 
+    assert(conn != NULL);
     if (function != NULL && strcmp(function, CONNECT_STANDBY_FUNCTION) == 0) {
         conn->unreplicated = true;
     }
 }
 
-/* The server must store every text, and read our literals as the standard says. */
+/* What the engine relies on: UTF8 stores every text, and with standard_conforming_strings a literal
+ * means the same everywhere. */
 static quipu_status connect_check(const PGconn *pg, quipu_error *reterr)
 {
     const char *encoding = PQparameterStatus(pg, "server_encoding");
     const char *strings = PQparameterStatus(pg, "standard_conforming_strings");
 
+    assert(pg != NULL);
     if (PQserverVersion(pg) < QP_PG_SERVER_MIN) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "the server's version is %d; %d is the oldest that is supported",
@@ -72,15 +91,16 @@ static quipu_status connect_check(const PGconn *pg, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* What became of an attempt. */
+/* How an attempt ended. The order has no meaning. */
 typedef enum connect_answer {
     CONNECT_DONE = 0,
-    CONNECT_NONE,   /* nobody answers, or nobody who takes writes */
+    CONNECT_NONE,   /* no host answers, or none that accepts writes */
     CONNECT_LATER,  /* the server is starting or stopping */
-    CONNECT_FULL,   /* it has no room */
-    CONNECT_REFUSED /* another attempt would fare no better */
+    CONNECT_FULL,   /* it has no free connection */
+    CONNECT_REFUSED /* another attempt would end in the same way */
 } connect_answer;
 
+/* What an SQLSTATE of a refused connection means. */
 typedef struct connect_meaning {
     const char *state; /* or how it begins */
     connect_answer answer;
@@ -88,9 +108,9 @@ typedef struct connect_meaning {
     const char *text;
 } connect_meaning;
 
-/* The first that fits counts. */
+/* The first entry whose state begins the error's wins; the last fits every state. */
 static const connect_meaning connect_meanings[] = {
-    {"53300", CONNECT_FULL, QUIPU_BUSY, "the server has no room for another connection"},
+    {"53300", CONNECT_FULL, QUIPU_BUSY, "the server has no free connection"},
     {"53", CONNECT_FULL, QUIPU_BUSY, "the server is short of resources"},
     {"57P", CONNECT_LATER, QUIPU_IO, "the server is starting or shutting down"},
     {"28", CONNECT_REFUSED, QUIPU_IO, "the server refused the role or its password"},
@@ -99,12 +119,13 @@ static const connect_meaning connect_meanings[] = {
     {"", CONNECT_REFUSED, QUIPU_IO, "the server refused"},
 };
 
-/* The last state in libpq's sentences about the hosts, or NULL. With PQERRORS_SQLSTATE a state ends
- * a line, behind a severity that is of any language. */
+/* The last SQLSTATE in libpq's error text, or NULL. PQERRORS_SQLSTATE makes each host's line end
+ * with the state behind two spaces; a connection that failed has no PGresult to ask. */
 static const char *connect_state(const char *text, char ret_state[CONNECT_STATE_SIZE + 1])
 {
     const char *found = NULL;
 
+    assert(text != NULL);
     for (const char *end = strchr(text, '\n'); end != NULL; end = strchr(end + 1, '\n')) {
         const char *at = end - CONNECT_STATE_SIZE;
         if (at - text > 2 && at[-1] == ' ' && at[-2] == ' ' &&
@@ -117,8 +138,9 @@ static const char *connect_state(const char *text, char ret_state[CONNECT_STATE_
     return found;
 }
 
-/* Why there is no connection. What a server says is told in our words; libpq's own sentences name
- * hosts, and the URI was looked at before (connect_uri), so that no password stands in them. */
+/* Why there is no connection (pg NULL: none in time). A server's error becomes our sentence with
+ * its SQLSTATE; libpq's own texts name hosts and are passed on. They cannot hold a password:
+ * connect_uri() refuses URIs that libpq would misread. */
 static quipu_status connect_failed(const PGconn *pg, connect_answer *ret_answer,
                                    quipu_error *reterr)
 {
@@ -127,6 +149,7 @@ static quipu_status connect_failed(const PGconn *pg, connect_answer *ret_answer,
     char text[256];
     size_t n;
 
+    assert(ret_answer != NULL);
     *ret_answer = CONNECT_NONE;
     if (pg == NULL) {
         return qp_error_set(reterr, QUIPU_IO, "cannot connect: no answer from the server in time");
@@ -150,20 +173,21 @@ static quipu_status connect_failed(const PGconn *pg, connect_answer *ret_answer,
 /* ---- the hosts of a URI -----------------------------------------------------------------------
  */
 
-/* What libpq reads in the URI. Hosts are tried one by one: libpq waits for the first that is silent
- * as long as for all of them, and a host that refuses for its own reasons ends its search. */
+/* The hosts of the URI, as libpq parses it. */
 typedef struct connect_hosts {
     PQconninfoOption *options;
-    const char *names; /* lists with commas, or NULL */
-    const char *addresses;
-    const char *ports;
+    const char *names;     /* host: separated by commas, or NULL */
+    const char *addresses; /* hostaddr */
+    const char *ports;     /* port: one for all, or one each */
     size_t count;
-    bool whole; /* the list is libpq's matter: then it counts as one host */
-    int64_t timeout_ns;
+    bool whole;         /* libpq gets the list as it is, and it counts as one host */
+    int64_t timeout_ns; /* of one host */
 } connect_hosts;
 
+/* The value of a parsed option; NULL where it is absent or empty. */
 static const char *connect_option(const PQconninfoOption *options, const char *name)
 {
+    assert(options != NULL && name != NULL);
     for (; options->keyword != NULL; options++) {
         if (strcmp(options->keyword, name) == 0) {
             return options->val != NULL && options->val[0] != '\0' ? options->val : NULL;
@@ -172,6 +196,7 @@ static const char *connect_option(const PQconninfoOption *options, const char *n
     return NULL;
 }
 
+/* Items of a comma-separated list; an absent list has none, an empty one has one. */
 static size_t connect_count(const char *list)
 {
     size_t n = list != NULL;
@@ -182,11 +207,13 @@ static size_t connect_count(const char *list)
     return n;
 }
 
-/* One of a list; of a list of one, that one. False: it is empty, or too long. */
+/* One item of a list; a list of one item serves every place, as libpq reads a single port. False:
+ * the item is empty, or longer than CONNECT_ITEM_SIZE. */
 static bool connect_item(const char *list, size_t place, char ret[CONNECT_ITEM_SIZE])
 {
     size_t n;
 
+    assert(list != NULL);
     if (strchr(list, ',') == NULL) {
         place = 0;
     }
@@ -194,6 +221,7 @@ static bool connect_item(const char *list, size_t place, char ret[CONNECT_ITEM_S
         list += strcspn(list, ",") + 1;
     }
     n = strcspn(list, ",");
+    assert(list[n] == ',' || list[n] == '\0');
     if (n == 0 || n >= CONNECT_ITEM_SIZE) {
         return false;
     }
@@ -202,7 +230,7 @@ static bool connect_item(const char *list, size_t place, char ret[CONNECT_ITEM_S
     return true;
 }
 
-/* Whether a list has this many items, each with a value, or is not given. */
+/* Whether a list is absent, or has exactly `count` items of which none is empty. */
 static bool connect_is_even(const char *list, size_t count)
 {
     char item[CONNECT_ITEM_SIZE];
@@ -215,18 +243,21 @@ static bool connect_is_even(const char *list, size_t count)
     return true;
 }
 
-/* Whether the hosts can be tried one by one: every one has a name or an address of its own. */
+/* Whether the hosts can be tried one by one: each has a name or address of its own, and the URI
+ * does not ask for prefer-standby, which needs a second round over all of them. */
 static bool connect_is_list(const connect_hosts *hosts, size_t count)
 {
     const char *wanted = connect_option(hosts->options, "target_session_attrs");
 
+    assert(hosts->options != NULL);
     return count >= 1 && count <= QP_PG_HOSTS_MAX && connect_is_even(hosts->names, count) &&
            connect_is_even(hosts->addresses, count) &&
            connect_is_even(hosts->ports, connect_count(hosts->ports) == 1 ? 1 : count) &&
            (wanted == NULL || strcmp(wanted, "prefer-standby") != 0);
 }
 
-/* To libpq nothing, and less, means no bound; what is no number it refuses by itself. */
+/* libpq's reading: zero and negative mean no bound. Text that is no number is left to libpq to
+ * refuse. */
 static int64_t connect_timeout_ns(const char *text)
 {
     char *end = NULL;
@@ -236,16 +267,19 @@ static int64_t connect_timeout_ns(const char *text)
         return CONNECT_TIMEOUT_S * QP_NS_PER_S;
     }
     seconds = strtol(text, &end, 10);
+    assert(end != NULL);
     return seconds <= 0 || seconds > INT32_MAX || end == text ? INT32_MAX * QP_NS_PER_S
                                                               : seconds * QP_NS_PER_S;
 }
 
-/* A URI that libpq misreads would show a part of its password: in libpq's complaint, or as a host
- * or a port. connect_hosts_done() also after a failure. */
+/* Parses the URI. A password with an unescaped '@', ':' or '/' makes libpq take a part of it for a
+ * host or a port, and would show up in an error text: such URIs are refused here, without quoting
+ * them. connect_hosts_done() also after a failure. */
 static quipu_status connect_uri(const char *uri, connect_hosts *ret, quipu_error *reterr)
 {
     char *ignored = NULL;
 
+    assert(uri != NULL);
     *ret = (connect_hosts){.options = PQconninfoParse(uri, &ignored)};
     PQfreemem(ignored);
     if (ret->options != NULL) {
@@ -268,21 +302,24 @@ static quipu_status connect_uri(const char *uri, connect_hosts *ret, quipu_error
     return QUIPU_OK;
 }
 
+/* Frees the parsed options; the lists point into them. */
 static void connect_hosts_done(connect_hosts *hosts)
 {
+    assert(hosts != NULL);
     PQconninfoFree(hosts->options);
 }
 
 /* ---- one attempt ------------------------------------------------------------------------------
  */
 
-/* libpq's parameters: of two that have the same name the last one counts. */
+/* Parameters for PQconnectStartParams(). Of two with the same name libpq takes the last one. */
 typedef struct connect_params {
     const char *names[CONNECT_NAMES_MAX];
     const char *values[CONNECT_NAMES_MAX];
     size_t n;
 } connect_params;
 
+/* Appends a parameter; a NULL name ends the list. */
 static void connect_put(connect_params *params, const char *name, const char *value)
 {
     assert(params->n < CONNECT_NAMES_MAX);
@@ -290,11 +327,13 @@ static void connect_put(connect_params *params, const char *name, const char *va
     params->values[params->n++] = value;
 }
 
-/* What stands before the URI may be said otherwise in it; what stands after it may not. A machine
- * that is cut off is silent: whoever waits for its answer must ask whether it is still there, and
- * be done with it before another leads (Patroni: 20 s). */
+/* The parameters of every connection. What stands before `dbname` (the URI) is a default that the
+ * URI can change; what stands behind it holds. TCP timeouts detect a host that vanished within
+ * about 15 s, before a cluster manager
+ * promotes another one (Patroni: 20 s at the earliest). */
 static void connect_put_all(connect_params *params, const qp_pg *conn)
 {
+    assert(conn->uri != NULL);
     connect_put(params, "connect_timeout", CONNECT_TIMEOUT);
     connect_put(params, "tcp_user_timeout", "15000");
     connect_put(params, "keepalives_idle", "5");
@@ -305,7 +344,7 @@ static void connect_put_all(connect_params *params, const qp_pg *conn)
     connect_put(params, "client_encoding", "UTF8");
 }
 
-/* Where an attempt goes. */
+/* One host and the parameters that lead to it; the parameters point to its texts. */
 typedef struct connect_target {
     char name[CONNECT_ITEM_SIZE];
     char address[CONNECT_ITEM_SIZE];
@@ -313,9 +352,11 @@ typedef struct connect_target {
     connect_params params;
 } connect_target;
 
+/* Behind the URI's own list, host, hostaddr and port of one place replace it. */
 static void connect_target_set(const qp_pg *conn, const connect_hosts *hosts, size_t place,
                                connect_target *ret)
 {
+    assert(hosts->whole || place < hosts->count);
     ret->params.n = 0;
     connect_put_all(&ret->params, conn);
     if (!hosts->whole) {
@@ -332,13 +373,14 @@ static void connect_target_set(const qp_pg *conn, const connect_hosts *hosts, si
     connect_put(&ret->params, NULL, NULL);
 }
 
-/* Connect step by step, so that notices come to us from the first one on: libpq would print them.
- * NULL when no answer came in time. */
+/* Connects with PQconnectPoll(): a notice receiver can be set before the first notice comes (libpq
+ * prints to stderr by default), and the wait has a bound. NULL: no answer until then. */
 static PGconn *connect_async(qp_pg *conn, const connect_params *params, int64_t until_ns)
 {
     PGconn *pg = PQconnectStartParams(params->names, params->values, 1);
     PostgresPollingStatusType state = PGRES_POLLING_WRITING;
 
+    assert(params->n > 0 && params->names[params->n - 1] == NULL);
     if (pg == NULL || PQstatus(pg) == CONNECTION_BAD) {
         return pg;
     }
@@ -361,15 +403,20 @@ static PGconn *connect_async(qp_pg *conn, const connect_params *params, int64_t 
     return pg;
 }
 
-/* Whether libpq may know more than one address behind it: it goes on to the next one in time. */
+/* Whether libpq may try several addresses behind the host: a name that DNS resolves. Its
+ * asynchronous mode leaves the timeout of each address to the caller, its blocking mode applies
+ * connect_timeout. */
 static bool connect_is_many(const connect_hosts *hosts, const connect_target *target)
 {
+    assert(target != NULL);
     return hosts->whole || (target->address[0] == '\0' && target->name[0] != '/' &&
                             strchr(target->name, ':') == NULL &&
                             target->name[strspn(target->name, "0123456789.")] != '\0');
 }
 
-/* One attempt at one host, or at all of them where they are libpq's matter. */
+/* One attempt at one host (or at libpq's whole list). An attempt gets the host's timeout, cut to
+ * the deadline but not below CONNECT_ATTEMPT_MIN_NS, so that a call with little time left can still
+ * succeed. A host that does not answer is remembered. */
 static quipu_status connect_host(qp_pg *conn, const connect_hosts *hosts, size_t place,
                                  int64_t deadline_ns, connect_answer *ret_answer,
                                  quipu_error *reterr)
@@ -380,6 +427,8 @@ static quipu_status connect_host(qp_pg *conn, const connect_hosts *hosts, size_t
     quipu_status status = QUIPU_OK;
     PGconn *pg;
 
+    assert(conn->pg == NULL);
+    assert(place < QP_PG_HOSTS_MAX);
     left_ns = left_ns < CONNECT_ATTEMPT_MIN_NS ? CONNECT_ATTEMPT_MIN_NS : left_ns;
     left_ns = left_ns < hosts->timeout_ns ? left_ns : hosts->timeout_ns;
     connect_target_set(conn, hosts, place, &target);
@@ -412,19 +461,24 @@ static quipu_status connect_host(qp_pg *conn, const connect_hosts *hosts, size_t
     return status;
 }
 
+/* Whether the host failed to answer within the last CONNECT_UNRESPONSIVE_NS. */
 static bool connect_is_unresponsive(const qp_pg *conn, size_t place)
 {
+    assert(place < QP_PG_HOSTS_MAX);
     return conn->unresponsive_ns[place] != 0 &&
            qp_clock_ns() < conn->unresponsive_ns[place] + CONNECT_UNRESPONSIVE_NS;
 }
 
-/* One attempt at each host. Told is the last that said something, else the last. */
+/* One round over the hosts. Unresponsive ones are skipped as long as there is another. Reports the
+ * last error that came from a server, otherwise the last error. */
 static quipu_status connect_once(qp_pg *conn, const connect_hosts *hosts, int64_t deadline_ns,
                                  connect_answer *ret_answer, quipu_error *reterr)
 {
     quipu_status reported = QUIPU_IO;
     bool skips_unresponsive = false;
 
+    assert(conn->pg == NULL);
+    assert(hosts->count >= 1 && hosts->count <= QP_PG_HOSTS_MAX);
     for (size_t i = 0; i < hosts->count; i++) {
         skips_unresponsive = skips_unresponsive || !connect_is_unresponsive(conn, i);
     }
@@ -456,13 +510,14 @@ static quipu_status connect_once(qp_pg *conn, const connect_hosts *hosts, int64_
 /* ---- until there is a connection --------------------------------------------------------------
  */
 
-/* Nap before another attempt; false: there is none. While a cluster is without a leader many
- * programs knock for many seconds: each does so less and less often. */
+/* Sleeps before another round; false: there is none. Backoff doubles from 10 to 250 ms: during a
+ * failover many clients reconnect for many seconds. A full server is left alone for longer. */
 static bool connect_retry(qp_pg *conn, connect_answer answer, bool waits, int attempts,
                           int64_t deadline_ns)
 {
     int32_t backoff_ms = CONNECT_BACKOFF_MS_FIRST;
 
+    assert(attempts >= 1);
     for (int i = 1; i < attempts && backoff_ms < CONNECT_BACKOFF_MS_MAX; i++) {
         backoff_ms *= 2;
     }
@@ -480,6 +535,7 @@ static bool connect_retry(qp_pg *conn, connect_answer answer, bool waits, int at
     }
 }
 
+/* Rounds over the hosts until one answers for good. */
 quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
@@ -489,12 +545,14 @@ quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
     const int64_t begun_ns = qp_clock_ns();
     int attempts = 0;
 
+    assert(conn->pg == NULL);
     if (status == QUIPU_OK) {
         do {
             status = connect_once(conn, &hosts, deadline_ns, &answer, reterr);
             attempts++;
         } while (connect_retry(conn, answer, waits, attempts, deadline_ns));
     }
+    assert((status == QUIPU_OK) == (conn->pg != NULL));
     connect_hosts_done(&hosts);
     if (status == QUIPU_OK) {
         QP_LOG(&conn->log, conn->generation > 1 ? QUIPU_LOG_WARN : QUIPU_LOG_DEBUG, "postgres",
@@ -508,10 +566,13 @@ quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr)
     return status;
 }
 
+/* PQping with the connection's own address. PQPING_REJECT (starting, full) and even a protocol
+ * error show a live postmaster. */
 bool qp_pg_ping(const qp_pg *conn)
 {
     connect_params params = {.n = 0};
 
+    assert(conn->pg != NULL);
     connect_put_all(&params, conn);
     connect_put(&params, "host", PQhost(conn->pg));
     connect_put(&params, "hostaddr", PQhostaddr(conn->pg));
@@ -522,11 +583,12 @@ bool qp_pg_ping(const qp_pg *conn)
     return PQpingParams(params.names, params.values, 1) != PQPING_NO_RESPONSE;
 }
 
-/* There is something to read then, where nothing should be. */
+/* Readable without a pending answer: libpq reads it, and notices an end of the connection. */
 bool qp_pg_peer_closed(const qp_pg *conn)
 {
     struct pollfd fd = {.fd = PQsocket(conn->pg), .events = POLLIN};
 
+    assert(conn->pg != NULL);
     if (PQstatus(conn->pg) != CONNECTION_OK || fd.fd < 0) {
         return true;
     }
@@ -536,8 +598,10 @@ bool qp_pg_peer_closed(const qp_pg *conn)
     return PQconsumeInput(conn->pg) == 0 || PQstatus(conn->pg) != CONNECTION_OK;
 }
 
+/* Drains first: unread answers would look like a closed connection. */
 quipu_status qp_pg_ensure_connected(qp_pg *conn, quipu_error *reterr)
 {
+    assert(!conn->in_transaction);
     conn->transient = false; /* of what begins now nothing has failed yet */
     qp_pg_drain(conn);
     if (conn->pg != NULL && qp_pg_peer_closed(conn)) {

@@ -1,7 +1,11 @@
-/* DDL text for PostgreSQL from descriptors. Text is compared byte by byte, as in SQLite; times are
- * text of fixed width, which keeps the nanosecond and the order; JSON is the text that was given.
- * Nothing but tables, keys, btree indexes and references is made: what other servers that speak
- * this protocol have, too. */
+/* DDL text from entity descriptors. Only tables, keys, btree indexes and foreign keys, which other
+ * servers of this protocol have as well; what is PostgreSQL's own is in search.c and
+ * row_security.c.
+ *
+ * Owns: the mapping of field types to column types. Text is COLLATE "C": compared byte by byte, as
+ * in SQLite. A time is text of fixed width, which keeps the nanosecond and sorts; JSON is the text
+ * that was given (jsonb would reorder members).
+ * Called by: src/ent/migrate_run.c through qp_migrator, inside of the migration's transaction. */
 #include "ent_postgres/ddl.h"
 
 #include <assert.h>
@@ -13,8 +17,10 @@
 #include "ent/shard.h"
 #include "ent_postgres/search.h"
 
+/* The column type of a field. */
 static const char *ddl_type(const ent_field *field)
 {
+    assert(field != NULL);
     switch ((ent_type)field->type) {
     case ENT_INT:
         return "bigint";
@@ -35,8 +41,10 @@ static const char *ddl_type(const ent_field *field)
     return "text";
 }
 
+/* A literal with its quotes doubled. */
 static void ddl_put_text(qp_buf *out, const char *text)
 {
+    assert(text != NULL);
     qp_buf_putc(out, '\'');
     for (; *text != '\0'; text++) {
         if (*text == '\'') {
@@ -47,10 +55,12 @@ static void ddl_put_text(qp_buf *out, const char *text)
     qp_buf_putc(out, '\'');
 }
 
+/* A field's default as a literal. A float that is not finite has none. */
 static void ddl_put_literal(qp_buf *out, const ent_field *field)
 {
     char text[QP_DOUBLE_TEXT_SIZE];
 
+    assert((field->flags & ENT_F_DEFAULT) != 0);
     switch ((ent_type)field->type) {
     case ENT_INT:
         qp_buf_i64(out, field->default_int);
@@ -71,10 +81,13 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
     }
 }
 
+/* What a column that an older schema lacks reads as: the field's default, or NULL, with its type.
+ */
 void qp_pg_put_absent(const ent_field *field, qp_buf *out)
 {
     const char *type = ddl_type(field);
 
+    assert(field != NULL && out != NULL);
     qp_buf_puts(out, "CAST(");
     if ((field->flags & ENT_F_DEFAULT) != 0) {
         ddl_put_literal(out, field);
@@ -85,13 +98,15 @@ void qp_pg_put_absent(const ent_field *field, qp_buf *out)
     qp_buf_puts(out, strcmp(type, "text") == 0 ? " COLLATE \"C\"" : "");
 }
 
-/* `name type [NOT NULL] [DEFAULT x]`. `now` gives the rows that exist a value for a field whose
- * default is the time; NULL in CREATE TABLE. */
+/* `name type [NOT NULL] [DEFAULT x]`. With `now` (ALTER TABLE) a field that src/ent fills at run
+ * time gets a DEFAULT, too: for the rows that exist, and for older programs that do not know the
+ * field. */
 static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)
 {
     const char *type = ddl_type(field);
     char text[QUIPU_TIME_TEXT_SIZE];
 
+    assert(field->column != NULL);
     qp_sql_name(out, field->column);
     qp_buf_printf(out, " %s", type);
     qp_buf_puts(out, strcmp(type, "text") == 0 ? " COLLATE \"C\"" : "");
@@ -100,7 +115,6 @@ static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time
         qp_buf_puts(out, " DEFAULT ");
         ddl_put_literal(out, field);
     } else if (now != NULL && (field->flags & ENT_F_RANDOM) != 0) {
-        /* Also what older programs leave out from now on. */
         qp_buf_puts(out, " DEFAULT gen_random_uuid()");
     } else if (now != NULL && (field->flags & ENT_F_NOW) != 0) {
         if (quipu_time_format(*now, text) != QUIPU_OK) {
@@ -111,8 +125,10 @@ static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time
     }
 }
 
+/* `before (column, column, ...)`. */
 static void ddl_put_list(qp_buf *out, const char *before, const char *const *columns, size_t n)
 {
+    assert(n >= 1);
     qp_buf_puts(out, before);
     for (size_t i = 0; i < n; i++) {
         qp_buf_puts(out, i > 0 ? ", " : "(");
@@ -121,11 +137,13 @@ static void ddl_put_list(qp_buf *out, const char *before, const char *const *col
     qp_buf_putc(out, ')');
 }
 
-/* The columns that the engine has beside the fields. */
-static void ddl_put_parts(qp_buf *out, const ent_entity *entity)
+/* The engine's own columns: the shard (named "part" on disk), the owner's natural key where rows
+ * are kept with their owner, and the shard of each foreign key that leads to another shard. */
+static void ddl_put_shards(qp_buf *out, const ent_entity *entity)
 {
     const ent_entity *owner = qp_shard_owner(entity);
 
+    assert(entity != NULL);
     if (entity->shard != NULL) {
         qp_buf_puts(out, ", \"" QP_SHARD_COLUMN "\" bigint NOT NULL");
     }
@@ -145,12 +163,14 @@ static void ddl_put_parts(qp_buf *out, const ent_entity *entity)
     }
 }
 
-/* A key of one column is also looked for, and read in its order, without the shard: an index that
- * claims nothing, so that it need not begin with one. */
+/* A primary key that begins with the shard cannot serve a lookup or a scan by number alone. This
+ * index can; it is not unique, because uniqueness across shards is nothing a distributed server can
+ * check. */
 static void ddl_put_order(qp_buf *out, const ent_entity *entity)
 {
     const char *column = entity->fields[entity->key[0]].column;
 
+    assert(entity->key_count >= 1);
     if (entity->shard == NULL || entity->key_count != 1) {
         return;
     }
@@ -163,13 +183,16 @@ static void ddl_put_order(qp_buf *out, const ent_entity *entity)
     ddl_put_list(out, " ", &column, 1);
 }
 
+/* CREATE TABLE, its keys, its order index and, for allocated keys, its row in QP_PG_TABLE. A table
+ * under another name is a rebuild, which only files need. */
 static void ddl_put_table(const qp_ddl *change, qp_buf *out)
 {
     const char *columns[QP_SHARD_KEY_MAX];
     const ent_entity *entity = change->entity;
 
+    assert(entity != NULL);
     if (change->name != NULL || change->extra_count > 0) {
-        qp_buf_fail(out, QUIPU_UNSUPPORTED); /* a rebuild */
+        qp_buf_fail(out, QUIPU_UNSUPPORTED);
         return;
     }
     qp_buf_puts(out, "CREATE TABLE ");
@@ -178,7 +201,7 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
         qp_buf_puts(out, i > 0 ? ", " : " (");
         ddl_put_column(out, &entity->fields[i], NULL);
     }
-    ddl_put_parts(out, entity);
+    ddl_put_shards(out, entity);
     ddl_put_list(out, ", PRIMARY KEY ", columns, qp_shard_primary(entity, columns));
     if (entity->shard != NULL && entity->shard->key != 0) {
         ddl_put_list(out, ", UNIQUE ", columns, qp_shard_columns(entity, -1, columns));
@@ -193,13 +216,15 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
     }
 }
 
-/* NULL comes first in ascending order, as the runtime asks for it. */
+/* NULLs sort first in ascending order, as in SQLite and as src/ent's queries ask for. A unique
+ * index begins with the shard. */
 static void ddl_put_index(const qp_ddl *change, qp_buf *out)
 {
     const ent_index *index = change->index;
     const char *columns[QP_SHARD_KEY_MAX];
     bool led;
 
+    assert(index != NULL);
     qp_buf_puts(out, index->unique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ");
     qp_sql_name(out, change->name != NULL ? change->name : index->name);
     qp_buf_puts(out, " ON ");
@@ -221,6 +246,7 @@ static void ddl_put_index(const qp_ddl *change, qp_buf *out)
     qp_buf_putc(out, ')');
 }
 
+/* ADD FOREIGN KEY, with the shard leading on both sides where the referenced table has one. */
 static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
 {
     static const char *const rules[] = {"", "CASCADE", "RESTRICT", "SET NULL"};
@@ -231,6 +257,7 @@ static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
     const char *column = change->field->column;
     size_t n;
 
+    assert(change->field != NULL);
     assert(edge != NULL && edge->to->key_count == 1);
     n = qp_shard_columns(edge->to, -1, columns);
     if (owner != NULL && !beside) {
@@ -253,8 +280,11 @@ static void ddl_put_reference(const qp_ddl *change, qp_buf *out)
     qp_buf_printf(out, " ON DELETE %s", rules[edge->on_delete]);
 }
 
+/* One change as text. Rebuild steps (CARRY, REPLACE) adopt files that other programs wrote, and
+ * have no counterpart here. */
 void qp_pg_write_ddl(const qp_ddl *change, qp_buf *out)
 {
+    assert(change != NULL && out != NULL);
     switch ((qp_ddl_kind)change->kind) {
     case QP_DDL_TABLE:
         ddl_put_table(change, out);
@@ -288,13 +318,15 @@ void qp_pg_write_ddl(const qp_ddl *change, qp_buf *out)
         return;
     case QP_DDL_CARRY:
     case QP_DDL_REPLACE:
-        break; /* steps that rebuild a table are for files that others wrote */
+        break;
     }
     qp_buf_fail(out, QUIPU_UNSUPPORTED);
 }
 
+/* A column fits when format_type() gives the very type that we would create. */
 bool qp_pg_column_fits(const ent_field *field, const qp_column *column)
 {
+    assert(field != NULL && column != NULL);
     if (column->generated || column->declared == NULL) {
         return false;
     }

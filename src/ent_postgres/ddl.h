@@ -1,4 +1,5 @@
-/* DDL text for PostgreSQL from descriptors. */
+/* DDL text from descriptors, and inspection of what a schema holds: the engine's part of migration.
+ */
 #ifndef QP_ENT_POSTGRES_DDL_H
 #define QP_ENT_POSTGRES_DDL_H
 

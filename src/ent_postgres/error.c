@@ -1,21 +1,27 @@
-/* The server's failures in our words. Its own text never reaches the user but for a connection that
- * cannot be made; states (SQLSTATE) and the names that come with them do not depend on language. */
+/* Errors: SQLSTATE to quipu_status, and whether a retry of the transaction makes sense.
+ *
+ * Owns: qp_pg.transient after a failure, and the texts that users read.
+ * Called by: wire.c for every failed batch; stmt.c to complete a unique violation. The server's own
+ * text is not passed on: it is translated, and it quotes values of the user. States, and the names
+ * of tables, columns and constraints that come with them, are the same in any language. */
 #include "ent_postgres/open.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 
 #define ERROR_STATE_SIZE 5
 
+/* What a state, or a class of states, means to a caller. */
 typedef struct error_meaning {
-    const char *state; /* or the two letters of a class */
+    const char *state; /* five characters, or the first ones of a class */
     quipu_status status;
-    const char *rule;
-    bool transient; /* a repeat of the transaction may not meet it */
+    const char *rule; /* of the schema that was broken, or NULL: see qp_engine.step */
+    bool transient;   /* a retry of the whole transaction may succeed */
 } error_meaning;
 
-/* The first that fits counts. */
+/* The first entry that begins the state wins, so that a state stands before its class. */
 static const error_meaning error_meanings[] = {
     {"23505", QUIPU_EXISTS, "unique", false},
     {"23502", QUIPU_INVALID, "required", false},
@@ -23,41 +29,45 @@ static const error_meaning error_meanings[] = {
     {"23001", QUIPU_INVALID, "reference", false},
     {"23514", QUIPU_INVALID, "check", false},
     {"23", QUIPU_INVALID, "check", false},
-    {"40", QUIPU_BUSY, NULL, true}, /* serialization, deadlock: the transaction may be repeated */
+    {"40", QUIPU_BUSY, NULL, true},     /* serialization_failure, deadlock_detected */
     {"55P03", QUIPU_BUSY, NULL, false}, /* lock_timeout */
-    {"57014", QUIPU_BUSY, NULL, false}, /* but for a cancel of our own, which is told as such */
-    {"57P", QUIPU_IO, NULL, true},      /* shutting down, or not up yet */
+    {"57014", QUIPU_BUSY, NULL, false}, /* query_canceled: by us, see qp_pg_fail(), or by others */
+    {"57P", QUIPU_IO, NULL, true},      /* admin_shutdown, cannot_connect_now */
     {"08", QUIPU_IO, NULL, true},
-    {"25006", QUIPU_IO, NULL, true}, /* a standby, or an old leader */
+    {"25006", QUIPU_IO, NULL, true}, /* read_only_sql_transaction: a standby */
     {"53100", QUIPU_FULL, NULL, false},
     {"53200", QUIPU_NOMEM, NULL, false},
-    {"53", QUIPU_BUSY, NULL, false}, /* too many connections, and the like */
+    {"53", QUIPU_BUSY, NULL, false}, /* insufficient_resources: too_many_connections */
     {"54", QUIPU_LIMIT, NULL, false},
     {"22001", QUIPU_LIMIT, NULL, false},
-    {"22012", QUIPU_BUSY, NULL, true}, /* QP_PG_MUST_MATCH_BEGIN: the row is not as it was */
+    {"22012", QUIPU_BUSY, NULL, true}, /* division_by_zero: a must-match UPDATE met no row */
     {"22", QUIPU_INVALID, NULL, false},
     {"28", QUIPU_IO, NULL, false},
-    {"42501", QUIPU_IO, NULL, false},  /* no right to it */
-    {"26000", QUIPU_BUSY, NULL, true}, /* prepared at another server of a pooler's: see wire.c */
+    {"42501", QUIPU_IO, NULL, false},  /* insufficient_privilege */
+    {"26000", QUIPU_BUSY, NULL, true}, /* prepared on another pooled connection: see wire.c */
     {"42P05", QUIPU_BUSY, NULL, true},
-    {"42", QUIPU_UNSUPPORTED, NULL, false}, /* SQL that fits no table of this schema */
+    {"42", QUIPU_UNSUPPORTED, NULL, false}, /* undefined_table and the like: not migrated */
     {"3F", QUIPU_UNSUPPORTED, NULL, false},
     {"0A", QUIPU_UNSUPPORTED, NULL, false},
     {"XX001", QUIPU_CORRUPT, NULL, false},
     {"XX002", QUIPU_CORRUPT, NULL, false},
 };
 
+/* A field of the error report; "" where the server did not send it. */
 static const char *error_field(const PGresult *failure, int field)
 {
     const char *text = PQresultErrorField(failure, field);
 
+    assert(failure != NULL);
     return text != NULL ? text : "";
 }
 
+/* The entry of a state. Unknown states are QUIPU_IO. */
 static const error_meaning *error_meaning_of(const char *state)
 {
     static const error_meaning other = {"", QUIPU_IO, NULL, false};
 
+    assert(state != NULL);
     for (size_t i = 0; i < sizeof(error_meanings) / sizeof(error_meanings[0]); i++) {
         if (strncmp(state, error_meanings[i].state, strlen(error_meanings[i].state)) == 0) {
             return &error_meanings[i];
@@ -66,25 +76,30 @@ static const error_meaning *error_meaning_of(const char *state)
     return &other;
 }
 
-/* The five letters as one number, in base 36. */
+/* The state as one number in base 36, for quipu_error.engine_code: 23505 and 40P01 stay distinct.
+ */
 static int32_t error_code(const char *state)
 {
     int32_t code = 0;
 
+    assert(state != NULL);
     for (size_t i = 0; i < ERROR_STATE_SIZE && state[i] != '\0'; i++) {
+        assert((state[i] >= '0' && state[i] <= '9') || (state[i] >= 'A' && state[i] <= 'Z'));
         code = code * 36 + (state[i] <= '9' ? state[i] - '0' : state[i] - 'A' + 10);
     }
     return code;
 }
 
+/* What the caller can do about it. */
 static const char *error_advice(quipu_status status, const char *state)
 {
+    assert(state != NULL);
     switch (status) {
     case QUIPU_BUSY:
         return strncmp(state, "40", 2) == 0 || strcmp(state, "22012") == 0
                    ? "another writer was in the way; try again"
                : strncmp(state, "53", 2) == 0
-                   ? "the server has no room for another caller; try again later"
+                   ? "the server is short of connections or memory; try again later"
                : strcmp(state, "57014") == 0
                    ? "the server ended the statement: the role's statement_timeout, or an "
                      "operator; try again"
@@ -107,19 +122,20 @@ static const char *error_advice(quipu_status status, const char *state)
         break;
     }
     return strcmp(state, "42501") == 0     ? "the role has no right to it"
-           : strcmp(state, "25006") == 0   ? "the server takes no writes: a standby, or one no "
-                                             "longer in charge"
+           : strcmp(state, "25006") == 0   ? "the server is read-only: a standby, or a demoted "
+                                             "primary"
            : strncmp(state, "57P", 3) == 0 ? "the server is starting or shutting down"
                                            : "the server refused";
 }
 
-/* An addition out of range is told by a text that is no number: its column stands in the message.
- */
+/* A sum out of range is a cast that cannot succeed (dialect.c): the text that is no number holds
+ * the column's name, and stands in the message in every language. */
 static bool error_range(const PGresult *failure, quipu_error *reterr)
 {
     const char *text = strstr(error_field(failure, PG_DIAG_MESSAGE_PRIMARY), QP_PG_RANGE);
     const char *end;
 
+    assert(failure != NULL);
     if (text == NULL) {
         return false;
     }
@@ -130,6 +146,8 @@ static bool error_range(const PGresult *failure, quipu_error *reterr)
     return true;
 }
 
+/* 57014 is QUIPU_CANCELLED or QUIPU_BUSY when we sent the cancel (interrupt.stopped says why), and
+ * QUIPU_BUSY when the server did: statement_timeout, or an operator. */
 quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
                         quipu_error *reterr)
 {
@@ -138,9 +156,11 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     quipu_status status = meaning->status;
     bool own_cancel = false;
 
+    assert(failure != NULL);
+    assert(doing != NULL);
     conn->transient = meaning->transient;
     if (strcmp(state, "57014") == 0 && conn->interrupt.stopped != QUIPU_OK) {
-        status = conn->interrupt.stopped; /* we cancelled it ourselves */
+        status = conn->interrupt.stopped;
         own_cancel = true;
     }
     if (strcmp(state, "22P02") == 0 && error_range(failure, reterr)) {
@@ -161,8 +181,10 @@ quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
     return status;
 }
 
+/* engine_code is 08006, connection_failure, whatever the network said. */
 quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr)
 {
+    assert(doing != NULL);
     conn->transient = true;
     (void)qp_error_set(reterr, QUIPU_IO, "%s the database: the connection was lost", doing);
     if (reterr != NULL) {
@@ -173,6 +195,9 @@ quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr
     return QUIPU_IO;
 }
 
+/* The server names the constraint; src/ent wants the columns. One query of the catalog, in a batch
+ * of its own. Where it fails the message stays as it is: the error has its status and rule already.
+ */
 void qp_pg_explain_unique(qp_pg *conn, const PGresult *failure, quipu_error *reterr)
 {
     static const char sql[] =
@@ -188,6 +213,7 @@ void qp_pg_explain_unique(qp_pg *conn, const PGresult *failure, quipu_error *ret
     qp_pg_call call = {.doing = "cannot read", .wanted = 0};
     size_t n = 0;
 
+    assert(failure != NULL);
     if (reterr == NULL || conn->pg == NULL || strcmp(reterr->rule, "unique") != 0) {
         return;
     }

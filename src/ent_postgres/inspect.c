@@ -1,5 +1,9 @@
-/* What a schema holds, read from the server's catalog: tables, columns, indexes and references of
- * the first schema of the search path; the engine's own table is not told. */
+/* Inspection: the tables, columns, indexes and foreign keys of the first schema of the search path,
+ * read from pg_catalog into qp_file_shape. The engine's own table is left out.
+ *
+ * Owns: the catalog queries. The shape and its texts go to the caller's arena.
+ * Called by: src/ent/migrate*.c; maintenance.c.
+ * Locks: none besides the transaction's snapshot; a migration holds the exclusive write. */
 #include "ent_postgres/ddl.h"
 
 #include <assert.h>
@@ -13,11 +17,13 @@
     "JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace "                                    \
     "WHERE n.nspname = current_schema() AND t.relname <> '" QP_PG_TABLE "' "
 
-/* Each list is in the order of its tables' names, so that they are merged in one pass. */
+/* Each list is sorted by table name in the "C" collation, so that the four are merged in one pass.
+ */
 static const char *const inspect_tables =
     "SELECT t.relname, CAST(t.relkind AS text) FROM pg_catalog.pg_class t " INSPECT_HERE
     "AND t.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY t.relname COLLATE \"C\"";
 
+/* Name, type, default, NOT NULL, generated, position in the primary key (0: none). */
 static const char *const inspect_columns =
     "SELECT t.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), "
     "pg_catalog.pg_get_expr(d.adbin, d.adrelid), CAST(a.attnotnull AS text), "
@@ -30,6 +36,8 @@ static const char *const inspect_columns =
     "AND a.attnum > 0 AND NOT a.attisdropped AND t.relkind IN ('r', 'p', 'v', 'm', 'f') "
     "ORDER BY t.relname COLLATE \"C\", a.attnum";
 
+/* One row a column of an index: unique, partial, made by a constraint, column (NULL: an
+ * expression), descending. */
 static const char *const inspect_indexes =
     "SELECT t.relname, c.relname, CAST(i.indisunique AS text), "
     "CAST(i.indpred IS NOT NULL AS text), "
@@ -43,6 +51,7 @@ static const char *const inspect_indexes =
     "AND k.number > 0 " INSPECT_HERE
     "ORDER BY t.relname COLLATE \"C\", c.relname COLLATE \"C\", k.place";
 
+/* Foreign keys of one column, or of a shard column and one more; the column is NULL for others. */
 static const char *const inspect_references =
     "SELECT t.relname, a.attname, r.relname, CASE o.confdeltype WHEN 'c' THEN 'CASCADE' "
     "WHEN 'n' THEN 'SET NULL' WHEN 'r' THEN 'RESTRICT' WHEN 'd' THEN 'SET DEFAULT' "
@@ -55,20 +64,25 @@ static const char *const inspect_references =
     "AND p.attname IN ('" QP_SHARD_COLUMN "', a.attname || '_" QP_SHARD_COLUMN "'))) " INSPECT_HERE
     "AND o.contype = 'f' ORDER BY t.relname COLLATE \"C\"";
 
+/* Where the shape goes. `failed` is sticky: the callers check it once a table. */
 typedef struct inspect_reader {
     quipu_arena *arena;
     bool failed; /* out of memory */
 } inspect_reader;
 
+/* Booleans come as text here, cast in the query. */
 static bool inspect_true(const PGresult *rows, int row, int column)
 {
+    assert(rows != NULL);
     return strcmp(PQgetvalue(rows, row, column), "true") == 0;
 }
 
+/* A small number as text; 100 and more stay below 1000, which no position reaches. */
 static int inspect_small(const PGresult *rows, int row, int column)
 {
     int value = 0;
 
+    assert(rows != NULL);
     for (const char *c = PQgetvalue(rows, row, column); *c >= '0' && *c <= '9' && value < 100;
          c++) {
         value = value * 10 + (*c - '0');
@@ -76,10 +90,12 @@ static int inspect_small(const PGresult *rows, int row, int column)
     return value;
 }
 
+/* Zeroed memory for `count` items; never of size 0. */
 static void *inspect_take(inspect_reader *reader, size_t count, size_t size)
 {
     void *p = quipu_arena_alloc(reader->arena, count * size + 1);
 
+    assert(size > 0);
     if (p == NULL) {
         reader->failed = true;
     } else {
@@ -88,10 +104,12 @@ static void *inspect_take(inspect_reader *reader, size_t count, size_t size)
     return p;
 }
 
+/* A copy in the arena; NULL stays NULL. */
 static const char *inspect_text(inspect_reader *reader, const PGresult *rows, int row, int column)
 {
     quipu_str copy = {"", 0};
 
+    assert(reader->arena != NULL);
     if (PQgetisnull(rows, row, column) != 0) {
         return NULL;
     }
@@ -103,11 +121,12 @@ static const char *inspect_text(inspect_reader *reader, const PGresult *rows, in
     return copy.p;
 }
 
-/* The rows from `from` on that belong to a table. */
+/* How many rows from `from` on belong to the table: they stand together. */
 static int inspect_count(const PGresult *rows, int from, const char *table)
 {
     int to = from;
 
+    assert(from >= 0);
     assert(table != NULL); /* a name of the catalogue is never NULL */
     while (to < PQntuples(rows) && strcmp(PQgetvalue(rows, to, 0), table) == 0) {
         to++;
@@ -115,12 +134,14 @@ static int inspect_count(const PGresult *rows, int from, const char *table)
     return to - from;
 }
 
+/* Columns of one table; *from moves behind them. */
 static void inspect_read_columns(inspect_reader *reader, const PGresult *rows, int *from,
                                  qp_table_shape *table)
 {
     int count = inspect_count(rows, *from, table->name);
     qp_column *columns = inspect_take(reader, (size_t)count, sizeof(*columns));
 
+    assert(*from >= 0);
     for (int i = 0; i < count && !reader->failed; i++) {
         int row = *from + i;
         qp_column *column = &columns[i];
@@ -137,6 +158,7 @@ static void inspect_read_columns(inspect_reader *reader, const PGresult *rows, i
     *from += count;
 }
 
+/* Indexes of one table: neighbouring rows with the same index name are its columns. */
 static void inspect_read_indexes(inspect_reader *reader, const PGresult *rows, int *from,
                                  qp_table_shape *table)
 {
@@ -145,6 +167,7 @@ static void inspect_read_indexes(inspect_reader *reader, const PGresult *rows, i
     const char **columns = inspect_take(reader, (size_t)count, sizeof(*columns));
     size_t n = 0;
 
+    assert(*from >= 0);
     for (int i = 0; i < count && !reader->failed; i++) {
         int row = *from + i;
         bool first = i == 0 || strcmp(PQgetvalue(rows, row, 1), PQgetvalue(rows, row - 1, 1)) != 0;
@@ -169,12 +192,14 @@ static void inspect_read_indexes(inspect_reader *reader, const PGresult *rows, i
     *from += count;
 }
 
+/* Foreign keys of one table. */
 static void inspect_read_references(inspect_reader *reader, const PGresult *rows, int *from,
                                     qp_table_shape *table)
 {
     int count = inspect_count(rows, *from, table->name);
     qp_reference *references = inspect_take(reader, (size_t)count, sizeof(*references));
 
+    assert(*from >= 0);
     for (int i = 0; i < count && !reader->failed; i++) {
         references[i].column = inspect_text(reader, rows, *from + i, 1);
         references[i].table = inspect_text(reader, rows, *from + i, 2);
@@ -185,12 +210,13 @@ static void inspect_read_references(inspect_reader *reader, const PGresult *rows
     *from += count;
 }
 
-/* One list, as text. */
-static quipu_status inspect_ask(qp_pg *conn, const char *sql, PGresult **ret, quipu_error *reterr)
+/* One list, in text format: pg_catalog has many types that we do not decode. */
+static quipu_status inspect_query(qp_pg *conn, const char *sql, PGresult **ret, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot inspect"};
     quipu_status status;
 
+    assert(ret != NULL && *ret == NULL);
     qp_pg_batch(conn);
     qp_pg_send_pending_tx(conn);
     call.wanted = conn->sent;
@@ -210,6 +236,7 @@ static quipu_status inspect_ask(qp_pg *conn, const char *sql, PGresult **ret, qu
     return status;
 }
 
+/* All four lists of one snapshot, where the caller has a transaction; merged by table. */
 quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, quipu_error *reterr)
 {
     const char *const lists[] = {inspect_tables, inspect_columns, inspect_indexes,
@@ -221,8 +248,9 @@ quipu_status qp_pg_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret, q
     int from[4] = {0, 0, 0, 0};
     quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ensure_connected(self, reterr);
 
+    assert(arena != NULL && ret != NULL);
     for (int i = 0; i < 4 && status == QUIPU_OK; i++) {
-        status = inspect_ask(self, lists[i], &rows[i], reterr);
+        status = inspect_query(self, lists[i], &rows[i], reterr);
     }
     if (status == QUIPU_OK) {
         tables = inspect_take(&reader, (size_t)PQntuples(rows[0]), sizeof(*tables));

@@ -1,8 +1,13 @@
-/* Loading libpq, once a process. */
+/* Loading libpq.so.5, once a process, when the first PostgreSQL store is opened (decision 14).
+ *
+ * Owns: qp_libpq, the table of its functions, constant after loading.
+ * Called by: ent_postgres_open(), ent_postgres_library().
+ * Threads: any; qp_once_run() orders the writes of the table before every use. */
 #include "base/port.h"
 
 #include "ent_postgres/libpq.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <string.h>
 
@@ -18,15 +23,20 @@ qp_libpq_table qp_libpq;
 static qp_once libpq_once = QP_ONCE_INIT;
 static bool libpq_loaded;
 
-/* Find a function. ISO C has no way from an object's address to a function's but its bytes. */
+/* Looks a function up. ISO C converts no object pointer to a function pointer; POSIX lets their
+ * bytes be copied. */
 static bool libpq_find(void *library, const char *name, void *ret_function, size_t size)
 {
     void *symbol = dlsym(library, name);
 
+    assert(library != NULL);
+    assert(size == sizeof(symbol));
     memcpy(ret_function, &symbol, size);
     return symbol != NULL;
 }
 
+/* All functions or none: a libpq without pipeline mode (before 14) lacks some and counts as absent.
+ */
 static void libpq_load(void)
 {
     void *library = dlopen(LIBPQ_NAME, RTLD_NOW | RTLD_LOCAL);
@@ -39,6 +49,7 @@ static void libpq_load(void)
     libpq_loaded = found;
 }
 
+/* Loads libpq if need be: the question is about the one that would be used. */
 quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr)
 {
     quipu_status status = qp_libpq_load(reterr);
@@ -49,6 +60,7 @@ quipu_status ent_postgres_library(int *ret_version, quipu_error *reterr)
     return status;
 }
 
+/* A failed attempt is not repeated: installing a library needs a new process. */
 quipu_status qp_libpq_load(quipu_error *reterr)
 {
     qp_once_run(&libpq_once, libpq_load);

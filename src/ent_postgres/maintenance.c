@@ -1,7 +1,13 @@
-/* Keeping a database in order is mostly the server's and its operator's affair: sizes are told,
- * tables are cleaned on request, the rest answers QUIPU_UNSUPPORTED and says what to use. */
+/* Maintenance of a server's database, as far as a client does it: sizes, the durability of a
+ * commit, VACUUM. Backup, checking and the write-ahead log are the server's and its operator's;
+ * those verbs return QUIPU_UNSUPPORTED and name the tool, or have nothing to do.
+ *
+ * Owns: the table qp_pg_maintenance.
+ * Called by: src/ent/maintenance.c, outside of transactions, except for sizes.
+ * Locks: VACUUM takes SHARE UPDATE EXCLUSIVE on one table at a time; reads and writes go on. */
 #include "ent/maintenance.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,11 +16,12 @@
 #include "ent_postgres/ddl.h"
 #include "ent_postgres/open.h"
 
-#define MAINTENANCE_PAGE_BYTES 8192
+#define MAINTENANCE_PAGE_BYTES 8192 /* BLCKSZ, unless the server was built with another */
 #define MAINTENANCE_SQL_MAX 1024
 
-/* The settings that say on how many disks a commit is when it is told, by name. A standby that has
- * it in memory only ('remote_write') is none. */
+/* How many disks hold a write when COMMIT returns, by the session's own settings: 0 (fsync or
+ * synchronous_commit off), 1, or 2 (a synchronous standby has flushed it). 'remote_write' is 1: the
+ * standby has it in memory only. */
 static quipu_status maintenance_durability(qp_pg *conn, int64_t *ret_level, quipu_error *reterr)
 {
     qp_pg_call call;
@@ -24,6 +31,7 @@ static quipu_status maintenance_durability(qp_pg *conn, int64_t *ret_level, quip
         "'synchronous_commit', 'synchronous_standby_names') ORDER BY name COLLATE \"C\"",
         &call, reterr);
 
+    assert(ret_level != NULL);
     if (status == QUIPU_OK && PQntuples(call.result) == 3) {
         const char *commit = PQgetvalue(call.result, 1, 0);
         const bool synced = strcmp(PQgetvalue(call.result, 0, 0), "on") == 0;
@@ -37,6 +45,7 @@ static quipu_status maintenance_durability(qp_pg *conn, int64_t *ret_level, quip
     return status;
 }
 
+/* All relations of the schema with their indexes and TOAST; a server has no log of ours. */
 static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_pg *self = conn;
@@ -44,6 +53,7 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
     int64_t level = 0;
     quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ensure_connected(self, reterr);
 
+    assert(ret != NULL);
     if (status == QUIPU_OK) {
         status = maintenance_durability(self, &level, reterr);
     }
@@ -65,12 +75,14 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
     return status;
 }
 
+/* "PostgreSQL" and the version that the server reports. */
 static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
 {
     qp_pg *self = conn;
     quipu_status status = self->in_transaction ? QUIPU_OK : qp_pg_ensure_connected(self, reterr);
     const char *server;
 
+    assert(ret_text != NULL && size > 0);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -79,23 +91,27 @@ static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, 
     return QUIPU_OK;
 }
 
+/* Quotas are a tablespace's matter; only "no cap" can be granted. */
 static quipu_status maintenance_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
 {
+    assert(conn != NULL);
     (void)conn;
     return max_bytes == 0
                ? QUIPU_OK
                : qp_error_set(reterr, QUIPU_UNSUPPORTED, "a server's database has no size cap");
 }
 
-/* The server writes its log out and keeps it short by itself. */
+/* Checkpoints are the server's own business. */
 static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
 {
+    assert(conn != NULL);
     (void)conn;
     (void)reterr;
     return QUIPU_OK;
 }
 
-/* VACUUM skips the tables of others with a mere warning. */
+/* VACUUM skips tables of other owners with a warning only: the caller would believe that deleted
+ * rows are gone. */
 static quipu_status maintenance_owns(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
@@ -113,7 +129,7 @@ static quipu_status maintenance_owns(qp_pg *conn, quipu_error *reterr)
     return status;
 }
 
-/* Every table of the schema is cleaned of rows that are gone, while others read and write. */
+/* VACUUM of every table of the schema, one by one: it cannot run in a transaction. */
 static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
 {
     qp_pg *self = conn;
@@ -121,6 +137,7 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
     qp_file_shape shape = {0};
     quipu_status status = qp_pg_ensure_connected(self, reterr);
 
+    assert(!self->in_transaction);
     if (status == QUIPU_OK) {
         status = maintenance_owns(self, reterr);
     }
@@ -145,6 +162,7 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
     return status;
 }
 
+/* Where deleted rows may still be found, for the receipt of an erasure. */
 static const char *const maintenance_remnants[] = {
     "the server's files: rows that were deleted go with VACUUM, as soon as no older transaction "
     "can see them; their bytes with VACUUM FULL",
@@ -153,8 +171,10 @@ static const char *const maintenance_remnants[] = {
     NULL,
 };
 
+/* A consistent copy is pg_dump's or pg_basebackup's work. */
 static quipu_status maintenance_copy(void *conn, const char *path, quipu_error *reterr)
 {
+    assert(conn != NULL);
     (void)conn;
     (void)path;
     return qp_error_set(reterr, QUIPU_UNSUPPORTED,
@@ -162,9 +182,10 @@ static quipu_status maintenance_copy(void *conn, const char *path, quipu_error *
                         "pg_basebackup), or by an export");
 }
 
-/* Structure and references are kept by the server: there is nothing to find here. */
+/* The server enforces references and page checksums: a client finds nothing that it would not. */
 static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
+    assert(conn != NULL);
     (void)conn;
     (void)fn;
     (void)ctx;
@@ -172,8 +193,10 @@ static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, qu
     return QUIPU_OK;
 }
 
+/* There are none beside the database. */
 static quipu_status maintenance_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
+    assert(conn != NULL);
     (void)conn;
     (void)fn;
     (void)ctx;

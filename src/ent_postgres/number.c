@@ -1,6 +1,10 @@
-/* Integer keys. Whoever holds the writer's lease is alone, so that it can count by itself: the
- * number of a table is read when the first is drawn and written back with the commit. There is no
- * sequence, and a transaction that is rolled back gives its numbers back. */
+/* Integer keys. There is no sequence: a transaction that rolls back returns its numbers, because
+ * the store's numbers have no gaps.
+ *
+ * Owns: qp_pg.numbers, the last key of each table that the open transaction inserts into.
+ * Called by: src/ent (next_key) inside of an exclusive write; tx.c before COMMIT.
+ * Locks: relies on all writer slots being held: no other writer takes numbers meanwhile, so that
+ * they are read once a table, counted here, and written back with the COMMIT. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -9,7 +13,7 @@
 
 #include "base/error.h"
 
-/* The table's number as the server has it. */
+/* The last key of a table, from its row of QP_PG_TABLE; the migration inserts that row. */
 static quipu_status number_read(qp_pg *conn, const char *table, int64_t *ret_last,
                                 quipu_error *reterr)
 {
@@ -19,6 +23,8 @@ static quipu_status number_read(qp_pg *conn, const char *table, int64_t *ret_las
     qp_pg_call call = {.doing = "cannot number rows of"};
     quipu_status status;
 
+    assert(conn->in_transaction && conn->writes);
+    assert(ret_last != NULL);
     qp_pg_batch(conn);
     qp_pg_send_pending_tx(conn);
     call.wanted = conn->sent;
@@ -36,12 +42,15 @@ static quipu_status number_read(qp_pg *conn, const char *table, int64_t *ret_las
     return status;
 }
 
+/* The counter of a table, read with its first use in the transaction. */
 static quipu_status number_of(qp_pg *conn, const char *table, qp_pg_number **ret,
                               quipu_error *reterr)
 {
     qp_pg_number *number;
     quipu_status status;
 
+    assert(conn->number_count <= QP_PG_NUMBERS_MAX);
+    assert(table != NULL);
     for (size_t i = 0; i < conn->number_count; i++) {
         if (strcmp(conn->numbers[i].table, table) == 0) {
             *ret = &conn->numbers[i];
@@ -65,6 +74,8 @@ static quipu_status number_of(qp_pg *conn, const char *table, qp_pg_number **ret
     return status;
 }
 
+/* The engine's next_key. A number that the caller gives is returned as it is, and numbers taken
+ * later lie above it: an import keeps its keys. */
 quipu_status qp_pg_next_key(void *conn, const char *table, int64_t given, int64_t *ret_number,
                             quipu_error *reterr)
 {
@@ -72,6 +83,8 @@ quipu_status qp_pg_next_key(void *conn, const char *table, int64_t given, int64_
     qp_pg_number *number = NULL;
     quipu_status status;
 
+    assert(given >= 0);
+    assert(table != NULL && ret_number != NULL);
     assert(self->writes);
     status = number_of(self, table, &number, reterr);
     if (status != QUIPU_OK) {
@@ -92,11 +105,13 @@ quipu_status qp_pg_next_key(void *conn, const char *table, int64_t given, int64_
     return QUIPU_OK;
 }
 
+/* Only counters that have moved are written. */
 void qp_pg_send_numbers(qp_pg *conn)
 {
     static const char sql[] = "UPDATE \"" QP_PG_TABLE "\" SET \"last\" = CAST($2 AS bigint) "
                               "WHERE \"name\" = '" QP_PG_NUMBER "' || $1";
 
+    assert(conn->writes);
     for (size_t i = 0; i < conn->number_count; i++) {
         char text[24];
         const char *values[2] = {conn->numbers[i].table, text};

@@ -1,4 +1,11 @@
-/* Opening a connection to a PostgreSQL database; the engine's function table. */
+/* Opening a PostgreSQL database: options, the first connection, the checks of its schema; and the
+ * engine's function table.
+ *
+ * Owns: struct qp_pg from its allocation to its end.
+ * Called by: src/front and users of include/ent/postgres.h, once a connection; src/ent closes it.
+ * Locks: none.
+ * On return *ret_db is a connection whose search path leads to one schema, or nothing is left open.
+ */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -18,12 +25,13 @@
 
 /* ---- the function table --------------------------------------------------------------------- */
 
+/* An open transaction ends with the connection: the server rolls it back. */
 static void open_close(void *conn)
 {
     qp_pg *self = conn;
 
     if (self != NULL) {
-        qp_pg_gathered_free(self->gathered);
+        qp_pg_index_batch_free(self->index_batch);
         PQfinish(self->pg);
         qp_free(self->uri);
         qp_free(self->tenant);
@@ -31,36 +39,46 @@ static void open_close(void *conn)
     }
 }
 
+/* Of the last statement; a deferred write leaves it alone. */
 static int64_t open_changes(void *conn)
 {
+    assert(conn != NULL);
     return ((const qp_pg *)conn)->changes;
 }
 
+/* Rises with every write, see stmt_send_deferred(). */
 static int64_t open_total_changes(void *conn)
 {
+    assert(conn != NULL);
     return ((const qp_pg *)conn)->total_changes;
 }
 
-/* Keys are drawn, so that nobody asks. */
+/* Keys are allocated before the insert (next_key), so that src/ent never calls it. */
 static int64_t open_last_key(void *conn)
 {
+    assert(conn != NULL);
     (void)conn;
     return 0;
 }
 
+/* As it was opened; a server that refuses writes is an error of the write. */
 static bool open_is_read_only(void *conn)
 {
+    assert(conn != NULL);
     return ((const qp_pg *)conn)->read_only;
 }
 
+/* Whether the last failure may be retried, see error.c. */
 static bool open_is_transient(void *conn)
 {
+    assert(conn != NULL);
     return ((const qp_pg *)conn)->transient;
 }
 
-/* A server keeps nothing that a connection has to settle. */
+/* A server has no file mode to set. */
 static quipu_status open_adopt(void *conn, quipu_error *reterr)
 {
+    assert(conn != NULL);
     (void)conn;
     (void)reterr;
     return QUIPU_OK;
@@ -111,11 +129,13 @@ const qp_engine qp_pg_engine = {
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
+/* Reads the caller's options, which may be of an older size, and checks their values. */
 static quipu_status open_options(const ent_postgres_options *given, ent_postgres_options *ret,
                                  quipu_error *reterr)
 {
     quipu_status status;
 
+    assert(ret != NULL);
     *ret = (ent_postgres_options)ENT_POSTGRES_OPTIONS_INIT;
     status = qp_options_read(ret, sizeof(*ret), given, "ent_postgres_options", reterr);
     if (status != QUIPU_OK) {
@@ -136,6 +156,7 @@ static quipu_status open_options(const ent_postgres_options *given, ent_postgres
     return QUIPU_OK;
 }
 
+/* Allocates a connection that is not connected yet. */
 static quipu_status open_new(const char *uri, const ent_postgres_options *options, qp_pg **ret,
                              quipu_error *reterr)
 {
@@ -144,6 +165,8 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     char *copy = qp_malloc(size);
     char *tenant = qp_calloc(1, options->tenant.n + 1);
 
+    assert(uri != NULL && options != NULL);
+    assert(ret != NULL);
     if (conn == NULL || copy == NULL || tenant == NULL) {
         qp_free(conn);
         qp_free(copy);
@@ -166,8 +189,9 @@ static quipu_status open_new(const char *uri, const ent_postgres_options *option
     return QUIPU_OK;
 }
 
-/* The tables of the schema, and whether the search path leads on to the bookkeeping of another
- * store, which would be taken for this one's. */
+/* Counts the tables of the first schema of the search path, and the engine's tables in later
+ * schemas of the path that the first one lacks: unqualified names would find those, of another
+ * store. */
 static const char *const open_schema =
     "SELECT (SELECT CAST(count(*) AS bigint) FROM pg_catalog.pg_class c "
     "WHERE c.relnamespace = n.oid AND c.relkind = 'r'), "
@@ -178,12 +202,14 @@ static const char *const open_schema =
     "pg_catalog.pg_class h WHERE h.relnamespace = n.oid AND h.relname = c.relname)) "
     "FROM pg_catalog.pg_namespace n WHERE n.nspname = current_schema()";
 
-/* There must be a schema to work in and, when asked for, tables in it... */
-static quipu_status open_look_once(qp_pg *conn, bool must_exist, quipu_error *reterr)
+/* There must be a schema to work in, without another store's tables behind it on the path and, with
+ * ENT_POSTGRES_MUST_EXIST, with tables in it. */
+static quipu_status open_check_once(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status = qp_pg_query(conn, open_schema, &call, reterr);
 
+    assert(!conn->in_transaction);
     if (status == QUIPU_OK && PQntuples(call.result) != 1) {
         status = qp_error_set(reterr, QUIPU_NOT_FOUND,
                               "the search path names no schema that exists; make one first");
@@ -199,17 +225,18 @@ static quipu_status open_look_once(qp_pg *conn, bool must_exist, quipu_error *re
     return status;
 }
 
-/* ...and a role that row security holds for. */
-static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
+/* The checks above, and that row security holds for the role. Retried like a read. */
+static quipu_status open_check(qp_pg *conn, bool must_exist, quipu_error *reterr)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
     quipu_status status;
     int attempts = 0;
 
+    assert(conn->pg != NULL);
     do {
         status = qp_pg_ensure_connected(conn, reterr);
         if (status == QUIPU_OK) {
-            status = open_look_once(conn, must_exist, reterr);
+            status = open_check_once(conn, must_exist, reterr);
         }
         if (status == QUIPU_OK && conn->tenant != NULL) {
             status = qp_pg_check_role(conn, reterr);
@@ -220,6 +247,7 @@ static quipu_status open_look(qp_pg *conn, bool must_exist, quipu_error *reterr)
     return status;
 }
 
+/* Load libpq, connect, check, wrap: whichever step fails, open_close() frees what there is. */
 quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *options,
                                ent_db **ret_db, quipu_error *reterr)
 {
@@ -245,7 +273,7 @@ quipu_status ent_postgres_open(const char *uri, const ent_postgres_options *opti
         status = qp_pg_connect(conn, (opt.flags & ENT_POSTGRES_WAIT) != 0, reterr);
     }
     if (status == QUIPU_OK) {
-        status = open_look(conn, (opt.flags & ENT_POSTGRES_MUST_EXIST) != 0, reterr);
+        status = open_check(conn, (opt.flags & ENT_POSTGRES_MUST_EXIST) != 0, reterr);
     }
     if (status == QUIPU_OK) {
         assert(conn != NULL);

@@ -1,4 +1,14 @@
-/* The connection of the server engine, as its files see it. */
+/* The PostgreSQL engine's connection, and what its files offer each other.
+ *
+ * Owns: struct qp_pg, one libpq connection with the state of its session, transaction and pipeline.
+ * Called by: the files of src/ent_postgres only; src/ent sees the function table qp_pg_engine.
+ * Threads: a connection belongs to one thread at a time (include/ent/ent.h), so that nothing here
+ * takes a lock. All locks are the server's row locks.
+ *
+ *     src/ent ──▶ stmt.c ──▶ wire.c ──▶ libpq.h (loaded at run time)
+ *            └──▶ tx.c ────┘    ▲
+ *     connect.c: PGconn ────────┘      cursor.c, number.c, query.c: commands over wire.c
+ */
 #ifndef QP_ENT_POSTGRES_OPEN_H
 #define QP_ENT_POSTGRES_OPEN_H
 
@@ -9,49 +19,63 @@
 #include "ent/interrupt.h"
 #include "ent_postgres/libpq.h"
 
-/* The engine's own table: numbers given out per table, the writers' seats, the application id. Its
- * rows are named by these texts. */
+/* The engine's own table: one row a counter, found by its name. The names are on disk since 0.1 and
+ * stay, "seats" and all. */
 #define QP_PG_TABLE "ent_numbers"
-/* Seats: whoever writes beside others moves his own, and so locks it; whoever writes alone moves
- * all. "write/00" and so on: the names that begin like this and sort before the next sign. */
+
+/* Writer slots are rows of that table, "write/00" to "write/15". They are the lock that decides how
+ * many transactions write at a time:
+ *
+ *   ENT_WRITE_ROWS  bumps the one slot of its connection: shared, up to 16 writers side by side
+ *   ENT_WRITE       locks and bumps all slots in name order: exclusive, waits for all of them
+ *
+ * The sum of the slots is the data version (tx.c). QP_PG_WRITER_SLOT_NEXT is the first name that
+ * sorts behind all slots: '0' follows '/'. */
 #define QP_PG_WRITER_SLOTS 16
 #define QP_PG_WRITER_SLOT_NAME "write/"
 #define QP_PG_WRITER_SLOT_NEXT "write0"
 #define QP_PG_WRITER_SLOT_SIZE 12
+/* Counts the connections that were assigned a slot, which they get round-robin. */
+#define QP_PG_WRITER_SLOTS_ASSIGNED "seats taken"
+#define QP_PG_IDENTITY "application_id"
+#define QP_PG_NUMBER "number of " /* and the table's name: the last integer key of that table */
+
 #define QP_PG_ROW_LOCK " FOR UPDATE" /* ends a statement that may wait for another writer */
-/* Around a change that must meet a row: where there is none it fails, with state 22012, and so ends
- * the batch that it travels in, the COMMIT included. */
+
+/* Around an UPDATE that must match a row (a compare-and-set). Where none matches, the division by
+ * zero fails the statement with SQLSTATE 22012, which aborts the transaction and with it the rest
+ * of the batch, a COMMIT included. The client needs no round trip to look at a row count. */
 #define QP_PG_MUST_MATCH_BEGIN "WITH changed AS ("
 #define QP_PG_MUST_MATCH_END " RETURNING 1) SELECT 1/COUNT(*) FROM changed"
-#define QP_PG_WRITER_SLOTS_ASSIGNED "seats taken" /* seats are given out by turns */
-#define QP_PG_IDENTITY "application_id"
-#define QP_PG_NUMBER "number of " /* and the table's name */
 
-/* Changes that were sent and not waited for; one more is. */
+/* Deferred writes are sent and not waited for: they travel with the next statement whose result is
+ * wanted, the COMMIT at the latest. One more than this many is waited for. */
 #define QP_PG_DEFERRED_WRITES_MAX 256
-/* So long one of them waits for a row of others: nobody can cancel it, because a COMMIT may follow.
- */
+/* lock_timeout of a transaction with deferred writes. Such a write may travel with a COMMIT, which
+ * is never cancelled, so that the server itself has to bound its wait for a row lock. */
 #define QP_PG_DEFERRED_LOCK_TIMEOUT_MS "100"
 
-/* A SELECT that is read one by one and has no limit brings so many rows with its first execution,
- * and the rest through a cursor, a piece at a time: about so many bytes, at most so many rows. */
+/* A SELECT that is read row by row and has no LIMIT brings its first rows with the execution and
+ * the rest through a cursor (portal), one chunk a FETCH: about QP_PG_CHUNK_BYTES, at most
+ * QP_PG_CHUNK_ROWS_MAX rows. QP_PG_CHUNKED ends the text of such a SELECT and marks it. */
 #define QP_PG_CHUNK_FIRST 256
-#define QP_PG_CHUNKED QP_PG_LIMIT_OF(QP_PG_CHUNK_FIRST) /* ends its text */
+#define QP_PG_CHUNKED QP_PG_LIMIT_OF(QP_PG_CHUNK_FIRST)
 #define QP_PG_LIMIT_OF(n) QP_PG_LIMIT(n)
 #define QP_PG_LIMIT(n) " LIMIT " #n
 #define QP_PG_CHUNK_ROWS_MAX 512
 #define QP_PG_CHUNK_BYTES ((size_t)1 << 20)
-#define QP_PG_CLOSING_MAX 32 /* cursors that wait to be closed; more end with their transaction */
+#define QP_PG_CLOSING_MAX 32 /* cursors that wait for their CLOSE; more end with the transaction */
 
-/* Savepoint commands that wait for a statement to travel with. */
+/* BEGIN, SAVEPOINT and RELEASE that wait for a statement to travel with: at most one release and
+ * one savepoint of each depth, the guard's pair, and the BEGIN. */
 #define QP_PG_PENDING_TX_MAX (2 * ENT_SAVEPOINT_MAX + 2)
-#define QP_PG_DEALLOCATE_MAX 1024 /* statements that wait to be forgotten at the server */
-#define QP_PG_SERVER_MIN 130000   /* the first that makes UUIDs by itself */
-#define QP_PG_HOSTS_MAX 16        /* of a URI; with more of them libpq goes through its list */
-#define QP_PG_NAME_SIZE 64        /* of a table's name with its NUL: the server's own limit */
-#define QP_PG_NUMBERS_MAX 64      /* tables whose numbers a connection knows */
+#define QP_PG_DEALLOCATE_MAX 1024 /* prepared statements that wait for their DEALLOCATE */
+#define QP_PG_SERVER_MIN 130000   /* the first server with gen_random_uuid() built in */
+#define QP_PG_HOSTS_MAX 16        /* hosts of a URI; longer lists are left to libpq */
+#define QP_PG_NAME_SIZE 64        /* NAMEDATALEN: a table's name with its NUL */
+#define QP_PG_NUMBERS_MAX 64      /* tables whose numbers one transaction may take */
 
-/* Types of values, as the server numbers them. */
+/* Type OIDs of pg_type that values are sent and read as; the plural is the array type. */
 typedef enum qp_pg_type {
     QP_PG_BOOL = 16,
     QP_PG_BYTEA = 17,
@@ -69,7 +93,8 @@ typedef enum qp_pg_type {
     QP_PG_UUIDS = 2951
 } qp_pg_type;
 
-/* Commands that every transaction needs: prepared once a connection. */
+/* Commands that every transaction needs. Each is prepared with its first use on a connection and
+ * executed by name from then on; their texts are in wire.c. */
 typedef enum qp_pg_fixed {
     QP_PG_BEGIN_EXCLUSIVE = 0,
     QP_PG_LOCK_WRITER_SLOTS,
@@ -87,189 +112,232 @@ typedef enum qp_pg_fixed {
     QP_PG_FIXED_COUNT
 } qp_pg_fixed;
 
-/* How far the numbers of a table are given out. */
+/* The last integer key of a table, read from QP_PG_TABLE by the open transaction. */
 typedef struct qp_pg_number {
     char table[QP_PG_NAME_SIZE];
     int64_t last;
-    bool moved; /* by the open transaction, which writes it back when it commits */
+    bool moved; /* taken from by the open transaction, which writes it back before COMMIT */
 } qp_pg_number;
 
-/* A cursor at the server. */
+/* A cursor at the server. It lives in the transaction that declared it, and dies with a rollback to
+ * an earlier savepoint; which of those hit it is not tracked, so that any rollback makes it
+ * unknown. */
 typedef struct qp_pg_cursor {
-    uint32_t number; /* gives its name; 0: there is none */
-    uint32_t transaction;
-    uint32_t rollbacks; /* when it was declared: whether it outlived later ones is not known */
-    int requested_rows; /* rows of the piece that was fetched last */
+    uint32_t number;      /* gives its name; 0: no cursor */
+    uint32_t transaction; /* qp_pg.transactions when it was declared */
+    uint32_t rollbacks;   /* qp_pg.rollbacks when it was declared */
+    int requested_rows;   /* of the last FETCH: fewer rows came means that there are no more */
 } qp_pg_cursor;
 
+/* A connection. The states it can be in:
+ *
+ *              connect                 BEGIN is queued              first statement
+ *   pg == NULL ───────▶ idle ─────────────────────────▶ begin pending ────────────▶ open
+ *        ▲               ▲     (shared write, or read)       │                       │
+ *        │               ├──── COMMIT / ROLLBACK of nothing ─┘                       │
+ *        │               └──── COMMIT, ROLLBACK ─────────────────────────────────────┤
+ *        └──── qp_pg_drop(): connection lost, server not writable ───────────────────┘
+ *
+ * idle: !in_transaction. begin pending: in_transaction && qp_pg_is_begin_pending(). A read
+ * transaction that has ended may leave its ROLLBACK unanswered (undrained > 0); the next batch
+ * reads that answer first. */
 typedef struct qp_pg {
-    PGconn *pg; /* NULL while there is none */
-    char *uri;
-    char *tenant; /* whose rows it sees where there is row security (row_security.c), or NULL */
-    bool read_only;
-    bool any_host; /* also one that takes no writes, and may lag */
+    PGconn *pg;     /* NULL while there is no connection */
+    char *uri;      /* as given to ent_postgres_open() */
+    char *tenant;   /* the tenant of row security (row_security.c), or NULL */
+    bool read_only; /* opened so: every write is refused by src/ent before it comes here */
+    bool any_host;  /* may connect to a hot standby, which may lag */
     qp_interrupt interrupt;
     qp_log log;
-    int64_t commit_deadline_ns; /* the deadline that the open transaction began with, or 0 */
-    int64_t unresponsive_ns[QP_PG_HOSTS_MAX]; /* when each host gave no answer, or 0 (connect.c) */
-    uint32_t generation; /* of the connection: statements of an older one are prepared anew */
-    uint32_t names;      /* given to prepared statements so far */
-    bool no_prepare;     /* the next batch may meet another server: nothing is prepared for it */
-    bool in_transaction;
-    bool writes;             /* the open transaction holds a seat, or all of them */
-    bool lock_timeout_set;   /* it has bounded its waits for tables */
-    bool short_lock_timeout; /* it bounds its waits for rows when it begins */
-    bool transient;          /* the last failure is one that a repeat may not meet */
-    bool unreplicated;       /* the server gave up waiting for a standby */
-    /* depth: a savepoint to set; -depth: one to release; 0: a transaction to begin */
+    /* The deadline that was set when the open transaction began, or 0. It bounds the wait for the
+     * answer to COMMIT, which is not cancelled (wire.c). */
+    int64_t commit_deadline_ns;
+    /* When each host of the URI last failed to answer in time, or 0 (connect.c). */
+    int64_t unresponsive_ns[QP_PG_HOSTS_MAX];
+    uint32_t generation;     /* of `pg`: prepared statements of an older one are gone */
+    uint32_t names;          /* the last name given to a prepared statement */
+    bool no_prepare;         /* a pooler in transaction mode was met: nothing is prepared by name */
+    bool in_transaction;     /* src/ent has begun one; its BEGIN may still be pending */
+    bool writes;             /* the open transaction holds one writer slot, or all of them */
+    bool lock_timeout_set;   /* it has set lock_timeout for DDL (stmt.c) */
+    bool short_lock_timeout; /* it has deferred writes: lock_timeout is the short one */
+    bool transient;          /* the last failure may not recur: the transaction can be retried */
+    bool unreplicated;       /* the server stopped waiting for a synchronous standby */
+    /* The queue of transaction commands that travel with the next statement, in order:
+     *   0: BEGIN    depth: SAVEPOINT ent_depth    -depth: RELEASE SAVEPOINT ent_depth */
     int16_t pending_tx[QP_PG_PENDING_TX_MAX];
     size_t pending_tx_count;
-    int64_t changes;
-    int64_t total_changes;
-    qp_pg_number numbers[QP_PG_NUMBERS_MAX];
+    int64_t changes;       /* rows that the last statement changed */
+    int64_t total_changes; /* rows that all statements changed; a deferred write counts 1 */
+    qp_pg_number numbers[QP_PG_NUMBERS_MAX]; /* of the open transaction (number.c) */
     size_t number_count;
-    char writer_slot[QP_PG_WRITER_SLOT_SIZE]; /* its row's name; empty: not taken yet */
-    int64_t moved;                            /* seats that the open transaction has moved */
-    int64_t own_bumps;  /* those that this connection has moved and committed */
-    uint32_t rollbacks; /* transactions and savepoints undone: rows read before are void */
-    uint32_t deallocate
-        [QP_PG_DEALLOCATE_MAX]; /* names of statements that are still prepared at the server */
+    char writer_slot[QP_PG_WRITER_SLOT_SIZE]; /* the row of this connection; "": none assigned */
+    int64_t moved;      /* writer slots that the open transaction bumped: 1, or all */
+    int64_t own_bumps;  /* bumps committed by this connection: no change of others */
+    uint32_t rollbacks; /* of transactions and savepoints: rows read before one are void */
+    uint32_t deallocate[QP_PG_DEALLOCATE_MAX]; /* names that wait for their DEALLOCATE */
     size_t deallocate_count;
-    uint32_t transactions; /* begun so far */
-    uint32_t cursors;      /* declared so far */
-    qp_pg_cursor closing[QP_PG_CLOSING_MAX];
+    uint32_t transactions;                   /* begun so far: tells cursors of an ended one */
+    uint32_t cursors;                        /* declared so far: names them */
+    qp_pg_cursor closing[QP_PG_CLOSING_MAX]; /* cursors that wait for their CLOSE */
     size_t closing_count;
-    uint32_t fixed[QP_PG_FIXED_COUNT]; /* names of the fixed commands, 0: not prepared */
-    /* The batch being sent (wire.c). */
-    uint32_t fresh; /* fixed commands that it prepares, one bit each */
-    int sent;
-    int deferred_writes;             /* so many of them wait for what is sent next */
-    int undrained;                   /* the end of a reading transaction: answers not taken yet */
-    bool broken;                     /* a send failed; told when the batch is run */
-    struct qp_pg_gathered *gathered; /* rows on their way to a search index (search.c), or NULL */
+    uint32_t fixed[QP_PG_FIXED_COUNT]; /* names of the fixed commands; 0: not prepared yet */
+    /* The batch under construction (wire.c): commands in libpq's pipeline since the last Sync. */
+    uint32_t fresh;      /* fixed commands that this batch prepares, one bit each */
+    int sent;            /* commands in the batch */
+    int deferred_writes; /* the first so many of them are deferred writes and what led to them */
+    int undrained;       /* answers of an ended read transaction that nobody has read yet */
+    bool broken;         /* a send failed; qp_pg_run() reports it */
+    struct qp_pg_index_batch
+        *index_batch; /* rows collected for a search index (search.c), or NULL */
 } qp_pg;
 
 extern const qp_engine qp_pg_engine;
 extern const struct qp_migrator qp_pg_migrator;       /* migrate.c */
-extern const struct qp_maintenance qp_pg_maintenance; /* keep.c */
+extern const struct qp_maintenance qp_pg_maintenance; /* maintenance.c */
 
 /* ---- connect.c --------------------------------------------------------------------------------
  */
 
-/* Connect. Until the deadline a server that is starting or has no room is waited for, and where the
- * caller `waits` also one that does not answer. QUIPU_INVALID: the URI is none. */
+/* Opens `conn->pg`. A server that starts up or has no free connection is retried until the
+ * deadline; one that does not answer only where the caller `waits`. QUIPU_INVALID: libpq cannot
+ * read the URI. Requires pg == NULL. On success the session is set up (qp_pg_init_session()). */
 quipu_status qp_pg_connect(qp_pg *conn, bool waits, quipu_error *reterr);
 
-/* Outside of a transaction: see that there is a connection, a new one when the last was lost. */
+/* Makes sure of a connection before a transaction begins: reconnects when the last one was lost,
+ * and clears `transient`. Called outside of transactions only: inside one a lost connection is an
+ * error. */
 quipu_status qp_pg_ensure_connected(qp_pg *conn, quipu_error *reterr);
 
-/* Between batches: whether the other end has hung up. */
+/* Whether the server has closed the connection. Called between batches, when no answer is due:
+ * anything readable then is either a notice or the end of the connection. */
 bool qp_pg_peer_closed(const qp_pg *conn);
 
-/* Whether the server at the other end still answers somebody, be it with a refusal. Takes as long
- * as connect_timeout at most. */
+/* Whether the connection's server accepts a second connection, or refuses one: both show that the
+ * postmaster runs. Takes as long as CONNECT_PING_TIMEOUT at most. */
 bool qp_pg_ping(const qp_pg *conn);
 
-/* Sleep a little, differently long each time; false when the deadline has passed or the watch says
- * stop. */
+/* Sleeps before a retry, with jitter; false: the deadline has passed or the caller has cancelled.
+ */
 bool qp_pg_backoff(qp_pg *conn, int64_t deadline_ns);
 
 /* ---- wire.c -----------------------------------------------------------------------------------
  */
 
-/* A batch: commands that travel together and stop at the first that fails. It goes on with what was
- * put off. */
+/* A batch is what libpq's pipeline holds up to one Sync. The server runs its commands in order and
+ * skips all that follow a failed one. Building and running one:
+ *
+ *     qp_pg_batch(conn);                  enters pipeline mode, or goes on behind deferred writes
+ *     qp_pg_send*(conn, ...);             Parse/Bind/Execute, nothing is waited for
+ *     call.wanted = conn->sent - 1;       the command whose rows are wanted
+ *     qp_pg_run(conn, &call, reterr);     Sync, flush, read all answers, leave pipeline mode
+ *     qp_pg_call_done(&call);
+ *
+ * A send that fails sets conn->broken; the following sends do nothing and qp_pg_run() reports it.
+ */
 void qp_pg_batch(qp_pg *conn);
-void qp_pg_send(qp_pg *conn, const char *sql); /* a command without values */
-void qp_pg_send_values(qp_pg *conn, const char *sql, const char *const *values, int n); /* texts */
+void qp_pg_send(qp_pg *conn, const char *sql); /* without parameters */
+/* With text parameters; results come in binary form. */
+void qp_pg_send_values(qp_pg *conn, const char *sql, const char *const *values, int n);
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command);
+/* The queued BEGIN, SAVEPOINT and RELEASE commands; the queue is empty afterwards. */
 void qp_pg_send_pending_tx(qp_pg *conn);
 
-/* End a transaction that reads without waiting for the answer, which the next batch takes; false:
- * the usual way it must be. */
+/* Ends a read-only transaction without waiting: sends ROLLBACK and Sync, and leaves the answers to
+ * qp_pg_drain(). False: this transaction has to be ended in the usual way. */
 bool qp_pg_send_read_end(qp_pg *conn);
 
-/* Take what was left so. A connection that does not answer is dropped. */
+/* Reads the answers that qp_pg_send_read_end() left. Drops a connection that does not give them. */
 void qp_pg_drain(qp_pg *conn);
 
+/* One run of a batch: what the caller wants, and what came back. */
 typedef struct qp_pg_call {
-    const char *doing;   /* starts the sentence of a failure: "cannot read" */
-    int wanted;          /* place of the command whose result is wanted, from 0; -1: none */
-    int64_t deadline_ns; /* cancels what runs; 0: the watch's alone */
-    bool no_cancel;      /* never cancel: the outcome must be known */
+    const char *doing;   /* begins the sentence of an error: "cannot read" */
+    int wanted;          /* index in the batch of the command whose result is wanted; -1: none */
+    int64_t deadline_ns; /* cancels the batch; 0: only conn->interrupt does */
+    bool no_cancel;      /* COMMIT and ROLLBACK: never cancelled, their outcome must be known */
     PGresult *result;    /* of the wanted command */
     PGresult *failure;   /* of the command that failed, or NULL */
-    int failed;          /* its place */
+    int failed;          /* its index */
 } qp_pg_call;
 
-/* Run the batch. QUIPU_OK: every command succeeded. Otherwise `failure` tells what the server said,
- * or there is none when the connection was lost; QUIPU_BUSY, and a repeat may mend it, when it was
- * something put off that failed. qp_pg_call_done() in any case. */
+/* Runs the batch. QUIPU_OK: every command succeeded. Otherwise `failure` is the server's error, or
+ * NULL when the connection was lost, which is then dropped. QUIPU_BUSY with `transient`: a deferred
+ * write failed, so that its caller has not been answered yet and the transaction can be retried.
+ * qp_pg_call_done() in any case. */
 quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr);
 void qp_pg_call_done(qp_pg_call *call);
 
-/* The name of a prepared statement; 0: that of the one without a name. */
+/* The text of a prepared statement's name; number 0 gives "", the unnamed statement. */
 #define QP_PG_STATEMENT_SIZE 24
 void qp_pg_name(uint32_t number, char ret_name[QP_PG_STATEMENT_SIZE]);
 
-/* A new name, or 0 where a pooler would not know it in the next transaction. */
+/* A new name, or 0 (the unnamed statement) behind a pooler in transaction mode. */
 uint32_t qp_pg_new_name(qp_pg *conn);
 
-/* Whether a batch failed in this way: a state's five letters. */
+/* Whether the batch failed with this SQLSTATE. */
 bool qp_pg_has_sqlstate(const qp_pg_call *call, const char *state);
 
-/* Drop a connection that is of no use any more. */
+/* Closes the connection and forgets its transaction: pg is NULL and nothing is pending afterwards.
+ */
 void qp_pg_drop(qp_pg *conn);
 
-/* Text with several commands and without values, outside of batches. */
+/* Runs a text of several commands in the simple query protocol, outside of batches. */
 quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr);
 
 /* ---- error.c ----------------------------------------------------------------------------------
  */
 
-/* The server's failure in our words. `doing` starts the sentence: "cannot read". */
+/* Maps the SQLSTATE of a failed command to a status and a sentence that `doing` begins ("cannot
+ * read"), and sets conn->transient. The server's own message is not passed on: it may quote values.
+ */
 quipu_status qp_pg_fail(qp_pg *conn, const PGresult *failure, const char *doing,
                         quipu_error *reterr);
 
-/* A lost connection. */
+/* QUIPU_IO and a sentence for a connection that was lost; sets conn->transient. */
 quipu_status qp_pg_fail_lost(qp_pg *conn, const char *doing, quipu_error *reterr);
 
-/* Once the transaction is fit for questions again: which columns a unique rule is about. */
+/* Completes the error of a unique violation: asks the catalog for the index's columns and puts
+ * "table.column, table.column" into the message. Called after the transaction has recovered,
+ * because an aborted one answers no query (25P02). Does nothing for other errors. */
 void qp_pg_explain_unique(qp_pg *conn, const PGresult *failure, quipu_error *reterr);
 
 /* ---- tx.c -------------------------------------------------------------------------------------
  */
 
+/* Depth 0 is the transaction, others are savepoints: see qp_engine. */
 quipu_status qp_pg_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr);
 quipu_status qp_pg_commit(void *conn, int depth, quipu_error *reterr);
 void qp_pg_rollback(void *conn, int depth);
 bool qp_pg_in_transaction(void *conn);
 quipu_status qp_pg_data_version(void *conn, int64_t *ret_version, quipu_error *reterr);
 
-/* Make the engine's own table. */
+/* Creates QP_PG_TABLE and its missing rows. Safe when several connections do so together. */
 quipu_status qp_pg_make_table(qp_pg *conn, quipu_error *reterr);
 
-/* Give the open transaction up. */
+/* Rolls the whole transaction back. Idle afterwards, also when the connection was lost; rows read
+ * in the transaction are void (`rollbacks`). */
 void qp_pg_rollback_all(qp_pg *conn);
 
-/* Whether the open transaction begins with what is sent next. */
+/* Whether the BEGIN of the open transaction still waits in the queue: the server knows nothing yet.
+ */
 bool qp_pg_is_begin_pending(const qp_pg *conn);
 
-/* Begin a transaction that writes beside others, and wait until it has begun. */
+/* Begins a shared write (ENT_WRITE_ROWS) at once, with retries, instead of queuing its BEGIN. */
 quipu_status qp_pg_begin_shared(qp_pg *conn, quipu_error *reterr);
 
 /* ---- cursor.c ---------------------------------------------------------------------------------
  */
 
-/* A new cursor in the open transaction, and the text that declares it: for all rows of the SELECT
- * but the first `skip`. */
+/* Names a new cursor of the open transaction and appends its DECLARE to `text`: all rows of the
+ * SELECT but the first `skip`. The caller sends the text. */
 void qp_pg_cursor_declare(qp_pg *conn, qp_pg_cursor *ret_cursor, quipu_str select, int skip,
                           qp_buf *text);
 
-/* Send a fetch of as many rows as the result before lets expect to be a piece. */
+/* Sends a FETCH of as many rows as make a chunk, judged by the rows of the result before. */
 void qp_pg_cursor_fetch(qp_pg *conn, qp_pg_cursor *cursor, const PGresult *before);
 
-/* It is needed no more: it is closed together with what is sent next. */
+/* Releases a cursor: queues its CLOSE, which the next batch sends. An absent cursor is fine. */
 void qp_pg_cursor_end(qp_pg *conn, qp_pg_cursor *cursor);
 void qp_pg_send_closing(qp_pg *conn);
 
@@ -278,24 +346,25 @@ void qp_pg_send_closing(qp_pg *conn);
 
 quipu_status qp_pg_next_key(void *conn, const char *table, int64_t given, int64_t *ret_number,
                             quipu_error *reterr);
-/* Send what writes the moved numbers back. */
+/* Sends the UPDATEs that write the taken numbers back; called before COMMIT. */
 void qp_pg_send_numbers(qp_pg *conn);
 
-/* ---- ask.c ------------------------------------------------------------------------------------
+/* ---- query.c ----------------------------------------------------------------------------------
  */
 
-/* One question, inside of a transaction, which a failure ends, or not. qp_pg_call_done() in any
- * case. */
+/* Runs one query without parameters; its rows are in call->result. Inside of a transaction a
+ * failure rolls all of it back. qp_pg_call_done() in any case. */
 quipu_status qp_pg_query(qp_pg *conn, const char *sql, qp_pg_call *call, quipu_error *reterr);
 
-/* A new connection: names of its own for prepared statements, and, where it writes, a look whether
- * it hears what it must hear (else QUIPU_UNSUPPORTED). */
+/* Sets up a new session: random names for prepared statements and, where it writes, a check that
+ * the role does not suppress the warnings that wire.c relies on (QUIPU_UNSUPPORTED). */
 quipu_status qp_pg_init_session(qp_pg *conn, quipu_error *reterr);
 
 /* ---- row_security.c ---------------------------------------------------------------------------
  */
 
-/* Send who the transaction that has just begun is for; nothing where there is no row security. */
+/* Sends SET LOCAL of the tenant's setting behind a BEGIN, for the row policies; nothing where the
+ * connection has no tenant. */
 void qp_pg_send_tenant(qp_pg *conn);
 
 /* ---- stmt.c, value.c, dialect.c ---------------------------------------------------------------
@@ -311,35 +380,38 @@ void qp_pg_defer(qp_statement *statement);
 void qp_pg_reset(qp_statement *statement);
 quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr);
 
-/* One value as the server takes it, in `slot` or where it lies; the type that it then has. */
+/* One bound parameter in binary form: in `slot`, or borrowed from the caller (texts and bytes), or
+ * in the statement's buffer of lists. */
 #define QP_PG_SLOT_SIZE 40
 typedef struct qp_pg_param {
-    const char *p; /* NULL: no value */
+    const char *p; /* NULL: SQL NULL */
     size_t n;
-    bool listed; /* it lies in the statement's lists, from `at` on */
+    bool listed; /* in the statement's list buffer, from `at` on; `p` is unused */
     size_t at;
     Oid type;
     char slot[QP_PG_SLOT_SIZE];
 } qp_pg_param;
 quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret);
 quipu_status qp_pg_encode_list(const qp_list_operand *list, qp_buf *buf, Oid *ret_type);
-/* The user's words as a list of two queries: with phrases, and with all words in any order
- * (search_text.c). */
+/* A user's search words as a text array of two tsqueries: with the phrases as written, and with all
+ * words in any order (search_text.c). */
 quipu_status qp_pg_encode_words(quipu_str words, qp_buf *buf, Oid *ret_type);
 
-/* One column of a row. */
+/* Reads one column of a row as the wanted kind; texts and bytes are borrowed from the result. */
 void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret);
-/* An integer of any width; 0 when it is none. */
+/* An int2, int4 or int8 column; 0 when it is NULL or of another width. */
 int64_t qp_pg_int(const PGresult *result, int row, int column);
-/* How many rows a command has changed. */
+/* Rows that a command changed, by its command tag. */
 int64_t qp_pg_changed(PGresult *result);
 
 void qp_pg_put_in(qp_buf *sql, const char *column, unsigned number, bool negated);
 void qp_pg_put_add(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
 void qp_pg_put_match(qp_buf *sql, const char *column, const char *table, unsigned number);
-/* What the error of an addition out of range begins with, before the column. */
+/* put_add makes an out-of-range sum fail with 22P02; the text begins so, the column's name follows.
+ */
 #define QP_PG_RANGE "ent_range:"
 
+/* See ent_watch(); wire.c. */
 void qp_pg_set_interrupt(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
 
 #endif

@@ -1,10 +1,18 @@
-/* Row security. Outside of the portable SQL subset: not every server of this protocol has policies.
+/* Row-level security. PostgreSQL only: not every server that speaks this protocol has policies, so
+ * that nothing outside of this file depends on them.
  *
- * The tenant is a setting of the transaction (set_config(..., true)), so that it cannot survive
- * into the next one, also not behind a pooler. A transaction that does not make it sees nothing: an
- * unset setting is NULL or, once it was set in this connection, empty; neither is a tenant. */
+ * Owns: the policy quipu_tenant of every table, and the setting quipu.tenant of every transaction.
+ * Called by: wire.c and stmt.c (qp_pg_send_tenant()) behind each BEGIN; src/ent when a store is
+ * opened.
+ * Locks: creating policies takes ACCESS EXCLUSIVE on each table, inside one exclusive write.
+ *
+ * The setting is local to its transaction (set_config(..., true)): it cannot leak into the next
+ * one, also not behind a pooler in transaction mode. It fails closed: a transaction that does not
+ * make it sees no row, because an unset setting reads as NULL, or as '' once it was set in this
+ * session, and neither equals a tenant. */
 #include "ent_postgres/row_security.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -20,10 +28,12 @@
 /* ---- every transaction --------------------------------------------------------------------------
  */
 
+/* Travels directly behind BEGIN, or first in a batch outside of a transaction. */
 void qp_pg_send_tenant(qp_pg *conn)
 {
     const char *values[1] = {conn->tenant};
 
+    assert(conn->tenant == NULL || conn->tenant[0] != '\0');
     if (conn->tenant != NULL) {
         qp_pg_send_values(conn, "SELECT set_config('" ROW_SECURITY_SETTING "',$1,true)", values, 1);
     }
@@ -32,6 +42,7 @@ void qp_pg_send_tenant(qp_pg *conn)
 /* ---- questions --------------------------------------------------------------------------------
  */
 
+/* Policies are not applied to superusers and to roles with BYPASSRLS, silently. */
 quipu_status qp_pg_check_role(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
@@ -41,6 +52,7 @@ quipu_status qp_pg_check_role(qp_pg *conn, quipu_error *reterr)
                     "AND (rolsuper OR rolbypassrls)",
                     &call, reterr);
 
+    assert(conn->tenant != NULL);
     if (status == QUIPU_OK && PQntuples(call.result) > 0) {
         status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
                               "row security does not hold for this role, which is a superuser or "
@@ -50,8 +62,9 @@ quipu_status qp_pg_check_role(qp_pg *conn, quipu_error *reterr)
     return status;
 }
 
-/* The tables of the schema, whether each is walled off, and whether the role owns it. Of several
- * policies one is enough to be let through: there must be no other. */
+/* The tables of the schema; whether each has row security enabled and forced with our policy for
+ * all commands; whether the role may change that. Permissive policies are OR-ed: with another one
+ * beside ours a row of a foreign tenant could pass, so that there must be none. */
 static const char *const row_security_tables =
     "SELECT t.relname, CAST(t.relrowsecurity AND t.relforcerowsecurity AND EXISTS (SELECT 1 FROM "
     "pg_catalog.pg_policy p WHERE p.polrelid = t.oid AND p.polname = '" ROW_SECURITY_POLICY "' AND "
@@ -64,6 +77,7 @@ static const char *const row_security_tables =
 /* The row of a table in that list, or -1. */
 static int row_security_find(const PGresult *tables, const char *name)
 {
+    assert(name != NULL);
     for (int i = 0; i < PQntuples(tables); i++) {
         if (strcmp(PQgetvalue(tables, i, 0), name) == 0) {
             return i;
@@ -72,35 +86,39 @@ static int row_security_find(const PGresult *tables, const char *name)
     return -1;
 }
 
+/* A boolean of that list (binary: one byte); false for a table that is not in it. */
 static bool row_security_is(const PGresult *tables, int row, int column)
 {
-    return row >= 0 && PQgetvalue(tables, row, column)[0] != 0; /* booleans in binary */
+    assert(column >= 0);
+    return row >= 0 && PQgetvalue(tables, row, column)[0] != 0;
 }
 
 /* ---- policies ---------------------------------------------------------------------------------
  */
 
-/* The owner is looked up by its number, row by row: the server would make a table of all rows of
- * the tenant out of an EXISTS or IN, which costs more the more there are. */
-static void row_security_put_owned(qp_buf *sql, const char *table, const qp_row_policy *wall)
+/* The condition of a policy: the row's tenant, its own or its owner's, is the transaction's. The
+ * owner is found by a scalar subquery on its key: one index probe a row. EXISTS and IN would let
+ * the planner hash all rows of the tenant, which costs more the more there are. A row that repeats
+ * its owner's key columns must agree in all of them, or it could name one owner by number and
+ * another by key. */
+static void row_security_put_owned(qp_buf *sql, const char *table, const qp_row_policy *policy)
 {
     const char *columns[QP_SHARD_KEY_MAX];
     size_t n = 0;
 
-    /* A row that is kept by its owner's key as well must not name one owner by number, and another
-     * by key. */
-    if (qp_shard_owner(wall->entity) != NULL && strcmp(table, wall->entity->table) == 0) {
-        n = qp_shard_primary(wall->through, columns);
+    assert(table != NULL && policy != NULL);
+    if (qp_shard_owner(policy->entity) != NULL && strcmp(table, policy->entity->table) == 0) {
+        n = qp_shard_primary(policy->through, columns);
     }
-    if (wall->through != NULL) {
+    if (policy->through != NULL) {
         qp_buf_puts(sql, "(SELECT o.\"" QP_ROW_SECURITY_COLUMN "\" FROM ");
-        qp_sql_name(sql, wall->through->table);
+        qp_sql_name(sql, policy->through->table);
         qp_buf_puts(sql, " AS o WHERE o.");
-        qp_sql_name(sql, wall->through->fields[wall->through->key[0]].column);
+        qp_sql_name(sql, policy->through->fields[policy->through->key[0]].column);
         qp_buf_putc(sql, '=');
         qp_sql_name(sql, table);
         qp_buf_putc(sql, '.');
-        qp_sql_name(sql, wall->column);
+        qp_sql_name(sql, policy->column);
         for (size_t i = 0; i < n; i++) {
             qp_buf_puts(sql, " AND o.");
             qp_sql_name(sql, columns[i]);
@@ -116,30 +134,35 @@ static void row_security_put_owned(qp_buf *sql, const char *table, const qp_row_
     qp_buf_puts(sql, " = NULLIF(current_setting('" ROW_SECURITY_SETTING "', true), '')");
 }
 
-static void row_security_put(qp_buf *sql, const char *table, const qp_row_policy *wall)
+/* Enables, forces (also for the tables' owner), and replaces the policy of one table. */
+static void row_security_put(qp_buf *sql, const char *table, const qp_row_policy *policy)
 {
     static const char *const heads[] = {"ALTER TABLE ", " ENABLE ROW LEVEL SECURITY;\nALTER TABLE ",
                                         " FORCE ROW LEVEL SECURITY;\nDROP POLICY IF EXISTS "
                                         "\"" ROW_SECURITY_POLICY "\" ON ",
                                         ";\nCREATE POLICY \"" ROW_SECURITY_POLICY "\" ON "};
 
+    assert(table != NULL && policy != NULL);
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
         qp_buf_puts(sql, heads[i]);
         qp_sql_name(sql, table);
     }
     qp_buf_puts(sql, " USING (");
-    row_security_put_owned(sql, table, wall);
+    row_security_put_owned(sql, table, policy);
     qp_buf_puts(sql, ") WITH CHECK (");
-    row_security_put_owned(sql, table, wall);
+    row_security_put_owned(sql, table, policy);
     qp_buf_puts(sql, ");\n");
 }
 
-/* The statements for one table, unless its wall stands. */
-static quipu_status row_security_mend(const PGresult *tables, const char *table,
-                                      const qp_row_policy *wall, qp_buf *sql, quipu_error *reterr)
+/* The statements for one table, unless its policy is in place. Without the right to create it the
+ * store is not opened: an unprotected table is worse than an error. */
+static quipu_status row_security_put_missing(const PGresult *tables, const char *table,
+                                             const qp_row_policy *policy, qp_buf *sql,
+                                             quipu_error *reterr)
 {
     int row = row_security_find(tables, table);
 
+    assert(sql != NULL);
     if (row < 0 || row_security_is(tables, row, 1)) {
         return QUIPU_OK; /* a reader's older layout lacks the table: it has no rows to protect */
     }
@@ -149,26 +172,27 @@ static quipu_status row_security_mend(const PGresult *tables, const char *table,
                             "option, as the role that owns the tables",
                             table);
     }
-    row_security_put(sql, table, wall);
+    row_security_put(sql, table, policy);
     return QUIPU_OK;
 }
 
-/* What has to be built; nothing when all stand. */
+/* The statements for all tables; empty when all policies are in place. A search index is a table of
+ * its own with the words of the same rows: it gets the same policy. */
 static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *policies, size_t n,
                                          qp_buf *sql, quipu_error *reterr)
 {
     qp_pg_call call;
     quipu_status status = qp_pg_query(conn, row_security_tables, &call, reterr);
 
+    assert(policies != NULL || n == 0);
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
         const ent_entity *entity = policies[i].entity;
         char name[ROW_SECURITY_NAME_SIZE];
 
-        status = row_security_mend(call.result, entity->table, &policies[i], sql, reterr);
-        /* The words of its rows stand in another table, under the same number. */
+        status = row_security_put_missing(call.result, entity->table, &policies[i], sql, reterr);
         if (status == QUIPU_OK && (entity->flags & ENT_E_SEARCH_MANUAL) != 0) {
             (void)snprintf(name, sizeof(name), "%s" QP_PG_SEARCH_SUFFIX, entity->table);
-            status = row_security_mend(call.result, name, &policies[i], sql, reterr);
+            status = row_security_put_missing(call.result, name, &policies[i], sql, reterr);
         }
     }
     qp_pg_call_done(&call);
@@ -177,7 +201,8 @@ static quipu_status row_security_missing(qp_pg *conn, const qp_row_policy *polic
                : status;
 }
 
-/* In one transaction under the lease: of several that open together one does it. */
+/* Creates the policies in one exclusive write. What is missing is read again inside of it: of
+ * several processes that open the store together, one creates them. */
 static quipu_status row_security_build(qp_pg *conn, const qp_row_policy *policies, size_t n,
                                        qp_buf *sql, quipu_error *reterr)
 {
@@ -198,7 +223,7 @@ static quipu_status row_security_build(qp_pg *conn, const qp_row_policy *policie
     return status;
 }
 
-/* Without a tenant everything would look empty behind walls: better to be told. */
+/* A connection without a tenant would see a store with policies as empty: refused instead. */
 static quipu_status row_security_none(qp_pg *conn, quipu_error *reterr)
 {
     qp_pg_call call;
@@ -212,15 +237,18 @@ static quipu_status row_security_none(qp_pg *conn, quipu_error *reterr)
                     "rolbypassrls)) LIMIT 1",
                     &call, reterr);
 
+    assert(conn->tenant == NULL);
     if (status == QUIPU_OK && PQntuples(call.result) > 0) {
         status = qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                              "the tables have row security, which hides all rows from whoever "
-                              "does not ask for it; say row_security=on in the URI, and a tenant");
+                              "the tables have row security, which hides all rows from a "
+                              "connection without a tenant; set row_security=on and a tenant in "
+                              "the URI");
     }
     qp_pg_call_done(&call);
     return status;
 }
 
+/* See qp_row_security_enable(). Reads first: on a store that is set up nothing is locked. */
 quipu_status qp_pg_enable_row_security(void *conn, const qp_row_policy *policies, size_t n,
                                        quipu_error *reterr)
 {
@@ -228,6 +256,7 @@ quipu_status qp_pg_enable_row_security(void *conn, const qp_row_policy *policies
     quipu_status status = qp_pg_ensure_connected(self, reterr);
     qp_buf sql;
 
+    assert(conn != NULL);
     if (status == QUIPU_OK && self->tenant == NULL) {
         return row_security_none(self, reterr);
     }

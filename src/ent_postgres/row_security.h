@@ -1,11 +1,12 @@
-/* Row security: policies on a setting that every transaction makes for itself. */
+/* Row-level security for the tenants of one schema: policies that compare each row's tenant with a
+ * setting which every transaction makes for itself (SET LOCAL). */
 #ifndef QP_ENT_POSTGRES_ROW_SECURITY_H
 #define QP_ENT_POSTGRES_ROW_SECURITY_H
 
 #include "ent/row_security.h"
 #include "ent_postgres/open.h"
 
-/* QUIPU_UNSUPPORTED for a role that the server keeps no wall from. */
+/* QUIPU_UNSUPPORTED for a superuser or a role with BYPASSRLS: no policy holds for them. */
 quipu_status qp_pg_check_role(qp_pg *conn, quipu_error *reterr);
 
 /* See qp_row_security_enable(). */

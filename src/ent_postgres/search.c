@@ -1,5 +1,12 @@
-/* The statements of full-text search in PostgreSQL. Outside of the portable SQL subset: other
- * servers of this protocol have no tsvector, or another. */
+/* The statements of full-text search. PostgreSQL only: other servers of this protocol have no
+ * tsvector, or a different one (decision 18).
+ *
+ * Owns: the tables <entity>_search, and the batch of rows that a connection collects for them.
+ * Called by: src/ent/search.c and src/ent/sql.c through qp_searcher; ddl.c.
+ * Locks: an index is written inside of the caller's exclusive write transaction.
+ *
+ *   SELECT keys, texts ─▶ add_row ─▶ words cut ─▶ batch of 256 rows or 4 MiB ─▶ INSERT unnest()
+ */
 #include "ent_postgres/search.h"
 
 #include <assert.h>
@@ -10,53 +17,60 @@
 #include "ent/plan.h"
 #include "ent/shard.h"
 
-#define SEARCH_ROWS_MAX 256                 /* put into the index together, as long as... */
-#define SEARCH_BYTES ((size_t)4 << 20)      /* ...their words are not longer */
-#define SEARCH_BYTES_MAX ((size_t)16 << 20) /* with the words of one more row */
+#define SEARCH_ROWS_MAX 256                 /* of one batch... */
+#define SEARCH_BYTES ((size_t)4 << 20)      /* ...which is sent earlier with more words than this */
+#define SEARCH_BYTES_MAX ((size_t)16 << 20) /* a batch and the words of one more row fit */
 #define SEARCH_PAGE 32                      /* rows that a check reads at a time */
 #define SEARCH_SQL_MAX 8192
 
-/* Rows on their way into the index, or to be compared with it. */
-typedef struct qp_pg_gathered {
+/* Rows whose words wait to be inserted into an index, or to be compared with it. */
+typedef struct qp_pg_index_batch {
     size_t count;
     int64_t keys[QP_SEARCH_KEYS_MAX][SEARCH_ROWS_MAX];
     int64_t partial[SEARCH_ROWS_MAX];
-    size_t ends[SEARCH_ROWS_MAX]; /* of their words */
-    qp_buf words;
-    const ent_entity *entity; /* that `insert` is for */
-    qp_statement *insert;     /* or NULL */
-} qp_pg_gathered;
+    size_t ends[SEARCH_ROWS_MAX]; /* where the words of each row end in `words` */
+    qp_buf words;                 /* tsvector literals, one behind the other */
+    const ent_entity *entity;     /* of `insert` */
+    qp_statement *insert;         /* reused from batch to batch, or NULL */
+} qp_pg_index_batch;
 
 /* ---- names ------------------------------------------------------------------------------------
  */
 
+/* The quoted name of an entity's index table. */
 static void search_table(qp_buf *sql, const ent_entity *entity)
 {
     char name[2 * QP_PG_NAME_SIZE];
 
+    assert(strlen(entity->table) < QP_PG_NAME_SIZE);
     (void)snprintf(name, sizeof(name), "%s" QP_PG_SEARCH_SUFFIX, entity->table);
     qp_sql_name(sql, name);
 }
 
-/* A column of the key: it has the same name in both tables. */
+/* A column of the key; it has the same name in both tables. */
 static void search_key(qp_buf *sql, const ent_entity *entity, size_t at)
 {
+    assert(at < entity->key_count);
     qp_sql_name(sql, entity->fields[entity->key[at]].column);
 }
 
+/* All columns of the key, separated by commas. */
 static void search_keys(qp_buf *sql, const ent_entity *entity)
 {
+    assert(entity->key_count >= 1 && entity->key_count <= QP_SEARCH_KEYS_MAX);
     for (size_t i = 0; i < entity->key_count; i++) {
         qp_buf_puts(sql, i > 0 ? "," : "");
         search_key(sql, entity, i);
     }
 }
 
-/* ---- what the runtime asks for ------------------------------------------------------------------
+/* ---- texts of statements ------------------------------------------------------------------------
  */
 
+/* SELECT of the rows to index: key, then texts. */
 static void search_put_rows(qp_buf *sql, const ent_entity *entity)
 {
+    assert(entity->search_count > 0);
     qp_buf_puts(sql, "SELECT ");
     search_keys(sql, entity);
     for (size_t i = 0; i < entity->search_count; i++) {
@@ -67,8 +81,10 @@ static void search_put_rows(qp_buf *sql, const ent_entity *entity)
     qp_sql_name(sql, entity->table);
 }
 
+/* Indexing only reads here, the rows come back through add_row; removing deletes by key. */
 static void search_put_index(qp_buf *sql, const ent_entity *entity, bool remove)
 {
+    assert(sql != NULL);
     if (!remove) {
         search_put_rows(sql, entity);
         return;
@@ -83,16 +99,21 @@ static void search_put_index(qp_buf *sql, const ent_entity *entity, bool remove)
     qp_sql_name(sql, entity->table);
 }
 
+/* Empties an index. */
 static void search_put_clear(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "DELETE FROM ");
     search_table(sql, entity);
 }
 
-/* A partial row has the words, and maybe the phrases. The rank is by how often and how near to each
- * other the words stand, less in longer texts. */
+/* $1 is an array of two tsqueries, see qp_pg_encode_words(): with phrases, and with their words in
+ * any order. A partial row that has all words is a hit that has to be rechecked, where the two
+ * differ. ts_rank with normalization 1 divides by 1 + log of the length; src/ent wants smaller to
+ * be better. */
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "SELECT ");
     search_keys(sql, entity);
     qp_buf_puts(sql, ",-ts_rank(\"words\",CAST($1[2] AS tsquery),1) AS \"rank\","
@@ -102,50 +123,60 @@ static void search_put_hits(qp_buf *sql, const ent_entity *entity)
                      "OR (\"partial\" AND \"words\" @@ CAST($1[2] AS tsquery)))");
 }
 
+/* A qualified column of the key, for joins with the entity's table. */
 static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
 {
+    assert(at < entity->key_count);
     search_table(sql, entity);
     qp_buf_putc(sql, '.');
     search_key(sql, entity, at);
 }
 
+/* Ties are broken by key, so that pages are stable. */
 static void search_put_order(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, " ORDER BY \"rank\",");
     search_keys(sql, entity);
 }
 
-/* ---- rows on their way --------------------------------------------------------------------------
+/* ---- the batch ----------------------------------------------------------------------------------
  */
 
-void qp_pg_gathered_free(qp_pg_gathered *gathered)
+/* The statement belongs to a connection that is still open: finalize queues its name. */
+void qp_pg_index_batch_free(qp_pg_index_batch *index_batch)
 {
-    if (gathered != NULL) {
-        qp_pg_finalize(gathered->insert);
-        qp_buf_free(&gathered->words);
-        qp_free(gathered);
+    if (index_batch != NULL) {
+        qp_pg_finalize(index_batch->insert);
+        qp_buf_free(&index_batch->words);
+        qp_free(index_batch);
     }
 }
 
-static void search_forget(void *conn)
+/* Empties the batch and keeps its memory and statement. */
+static void search_discard_rows(void *conn)
 {
     qp_pg *self = conn;
 
-    if (self->gathered != NULL) {
-        self->gathered->count = 0;
-        qp_buf_reset(&self->gathered->words);
+    assert(conn != NULL);
+    if (self->index_batch != NULL) {
+        self->index_batch->count = 0;
+        qp_buf_reset(&self->index_batch->words);
     }
 }
 
-/* FROM the gathered rows, as v(k1, k2, p, w). */
-static void search_put_gathered(qp_buf *sql, const ent_entity *entity)
+/* FROM the rows of the batch, as v(k1, k2, p, w): arrays unnested side by side. */
+static void search_put_batch(qp_buf *sql, const ent_entity *entity)
 {
+    assert(entity->key_count <= QP_SEARCH_KEYS_MAX);
     qp_buf_puts(sql, entity->key_count > 1 ? " FROM unnest($1,$2,$3,$4) AS v(k1,k2,p,w)"
                                            : " FROM unnest($1,$2,$3) AS v(k1,p,w)");
 }
 
+/* An upsert: a stale row that damage left behind must not keep a session from being indexed. */
 static void search_put_insert(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "INSERT INTO ");
     search_table(sql, entity);
     qp_buf_puts(sql, " (");
@@ -153,19 +184,19 @@ static void search_put_insert(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, ",\"partial\",\"words\") SELECT k1");
     qp_buf_puts(sql, entity->key_count > 1 ? ",k2" : "");
     qp_buf_puts(sql, ",p<>0,CAST(w AS tsvector)");
-    search_put_gathered(sql, entity);
-    /* What damage has left behind must not keep a row from being found. */
+    search_put_batch(sql, entity);
     qp_buf_puts(sql, " ON CONFLICT (");
     search_keys(sql, entity);
     qp_buf_puts(sql, ") DO UPDATE SET \"partial\"=excluded.\"partial\","
                      "\"words\"=excluded.\"words\"");
 }
 
-/* How many of them the index does not have, or has otherwise. */
+/* How many rows of the batch the index lacks, or has with other words. */
 static void search_put_compare(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "SELECT count(*)");
-    search_put_gathered(sql, entity);
+    search_put_batch(sql, entity);
     qp_buf_puts(sql, " LEFT JOIN ");
     search_table(sql, entity);
     qp_buf_puts(sql, " ON ");
@@ -180,14 +211,17 @@ static void search_put_compare(qp_buf *sql, const ent_entity *entity)
                      "OR \"partial\" IS DISTINCT FROM (p<>0)");
 }
 
+/* Writes the text of one of the statements above. */
 typedef void (*search_put_fn)(qp_buf *sql, const ent_entity *entity);
 
+/* Builds a statement's text and prepares it. */
 static quipu_status search_prepare(qp_pg *conn, const ent_entity *entity, search_put_fn put,
                                    qp_statement **ret, quipu_error *reterr)
 {
     quipu_status status;
     qp_buf sql;
 
+    assert(put != NULL && ret != NULL);
     qp_buf_init(&sql, SEARCH_SQL_MAX);
     put(&sql, entity);
     status = qp_buf_status(&sql);
@@ -197,15 +231,16 @@ static quipu_status search_prepare(qp_pg *conn, const ent_entity *entity, search
     return status;
 }
 
-/* Run a statement that gives one number or none. */
-static quipu_status search_ask(qp_statement *statement, const qp_value *values, size_t n,
-                               int64_t *ret_number, quipu_error *reterr)
+/* Runs a statement that gives one number, or none where ret_number is NULL. */
+static quipu_status search_query_number(qp_statement *statement, const qp_value *values, size_t n,
+                                        int64_t *ret_number, quipu_error *reterr)
 {
     static const uint8_t kinds[] = {QP_INT};
     qp_value value = {.kind = QP_NULL};
     bool is_row = false;
     quipu_status status = qp_pg_bind(statement, values, n, reterr);
 
+    assert(statement != NULL);
     if (status == QUIPU_OK) {
         status = qp_pg_step(statement, kinds, ret_number != NULL ? 1 : 0, &value, &is_row, reterr);
     }
@@ -216,17 +251,18 @@ static quipu_status search_ask(qp_statement *statement, const qp_value *values, 
     return status;
 }
 
-/* The gathered rows through one statement. */
+/* Sends the batch through one statement, as arrays, and empties it also on failure. */
 static quipu_status search_flush(qp_pg *conn, const ent_entity *entity, qp_statement *statement,
                                  int64_t *ret_number, quipu_error *reterr)
 {
-    const qp_pg_gathered *rows = conn->gathered;
+    const qp_pg_index_batch *rows = conn->index_batch;
     qp_list_operand lists[QP_SEARCH_KEYS_MAX + 2];
     qp_value values[QP_SEARCH_KEYS_MAX + 2];
     quipu_str words[SEARCH_ROWS_MAX];
     size_t n = 0;
     quipu_status status;
 
+    assert(rows != NULL && rows->count <= SEARCH_ROWS_MAX);
     for (size_t i = 0; i < rows->count; i++) {
         const size_t from = i > 0 ? rows->ends[i - 1] : 0;
         words[i] = (quipu_str){qp_buf_str(&rows->words).p + from, rows->ends[i] - from};
@@ -240,17 +276,19 @@ static quipu_status search_flush(qp_pg *conn, const ent_entity *entity, qp_state
         lists[i].n = rows->count;
         values[i] = (qp_value){.kind = QP_LIST, .as.list = &lists[i]};
     }
-    status = search_ask(statement, values, n, ret_number, reterr);
-    search_forget(conn);
+    assert(n == (size_t)entity->key_count + 2);
+    status = search_query_number(statement, values, n, ret_number, reterr);
+    search_discard_rows(conn);
     return status;
 }
 
-/* The gathered rows into the index; the statement is kept for the next ones. */
+/* Inserts the batch into the index of its entity. */
 static quipu_status search_insert(qp_pg *conn, const ent_entity *entity, quipu_error *reterr)
 {
-    qp_pg_gathered *rows = conn->gathered;
+    qp_pg_index_batch *rows = conn->index_batch;
     quipu_status status = QUIPU_OK;
 
+    assert(rows != NULL && rows->count > 0);
     if (rows->entity != entity) {
         qp_pg_finalize(rows->insert);
         rows->insert = NULL;
@@ -258,29 +296,31 @@ static quipu_status search_insert(qp_pg *conn, const ent_entity *entity, quipu_e
         status = search_prepare(conn, entity, search_put_insert, &rows->insert, reterr);
     }
     if (status != QUIPU_OK) {
-        search_forget(conn);
+        search_discard_rows(conn);
         return status;
     }
     rows->entity = entity;
     return search_flush(conn, entity, rows->insert, NULL, reterr);
 }
 
-/* Cut one row into words and keep them. */
-static quipu_status search_take(qp_pg *conn, const ent_entity *entity, const qp_value *row,
-                                quipu_error *reterr)
+/* Cuts a row's texts into words and adds them to the batch. */
+static quipu_status search_batch_add(qp_pg *conn, const ent_entity *entity, const qp_value *row,
+                                     quipu_error *reterr)
 {
-    qp_pg_gathered *rows = conn->gathered;
+    qp_pg_index_batch *rows = conn->index_batch;
     quipu_str texts[ENT_FIELDS_MAX];
     bool partial = false;
     quipu_status status;
 
+    assert(rows != NULL && rows->count < SEARCH_ROWS_MAX);
+    assert(row != NULL);
     for (size_t i = 0; i < entity->search_count; i++) {
         const qp_value *text = &row[entity->key_count + i];
         texts[i] = text->kind == QP_TEXT ? text->as.text : QUIPU_STR("");
     }
     status = qp_pg_put_words(texts, entity->search_count, &rows->words, &partial);
     if (status != QUIPU_OK) {
-        search_forget(conn);
+        search_discard_rows(conn);
         return qp_error_set(reterr, status, "no memory for the words of a row");
     }
     for (size_t i = 0; i < entity->key_count; i++) {
@@ -291,31 +331,36 @@ static quipu_status search_take(qp_pg *conn, const ent_entity *entity, const qp_
     return QUIPU_OK;
 }
 
-static quipu_status search_ready(qp_pg *conn, quipu_error *reterr)
+/* Allocates the batch with its first use: most connections never index. */
+static quipu_status search_batch_make(qp_pg *conn, quipu_error *reterr)
 {
-    if (conn->gathered == NULL) {
-        conn->gathered = qp_calloc(1, sizeof(*conn->gathered));
-        if (conn->gathered == NULL) {
+    if (conn->index_batch == NULL) {
+        conn->index_batch = qp_calloc(1, sizeof(*conn->index_batch));
+        if (conn->index_batch == NULL) {
             return qp_error_set(reterr, QUIPU_NOMEM, "no memory for a search index");
         }
-        qp_buf_init(&conn->gathered->words, SEARCH_BYTES_MAX);
+        qp_buf_init(&conn->index_batch->words, SEARCH_BYTES_MAX);
     }
+    assert(conn->index_batch != NULL);
     return QUIPU_OK;
 }
 
-static quipu_status search_gather(void *conn, const ent_entity *entity, const qp_value *row,
-                                  quipu_error *reterr)
+/* The searcher's add_row: adds one row, and inserts the batch when it is full or (row NULL) at the
+ * end. */
+static quipu_status search_add_rows(void *conn, const ent_entity *entity, const qp_value *row,
+                                    quipu_error *reterr)
 {
     qp_pg *self = conn;
-    quipu_status status = search_ready(self, reterr);
+    quipu_status status = search_batch_make(self, reterr);
 
+    assert(conn != NULL);
     assert(entity->key_count <= QP_SEARCH_KEYS_MAX);
     if (status == QUIPU_OK && row != NULL) {
-        status = search_take(self, entity, row, reterr);
+        status = search_batch_add(self, entity, row, reterr);
     }
-    if (status == QUIPU_OK && self->gathered->count > 0 &&
-        (row == NULL || self->gathered->count == SEARCH_ROWS_MAX ||
-         self->gathered->words.n > SEARCH_BYTES)) {
+    if (status == QUIPU_OK && self->index_batch->count > 0 &&
+        (row == NULL || self->index_batch->count == SEARCH_ROWS_MAX ||
+         self->index_batch->words.n > SEARCH_BYTES)) {
         status = search_insert(self, entity, reterr);
     }
     return status;
@@ -324,10 +369,12 @@ static quipu_status search_gather(void *conn, const ent_entity *entity, const qp
 /* ---- checking ---------------------------------------------------------------------------------
  */
 
-/* The next page of rows behind a key. Where an owner's key stands for its number, rows lie in the
- * order of numbers only within one owner. */
+/* The next page of rows behind a key. Where the owner's natural key leads the primary key, rows are
+ * in the order of numbers only within one owner: pages then run through one owner after the other.
+ */
 static void search_put_page(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     search_put_rows(sql, entity);
     qp_buf_puts(sql, " WHERE ");
     if (qp_shard_owner(entity) != NULL) {
@@ -345,12 +392,13 @@ static void search_put_page(qp_buf *sql, const ent_entity *entity)
     qp_buf_printf(sql, " LIMIT %d", SEARCH_PAGE);
 }
 
-/* The owner behind one. */
+/* The number of the owner behind a given one. */
 static void search_put_next(qp_buf *sql, const ent_entity *entity)
 {
     const ent_entity *owner = qp_shard_owner(entity);
     const char *number = owner->fields[owner->key[0]].column;
 
+    assert(owner != NULL);
     qp_buf_puts(sql, "SELECT ");
     qp_sql_name(sql, number);
     qp_buf_puts(sql, " FROM ");
@@ -362,7 +410,7 @@ static void search_put_next(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, " LIMIT 1");
 }
 
-/* Gather a page; `last` moves behind it. */
+/* Adds a page of rows to the batch; `last` becomes the key of its last row. */
 static quipu_status search_page(qp_pg *conn, const ent_entity *entity, qp_statement *statement,
                                 qp_value *last, quipu_error *reterr)
 {
@@ -372,12 +420,13 @@ static quipu_status search_page(qp_pg *conn, const ent_entity *entity, qp_statem
     bool is_row = true;
     quipu_status status = qp_pg_bind(statement, last, entity->key_count, reterr);
 
+    assert(conn->index_batch != NULL && conn->index_batch->count == 0);
     memset(kinds, QP_INT, entity->key_count);
     memset(kinds + entity->key_count, QP_TEXT, entity->search_count);
     while (status == QUIPU_OK && is_row) {
         status = qp_pg_step(statement, kinds, columns, row, &is_row, reterr);
         if (status == QUIPU_OK && is_row) {
-            status = search_take(conn, entity, row, reterr);
+            status = search_batch_add(conn, entity, row, reterr);
             memcpy(last, row, entity->key_count * sizeof(*last));
         }
     }
@@ -385,13 +434,15 @@ static quipu_status search_page(qp_pg *conn, const ent_entity *entity, qp_statem
     return status;
 }
 
+/* How many rows the index has. */
 static void search_put_count(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "SELECT count(*) FROM ");
     search_table(sql, entity);
 }
 
-/* The statements of a check. */
+/* The statements of one check. */
 typedef struct search_statements {
     qp_statement *pages;
     qp_statement *next; /* NULL: pages go on by themselves */
@@ -399,16 +450,18 @@ typedef struct search_statements {
     qp_statement *count;
 } search_statements;
 
-/* Behind the last page of an owner: go on with the next, if there is one. */
+/* After the last page of an owner, goes on with the next owner; numbers start at 1, so that 0 means
+ * that there is none. */
 static quipu_status search_next(const search_statements *with, qp_value *last, bool *ret_more,
                                 quipu_error *reterr)
 {
-    int64_t number = 0; /* no row has it */
+    int64_t number = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(ret_more != NULL);
     *ret_more = false;
     if (with->next != NULL) {
-        status = search_ask(with->next, last, 1, &number, reterr);
+        status = search_query_number(with->next, last, 1, &number, reterr);
     }
     if (status == QUIPU_OK && number != 0) {
         last[0].as.i = number;
@@ -418,6 +471,8 @@ static quipu_status search_next(const search_statements *with, qp_value *last, b
     return status;
 }
 
+/* Compares page after page with the index until one differs, then the totals: a row of the index
+ * whose entity row is gone shows in those only. */
 static quipu_status search_compare(qp_pg *conn, const ent_entity *entity,
                                    const search_statements *with, bool *ret_same,
                                    quipu_error *reterr)
@@ -430,29 +485,32 @@ static quipu_status search_compare(qp_pg *conn, const ent_entity *entity,
     bool more = true;
     quipu_status status = QUIPU_OK;
 
+    assert(ret_same != NULL);
     while (status == QUIPU_OK && more && differs == 0) {
         status = search_page(conn, entity, with->pages, last, reterr);
-        rows += (int64_t)conn->gathered->count;
-        more = conn->gathered->count > 0;
+        rows += (int64_t)conn->index_batch->count;
+        more = conn->index_batch->count > 0;
         if (status == QUIPU_OK) {
             status = more ? search_flush(conn, entity, with->compare, &differs, reterr)
                           : search_next(with, last, &more, reterr);
         }
     }
     if (status == QUIPU_OK) {
-        status = search_ask(with->count, NULL, 0, &held, reterr);
+        status = search_query_number(with->count, NULL, 0, &held, reterr);
     }
     *ret_same = differs == 0 && held == rows;
     return status;
 }
 
+/* The searcher's check: QUIPU_CORRUPT where index and rows differ. */
 static quipu_status search_check(void *conn, const ent_entity *entity, quipu_error *reterr)
 {
     search_statements with = {0};
     bool same = true;
-    quipu_status status = search_ready(conn, reterr);
+    quipu_status status = search_batch_make(conn, reterr);
 
-    search_forget(conn);
+    assert(conn != NULL);
+    search_discard_rows(conn);
     if (status == QUIPU_OK) {
         status = search_prepare(conn, entity, search_put_page, &with.pages, reterr);
     }
@@ -488,18 +546,20 @@ const qp_searcher qp_pg_searcher = {
     .put_hits = search_put_hits,
     .put_key = search_put_key,
     .put_order = search_put_order,
-    .gather = search_gather,
-    .forget = search_forget,
+    .add_row = search_add_rows,
+    .discard_rows = search_discard_rows,
     .check = search_check,
-    .doubts = true,
+    .rechecks = true,
     .manual_only = true,
 };
 
 /* ---- migration --------------------------------------------------------------------------------
  */
 
+/* The index table and its GIN index. No foreign key: rows of the index are removed by the store. */
 void qp_pg_put_search(qp_buf *out, const ent_entity *entity)
 {
+    assert(entity->key_count <= QP_SEARCH_KEYS_MAX);
     qp_buf_puts(out, "CREATE TABLE ");
     search_table(out, entity);
     qp_buf_puts(out, " (");
@@ -514,12 +574,14 @@ void qp_pg_put_search(qp_buf *out, const ent_entity *entity)
     qp_buf_puts(out, " USING gin (\"words\")");
 }
 
+/* Whether the index table exists; its columns are not looked at. */
 qp_search_state qp_pg_search_state(const ent_entity *entity, const qp_file_shape *shape)
 {
     const size_t n = strlen(entity->table);
 
+    assert(shape != NULL);
     if ((entity->flags & ENT_E_SEARCH_MANUAL) == 0) {
-        return QP_SEARCH_OK; /* nothing is kept for it */
+        return QP_SEARCH_OK; /* only indexes that the store fills by hand exist here */
     }
     for (size_t i = 0; i < shape->table_count; i++) {
         const char *name = shape->tables[i].name;

@@ -1,5 +1,12 @@
-/* Words as PostgreSQL reads them: a tsvector's text for a row, a tsquery's for a query. Words hold
- * letters and digits only, so that nothing in them has to be escaped. */
+/* Words as PostgreSQL reads them: a tsvector literal for a row, tsqueries for a query.
+ *
+ * Owns: the encoding of both; the words themselves come from ent/words.h and ent/match.h.
+ * Called by: search.c for rows, stmt.c (QP_WORDS) for queries. Words hold letters and digits only,
+ * so that nothing in a literal has to be escaped.
+ *
+ * A row's words are collected in a hash table (open addressing, linear probing) with a linked list
+ * of positions each, then written as 'word':1,5,9 in the order of their first use. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,20 +16,22 @@
 #include "ent_postgres/search.h"
 
 #define SEARCH_TEXT_SLOTS_MIN 256
-#define SEARCH_TEXT_WORD_COST 3  /* bytes that a word with positions takes beside its letters */
-#define SEARCH_TEXT_PLACE_COST 2 /* and each position */
+#define SEARCH_TEXT_WORD_COST 3  /* bytes of a tsvector: a word's, without its letters */
+#define SEARCH_TEXT_PLACE_COST 2 /* and a position's */
 #define SEARCH_TEXT_QUERY_MAX ((size_t)64 << 20)
 
-/* A different word of the row. */
+/* One distinct word of the row. */
 typedef struct search_text_word {
     uint64_t hash;
-    size_t at; /* of its letters */
+    size_t at; /* of its letters in `letters` */
     uint16_t n;
-    uint16_t count; /* of positions */
-    uint16_t first; /* position, 0: none */
-    uint16_t last;
+    uint16_t count; /* positions so far */
+    uint16_t first; /* the first position, 0: none */
+    uint16_t last;  /* the latest one: the list in row->next ends there */
 } search_text_word;
 
+/* The words of a row. Invariants: 2 * count <= slot_count, so that probing ends; slot_count is a
+ * power of two; bytes <= QP_PG_WORDS_BYTES_MAX. */
 typedef struct search_text_row {
     qp_buf letters;
     search_text_word *words; /* in the order in which they came */
@@ -37,7 +46,7 @@ typedef struct search_text_row {
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-/* Room for one more word: slots are at most half full. */
+/* Room for one more word, by doubling and rehashing. False: no memory; the row stays as it was. */
 static bool search_text_grow(search_text_row *row)
 {
     const size_t slots = row->slot_count == 0 ? SEARCH_TEXT_SLOTS_MIN : 2 * row->slot_count;
@@ -61,18 +70,21 @@ static bool search_text_grow(search_text_row *row)
         }
         table[slot] = (uint32_t)i + 1;
     }
+    assert(2 * (row->count + 1) <= slots);
     qp_free(row->slots);
     row->slots = table;
     row->slot_count = slots;
     return true;
 }
 
-/* The word's entry, a new one when it has room; NULL: it has not. */
+/* The word's entry, a new one when it fits into the tsvector; NULL: it does not. */
 static search_text_word *search_text_find(search_text_row *row, quipu_str text)
 {
     const uint64_t hash = qp_hash64(text, 0);
     size_t slot = hash & (row->slot_count - 1);
 
+    assert(row->slot_count >= 2 * (row->count + 1));
+    assert(text.n <= UINT16_MAX);
     for (; row->slots[slot] != 0; slot = (slot + 1) & (row->slot_count - 1)) {
         search_text_word *word = &row->words[row->slots[slot] - 1];
         if (word->hash == hash && word->n == text.n &&
@@ -91,9 +103,10 @@ static search_text_word *search_text_find(search_text_row *row, quipu_str text)
     return &row->words[row->count++];
 }
 
-/* One more place of a word, if it fits. */
+/* Appends a position to the word's list. What does not fit makes the row partial. */
 static void search_text_place(search_text_row *row, search_text_word *word, size_t position)
 {
+    assert(position >= 1);
     if (word == NULL || position > QP_PG_POSITION_MAX || word->count == QP_PG_WORD_POSITIONS_MAX ||
         row->bytes + SEARCH_TEXT_PLACE_COST > QP_PG_WORDS_BYTES_MAX) {
         row->partial = true;
@@ -109,8 +122,10 @@ static void search_text_place(search_text_row *row, search_text_word *word, size
     word->last = (uint16_t)position;
 }
 
+/* The tsvector literal; a word without positions is written without them. */
 static void search_text_write(const search_text_row *row, qp_buf *out)
 {
+    assert(out != NULL);
     for (size_t i = 0; i < row->count; i++) {
         const search_text_word *word = &row->words[i];
         char before = ':';
@@ -127,10 +142,13 @@ static void search_text_write(const search_text_row *row, qp_buf *out)
     }
 }
 
+/* Cuts the texts into words. One position is left out between two texts, so that a phrase does not
+ * match across them. */
 static quipu_status search_text_read(search_text_row *row, const quipu_str *texts, size_t n)
 {
     size_t position = 0;
 
+    assert(texts != NULL || n == 0);
     for (size_t i = 0; i < n; i++) {
         qp_word_reader reader;
         qp_word word;
@@ -142,16 +160,18 @@ static quipu_status search_text_read(search_text_row *row, const quipu_str *text
             }
             search_text_place(row, search_text_find(row, word.text), ++position);
         }
-        position++; /* a phrase does not reach from one text into the next */
+        position++;
     }
     return qp_buf_status(&row->letters);
 }
 
+/* Allocated on the heap: the position list alone takes 32 KiB. */
 quipu_status qp_pg_put_words(const quipu_str *texts, size_t n, qp_buf *out, bool *ret_partial)
 {
     search_text_row *row = qp_calloc(1, sizeof(*row));
     quipu_status status;
 
+    assert(out != NULL && ret_partial != NULL);
     if (row == NULL) {
         return QUIPU_NOMEM;
     }
@@ -172,9 +192,10 @@ quipu_status qp_pg_put_words(const quipu_str *texts, size_t n, qp_buf *out, bool
 /* ---- queries ----------------------------------------------------------------------------------
  */
 
-/* All phrases, their words next to each other or, loosely, anywhere. */
+/* All phrases joined by &; the words of a phrase by <-> (adjacent) or, loosely, by & as well. */
 static void search_text_query(const qp_match_query *query, bool loose, qp_buf *out)
 {
+    assert(out != NULL);
     for (size_t i = 0; i < query->phrase_count; i++) {
         const qp_match_phrase *phrase = &query->phrases[i];
 
@@ -187,6 +208,7 @@ static void search_text_query(const qp_match_query *query, bool loose, qp_buf *o
     }
 }
 
+/* Two tsqueries as a text array: strict with phrases, loose without. See search_put_hits(). */
 quipu_status qp_pg_encode_words(quipu_str words, qp_buf *buf, Oid *ret_type)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -197,6 +219,7 @@ quipu_status qp_pg_encode_words(quipu_str words, qp_buf *buf, Oid *ret_type)
     qp_buf loose;
     quipu_status status = qp_match_query_make(&arena, words, true, &query, NULL);
 
+    assert(ret_type != NULL);
     qp_buf_init(&strict, SEARCH_TEXT_QUERY_MAX);
     qp_buf_init(&loose, SEARCH_TEXT_QUERY_MAX);
     if (status == QUIPU_OK) {

@@ -1,8 +1,25 @@
-/* Running statements. A statement is prepared at the server with its first execution, in the same
- * round trip. In a transaction of somebody who is alone a failed statement must leave all else as
- * it was: what may fail is guarded by a savepoint, which travels along. Whoever writes beside
- * others does not wait for changes whose outcome nobody has asked for: they travel with what comes
- * next, the COMMIT at the latest. */
+/* Statements: binding, preparing, running and reading them, inside of a transaction and outside.
+ *
+ * Owns: struct qp_statement, the guard savepoint, deferred writes, and the chunks of a long SELECT.
+ * Called by: src/ent through qp_engine; migrate.c.
+ * Locks: those that the statement takes at the server, until the transaction ends.
+ * On return from a failed statement the transaction is as it was before it (guarded), or it is
+ * rolled back and qp_pg_in_transaction() is false.
+ *
+ * One execution is one batch:
+ *
+ *   DEALLOCATE*  CLOSE*  BEGIN/SAVEPOINT*  [SAVEPOINT ent_guard]  [Parse]  Bind Execute  [RELEASE]
+ *
+ * The guard gives a statement SQLite's behaviour: it fails alone, and the transaction goes on.
+ * PostgreSQL would abort the transaction (25P02 from then on). Exclusive writers and reads use it;
+ * a shared writer does not, because its caller (the commit group) retries the whole transaction.
+ *
+ * States of an execution:
+ *
+ *   reset ──step──▶ deferred (sent, no result: a shared writer's write that nobody counts)
+ *     │                 └─ its error comes with a later batch, the COMMIT's at the latest
+ *     └────step──▶ result ──row, row...──▶ chunk read ──FETCH──▶ next chunk ... ──▶ no row
+ */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -13,46 +30,56 @@
 #include "base/error.h"
 #include "ent/db.h"
 
-#define STMT_LISTS_MAX ((size_t)256 << 20)
-#define STMT_TEXT_MAX ((size_t)8 << 20)
-#define STMT_DEALLOCATE_MIN 64 /* so many are worth a message each */
+#define STMT_LISTS_MAX ((size_t)256 << 20) /* bytes of the lists of one statement */
+#define STMT_TEXT_MAX ((size_t)8 << 20)    /* bytes of one text that is built here */
+#define STMT_DEALLOCATE_MIN 64             /* DEALLOCATE is sent for so many at a time */
 
+/* A statement of src/ent's cache. It outlives connections: `generation` tells whether the server at
+ * the other end still has it prepared. */
 struct qp_statement {
     qp_pg *conn;
     char *sql;
     size_t sql_n;
     bool writes;
-    bool chunked;        /* its rows come in pieces */
-    qp_pg_cursor cursor; /* through which they come, from the second on */
-    bool locks;          /* it may wait for another writer */
-    bool deferrable;     /* its outcome need not be known at once */
-    bool sent;           /* and it was sent so */
+    bool chunked;        /* a SELECT that ends with QP_PG_CHUNKED */
+    qp_pg_cursor cursor; /* from its second chunk on */
+    bool locks;          /* FOR UPDATE: it may wait for another writer */
+    bool deferrable;     /* nobody asks how many rows this execution changes */
+    bool deferred;       /* it was sent as a deferred write: no result will come */
     uint32_t name;       /* of the prepared statement, or 0 */
-    uint32_t generation; /* of the connection that knows it */
+    uint32_t generation; /* of the connection that knows the name */
     qp_pg_param *params;
     size_t n;
     size_t capacity;
-    Oid *types; /* as the statement was first prepared */
-    qp_buf lists;
-    PGresult *result; /* of the run under way */
-    int row;
-    uint32_t rollbacks; /* when it ran in a transaction */
+    Oid *types;       /* of the parameters, as the statement was first prepared */
+    qp_buf lists;     /* encoded lists of the bound parameters */
+    PGresult *result; /* of the execution under way: one chunk, or all rows */
+    int row;          /* the next row of `result` */
+    /* Where the execution began; a chunk cannot be fetched once the transaction is another, and
+     * rows read before a rollback are void. */
+    uint32_t rollbacks;
     uint32_t transaction;
     bool in_transaction;
 };
 
+/* Whether the text ends so; src/ent writes the suffixes that the engine's table names. */
 static bool stmt_ends(quipu_str sql, const char *end)
 {
     const size_t n = strlen(end);
 
+    assert(end != NULL);
     return sql.n > n && memcmp(sql.p + sql.n - n, end, n) == 0;
 }
 
+/* Makes a statement; the server hears of it with its first execution. The text says what it is:
+ * anything that is not a SELECT writes. */
 quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr)
 {
     qp_statement *statement = qp_calloc(1, sizeof(*statement));
     char *text = qp_malloc(sql.n + 1);
 
+    assert(conn != NULL && ret != NULL);
+    assert(sql.p != NULL);
     if (statement == NULL || text == NULL) {
         qp_free(statement);
         qp_free(text);
@@ -71,12 +98,13 @@ quipu_status qp_pg_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_
     return QUIPU_OK;
 }
 
-/* Forget statements at the server, together with what is sent anyway: a round trip of its own could
- * lose the open transaction where nobody would be told. */
+/* Sends DEALLOCATE for finalized statements, in a batch that goes out anyway: a batch of its own
+ * could fail and lose the open transaction in a call (finalize) that returns no error. */
 static void stmt_send_deallocate(qp_pg *conn)
 {
     char sql[64];
 
+    assert(conn->deallocate_count <= QP_PG_DEALLOCATE_MAX);
     if (conn->deallocate_count < STMT_DEALLOCATE_MIN) {
         return;
     }
@@ -87,6 +115,8 @@ static void stmt_send_deallocate(qp_pg *conn)
     conn->deallocate_count = 0;
 }
 
+/* Frees a statement and queues its name for DEALLOCATE. A full queue leaves the name prepared until
+ * the connection ends. */
 void qp_pg_finalize(qp_statement *statement)
 {
     if (statement == NULL) {
@@ -94,7 +124,6 @@ void qp_pg_finalize(qp_statement *statement)
     }
     qp_pg *conn = statement->conn;
 
-    /* One that finds no place is forgotten with the connection. */
     if (statement->name != 0 && statement->generation == conn->generation && conn->pg != NULL &&
         conn->deallocate_count < QP_PG_DEALLOCATE_MAX) {
         conn->deallocate[conn->deallocate_count++] = statement->name;
@@ -111,8 +140,10 @@ void qp_pg_finalize(qp_statement *statement)
 /* ---- values -----------------------------------------------------------------------------------
  */
 
+/* Makes room for n parameters. It only grows: a statement has the same number each time. */
 static quipu_status stmt_room(qp_statement *statement, size_t n, quipu_error *reterr)
 {
+    assert(statement != NULL);
     if (n > statement->capacity) {
         qp_pg_param *params = qp_realloc(statement->params, n * sizeof(*params));
         if (params == NULL) {
@@ -124,11 +155,16 @@ static quipu_status stmt_room(qp_statement *statement, size_t n, quipu_error *re
     return QUIPU_OK;
 }
 
+/* Encodes the values in binary form. Texts and bytes are borrowed until the statement is reset.
+ * Lists share one buffer that may move while later lists are added, so that a parameter keeps its
+ * offset. */
 quipu_status qp_pg_bind(qp_statement *statement, const qp_value *values, size_t n,
                         quipu_error *reterr)
 {
     quipu_status status = stmt_room(statement, n, reterr);
 
+    assert(statement->result == NULL && !statement->deferred);
+    assert(n == 0 || values != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -137,7 +173,6 @@ quipu_status qp_pg_bind(qp_statement *statement, const qp_value *values, size_t 
         qp_pg_param *param = &statement->params[i];
 
         if (values[i].kind == QP_LIST || values[i].kind == QP_WORDS) {
-            /* Later lists may move the buffer: only the place is kept. */
             param->listed = true;
             param->at = statement->lists.n;
             status = values[i].kind == QP_LIST
@@ -155,13 +190,18 @@ quipu_status qp_pg_bind(qp_statement *statement, const qp_value *values, size_t 
 /* ---- running ----------------------------------------------------------------------------------
  */
 
+/* Never true behind a pooler in transaction mode, where names are 0. */
 static bool stmt_is_prepared(const qp_statement *statement)
 {
+    assert(statement->conn != NULL);
     return statement->name != 0 && statement->generation == statement->conn->generation;
 }
 
+/* Fixes the parameter types with the first values: an absent value has the type of its kind, so
+ * that they are the same for every execution. */
 static quipu_status stmt_take_types(qp_statement *statement, quipu_error *reterr)
 {
+    assert(statement->n == 0 || statement->params != NULL);
     if (statement->types == NULL) {
         statement->types = qp_calloc(statement->n + 1, sizeof(*statement->types));
         if (statement->types == NULL) {
@@ -174,11 +214,13 @@ static quipu_status stmt_take_types(qp_statement *statement, quipu_error *reterr
     return QUIPU_OK;
 }
 
+/* Parse, under a new name. Its own failure (bad SQL, no such table) fails the batch. */
 static void stmt_send_prepare(qp_statement *statement)
 {
     qp_pg *conn = statement->conn;
     char name[QP_PG_STATEMENT_SIZE];
 
+    assert(statement->types != NULL);
     statement->name = qp_pg_new_name(conn);
     statement->generation = conn->generation;
     qp_pg_name(statement->name, name);
@@ -190,8 +232,8 @@ static void stmt_send_prepare(qp_statement *statement)
     }
 }
 
-/* Send the execution, or another text with the same values; the arrays live until libpq has copied
- * them. */
+/* Bind and Execute of the prepared statement or, with `text`, of that text with the same parameters
+ * (a DECLARE). libpq copies the values, so that the arrays are freed at once. */
 static quipu_status stmt_send_run(qp_statement *statement, const char *text, quipu_error *reterr)
 {
     const size_t n = statement->n;
@@ -202,6 +244,7 @@ static quipu_status stmt_send_run(qp_statement *statement, const char *text, qui
     int *formats;
     int sent = 0;
 
+    assert(text == NULL || statement->types != NULL);
     if (values == NULL || lengths == NULL) {
         qp_free(values);
         qp_free(lengths);
@@ -228,7 +271,9 @@ static quipu_status stmt_send_run(qp_statement *statement, const char *text, qui
     return QUIPU_OK;
 }
 
-/* After a failure inside a transaction: undo what the guard holds, or give all up. */
+/* After a failure inside of a transaction: back to the guard savepoint where there is one,
+ * otherwise (or where that fails, too) rollback of the whole transaction. With a lost connection
+ * there is nothing to do: qp_pg_drop() has ended the transaction. */
 static void stmt_recover(qp_pg *conn, bool guarded)
 {
     qp_pg_call call = {.doing = "cannot roll back", .wanted = -1, .no_cancel = true};
@@ -248,30 +293,31 @@ static void stmt_recover(qp_pg *conn, bool guarded)
     qp_pg_rollback_all(conn);
 }
 
-/* Where the parts of a statement stand in its batch. */
+/* Indexes of a statement's commands in its batch: which of them failed decides how to recover. */
 typedef struct stmt_layout {
-    int begun;   /* so many commands before it */
-    bool begins; /* they begin the transaction */
-    bool guard;
-    int guarded;  /* place of the savepoint */
-    bool fresh;   /* it is prepared now */
-    int prepared; /* place of that */
+    int begun;    /* commands before the statement's own: DEALLOCATE, CLOSE, BEGIN, SAVEPOINT */
+    bool begins;  /* they hold the BEGIN of a shared write */
+    bool guard;   /* the statement runs behind SAVEPOINT ent_guard... */
+    int guarded;  /* ...which is this command */
+    bool fresh;   /* the batch prepares the statement... */
+    int prepared; /* ...with this command */
 } stmt_layout;
 
-/* One batch: what was put off, the guard, the preparation, the statement. */
+/* Sends the whole batch of one execution and notes where its commands are. */
 static quipu_status stmt_send(qp_statement *statement, stmt_layout *layout, int *ret_wanted,
                               quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
 
+    assert(conn->in_transaction || !layout->guard);
     qp_pg_batch(conn);
     stmt_send_deallocate(conn);
     qp_pg_send_closing(conn);
     qp_pg_send_pending_tx(conn);
     layout->begun = conn->sent;
     if (!conn->in_transaction) {
-        qp_pg_send_tenant(conn); /* a batch is a transaction, too */
+        qp_pg_send_tenant(conn); /* a pipeline is an implicit transaction: SET LOCAL works */
     }
     if (layout->guard) {
         qp_pg_send_fixed(conn, QP_PG_GUARD_SAVEPOINT);
@@ -289,7 +335,9 @@ static quipu_status stmt_send(qp_statement *statement, stmt_layout *layout, int 
     return status;
 }
 
-/* A batch that failed: what is left of the statement and of the transaction. */
+/* Cleans up behind a failed batch. A statement whose Parse was not reached has no name. A failure
+ * of the BEGIN itself is transient: nothing was done. A transient failure behind the guard still
+ * rolls everything back, because its retry has to begin with the transaction. */
 static void stmt_failed(qp_statement *statement, const stmt_layout *layout, const qp_pg_call *call,
                         bool in_transaction, quipu_error *reterr)
 {
@@ -297,11 +345,11 @@ static void stmt_failed(qp_statement *statement, const stmt_layout *layout, cons
     const bool unbegun = layout->begins && conn->interrupt.stopped == QUIPU_OK &&
                          (call->failure == NULL || call->failed < layout->begun);
 
+    assert(!layout->guard || in_transaction);
     if (layout->fresh && call->failed <= layout->prepared) {
         statement->name = 0;
     }
     if (in_transaction) {
-        /* What a repeat may mend must be repeated from the transaction's start. */
         stmt_recover(conn, layout->guard && call->failed > layout->guarded && !conn->transient);
     }
     if (call->failure != NULL) {
@@ -310,19 +358,24 @@ static void stmt_failed(qp_statement *statement, const stmt_layout *layout, cons
     conn->transient = conn->transient || unbegun;
 }
 
+/* Whether the open transaction is a shared write: it holds one slot, not all. */
 static bool stmt_is_shared(const qp_pg *conn)
 {
+    assert(!conn->writes || conn->moved >= 1);
     return conn->writes && conn->moved < QP_PG_WRITER_SLOTS;
 }
 
-/* Whether the statement needs a savepoint, so that the transaction outlives its failure. Whoever
- * writes beside others does not ask for that, and is spared two commands a statement. */
+/* Whether the statement gets a savepoint: a write may violate a constraint, and a first execution
+ * may fail to parse. A shared writer is spared the two commands, see the head of this file. */
 static bool stmt_needs_guard(const qp_statement *statement, bool fresh)
 {
+    assert(statement->conn->in_transaction);
     return !stmt_is_shared(statement->conn) && (fresh || statement->writes);
 }
 
-/* Run the batch and take its result; `status` is that of what was sent. */
+/* Runs the batch and takes its result; `status` is that of building it. Where recovering lost the
+ * connection, the caller gets that error instead of the statement's: an error that it could live
+ * with (QUIPU_EXISTS) would hide that the transaction is gone. */
 static quipu_status stmt_take(qp_statement *statement, const stmt_layout *layout, qp_pg_call *call,
                               bool in_transaction, quipu_status status, quipu_error *reterr)
 {
@@ -334,7 +387,6 @@ static quipu_status stmt_take(qp_statement *statement, const stmt_layout *layout
         stmt_failed(statement, layout, call, in_transaction, reterr);
     }
     if (alive && conn->pg == NULL) {
-        /* Whoever could live with the failure must hear of the transaction that went with it. */
         ran = qp_pg_fail_lost(conn, call->doing, reterr);
     }
     status = status == QUIPU_OK ? ran : status;
@@ -348,6 +400,8 @@ static quipu_status stmt_take(qp_statement *statement, const stmt_layout *layout
     return status;
 }
 
+/* One execution. A statement that may queue for a row lock, or for a slot with its BEGIN, is
+ * bounded by the call's deadline; any other only by the interrupt. */
 static quipu_status stmt_try(qp_statement *statement, bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
@@ -358,6 +412,7 @@ static quipu_status stmt_try(qp_statement *statement, bool in_transaction, quipu
         .deadline_ns = statement->locks || begins ? qp_interrupt_deadline(&conn->interrupt) : 0};
     quipu_status status = layout.fresh ? stmt_take_types(statement, reterr) : QUIPU_OK;
 
+    assert(in_transaction == conn->in_transaction);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -366,8 +421,9 @@ static quipu_status stmt_try(qp_statement *statement, bool in_transaction, quipu
     return stmt_take(statement, &layout, &call, in_transaction, status, reterr);
 }
 
-/* The first statement of whoever writes beside others begins the transaction, too. Where that fails
- * for a reason that may pass, nothing was done yet: it begins with the patience of a beginning. */
+/* An execution whose batch holds the BEGIN of a shared write can be retried when that fails for a
+ * passing reason, because nothing has been done: the transaction then begins with the retries of
+ * qp_pg_begin_shared(), and the statement runs in it. */
 static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
@@ -385,25 +441,31 @@ static quipu_status stmt_run(qp_statement *statement, bool in_transaction, quipu
     return status;
 }
 
-/* ---- rows in pieces ---------------------------------------------------------------------------
+/* ---- chunks -----------------------------------------------------------------------------------
  */
 
-/* Whether rows may follow those of the result. */
+/* Whether rows may follow those of the result: a chunk that is full, as a cursor's end only shows
+ * by a FETCH that brings fewer rows than it asked for. */
 static bool stmt_has_more(const qp_statement *statement)
 {
     const qp_pg_cursor *cursor = &statement->cursor;
 
+    assert(statement->result != NULL);
     return statement->chunked &&
            PQntuples(statement->result) ==
                (cursor->number != 0 ? cursor->requested_rows : QP_PG_CHUNK_FIRST);
 }
 
+/* DECLARE for the same SELECT without its LIMIT, behind the rows that were already read. REPEATABLE
+ * READ makes both see the same rows in the same order; a writer skips none (stmt_start()). */
 static quipu_status stmt_send_declare(qp_statement *statement, int skip, quipu_error *reterr)
 {
     const quipu_str select = {statement->sql, statement->sql_n - strlen(QP_PG_CHUNKED)};
     quipu_status status;
     qp_buf text;
 
+    assert(statement->chunked && statement->cursor.number == 0);
+    assert(statement->sql_n > strlen(QP_PG_CHUNKED));
     qp_buf_init(&text, STMT_TEXT_MAX);
     qp_pg_cursor_declare(statement->conn, &statement->cursor, select, skip, &text);
     status = qp_buf_status(&text);
@@ -413,7 +475,8 @@ static quipu_status stmt_send_declare(qp_statement *statement, int skip, quipu_e
     return status;
 }
 
-/* The next piece takes the place of the result. The first of a cursor begins behind `skip` rows. */
+/* Replaces the result by the next chunk: DECLARE where there is no cursor yet, and FETCH, in one
+ * batch. QUIPU_CANCELLED: the transaction of the first chunk is over, and its cursor with it. */
 static quipu_status stmt_next_chunk(qp_statement *statement, int skip, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
@@ -421,6 +484,8 @@ static quipu_status stmt_next_chunk(qp_statement *statement, int skip, quipu_err
     qp_pg_call call = {.doing = "cannot read"};
     quipu_status status = QUIPU_OK;
 
+    assert(statement->chunked && statement->result != NULL);
+    assert(skip >= 0);
     if (!statement->in_transaction || !conn->in_transaction ||
         statement->transaction != conn->transactions) {
         return qp_error_set(reterr, QUIPU_CANCELLED,
@@ -440,16 +505,19 @@ static quipu_status stmt_next_chunk(qp_statement *statement, int skip, quipu_err
 /* ---- outside of a transaction, and inside -----------------------------------------------------
  */
 
-/* A statement outside of a transaction, in one of its own where it writes. *ret_ends: a commit was
- * asked for, and its failure says nothing about what is stored. */
+/* One attempt at a statement outside of a transaction: a read is a batch of its own, a write gets
+ * an exclusive transaction. *ret_committing: COMMIT was sent, so that a failure is of unknown
+ * outcome and must not be retried. QUIPU_BUSY from COMMIT is the exception: the server refused
+ * before it stored. */
 static quipu_status stmt_try_autocommit(qp_statement *statement, bool *ret_committing,
                                         quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
 
+    assert(!conn->in_transaction);
     *ret_committing = false;
-    PQclear(statement->result); /* of a try whose commit failed */
+    PQclear(statement->result); /* of an attempt whose COMMIT failed */
     statement->result = NULL;
     if (!statement->writes) {
         status = qp_pg_ensure_connected(conn, reterr);
@@ -460,8 +528,7 @@ static quipu_status stmt_try_autocommit(qp_statement *statement, bool *ret_commi
         status = stmt_run(statement, true, reterr);
         if (status == QUIPU_OK) {
             status = qp_pg_commit(conn, 0, reterr);
-            *ret_committing =
-                status != QUIPU_BUSY; /* a conflict is told before anything is stored */
+            *ret_committing = status != QUIPU_BUSY;
         } else if (conn->in_transaction) {
             qp_pg_rollback(conn, 0);
         }
@@ -469,6 +536,7 @@ static quipu_status stmt_try_autocommit(qp_statement *statement, bool *ret_commi
     return status;
 }
 
+/* Attempts with backoff, while the failures are transient and nothing was committed. */
 static quipu_status stmt_run_autocommit(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
@@ -478,6 +546,7 @@ static quipu_status stmt_run_autocommit(qp_statement *statement, quipu_error *re
     bool ends = false;
     int attempts = 0;
 
+    assert(!conn->in_transaction);
     do {
         status = stmt_try_autocommit(statement, &ends, &error);
         attempts++;
@@ -489,20 +558,26 @@ static quipu_status stmt_run_autocommit(qp_statement *statement, quipu_error *re
     return status;
 }
 
-/* Only what the server has prepared already: whether it could was never asked. */
+/* Whether this execution can be sent without waiting: a write of a shared transaction that nobody
+ * counts. It has to be prepared, because a text that does not parse should fail at its own call. */
 static bool stmt_may_defer(const qp_statement *statement)
 {
     const qp_pg *conn = statement->conn;
 
+    assert(statement->conn != NULL);
     return statement->deferrable && conn->in_transaction && stmt_is_shared(conn) &&
            stmt_is_prepared(statement) && conn->deferred_writes < QP_PG_DEFERRED_WRITES_MAX;
 }
 
+/* Sends a deferred write. The first one of a transaction bounds its waits for row locks (see
+ * QP_PG_DEFERRED_LOCK_TIMEOUT_MS): with the BEGIN where that is still queued, else right here. */
 static quipu_status stmt_send_deferred(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
 
+    assert(stmt_may_defer(statement));
+    assert(statement->result == NULL);
     qp_pg_batch(conn);
     if (!conn->short_lock_timeout && !qp_pg_is_begin_pending(conn)) {
         qp_pg_send_fixed(conn, QP_PG_SET_LOCK_TIMEOUT);
@@ -511,16 +586,20 @@ static quipu_status stmt_send_deferred(qp_statement *statement, quipu_error *ret
     qp_pg_send_pending_tx(conn);
     status = stmt_send_run(statement, NULL, reterr);
     conn->deferred_writes = conn->sent;
-    conn->total_changes++; /* or more, or none */
-    statement->sent = true;
+    conn->total_changes++; /* the true number is not known: any rise means "something changed" */
+    statement->deferred = true;
     return status;
 }
 
+/* The first step: runs the statement and keeps its result. A writer that reads in chunks gets all
+ * of them through the cursor (skip 0), which is fixed when it is declared: it would otherwise meet
+ * or miss rows that it changes between the first chunk and the second. */
 static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
 {
     qp_pg *conn = statement->conn;
     quipu_status status;
 
+    assert(statement->result == NULL && !statement->deferred);
     statement->in_transaction = conn->in_transaction;
     if (stmt_may_defer(statement)) {
         return stmt_send_deferred(statement, reterr);
@@ -529,7 +608,6 @@ static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
                                   : stmt_run_autocommit(statement, reterr);
     statement->transaction = conn->transactions;
     if (status == QUIPU_OK && conn->in_transaction && conn->writes && stmt_has_more(statement)) {
-        /* It may change what the rest would be found by, and so may others: all from the start. */
         status = stmt_next_chunk(statement, 0, reterr);
     }
     if (status != QUIPU_OK) {
@@ -546,16 +624,20 @@ static quipu_status stmt_start(qp_statement *statement, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* One row at a time, from the result or from the next chunk. Rows read before a rollback are
+ * refused: what they say may not exist. */
 quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                         bool *ret_row, quipu_error *reterr)
 {
-    if (statement->result == NULL && !statement->sent) {
+    assert(ret_row != NULL);
+    assert(n == 0 || (kinds != NULL && ret != NULL));
+    if (statement->result == NULL && !statement->deferred) {
         quipu_status status = stmt_start(statement, reterr);
         if (status != QUIPU_OK) {
             return status;
         }
     }
-    if (statement->sent) {
+    if (statement->deferred) {
         *ret_row = false;
         return QUIPU_OK;
     }
@@ -581,15 +663,19 @@ quipu_status qp_pg_step(qp_statement *statement, const uint8_t *kinds, size_t n,
     return QUIPU_OK;
 }
 
+/* The engine's defer: set before the first step, gone with the reset. */
 void qp_pg_defer(qp_statement *statement)
 {
+    assert(statement->result == NULL && !statement->deferred);
     statement->deferrable = true;
 }
 
+/* Ends the execution. A deferred write stays in the pipeline. */
 void qp_pg_reset(qp_statement *statement)
 {
+    assert(statement != NULL);
     statement->deferrable = false;
-    statement->sent = false;
+    statement->deferred = false;
     qp_pg_cursor_end(statement->conn, &statement->cursor);
     PQclear(statement->result);
     statement->result = NULL;
@@ -598,12 +684,15 @@ void qp_pg_reset(qp_statement *statement)
 /* ---- text with several commands ---------------------------------------------------------------
  */
 
-/* Inside a transaction: guarded, and with waits for tables that end before the call's patience. */
+/* DDL inside of a transaction, guarded as a statement is. lock_timeout keeps an ALTER TABLE from
+ * queuing behind a long reader for ever: every later reader would queue behind the ALTER. */
 static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error *reterr)
 {
     qp_buf text;
     quipu_status status;
 
+    assert(conn->in_transaction);
+    assert(conn->pending_tx_count == 0 && conn->deferred_writes == 0);
     qp_buf_init(&text, STMT_TEXT_MAX);
     if (!conn->lock_timeout_set) {
         qp_buf_printf(&text, "SET LOCAL lock_timeout = %d;\n", (int)conn->interrupt.busy_ms);
@@ -626,6 +715,8 @@ static quipu_status stmt_execute_guarded(qp_pg *conn, quipu_str sql, quipu_error
     return status;
 }
 
+/* A text of several commands. What is queued goes first, in a batch of its own, because the simple
+ * query protocol cannot be used inside a pipeline. */
 quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr)
 {
     qp_pg *self = conn;
@@ -634,13 +725,14 @@ quipu_status qp_pg_execute(void *conn, quipu_str sql, quipu_error *reterr)
                        .deadline_ns = qp_interrupt_deadline(&self->interrupt)};
     quipu_status status = QUIPU_OK;
 
+    assert(sql.p != NULL && sql.p[sql.n] == '\0');
     if (!self->in_transaction) {
         status = qp_pg_ensure_connected(self, reterr);
         return status == QUIPU_OK ? qp_pg_run_text(self, sql.p, reterr) : status;
     }
     if (self->pending_tx_count > 0 || self->deferred_writes > 0 || self->closing_count > 0) {
         qp_pg_batch(self);
-        qp_pg_send_closing(self); /* an open cursor would keep its table from being changed */
+        qp_pg_send_closing(self); /* an open cursor blocks DDL on its table (55006) */
         qp_pg_send_pending_tx(self);
         status = qp_pg_run(self, &call, reterr);
         qp_pg_call_done(&call);

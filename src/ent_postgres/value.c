@@ -1,5 +1,9 @@
-/* Values at the border to the server, in its binary forms: integers and floats in network order,
- * UUIDs and bytes as they are, times, enum labels and JSON as text. */
+/* Values between src/ent and the server, in PostgreSQL's binary formats: integers and floats in
+ * network byte order, UUIDs and bytea as they are; times, enum labels and JSON as text.
+ *
+ * Owns: nothing; pure functions over qp_value, qp_pg_param and PGresult.
+ * Called by: stmt.c for parameters and columns, search_text.c for arrays. Texts and bytes are
+ * borrowed in both directions: a parameter points to the caller's, a column to the PGresult's. */
 #include "ent_postgres/open.h"
 
 #include <assert.h>
@@ -9,41 +13,52 @@
 
 static_assert(QP_PG_SLOT_SIZE >= QUIPU_TIME_TEXT_SIZE, "a slot holds a time's text");
 
+/* The low `size` bytes of a value, in network byte order. */
 static void value_put(char *to, uint64_t value, size_t size)
 {
+    assert(size <= sizeof(value));
     for (size_t i = 0; i < size; i++) {
         to[i] = (char)(unsigned char)(value >> (8 * (size - 1 - i)));
     }
 }
 
+/* Reads what value_put() writes. */
 static uint64_t value_take(const char *from, size_t size)
 {
     uint64_t value = 0;
 
+    assert(size <= sizeof(uint64_t));
     for (size_t i = 0; i < size; i++) {
         value = value << 8 | (unsigned char)from[i];
     }
     return value;
 }
 
+/* The bits of a double; float8send() sends the same ones. */
 static uint64_t value_bits(double value)
 {
     uint64_t bits;
 
+    assert(sizeof(bits) == sizeof(value));
     memcpy(&bits, &value, sizeof(bits));
     return bits;
 }
 
+/* A parameter of fixed size, in its own slot. */
 static void value_slot(qp_pg_param *ret, uint64_t value, size_t size, Oid type)
 {
+    assert(size <= QP_PG_SLOT_SIZE);
     value_put(ret->slot, value, size);
     ret->p = ret->slot;
     ret->n = size;
     ret->type = type;
 }
 
+/* One parameter. An empty text must not have a NULL pointer, which libpq would send as SQL NULL. A
+ * NULL value has no type: the server infers it where it is used. */
 quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret)
 {
+    assert(value != NULL && ret != NULL);
     ret->listed = false;
     switch (value->kind) {
     case QP_NULL:
@@ -88,11 +103,13 @@ quipu_status qp_pg_encode(const qp_value *value, qp_pg_param *ret)
 /* ---- lists ------------------------------------------------------------------------------------
  */
 
+/* One item of a list. Items of an enum are numbers, which become labels. */
 static qp_value value_item(const qp_list_operand *list, size_t at)
 {
     qp_value item = {.kind = list->kind};
     int number = 0;
 
+    assert(at < list->n);
     if (list->labels != NULL) {
         memcpy(&number, (const char *)list->items + at * sizeof(number), sizeof(number));
         return (qp_value){.kind = QP_TEXT,
@@ -121,8 +138,10 @@ static qp_value value_item(const qp_list_operand *list, size_t at)
     return item;
 }
 
+/* The array type of a list and the type of its items; times and labels are text. */
 static Oid value_list_type(const qp_list_operand *list, Oid *ret_item)
 {
+    assert(ret_item != NULL);
     if (list->labels == NULL && list->kind == QP_INT) {
         *ret_item = QP_PG_INT8;
         return QP_PG_INT8S;
@@ -139,27 +158,36 @@ static Oid value_list_type(const qp_list_operand *list, Oid *ret_item)
     return QP_PG_TEXTS;
 }
 
+/* An int4 of an array's header. */
 static void value_put_word(qp_buf *buf, uint32_t word)
 {
     char bytes[sizeof(word)];
 
+    assert(buf != NULL);
     value_put(bytes, word, sizeof(bytes));
     qp_buf_put(buf, (quipu_str){bytes, sizeof(bytes)});
 }
 
+/* A one-dimensional array in its binary format:
+ *
+ *   int4 dimensions (0 for an empty array)   int4 has NULLs = 0   int4 item type
+ *   int4 count   int4 lower bound = 1        then for each item: int4 length, bytes
+ */
 quipu_status qp_pg_encode_list(const qp_list_operand *list, qp_buf *buf, Oid *ret_type)
 {
     Oid item_type = 0;
     qp_pg_param item;
     quipu_status status = QUIPU_OK;
 
+    assert(list->n <= INT32_MAX);
+    assert(list->n == 0 || list->items != NULL);
     *ret_type = value_list_type(list, &item_type);
     value_put_word(buf, list->n == 0 ? 0 : VALUE_ARRAY_DIMENSIONS);
-    value_put_word(buf, 0); /* no item is NULL */
+    value_put_word(buf, 0);
     value_put_word(buf, item_type);
     if (list->n != 0) {
         value_put_word(buf, (uint32_t)list->n);
-        value_put_word(buf, 1); /* numbered from 1 */
+        value_put_word(buf, 1);
     }
     for (size_t i = 0; i < list->n && status == QUIPU_OK; i++) {
         const qp_value value = value_item(list, i);
@@ -173,10 +201,12 @@ quipu_status qp_pg_encode_list(const qp_list_operand *list, qp_buf *buf, Oid *re
 /* ---- columns ----------------------------------------------------------------------------------
  */
 
+/* The catalog has integers of three widths; ours are all int8. */
 int64_t qp_pg_int(const PGresult *result, int row, int column)
 {
     const char *from = PQgetvalue(result, row, column);
 
+    assert(row >= 0 && row < PQntuples(result));
     switch (PQftype(result, column)) {
     case QP_PG_INT8:
         return (int64_t)value_take(from, sizeof(int64_t));
@@ -189,27 +219,34 @@ int64_t qp_pg_int(const PGresult *result, int row, int column)
     }
 }
 
+/* PQcmdTuples() gives digits, or "" for commands that change no rows. */
 int64_t qp_pg_changed(PGresult *result)
 {
     int64_t changed = 0;
 
+    assert(result != NULL);
     for (const char *text = PQcmdTuples(result); *text >= '0' && *text <= '9'; text++) {
         changed = changed * 10 + (*text - '0');
     }
     return changed;
 }
 
+/* A value that cannot be read as asked goes up as the text it is: src/ent refuses it by name. */
 static void value_raw(const char *from, size_t n, qp_value *ret)
 {
+    assert(ret != NULL);
     *ret = (qp_value){.kind = QP_TEXT, .as.text = {from, n}};
 }
 
+/* Numbers and booleans by the column's own type, which a foreign schema may have chosen otherwise;
+ * an integer is accepted where a float or a boolean is asked for. */
 static void value_number(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret)
 {
     const char *from = PQgetvalue(result, row, column);
     Oid type = PQftype(result, column);
     uint64_t bits;
 
+    assert(ret != NULL);
     if (type == QP_PG_BOOL) {
         *ret = (qp_value){.kind = QP_BOOL, .as.b = from[0] != 0};
     } else if (type == QP_PG_FLOAT8) {
@@ -233,11 +270,15 @@ static void value_number(const PGresult *result, int row, int column, uint8_t ki
     }
 }
 
+/* One column as the wanted kind. Text is text for every type, because all results are asked for in
+ * binary and text's binary format is its bytes. */
 void qp_pg_decode(const PGresult *result, int row, int column, uint8_t kind, qp_value *ret)
 {
     const char *from = PQgetvalue(result, row, column);
     size_t n = (size_t)PQgetlength(result, row, column);
 
+    assert(row >= 0 && row < PQntuples(result));
+    assert(ret != NULL);
     if (PQgetisnull(result, row, column) != 0) {
         ret->kind = QP_NULL;
         return;

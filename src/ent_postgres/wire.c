@@ -1,5 +1,22 @@
-/* Talking to the server: batches in libpq's pipeline mode, so that what belongs together costs one
- * round trip, and the wait for answers, which watches the deadline and can cancel. */
+/* The wire: batches in libpq's pipeline mode, and the one place that waits for the server.
+ *
+ * Owns: the pipeline of a connection from the first command to the Sync, the names of prepared
+ * statements, cancelling, and the decision that a connection is lost (qp_pg_drop()).
+ * Called by: every other file of this room.
+ * Locks: none; a connection belongs to one thread at a time.
+ * On return of qp_pg_run() the pipeline is empty and libpq is out of pipeline mode, or the
+ * connection is dropped. Nothing else here waits, but for qp_pg_drain() and qp_pg_run_text().
+ *
+ *   qp_pg_batch ─▶ send, send, ... ─▶ qp_pg_run: Sync ─▶ wait ─▶ one result a command ─▶ Sync's own
+ *                      ▲                 │
+ *   deferred writes ───┘                 └─ a command failed: the server skips the rest
+ *
+ * Waiting is a poll() loop over the socket. What ends it early, by what the caller asked for:
+ *
+ *   statement        deadline or cancel ─▶ PQcancel every 100 ms; after 10 s: connection lost
+ *   COMMIT, ROLLBACK never cancelled; past deadline + 5 s (or 60 s): connection dropped, UNKNOWN
+ *   any              15 s without an answer ─▶ PQping; no answer to that: connection lost
+ */
 #include "base/port.h"
 
 #include "ent_postgres/open.h"
@@ -12,27 +29,37 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-#define WIRE_STOP_POLL_MS 20                   /* how often a stop function is asked */
-#define WIRE_CANCEL_WAIT_NS (10 * QP_NS_PER_S) /* a server that does not even cancel is lost */
-#define WIRE_CANCEL_RETRY_NS                                                                       \
-    (100 * QP_NS_PER_MS) /* a cancel that came before its statement did nothing */
-#define WIRE_PING_AFTER_NS (15 * QP_NS_PER_S)  /* then the server is asked for a sign of life */
-#define WIRE_COMMIT_WAIT_NS (60 * QP_NS_PER_S) /* patience with a COMMIT that has no deadline */
-#define WIRE_COMMIT_GRACE_NS                                                                       \
-    (5 * QP_NS_PER_S) /* more of it, past the deadline: outcomes are worth it */
+/* How often the caller's stop function is called while a statement runs. */
+#define WIRE_STOP_POLL_MS 20
+/* A server that has not ended a cancelled statement for so long counts as lost. */
+#define WIRE_CANCEL_WAIT_NS (10 * QP_NS_PER_S)
+/* A cancel request that arrives before its statement has no effect: it is repeated. */
+#define WIRE_CANCEL_RETRY_NS (100 * QP_NS_PER_MS)
+/* A server that has not answered for so long is pinged, and again after as long. */
+#define WIRE_PING_AFTER_NS (15 * QP_NS_PER_S)
+/* How long COMMIT is waited for: until its deadline, or so long without one... */
+#define WIRE_COMMIT_WAIT_NS (60 * QP_NS_PER_S)
+/* ...and so much longer. */
+#define WIRE_COMMIT_GRACE_NS (5 * QP_NS_PER_S)
 
-/* When what runs was first cancelled, and last; 0: not. When the wait began, and when the server
- * was last known to live; 0: not begun. */
+/* One wait for the answers of a batch. All times are qp_clock_ns(), 0 means that it has not
+ * happened. Invariants: first_ns <= last_ns, and both stay 0 for a call that must not be cancelled.
+ */
 typedef struct wire_wait_state {
-    int64_t first_ns;
-    int64_t last_ns;
-    int64_t began_ns;
-    int64_t alive_ns;
+    int64_t first_ns; /* the first cancel request */
+    int64_t last_ns;  /* the latest one */
+    int64_t began_ns; /* when the wait began */
+    int64_t alive_ns; /* when the server last showed that it lives */
 } wire_wait_state;
 
+/* Texts of the fixed commands. LOCK_WRITER_SLOTS takes the row locks in name order, as every
+ * exclusive writer does, so that two of them cannot deadlock; the UPDATE that follows takes no new
+ * lock. */
 static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
-    /* Whoever is alone sees the same at every level, and at this one waits his turn for the seats:
-     * at the stricter ones each wait would end in a conflict, and he might never get them all. */
+    /* An exclusive writer reads nothing that others change, so that every isolation level gives it
+     * the same rows. It needs READ COMMITTED to queue for the slots: under REPEATABLE READ a row
+     * that changed while it waited is a serialization failure (40001), and under constant shared
+     * writes it might never get all slots. */
     [QP_PG_BEGIN_EXCLUSIVE] = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
     [QP_PG_LOCK_WRITER_SLOTS] =
         "SELECT 1 FROM \"" QP_PG_TABLE "\" WHERE \"name\">'" QP_PG_WRITER_SLOT_NAME
@@ -57,17 +84,22 @@ static const char *const wire_fixed[QP_PG_FIXED_COUNT] = {
 /* ---- waiting ----------------------------------------------------------------------------------
  */
 
+/* The engine's set_interrupt: deadline and stop function of the calls that follow. COMMIT uses the
+ * deadline of its BEGIN, because a store clears the interrupt between its statements. */
 void qp_pg_set_interrupt(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
 {
     qp_pg *self = conn;
 
+    assert(conn != NULL);
+    assert(deadline_ns >= 0);
     qp_interrupt_set(&self->interrupt, deadline_ns, stop, ctx);
     if (!self->in_transaction) {
-        self->commit_deadline_ns =
-            deadline_ns; /* what a transaction begins with holds for its commit */
+        self->commit_deadline_ns = deadline_ns;
     }
 }
 
+/* Everything that depended on the session goes with it: its transaction, queued commands, unread
+ * answers and prepared names (the next connection has a new generation). */
 void qp_pg_drop(qp_pg *conn)
 {
     PQfinish(conn->pg);
@@ -81,32 +113,39 @@ void qp_pg_drop(qp_pg *conn)
     conn->rollbacks++;
 }
 
-/* When whoever waits for a certain outcome gives the connection up. Nothing is cancelled: the
- * server would answer the cancelled wait for a standby with success. */
+/* When the wait for COMMIT or ROLLBACK ends and the connection is dropped. Cancelling instead would
+ * be wrong: a cancelled wait for a synchronous standby makes the server answer COMMIT with success
+ * (and a warning). The grace period is there because an UNKNOWN outcome costs its caller more than
+ * five seconds. */
 static int64_t wire_commit_deadline_ns(const qp_pg *conn, const wire_wait_state *wait)
 {
     int64_t commit_deadline_ns = conn->commit_deadline_ns != 0
                                      ? conn->commit_deadline_ns
                                      : wait->began_ns + WIRE_COMMIT_WAIT_NS;
 
+    assert(wait->began_ns != 0);
     commit_deadline_ns = commit_deadline_ns < wait->began_ns ? wait->began_ns : commit_deadline_ns;
     return commit_deadline_ns > INT64_MAX - WIRE_COMMIT_GRACE_NS
                ? INT64_MAX
                : commit_deadline_ns + WIRE_COMMIT_GRACE_NS;
 }
 
+/* The earlier of two times, where 0 is no deadline. */
 static int64_t wire_sooner(int64_t until_ns, int64_t deadline_ns)
 {
+    assert(until_ns > 0);
     return deadline_ns != 0 && deadline_ns < until_ns ? deadline_ns : until_ns;
 }
 
-/* Milliseconds until something must be looked at. */
+/* The timeout of the next poll(): until the next thing that wire_check() has to do. */
 static int wire_poll_ms(const qp_pg *conn, const qp_pg_call *call, const wire_wait_state *wait)
 {
     const bool asks = conn->interrupt.stop != NULL && !call->no_cancel && wait->first_ns == 0;
     int64_t until_ns = wait->alive_ns + WIRE_PING_AFTER_NS;
     int64_t left_ms;
 
+    assert(wait->began_ns != 0);
+    assert(!call->no_cancel || wait->first_ns == 0);
     if (wait->first_ns != 0) {
         until_ns = wait->last_ns + WIRE_CANCEL_RETRY_NS;
     } else if (call->no_cancel) {
@@ -120,11 +159,14 @@ static int wire_poll_ms(const qp_pg *conn, const qp_pg_call *call, const wire_wa
     return (int)(asks && left_ms > WIRE_STOP_POLL_MS ? WIRE_STOP_POLL_MS : left_ms);
 }
 
+/* Sends a cancel request over a connection of its own, as the protocol wants it. It does not name a
+ * statement, so that one which arrives too early hits nothing; wire_check() repeats it. */
 static void wire_cancel(qp_pg *conn, wire_wait_state *wait)
 {
     char ignored[256];
     PGcancel *cancel = PQgetCancel(conn->pg);
 
+    assert(conn->pg != NULL);
     if (cancel != NULL) {
         (void)PQcancel(cancel, ignored, (int)sizeof(ignored));
         PQfreeCancel(cancel);
@@ -135,9 +177,11 @@ static void wire_cancel(qp_pg *conn, wire_wait_state *wait)
     }
 }
 
-/* Whether the time of what runs is over, by the watch or by its own deadline. */
+/* Whether the running statement has to be cancelled: the interrupt says so, or the call's own
+ * deadline has passed, which then is QUIPU_BUSY. The reason is in conn->interrupt.stopped. */
 static bool wire_must_cancel(qp_pg *conn, const qp_pg_call *call, int64_t now_ns)
 {
+    assert(now_ns > 0);
     if (call->no_cancel) {
         return false;
     }
@@ -151,19 +195,29 @@ static bool wire_must_cancel(qp_pg *conn, const qp_pg_call *call, int64_t now_ns
     return true;
 }
 
-/* Cancel what runs when its time is over; false: the server does not answer any more. A server that
- * stands still while its system answers for it is met by a question of its own: neither the network
- * tells, nor does a cancel end, which waits without bound. */
+/* Looks after a wait; false: the connection counts as lost. The cases, in this order:
+ *
+ *   1. a cancel is under way   repeat it every WIRE_CANCEL_RETRY_NS, up to WIRE_CANCEL_WAIT_NS
+ *   2. COMMIT past its time    lost: the outcome is unknown to us
+ *   3. time to cancel          ping, then cancel
+ *   4. no answer for 15 s      ping
+ *
+ * The ping (a second connection) comes first because PQcancel() connects without a timeout: against
+ * a stopped postmaster whose kernel still accepts, it would block for good, and TCP keepalives do
+ * not see such a server either. */
 static bool wire_check(qp_pg *conn, const qp_pg_call *call, wire_wait_state *wait)
 {
     const int64_t now_ns = qp_clock_ns();
     bool over;
 
+    assert(conn->pg != NULL);
+    assert(wait->first_ns <= wait->last_ns);
     if (wait->began_ns == 0) {
         wait->began_ns = now_ns;
         wait->alive_ns = now_ns;
     }
     if (wait->first_ns != 0) {
+        assert(!call->no_cancel);
         if (now_ns < wait->last_ns + WIRE_CANCEL_RETRY_NS) {
             return true;
         }
@@ -189,11 +243,14 @@ static bool wire_check(qp_pg *conn, const qp_pg_call *call, wire_wait_state *wai
     return true;
 }
 
-/* Wait until a result can be taken; false: the connection is lost. */
+/* Flushes what was sent and waits until PQgetResult() does not block; false: the connection is
+ * lost. Reads while it writes: in pipeline mode a server whose send buffer is full stops reading,
+ * so that a client which only writes would deadlock with it. */
 static bool wire_wait(qp_pg *conn, const qp_pg_call *call, wire_wait_state *wait)
 {
     int flush = PQflush(conn->pg);
 
+    assert(conn->pg != NULL);
     while (flush == 1 || PQisBusy(conn->pg) != 0) {
         struct pollfd fd = {.fd = PQsocket(conn->pg),
                             .events = (short)(POLLIN | (flush == 1 ? POLLOUT : 0))};
@@ -215,20 +272,25 @@ static bool wire_wait(qp_pg *conn, const qp_pg_call *call, wire_wait_state *wait
 /* ---- batches ----------------------------------------------------------------------------------
  */
 
+/* Deferred writes are already in the pipeline: then the batch goes on behind them. */
 void qp_pg_batch(qp_pg *conn)
 {
     if (conn->deferred_writes > 0) {
         return;
     }
     qp_pg_drain(conn);
+    assert(conn->undrained == 0);
     conn->sent = 0;
     conn->fresh = 0;
     conn->unreplicated = false;
     conn->broken = conn->pg == NULL || PQenterPipelineMode(conn->pg) != 1;
 }
 
+/* The unnamed statement: Parse, Bind and Execute of a text, with results in binary form. */
 void qp_pg_send_values(qp_pg *conn, const char *sql, const char *const *values, int n)
 {
+    assert(sql != NULL);
+    assert(n == 0 || values != NULL);
     if (!conn->broken && PQsendQueryParams(conn->pg, sql, n, NULL, values, NULL, NULL, 1) == 1) {
         conn->sent++;
     } else {
@@ -236,26 +298,33 @@ void qp_pg_send_values(qp_pg *conn, const char *sql, const char *const *values, 
     }
 }
 
+/* A command without parameters. */
 void qp_pg_send(qp_pg *conn, const char *sql)
 {
+    assert(sql != NULL);
     qp_pg_send_values(conn, sql, NULL, 0);
 }
 
+/* Names are "ent_" and the number; the DEALLOCATE of stmt.c spells them in the same way. */
 void qp_pg_name(uint32_t number, char ret_name[QP_PG_STATEMENT_SIZE])
 {
+    assert(ret_name != NULL);
     ret_name[0] = '\0';
     if (number != 0) {
         (void)snprintf(ret_name, QP_PG_STATEMENT_SIZE, "ent_%u", (unsigned)number);
     }
 }
 
+/* Never 0 for a named statement: names start at a random value below 2^31 (query.c). */
 uint32_t qp_pg_new_name(qp_pg *conn)
 {
+    assert(conn->names < UINT32_MAX);
     return conn->no_prepare ? 0 : ++conn->names;
 }
 
-/* A statement of ours is not there: behind a pooler every transaction may meet another of the
- * server's connections. From now on each travels with its text. */
+/* The server does not know a statement that this connection prepared (26000), or knows another of
+ * that name (42P05): a pooler in transaction mode gives each transaction another server connection.
+ * From now on every statement is parsed anew as the unnamed one, which lives for one batch. */
 static void wire_disable_prepare(qp_pg *conn)
 {
     conn->no_prepare = true;
@@ -264,8 +333,9 @@ static void wire_disable_prepare(qp_pg *conn)
     memset(conn->fixed, 0, sizeof(conn->fixed));
 }
 
-/* The preparation travels with the first use. Its place in the batch is that of the command for
- * whoever waits for a result: the last one sent. */
+/* A fixed command; the first use on a connection prepares it in the same batch. Where the command's
+ * own index matters to the caller it is conn->sent - 1 afterwards, except for a BEGIN, which the
+ * tenant's SET LOCAL follows. */
 void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
 {
     const char *const values[] = {conn->writer_slot};
@@ -273,6 +343,8 @@ void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
     char name[QP_PG_STATEMENT_SIZE];
     bool fresh = conn->fixed[command] == 0;
 
+    assert(command < QP_PG_FIXED_COUNT && wire_fixed[command] != NULL);
+    assert(n == 0 || conn->writer_slot[0] != '\0');
     if (fresh) {
         conn->fixed[command] = qp_pg_new_name(conn);
         conn->fresh |= 1u << command;
@@ -291,8 +363,10 @@ void qp_pg_send_fixed(qp_pg *conn, qp_pg_fixed command)
     }
 }
 
+/* The BEGIN of a transaction that qp_pg_begin() queued: a read, or a shared write. */
 static void wire_send_begin(qp_pg *conn)
 {
+    assert(conn->in_transaction);
     if (!conn->writes) {
         qp_pg_send_fixed(conn, QP_PG_BEGIN_READ);
         return;
@@ -304,12 +378,15 @@ static void wire_send_begin(qp_pg *conn)
     qp_pg_send_fixed(conn, QP_PG_BUMP_WRITER_SLOT);
 }
 
+/* Sends the queue in its order. A BEGIN can only stand first: savepoints need a transaction. */
 void qp_pg_send_pending_tx(qp_pg *conn)
 {
+    assert(conn->pending_tx_count <= QP_PG_PENDING_TX_MAX);
     for (size_t i = 0; i < conn->pending_tx_count; i++) {
         int depth = conn->pending_tx[i];
         char sql[64];
 
+        assert(depth != 0 || i == 0);
         if (depth == 0) {
             wire_send_begin(conn);
             continue;
@@ -321,11 +398,15 @@ void qp_pg_send_pending_tx(qp_pg *conn)
     conn->pending_tx_count = 0;
 }
 
-/* Take one command's result. */
+/* Keeps a command's result where the caller wants it, and the first error; frees the rest.
+ * PGRES_PIPELINE_ABORTED, the answer of commands that were skipped behind the error, is freed, too.
+ */
 static void wire_take(qp_pg_call *call, int place, PGresult *result)
 {
     ExecStatusType status = PQresultStatus(result);
 
+    assert(result != NULL);
+    assert(place >= 0);
     if ((status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) && place == call->wanted) {
         PQclear(call->result);
         call->result = result;
@@ -339,12 +420,14 @@ static void wire_take(qp_pg_call *call, int place, PGresult *result)
     PQclear(result);
 }
 
-/* The results of `count` commands, each ended by NULL; false: the connection is lost. */
+/* Reads the answers of a batch: the results of `count` commands, each list ended by NULL, then the
+ * result of the Sync. False: the connection is lost, at whatever point. */
 static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
 {
     wire_wait_state wait = {0};
     PGresult *sync;
 
+    assert(count >= 0);
     for (int i = 0; i < count; i++) {
         PGresult *result;
         do {
@@ -365,30 +448,40 @@ static bool wire_read(qp_pg *conn, qp_pg_call *call, int count)
     return sync != NULL && PQstatus(conn->pg) == CONNECTION_OK;
 }
 
-/* What was put off has failed: of the transaction nothing is stored, and whoever repeats it step by
- * step is told what it was. */
+/* A deferred write failed: its index lies before the first command that somebody waits for. The
+ * server has aborted the transaction, nothing of it is stored. The error belongs to an earlier call
+ * than the one that gets it, so that the status is QUIPU_BUSY and the caller retries the
+ * transaction step by step, which then shows the error where it belongs. */
 static quipu_status wire_fail_deferred(qp_pg *conn, const qp_pg_call *call, quipu_error *reterr)
 {
     const char *state = PQresultErrorField(call->failure, PG_DIAG_SQLSTATE);
 
+    assert(call->failure != NULL);
+    assert(call->failed >= 0);
     conn->transient = true;
     return qp_error_set(reterr, QUIPU_BUSY,
-                        "%s the database: a change before it was refused (state %s), and nothing "
-                        "of the transaction is stored; try again",
+                        "%s the database: an earlier write of the transaction was refused (state "
+                        "%s), and nothing of it is stored; try again",
                         call->doing, state != NULL ? state : "unknown");
 }
 
+/* One Sync, one wait, all answers. Failures that concern the connection are handled here, so that
+ * no caller sees them twice: a lost connection is dropped, unknown prepared names are given up, and
+ * a server that refuses writes (25006, a standby or a demoted primary) is left for another host. */
 quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
 {
     const int deferred_writes = conn->deferred_writes;
     bool alive = !conn->broken && PQpipelineSync(conn->pg) == 1;
 
+    assert(call->result == NULL && call->failure == NULL);
+    assert(call->wanted >= -1 && call->wanted <= conn->sent);
+    assert(conn->deferred_writes <= conn->sent);
     conn->deferred_writes = 0;
     conn->interrupt.stopped = QUIPU_OK;
     alive = alive && wire_read(conn, call, conn->sent) && PQexitPipelineMode(conn->pg) == 1;
     if (!alive) {
         quipu_status status = qp_pg_fail_lost(conn, call->doing, reterr);
-        PQclear(call->failure); /* the server's farewell says nothing about the batch */
+        PQclear(call->failure); /* 57P01 and the like explain the loss, not the batch */
         call->failure = NULL;
         qp_pg_drop(conn);
         return status;
@@ -398,21 +491,25 @@ quipu_status qp_pg_run(qp_pg *conn, qp_pg_call *call, quipu_error *reterr)
     }
     for (unsigned i = 0; i < QP_PG_FIXED_COUNT; i++) {
         if ((conn->fresh >> i & 1) != 0) {
-            conn->fixed[i] = 0; /* it may not have come to it */
+            conn->fixed[i] = 0; /* its PREPARE may have been skipped behind the error */
         }
     }
     if (qp_pg_has_sqlstate(call, "26000") || qp_pg_has_sqlstate(call, "42P05")) {
         wire_disable_prepare(conn);
     }
     if (qp_pg_has_sqlstate(call, "25006")) {
-        qp_pg_drop(conn); /* a standby, or no longer in charge: look for the one that is */
+        qp_pg_drop(conn); /* the next transaction looks for the primary */
     }
     return call->failed < deferred_writes ? wire_fail_deferred(conn, call, reterr)
                                           : qp_pg_fail(conn, call->failure, call->doing, reterr);
 }
 
+/* ROLLBACK of a read has no outcome that anybody needs. Its answer is read by the next batch, which
+ * saves a round trip a read transaction. PQflush() must have sent all of it: the rest would never
+ * go out while nobody waits on this connection. */
 bool qp_pg_send_read_end(qp_pg *conn)
 {
+    assert(!conn->in_transaction || conn->undrained == 0);
     if (conn->pg == NULL || conn->writes || conn->deferred_writes > 0 ||
         PQtransactionStatus(conn->pg) != PQTRANS_INTRANS) {
         return false;
@@ -420,17 +517,19 @@ bool qp_pg_send_read_end(qp_pg *conn)
     qp_pg_batch(conn);
     qp_pg_send_fixed(conn, QP_PG_ROLLBACK);
     if (conn->broken || PQpipelineSync(conn->pg) != 1 || PQflush(conn->pg) != 0) {
-        qp_pg_drop(conn); /* a rollback would not get through, either */
+        qp_pg_drop(conn); /* an ordinary ROLLBACK would not get through, either */
         return true;
     }
     conn->undrained = conn->sent;
     return true;
 }
 
+/* The answer to a ROLLBACK is near, so that the wait is bounded like that of a COMMIT. */
 void qp_pg_drain(qp_pg *conn)
 {
     qp_pg_call call = {.doing = "cannot read", .wanted = -1, .no_cancel = true};
 
+    assert(conn->undrained == 0 || conn->pg != NULL);
     if (conn->undrained > 0) {
         if (!wire_read(conn, &call, conn->undrained) || call.failure != NULL ||
             PQexitPipelineMode(conn->pg) != 1) {
@@ -441,25 +540,32 @@ void qp_pg_drain(qp_pg *conn)
     }
 }
 
+/* Frees both results; a second call does nothing. */
 void qp_pg_call_done(qp_pg_call *call)
 {
+    assert(call != NULL);
     PQclear(call->result);
     PQclear(call->failure);
     call->result = NULL;
     call->failure = NULL;
 }
 
+/* False when the batch succeeded or the connection was lost. */
 bool qp_pg_has_sqlstate(const qp_pg_call *call, const char *state)
 {
     const char *found =
         call->failure != NULL ? PQresultErrorField(call->failure, PG_DIAG_SQLSTATE) : NULL;
 
+    assert(strlen(state) == 5);
     return found != NULL && strcmp(found, state) == 0;
 }
 
 /* ---- several commands in one text -------------------------------------------------------------
  */
 
+/* DDL and VACUUM: several commands in one simple query, results thrown away. VACUUM refuses to run
+ * in a pipeline's implicit transaction, and DDL texts hold several commands, which Parse refuses.
+ */
 quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr)
 {
     qp_pg_call call = {.doing = "cannot change", .wanted = -1};
@@ -468,6 +574,8 @@ quipu_status qp_pg_run_text(qp_pg *conn, const char *sql, quipu_error *reterr)
     PGresult *result = NULL;
     bool alive;
 
+    assert(sql != NULL);
+    assert(conn->deferred_writes == 0);
     conn->interrupt.stopped = QUIPU_OK;
     qp_pg_drain(conn);
     alive = conn->pg != NULL && PQsendQuery(conn->pg, sql) == 1;

@@ -1,9 +1,15 @@
-/* Backups beside the file. The copy is read through a second connection, so it is exactly the last
- * committed state even while we hold the write lock and have begun to change things. */
+/* Copies of a database with SQLite's backup API, and the backups that lie beside a file.
+ *
+ * Owns: files named `<file>.bak-...`, from their creation to their deletion.
+ * Called by: src/ent/migrate_run.c before a step; maintenance.
+ * Locks: reads through a second connection in one snapshot: the copy is the last committed state,
+ * also while this connection holds the write lock and has begun to change things.
+ * On return a copy is complete, checked and synced, or its file is gone. */
 #include "base/port.h"
 
 #include "ent_sqlite/backup.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,12 +26,14 @@
 
 #define BACKUP_MARK ".bak-"
 
+/* QUIPU_CORRUPT where quick_check finds something. Needs no connection of ours. */
 quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     quipu_status status = QUIPU_OK;
     int rc = sqlite3_prepare_v2(db, "PRAGMA main.quick_check(1)", -1, &stmt, NULL);
 
+    assert(db != NULL && path != NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(stmt);
     }
@@ -45,13 +53,14 @@ quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *ret
     return status;
 }
 
-/* "YYYYMMDDThhmmssnnnnnnnnnZ": sorts as it was made and fits every file system. */
+/* "YYYYMMDDThhmmssnnnnnnnnnZ": sorts by time, and is a valid name on every file system. */
 static quipu_status backup_stamp(quipu_time now, char ret_stamp[QP_SQLITE_BACKUP_STAMP_SIZE])
 {
     char text[QUIPU_TIME_TEXT_SIZE];
     size_t n = 0;
     quipu_status status = quipu_time_format(now, text);
 
+    assert(ret_stamp != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -62,16 +71,19 @@ static quipu_status backup_stamp(quipu_time now, char ret_stamp[QP_SQLITE_BACKUP
             ret_stamp[n++] = 'T';
         }
     }
+    assert(n + 2 == QP_SQLITE_BACKUP_STAMP_SIZE);
     ret_stamp[n++] = 'Z';
     ret_stamp[n] = '\0';
     return QUIPU_OK;
 }
 
+/* The path of a new backup. The label keeps letters, digits, '-', '.' and '_'. */
 static quipu_status backup_name(const char *file, const char *label, quipu_time now, qp_buf *out)
 {
     char stamp[QP_SQLITE_BACKUP_STAMP_SIZE];
     quipu_status status = backup_stamp(now, stamp);
 
+    assert(file != NULL && label != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -88,10 +100,12 @@ static quipu_status backup_name(const char *file, const char *label, quipu_time 
     return qp_buf_status(out);
 }
 
+/* An error of the system, by errno. */
 static quipu_status backup_system_error(int code, const char *path, quipu_error *reterr)
 {
     bool full = code == ENOSPC || code == EDQUOT;
 
+    assert(path != NULL);
     return qp_error_set(reterr,
                         full             ? QUIPU_FULL
                         : code == EEXIST ? QUIPU_EXISTS
@@ -104,11 +118,13 @@ static quipu_status backup_system_error(int code, const char *path, quipu_error 
                                          : "the system refused");
 }
 
+/* An error of SQLite. */
 static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const char *path,
                                         quipu_error *reterr)
 {
     quipu_status status = qp_sqlite_status(self, rc);
 
+    assert(rc != SQLITE_OK);
     (void)qp_error_set(reterr, status, "cannot write the backup %s: %s; nothing was changed", path,
                        status == QUIPU_FULL        ? "the disk is full, free some room"
                        : status == QUIPU_BUSY      ? "the file was busy until the deadline"
@@ -120,7 +136,8 @@ static quipu_status backup_engine_error(const qp_sqlite *self, int rc, const cha
     return status;
 }
 
-/* Copy all pages; a busy source is tried again until the deadline. */
+/* Copies all pages. A busy source is retried until the deadline; the interrupt is checked between
+ * steps, because the backup API calls no progress handler. */
 static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
@@ -128,6 +145,7 @@ static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
     int rc = SQLITE_OK;
     int end = SQLITE_OK;
 
+    assert(from != NULL && to != NULL);
     if (copy == NULL) {
         return sqlite3_extended_errcode(to);
     }
@@ -142,12 +160,14 @@ static int backup_copy(qp_sqlite *self, sqlite3 *from, sqlite3 *to)
     return rc == SQLITE_DONE ? end : rc;
 }
 
-/* One snapshot for all steps of the copy: else every commit of another would start it over. */
+/* One read transaction for all steps: otherwise every commit of another process restarts the copy.
+ */
 static int backup_snapshot(qp_sqlite *self, sqlite3 *from)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
     int rc = sqlite3_exec(from, "BEGIN", NULL, NULL, NULL);
 
+    assert(from != NULL);
     if (rc != SQLITE_OK) {
         return rc;
     }
@@ -157,8 +177,8 @@ static int backup_snapshot(qp_sqlite *self, sqlite3 *from)
     return rc;
 }
 
-/* Open both ends and copy; the new file is synced by its commit. A store in memory has no file:
- * its only connection is the source. */
+/* Opens both ends and copies. The target needs no journal, because a half-written copy is deleted;
+ * its commit syncs it. A database in memory has only this connection to be read through. */
 static int backup_fill(qp_sqlite *self, const char *file, const char *path, const char *vfs)
 {
     const bool memory = file == NULL || file[0] == '\0';
@@ -167,6 +187,7 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
     int rc = SQLITE_OK;
     int closed = SQLITE_OK;
 
+    assert(path != NULL);
     if (!memory) {
         rc = sqlite3_open_v2(file, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, vfs);
     }
@@ -178,7 +199,6 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
                              memory ? NULL : vfs);
     }
     if (rc == SQLITE_OK) {
-        /* A half-written copy is thrown away, so it needs no journal of its own. */
         rc = sqlite3_exec(to, "PRAGMA journal_mode = OFF; PRAGMA synchronous = FULL", NULL, NULL,
                           NULL);
     }
@@ -190,17 +210,18 @@ static int backup_fill(qp_sqlite *self, const char *file, const char *path, cons
     return rc != SQLITE_OK ? rc : closed;
 }
 
-/* Open the copy as nobody's live file and check it. */
+/* Opens the copy as immutable and checks it. */
 static quipu_status backup_verify(const char *path, const char *vfs, quipu_error *reterr)
 {
-    const qp_sqlite_file still = {.immutable = true};
+    const qp_sqlite_file immutable = {.immutable = true};
     sqlite3 *db = NULL;
     qp_buf uri;
     quipu_status status = QUIPU_OK;
     int rc = SQLITE_NOMEM;
 
+    assert(path != NULL);
     qp_buf_init(&uri, (size_t)QP_SQLITE_PATH_MAX * 4);
-    qp_sqlite_uri(path, ENT_SQLITE_READ_ONLY, &still, &uri);
+    qp_sqlite_uri(path, ENT_SQLITE_READ_ONLY, &immutable, &uri);
     if (qp_buf_status(&uri) == QUIPU_OK) {
         rc = sqlite3_open_v2(qp_buf_str(&uri).p, &db,
                              SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, vfs);
@@ -216,13 +237,14 @@ static quipu_status backup_verify(const char *path, const char *vfs, quipu_error
     return status;
 }
 
-/* The folder of a path, "." when it has none; freed by the caller. */
+/* The folder of a path, "." for a bare name; the caller frees it. */
 static char *backup_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash == NULL ? 1 : (slash == path ? 1 : (size_t)(slash - path));
     char *folder = qp_malloc(n + 1);
 
+    assert(path != NULL);
     if (folder != NULL) {
         memcpy(folder, slash == NULL ? "." : path, n);
         folder[n] = '\0';
@@ -230,13 +252,15 @@ static char *backup_folder(const char *path)
     return folder;
 }
 
-/* A new name lasts only when its folder is on the disk too. */
+/* A new file name survives a power failure only once its folder is synced. EINVAL: the file system
+ * cannot sync folders. */
 static quipu_status backup_sync_folder(const char *path, quipu_error *reterr)
 {
     char *folder = backup_folder(path);
     quipu_status status = QUIPU_OK;
     int fd = -1;
 
+    assert(path != NULL);
     if (folder == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no memory for a backup");
     }
@@ -251,10 +275,12 @@ static quipu_status backup_sync_folder(const char *path, quipu_error *reterr)
     return status;
 }
 
+/* The VFS of a connection: its copies use the same one. */
 static const char *backup_vfs(sqlite3 *db)
 {
     sqlite3_vfs *vfs = NULL;
 
+    assert(db != NULL);
     if (sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
         vfs == NULL) {
         return NULL;
@@ -262,7 +288,7 @@ static const char *backup_vfs(sqlite3 *db)
     return vfs->zName;
 }
 
-/* Make the file at `path`, which must not exist; after a failure there is none. */
+/* Creates `path`, which must not exist (O_EXCL), and deletes it after a failure. */
 static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error *reterr)
 {
     const char *file = sqlite3_db_filename(self->db, "main");
@@ -271,6 +297,7 @@ static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error 
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int rc = SQLITE_OK;
 
+    assert(path != NULL);
     if (fd < 0) {
         return backup_system_error(errno, path, reterr);
     }
@@ -291,6 +318,7 @@ static quipu_status backup_write(qp_sqlite *self, const char *path, quipu_error 
     return status;
 }
 
+/* A database in memory has no place for a backup: *ret_path is "". */
 quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, char *ret_path,
                               size_t size, quipu_error *reterr)
 {
@@ -300,8 +328,9 @@ quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, cha
     quipu_str path;
     qp_buf name;
 
+    assert(ret_path != NULL && size > 1);
     if (file == NULL || file[0] == '\0') {
-        ret_path[0] = '\0'; /* in memory: there is nothing to put a backup beside */
+        ret_path[0] = '\0';
         return QUIPU_OK;
     }
     qp_buf_init(&name, size - 1);
@@ -316,8 +345,10 @@ quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, cha
     return status;
 }
 
+/* The caller's path; the same checks as for a database's own. */
 quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
 {
+    assert(path != NULL);
     if (strlen(path) >= QP_SQLITE_PATH_MAX) {
         return qp_error_set(reterr, QUIPU_LIMIT,
                             "the path of the backup has %zu bytes; at most %d "
@@ -330,6 +361,7 @@ quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr)
     return backup_write(conn, path, reterr);
 }
 
+/* A private copy that can be written: a read-only file is migrated there, in memory. */
 quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -337,6 +369,7 @@ quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr)
     quipu_status status = qp_sqlite_open_private(&image, reterr);
     int rc;
 
+    assert(ret_db != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -351,7 +384,7 @@ quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr)
 /* ---- old backups --------------------------------------------------------------------------------
  */
 
-/* The stamp at the end of a name that is ours: `<base>.bak-<label>-<stamp>`; else NULL. */
+/* The stamp at the end of a name of the form `<base>.bak-<label>-<stamp>`; else NULL. */
 static const char *backup_stamp_of(const char *name, const char *base)
 {
     static const char shape[] = "ddddddddTdddddddddddddddZ";
@@ -359,6 +392,7 @@ static const char *backup_stamp_of(const char *name, const char *base)
     size_t n = strlen(name);
     const char *stamp = NULL;
 
+    assert(name != NULL && base != NULL);
     if (n < base_n + strlen(BACKUP_MARK) + 1 + strlen(shape) || strncmp(name, base, base_n) != 0 ||
         strncmp(name + base_n, BACKUP_MARK, strlen(BACKUP_MARK)) != 0) {
         return NULL;
@@ -373,33 +407,38 @@ static const char *backup_stamp_of(const char *name, const char *base)
     return stamp[-1] == '-' ? stamp : NULL;
 }
 
+/* For qsort(): by the stamp, which both names end with. */
 static int backup_newest_first(const void *a, const void *b)
 {
     const char *x = *(const char *const *)a;
     const char *y = *(const char *const *)b;
 
+    assert(strlen(x) >= QP_SQLITE_BACKUP_STAMP_SIZE && strlen(y) >= QP_SQLITE_BACKUP_STAMP_SIZE);
     return strcmp(y + strlen(y) + 1 - QP_SQLITE_BACKUP_STAMP_SIZE,
                   x + strlen(x) + 1 - QP_SQLITE_BACKUP_STAMP_SIZE);
 }
 
-/* The names of our backups in a folder, newest first; both the array and the names are freed by
- * backup_names_free(). */
+/* Names of the backups in a folder, newest first. backup_names_free() frees the array and the
+ * names. */
 typedef struct backup_names {
     char **items;
     size_t n;
 } backup_names;
 
+/* Also of a list that could not be read. */
 static void backup_names_free(backup_names *names)
 {
+    assert(names->n == 0 || names->items != NULL);
     for (size_t i = 0; i < names->n; i++) {
         qp_free(names->items[i]);
     }
     qp_free(names->items);
 }
 
-/* `dir` may be NULL: the folder cannot be read. QUIPU_NOMEM, QUIPU_IO. */
+/* QUIPU_IO: `dir` is NULL, the folder cannot be read. More names than the limit are left out. */
 static quipu_status backup_names_read(DIR *dir, const char *base, backup_names *ret)
 {
+    assert(base != NULL);
     *ret = (backup_names){qp_calloc(QP_SQLITE_BACKUPS_LISTED_MAX, sizeof(char *)), 0};
     if (ret->items == NULL || dir == NULL) {
         return ret->items == NULL ? QUIPU_NOMEM : QUIPU_IO;
@@ -422,13 +461,17 @@ static quipu_status backup_names_read(DIR *dir, const char *base, backup_names *
     return QUIPU_OK;
 }
 
+/* The file name of a path. */
 static const char *backup_base(const char *file)
 {
     const char *slash = strrchr(file, '/');
 
+    assert(file != NULL);
     return slash == NULL ? file : slash + 1;
 }
 
+/* After the step: deletes all but the newest `keep` backups, with 0 only the one just made. Errors
+ * are ignored: the step has succeeded. */
 void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
 {
     qp_sqlite *self = conn;
@@ -437,6 +480,7 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
     char *folder = NULL;
     DIR *dir = NULL;
 
+    assert(path != NULL);
     if (path[0] == '\0' || file == NULL) {
         return;
     }
@@ -459,13 +503,14 @@ void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep)
     qp_free(folder);
 }
 
-/* Tell each name with its folder, oldest first. */
-static quipu_status backup_tell(const char *folder, const backup_names *names, qp_report_fn fn,
-                                void *ctx, quipu_error *reterr)
+/* Each path, oldest first. */
+static quipu_status backup_report(const char *folder, const backup_names *names, qp_report_fn fn,
+                                  void *ctx, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
     qp_buf path;
 
+    assert(fn != NULL);
     qp_buf_init(&path, (size_t)2 * QP_SQLITE_PATH_MAX);
     for (size_t i = names->n; i > 0 && status == QUIPU_OK; i--) {
         qp_buf_reset(&path);
@@ -480,6 +525,7 @@ static quipu_status backup_tell(const char *folder, const backup_names *names, q
     return status;
 }
 
+/* The member of qp_maintenance; none for a database in memory. */
 quipu_status qp_sqlite_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -489,6 +535,7 @@ quipu_status qp_sqlite_backups(void *conn, qp_report_fn fn, void *ctx, quipu_err
     char *folder = NULL;
     DIR *dir = NULL;
 
+    assert(fn != NULL);
     if (file == NULL || file[0] == '\0') {
         return QUIPU_OK;
     }
@@ -496,7 +543,7 @@ quipu_status qp_sqlite_backups(void *conn, qp_report_fn fn, void *ctx, quipu_err
     dir = folder == NULL ? NULL : opendir(folder);
     status = folder == NULL ? QUIPU_NOMEM : backup_names_read(dir, backup_base(file), &names);
     status = status == QUIPU_OK
-                 ? backup_tell(folder, &names, fn, ctx, reterr)
+                 ? backup_report(folder, &names, fn, ctx, reterr)
                  : qp_error_set(reterr, status, "cannot look for backups beside %s", file);
     backup_names_free(&names);
     if (dir != NULL) {

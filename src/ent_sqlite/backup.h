@@ -1,4 +1,5 @@
-/* Backups beside the file, made before anything that could lose data. */
+/* Copies of a database: backups beside the file, before anything that could lose data; copies to a
+ * path; private images. */
 #ifndef QP_ENT_SQLITE_BACKUP_H
 #define QP_ENT_SQLITE_BACKUP_H
 
@@ -9,10 +10,10 @@
 #define QP_SQLITE_BACKUP_LABEL_MAX 64     /* characters of the label that go into the name */
 #define QP_SQLITE_BACKUP_STAMP_SIZE 26    /* "YYYYMMDDThhmmssnnnnnnnnnZ" and its NUL */
 #define QP_SQLITE_BACKUPS_LISTED_MAX 4096 /* names of backups looked at */
-#define QP_SQLITE_BACKUP_PAGES 1024       /* copied between two looks at the watch */
+#define QP_SQLITE_BACKUP_PAGES 1024       /* copied between two checks of the interrupt */
 
-/* Members of qp_migrator: `<file>.bak-<label>-<UTC time>`, mode 0600, on the disk and checked when
- * the call returns. */
+/* Members of qp_migrator. The backup is `<file>.bak-<label>-<UTC time>`, mode 0600; when the call
+ * returns it is checked and synced, and so is its folder. */
 quipu_status qp_sqlite_backup(void *conn, const char *label, quipu_time now, char *ret_path,
                               size_t size, quipu_error *reterr);
 void qp_sqlite_backup_end(void *conn, const char *path, uint32_t keep);
@@ -22,7 +23,7 @@ quipu_status qp_sqlite_copy(void *conn, const char *path, quipu_error *reterr);
 quipu_status qp_sqlite_backups(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr);
 quipu_status qp_sqlite_image(void *conn, ent_db **ret_db, quipu_error *reterr);
 
-/* SQLite's quick check; `path` is for the message. */
+/* PRAGMA quick_check; `path` is for the message. */
 quipu_status qp_sqlite_check_raw(sqlite3 *db, const char *path, quipu_error *reterr);
 
 #endif

@@ -1,5 +1,10 @@
-/* DDL text for SQLite from descriptors: tables, columns, indexes, full-text tables with their
- * triggers, and the statements of a rebuild. */
+/* DDL text from entity descriptors: tables, columns, indexes, FTS5 tables with their triggers, and
+ * the statements of a rebuild.
+ *
+ * Owns: the mapping of field types to declared types, and the rule which declared types fit a
+ * field.
+ * Called by: src/ent/migrate_run.c through qp_migrator; entgen. Output goes to a qp_buf, whose
+ * sticky status reports the first failure. */
 #include "ent_sqlite/ddl.h"
 
 #include <assert.h>
@@ -10,9 +15,10 @@
 
 #define DDL_TOKENIZE "tokenize='" QP_SQLITE_TOKENIZER "'"
 
-/* Text with its quote doubled. */
+/* Text with its quote character doubled. */
 static void ddl_put_doubled(qp_buf *out, const char *text, char quote)
 {
+    assert(text != NULL);
     for (; *text != '\0'; text++) {
         if (*text == quote) {
             qp_buf_putc(out, quote);
@@ -21,30 +27,39 @@ static void ddl_put_doubled(qp_buf *out, const char *text, char quote)
     }
 }
 
+/* A quoted identifier. */
 void qp_sqlite_put_name(qp_buf *out, const char *name)
 {
+    assert(name != NULL);
     qp_buf_putc(out, '"');
     ddl_put_doubled(out, name, '"');
     qp_buf_putc(out, '"');
 }
 
+/* A text literal. */
 void qp_sqlite_put_text(qp_buf *out, const char *text)
 {
+    assert(text != NULL);
     qp_buf_putc(out, '\'');
     ddl_put_doubled(out, text, '\'');
     qp_buf_putc(out, '\'');
 }
 
+/* The suffix is ours and needs no escaping. */
 void qp_sqlite_put_suffixed(qp_buf *out, const char *table, const char *suffix)
 {
+    assert(table != NULL && suffix != NULL);
     qp_buf_putc(out, '"');
     ddl_put_doubled(out, table, '"');
     qp_buf_puts(out, suffix);
     qp_buf_putc(out, '"');
 }
 
+/* The declared type of a field. JSON is "text" and not "json", whose NUMERIC affinity would turn
+ * 1e3 into 1000. */
 static const char *ddl_type(const ent_field *field)
 {
+    assert(field != NULL);
     switch ((ent_type)field->type) {
     case ENT_INT:
         return "integer";
@@ -60,17 +75,18 @@ static const char *ddl_type(const ent_field *field)
         return "uuid";
     case ENT_TEXT:
     case ENT_ENUM:
-    case ENT_JSON: /* not `json`: its numeric affinity would rewrite 1e3 */
+    case ENT_JSON:
         break;
     }
     return "text";
 }
 
-/* A number that SQLite reads back bit for bit, and as a float. */
+/* A literal that SQLite reads back bit for bit, and as a float. */
 static void ddl_put_float(qp_buf *out, double value)
 {
     char text[QP_DOUBLE_TEXT_SIZE];
 
+    assert(out != NULL);
     if (!qp_double_text(value, text)) {
         qp_buf_fail(out, QUIPU_INVALID);
         return;
@@ -79,8 +95,10 @@ static void ddl_put_float(qp_buf *out, double value)
     qp_buf_puts(out, strpbrk(text, ".eE") == NULL ? ".0" : "");
 }
 
+/* A field's default. */
 static void ddl_put_literal(qp_buf *out, const ent_field *field)
 {
+    assert((field->flags & ENT_F_DEFAULT) != 0);
     switch ((ent_type)field->type) {
     case ENT_INT:
     case ENT_BOOL:
@@ -95,8 +113,10 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
     }
 }
 
+/* What a column that an older file lacks reads as: the field's default, or NULL. */
 void qp_sqlite_put_absent(const ent_field *field, qp_buf *out)
 {
+    assert(field != NULL && out != NULL);
     if ((field->flags & ENT_F_DEFAULT) != 0) {
         ddl_put_literal(out, field);
     } else {
@@ -104,13 +124,15 @@ void qp_sqlite_put_absent(const ent_field *field, qp_buf *out)
     }
 }
 
-/* `name type [NOT NULL] [DEFAULT (x)]`, the same in CREATE TABLE and ADD COLUMN. `now` gives the
- * rows that exist a value for a field whose default is the time; NULL in CREATE TABLE. */
+/* `name type [NOT NULL] [DEFAULT (x)]`, the same in CREATE TABLE and ADD COLUMN. `now` (ADD COLUMN)
+ * is the value of existing rows where a field's default is the time. A random default is filled in
+ * afterwards, so that the column cannot be NOT NULL. */
 static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time *now)
 {
     char text[QUIPU_TIME_TEXT_SIZE];
     bool backfilled = now != NULL && (field->flags & ENT_F_RANDOM) != 0;
 
+    assert(field->column != NULL);
     qp_sqlite_put_name(out, field->column);
     qp_buf_putc(out, ' ');
     qp_buf_puts(out, ddl_type(field));
@@ -133,11 +155,12 @@ static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time
     }
 }
 
-/* Whether a type text is plain words, with numbers in parentheses at most: safe to repeat. */
+/* Whether a foreign type consists of words, with numbers in parentheses at most: safe to repeat. */
 static bool ddl_type_is_plain(const char *type)
 {
     int depth = 0;
 
+    assert(type != NULL);
     for (const char *p = type; *p != '\0'; p++) {
         char lower = (char)(*p | 0x20);
         bool digit = *p >= '0' && *p <= '9';
@@ -156,9 +179,11 @@ static bool ddl_type_is_plain(const char *type)
     return depth == 0;
 }
 
-/* A column that we do not know. Without a default it cannot stay NOT NULL: nobody would fill it. */
+/* A column that the schema does not know, kept by a rebuild. Without a default it cannot stay NOT
+ * NULL: our inserts do not name it. */
 static void ddl_put_extra(qp_buf *out, const qp_column *column)
 {
+    assert(column->name != NULL);
     qp_sqlite_put_name(out, column->name);
     if (column->declared != NULL && column->declared[0] != '\0') {
         qp_buf_putc(out, ' ');
@@ -187,11 +212,13 @@ static void ddl_put_references(qp_buf *out, const ent_edge *edge)
     qp_buf_printf(out, ") ON DELETE %s", rules[edge->on_delete]);
 }
 
+/* The PRIMARY KEY clause, where the key does not stand with its column. */
 static void ddl_put_key(qp_buf *out, const ent_entity *entity)
 {
+    assert(entity->key_count >= 1);
     if ((entity->flags & ENT_E_CLUSTER) != 0 ||
         (entity->fields[entity->key[0]].flags & ENT_F_AUTO) != 0) {
-        return; /* stands with its column */
+        return;
     }
     qp_buf_puts(out, ", PRIMARY KEY (");
     for (size_t i = 0; i < entity->key_count; i++) {
@@ -201,11 +228,14 @@ static void ddl_put_key(qp_buf *out, const ent_entity *entity)
     qp_buf_putc(out, ')');
 }
 
+/* CREATE TABLE. A cluster gets the integer key `id` (owner << 32 | seq), so that an owner's rows
+ * are neighbours in the B-tree; a composite key without one makes a WITHOUT ROWID table. */
 static void ddl_put_table(qp_buf *out, const ent_entity *entity, const char *table,
                           const qp_column *extra, size_t extra_count)
 {
     bool cluster = (entity->flags & ENT_E_CLUSTER) != 0;
 
+    assert(table != NULL);
     qp_buf_puts(out, "CREATE TABLE ");
     qp_sqlite_put_name(out, table);
     qp_buf_puts(out,
@@ -238,15 +268,19 @@ static void ddl_put_table(qp_buf *out, const ent_entity *entity, const char *tab
     qp_buf_puts(out, entity->key_count > 1 && !cluster ? ") WITHOUT ROWID" : ")");
 }
 
+/* See ddl.h. */
 quipu_status qp_sqlite_ddl_table(const ent_entity *entity, quipu_str table, qp_buf *out)
 {
+    assert(entity != NULL && out != NULL);
     ddl_put_table(out, entity, table.p != NULL ? table.p : entity->table, NULL, 0);
     return qp_buf_status(out);
 }
 
+/* See ddl.h. */
 quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *index, quipu_str name,
                                  qp_buf *out)
 {
+    assert(entity != NULL && index != NULL);
     qp_buf_puts(out, index->unique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ");
     qp_sqlite_put_name(out, name.p != NULL ? name.p : index->name);
     qp_buf_puts(out, " ON ");
@@ -264,14 +298,18 @@ quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *inde
 /* ---- full text ----------------------------------------------------------------------------------
  */
 
+/* What FTS5's rowid refers to. */
 const char *qp_sqlite_row_key(const ent_entity *entity)
 {
+    assert(entity->key_count >= 1);
     return (entity->flags & ENT_E_CLUSTER) != 0 ? QP_SQLITE_CLUSTER_KEY
                                                 : entity->fields[entity->key[0]].column;
 }
 
+/* The indexed columns, each behind `before` ("new." or "old."). */
 static void ddl_put_search_columns(qp_buf *out, const ent_entity *entity, const char *before)
 {
+    assert(before != NULL);
     for (size_t i = 0; i < entity->search_count; i++) {
         qp_buf_puts(out, i > 0 ? ", " : "");
         qp_buf_puts(out, before);
@@ -279,10 +317,10 @@ static void ddl_put_search_columns(qp_buf *out, const ent_entity *entity, const 
     }
 }
 
-/* The statement inside a trigger: FTS5 takes a row out of its index by being told what was in it.
- */
+/* The statement inside of a trigger: adds the new row, or removes the old one with its old text. */
 static void ddl_put_search_move(qp_buf *out, const ent_entity *entity, bool add)
 {
+    assert(entity->search_count > 0);
     qp_buf_puts(out, "INSERT INTO ");
     qp_sqlite_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
     qp_buf_puts(out, " (");
@@ -299,9 +337,11 @@ static void ddl_put_search_move(qp_buf *out, const ent_entity *entity, bool add)
     qp_buf_puts(out, "); ");
 }
 
+/* The head of a trigger, up to BEGIN. */
 static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const char *suffix,
                                    const char *event)
 {
+    assert(suffix != NULL && event != NULL);
     qp_buf_puts(out, ";\nCREATE TRIGGER IF NOT EXISTS ");
     qp_sqlite_put_suffixed(out, entity->table, suffix);
     qp_buf_printf(out, " AFTER %s ON ", event);
@@ -309,8 +349,10 @@ static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const 
     qp_buf_puts(out, " BEGIN ");
 }
 
+/* An FTS5 table over the entity's own (external content). An update removes and adds. */
 quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
 {
+    assert(entity->search_count > 0);
     qp_buf_puts(out, "CREATE VIRTUAL TABLE IF NOT EXISTS ");
     qp_sqlite_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
     qp_buf_puts(out, " USING fts5(");
@@ -339,13 +381,17 @@ quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
     return qp_buf_status(out);
 }
 
+/* Whether the entity has an index at all. */
 static bool ddl_has_search(const ent_entity *entity)
 {
+    assert(entity != NULL);
     return (entity->flags & (ENT_E_SEARCH | ENT_E_SEARCH_MANUAL)) != 0 && entity->search_count > 0;
 }
 
+/* The buffer's status is looked at once, at the end. */
 quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out)
 {
+    assert(schema != NULL && out != NULL);
     if (schema->application_id != 0) {
         qp_buf_printf(out, "PRAGMA application_id = %d;\n", (int32_t)schema->application_id);
     }
@@ -368,9 +414,10 @@ quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out)
 /* ---- changes ------------------------------------------------------------------------------------
  */
 
-/* `UPDATE t SET c = <a version 4 UUID>`. */
+/* `UPDATE t SET c = <a version 4 UUID>`, a different one for each row. */
 static void ddl_put_random(qp_buf *out, const ent_entity *entity, const ent_field *field)
 {
+    assert(field->column != NULL);
     qp_buf_puts(out, "UPDATE ");
     qp_sqlite_put_name(out, entity->table);
     qp_buf_puts(out, " SET ");
@@ -381,13 +428,14 @@ static void ddl_put_random(qp_buf *out, const ent_entity *entity, const ent_fiel
                      "hex(randomblob(6)))");
 }
 
-/* Older programs go on writing rows beside newer ones, without the value that those require: the
- * file itself gives it to them, as a constant default would. */
+/* Older programs go on inserting rows without a value that newer ones require: a trigger fills it
+ * in, as a constant default would. */
 static void ddl_put_random_trigger(qp_buf *out, const ent_entity *entity, const ent_field *field)
 {
     bool cluster = (entity->flags & ENT_E_CLUSTER) != 0;
     size_t count = cluster ? 1 : entity->key_count;
 
+    assert(entity->key_count >= 1);
     qp_buf_puts(out, ";\nCREATE TRIGGER IF NOT EXISTS \"");
     ddl_put_doubled(out, entity->table, '"');
     qp_buf_putc(out, '_');
@@ -408,11 +456,14 @@ static void ddl_put_random_trigger(qp_buf *out, const ent_entity *entity, const 
     qp_buf_puts(out, "; END");
 }
 
+/* ADD COLUMN. SQLite takes no default that is not constant: random values are filled in behind it.
+ */
 static void ddl_write_column(const qp_ddl *change, qp_buf *out)
 {
     const ent_field *field = change->field;
     const ent_edge *edge = qp_entity_reference(change->entity, field);
 
+    assert(field != NULL);
     qp_buf_puts(out, "ALTER TABLE ");
     qp_sqlite_put_name(out, change->entity->table);
     qp_buf_puts(out, " ADD COLUMN ");
@@ -422,7 +473,6 @@ static void ddl_write_column(const qp_ddl *change, qp_buf *out)
         ddl_put_references(out, edge);
     }
     if ((field->flags & ENT_F_RANDOM) != 0) {
-        /* SQLite adds no column with a default that is not constant: fill it now, row by row. */
         qp_buf_puts(out, ";\n");
         ddl_put_random(out, change->entity, field);
         if ((field->flags & ENT_F_NULLABLE) == 0) {
@@ -431,16 +481,20 @@ static void ddl_write_column(const qp_ddl *change, qp_buf *out)
     }
 }
 
+/* The names of the unknown columns. */
 static void ddl_put_extra_names(qp_buf *out, const qp_ddl *change)
 {
+    assert(change->extra_count > 0);
     for (size_t i = 0; i < change->extra_count; i++) {
         qp_buf_puts(out, i > 0 ? ", " : "");
         qp_sqlite_put_name(out, change->extra[i].name);
     }
 }
 
+/* Rebuild: copies the unknown columns of one row (rowid ?1) to its new row (rowid ?2). */
 static void ddl_write_carry(const qp_ddl *change, qp_buf *out)
 {
+    assert(change->name != NULL);
     qp_buf_puts(out, "UPDATE ");
     qp_sqlite_put_name(out, change->name);
     qp_buf_puts(out, " SET (");
@@ -452,12 +506,15 @@ static void ddl_write_carry(const qp_ddl *change, qp_buf *out)
     qp_buf_puts(out, " WHERE rowid = ?1) WHERE rowid = ?2");
 }
 
+/* Rebuild: the new table takes the old one's place. AUTOINCREMENT numbers stay used, also those of
+ * deleted rows. legacy_alter_table keeps the rename from rewriting views, triggers and references
+ * of other tables, which name the table that is about to return. */
 static void ddl_write_replace(const qp_ddl *change, qp_buf *out)
 {
     const ent_entity *entity = change->entity;
 
+    assert(change->name != NULL);
     if ((entity->fields[entity->key[0]].flags & ENT_F_AUTO) != 0) {
-        /* Numbers once given out stay used, also those of rows that are gone. */
         qp_buf_puts(out, "INSERT INTO sqlite_sequence (name, seq) SELECT ");
         qp_sqlite_put_text(out, change->name);
         qp_buf_puts(out, ", 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ");
@@ -475,8 +532,6 @@ static void ddl_write_replace(const qp_ddl *change, qp_buf *out)
         qp_sqlite_put_suffixed(out, entity->table, QP_SQLITE_SEARCH_SUFFIX);
         qp_buf_puts(out, ";\n");
     }
-    /* The legacy rename leaves views, triggers and references of other tables alone: they name the
-     * table that is about to come back. */
     qp_buf_puts(out, "DROP TABLE ");
     qp_sqlite_put_name(out, entity->table);
     qp_buf_puts(out, ";\nPRAGMA legacy_alter_table = ON;\nALTER TABLE ");
@@ -486,8 +541,11 @@ static void ddl_write_replace(const qp_ddl *change, qp_buf *out)
     qp_buf_puts(out, ";\nPRAGMA legacy_alter_table = OFF");
 }
 
+/* Creates an index over rows that exist: 'rebuild' reads them, unless the program indexes by
+ * itself. */
 static void ddl_write_search(const qp_ddl *change, qp_buf *out)
 {
+    assert(change->entity != NULL);
     (void)qp_sqlite_ddl_search(change->entity, out);
     if ((change->entity->flags & ENT_E_SEARCH_MANUAL) == 0) {
         qp_buf_puts(out, ";\nINSERT INTO ");
@@ -498,8 +556,10 @@ static void ddl_write_search(const qp_ddl *change, qp_buf *out)
     }
 }
 
+/* One change as text. References stand with their columns. */
 void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
 {
+    assert(change != NULL && out != NULL);
     switch ((qp_ddl_kind)change->kind) {
     case QP_DDL_TABLE:
         ddl_put_table(out, change->entity,
@@ -534,7 +594,7 @@ void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
         qp_sqlite_put_name(out, change->name);
         return;
     case QP_DDL_REFERENCE:
-        break; /* stands with its column */
+        break; /* never asked for: late_references is false */
     }
     assert(false);
 }
@@ -542,8 +602,10 @@ void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
 /* ---- what a file has ---------------------------------------------------------------------------
  */
 
+/* Whether the text contains a word, in any case. */
 static bool ddl_contains(const char *text, const char *upper)
 {
+    assert(text != NULL && upper != NULL);
     for (; *text != '\0'; text++) {
         size_t i = 0;
         while (upper[i] != '\0' && (text[i] | 0x20) == (upper[i] | 0x20)) {
@@ -556,7 +618,8 @@ static bool ddl_contains(const char *text, const char *upper)
     return false;
 }
 
-/* SQLite's rule for the affinity of a declared type: i, t, b, r or n. */
+/* SQLite's rule for the affinity of a declared type, in its order: i(nteger), t(ext), b(lob),
+ * r(eal) or n(umeric). */
 static char ddl_affinity(const char *declared)
 {
     if (declared == NULL || declared[0] == '\0') {
@@ -579,6 +642,7 @@ static char ddl_affinity(const char *declared)
     return 'n';
 }
 
+/* Whether a column of this declared type stores every value of the field unchanged. */
 bool qp_sqlite_column_fits(const ent_field *field, const qp_column *column)
 {
     static const char *const fitting[] = {
@@ -589,6 +653,7 @@ bool qp_sqlite_column_fits(const ent_field *field, const qp_column *column)
         [ENT_UUID] = "tbn", [ENT_ENUM] = "tb",  [ENT_JSON] = "tb",
     };
 
+    assert(field != NULL && column != NULL);
     if (column->generated) {
         return false;
     }
@@ -605,6 +670,9 @@ bool qp_sqlite_column_fits(const ent_field *field, const qp_column *column)
     return strchr(fitting[field->type], ddl_affinity(column->declared)) != NULL;
 }
 
+/* Whether the file has the index that the schema wants: the table with its columns and tokenizer,
+ * and the three triggers, or none of them for a manual one. With another tokenizer other words are
+ * found; triggers beside a manual index would index rows twice. */
 qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_shape *shape)
 {
     static const char *const triggers[] = {"_search_insert", "_search_delete", "_search_update"};
@@ -613,6 +681,7 @@ qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_s
     size_t found = 0;
     qp_buf name;
 
+    assert(entity != NULL && shape != NULL);
     if (!ddl_has_search(entity)) {
         return QP_SEARCH_OK;
     }
@@ -638,7 +707,6 @@ qp_search_state qp_sqlite_search_state(const ent_entity *entity, const qp_file_s
             return QP_SEARCH_DIFFERS;
         }
     }
-    /* Words split otherwise are found otherwise; rows kept by triggers would be kept twice. */
     if (((entity->flags & ENT_E_SEARCH_CJK) != 0) != (strstr(table->sql, DDL_TOKENIZE) != NULL)) {
         return QP_SEARCH_DIFFERS;
     }

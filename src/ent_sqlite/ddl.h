@@ -1,4 +1,4 @@
-/* DDL text for SQLite from descriptors. Needs no connection: `entgen --sql` uses it too. */
+/* DDL text from entity descriptors. Needs no connection: `entgen --sql` uses it, too. */
 #ifndef QP_ENT_SQLITE_DDL_H
 #define QP_ENT_SQLITE_DDL_H
 
@@ -15,7 +15,8 @@
 void qp_sqlite_put_name(qp_buf *out, const char *name);
 void qp_sqlite_put_text(qp_buf *out, const char *text);
 
-/* The name of something that belongs to a table: "notes" and "_search" give "notes_search". */
+/* The quoted name of something that belongs to a table: "notes" and "_search" give "notes_search".
+ */
 void qp_sqlite_put_suffixed(qp_buf *out, const char *table, const char *suffix);
 
 /* The column that holds the integer key of an entity's rows. */
@@ -28,10 +29,10 @@ quipu_status qp_sqlite_ddl_table(const ent_entity *entity, quipu_str table, qp_b
 quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *index, quipu_str name,
                                  qp_buf *out);
 
-/* The full-text table and, unless the program keeps it, the triggers that keep it. */
+/* The FTS5 table and, unless the program maintains it (`manual`), the triggers that do. */
 quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out);
 
-/* Everything that a new file of this schema gets, the journal apart; one statement a line. */
+/* Everything that a new file of this schema gets but the journal, one statement a line. */
 quipu_status qp_sqlite_ddl_schema(const ent_schema *schema, qp_buf *out);
 
 /* Members of the engine's qp_migrator. */

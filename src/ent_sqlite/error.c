@@ -1,14 +1,22 @@
-/* SQLite's failures in our words. Its own text never reaches the user: it names no fix, and it is
- * read here only for the table and columns of a broken constraint. */
+/* Errors: SQLite's result codes to quipu_status, and what the user reads.
+ *
+ * Owns: the texts. SQLite's own message is not passed on: it suggests no fix, and it is parsed only
+ * for the table and columns of a broken constraint.
+ * Called by: every file of this room, directly after the failed call. */
 #include "ent_sqlite/open.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "ent_sqlite/open_file.h"
 
+/* SQLITE_INTERRUPT and SQLITE_BUSY are the interrupt's status when that ended the statement.
+ * SQLITE_ERROR and SQLITE_SCHEMA are SQL that does not fit the file's tables: a file that is not
+ * migrated. */
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
 {
+    assert(conn != NULL);
     if (conn->interrupt.stopped != QUIPU_OK &&
         ((rc & 0xff) == SQLITE_INTERRUPT || (rc & 0xff) == SQLITE_BUSY)) {
         return conn->interrupt.stopped;
@@ -46,15 +54,16 @@ quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc)
         return QUIPU_MISUSE;
     case SQLITE_ERROR:
     case SQLITE_SCHEMA:
-        return QUIPU_UNSUPPORTED; /* SQL that fits no table of this file */
+        return QUIPU_UNSUPPORTED;
     default:
         return QUIPU_IO;
     }
 }
 
-/* What to tell the user about a status that is not about one value. */
+/* What the caller can do, for statuses that are not about one value. */
 static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status status)
 {
+    assert(status != QUIPU_OK);
     if (rc == SQLITE_ABORT_ROLLBACK) {
         return "the transaction was rolled back while its rows were being read";
     }
@@ -91,22 +100,27 @@ static const char *error_advice(const qp_sqlite *conn, int rc, quipu_status stat
                                             : "the system refused to read or write";
 }
 
-/* "UNIQUE constraint failed: t.a, t.b": give "t.a, t.b" back. Names may hold dots and commas: only
- * who knows them can take the list apart. */
+/* "UNIQUE constraint failed: t.a, t.b" gives "t.a, t.b". Names may hold dots and commas: src/ent
+ * takes the list apart, which knows them. */
 static void error_list(const char *text, quipu_error *reterr)
 {
     const char *at = strstr(text, "failed: ");
     size_t n = 0;
 
+    assert(text != NULL && reterr != NULL);
     at = at == NULL ? "" : at + strlen("failed: ");
     n = strlen(at);
     n = n < sizeof(reterr->message) ? n : sizeof(reterr->message) - 1;
+    assert(n < sizeof(reterr->message));
     memcpy(reterr->message, at, n);
     reterr->message[n] = '\0';
 }
 
+/* The rule that a constraint error broke. ON DELETE RESTRICT is a trigger inside of SQLite, with a
+ * message that begins with FOREIGN KEY. */
 static const char *error_rule(int rc, const char *text)
 {
+    assert(text != NULL);
     switch (rc) {
     case SQLITE_CONSTRAINT_UNIQUE:
     case SQLITE_CONSTRAINT_PRIMARYKEY:
@@ -117,18 +131,20 @@ static const char *error_rule(int rc, const char *text)
     case SQLITE_CONSTRAINT_FOREIGNKEY:
         return "reference";
     case SQLITE_CONSTRAINT_TRIGGER:
-        /* ON DELETE RESTRICT is a trigger inside SQLite. */
         return strncmp(text, "FOREIGN KEY", 11) == 0 ? "reference" : "check";
     default:
         return "check";
     }
 }
 
+/* A refused addition comes first: to SQLite it is a plain error of a function (dialect.c). */
 quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_error *reterr)
 {
     quipu_status status = qp_sqlite_status(conn, rc);
     const char *text = sqlite3_errmsg(conn->db);
 
+    assert(rc != SQLITE_OK);
+    assert(doing != NULL);
     if (conn->refused[0] != '\0') {
         status = qp_error_field(reterr, QUIPU_INVALID, NULL, NULL, "range", "%s", conn->refused);
         conn->refused[0] = '\0';

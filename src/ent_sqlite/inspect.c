@@ -1,20 +1,26 @@
 /* Inspection of a SQLite file: tables, columns, indexes, references and triggers, read through the
- * table-valued pragmas, so that nothing here parses SQL. */
+ * table-valued PRAGMA functions, so that nothing here parses SQL.
+ *
+ * Owns: the queries; the shape goes to the caller's arena.
+ * Called by: src/ent/migrate*.c through qp_migrator; entgen import through qp_sqlite_inspect_raw().
+ * Locks: a read; the caller's transaction makes it one snapshot. */
 #include "ent_sqlite/inspect.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 #include "ent/diff.h"
 
-/* A list that grows in the arena. */
+/* A list that grows in the arena by doubling; outgrown arrays stay there. */
 typedef struct inspect_list {
     void *items;
     size_t n;
     size_t capacity;
 } inspect_list;
 
+/* The arena and the prepared queries; each takes a table's or an index's name. */
 typedef struct inspect_work {
     quipu_arena *arena;
     sqlite3_stmt *columns;
@@ -24,11 +30,13 @@ typedef struct inspect_work {
     sqlite3_stmt *triggers;
 } inspect_work;
 
-/* Room for one more item, cleared; NULL when memory is used up. */
+/* Room for one more item, zeroed; NULL: no memory. */
 static void *inspect_push(quipu_arena *arena, inspect_list *list, size_t size)
 {
     char *item = NULL;
 
+    assert(list->n <= list->capacity);
+    assert(size > 0);
     if (list->n == list->capacity) {
         size_t capacity = list->capacity == 0 ? 8 : list->capacity * 2;
         void *items = quipu_arena_alloc(arena, capacity * size);
@@ -47,12 +55,14 @@ static void *inspect_push(quipu_arena *arena, inspect_list *list, size_t size)
     return item;
 }
 
-/* Copy a text column; NULL stays NULL. */
+/* Copies a text column; SQL NULL stays NULL. No text for a value that is not NULL means no memory.
+ */
 static int inspect_text(quipu_arena *arena, sqlite3_stmt *stmt, int column, const char **ret)
 {
     const char *text = (const char *)sqlite3_column_text(stmt, column);
     quipu_str copy = {NULL, 0};
 
+    assert(ret != NULL);
     if (text != NULL && quipu_arena_copy(arena, quipu_cstr(text), &copy) != QUIPU_OK) {
         return SQLITE_NOMEM;
     }
@@ -63,46 +73,53 @@ static int inspect_text(quipu_arena *arena, sqlite3_stmt *stmt, int column, cons
     return SQLITE_OK;
 }
 
-/* The same where a NULL would be a surprise: it becomes "". */
+/* The same where NULL is not expected: it becomes "". */
 static int inspect_name(quipu_arena *arena, sqlite3_stmt *stmt, int column, const char **ret)
 {
     int rc = inspect_text(arena, stmt, column, ret);
 
+    assert(ret != NULL);
     if (rc == SQLITE_OK && *ret == NULL) {
         *ret = "";
     }
     return rc;
 }
 
+/* Binds the name and starts a query over. */
 static int inspect_start(sqlite3_stmt *stmt, const char *name)
 {
+    assert(stmt != NULL && name != NULL);
     (void)sqlite3_reset(stmt);
     return sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
 }
 
-/* After a loop over rows: what the last step said. */
+/* Ends a loop over rows; the result of the last step decides. SQLITE_ROW: the caller left early. */
 static int inspect_end(sqlite3_stmt *stmt, int rc)
 {
     int reset = sqlite3_reset(stmt);
 
+    assert(stmt != NULL);
     if (rc == SQLITE_ROW) {
-        return SQLITE_OK; /* the caller stopped */
+        return SQLITE_OK;
     }
     return rc == SQLITE_DONE ? SQLITE_OK : (rc != SQLITE_OK ? rc : reset);
 }
 
+/* Columns of one table. Hidden ones (1) belong to the module of a virtual table; 2 and 3 are
+ * generated. */
 static int inspect_columns(inspect_work *work, qp_table_shape *table)
 {
     sqlite3_stmt *stmt = work->columns;
     inspect_list list = {0};
     int rc = inspect_start(stmt, table->name);
 
+    assert(table->name != NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         int hidden = sqlite3_column_int(stmt, 5);
         qp_column *column = NULL;
         rc = SQLITE_OK;
         if (hidden == 1) {
-            continue; /* a virtual table's own affair */
+            continue;
         }
         column = inspect_push(work->arena, &list, sizeof(*column));
         if (column == NULL) {
@@ -121,12 +138,15 @@ static int inspect_columns(inspect_work *work, qp_table_shape *table)
     return inspect_end(stmt, rc);
 }
 
+/* Columns of one index. An expression, or another collation than BINARY, gets no name: such an
+ * index serves none of our queries. */
 static int inspect_index_columns(inspect_work *work, qp_index_shape *index)
 {
     sqlite3_stmt *stmt = work->index_columns;
     inspect_list list = {0};
     int rc = inspect_start(stmt, index->name);
 
+    assert(index->name != NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         const char *collation = (const char *)sqlite3_column_text(stmt, 2);
         const char **name = inspect_push(work->arena, &list, sizeof(*name));
@@ -146,6 +166,7 @@ static int inspect_index_columns(inspect_work *work, qp_index_shape *index)
     return inspect_end(stmt, rc);
 }
 
+/* Indexes of one table; `implied` are those of a PRIMARY KEY or UNIQUE constraint. */
 static int inspect_indexes(inspect_work *work, qp_table_shape *table, bool *ret_key_index)
 {
     sqlite3_stmt *stmt = work->indexes;
@@ -153,6 +174,7 @@ static int inspect_indexes(inspect_work *work, qp_table_shape *table, bool *ret_
     qp_index_shape *items = NULL;
     int rc = inspect_start(stmt, table->name);
 
+    assert(table->name != NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         const char *origin = (const char *)sqlite3_column_text(stmt, 2);
         qp_index_shape *index = inspect_push(work->arena, &list, sizeof(*index));
@@ -177,6 +199,7 @@ static int inspect_indexes(inspect_work *work, qp_table_shape *table, bool *ret_
     return rc;
 }
 
+/* Foreign keys of one table; those of several columns get no column. */
 static int inspect_references(inspect_work *work, qp_table_shape *table)
 {
     sqlite3_stmt *stmt = work->references;
@@ -184,10 +207,11 @@ static int inspect_references(inspect_work *work, qp_table_shape *table)
     qp_reference *reference = NULL;
     int rc = inspect_start(stmt, table->name);
 
+    assert(table->name != NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         rc = SQLITE_OK;
         if (sqlite3_column_int(stmt, 0) > 0 && reference != NULL) {
-            reference->column = NULL; /* a second column of the same reference */
+            reference->column = NULL;
             continue;
         }
         reference = inspect_push(work->arena, &list, sizeof(*reference));
@@ -205,12 +229,14 @@ static int inspect_references(inspect_work *work, qp_table_shape *table)
     return inspect_end(stmt, rc);
 }
 
+/* Triggers of one table with their SQL, which a rebuild runs again. */
 static int inspect_triggers(inspect_work *work, qp_table_shape *table)
 {
     sqlite3_stmt *stmt = work->triggers;
     inspect_list list = {0};
     int rc = inspect_start(stmt, table->name);
 
+    assert(table->name != NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         qp_trigger *trigger = inspect_push(work->arena, &list, sizeof(*trigger));
         rc = trigger == NULL ? SQLITE_NOMEM : SQLITE_OK;
@@ -222,13 +248,14 @@ static int inspect_triggers(inspect_work *work, qp_table_shape *table)
     return inspect_end(stmt, rc);
 }
 
-/* SQLite gives out values for an INTEGER PRIMARY KEY of an ordinary table: one that has no index of
- * its own for the key. */
+/* SQLite allocates the values of an INTEGER PRIMARY KEY of an ordinary table, which is the rowid:
+ * the key then has no index of its own. */
 static void inspect_mark_auto(const qp_table_shape *table, qp_column *columns, bool key_index)
 {
     qp_column *key = NULL;
     size_t n = 0;
 
+    assert(table->column_count == 0 || columns != NULL);
     for (size_t i = 0; i < table->column_count; i++) {
         if (columns[i].key_position > 0) {
             key = &columns[i];
@@ -240,28 +267,31 @@ static void inspect_mark_auto(const qp_table_shape *table, qp_column *columns, b
     }
 }
 
+/* All of one table. A virtual table of a module that this program lacks has no columns to see. */
 static int inspect_table(inspect_work *work, qp_table_shape *table)
 {
     bool key_index = false;
     int rc = SQLITE_OK;
 
+    assert(table->name != NULL);
     if (table->is_view) {
         return SQLITE_OK;
     }
     rc = inspect_columns(work, table);
     if (table->is_virtual) {
-        return rc == SQLITE_ERROR ? SQLITE_OK : rc; /* a module that this program does not have */
+        return rc == SQLITE_ERROR ? SQLITE_OK : rc;
     }
     rc = rc != SQLITE_OK ? rc : inspect_indexes(work, table, &key_index);
     rc = rc != SQLITE_OK ? rc : inspect_references(work, table);
     rc = rc != SQLITE_OK ? rc : inspect_triggers(work, table);
     if (rc == SQLITE_OK) {
-        /* The list is ours, made above; it is const for those who read it. */
+        /* The list was made above; it is const only for the readers of the shape. */
         inspect_mark_auto(table, (qp_column *)(uintptr_t)table->columns, key_index);
     }
     return rc;
 }
 
+/* The caller finalizes all of them, also after a failure. */
 static int inspect_prepare(sqlite3 *db, inspect_work *work)
 {
     const struct {
@@ -283,12 +313,14 @@ static int inspect_prepare(sqlite3 *db, inspect_work *work)
     };
     int rc = SQLITE_OK;
 
+    assert(db != NULL);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && rc == SQLITE_OK; i++) {
         rc = sqlite3_prepare_v2(db, all[i].sql, -1, all[i].stmt, NULL);
     }
     return rc;
 }
 
+/* Tables and views in the order of their creation, without SQLite's own. */
 static int inspect_list_tables(sqlite3 *db, quipu_arena *arena, inspect_list *list)
 {
     sqlite3_stmt *stmt = NULL;
@@ -298,6 +330,7 @@ static int inspect_list_tables(sqlite3 *db, quipu_arena *arena, inspect_list *li
                                 "AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY rowid",
                                 -1, &stmt, NULL);
 
+    assert(db != NULL && arena != NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         qp_table_shape *table = inspect_push(arena, list, sizeof(*table));
         rc = table == NULL ? SQLITE_NOMEM : SQLITE_OK;
@@ -314,6 +347,7 @@ static int inspect_list_tables(sqlite3 *db, quipu_arena *arena, inspect_list *li
     return rc;
 }
 
+/* *ret_shape is written on success only. */
 int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_shape)
 {
     inspect_work work = {.arena = arena};
@@ -321,6 +355,7 @@ int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_sh
     qp_table_shape *tables = NULL;
     int rc = inspect_list_tables(db, arena, &list);
 
+    assert(ret_shape != NULL);
     if (rc == SQLITE_OK) {
         rc = inspect_prepare(db, &work);
     }
@@ -339,12 +374,14 @@ int qp_sqlite_inspect_raw(sqlite3 *db, quipu_arena *arena, qp_file_shape *ret_sh
     return rc;
 }
 
+/* An arena at its limit is QUIPU_LIMIT, one without memory QUIPU_NOMEM. */
 quipu_status qp_sqlite_inspect(void *conn, quipu_arena *arena, qp_file_shape *ret_shape,
                                quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     int rc = qp_sqlite_inspect_raw(self->db, arena, ret_shape);
 
+    assert(ret_shape != NULL);
     if (rc == SQLITE_NOMEM) {
         return qp_error_set(reterr, qp_arena_why(arena, QP_ARENA_CHUNK_MIN),
                             "no memory to read the tables of %s", self->path);

@@ -1,18 +1,25 @@
-/* The rest of the engine's part of migration: identity, enforcement of references, checks, and the
- * table that hands all of it to the runtime. */
+/* The engine's part of migration besides DDL and inspection: the application id, switching
+ * references off and on, counting dangling ones, the structural check; and the table that src/ent
+ * sees.
+ *
+ * Owns: the table qp_sqlite_migrator.
+ * Called by: src/ent/migrate*.c, inside of the migration's write transaction except for enforce. */
 #include "ent_sqlite/inspect.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "ent_sqlite/backup.h"
 #include "ent_sqlite/ddl.h"
 
-int qp_sqlite_ask(sqlite3 *db, const char *sql, int column, int64_t *ret)
+/* A PRAGMA that returns no row counts as SQLITE_CORRUPT: each of ours returns one. */
+int qp_sqlite_query_int(sqlite3 *db, const char *sql, int column, int64_t *ret)
 {
     sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
 
+    assert(sql != NULL && ret != NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(stmt);
     }
@@ -20,18 +27,20 @@ int qp_sqlite_ask(sqlite3 *db, const char *sql, int column, int64_t *ret)
         *ret = sqlite3_column_int64(stmt, column);
         rc = SQLITE_OK;
     } else if (rc == SQLITE_DONE) {
-        rc = SQLITE_CORRUPT; /* none of our pragmas is silent */
+        rc = SQLITE_CORRUPT;
     }
     (void)sqlite3_finalize(stmt);
     return rc;
 }
 
+/* Four bytes of the file header, 0 for a file that no program has claimed. */
 static quipu_status inspect_check_application_id(void *conn, uint32_t *ret, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     int64_t id = 0;
-    int rc = qp_sqlite_ask(self->db, "PRAGMA main.application_id", 0, &id);
+    int rc = qp_sqlite_query_int(self->db, "PRAGMA main.application_id", 0, &id);
 
+    assert(ret != NULL);
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot read", reterr);
     }
@@ -39,31 +48,35 @@ static quipu_status inspect_check_application_id(void *conn, uint32_t *ret, quip
     return QUIPU_OK;
 }
 
+/* The PRAGMA takes a signed number. */
 static quipu_status inspect_check_set_application_id(void *conn, uint32_t id, quipu_error *reterr)
 {
     char sql[64];
 
+    assert(conn != NULL);
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.application_id = %d", (int32_t)id);
     return qp_sqlite_execute(conn, quipu_cstr(sql), reterr);
 }
 
+/* Switches foreign keys for a rebuild. Inside of a transaction SQLite ignores the PRAGMA silently,
+ * and a DROP TABLE would then cascade: it is read back. Switching on also ends the legacy rename
+ * that a rebuild may have left on. */
 static quipu_status inspect_check_enforce(void *conn, bool on, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     int64_t is_on = -1;
     int rc = SQLITE_OK;
-    /* A rebuild that failed half way may have left the legacy rename switched on. */
     quipu_status status = qp_sqlite_execute(
         conn,
         quipu_cstr(on ? "PRAGMA legacy_alter_table = OFF; PRAGMA foreign_keys = ON"
                       : "PRAGMA foreign_keys = OFF"),
         reterr);
 
+    assert(conn != NULL);
     if (status != QUIPU_OK) {
         return status;
     }
-    /* Inside a transaction SQLite ignores the switch without a word, and a DROP then cascades. */
-    rc = qp_sqlite_ask(self->db, "PRAGMA foreign_keys", 0, &is_on);
+    rc = qp_sqlite_query_int(self->db, "PRAGMA foreign_keys", 0, &is_on);
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot read", reterr);
     }
@@ -75,11 +88,13 @@ static quipu_status inspect_check_enforce(void *conn, bool on, quipu_error *rete
     return QUIPU_OK;
 }
 
-/* Count the broken references of one table; a table whose references fit no key counts as one. */
+/* Adds the dangling references of one table. SQLITE_ERROR is a reference that fits no key of its
+ * target: counted as one. */
 static int inspect_check_dangling_of(sqlite3_stmt *stmt, const char *table, int64_t *count)
 {
     int rc = sqlite3_bind_text(stmt, 1, table, -1, SQLITE_STATIC);
 
+    assert(table != NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(stmt);
     }
@@ -94,6 +109,8 @@ static int inspect_check_dangling_of(sqlite3_stmt *stmt, const char *table, int6
     return rc;
 }
 
+/* Counts over all tables whose SQL mentions a reference; the PRAGMA without a table would stop at
+ * the first that cannot be checked. */
 static quipu_status inspect_check_dangling(void *conn, int64_t *ret, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -105,6 +122,7 @@ static quipu_status inspect_check_dangling(void *conn, int64_t *ret, quipu_error
                                 "AND sql LIKE '%references%'",
                                 -1, &tables, NULL);
 
+    assert(ret != NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_prepare_v2(self->db,
                                 "SELECT count(*) FROM pragma_foreign_key_check(?1, 'main')", -1,
@@ -124,10 +142,12 @@ static quipu_status inspect_check_dangling(void *conn, int64_t *ret, quipu_error
     return status;
 }
 
+/* PRAGMA quick_check on this connection. */
 static quipu_status inspect_check_file(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
 
+    assert(self->db != NULL);
     return qp_sqlite_check_raw(self->db, self->path, reterr);
 }
 

@@ -1,9 +1,15 @@
-/* Keeping a SQLite file in order: sizes, the cap on pages, the checkpoint, the rewrite, the checks.
- * Copies and the list of backups are in backup.c. */
+/* Maintenance of a SQLite file: sizes, the cap on pages, checkpoint, VACUUM, integrity checks.
+ * Copies and the list of backups are in backup.c.
+ *
+ * Owns: the table qp_sqlite_maintenance.
+ * Called by: src/ent/maintenance.c.
+ * Locks: checkpoint and VACUUM wait for readers and writers until the call's deadline; they run
+ * outside of transactions. The others read. */
 #include "base/port.h"
 
 #include "ent/maintenance.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,9 +19,10 @@
 #include "ent_sqlite/inspect.h"
 #include "ent_sqlite/open.h"
 
-#define KEEP_SYNCS_FULL 2                  /* PRAGMA synchronous: every commit is synced */
-#define KEEP_PAGES_MAX INT64_C(4294967294) /* SQLite's own */
+#define MAINTENANCE_SYNCS_FULL 2                  /* PRAGMA synchronous: every commit is synced */
+#define MAINTENANCE_PAGES_MAX INT64_C(4294967294) /* SQLITE_MAX_PAGE_COUNT: no cap */
 
+/* The size of a file, 0 where it does not exist. */
 static int64_t maintenance_bytes(const char *path)
 {
     struct stat info;
@@ -23,6 +30,8 @@ static int64_t maintenance_bytes(const char *path)
     return path != NULL && path[0] != '\0' && stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 
+/* A database in memory has no file: its pages are counted. The durability level is 1 where every
+ * COMMIT is synced, else 0: a power failure may lose the last ones. */
 static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -32,16 +41,17 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
     int64_t count = 0;
     int64_t unused = 0;
     int64_t syncs = 0;
-    int rc = qp_sqlite_ask(self->db, "PRAGMA main.page_size", 0, &page);
+    int rc = qp_sqlite_query_int(self->db, "PRAGMA main.page_size", 0, &page);
 
+    assert(ret != NULL);
     if (rc == SQLITE_OK) {
-        rc = qp_sqlite_ask(self->db, "PRAGMA main.synchronous", 0, &syncs);
+        rc = qp_sqlite_query_int(self->db, "PRAGMA main.synchronous", 0, &syncs);
     }
     if (rc == SQLITE_OK) {
-        rc = qp_sqlite_ask(self->db, "PRAGMA main.page_count", 0, &count);
+        rc = qp_sqlite_query_int(self->db, "PRAGMA main.page_count", 0, &count);
     }
     if (rc == SQLITE_OK) {
-        rc = qp_sqlite_ask(self->db, "PRAGMA main.freelist_count", 0, &unused);
+        rc = qp_sqlite_query_int(self->db, "PRAGMA main.freelist_count", 0, &unused);
     }
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot read", reterr);
@@ -50,37 +60,43 @@ static quipu_status maintenance_sizes(void *conn, qp_sizes *ret, quipu_error *re
                       .file_bytes = memory ? page * count : maintenance_bytes(file),
                       .free_bytes = page * unused,
                       .log_bytes = memory ? 0 : maintenance_bytes(sqlite3_filename_wal(file)),
-                      .durability_level = !memory && syncs >= KEEP_SYNCS_FULL};
+                      .durability_level = !memory && syncs >= MAINTENANCE_SYNCS_FULL};
     return QUIPU_OK;
 }
 
+/* The library's version at run time. */
 static quipu_status maintenance_engine(void *conn, char *ret_text, size_t size, quipu_error *reterr)
 {
+    assert(ret_text != NULL && size > 0);
     (void)conn;
     (void)reterr;
     (void)snprintf(ret_text, size, "SQLite %s", sqlite3_libversion());
     return QUIPU_OK;
 }
 
+/* max_page_count; it does not shrink below the file's present size. */
 static quipu_status maintenance_limit(void *conn, int64_t max_bytes, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     char sql[64];
     int64_t page = 0;
-    int64_t pages = KEEP_PAGES_MAX;
-    int rc = qp_sqlite_ask(self->db, "PRAGMA main.page_size", 0, &page);
+    int64_t pages = MAINTENANCE_PAGES_MAX;
+    int rc = qp_sqlite_query_int(self->db, "PRAGMA main.page_size", 0, &page);
 
+    assert(max_bytes >= 0);
     if (rc == SQLITE_OK && max_bytes > 0 && page > 0) {
         pages = max_bytes / page;
-        pages = pages < 1 ? 1 : pages > KEEP_PAGES_MAX ? KEEP_PAGES_MAX : pages;
+        pages = pages < 1 ? 1 : pages > MAINTENANCE_PAGES_MAX ? MAINTENANCE_PAGES_MAX : pages;
     }
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.max_page_count = %lld", (long long)pages);
     if (rc == SQLITE_OK) {
-        rc = qp_sqlite_ask(self->db, sql, 0, &pages);
+        rc = qp_sqlite_query_int(self->db, sql, 0, &pages);
     }
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot cap", reterr);
 }
 
+/* Moves the log into the file and truncates it. A checkpoint that readers hinder succeeds with 1 in
+ * its first column, which counts as busy here. */
 static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -88,9 +104,9 @@ static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
     int64_t blocked = 0;
     int rc = SQLITE_OK;
 
+    assert(sqlite3_get_autocommit(self->db) != 0);
     do {
-        /* The first column tells that somebody was in the way, which is no error to SQLite. */
-        rc = qp_sqlite_ask(self->db, "PRAGMA main.wal_checkpoint(TRUNCATE)", 0, &blocked);
+        rc = qp_sqlite_query_int(self->db, "PRAGMA main.wal_checkpoint(TRUNCATE)", 0, &blocked);
         if (rc == SQLITE_OK && blocked != 0) {
             rc = SQLITE_BUSY;
         }
@@ -99,19 +115,21 @@ static quipu_status maintenance_flush(void *conn, quipu_error *reterr)
         quipu_status status =
             self->interrupt.stopped != QUIPU_OK ? self->interrupt.stopped : QUIPU_BUSY;
         return qp_error_set(reterr, status,
-                            "the log of %s cannot be emptied: somebody was reading or writing "
+                            "the log of %s cannot be emptied: other connections read or wrote "
                             "until the deadline",
                             self->path);
     }
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot checkpoint", reterr);
 }
 
+/* VACUUM: free pages, and what deleted rows left in them, are gone afterwards. */
 static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     const int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
     int rc = SQLITE_OK;
 
+    assert(sqlite3_get_autocommit(self->db) != 0);
     do {
         rc = sqlite3_exec(self->db, "VACUUM main", NULL, NULL, NULL);
     } while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns));
@@ -121,21 +139,22 @@ static quipu_status maintenance_rewrite(void *conn, quipu_error *reterr)
 /* ---- checks -----------------------------------------------------------------------------------
  */
 
-/* Tell the rows of a statement as texts, as `tell` makes them. */
+/* Passes each row of a statement to `report`, which calls the caller's function. */
 static quipu_status maintenance_each(qp_sqlite *self, const char *sql,
-                                     quipu_status (*tell)(sqlite3_stmt *stmt, qp_report_fn fn,
-                                                          void *ctx),
+                                     quipu_status (*report)(sqlite3_stmt *stmt, qp_report_fn fn,
+                                                            void *ctx),
                                      qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     quipu_status status = QUIPU_OK;
     int rc = sqlite3_prepare_v2(self->db, sql, -1, &stmt, NULL);
 
+    assert(report != NULL && fn != NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(stmt);
     }
     while (rc == SQLITE_ROW && status == QUIPU_OK) {
-        status = tell(stmt, fn, ctx);
+        status = report(stmt, fn, ctx);
         rc = sqlite3_step(stmt);
     }
     if (status == QUIPU_OK && rc != SQLITE_DONE) {
@@ -145,17 +164,21 @@ static quipu_status maintenance_each(qp_sqlite *self, const char *sql,
     return status;
 }
 
-static quipu_status maintenance_tell_finding(sqlite3_stmt *stmt, qp_report_fn fn, void *ctx)
+/* integrity_check answers "ok" where it finds nothing. */
+static quipu_status maintenance_report_finding(sqlite3_stmt *stmt, qp_report_fn fn, void *ctx)
 {
     const char *text = (const char *)sqlite3_column_text(stmt, 0);
 
+    assert(fn != NULL);
     return text == NULL || strcmp(text, "ok") == 0 ? QUIPU_OK : fn(ctx, quipu_cstr(text));
 }
 
-static quipu_status maintenance_tell_dangling(sqlite3_stmt *stmt, qp_report_fn fn, void *ctx)
+/* A row of foreign_key_check: table, rowid, referenced table. */
+static quipu_status maintenance_report_dangling(sqlite3_stmt *stmt, qp_report_fn fn, void *ctx)
 {
     char text[256];
 
+    assert(fn != NULL);
     (void)snprintf(text, sizeof(text), "row %lld of %s refers to no row of %s",
                    (long long)sqlite3_column_int64(stmt, 1),
                    (const char *)sqlite3_column_text(stmt, 0),
@@ -163,25 +186,29 @@ static quipu_status maintenance_tell_dangling(sqlite3_stmt *stmt, qp_report_fn f
     return fn(ctx, quipu_cstr(text));
 }
 
+/* The structure of the file: pages, indexes, NOT NULL. */
 static quipu_status maintenance_intact(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     char sql[96];
 
+    assert(conn != NULL);
     (void)snprintf(sql, sizeof(sql), "PRAGMA main.integrity_check(%d)",
                    QP_MAINTENANCE_FINDINGS_MAX);
-    return maintenance_each(conn, sql, maintenance_tell_finding, fn, ctx, reterr);
+    return maintenance_each(conn, sql, maintenance_report_finding, fn, ctx, reterr);
 }
 
+/* The structure, and references without a target. */
 static quipu_status maintenance_check(void *conn, qp_report_fn fn, void *ctx, quipu_error *reterr)
 {
     char sql[96];
     quipu_status status = maintenance_intact(conn, fn, ctx, reterr);
 
+    assert(conn != NULL);
     if (status == QUIPU_OK) {
         (void)snprintf(sql, sizeof(sql),
                        "SELECT \"table\", rowid, parent FROM pragma_foreign_key_check LIMIT %d",
                        QP_MAINTENANCE_FINDINGS_MAX);
-        status = maintenance_each(conn, sql, maintenance_tell_dangling, fn, ctx, reterr);
+        status = maintenance_each(conn, sql, maintenance_report_dangling, fn, ctx, reterr);
     }
     return status;
 }

@@ -1,4 +1,11 @@
-/* Opening a connection to a SQLite file and setting it up; the engine's function table. */
+/* Opening a SQLite file and setting the connection up; waiting for locks; the engine's function
+ * table.
+ *
+ * Owns: struct qp_sqlite from its allocation to its end, and the connection's PRAGMAs.
+ * Called by: src/front and users of include/ent/sqlite.h; backup.c for private databases.
+ * Locks: opening takes none for longer than a read; the busy handler decides how long a call waits.
+ * On return the connection has foreign keys on, extended result codes and our SQL functions, and a
+ * damaged file has failed already. */
 #include "base/port.h"
 
 #include "ent_sqlite/open.h"
@@ -16,19 +23,23 @@
 #include "ent_sqlite/stmt.h"
 
 #define OPEN_MEMORY ":memory:"
-#define OPEN_WAIT_MS_MAX 25 /* the longest nap between two tries */
+#define OPEN_WAIT_MS_MAX 25 /* the longest sleep between two attempts to lock */
 
 /* ---- waiting for another writer ------------------------------------------------------------ */
 
+/* Sleeps 1 to 25 ms. Jitter keeps two processes from waking, and failing, together. */
 bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns)
 {
+    assert(conn != NULL);
     return qp_interrupt_backoff(&conn->interrupt, deadline_ns, 1, OPEN_WAIT_MS_MAX);
 }
 
+/* The busy handler. SQLite counts `tries` from 0 for each lock, which starts the deadline anew. */
 static int open_busy(void *ctx, int tries)
 {
     qp_sqlite *conn = ctx;
 
+    assert(tries >= 0);
     if (tries == 0) {
         conn->busy_until = qp_interrupt_deadline(&conn->interrupt);
         QP_LOG(&conn->log, QUIPU_LOG_DEBUG, "sqlite", "busy",
@@ -39,9 +50,10 @@ static int open_busy(void *ctx, int tries)
 
 /* ---- the function table --------------------------------------------------------------------- */
 
-/* A connection that may not write makes the log and its index beside the file when it is the first,
- * and cannot take them away when it is the last. As long as the log is empty, one that may write
- * does it, by being closed behind it; NULL: there is nothing to take away. */
+/* A read-only connection that is the first to open a WAL file creates its -wal and -shm files, and
+ * may not delete them when it is the last. A second connection with write access, closed right
+ * behind it, does. Only while the log is empty: otherwise its close would checkpoint, a write that
+ * the user did not ask for. NULL: nothing has to be deleted. */
 static sqlite3 *open_tidier(const qp_sqlite *conn)
 {
     const char *file =
@@ -49,6 +61,7 @@ static sqlite3 *open_tidier(const qp_sqlite *conn)
     sqlite3_vfs *vfs = NULL;
     sqlite3 *tidier = NULL;
 
+    assert(conn != NULL);
     if (file == NULL || file[0] == '\0' || !qp_sqlite_log_is_empty(sqlite3_filename_wal(file)) ||
         sqlite3_file_control(conn->db, "main", SQLITE_FCNTL_VFS_POINTER, &vfs) != SQLITE_OK ||
         vfs == NULL) {
@@ -57,12 +70,14 @@ static sqlite3 *open_tidier(const qp_sqlite *conn)
     if (sqlite3_open_v2(file, &tidier,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
                         vfs->zName) == SQLITE_OK) {
-        /* Only who has read takes part; this reads no more than the file's first page. */
+        /* A connection that has read nothing does not delete the log; this reads the first page. */
         (void)sqlite3_exec(tidier, "PRAGMA user_version", NULL, NULL, NULL);
     }
     return tidier;
 }
 
+/* The order matters, see open_tidier(). close_v2: a statement that somebody still holds keeps the
+ * handle alive instead of failing the close. */
 static void open_close(void *conn)
 {
     qp_sqlite *self = conn;
@@ -78,23 +93,31 @@ static void open_close(void *conn)
     }
 }
 
+/* Counts foreign key actions and triggers, too. */
 static int64_t open_total_changes(void *conn)
 {
+    assert(conn != NULL);
     return sqlite3_total_changes64(((qp_sqlite *)conn)->db);
 }
 
+/* Rows of the last INSERT, UPDATE or DELETE itself. */
 static int64_t open_changes(void *conn)
 {
+    assert(conn != NULL);
     return sqlite3_changes64(((qp_sqlite *)conn)->db);
 }
 
+/* The rowid of the last insert of this connection. */
 static int64_t open_last_key(void *conn)
 {
+    assert(conn != NULL);
     return sqlite3_last_insert_rowid(((qp_sqlite *)conn)->db);
 }
 
+/* As it was opened. */
 static bool open_is_read_only(void *conn)
 {
+    assert(conn != NULL);
     return ((const qp_sqlite *)conn)->read_only;
 }
 
@@ -135,12 +158,14 @@ const qp_engine qp_sqlite_engine = {
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
-/* Run a pragma and give the integer or, for text, 1 when it equals `text`. */
-static int open_ask(qp_sqlite *conn, const char *sql, const char *text, int64_t *ret)
+/* Runs a PRAGMA; *ret is its integer or, with `text`, whether it returned that text. No row gives
+ * 0. */
+static int open_pragma(qp_sqlite *conn, const char *sql, const char *text, int64_t *ret)
 {
     sqlite3_stmt *stmt = NULL;
     int rc = sqlite3_prepare_v2(conn->db, sql, -1, &stmt, NULL);
 
+    assert(sql != NULL && ret != NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(stmt);
     }
@@ -157,41 +182,48 @@ static int open_ask(qp_sqlite *conn, const char *sql, const char *text, int64_t 
     return rc;
 }
 
-/* SQLite does not ask the busy handler when it changes the journal mode, nor everywhere during the
- * recovery of a WAL: of many first openers of one file one would fail. So the wait is ours. */
-static int open_ask_patiently(qp_sqlite *conn, const char *sql, const char *text, int64_t *ret)
+/* The same with retries while the file is busy. SQLite does not call the busy handler when it
+ * changes the journal mode, nor in all of WAL recovery: of many processes that open a file at once,
+ * one would fail. */
+static int open_pragma_retry(qp_sqlite *conn, const char *sql, const char *text, int64_t *ret)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
-    int rc = open_ask(conn, sql, text, ret);
+    int rc = open_pragma(conn, sql, text, ret);
 
+    assert(conn->db != NULL);
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(conn, deadline_ns)) {
-        rc = open_ask(conn, sql, text, ret);
+        rc = open_pragma(conn, sql, text, ret);
     }
     return rc;
 }
 
+/* See open.h. A file system without shared memory mappings answers with another mode. */
 quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     int64_t wal = 0;
     int rc;
 
+    assert(self->db != NULL);
     if (self->read_only || strcmp(self->path, OPEN_MEMORY) == 0 || self->path[0] == '\0') {
         return QUIPU_OK;
     }
-    rc = open_ask_patiently(self, "PRAGMA journal_mode=WAL", "wal", &wal);
+    rc = open_pragma_retry(self, "PRAGMA journal_mode=WAL", "wal", &wal);
     if (rc != SQLITE_OK) {
         return qp_sqlite_fail(self, rc, "cannot prepare", reterr);
     }
     if (wal == 0) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                            "%s lies where SQLite's write-ahead log does not work; keep the store "
-                            "on a local disk",
+                            "%s is on a file system where SQLite's write-ahead log does not work; "
+                            "keep the store on a local disk",
                             self->path);
     }
     return QUIPU_OK;
 }
 
+/* The settings of every connection. trusted_schema stays on: the triggers of an FTS5 index need it.
+ * Our own functions are SQLITE_DIRECTONLY, so that no schema in a foreign file can call them.
+ * foreign_keys is read back, because a build without them ignores the PRAGMA. */
 static quipu_status open_pragmas(qp_sqlite *conn, const ent_sqlite_options *options,
                                  const qp_sqlite_file *file, quipu_error *reterr)
 {
@@ -199,43 +231,43 @@ static quipu_status open_pragmas(qp_sqlite *conn, const ent_sqlite_options *opti
         options->durability == ENT_SQLITE_NORMAL ? "PRAGMA synchronous=NORMAL"
                                                  : "PRAGMA synchronous=FULL",
         options->secure_delete ? "PRAGMA secure_delete=ON" : "PRAGMA secure_delete=OFF",
-        /* trusted_schema stays on: triggers that keep a full-text index need it. Our own functions
-         * are SQLITE_DIRECTONLY, so that nothing in a file can call them. */
         "PRAGMA cell_size_check=ON", "PRAGMA foreign_keys=ON"};
     quipu_status status = QUIPU_OK;
     int64_t value = 0;
     int rc = SQLITE_OK;
 
+    assert(conn->db != NULL);
     for (size_t i = 0; i < sizeof(pragmas) / sizeof(pragmas[0]) && rc == SQLITE_OK; i++) {
-        rc = open_ask_patiently(conn, pragmas[i], NULL, &value);
+        rc = open_pragma_retry(conn, pragmas[i], NULL, &value);
     }
     if (rc == SQLITE_OK) {
-        rc = open_ask_patiently(conn, "PRAGMA foreign_keys", NULL, &value);
+        rc = open_pragma_retry(conn, "PRAGMA foreign_keys", NULL, &value);
     }
     if (rc == SQLITE_OK && value != 1) {
         return qp_error_set(reterr, QUIPU_UNSUPPORTED,
                             "this SQLite was built without foreign keys; use another build");
     }
     if (rc == SQLITE_OK && file->empty) {
-        /* An existing file keeps its mode until it is known to be ours: see ent_migrate(). */
         status = qp_sqlite_use_wal(conn, reterr);
     } else if (rc == SQLITE_OK) {
-        /* The first read finds a damaged file now, not in the middle of some later call. */
-        rc = open_ask_patiently(conn, "SELECT count(*) FROM sqlite_schema", NULL, &value);
+        /* A damaged file fails here, and not in the middle of some later call. */
+        rc = open_pragma_retry(conn, "SELECT count(*) FROM sqlite_schema", NULL, &value);
     }
     return rc == SQLITE_OK ? status : qp_sqlite_fail(conn, rc, "cannot open", reterr);
 }
 
+/* Everything that a connection needs before its first statement. With DQS_DML off a misspelt column
+ * in double quotes is an error instead of a text. */
 static quipu_status open_setup(qp_sqlite *conn, const ent_sqlite_options *options,
                                const qp_sqlite_file *file, quipu_error *reterr)
 {
     int rc = sqlite3_extended_result_codes(conn->db, 1);
 
+    assert(conn->db != NULL);
     if (rc == SQLITE_OK) {
         rc = sqlite3_busy_handler(conn->db, open_busy, conn);
     }
     if (rc == SQLITE_OK) {
-        /* A misspelt column must be an error, not a text. */
         rc = sqlite3_db_config(conn->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     }
     if (rc == SQLITE_OK) {
@@ -253,9 +285,12 @@ static quipu_status open_setup(qp_sqlite *conn, const ent_sqlite_options *option
     return open_pragmas(conn, options, file, reterr);
 }
 
+/* Reads the caller's options and checks their values. They begin with struct_size, which must cover
+ * the members of 0.1. */
 static quipu_status open_options(const ent_sqlite_options *given, ent_sqlite_options *ret,
                                  quipu_error *reterr)
 {
+    assert(ret != NULL);
     *ret = (ent_sqlite_options)ENT_SQLITE_OPTIONS_INIT;
     if (given == NULL) {
         return QUIPU_OK;
@@ -276,6 +311,8 @@ static quipu_status open_options(const ent_sqlite_options *given, ent_sqlite_opt
     return QUIPU_OK;
 }
 
+/* sqlite3_open_v2() with a URI: the path is escaped (open_file.c), so that a '?' in it is no
+ * option. NOMUTEX: a connection belongs to one thread at a time. */
 static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *options,
                                  const qp_sqlite_file *file, quipu_error *reterr)
 {
@@ -286,10 +323,11 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     qp_buf uri;
     int rc;
 
+    assert(conn->db == NULL);
     qp_buf_init(&uri, (size_t)3 * QP_SQLITE_PATH_MAX + 64);
     if (memory) {
         qp_buf_puts(&uri, "file::memory:?mode=memory");
-    } else if (conn->path[0] != '\0') { /* an empty name is SQLite's own temporary file */
+    } else if (conn->path[0] != '\0') { /* "" is SQLite's name for a private temporary file */
         qp_sqlite_uri(conn->path, options->flags, file, &uri);
     }
     status = qp_buf_status(&uri);
@@ -308,6 +346,7 @@ static quipu_status open_connect(qp_sqlite *conn, const ent_sqlite_options *opti
     return open_setup(conn, options, file, reterr);
 }
 
+/* Allocates a connection that is not open yet. */
 static quipu_status open_new(const char *path, const ent_sqlite_options *options, qp_sqlite **ret,
                              quipu_error *reterr)
 {
@@ -315,6 +354,7 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     qp_sqlite *conn = qp_calloc(1, sizeof(*conn));
     char *copy = qp_malloc(size);
 
+    assert(path != NULL && options != NULL);
     if (conn == NULL || copy == NULL) {
         qp_free(conn);
         qp_free(copy);
@@ -329,12 +369,14 @@ static quipu_status open_new(const char *path, const ent_sqlite_options *options
     return QUIPU_OK;
 }
 
+/* Allocates, opens and sets up; nothing is left open on failure. */
 static quipu_status open_path(const char *path, const ent_sqlite_options *options,
                               const qp_sqlite_file *file, qp_sqlite **ret, quipu_error *reterr)
 {
     qp_sqlite *conn = NULL;
     quipu_status status = open_new(path, options, &conn, reterr);
 
+    assert(file != NULL);
     if (status == QUIPU_OK) {
         assert(conn != NULL);
         status = open_connect(conn, options, file, reterr);
@@ -347,25 +389,30 @@ static quipu_status open_path(const char *path, const ent_sqlite_options *option
     return QUIPU_OK;
 }
 
+/* secure_delete would overwrite pages of a file that is deleted as a whole. */
 quipu_status qp_sqlite_open_private(qp_sqlite **ret_conn, quipu_error *reterr)
 {
     const qp_sqlite_file file = {.empty = true, .immutable = false};
     ent_sqlite_options options = ENT_SQLITE_OPTIONS_INIT;
 
-    options.secure_delete = false; /* the file has no name, and goes as a whole */
+    assert(ret_conn != NULL);
+    options.secure_delete = false;
     return open_path("", &options, &file, ret_conn, reterr);
 }
 
+/* From here on ent_close() closes it. */
 quipu_status qp_sqlite_hand_over(qp_sqlite *conn, ent_db **ret_db, quipu_error *reterr)
 {
     quipu_status status = qp_db_new(&qp_sqlite_engine, conn, conn->read_only, ret_db, reterr);
 
+    assert(ret_db != NULL);
     if (status != QUIPU_OK) {
         open_close(conn);
     }
     return status;
 }
 
+/* The path is checked before SQLite sees it, so that errors can name what is wrong with it. */
 quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options, ent_db **ret_db,
                              quipu_error *reterr)
 {
@@ -382,7 +429,7 @@ quipu_status ent_sqlite_open(const char *path, const ent_sqlite_options *options
     }
     status = open_options(options, &opt, reterr);
     if (status == QUIPU_OK && strcmp(path, OPEN_MEMORY) != 0) {
-        status = qp_sqlite_look(path, opt.flags, &file, reterr);
+        status = qp_sqlite_check_path(path, opt.flags, &file, reterr);
     }
     if (status == QUIPU_OK) {
         status = open_path(path, &opt, &file, &conn, reterr);

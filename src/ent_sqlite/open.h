@@ -1,4 +1,10 @@
-/* The connection of the embedded engine, as its files see it. */
+/* The SQLite engine's connection, and what its files offer each other.
+ *
+ * Owns: struct qp_sqlite, one sqlite3 handle with the statements of its transactions.
+ * Called by: the files of src/ent_sqlite only; src/ent sees the function table qp_sqlite_engine.
+ * Threads: a connection belongs to one thread at a time and is opened without SQLite's mutex.
+ * Locks: those of the file. A writer holds the file's write lock from BEGIN IMMEDIATE to COMMIT; in
+ * WAL mode readers never wait for it. */
 #ifndef QP_ENT_SQLITE_OPEN_H
 #define QP_ENT_SQLITE_OPEN_H
 
@@ -12,14 +18,17 @@
 
 typedef struct qp_sqlite {
     sqlite3 *db;
-    char *path; /* as the caller gave it; ":memory:" for a store in memory */
-    bool read_only;
-    qp_interrupt interrupt;
+    char *path;                /* as given; ":memory:" in memory, "" for a private temporary file */
+    bool read_only;            /* opened so: SQLite itself refuses writes */
+    qp_interrupt interrupt;    /* deadline and cancel of the calls under way */
     qp_log log;
-    int64_t busy_until;        /* deadline of the wait under way, by qp_clock_ns() */
-    bool has_progress_handler; /* the progress handler is there */
-    char refused[64]; /* column whose addition was refused by the statement under way, or "" */
-    sqlite3_stmt *begin_write; /* prepared on first use */
+    int64_t busy_until;        /* the busy handler gives up then, by qp_clock_ns() */
+    bool has_progress_handler; /* it is set once and stays (interrupt.c) */
+    /* The column whose ent_add() failed in the statement under way, or "": an SQL function can
+     * return a message, but no structure (dialect.c). */
+    char refused[64];
+    /* Statements of tx.c, each prepared with its first use. */
+    sqlite3_stmt *begin_write;
     sqlite3_stmt *begin_read;
     sqlite3_stmt *snapshot;
     sqlite3_stmt *commit;
@@ -32,38 +41,41 @@ typedef struct qp_sqlite {
 
 extern const qp_engine qp_sqlite_engine;
 extern const struct qp_migrator qp_sqlite_migrator;                /* inspect_check.c */
-extern const struct qp_maintenance qp_sqlite_maintenance;          /* keep.c */
-extern const struct qp_change_watch_source qp_sqlite_change_watch; /* news.c */
+extern const struct qp_maintenance qp_sqlite_maintenance;          /* maintenance.c */
+extern const struct qp_change_watch_source qp_sqlite_change_watch; /* change_watch.c */
 
-/* error.c: turn SQLite's last failure on this connection into our words. `doing` starts the
- * sentence: "cannot read". */
+/* error.c: maps SQLite's last error on this connection to a status and a sentence, which `doing`
+ * begins ("cannot read"). Called directly after the failed call: sqlite3_errmsg() is the last
+ * one's. */
 quipu_status qp_sqlite_fail(qp_sqlite *conn, int rc, const char *doing, quipu_error *reterr);
 
-/* The status that a result code means, without a message. */
+/* The status of an (extended) result code, without a message. */
 quipu_status qp_sqlite_status(const qp_sqlite *conn, int rc);
 
-/* open.c: wait a little for another writer; false when the deadline of this wait has passed. */
+/* open.c: sleeps before a lock is tried again, with jitter; false: the deadline has passed or the
+ * caller has cancelled. */
 bool qp_sqlite_wait(qp_sqlite *conn, int64_t deadline_ns);
 
-/* watch.c: see ent_watch(). */
+/* interrupt.c: see ent_watch(). */
 void qp_sqlite_set_interrupt(void *conn, int64_t deadline_ns, ent_stop_fn stop, void *ctx);
 
-/* Switch the file to write-ahead logging, for good. Opening does it for a new file only; migration
- * does it for an existing one once that is known to be ours. A no-op on what is read-only. */
+/* Switches the file to write-ahead logging, which the file remembers. Opening does so for a new
+ * file, migration for an existing one that carries our application id: a foreign file keeps its
+ * mode. Does nothing on a read-only connection. */
 quipu_status qp_sqlite_use_wal(void *conn, quipu_error *reterr);
 
-/* A new, empty database that is gone when it is closed, in the system's temporary folder as far as
- * the page cache does not hold it. */
+/* Opens a new, empty database that disappears when it is closed. Pages that the cache cannot hold
+ * go to a temporary file without a name. */
 QUIPU_MUST_USE quipu_status qp_sqlite_open_private(qp_sqlite **ret_conn, quipu_error *reterr);
 
-/* Make a connection the runtime's, which closes it also when this fails. */
+/* Wraps a connection for src/ent. Takes ownership: the connection is closed also on failure. */
 QUIPU_MUST_USE quipu_status qp_sqlite_hand_over(qp_sqlite *conn, ent_db **ret_db,
                                                 quipu_error *reterr);
 
-/* Run SQL without values, several statements allowed; rows are ignored. */
+/* Runs a text of several statements without parameters; rows are ignored. */
 quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr);
 
-/* value_list.c, dialect.c: what every connection needs before its first statement. */
+/* value_list.c, dialect.c: register ent_list() and ent_add(), before the first statement. */
 int qp_sqlite_register_list(qp_sqlite *conn);
 int qp_sqlite_register_add(qp_sqlite *conn);
 

@@ -1,9 +1,15 @@
-/* Looking at a path before SQLite does: clear refusals for folders, foreign, encrypted and cut
- * files and network file systems, and new files that nobody else can read. */
+/* Checks of a path before SQLite opens it: clear errors for folders, foreign, encrypted and
+ * truncated files and network file systems; new files that only their user can read.
+ *
+ * Owns: the creation of a missing file.
+ * Called by: open.c; backup.c for the URI.
+ * Locks: takes none, and must not open an existing database: POSIX drops all of a process's locks
+ * on a file when any of its descriptors is closed, also those of other connections. */
 #include "base/port.h"
 
 #include "ent_sqlite/open_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,7 +26,7 @@
 
 static const char open_file_magic[16] = "SQLite format 3";
 
-/* File systems whose locks or shared memory WAL cannot rely on. */
+/* statfs() types of file systems on which SQLite's locks or the WAL's shared memory do not work. */
 static const struct {
     uint32_t magic;
     const char *name;
@@ -29,29 +35,33 @@ static const struct {
     {0x5346414f, "AFS"}, {0x73757245, "CODA"}, {0x00c36400, "CEPH"},
 };
 
-/* strerror() in the form that is safe with threads. */
+/* strerror() that is safe with threads: with _DEFAULT_SOURCE and without _GNU_SOURCE strerror_r()
+ * is the POSIX form. */
 static const char *open_file_why(int error, char text[OPEN_FILE_ERRNO_SIZE])
 {
-    /* With _DEFAULT_SOURCE and without _GNU_SOURCE this is the POSIX form. */
+    assert(text != NULL);
     if (strerror_r(error, text, OPEN_FILE_ERRNO_SIZE) != 0) {
         text[0] = '\0';
     }
     return text;
 }
 
+/* QUIPU_IO with the system's reason. */
 static quipu_status open_file_refused(const char *path, int error, quipu_error *reterr)
 {
     char why[OPEN_FILE_ERRNO_SIZE];
 
+    assert(error != 0);
     return qp_error_set(reterr, QUIPU_IO, "cannot open %s: %s", path, open_file_why(error, why));
 }
 
-/* The folder that holds the path. */
+/* The folder of a path: "." for a bare name. */
 static void open_file_folder(const char *path, char ret_folder[QP_SQLITE_PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash == NULL ? 0 : (size_t)(slash - path);
 
+    assert(strlen(path) < QP_SQLITE_PATH_MAX);
     if (slash == NULL) {
         memcpy(ret_folder, ".", 2);
     } else if (n == 0) {
@@ -62,23 +72,27 @@ static void open_file_folder(const char *path, char ret_folder[QP_SQLITE_PATH_MA
     }
 }
 
-/* Size of the file beside `path` with this suffix, or -1. */
+/* The size of the file beside `path` with this suffix, or -1. */
 static int64_t open_file_beside(const char *path, const char *suffix)
 {
     char name[QP_SQLITE_PATH_MAX + OPEN_FILE_SUFFIX_MAX];
     size_t n = strlen(path);
     struct stat info;
 
+    assert(n < QP_SQLITE_PATH_MAX);
+    assert(strlen(suffix) <= OPEN_FILE_SUFFIX_MAX);
     memcpy(name, path, n);
     memcpy(name + n, suffix, strlen(suffix) + 1);
     return stat(name, &info) == 0 ? (int64_t)info.st_size : -1;
 }
 
+/* The folder must exist, on a local file system. */
 static quipu_status open_file_local(const char *path, quipu_error *reterr)
 {
     char folder[QP_SQLITE_PATH_MAX];
     struct statfs info;
 
+    assert(path != NULL);
     open_file_folder(path, folder);
     if (statfs(folder, &info) != 0) {
         return errno == ENOENT
@@ -90,7 +104,7 @@ static quipu_status open_file_local(const char *path, quipu_error *reterr)
     for (size_t i = 0; i < sizeof(open_file_remote) / sizeof(open_file_remote[0]); i++) {
         if ((uint32_t)info.f_type == open_file_remote[i].magic) {
             return qp_error_set(reterr, QUIPU_UNSUPPORTED,
-                                "%s lies on a network file system (%s), where two writers can "
+                                "%s is on a network file system (%s), where two writers can "
                                 "damage it; keep the store on a local disk",
                                 path, open_file_remote[i].name);
         }
@@ -98,24 +112,25 @@ static quipu_status open_file_local(const char *path, quipu_error *reterr)
     return QUIPU_OK;
 }
 
-/* SQLite would make the file with the process's umask: make it here, for this user only. Without a
- * descriptor: closing it would drop the locks of a thread that opened the new file already. */
+/* SQLite would create the file with the process's umask. mknod() creates it without a descriptor,
+ * whose close would drop the locks of a thread that has opened the new file already. */
 static quipu_status open_file_create(const char *path, quipu_error *reterr)
 {
+    assert(path != NULL);
     if (mknod(path, S_IFREG | 0600, 0) != 0) {
         return errno == EEXIST ? QUIPU_OK : open_file_refused(path, errno, reterr);
     }
     return chmod(path, 0600) == 0 ? QUIPU_OK : open_file_refused(path, errno, reterr);
 }
 
-/* Refuse a file that is too short to be a database. A longer one is left to SQLite: whoever closes
- * a file loses all locks that the process has on it, and other connections may have some. */
+/* Refuses a file that is too short for a database. A longer one is left to SQLite, see the head. */
 static quipu_status open_file_short(const char *path, int64_t size, quipu_error *reterr)
 {
     char head[sizeof(open_file_magic)];
     int fd;
     ssize_t n;
 
+    assert(size >= 0);
     if (size == 0 || size >= OPEN_FILE_HEADER) {
         return QUIPU_OK;
     }
@@ -134,19 +149,20 @@ static quipu_status open_file_short(const char *path, int64_t size, quipu_error 
                         (long long)size);
 }
 
-/* Without a lock SQLite may read only what nobody can change. A side file, or a folder in which one
- * can be made, means that a writer may come: then the locks are needed, and the file's own bytes
- * still do not change. */
-static bool open_file_is_still(const char *path)
+/* Whether no process can write the file: no side files, and no right to create them or to write it.
+ * SQLite may then read without locks. Otherwise it locks, and still writes no byte of the file. */
+static bool open_file_is_immutable(const char *path)
 {
     char folder[QP_SQLITE_PATH_MAX];
 
+    assert(path != NULL);
     open_file_folder(path, folder);
     return open_file_beside(path, "-shm") < 0 && open_file_beside(path, "-wal") <= 0 &&
            open_file_beside(path, "-journal") <= 0 &&
            (access(folder, W_OK) != 0 || access(path, W_OK) != 0);
 }
 
+/* See open_tidier(). */
 bool qp_sqlite_log_is_empty(const char *path)
 {
     struct stat info;
@@ -154,13 +170,15 @@ bool qp_sqlite_log_is_empty(const char *path)
     return path != NULL && stat(path, &info) == 0 && info.st_size == 0;
 }
 
-quipu_status qp_sqlite_look(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
-                            quipu_error *reterr)
+/* A missing file is created, an existing one looked at. */
+quipu_status qp_sqlite_check_path(const char *path, uint32_t flags, qp_sqlite_file *ret_file,
+                                  quipu_error *reterr)
 {
     bool read_only = (flags & ENT_SQLITE_READ_ONLY) != 0;
     quipu_status status = QUIPU_OK;
     struct stat info;
 
+    assert(path != NULL && ret_file != NULL);
     if (stat(path, &info) != 0) {
         if (errno != ENOENT) {
             return open_file_refused(path, errno, reterr);
@@ -192,16 +210,18 @@ quipu_status qp_sqlite_look(const char *path, uint32_t flags, qp_sqlite_file *re
     }
     if (status == QUIPU_OK) {
         *ret_file = (qp_sqlite_file){.empty = info.st_size == 0,
-                                     .immutable = read_only && open_file_is_still(path)};
+                                     .immutable = read_only && open_file_is_immutable(path)};
     }
     return status;
 }
 
+/* Everything but plain characters is escaped. An empty authority ("file://") keeps a path that
+ * begins with two slashes whole. */
 void qp_sqlite_uri(const char *path, uint32_t flags, const qp_sqlite_file *file, qp_buf *ret_uri)
 {
     static const char digits[] = "0123456789ABCDEF";
 
-    /* An empty authority keeps a path that begins with two slashes whole. */
+    assert(path != NULL);
     qp_buf_puts(ret_uri, path[0] == '/' ? "file://" : "file:");
     for (const char *c = path; *c != '\0'; c++) {
         unsigned char byte = (unsigned char)*c;

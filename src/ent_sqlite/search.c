@@ -1,27 +1,37 @@
-/* Full-text search in SQLite: the statements over an FTS5 table with external content, and what a
- * user types as an FTS5 expression. Such a table does not follow the entity's table: a row leaves
- * the index only by a 'delete' with the very words that it was indexed with. The runtime
- * (src/ent/search.c) calls these through qp_sqlite_searcher. They only write text. */
+/* The statements of full-text search, and a user's words as an FTS5 expression. An FTS5 table with
+ * external content does not see the changes of its content table: each row has to be inserted with
+ * its text and, to be removed, given to the 'delete' command with the very text that was inserted.
+ *
+ * Owns: the table qp_sqlite_searcher; pure functions that append text.
+ * Called by: src/ent/sql.c through qp_searcher; stmt.c when QP_WORDS is bound. */
 #include "ent_sqlite/search.h"
+
+#include <assert.h>
 
 #include "ent/words.h"
 #include "ent_sqlite/ddl.h"
 
+/* The quoted name of an entity's FTS5 table. */
 static void search_index(qp_buf *sql, const ent_entity *entity)
 {
+    assert(entity->table != NULL);
     qp_sqlite_put_suffixed(sql, entity->table, QP_SQLITE_SEARCH_SUFFIX);
 }
 
+/* The indexed columns, each behind a comma. */
 static void search_columns(qp_buf *sql, const ent_entity *entity)
 {
+    assert(entity->search_count > 0);
     for (size_t i = 0; i < entity->search_count; i++) {
         qp_buf_putc(sql, ',');
         qp_sqlite_put_name(sql, entity->fields[entity->search_fields[i]].column);
     }
 }
 
+/* INSERT ... SELECT from the content table; a WHERE can follow. */
 static void search_put_index(qp_buf *sql, const ent_entity *entity, bool remove)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "INSERT INTO ");
     search_index(sql, entity);
     qp_buf_puts(sql, " (");
@@ -38,8 +48,10 @@ static void search_put_index(qp_buf *sql, const ent_entity *entity, bool remove)
     qp_sqlite_put_name(sql, entity->table);
 }
 
+/* FTS5's 'delete-all' command. */
 static void search_put_clear(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "INSERT INTO ");
     search_index(sql, entity);
     qp_buf_puts(sql, " (");
@@ -47,18 +59,21 @@ static void search_put_clear(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, ") VALUES ('delete-all')");
 }
 
+/* FTS5's integrity check; rank 1 compares with the content table, too. */
 static void search_put_check(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "INSERT INTO ");
     search_index(sql, entity);
     qp_buf_puts(sql, " (");
     search_index(sql, entity);
-    /* rank 1: compare with the table, too */
     qp_buf_puts(sql, ",rank) VALUES ('integrity-check',1)");
 }
 
+/* FROM and the match, whose expression is parameter 1. */
 static void search_from(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, " FROM ");
     search_index(sql, entity);
     qp_buf_puts(sql, " WHERE ");
@@ -66,21 +81,27 @@ static void search_from(qp_buf *sql, const ent_entity *entity)
     qp_buf_puts(sql, " MATCH ?1");
 }
 
+/* rank is bm25(): smaller is better. */
 static void search_put_hits(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     qp_buf_puts(sql, "SELECT rowid,rank");
     search_from(sql, entity);
 }
 
+/* The rowid is the only column of the key. */
 static void search_put_key(qp_buf *sql, const ent_entity *entity, size_t at)
 {
+    assert(at == 0);
     (void)at; /* there is one */
     search_index(sql, entity);
     qp_buf_puts(sql, ".rowid");
 }
 
+/* Ties are broken by key, so that pages are stable. */
 static void search_put_order(qp_buf *sql, const ent_entity *entity)
 {
+    assert(sql != NULL);
     (void)entity;
     qp_buf_puts(sql, " ORDER BY rank,rowid");
 }
@@ -94,9 +115,11 @@ const qp_searcher qp_sqlite_searcher = {
     .put_hits = search_put_hits,
     .put_key = search_put_key,
     .put_order = search_put_order,
-    .leaves_words = true,
+    .keeps_deleted_words = true,
 };
 
+/* A phrase holds no quote, because a quote ends it. Without any word the expression is "", which
+ * matches nothing; an empty expression would be a syntax error. */
 void qp_sqlite_words(quipu_str words, qp_buf *ret)
 {
     const char *at = words.p;
@@ -104,6 +127,7 @@ void qp_sqlite_words(quipu_str words, qp_buf *ret)
     const size_t empty = ret->n;
     qp_phrase phrase;
 
+    assert(words.p != NULL || words.n == 0);
     while (qp_phrase_next(&at, end, &phrase)) {
         if (phrase.text.n == 0) {
             continue;

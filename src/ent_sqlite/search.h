@@ -1,5 +1,5 @@
-/* Full text in SQLite: FTS5 tables over the entities' own tables, which keep no second copy of the
- * text. See ent/search_engine.h for what the runtime asks. */
+/* Full-text search in SQLite: FTS5 tables with external content, which hold an index over an
+ * entity's own table and no second copy of the text. See ent/search_engine.h for the interface. */
 #ifndef QP_ENT_SQLITE_SEARCH_H
 #define QP_ENT_SQLITE_SEARCH_H
 
@@ -9,8 +9,8 @@
 
 extern const qp_searcher qp_sqlite_searcher;
 
-/* The user's words as an FTS5 expression: each word and each "quoted phrase" becomes a string, so
- * that nothing can be read as an operator; a * behind it asks for a prefix. */
+/* Appends a user's words as an FTS5 expression. Each word and each "quoted phrase" becomes a string
+ * literal, so that nothing is read as an operator; a * behind it asks for a prefix. */
 void qp_sqlite_words(quipu_str words, qp_buf *ret);
 
 /* tokenizer.c: SQLite's FTS5, or NULL when this SQLite is built without it. */

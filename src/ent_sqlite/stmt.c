@@ -1,5 +1,9 @@
-/* Running statements: prepare, bind, step, reset. A statement owns the small texts (times, UUIDs)
- * that its values turn into, so that binding copies nothing inside SQLite. */
+/* Statements: prepare, bind, step, reset.
+ *
+ * Owns: struct qp_statement, and the texts that bound times and UUIDs become, so that binding
+ * copies nothing inside SQLite.
+ * Called by: src/ent through qp_engine.
+ * Locks: those that the statement takes; src/ent begins a transaction for more than one. */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>
@@ -14,6 +18,8 @@
 static_assert(STMT_TEXT_SIZE >= QUIPU_TIME_TEXT_SIZE && STMT_TEXT_SIZE >= QUIPU_UUID_TEXT_SIZE,
               "a slot holds either text");
 
+/* What a parameter needs beside the caller's value: the text of a time or UUID, or a pointer to a
+ * list. It lives until the statement is reset (SQLITE_STATIC). */
 typedef union stmt_slot {
     char text[STMT_TEXT_SIZE];
     const qp_list_operand *list;
@@ -22,16 +28,18 @@ typedef union stmt_slot {
 struct qp_statement {
     sqlite3_stmt *stmt;
     qp_sqlite *conn;
-    stmt_slot *slots; /* one a parameter, made when the first one is needed */
-    qp_buf words;     /* of a full-text match: at most one a statement level, so appended */
+    stmt_slot *slots; /* one a parameter, allocated when the first is needed */
+    qp_buf words;     /* FTS5 expressions of full-text matches, one behind the other */
 };
 
+/* PERSISTENT: src/ent caches statements, so that they should not take lookaside memory. */
 quipu_status qp_sqlite_prepare(void *conn, quipu_str sql, qp_statement **ret, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     qp_statement *statement = qp_calloc(1, sizeof(*statement));
     int rc;
 
+    assert(sql.p != NULL && ret != NULL);
     if (statement == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory while preparing a statement");
     }
@@ -49,6 +57,7 @@ quipu_status qp_sqlite_prepare(void *conn, quipu_str sql, qp_statement **ret, qu
     return QUIPU_OK;
 }
 
+/* NULL is fine. The statement is not running: src/ent resets it before. */
 void qp_sqlite_finalize(qp_statement *statement)
 {
     if (statement != NULL) {
@@ -59,8 +68,10 @@ void qp_sqlite_finalize(qp_statement *statement)
     }
 }
 
+/* The slot of a parameter; NULL: no memory. */
 static stmt_slot *stmt_slot_at(qp_statement *statement, size_t at)
 {
+    assert(at < (size_t)sqlite3_bind_parameter_count(statement->stmt));
     if (statement->slots == NULL) {
         int n = sqlite3_bind_parameter_count(statement->stmt);
         statement->slots = qp_calloc((size_t)n, sizeof(*statement->slots));
@@ -68,25 +79,29 @@ static stmt_slot *stmt_slot_at(qp_statement *statement, size_t at)
     return statement->slots == NULL ? NULL : &statement->slots[at];
 }
 
-/* Text goes in as SQLITE_STATIC: the caller keeps it until the statement is reset. */
+/* SQLITE_STATIC: the caller keeps the text until the statement is reset. */
 static int stmt_bind_text(qp_statement *statement, int at, const char *p, size_t n)
 {
+    assert(at >= 1);
     return sqlite3_bind_text64(statement->stmt, at, p, n, SQLITE_STATIC, SQLITE_UTF8);
 }
 
-/* A value whose stored form is made here. */
+/* Binds a value whose stored form is made here: times and UUIDs as text, lists by pointer, search
+ * words as an FTS5 expression. Several matches in one statement may move the buffer of words, so
+ * that SQLite copies those. */
 static int stmt_bind_made(qp_statement *statement, int at, const qp_value *value)
 {
     stmt_slot *slot = stmt_slot_at(statement, (size_t)at - 1);
     size_t start = statement->words.n;
 
+    assert(at >= 1);
     if (slot == NULL) {
         return SQLITE_NOMEM;
     }
     switch (value->kind) {
     case QP_TIME:
         if (quipu_time_format(value->as.time, slot->text) != QUIPU_OK) {
-            return SQLITE_MISUSE; /* the runtime has checked it */
+            return SQLITE_MISUSE; /* cannot happen: src/ent has checked the time */
         }
         return stmt_bind_text(statement, at, slot->text, QUIPU_TIME_TEXT_SIZE - 1);
     case QP_UUID:
@@ -101,14 +116,15 @@ static int stmt_bind_made(qp_statement *statement, int at, const qp_value *value
         if (qp_buf_status(&statement->words) != QUIPU_OK) {
             return qp_buf_status(&statement->words) == QUIPU_LIMIT ? SQLITE_TOOBIG : SQLITE_NOMEM;
         }
-        /* Several matches in one statement may move the buffer: SQLite copies this one. */
         return sqlite3_bind_text64(statement->stmt, at, qp_buf_str(&statement->words).p + start,
                                    statement->words.n - start, SQLITE_TRANSIENT, SQLITE_UTF8);
     }
 }
 
+/* Binds one value in its stored form. */
 static int stmt_bind_one(qp_statement *statement, int at, const qp_value *value)
 {
+    assert(at >= 1);
     switch (value->kind) {
     case QP_NULL:
         return sqlite3_bind_null(statement->stmt, at);
@@ -128,9 +144,12 @@ static int stmt_bind_one(qp_statement *statement, int at, const qp_value *value)
     }
 }
 
+/* Binds all parameters; src/ent always gives every one. */
 quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, size_t n,
                             quipu_error *reterr)
 {
+    assert(n == 0 || values != NULL);
+    assert(n == (size_t)sqlite3_bind_parameter_count(statement->stmt));
     qp_buf_reset(&statement->words);
     for (size_t i = 0; i < n; i++) {
         int rc = stmt_bind_one(statement, (int)i + 1, &values[i]);
@@ -141,12 +160,15 @@ quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, siz
     return QUIPU_OK;
 }
 
+/* One row or the end. The kinds are src/ent's; a column of another type is converted or handed up
+ * as it is stored (value.c). */
 quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_t n, qp_value *ret,
                             bool *ret_row, quipu_error *reterr)
 {
     sqlite3_stmt *stmt = statement->stmt;
     int rc = sqlite3_step(stmt);
 
+    assert(ret_row != NULL);
     if (rc == SQLITE_ROW) {
         qp_sqlite_read(stmt, kinds, n, ret);
         *ret_row = true;
@@ -159,11 +181,15 @@ quipu_status qp_sqlite_step(qp_statement *statement, const uint8_t *kinds, size_
     return qp_sqlite_fail(statement->conn, rc, "cannot use", reterr);
 }
 
+/* The result code repeats that of the last step, which was reported. */
 void qp_sqlite_reset(qp_statement *statement)
 {
+    assert(statement != NULL);
     (void)sqlite3_reset(statement->stmt);
 }
 
+/* Statement by statement; sqlite3_exec() would need a NUL-terminated text and gives no end pointer.
+ */
 quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
@@ -171,6 +197,7 @@ quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr)
     const char *end = sql.p + sql.n;
     int rc = SQLITE_OK;
 
+    assert(sql.p != NULL);
     while (at < end && rc == SQLITE_OK) {
         sqlite3_stmt *stmt = NULL;
         rc = sqlite3_prepare_v2(self->db, at, (int)(end - at), &stmt, &at);

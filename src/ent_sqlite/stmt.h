@@ -1,4 +1,4 @@
-/* Statements of the embedded engine: the part of its function table that runs SQL. */
+/* Statements and transactions of the SQLite engine: the functions of its table that run SQL. */
 #ifndef QP_ENT_SQLITE_STMT_H
 #define QP_ENT_SQLITE_STMT_H
 
@@ -18,7 +18,7 @@ void qp_sqlite_put_in(qp_buf *sql, const char *column, unsigned number, bool neg
 void qp_sqlite_put_add(qp_buf *sql, const char *column, unsigned number, int64_t min, int64_t max);
 void qp_sqlite_put_match(qp_buf *sql, const char *column, const char *table, unsigned number);
 
-/* value.c: columns in. */
+/* value.c: reads the columns of the current row. */
 void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret);
 
 /* tx.c */
@@ -30,7 +30,8 @@ void qp_sqlite_tx_free(qp_sqlite *conn);
 quipu_status qp_sqlite_data_version(void *conn, int64_t *ret_version, quipu_error *reterr);
 bool qp_sqlite_peer_version(void *conn, int64_t *ret_version);
 
-/* The name under which a list operand travels to the table function in value_list.c. */
+/* The pointer type under which a list operand is bound for ent_list() (value_list.c): SQLite's
+ * pointer passing interface hands it to that function only. */
 #define QP_SQLITE_LIST_TYPE "qp_list"
 
 #endif

@@ -1,5 +1,8 @@
-/* The tokenizer QP_SQLITE_TOKENIZER: FTS5's interface around the reader of words (ent/words.h).
- * open.c registers it with every connection; FTS5 calls it on that connection's thread. */
+/* ent/words.h as an FTS5 tokenizer, so that the words of an index are cut by the same code as a
+ * query's and as PostgreSQL's.
+ *
+ * Owns: the registration of QP_SQLITE_TOKENIZER with a connection.
+ * Called by: FTS5, for every indexed text and every query. */
 #include <assert.h>
 
 #include "base/alloc.h"
@@ -7,10 +10,13 @@
 #include "ent_sqlite/ddl.h"
 #include "ent_sqlite/search.h"
 
+/* FTS5 wants an instance; ours has no state. */
 struct Fts5Tokenizer {
-    char unused; /* it has no state; FTS5 wants an instance */
+    char unused;
 };
 
+/* xTokenize: one call a word, with its place in the text. FTS5 passes n = -1 nowhere, but a NULL
+ * text with 0 bytes. */
 static int tokenizer_tokenize(Fts5Tokenizer *self, void *ctx, int flags, const char *text, int n,
                               int (*put)(void *, int, const char *, int, int, int))
 {
@@ -18,6 +24,7 @@ static int tokenizer_tokenize(Fts5Tokenizer *self, void *ctx, int flags, const c
     qp_word word;
     int rc = SQLITE_OK;
 
+    assert(put != NULL);
     (void)self;
     (void)flags;
     qp_words_begin(&reader, (quipu_str){text, n > 0 ? (size_t)n : 0}, true);
@@ -27,27 +34,33 @@ static int tokenizer_tokenize(Fts5Tokenizer *self, void *ctx, int flags, const c
     return rc;
 }
 
+/* xDelete. */
 static void tokenizer_delete(Fts5Tokenizer *self)
 {
+    assert(self != NULL);
     qp_free(self);
 }
 
+/* xCreate: there are no options. */
 static int tokenizer_create(void *ctx, const char **args, int n, Fts5Tokenizer **ret)
 {
+    assert(ret != NULL);
     (void)ctx;
     (void)args;
     if (n != 0) {
-        return SQLITE_ERROR; /* it has no options */
+        return SQLITE_ERROR;
     }
     *ret = qp_calloc(1, sizeof(**ret));
     return *ret != NULL ? SQLITE_OK : SQLITE_NOMEM;
 }
 
+/* The documented way to the FTS5 API: a pointer that SELECT fts5(?) fills. NULL without FTS5. */
 fts5_api *qp_sqlite_fts5(qp_sqlite *conn)
 {
     fts5_api *api = NULL;
     sqlite3_stmt *stmt = NULL;
 
+    assert(conn->db != NULL);
     if (sqlite3_prepare_v2(conn->db, "SELECT fts5(?1)", -1, &stmt, NULL) == SQLITE_OK &&
         sqlite3_bind_pointer(stmt, 1, (void *)&api, "fts5_api_ptr", NULL) == SQLITE_OK) {
         (void)sqlite3_step(stmt);
@@ -56,12 +69,14 @@ fts5_api *qp_sqlite_fts5(qp_sqlite *conn)
     return api;
 }
 
+/* A build of SQLite without FTS5 is fine until a search is asked for. */
 int qp_sqlite_register_tokenizer(qp_sqlite *conn)
 {
     fts5_tokenizer tokenizer = {
         .xCreate = tokenizer_create, .xDelete = tokenizer_delete, .xTokenize = tokenizer_tokenize};
     fts5_api *api = qp_sqlite_fts5(conn);
 
+    assert(conn->db != NULL);
     if (api == NULL) {
         return sqlite3_errcode(conn->db) == SQLITE_NOMEM ? SQLITE_NOMEM : SQLITE_OK;
     }

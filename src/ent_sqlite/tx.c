@@ -1,14 +1,25 @@
-/* Transactions of the embedded engine. All savepoints share one name: SQLite then means the
- * innermost, and three prepared statements serve any depth. */
+/* Transactions of a SQLite file.
+ *
+ * Owns: the prepared statements of qp_sqlite for BEGIN, COMMIT and the like.
+ * Called by: src/ent through qp_engine.
+ * Locks: ENT_WRITE and ENT_WRITE_ROWS are BEGIN IMMEDIATE, the file's one write lock; reads are
+ * BEGIN and hold a WAL snapshot. SQLite has one writer at a time, so that row locks would add
+ * nothing.
+ *
+ *   ENT_READ         BEGIN + a read        the snapshot of this call
+ *   QP_TX_DEFERRED   BEGIN                 the snapshot of the first statement
+ *   depth > 0        SAVEPOINT ent         all share one name: SQLite means the innermost one
+ */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>
 
-/* Run a statement that is prepared on its first use. */
+/* Runs one of the statements, and prepares it with its first use. */
 static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
 {
     int rc = SQLITE_OK;
 
+    assert(stmt != NULL && sql != NULL);
     if (*stmt == NULL) {
         rc = sqlite3_prepare_v3(conn->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL);
     }
@@ -20,32 +31,36 @@ static int tx_run(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
     return rc;
 }
 
-/* SQLite does not ask the busy handler everywhere (recovery of a WAL, for one): repeat until the
- * deadline. */
-static int tx_run_patiently(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
+/* The busy handler covers most waits; WAL recovery and a checkpoint at its start return SQLITE_BUSY
+ * without calling it. Retried until the deadline. */
+static int tx_run_retry(qp_sqlite *conn, sqlite3_stmt **stmt, const char *sql)
 {
     int64_t deadline_ns = qp_interrupt_deadline(&conn->interrupt);
     int rc = tx_run(conn, stmt, sql);
 
+    assert(conn->db != NULL);
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(conn, deadline_ns)) {
         rc = tx_run(conn, stmt, sql);
     }
     return rc;
 }
 
+/* A read that could not take its snapshot leaves no transaction behind. */
 quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     int rc;
 
+    assert(depth >= 0);
+    assert(depth > 0 || sqlite3_get_autocommit(self->db) != 0);
     if (depth > 0) {
         rc = tx_run(self, &self->savepoint, "SAVEPOINT ent");
     } else if (kind == ENT_WRITE || kind == ENT_WRITE_ROWS) {
-        rc = tx_run_patiently(self, &self->begin_write, "BEGIN IMMEDIATE");
+        rc = tx_run_retry(self, &self->begin_write, "BEGIN IMMEDIATE");
     } else {
         rc = tx_run(self, &self->begin_read, "BEGIN");
         if (rc == SQLITE_OK && kind == ENT_READ) {
-            rc = tx_run_patiently(self, &self->snapshot, "SELECT 1 FROM sqlite_schema LIMIT 1");
+            rc = tx_run_retry(self, &self->snapshot, "SELECT 1 FROM sqlite_schema LIMIT 1");
             if (rc != SQLITE_OK) {
                 quipu_status status = qp_sqlite_fail(self, rc, "cannot read", reterr);
                 (void)tx_run(self, &self->rollback, "ROLLBACK");
@@ -57,21 +72,27 @@ quipu_status qp_sqlite_begin(void *conn, int depth, ent_tx_kind kind, quipu_erro
                            : qp_sqlite_fail(self, rc, "cannot begin a transaction on", reterr);
 }
 
+/* A COMMIT that fails with SQLITE_BUSY leaves the transaction open; src/ent rolls it back. */
 quipu_status qp_sqlite_commit(void *conn, int depth, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     int rc = depth > 0 ? tx_run(self, &self->release, "RELEASE ent")
                        : tx_run(self, &self->commit, "COMMIT");
 
+    assert(depth >= 0);
     return rc == SQLITE_OK ? QUIPU_OK : qp_sqlite_fail(self, rc, "cannot commit to", reterr);
 }
 
+/* SQLite rolls back by itself after SQLITE_FULL, SQLITE_IOERR and SQLITE_NOMEM: nothing is left to
+ * do then. A savepoint that cannot be rolled back takes the whole transaction with it: its
+ * half-done changes must not be committed. */
 void qp_sqlite_rollback(void *conn, int depth)
 {
     qp_sqlite *self = conn;
 
+    assert(depth >= 0);
     if (sqlite3_get_autocommit(self->db) != 0) {
-        return; /* SQLite has rolled back by itself */
+        return;
     }
     if (depth > 0) {
         int rc = tx_run(self, &self->rollback_to, "ROLLBACK TO ent");
@@ -81,20 +102,23 @@ void qp_sqlite_rollback(void *conn, int depth)
         if (rc == SQLITE_OK) {
             return;
         }
-        /* A savepoint that cannot be undone must not be kept: give the whole transaction up. */
     }
     (void)tx_run(self, &self->rollback, "ROLLBACK");
 }
 
+/* Autocommit is off exactly inside of a transaction. */
 bool qp_sqlite_in_transaction(void *conn)
 {
     const qp_sqlite *self = conn;
 
+    assert(self->db != NULL);
     return sqlite3_get_autocommit(self->db) == 0;
 }
 
+/* Called before the handle is closed; finalizing NULL does nothing. */
 void qp_sqlite_tx_free(qp_sqlite *conn)
 {
+    assert(conn != NULL);
     (void)sqlite3_finalize(conn->begin_write);
     (void)sqlite3_finalize(conn->begin_read);
     (void)sqlite3_finalize(conn->snapshot);
@@ -106,11 +130,13 @@ void qp_sqlite_tx_free(qp_sqlite *conn)
     (void)sqlite3_finalize(conn->data_version);
 }
 
+/* The pager's own counter, without a statement: it moves with commits of this connection, too. */
 bool qp_sqlite_peer_version(void *conn, int64_t *ret_version)
 {
     const qp_sqlite *self = conn;
     unsigned version = 0;
 
+    assert(ret_version != NULL);
     if (sqlite3_file_control(self->db, "main", SQLITE_FCNTL_DATA_VERSION, &version) != SQLITE_OK) {
         return false;
     }
@@ -118,10 +144,12 @@ bool qp_sqlite_peer_version(void *conn, int64_t *ret_version)
     return true;
 }
 
+/* PRAGMA data_version changes when another connection has committed, and only then. */
 static int tx_data_version(qp_sqlite *conn, int64_t *ret)
 {
     int rc = SQLITE_OK;
 
+    assert(ret != NULL);
     if (conn->data_version == NULL) {
         rc = sqlite3_prepare_v3(conn->db, "PRAGMA data_version", -1, SQLITE_PREPARE_PERSISTENT,
                                 &conn->data_version, NULL);
@@ -137,12 +165,14 @@ static int tx_data_version(qp_sqlite *conn, int64_t *ret)
     return rc;
 }
 
+/* Retried like a read: the PRAGMA may meet WAL recovery. */
 quipu_status qp_sqlite_data_version(void *conn, int64_t *ret_version, quipu_error *reterr)
 {
     qp_sqlite *self = conn;
     int64_t deadline_ns = qp_interrupt_deadline(&self->interrupt);
     int rc = tx_data_version(self, ret_version);
 
+    assert(ret_version != NULL);
     while ((rc & 0xff) == SQLITE_BUSY && qp_sqlite_wait(self, deadline_ns)) {
         rc = tx_data_version(self, ret_version);
     }

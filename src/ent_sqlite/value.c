@@ -1,14 +1,19 @@
-/* Values at the border to SQLite: reading stored forms tolerantly: times in many shapes, UUIDs as
- * text or bytes, JSON as text or bytes. */
+/* Reading columns: stored forms to logical values. Tolerant, because files of other programs are
+ * read, too: times in many shapes, UUIDs as text or bytes, JSON as text or bytes.
+ *
+ * Owns: nothing; texts and bytes are borrowed from SQLite until the next step.
+ * Called by: qp_sqlite_step(), for every row: the hottest code of this room. */
 #include "ent_sqlite/stmt.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/attr.h"
 
-/* The value with the kind that it is stored as: the runtime refuses it by name. */
+/* The value as it is stored; src/ent refuses it with the field's name. */
 static QP_NOINLINE void value_raw(sqlite3_value *from, qp_value *ret)
 {
+    assert(from != NULL && ret != NULL);
     switch (sqlite3_value_type(from)) {
     case SQLITE_INTEGER:
         ret->kind = QP_INT;
@@ -29,9 +34,10 @@ static QP_NOINLINE void value_raw(sqlite3_value *from, qp_value *ret)
     }
 }
 
+/* Numbers are read by the same parser, from their digits (Unix seconds of other programs). */
 static void value_time(sqlite3_value *from, qp_value *ret)
 {
-    /* An integer is read by the same parser, from its digits. */
+    assert(ret != NULL);
     quipu_str text = {(const char *)sqlite3_value_text(from), 0};
 
     if (text.p != NULL) {
@@ -44,10 +50,12 @@ static void value_time(sqlite3_value *from, qp_value *ret)
     value_raw(from, ret);
 }
 
+/* Text in either case, or 16 bytes. */
 static void value_uuid(sqlite3_value *from, int type, qp_value *ret)
 {
     quipu_uuid uuid;
 
+    assert(ret != NULL);
     if (type == SQLITE_TEXT) {
         quipu_str text = {(const char *)sqlite3_value_text(from), 0};
         text.n = (size_t)sqlite3_value_bytes(from);
@@ -64,8 +72,10 @@ static void value_uuid(sqlite3_value *from, int type, qp_value *ret)
     value_raw(from, ret);
 }
 
+/* Floats and booleans; integers are read in qp_sqlite_read() itself. */
 static void value_number(sqlite3_value *from, int type, uint8_t kind, qp_value *ret)
 {
+    assert(kind == QP_FLOAT || kind == QP_BOOL);
     if (kind == QP_FLOAT && (type == SQLITE_FLOAT || type == SQLITE_INTEGER)) {
         ret->kind = QP_FLOAT;
         ret->as.f = sqlite3_value_double(from);
@@ -77,17 +87,18 @@ static void value_number(sqlite3_value *from, int type, uint8_t kind, qp_value *
     }
 }
 
-/* A column whose value came back as no pointer: NULL, or, for bytes, none of them. */
+/* A column without a pointer: SQL NULL or, for bytes, an empty blob, for which SQLite returns NULL
+ * as well; to src/ent a NULL pointer means absent. */
 static void value_nothing(sqlite3_value *from, uint8_t kind, qp_value *ret)
 {
+    assert(kind == QP_TEXT || kind == QP_BYTES);
     ret->kind = QP_NULL;
     if (sqlite3_value_type(from) != SQLITE_NULL && kind == QP_BYTES) {
-        /* SQLite gives NULL for empty bytes; ours means absent. */
         *ret = (qp_value){.kind = QP_BYTES, .as.bytes = {"", 0}};
     }
 }
 
-/* Text, JSON and labels: SQLite turns a number or bytes into text by itself. */
+/* Text, JSON and labels: SQLite converts numbers and bytes to text by itself. */
 QP_INLINE void value_text(sqlite3_value *from, qp_value *ret)
 {
     ret->as.text.p = (const char *)sqlite3_value_text(from);
@@ -99,8 +110,10 @@ QP_INLINE void value_text(sqlite3_value *from, qp_value *ret)
     ret->kind = QP_TEXT;
 }
 
+/* Bytes; a text column gives its bytes. */
 static void value_bytes(sqlite3_value *from, qp_value *ret)
 {
+    assert(from != NULL);
     ret->as.bytes.p = sqlite3_value_blob(from);
     if (ret->as.bytes.p == NULL) {
         value_nothing(from, QP_BYTES, ret);
@@ -110,10 +123,13 @@ static void value_bytes(sqlite3_value *from, qp_value *ret)
     ret->kind = QP_BYTES;
 }
 
-/* The connection has no mutex and one thread, so that the values may be read directly: cheaper than
- * sqlite3_column_*(), which finds the column anew for type, text and size. */
+/* sqlite3_column_value() returns an unprotected value, which may be read directly because the
+ * connection has one thread and no mutex: cheaper than sqlite3_column_*(), which looks the column
+ * up again for type, text and size. */
 void qp_sqlite_read(sqlite3_stmt *stmt, const uint8_t *kinds, size_t n, qp_value *ret)
 {
+    assert(n == 0 || (kinds != NULL && ret != NULL));
+    assert(n <= (size_t)sqlite3_column_count(stmt));
     for (size_t i = 0; i < n; i++, ret++) {
         sqlite3_value *from = sqlite3_column_value(stmt, (int)i);
 

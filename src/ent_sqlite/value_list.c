@@ -1,6 +1,9 @@
-/* The operand of IN: a table function ent_list(?) whose rows are the items of one bound list. One
- * parameter holds any number of items, every type is passed exactly, and SQLite can look each item
- * up in an index. */
+/* ent_list(?): a table-valued function whose rows are the items of one bound list, the operand of
+ * IN. One parameter holds any number of items, so that a statement's text does not depend on it;
+ * every type is passed exactly; SQLite can probe an index with each item.
+ *
+ * Owns: the module and its cursors. The list belongs to the statement that bound it.
+ * Called by: SQLite, in conditions that dialect.c writes. DIRECTONLY: no schema can use it. */
 #include "ent_sqlite/stmt.h"
 
 #include <assert.h>
@@ -8,20 +11,23 @@
 
 #define LIST_COLUMN_VALUE 0
 #define LIST_COLUMN_OPERAND 1
-#define LIST_ROWS_GUESS                                                                            \
-    32 /* what the planner is told; the shape is prepared before lists are known */
+/* The estimate for the planner: a statement is prepared before its lists are known. */
+#define LIST_ROWS_GUESS 32
 
+/* A scan over one list. `base` comes first: SQLite's pointers to it are cast back. */
 typedef struct list_cursor {
     sqlite3_vtab_cursor base;
     const qp_list_operand *list;
     size_t at;
 } list_cursor;
 
+/* xConnect: declares a table with one visible column and the list as a hidden one. */
 static int list_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
                         sqlite3_vtab **ret, char **ret_error)
 {
     int rc = sqlite3_declare_vtab(db, "CREATE TABLE x(value, operand HIDDEN)");
 
+    assert(ret != NULL);
     (void)aux;
     (void)argc;
     (void)argv;
@@ -37,14 +43,19 @@ static int list_connect(sqlite3 *db, void *aux, int argc, const char *const *arg
     return rc;
 }
 
+/* xDisconnect. The table has no state. */
 static int list_disconnect(sqlite3_vtab *table)
 {
+    assert(table != NULL);
     sqlite3_free(table);
     return SQLITE_OK;
 }
 
+/* xBestIndex: the only plan is the one that is given the list. SQLITE_CONSTRAINT rejects all
+ * others. */
 static int list_plan(sqlite3_vtab *table, sqlite3_index_info *info)
 {
+    assert(info != NULL);
     (void)table;
     for (int i = 0; i < info->nConstraint; i++) {
         if (info->aConstraint[i].iColumn == LIST_COLUMN_OPERAND &&
@@ -62,10 +73,12 @@ static int list_plan(sqlite3_vtab *table, sqlite3_index_info *info)
     return SQLITE_CONSTRAINT;
 }
 
+/* xOpen. */
 static int list_open(sqlite3_vtab *table, sqlite3_vtab_cursor **ret)
 {
     list_cursor *cursor = sqlite3_malloc((int)sizeof(*cursor));
 
+    assert(ret != NULL);
     (void)table;
     if (cursor == NULL) {
         return SQLITE_NOMEM;
@@ -75,20 +88,24 @@ static int list_open(sqlite3_vtab *table, sqlite3_vtab_cursor **ret)
     return SQLITE_OK;
 }
 
+/* xClose. */
 static int list_close(sqlite3_vtab_cursor *base)
 {
+    assert(base != NULL);
     sqlite3_free(base);
     return SQLITE_OK;
 }
 
+/* xFilter: takes the list. Anything but a pointer of our type, bound by stmt_bind_made(), reads as
+ * NULL and gives no rows. */
 static int list_filter(sqlite3_vtab_cursor *base, int number, const char *text, int argc,
                        sqlite3_value **argv)
 {
     list_cursor *cursor = (list_cursor *)base;
-    /* A slot of the statement; see stmt_bind_made(). */
     const qp_list_operand *const *slot =
         argc == 1 ? sqlite3_value_pointer(argv[0], QP_SQLITE_LIST_TYPE) : NULL;
 
+    assert(cursor != NULL);
     (void)number;
     (void)text;
     cursor->list = slot == NULL ? NULL : *slot;
@@ -96,28 +113,37 @@ static int list_filter(sqlite3_vtab_cursor *base, int number, const char *text, 
     return SQLITE_OK;
 }
 
+/* xNext. */
 static int list_next(sqlite3_vtab_cursor *base)
 {
+    assert(base != NULL);
     ((list_cursor *)base)->at++;
     return SQLITE_OK;
 }
 
+/* xEof. */
 static int list_eof(sqlite3_vtab_cursor *base)
 {
     const list_cursor *cursor = (const list_cursor *)base;
 
+    assert(cursor != NULL);
     return cursor->list == NULL || cursor->at >= cursor->list->n;
 }
 
+/* A text result; `how` says whether SQLite has to copy it. */
 static void list_text(sqlite3_context *ctx, quipu_str text, sqlite3_destructor_type how)
 {
+    assert(text.p != NULL || text.n == 0);
     sqlite3_result_text64(ctx, text.p, text.n, how, SQLITE_UTF8);
 }
 
+/* One item in its stored form, as stmt.c binds single values. Items of an enum are numbers, stored
+ * as labels. */
 static void list_item(sqlite3_context *ctx, const qp_list_operand *list, size_t at)
 {
     char text[QUIPU_UUID_TEXT_SIZE];
 
+    assert(at < list->n);
     static_assert(sizeof(text) >= QUIPU_TIME_TEXT_SIZE, "holds either text");
     if (list->labels != NULL) {
         int number = 0;
@@ -150,23 +176,28 @@ static void list_item(sqlite3_context *ctx, const qp_list_operand *list, size_t 
     }
 }
 
+/* xColumn. The hidden column is never read. */
 static int list_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
 {
     const list_cursor *cursor = (const list_cursor *)base;
 
+    assert(cursor->list != NULL);
     if (column == LIST_COLUMN_VALUE) {
         list_item(ctx, cursor->list, cursor->at);
     }
     return SQLITE_OK;
 }
 
+/* xRowid: the place in the list. */
 static int list_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 {
+    assert(ret != NULL);
     *ret = (sqlite3_int64)((const list_cursor *)base)->at;
     return SQLITE_OK;
 }
 
-/* Without xCreate the table exists by itself, in every schema, as a function only. */
+/* Without xCreate the module is eponymous only: a function, for which no CREATE is needed or
+ * possible. */
 static const sqlite3_module list_module = {
     .iVersion = 0,
     .xConnect = list_connect,
@@ -181,7 +212,9 @@ static const sqlite3_module list_module = {
     .xRowid = list_rowid,
 };
 
+/* Registered with every connection. */
 int qp_sqlite_register_list(qp_sqlite *conn)
 {
+    assert(conn->db != NULL);
     return sqlite3_create_module_v2(conn->db, "ent_list", &list_module, NULL, NULL);
 }

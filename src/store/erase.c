@@ -325,7 +325,7 @@ static quipu_status erase_index(const erase_run *run, ent_db *db, quipu_error *r
 {
     quipu_status status;
 
-    if (!qp_search_leaves_words(db)) {
+    if (!qp_search_keeps_deleted_words(db)) {
         return QUIPU_OK; /* they went with their messages */
     }
     erase_watch_wait(run, db);

@@ -247,7 +247,7 @@ static void *event_answer(void *arg)
     event_pair *pair = arg;
 
     if (qp_latch_wait(&pair->ask, INT64_MAX) == 7) {
-        pair->answered = pair->question * 2; /* what was written before the news is seen */
+        pair->answered = pair->question * 2; /* what was written before the latch was set is seen */
         qp_latch_set(&pair->answer, QP_LATCH_VALUE_MAX);
     }
     return NULL;

@@ -1,5 +1,5 @@
-/* Iterators over more rows than an engine likes to hold at once: on a server they come in pieces,
- * and nobody may notice. */
+/* Iterators over more rows than an engine likes to hold at once: on a server they come in chunks,
+ * with the same result. */
 #include "contract/world.h"
 
 #ifdef QUIPU_POSTGRES
@@ -9,7 +9,7 @@
 #define QP_PG_CHUNK_ROWS_MAX 512
 #endif
 
-#define PIECES_MANY (QP_PG_CHUNK_FIRST + 2 * QP_PG_CHUNK_ROWS_MAX + 100)
+#define CHUNKS_MANY (QP_PG_CHUNK_FIRST + 2 * QP_PG_CHUNK_ROWS_MAX + 100)
 
 /* Authors until there are `n`, in one transaction. Their names sort in another order than their
  * keys, and some have a country. */
@@ -63,7 +63,7 @@ static void every_row_comes_once_and_in_order(void **state)
                                 QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX - 1,
                                 QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX,
                                 QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX + 1,
-                                PIECES_MANY};
+                                CHUNKS_MANY};
     const author_query by_key = {.order = {AUTHOR_BY_ID(ASC)}};
     const author_query by_country = {.order = {AUTHOR_BY_COUNTRY(DESC), AUTHOR_BY_NAME(ASC)}};
     world *w = *state;
@@ -86,14 +86,14 @@ static void a_limit_and_an_offset_are_kept(void **state)
 {
     world *w = *state;
 
-    fill(w, PIECES_MANY);
+    fill(w, CHUNKS_MANY);
     W_OK(w, ent_begin(w->db, ENT_READ, &w->err));
     check_same(w, &(author_query){.limit = QP_PG_CHUNK_FIRST + 1}, QP_PG_CHUNK_FIRST + 1);
-    check_same(w, &(author_query){.offset = 7}, PIECES_MANY - 7);
+    check_same(w, &(author_query){.offset = 7}, CHUNKS_MANY - 7);
     W_OK(w, ent_commit(w->db, &w->err));
 }
 
-/* Several are open, some are left early, and other statements run between their pieces. */
+/* Several are open, some are left early, and other statements run between their chunks. */
 static void many_are_read_side_by_side(void **state)
 {
     const author_query query = {.order = {AUTHOR_BY_ID(ASC)}};
@@ -127,7 +127,7 @@ static void many_are_read_side_by_side(void **state)
     W_OK(w, ent_commit(w->db, &w->err));
 }
 
-/* Whoever changes what it reads meets every row, too. */
+/* A reader that changes what it reads meets every row, too. */
 static void rows_may_be_removed_while_they_are_read(void **state)
 {
     world *w = *state;
@@ -136,7 +136,7 @@ static void rows_may_be_removed_while_they_are_read(void **state)
     int64_t left = -1;
     int n = 0;
 
-    fill(w, PIECES_MANY);
+    fill(w, CHUNKS_MANY);
     W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err));
     W_OK(w, author_iter_begin(w->db, &(author_query){.order = {AUTHOR_BY_ID(ASC)}}, &it, &w->err));
     while (author_iter_next(&it, &row)) {
@@ -144,7 +144,7 @@ static void rows_may_be_removed_while_they_are_read(void **state)
         n++;
     }
     W_OK(w, author_iter_end(&it, &w->err));
-    assert_int_equal(n, PIECES_MANY);
+    assert_int_equal(n, CHUNKS_MANY);
     W_OK(w, author_count(w->db, NULL, &left, &w->err));
     assert_int_equal(left, 0);
     W_OK(w, ent_commit(w->db, &w->err));
@@ -195,7 +195,7 @@ static void ending_the_transaction_fails_the_iterator_or_loses_no_row(void **sta
                                  QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX + 1};
     world *w = *state;
 
-    fill(w, PIECES_MANY);
+    fill(w, CHUNKS_MANY);
     for (size_t i = 0; i < 2 * sizeof(places) / sizeof(places[0]); i++) {
         const int before = places[i / 2];
         quipu_status status;
@@ -203,11 +203,11 @@ static void ending_the_transaction_fails_the_iterator_or_loses_no_row(void **sta
 
         W_OK(w, ent_begin(w->db, i % 2 == 0 ? ENT_READ : ENT_WRITE, &w->err));
         status = read_on(w, before, undo_all, &n);
-        assert_true(status == QUIPU_CANCELLED || (status == QUIPU_OK && n == PIECES_MANY));
+        assert_true(status == QUIPU_CANCELLED || (status == QUIPU_OK && n == CHUNKS_MANY));
         W_OK(w, ent_begin(w->db, i % 2 == 0 ? ENT_READ : ENT_WRITE, &w->err));
         status = read_on(w, before, commit_all, &n);
-        assert_true(status == QUIPU_CANCELLED || (status == QUIPU_OK && n == PIECES_MANY));
-        check_same(w, &(author_query){.limit = 0}, PIECES_MANY); /* nothing stays behind */
+        assert_true(status == QUIPU_CANCELLED || (status == QUIPU_OK && n == CHUNKS_MANY));
+        check_same(w, &(author_query){.limit = 0}, CHUNKS_MANY); /* nothing stays behind */
     }
 }
 
@@ -216,12 +216,12 @@ static void a_savepoint_between_chunks_changes_nothing(void **state)
     world *w = *state;
     int n = 0;
 
-    fill(w, PIECES_MANY);
+    fill(w, CHUNKS_MANY);
     W_OK(w, ent_begin(w->db, ENT_WRITE, &w->err));
     W_OK(w, read_on(w, QP_PG_CHUNK_FIRST, write_inside, &n));
-    assert_int_equal(n, PIECES_MANY);
+    assert_int_equal(n, CHUNKS_MANY);
     W_OK(w, read_on(w, QP_PG_CHUNK_FIRST + QP_PG_CHUNK_ROWS_MAX + 1, write_inside, &n));
-    assert_int_equal(n, PIECES_MANY);
+    assert_int_equal(n, CHUNKS_MANY);
     W_OK(w, ent_commit(w->db, &w->err));
 }
 

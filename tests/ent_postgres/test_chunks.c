@@ -1,4 +1,4 @@
-/* Rows in pieces, from the inside: how large they are, and that no cursor stays open. */
+/* Cursor chunks, from the inside: how large they are, and that no cursor stays open. */
 #include "ent_postgres/connect.h"
 
 #include "ent/db.h"
@@ -132,7 +132,7 @@ static void a_cursor_of_a_rolled_back_savepoint_is_not_closed(void **state)
     ent_close(db);
 }
 
-/* Fetch until the end; gives the rows and the bytes of the largest piece. */
+/* Fetch until the end; returns the rows and the bytes of the largest chunk. */
 static void fetch_all(qp_pg *conn, const char *select, int *ret_rows, size_t *ret_bytes)
 {
     qp_pg_call first = {.doing = "cannot read"};

@@ -23,7 +23,7 @@ static int teardown(void **state)
 
 #define S_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-/* The words of one text; tells whether something was left out. */
+/* The words of one text; returns whether something was left out. */
 static bool cut(quipu_str text)
 {
     bool partial = false;

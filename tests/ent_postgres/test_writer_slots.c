@@ -1,4 +1,4 @@
-/* Seats: so many write beside each other, or one alone; at every level of isolation. */
+/* Writer slots: up to 16 shared writers, or one exclusive; at every isolation level. */
 #include "ent_postgres/connect.h"
 
 #include "base/thread.h"
@@ -6,7 +6,7 @@
 #include "ent_postgres/open.h"
 #include "lib/t_pg.h"
 
-/* Whoever writes beside others begins with the first statement. */
+/* A shared write begins with its first statement. */
 static quipu_status begin_and_look(ent_db *db, ent_tx_kind kind)
 {
     qp_statement *statement = NULL;
@@ -26,7 +26,7 @@ static quipu_status begin_and_look(ent_db *db, ent_tx_kind kind)
     return status;
 }
 
-/* Whoever must wait is not given much time for it. */
+/* A writer that has to wait gets little time for it. */
 static void check_waits(ent_db *db, ent_tx_kind kind)
 {
     ent_watch(db, qp_clock_ns() + 20 * QP_NS_PER_MS, NULL, NULL);
@@ -82,8 +82,8 @@ static void missing_writer_slots_are_created(void **state)
     ent_close(db);
 }
 
-/* At the strict levels a transaction sees what was there when it began to wait for its seat. A seat
- * that has moved meanwhile makes the server refuse it, so that it begins again and sees all. */
+/* At the strict levels a transaction sees the snapshot of when it began to wait for its slot. A
+ * slot that was bumped meanwhile fails it with 40001, so that it begins again and sees all. */
 static void an_exclusive_writer_bumps_every_slot(void **state)
 {
     static const char *const levels[] = {"read%5C%20committed", "repeatable%5C%20read",
@@ -117,8 +117,7 @@ static void an_exclusive_writer_bumps_every_slot(void **state)
     }
 }
 
-/* Whoever changes a table does not queue behind its readers for ever: all who come later would wait
- * behind it. */
+/* DDL does not queue behind a table's readers for ever: all later readers would wait behind it. */
 static void a_table_that_others_hold_is_busy_and_is_changed_later(void **state)
 {
     static const char hold[] = "LOCK TABLE t IN ACCESS SHARE MODE";

@@ -1,4 +1,4 @@
-/* Inspection: what is found in a file, whoever made it. */
+/* Inspection: what is found in a file of any program. */
 #include "crash/model.h"
 
 #include "ent/diff.h"

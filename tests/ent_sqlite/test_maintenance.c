@@ -261,17 +261,17 @@ static void cancelled_copy_leaves_no_file(void **state)
     ent_close(db);
 }
 
-typedef struct keep_told {
+typedef struct report_texts {
     int count;
     char last[256];
-} keep_told;
+} report_texts;
 
 static quipu_status keep_hear(void *ctx, quipu_str text)
 {
-    keep_told *told = ctx;
+    report_texts *reported = ctx;
 
-    told->count++;
-    snprintf(told->last, sizeof(told->last), "%.*s", (int)text.n, text.p);
+    reported->count++;
+    snprintf(reported->last, sizeof(reported->last), "%.*s", (int)text.n, text.p);
     return QUIPU_OK;
 }
 
@@ -330,23 +330,23 @@ static void check_reports_damage_and_dangling_references(void **state)
 {
     char path[T_PATH_MAX];
     ent_db *db = keep_open(path);
-    keep_told told = {0};
+    report_texts reported = {0};
 
     (void)state;
     T_OK(keep_run(db, "CREATE TABLE u (t REFERENCES t (id))", NULL));
-    T_OK(qp_maintenance_check(db, keep_hear, &told, NULL));
-    assert_int_equal(told.count, 0);
+    T_OK(qp_maintenance_check(db, keep_hear, &reported, NULL));
+    assert_int_equal(reported.count, 0);
     model_exec(path, "PRAGMA foreign_keys = OFF; INSERT INTO u VALUES (99)");
-    T_OK(qp_maintenance_check(db, keep_hear, &told, NULL));
-    assert_int_equal(told.count, 1);
-    assert_string_equal(told.last, "row 1 of u refers to no row of t");
+    T_OK(qp_maintenance_check(db, keep_hear, &reported, NULL));
+    assert_int_equal(reported.count, 1);
+    assert_string_equal(reported.last, "row 1 of u refers to no row of t");
     T_STATUS(qp_maintenance_check(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
-    /* At most so many are told. */
+    /* At most so many are reported. */
     model_exec(path, "PRAGMA foreign_keys = OFF; WITH n (i) AS (VALUES (1) UNION ALL SELECT i + 1 "
                      "FROM n WHERE i < 100) INSERT INTO u SELECT 99 FROM n");
-    told.count = 0;
-    T_OK(qp_maintenance_check(db, keep_hear, &told, NULL));
-    assert_int_equal(told.count, QP_MAINTENANCE_FINDINGS_MAX);
+    reported.count = 0;
+    T_OK(qp_maintenance_check(db, keep_hear, &reported, NULL));
+    assert_int_equal(reported.count, QP_MAINTENANCE_FINDINGS_MAX);
     ent_close(db);
 }
 
@@ -355,16 +355,16 @@ static void backups_are_listed_oldest_first(void **state)
     char path[T_PATH_MAX];
     char backup[1024];
     ent_db *db = keep_open(path);
-    keep_told told = {0};
+    report_texts reported = {0};
 
     (void)state;
-    T_OK(qp_maintenance_backups(db, keep_hear, &told, NULL));
-    assert_int_equal(told.count, 0);
+    T_OK(qp_maintenance_backups(db, keep_hear, &reported, NULL));
+    assert_int_equal(reported.count, 0);
     T_OK(qp_sqlite_backup(db->conn, "a", (quipu_time){1767225600, 5}, backup, 1024, NULL));
     T_OK(qp_sqlite_backup(db->conn, "b", (quipu_time){1767225601, 5}, backup, 1024, NULL));
-    T_OK(qp_maintenance_backups(db, keep_hear, &told, NULL));
-    assert_int_equal(told.count, 2);
-    assert_string_equal(told.last, backup);
+    T_OK(qp_maintenance_backups(db, keep_hear, &reported, NULL));
+    assert_int_equal(reported.count, 2);
+    assert_string_equal(reported.last, backup);
     T_STATUS(qp_maintenance_backups(db, keep_refuse, NULL, NULL), QUIPU_CANCELLED);
     ent_close(db);
 }

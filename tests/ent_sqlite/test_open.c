@@ -373,7 +373,7 @@ static void opening_changes_no_byte_of_an_existing_file(void **state)
     }
 }
 
-/* What lies beside the file: bit 0 the log, bit 1 its index. */
+/* The side files: bit 0 the log, bit 1 its index. */
 static int beside(const char *path)
 {
     char log[T_PATH_MAX + 8];

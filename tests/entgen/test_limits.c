@@ -3,7 +3,7 @@
 
 #include "entgen/run.h"
 
-/* "head, then `n` times `item` with the number put in, then tail" is good or bad as told. */
+/* "head, then `n` times `item` with the number put in, then tail" is good or bad as asked. */
 static void limits_repeat(const char *head, const char *item, size_t n, const char *tail,
                           const char *error)
 {

@@ -400,6 +400,54 @@ class Generated(Tree):
         self.fails("generated", "src/gen is stale", args=("--entgen", "bin/entgen"))
 
 
+class Measures(Tree):
+    """Limits on comment share, assertions and lengths; the figures come from measure_source.py."""
+
+    def figures(self):
+        command = [sys.executable, str(ROOT / "tools/measure_source.py"), "--root", str(self.root)]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)
+        return {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[1:]}
+
+    @staticmethod
+    def function(name, lines, *, asserts=0):
+        """A function of so many lines, some of which are assertions."""
+        body = ["    assert(x);"] * asserts + ["    x++;"] * (lines - 4 - asserts)
+        return "\n".join([f"int {name}(int x)", "{", *body, "    return x;", "}", ""])
+
+    def test_figures_count_comments_asserts_and_lengths(self):
+        code = "int a; /* behind code */\n\nint b;\n/* two\n * lines */\n"
+        self.put("src/base/a.c", HEAD + code + self.function("f", 10, asserts=2))
+        self.put("src/gen/a.c", HEAD * 50)
+        figures = self.figures()["base"]
+        files, lines, comments, alone, functions, asserts, longest, p95 = figures
+        self.assertEqual((files, lines, functions), ("1", "16", "1"))
+        self.assertEqual((comments, alone), ("26.7%", "20.0%"))  # 4 and 3 of 15 lines not blank
+        self.assertEqual((asserts, longest, p95), ("2.00", "10", "10"))
+        self.assertNotIn("gen", self.figures())
+
+    def test_enough_comments_pass_and_fewer_fail(self):
+        self.put("src/base/a.c", HEAD * 10 + "int x;\n" * 90)
+        self.passes("measures")
+        self.put("src/base/a.c", HEAD * 9 + "int x;\n" * 91)
+        self.fails("measures", "src:0", "comment_share is 0.090")
+
+    def test_an_engine_that_asserts_too_little_fails(self):
+        head = HEAD * 10
+        self.put("src/ent_sqlite/a.c", head + self.function("f", 8, asserts=1))
+        self.passes("measures")
+        self.put("src/ent_sqlite/b.c", head + self.function("g", 8))
+        self.fails("measures", "src/ent_sqlite:0", "asserts_per_function is 0.500")
+        self.put("src/ent/b.c", head + self.function("h", 8))
+        self.put("src/ent_sqlite/b.c", head)
+        self.passes("measures")
+
+    def test_long_functions_fail(self):
+        self.put("src/base/a.c", HEAD * 60 + self.function("f", 71))
+        self.fails("measures", "longest is 71", "p95 is 71")
+        self.put("src/base/a.c", HEAD * 60 + self.function("f", 40))
+        self.passes("measures")
+
+
 class Tidy(unittest.TestCase):
     """The tool itself belongs to make check; what is dropped of its output is ours."""
 

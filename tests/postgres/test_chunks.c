@@ -1,4 +1,4 @@
-/* What a program holds while it reads a large session from a server: a piece of it, and what it was
+/* What a program holds while it reads a large session from a server: a chunk of it, and what it was
  * asked to hold. Each job runs in a process of its own, whose peak of memory is looked at. */
 #include "contract/keep_t.h"
 
@@ -8,7 +8,7 @@
 #define MESSAGES 15000
 #define CONTENT_BYTES 1000
 #define BATCH 5000
-/* Pieces of a MiB, the buffers of libpq and of the export, and an allocator's slack; for a copy
+/* Chunks of a MiB, the buffers of libpq and of the export, and an allocator's slack; for a copy
  * also the cache of the file that it writes and the lines on their way. All rows of the session at
  * once would be 20 MiB. */
 #define SLACK_KB (6 * 1024)

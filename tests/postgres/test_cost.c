@@ -1,5 +1,5 @@
 /* What an append costs beside a plain libpq program that sends the same commands to the same
- * server. Times are told, not judged; what is judged are counts: commits per append, and that every
+ * server. Times are printed, not checked; checked are counts: commits per append, and that every
  * acknowledged append is a row. */
 #include "contract/store_t.h"
 
@@ -51,7 +51,7 @@ static void plain_run(PGconn *pg, const char *name, int n, const char *const *va
     PQclear(result);
 }
 
-/* Where the session lies and what its number is. */
+/* The shard and the number of the session. */
 static void plain_find(PGconn *pg, char ret_part[32], char ret_number[32])
 {
     PGresult *result = PQexec(pg, "SELECT part, id FROM sessions WHERE tenant = '' AND key = 'k'");
@@ -105,8 +105,8 @@ static int64_t plain_appends(const char *uri, int count)
     return start_ns;
 }
 
-/* ---- ours -------------------------------------------------------------------------------------
- */
+/* ---- the library
+ * ------------------------------------------------------------------------------------- */
 
 static void one_caller_costs_about_what_the_commands_cost(void **state)
 {

@@ -1,5 +1,5 @@
-/* What a server's and a role's settings promise of an acknowledged write is told as it is. A server
- * of the test's own syncs, and is told to wait for a standby that does not exist. */
+/* What a server's and a role's settings promise of an acknowledged write is reported. A server
+ * of the test's own syncs, and is set to wait for a standby that does not exist. */
 #include "contract/store_t.h"
 #include "postgres/server_t.h"
 

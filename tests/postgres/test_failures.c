@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define PATIENCE 3000 /* naps */
+#define PATIENCE 3000 /* sleeps */
 #define THREADS 4
 
 /* ---- the other side ---------------------------------------------------------------------------
@@ -325,7 +325,7 @@ static void a_connection_lost_in_the_commit_is_resolved_by_the_event_id(void **s
                    "PERFORM pg_terminate_backend(pg_backend_pid());");
 }
 
-/* What cannot tell by itself whether it was done says so. */
+/* A call without event ids returns QUIPU_UNKNOWN. */
 static void a_create_that_is_lost_in_the_commit_is_unknown(void **state)
 {
     char uri[T_PATH_MAX];

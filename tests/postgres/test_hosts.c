@@ -1,5 +1,5 @@
 /* Several hosts in one URI, of which the first takes no writes and is behind: what a standby is to
- * those who read from it. Two servers of the test's own stand for them. */
+ * its readers. Two servers of the test's own stand for them. */
 #include "contract/store_t.h"
 #include "postgres/server_t.h"
 

@@ -1,5 +1,5 @@
-/* Keys at the server: a part leads each of them, says where a session lies, and is in every look-up
- * that has to be one step down an index. */
+/* Keys at the server: a shard leads each of them, is determined by the session, and is in every
+ * lookup that has to be one step down an index. */
 #include "contract/store_t.h"
 
 #include <libpq-fe.h>
@@ -170,7 +170,7 @@ static void tables_without_shards_are_refused_by_name(void **state)
     assert_null(again);
 }
 
-/* ---- where rows lie ---------------------------------------------------------------------------
+/* ---- shards of rows ---------------------------------------------------------------------------
  */
 
 static void a_number_carries_the_shard_and_the_order_of_creation(void **state)

@@ -1,5 +1,5 @@
 /* Several programs on one store: appends to different sessions run side by side, those to one
- * session queue up on its row, and whoever must be alone gets through between them. */
+ * session queue up on its row, and exclusive writers get through between them. */
 #include "contract/store_t.h"
 
 #include <inttypes.h>
@@ -23,7 +23,8 @@ static const char *const levels[] = {"read%5C%20committed", "serializable"};
 /* ---- the other side ---------------------------------------------------------------------------
  */
 
-/* A program that stands still in the middle of an append: it has a seat and a session's row. */
+/* A program that is stopped in the middle of an append: it holds a writer slot and a session's row.
+ */
 static PGconn *hold(const char *uri, const char *key)
 {
     PGconn *pg = PQconnectdb(uri);
@@ -111,7 +112,7 @@ static void an_append_does_not_wait_for_a_lock_of_another_session(void **state)
     T_STATUS(append_within(store, "a", 50), QUIPU_BUSY);
     T_STATUS(update_within(store, "a", 50), QUIPU_BUSY);
     T_STATUS(append_within(store, "none", PATIENCE_MS), QUIPU_NOT_FOUND);
-    call.deadline_ms = 50; /* a delete must be alone */
+    call.deadline_ms = 50; /* a delete is exclusive */
     T_STATUS(quipu_session_delete(store, QUIPU_STR("b"), &call, NULL), QUIPU_BUSY);
     T_OK(append_within(store, "b", PATIENCE_MS));
     release(pg);
@@ -138,7 +139,7 @@ static void *caller_run(void *arg)
     return NULL;
 }
 
-/* They may share a commit group: the one who cannot go on fails nobody else. */
+/* They may share a commit group: a caller that has to wait fails no other. */
 static void callers_of_other_sessions_outlive_one_that_waits_in_vain(void **state)
 {
     char uri[T_PATH_MAX];
@@ -257,7 +258,7 @@ typedef struct writer {
     quipu_store *store;
     int number;
     int sessions;
-    int count; /* of its appends; 0: until told to stop */
+    int count; /* of its appends; 0: until it is stopped */
     atomic_bool *stop;
     bool failed;
 } writer;
@@ -422,7 +423,7 @@ static void processes_append_to_many_sessions_without_gaps(void **state)
     }
 }
 
-/* What must be alone, while appends never cease. */
+/* Exclusive writers while appends never cease. */
 static void be_alone(quipu_store *store, int round)
 {
     char fork[32];

@@ -19,7 +19,7 @@
 #define THREADS 4 /* for each of them */
 #define APPENDS 25
 #define SERVERS 3     /* connections that the pooler shares out */
-#define PATIENCE 5000 /* naps until it answers; one that has ended is told at once */
+#define PATIENCE 5000 /* sleeps until it answers; one that has ended fails at once */
 
 typedef struct pooler {
     char folder[T_PATH_MAX];

@@ -1,5 +1,5 @@
 /* Servers that refuse: no room for a connection, a wrong password, a URI that is none, one that is
- * down for a while or takes no writes. What is told names the reason and never a password. The
+ * down for a while or takes no writes. Errors name the reason and never a password. The
  * tests have a server of their own. */
 #include "contract/store_t.h"
 
@@ -12,7 +12,7 @@
 
 #define ROOM 4 /* connections that the server takes */
 #define PATIENCE_MS 1000
-#define KNOCK_MS 100 /* between two attempts at a server without room, at least */
+#define ATTEMPT_MS 100 /* between two attempts at a server without room, at least */
 
 static const char room_conf[] = "max_connections = 4\nsuperuser_reserved_connections = 0";
 
@@ -44,13 +44,13 @@ static int server_teardown(void **state)
 /* ---- no room ----------------------------------------------------------------------------------
  */
 
-static int knocks;
-static PGconn *(*knock_real)(const char *const *names, const char *const *values, int expand);
+static int attempts;
+static PGconn *(*connect_real)(const char *const *names, const char *const *values, int expand);
 
-static PGconn *knock_count(const char *const *names, const char *const *values, int expand)
+static PGconn *connect_count(const char *const *names, const char *const *values, int expand)
 {
-    knocks++;
-    return knock_real(names, values, expand);
+    attempts++;
+    return connect_real(names, values, expand);
 }
 
 static void crowd_enter(const server *self, ent_db *crowd[ROOM])
@@ -68,7 +68,7 @@ static void crowd_leave(ent_db *crowd[ROOM])
     }
 }
 
-static void a_server_without_room_is_busy_and_not_knocked_at_often(void **state)
+static void a_full_server_is_busy_and_retried_rarely(void **state)
 {
     const server *self = *state;
     ent_postgres_options options = ENT_POSTGRES_OPTIONS_INIT;
@@ -78,14 +78,14 @@ static void a_server_without_room_is_busy_and_not_knocked_at_often(void **state)
 
     crowd_enter(self, crowd);
     options.busy_ms = PATIENCE_MS;
-    knock_real = qp_libpq.p_PQconnectStartParams;
-    qp_libpq.p_PQconnectStartParams = knock_count;
+    connect_real = qp_libpq.p_PQconnectStartParams;
+    qp_libpq.p_PQconnectStartParams = connect_count;
     T_STATUS(ent_postgres_open(self->uri, &options, &db, &err), QUIPU_BUSY);
-    qp_libpq.p_PQconnectStartParams = knock_real;
-    assert_non_null(strstr(err.message, "no room"));
+    qp_libpq.p_PQconnectStartParams = connect_real;
+    assert_non_null(strstr(err.message, "no free connection"));
     assert_non_null(strstr(err.message, "53300"));
-    print_message("%d attempts in %d ms\n", knocks, PATIENCE_MS);
-    assert_in_range(knocks, 2, PATIENCE_MS / KNOCK_MS + 1);
+    print_message("%d attempts in %d ms\n", attempts, PATIENCE_MS);
+    assert_in_range(attempts, 2, PATIENCE_MS / ATTEMPT_MS + 1);
     crowd_leave(crowd);
 }
 
@@ -174,9 +174,9 @@ static void an_open_store_waits_for_a_server_that_comes_back(void **state)
 /* A role that needs one; everybody else is trusted. */
 static void password_set(const server *self)
 {
-    t_pg_execute(self->uri, "CREATE ROLE walled LOGIN PASSWORD 'open sesame'");
+    t_pg_execute(self->uri, "CREATE ROLE scrammed LOGIN PASSWORD 'open sesame'");
     t_pg_execute(self->uri, "DO $$ BEGIN EXECUTE format('COPY (VALUES (%L), (%L)) TO %L', "
-                            "'local all walled scram-sha-256', 'local all all trust', "
+                            "'local all scrammed scram-sha-256', 'local all all trust', "
                             "current_setting('hba_file')); END $$");
     t_pg_execute(self->uri, "SELECT pg_reload_conf()");
     t_pg_execute(self->uri, "SELECT pg_sleep(0.2)"); /* the postmaster reads it meanwhile */
@@ -203,7 +203,7 @@ static void no_failure_shows_a_password(void **state)
 
     assert_non_null(host);
     password_set(self);
-    (void)snprintf(uri, sizeof(uri), "postgresql://walled:geheim@/postgres?%.*s",
+    (void)snprintf(uri, sizeof(uri), "postgresql://scrammed:geheim@/postgres?%.*s",
                    (int)strcspn(host, "&"), host);
     told_without(uri, QUIPU_IO, "geheim");
     T_STATUS(quipu_open(uri, NULL, &store, &err), QUIPU_IO);
@@ -256,7 +256,7 @@ static void a_server_that_takes_no_writes_is_left_for_one_that_does(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_without_room_is_busy_and_not_knocked_at_often),
+        cmocka_unit_test(a_full_server_is_busy_and_retried_rarely),
         cmocka_unit_test(an_opener_that_waits_for_a_free_connection_gets_it),
         cmocka_unit_test(a_server_that_is_down_fails_an_open_at_once),
         cmocka_unit_test(an_open_store_waits_for_a_server_that_comes_back),

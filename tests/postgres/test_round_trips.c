@@ -1,6 +1,6 @@
-/* Round trips. Whoever appends to a session that nobody else writes to asks the server once: the
- * row is believed to be as it was left, and everything travels with the COMMIT. Whatever others do
- * to the session in between is noticed. Reads ask for what they read, and no more often. */
+/* Round trips. The only writer of a session appends in one: the cached row is taken to be current,
+ * and everything travels with the COMMIT as a compare-and-set. Whatever others do to the session in
+ * between is noticed. Reads ask for what they read, and no more often. */
 #include "contract/adk_t.h"
 #include "contract/history_t.h"
 #include "contract/keep_t.h"
@@ -11,7 +11,7 @@
 #include "ent_postgres/open.h"
 #include "store/session_cache.h"
 
-#define WARM 5 /* appends after which a row is believed and every statement is prepared */
+#define WARM 5 /* appends until the row is cached and every statement is prepared */
 
 /* ---- counting ---------------------------------------------------------------------------------
  */
@@ -186,7 +186,7 @@ static void a_batch_waits_once_per_full_queue_of_deferred_writes(void **state)
     warm(store, "k");
     append_batch(store, "k", 2);
     (void)trips_since_last();
-    /* Beside them: BEGIN, its bound, the seat, the savepoint, the session. */
+    /* Besides: BEGIN, lock_timeout, the writer slot, the savepoint, the session. */
     append_batch(store, "k", QP_PG_DEFERRED_WRITES_MAX - 5);
     assert_int_equal(trips_since_last(), 1);
     append_batch(store, "k", QP_PG_DEFERRED_WRITES_MAX - 4);
@@ -430,7 +430,7 @@ static void an_append_to_a_session_that_another_holds_keeps_its_deadline(void **
     warm(store, "fork");
     assert_int_equal(append_named(store, "fork", "e1", "x").first_seq, WARM + 3);
     check_busy_then(store, uri, "fork", WARM + 4);
-    /* On a new connection nothing is prepared, and so nothing is put off. */
+    /* On a new connection nothing is prepared, and so nothing is deferred. */
     warm(store, "k");
     cut_all(uri);
     check_busy_then(store, uri, "k", 2 * WARM + 2);

@@ -9,8 +9,8 @@
 #include "lib/short.h"
 #include "store/row_security.h"
 
-#define OWNER "quipu_wall_owner"
-#define APP "quipu_wall_app"
+#define OWNER "quipu_rls_owner"
+#define APP "quipu_rls_app"
 #define FREE "quipu_wall_free" /* with BYPASSRLS */
 
 /* A schema that the owner's role has made. */
@@ -183,12 +183,12 @@ static void every_entity_has_its_row_policy(void **state)
     (void)state;
     assert_int_equal(qp_store_row_policy_count, qp_quipu_schema.entity_count);
     for (size_t i = 0; i < qp_quipu_schema.entity_count; i++) {
-        bool found_wall = false;
+        bool found_policy = false;
         for (size_t j = 0; j < qp_store_row_policy_count; j++) {
-            found_wall =
-                found_wall || qp_store_row_policies[j].entity == qp_quipu_schema.entities[i];
+            found_policy =
+                found_policy || qp_store_row_policies[j].entity == qp_quipu_schema.entities[i];
         }
-        assert_true(found_wall);
+        assert_true(found_policy);
     }
 }
 
@@ -389,8 +389,8 @@ static size_t remembered(quipu_store *store, const char *key)
     return count;
 }
 
-/* A tenant's store has what it would have alone, and nothing of the other's. */
-static void check_apart(quipu_store *store, quipu_store *alone, const char *mine,
+/* A tenant's store equals a store of its own, and has nothing of the other's. */
+static void check_apart(quipu_store *store, quipu_store *single, const char *mine,
                         const char *theirs)
 {
     quipu_stats stats[2] = {QUIPU_STATS_INIT, QUIPU_STATS_INIT};
@@ -398,18 +398,18 @@ static void check_apart(quipu_store *store, quipu_store *alone, const char *mine
     char hits[4096];
 
     (void)snprintf(hits, sizeof(hits), "%s", found(store, mine));
-    assert_string_equal(hits, found(alone, mine));
+    assert_string_equal(hits, found(single, mine));
     assert_string_equal(found(store, theirs), "");
-    assert_int_equal(listed(store), listed(alone));
+    assert_int_equal(listed(store), listed(single));
     T_OK(quipu_store_stats(store, NULL, &stats[0], &err));
-    T_OK(quipu_store_stats(alone, NULL, &stats[1], &err));
+    T_OK(quipu_store_stats(single, NULL, &stats[1], &err));
     assert_int_equal(stats[0].messages, stats[1].messages);
     assert_int_equal(stats[0].sessions, stats[1].sessions);
     for (int i = 0; i < KEYS; i++) {
         char key[32];
         (void)snprintf(key, sizeof(key), "k%d", i);
-        T_STATUS(st_get_status(store, key), st_get_status(alone, key));
-        assert_int_equal(remembered(store, key), remembered(alone, key));
+        T_STATUS(st_get_status(store, key), st_get_status(single, key));
+        assert_int_equal(remembered(store, key), remembered(single, key));
     }
     T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
 }
@@ -420,7 +420,7 @@ static void all_verbs_stay_inside_of_their_tenant(void **state)
 {
     static const char *const names[] = {"red", "blue"};
     quipu_store *stores[2];
-    quipu_store *alone[2];
+    quipu_store *single[2];
     uint64_t seed = t_seed();
     place where;
 
@@ -430,7 +430,7 @@ static void all_verbs_stay_inside_of_their_tenant(void **state)
     place_grant(&where);
     for (size_t i = 0; i < 2; i++) {
         stores[i] = opened(where.app, names[i]);
-        assert_int_equal(quipu_open(":memory:", NULL, &alone[i], NULL), QUIPU_OK);
+        assert_int_equal(quipu_open(":memory:", NULL, &single[i], NULL), QUIPU_OK);
     }
     for (int64_t round = t_count(300, 5000); round > 0; round--) {
         const size_t who = (size_t)t_random_below(&seed, 2);
@@ -441,16 +441,16 @@ static void all_verbs_stay_inside_of_their_tenant(void **state)
         (void)snprintf(key, sizeof(key), "k%d", (int)t_random_below(&seed, KEYS));
         (void)snprintf(other, sizeof(other), "k%d", (int)t_random_below(&seed, KEYS));
         quipu_status status = verb_run(stores[who], verb, key, other, names[who]);
-        quipu_status expected = verb_run(alone[who], verb, key, other, names[who]);
+        quipu_status expected = verb_run(single[who], verb, key, other, names[who]);
         if (status != expected) {
-            fail_msg("verb %d: %s, alone %s", (int)verb, quipu_status_name(status),
+            fail_msg("verb %d: %s, single %s", (int)verb, quipu_status_name(status),
                      quipu_status_name(expected));
         }
     }
     for (size_t who = 0; who < 2; who++) {
-        check_apart(stores[who], alone[who], names[who], names[1 - who]);
+        check_apart(stores[who], single[who], names[who], names[1 - who]);
         quipu_close(stores[who]);
-        quipu_close(alone[who]);
+        quipu_close(single[who]);
     }
 }
 
@@ -470,11 +470,11 @@ static void row_security_that_cannot_hold_is_refused(void **state)
     T_STATUS(open_as(free_uri, "red", 0, &store, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "BYPASSRLS"));
     T_STATUS(open_as(where.owner, "", 0, &store, &err), QUIPU_MISUSE);
-    t_path(t_tmpdir(), "walled.db", path);
+    t_path(t_tmpdir(), "tenants.db", path);
     T_STATUS(open_as(path, "red", 0, &store, &err), QUIPU_UNSUPPORTED);
     assert_false(t_file_exists(path));
 
-    T_OK(quipu_open(where.owner, NULL, &store, &err)); /* tables without walls */
+    T_OK(quipu_open(where.owner, NULL, &store, &err)); /* tables without policies */
     quipu_close(store);
     place_grant(&where);
     store = NULL;
@@ -485,17 +485,17 @@ static void row_security_that_cannot_hold_is_refused(void **state)
     quipu_close(opened(where.app, "red"));
     T_STATUS(quipu_open(where.owner, NULL, &store, &err), QUIPU_UNSUPPORTED);
     assert_non_null(strstr(err.message, "row_security=on")); /* not an empty store */
-    T_OK(quipu_open(where.admin, NULL, &store, &err));       /* whom no wall stops */
+    T_OK(quipu_open(where.admin, NULL, &store, &err));       /* a superuser bypasses policies */
     quipu_close(store);
     T_OK(open_as(where.app, "red", QUIPU_OPEN_READ_ONLY, &store, &err));
     quipu_close(store);
 
-    /* A second policy would be a door beside the wall. */
+    /* A second permissive policy would be OR-ed with ours. */
     t_pg_execute(where.owner, "CREATE POLICY open_door ON messages USING (true)");
     T_STATUS(open_as(where.app, "red", 0, &store, &err), QUIPU_UNSUPPORTED);
 }
 
-/* The URI can say it, wherever it stands, for those who have no other place for options. */
+/* The URI can say it, wherever it stands, for callers that have no other place for options. */
 static void a_uri_turns_it_on(void **state)
 {
     static const struct {

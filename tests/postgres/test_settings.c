@@ -1,5 +1,5 @@
 /* Settings that an operator gives to a role (ALTER ROLE ... SET): most change nothing here, some
- * are refused because they would make us lie, and what ends a call is told by its own name. */
+ * are refused because they would hide lost commits, and what ends a call is named. */
 #include "contract/store_t.h"
 
 #include "postgres/server_t.h"
@@ -131,7 +131,7 @@ static void the_servers_own_timeout_is_busy_and_named(void **state)
 /* ---- the search path --------------------------------------------------------------------------
  */
 
-/* The path of every role that was told nothing: its own schema, then the public one. */
+/* The default search path of a role: its own schema, then the public one. */
 static void a_path_that_leads_on_to_another_store_is_refused(void **state)
 {
     static const char *const none[] = {NULL};

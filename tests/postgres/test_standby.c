@@ -11,7 +11,7 @@
 #include <ent/postgres.h>
 
 #define NAP_NS 20000000
-#define PATIENCE 1500 /* naps */
+#define PATIENCE 1500 /* sleeps */
 
 typedef struct server {
     char folder[T_PATH_MAX];
@@ -30,7 +30,7 @@ static void server_say(server *self, const char *sql)
     PQclear(result);
 }
 
-/* Whoever waits goes on, and nobody waits any more. */
+/* Waiting commits go on, and no later one waits. */
 static void server_dispenses(server *self)
 {
     server_say(self, "ALTER SYSTEM SET synchronous_standby_names = ''");
@@ -52,7 +52,7 @@ static bool server_meets_waiter(server *self, const char *function)
     return met;
 }
 
-static void nap(void)
+static void sleep_a_little(void)
 {
     const struct timespec time = {0, NAP_NS};
 
@@ -122,23 +122,23 @@ static void check_one_message(server *self)
     quipu_free(history);
 }
 
-/* Disturb the first commit, let the standby be dispensed with, and see the append settled. */
+/* Disturb the first commit, do without the standby, and see the append resolved. */
 static void disturbed_once(server *self, const char *function)
 {
     appender one = {.store = self->store, .deadline_ms = 60000};
     pthread_t thread;
-    int naps = 0;
+    int sleeps = 0;
 
     assert_int_equal(pthread_create(&thread, NULL, appender_run, &one), 0);
-    while (!server_meets_waiter(self, function) && naps++ < PATIENCE) {
-        nap();
+    while (!server_meets_waiter(self, function) && sleeps++ < PATIENCE) {
+        sleep_a_little();
     }
-    while (!server_meets_waiter(self, "int4") && naps++ < PATIENCE) {
-        nap(); /* its second try waits, too: nothing was taken for done */
+    while (!server_meets_waiter(self, "int4") && sleeps++ < PATIENCE) {
+        sleep_a_little(); /* its second try waits, too: nothing was taken for done */
     }
     server_dispenses(self);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_true(naps < PATIENCE);
+    assert_true(sleeps < PATIENCE);
     T_STATUS(one.status, QUIPU_OK);
     assert_int_equal(one.appended.first_seq, 1);
     check_one_message(self);
@@ -159,21 +159,21 @@ static void a_wait_that_is_always_cancelled_is_unknown_and_never_success(void **
     server *self = *state;
     appender one = {.store = self->store, .deadline_ms = 400};
     pthread_t thread;
-    int naps = 0;
+    int sleeps = 0;
 
     assert_int_equal(pthread_create(&thread, NULL, appender_run, &one), 0);
-    while (!atomic_load(&one.done) && naps++ < PATIENCE) {
+    while (!atomic_load(&one.done) && sleeps++ < PATIENCE) {
         (void)server_meets_waiter(self, "pg_cancel_backend");
-        nap();
+        sleep_a_little();
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_true(naps < PATIENCE);
+    assert_true(sleeps < PATIENCE);
     T_STATUS(one.status, QUIPU_UNKNOWN);
     server_dispenses(self);
     check_one_message(self); /* it is there after all: the caller's repeat would find it */
 }
 
-/* Nobody cancels: the connection is given up, and the outcome is left to the caller's repeat. */
+/* Not cancelled: the connection is dropped, and the caller's repeat shows the outcome. */
 static void a_wait_without_end_is_unknown_soon_after_the_deadline(void **state)
 {
     server *self = *state;

@@ -1,6 +1,6 @@
 /* Servers that do not answer: one that stands still while its system answers for it, so that the
- * network tells nothing, hosts behind which nobody listens, attempts to connect that become rare.
- * Deadlines hold, and what was in doubt is settled by the event id. The tests have a server of
+ * network shows nothing, hosts without a listener, and the backoff of reconnecting. Deadlines hold,
+ * and an unknown outcome is resolved by the event id. The tests have a server of
  * their own. */
 #include "contract/store_t.h"
 
@@ -19,9 +19,10 @@
 #define DEADLINE_MS 500
 #define DEADLINE_LONG_MS 36000000
 #define PATIENCE_MS 1000
-/* In PATIENCE_MS no more attempts can be made: naps of at least 10, 20, 40, 80, 160, 250 ... ms. */
-#define KNOCKS_MAX 9
-#define NAPS_MAX 1500
+/* In PATIENCE_MS no more attempts can be made: backoffs of at least 10, 20, 40, 80, 160, 250 ...
+ * ms. */
+#define ATTEMPTS_MAX 9
+#define SLEEPS_MAX 1500
 #define LONG_NAPS 2600 /* of st_nap(): longer than a silence is borne */
 #define HOSTS_SIZE 512
 #define DEAD_PORT 1 /* where nobody listens */
@@ -116,7 +117,7 @@ static void server_freezes_in_commit(const server *self)
     PGconn *pg = PQconnectdb(self->uri);
     bool met = false;
 
-    for (int naps = 0; !met && naps < NAPS_MAX; naps++) {
+    for (int sleeps = 0; !met && sleeps < SLEEPS_MAX; sleeps++) {
         PGresult *result = PQexec(pg, "SELECT 1 FROM pg_stat_activity "
                                       "WHERE wait_event = 'PgSleep' AND query = 'COMMIT'");
         met = PQntuples(result) == 1;
@@ -325,7 +326,7 @@ static void a_host_without_the_database_is_passed_over(void **state)
                    "gssencmode=disable",
                    port, DEAD_PORT);
     T_STATUS(ent_postgres_open(uri, NULL, &db, &err), QUIPU_IO);
-    assert_non_null(strstr(err.message, "3D000")); /* who said something is told, not the last */
+    assert_non_null(strstr(err.message, "3D000")); /* a server's error wins over a later timeout */
     assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)close(fd);
@@ -345,13 +346,13 @@ static void as_many_hosts_as_may_be_are_tried_and_more_by_libpq(void **state)
 /* ---- attempts ---------------------------------------------------------------------------------
  */
 
-static int knocks;
-static PGconn *(*knock_real)(const char *const *names, const char *const *values, int expand);
+static int attempts;
+static PGconn *(*connect_real)(const char *const *names, const char *const *values, int expand);
 
-static PGconn *knock_count(const char *const *names, const char *const *values, int expand)
+static PGconn *connect_count(const char *const *names, const char *const *values, int expand)
 {
-    knocks++;
-    return knock_real(names, values, expand);
+    attempts++;
+    return connect_real(names, values, expand);
 }
 
 static void attempts_at_a_server_that_is_away_become_rare(void **state)
@@ -365,13 +366,13 @@ static void attempts_at_a_server_that_is_away_become_rare(void **state)
     (void)snprintf(uri, sizeof(uri), "postgresql://quipu@127.0.0.1:%d/postgres", DEAD_PORT);
     options.busy_ms = PATIENCE_MS;
     options.flags = ENT_POSTGRES_WAIT;
-    knocks = 0;
-    knock_real = qp_libpq.p_PQconnectStartParams;
-    qp_libpq.p_PQconnectStartParams = knock_count;
+    attempts = 0;
+    connect_real = qp_libpq.p_PQconnectStartParams;
+    qp_libpq.p_PQconnectStartParams = connect_count;
     T_STATUS(ent_postgres_open(uri, &options, &db, &err), QUIPU_IO);
-    qp_libpq.p_PQconnectStartParams = knock_real;
-    print_message("%d attempts in %d ms\n", knocks, PATIENCE_MS);
-    assert_in_range(knocks, 2, KNOCKS_MAX);
+    qp_libpq.p_PQconnectStartParams = connect_real;
+    print_message("%d attempts in %d ms\n", attempts, PATIENCE_MS);
+    assert_in_range(attempts, 2, ATTEMPTS_MAX);
 }
 
 #define SERVER_TEST(name) cmocka_unit_test_setup(name, session_setup)
