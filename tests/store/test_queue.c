@@ -112,8 +112,8 @@ static void a_leader_that_ends_hands_the_lead_to_the_oldest_caller(void **state)
     queue_writes(w, 0, 3);
     qp_queue_finish(&w->queue, &w->own);
     assert_true(w->queue.led);
-    assert_int_equal(qp_event_wait(&w->writes[0].answered, 1), LEAD);
-    assert_int_equal(qp_event_wait(&w->writes[1].answered, 1), 0);
+    assert_int_equal(qp_latch_wait(&w->writes[0].answered, 1), LEAD);
+    assert_int_equal(qp_latch_wait(&w->writes[1].answered, 1), 0);
     assert_false(w->writes[0].queued);
     assert_null(w->writes[0].next);
     assert_int_equal(queued(w), 2);
@@ -305,11 +305,11 @@ static size_t direct_wakes(world *w, size_t members)
     }
     qp_queue_finish(&w->queue, &w->own);
     for (size_t i = 0; i < members; i += 1 + w->writes[i].wakes) {
-        assert_int_equal(qp_event_wait(&w->writes[i].answered, 1), ANSWERED);
+        assert_int_equal(qp_latch_wait(&w->writes[i].answered, 1), ANSWERED);
         told++;
         reached += 1 + w->writes[i].wakes;
         for (size_t j = i + 1; j <= i + w->writes[i].wakes; j++) {
-            assert_int_equal(qp_event_wait(&w->writes[j].answered, 1), 0); /* not yet */
+            assert_int_equal(qp_latch_wait(&w->writes[j].answered, 1), 0); /* not yet */
         }
     }
     assert_int_equal(reached, members);
