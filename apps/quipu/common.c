@@ -218,7 +218,7 @@ static void common_log(void *ctx, const quipu_log_entry *entry)
     fprintf(stderr, "{\"level\":\"%s\",\"component\":\"%s\",\"event\":\"%s\"", levels[entry->level],
             entry->component, entry->event);
     for (size_t i = 0; i < entry->fields.count; i++) {
-        const quipu_log_field *field = quipu_log_field_at(entry, i);
+        const quipu_log_field *field = quipu_log_field_at(entry->fields, i);
 
         if (field->text != NULL) {
             fprintf(stderr, ",\"%s\":\"%s\"", field->name, field->text);

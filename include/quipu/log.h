@@ -29,12 +29,7 @@ typedef struct quipu_log_field {
     int64_t number;
 } quipu_log_field;
 
-/* The fields of an entry; read them with quipu_log_field_at(). */
-typedef struct quipu_log_fields {
-    const void *items;
-    size_t count;
-    size_t item_size; /* bytes from one field to the next */
-} quipu_log_fields;
+QUIPU_SLICE(quipu_log_fields, quipu_log_field)
 
 /* One entry. It and everything it points to live until the hook returns. */
 typedef struct quipu_log_entry {
@@ -43,14 +38,6 @@ typedef struct quipu_log_entry {
     const char *event;     /* "open", "retry": see docs/logging.md */
     quipu_log_fields fields;
 } quipu_log_entry;
-
-/* Field `index` of an entry, which must be below fields.count. */
-static inline const quipu_log_field *quipu_log_field_at(const quipu_log_entry *entry, size_t index)
-{
-    const char *items = (const char *)entry->fields.items;
-
-    return (const quipu_log_field *)(const void *)(items + index * entry->fields.item_size);
-}
 
 /* Gets an entry. Several threads may call at once, and locks of the store may be held: a hook calls
  * nothing of this library and does not wait. */

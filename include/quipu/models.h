@@ -42,22 +42,7 @@ typedef struct quipu_model_row {
 } quipu_model_row;
 
 /* Rows of a caller. */
-typedef struct quipu_model_rows {
-    const void *items;
-    size_t count;
-    size_t item_size; /* bytes from one row to the next */
-} quipu_model_rows;
-
-/* Rows in an array of the caller's. */
-static inline quipu_model_rows quipu_model_rows_of(const quipu_model_row *items, size_t count)
-{
-    quipu_model_rows made;
-
-    made.items = items;
-    made.count = count;
-    made.item_size = sizeof(quipu_model_row);
-    return made;
-}
+QUIPU_SLICE(quipu_model_rows, quipu_model_row)
 
 /**
  * Find the row of a model: the one with the longest prefix of its name, of the caller's `rows`
@@ -67,6 +52,9 @@ static inline quipu_model_rows quipu_model_rows_of(const quipu_model_row *items,
  * small letters.
  *
  * An unknown name gives a row with an empty prefix, QUIPU_MODEL_WINDOW and QUIPU_MODEL_BUDGET.
+ *
+ * Rows without a size, or that set a member that the library does not know, are passed over here;
+ * options with such rows fail.
  *
  * Ownership: the row is the caller's own or static; never NULL. Inputs are borrowed.
  * Threads:   any.

@@ -20,8 +20,7 @@ int64_t qp_log_ms(int64_t begun_ns)
 void qp_log_put(const qp_log *log, quipu_log_level level, const char *component, const char *event,
                 const quipu_log_field *fields, size_t count)
 {
-    const quipu_log_entry entry = {
-        level, component, event, {fields, count, sizeof(quipu_log_field)}};
+    const quipu_log_entry entry = {level, component, event, quipu_log_fields_of(fields, count)};
 
     assert(qp_log_is_on(log, level) && component != NULL && event != NULL);
     log->fn(log->ctx, &entry);

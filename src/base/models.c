@@ -157,14 +157,6 @@ static bool models_match(quipu_str name, quipu_str prefix)
     return false;
 }
 
-/* Row `index` of a caller, of which only `item_size` bytes are there. */
-static const quipu_model_row *models_at(const quipu_model_rows *rows, size_t index)
-{
-    const char *row = (const char *)rows->items + index * rows->item_size;
-
-    return (const quipu_model_row *)(const void *)row;
-}
-
 /* The row with the longest prefix. *ret_size is what there is of it in memory. */
 static const quipu_model_row *models_find(quipu_str model, const quipu_model_rows *rows,
                                           size_t *ret_size)
@@ -174,7 +166,7 @@ static const quipu_model_row *models_find(quipu_str model, const quipu_model_row
 
     *ret_size = sizeof(*found);
     for (size_t i = 0; usable && i < rows->count; i++) {
-        const quipu_model_row *row = models_at(rows, i);
+        const quipu_model_row *row = quipu_model_row_at(*rows, i);
 
         if (row->prefix.n > found->prefix.n && models_match(model, row->prefix)) {
             found = row;
@@ -199,13 +191,34 @@ const quipu_model_row *quipu_model_find(quipu_str model, const quipu_model_rows 
     return models_find(model, rows, &size);
 }
 
+/* Whether a row says nothing behind the members that this version knows. */
+static bool models_is_known(const quipu_model_rows *rows, size_t index)
+{
+    const char *row = (const char *)quipu_model_row_at(*rows, index);
+
+    for (size_t i = sizeof(quipu_model_row); i < rows->item_size; i++) {
+        if (row[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 quipu_status qp_model_rows_check(const quipu_model_rows *rows, quipu_error *reterr)
 {
-    if (rows != NULL && rows->count > 0 &&
-        (rows->items == NULL || rows->item_size < sizeof(quipu_str))) {
+    const size_t count = rows != NULL ? rows->count : 0;
+
+    if (count > 0 && (rows->items == NULL || rows->item_size < sizeof(quipu_str))) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "rows of models need items and their size; make them with "
                             "quipu_model_rows_of()");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!models_is_known(rows, i)) {
+            return qp_error_set(reterr, QUIPU_UNSUPPORTED,
+                                "a row of models sets a member that this version does not know; "
+                                "upgrade the library");
+        }
     }
     return QUIPU_OK;
 }

@@ -8,7 +8,7 @@
  * `budget` are never 0. */
 quipu_model_row qp_model_row(quipu_str model, const quipu_model_rows *rows);
 
-/* Whether rows of a caller can be used. QUIPU_MISUSE. */
+/* Whether rows of a caller can be used. QUIPU_MISUSE, QUIPU_UNSUPPORTED. */
 QUIPU_MUST_USE quipu_status qp_model_rows_check(const quipu_model_rows *rows, quipu_error *reterr);
 
 /* The built-in rows, sorted by prefix. */

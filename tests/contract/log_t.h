@@ -42,7 +42,7 @@ static inline void lt_hook(void *ctx, const quipu_log_entry *entry)
     self->n += (size_t)snprintf(self->text + self->n, LT_BYTES_MAX - self->n, "%d %s %s",
                                 (int)entry->level, entry->component, entry->event);
     for (size_t i = 0; i < entry->fields.count && self->n < LT_BYTES_MAX / 2; i++) {
-        const quipu_log_field *field = quipu_log_field_at(entry, i);
+        const quipu_log_field *field = quipu_log_field_at(entry->fields, i);
 
         self->n += field->text != NULL
                        ? (size_t)snprintf(self->text + self->n, LT_BYTES_MAX - self->n, " %s=%s",

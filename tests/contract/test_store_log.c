@@ -13,8 +13,7 @@ static quipu_message secret_message(quipu_role role, const quipu_tool_call *call
     return (quipu_message){.role = role,
                            .content = QUIPU_STR(SECRET " text"),
                            .author = QUIPU_STR(SECRET "-author"),
-                           .calls = call,
-                           .call_count = call != NULL ? 1 : 0,
+                           .calls = quipu_tool_calls_of(call, call != NULL ? 1 : 0),
                            .invocation_id = QUIPU_STR(SECRET "-invocation"),
                            .branch = QUIPU_STR(SECRET "-branch"),
                            .extra = {QUIPU_STR("{\"" SECRET "\":\"" SECRET "\"}")}};
@@ -42,22 +41,20 @@ static void secret_talk(quipu_store *store, const char *key)
                                     .input = QUIPU_STR(""),
                                     .output = QUIPU_STR("{\"" SECRET "\":2}")};
     const quipu_session_new values = secret_session(key);
-    quipu_message messages[] = {secret_message(QUIPU_ROLE_USER, NULL),
-                                secret_message(QUIPU_ROLE_ASSISTANT, &call),
-                                secret_message(QUIPU_ROLE_TOOL, &answer),
-                                secret_message(QUIPU_ROLE_ASSISTANT, NULL)};
+    quipu_message messages[] = {
+        secret_message(QUIPU_ROLE_USER, NULL), secret_message(QUIPU_ROLE_ASSISTANT, &call),
+        secret_message(QUIPU_ROLE_TOOL, &answer), secret_message(QUIPU_ROLE_ASSISTANT, NULL)};
     quipu_error err = {0};
 
     messages[0].event_id = QUIPU_STR(SECRET "-event");
     T_OK(quipu_session_create(store, &values, NULL, NULL, &err));
     T_STATUS(quipu_session_create(store, &values, NULL, NULL, &err), QUIPU_EXISTS);
-    T_OK(quipu_message_append(store, quipu_cstr(key), (quipu_messages){messages, 4}, NULL, NULL,
+    T_OK(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(messages, 4), NULL, NULL,
                               NULL, &err));
-    T_STATUS(quipu_message_append(store, quipu_cstr(key), (quipu_messages){messages, 4}, NULL, NULL,
-                                  NULL, &err),
+    T_STATUS(quipu_message_append(store, quipu_cstr(key), quipu_messages_of(messages, 4), NULL,
+                                  NULL, NULL, &err),
              QUIPU_EXISTS); /* the others have new ids */
-    T_OK(quipu_message_append_partial(store, quipu_cstr(key), QUIPU_STR(SECRET " par"),
-                                      QUIPU_STR(SECRET), NULL, NULL, &err));
+    T_OK(quipu_say(store, key, QUIPU_ROLE_USER, SECRET " said", &err));
 }
 
 static void secret_reads(quipu_store *store, quipu_str key)
@@ -70,27 +67,27 @@ static void secret_reads(quipu_store *store, quipu_str key)
     quipu_history *history = NULL;
     quipu_tail *tail = NULL;
     quipu_feed_page *feed = NULL;
-    quipu_stats stats;
+    quipu_stats stats = QUIPU_STATS_INIT;
     quipu_error err = {0};
 
     window_options.token_budget = 10;
     window_options.flags = QUIPU_WINDOW_CUT;
     search_options.query = QUIPU_STR(SECRET);
     T_OK(quipu_session_get(store, key, NULL, NULL, &history, &err));
-    quipu_history_free(history);
-    T_OK(quipu_window_get(store, key, &window_options, NULL, &window, &err));
-    quipu_window_free(window);
+    quipu_free(history);
+    T_OK(quipu_window_read(store, key, &window_options, NULL, &window, &err));
+    quipu_free(window);
     T_OK(quipu_session_list(store, NULL, NULL, &page, &err));
-    quipu_session_page_free(page);
+    quipu_free(page);
     T_OK(quipu_search_index(store, NULL, NULL, &err));
     T_OK(quipu_search(store, &search_options, NULL, &results, &err));
-    quipu_search_results_free(results);
+    quipu_free(results);
     T_OK(quipu_tail_open(store, key, 0, NULL, &tail, &err));
     T_OK(quipu_tail_next(tail, 0, NULL, &history, &err));
-    quipu_history_free(history);
+    quipu_free(history);
     quipu_tail_close(tail);
     T_OK(quipu_feed_read(store, NULL, NULL, &feed, &err));
-    quipu_feed_page_free(feed);
+    quipu_free(feed);
     T_OK(quipu_store_stats(store, NULL, &stats, &err));
     T_STATUS(quipu_session_get(store, QUIPU_STR(SECRET "-missing"), NULL, NULL, &history, &err),
              QUIPU_NOT_FOUND);
@@ -98,23 +95,21 @@ static void secret_reads(quipu_store *store, quipu_str key)
 
 static void secret_changes(quipu_store *store, quipu_str key)
 {
-    const quipu_tokens_told told = {1000, 1200};
-    const quipu_memory memory = {.kind = QUIPU_OBSERVATION,
-                                 .session_key = key,
-                                 .content = QUIPU_STR(SECRET " remembered")};
+    const quipu_memory memory = {
+        .kind = QUIPU_OBSERVATION, .session_key = key, .content = QUIPU_STR(SECRET " remembered")};
     quipu_session_new fork = secret_session(SECRET "-fork");
     quipu_error err = {0};
 
-    T_OK(quipu_model_factor_learn(store, QUIPU_STR(SECRET "-model"), &told, NULL, NULL, &err));
-    T_OK(quipu_memory_save(store, &memory, NULL, NULL, &err));
+    T_OK(quipu_model_factor_learn(store, QUIPU_STR(SECRET "-model"), 1000, 1200, NULL, NULL, &err));
+    T_OK(t_memory_save(store, &memory, NULL, NULL, &err));
     T_OK(quipu_session_compact(store, key, 1, QUIPU_STR(SECRET " summary"), NULL, NULL, &err));
     T_STATUS(quipu_session_compact(store, key, 2, QUIPU_STR(SECRET), NULL, NULL, &err),
              QUIPU_INVALID);
     T_OK(quipu_session_uncompact(store, key, NULL, &err));
     T_OK(quipu_session_compact(store, key, 1, QUIPU_STR(SECRET " summary"), NULL, NULL, &err));
     T_OK(quipu_session_prune(store, key, NULL, NULL, &err));
-    T_OK(quipu_session_fork(store, key, 3, &fork, NULL, &err));
-    T_OK(quipu_session_rewind(store, key, 3, QUIPU_STR(SECRET "-rewound"), NULL, &err));
+    T_OK(quipu_session_fork(store, key, 3, &fork, NULL, NULL, &err));
+    T_OK(t_session_rewind(store, key, 3, QUIPU_STR(SECRET "-rewound"), NULL, &err));
     T_OK(quipu_session_delete(store, QUIPU_STR(SECRET "-rewound"), NULL, &err));
 }
 
@@ -136,7 +131,7 @@ static void secret_events(quipu_store *store)
     T_OK(quipu_live_append(session, (quipu_json){quipu_cstr(event)}, NULL, NULL, &err));
     T_OK(quipu_live_set(session, QUIPU_STR("app:" SECRET),
                         (quipu_json){QUIPU_STR("\"" SECRET "\"")}, NULL, &err));
-    T_OK(quipu_live_close_calls(session, NULL, NULL, &err));
+    T_OK(quipu_live_fail_turn(session, QUIPU_STR(SECRET), NULL, NULL, &err));
     quipu_live_free(session);
     quipu_service_free(service);
 }
@@ -152,18 +147,18 @@ static void secret_upkeep(quipu_store *store, lt_log *log, quipu_str key)
     T_OK(quipu_store_export(store, NULL, kt_write, &stream, NULL, NULL, &err));
     T_OK(quipu_store_import(other, NULL, kt_read, &stream, NULL, NULL, &err));
     kt_free(&stream);
-    T_OK(quipu_copy(store, other, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_copy(store, other, NULL, NULL, NULL, &err));
     if (!t_pg()) {
         char path[T_PATH_MAX];
 
         t_path(t_tmpdir(), SECRET "-backup.db", path);
         T_OK(quipu_store_backup(store, path, NULL, &err));
     }
-    T_OK(quipu_store_verify(store, NULL, NULL, NULL, NULL, &err));
-    T_OK(quipu_store_repair(store, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, 0, NULL, NULL, NULL, NULL, &err));
+    T_OK(quipu_store_verify(store, QUIPU_VERIFY_REPAIR, NULL, NULL, NULL, NULL, &err));
     T_OK(quipu_store_sweep(store, NULL, NULL, &err));
-    T_OK(quipu_session_erase(store, key, QUIPU_ERASE_QUICK, NULL, &erasure, &err));
-    quipu_erasure_free(erasure);
+    T_OK(t_session_erase(store, key, QUIPU_ERASE_QUICK, NULL, &erasure, &err));
+    quipu_free(erasure);
     quipu_close(other);
 }
 
@@ -198,9 +193,9 @@ static void nothing_that_callers_store_reaches_the_hook(void **state)
 
 static void failed_open_shows_neither_password_nor_path(void **state)
 {
-    static const char *const uris[] = {
-        "postgresql://" SECRET ":" SECRET "@127.0.0.1:1/" SECRET "?connect_timeout=1",
-        "/nonexistent/" SECRET "/store.db"};
+    static const char *const uris[] = {"postgresql://" SECRET ":" SECRET "@127.0.0.1:1/" SECRET
+                                       "?connect_timeout=1",
+                                       "/nonexistent/" SECRET "/store.db"};
     lt_log log;
 
     (void)state;

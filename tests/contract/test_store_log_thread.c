@@ -19,13 +19,13 @@ static void *logged_run(void *ctx)
     for (int i = 0; i < APPENDS; i++) {
         quipu_history *history = NULL;
 
-        if (quipu_message_append(self->store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL,
+        if (quipu_message_append(self->store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL,
                                  NULL, NULL, NULL) != QUIPU_OK ||
             quipu_session_get(self->store, QUIPU_STR("k"), NULL, NULL, &history, NULL) !=
                 QUIPU_OK) {
             atomic_fetch_add(&self->failed, 1);
         }
-        quipu_history_free(history);
+        quipu_free(history);
     }
     return NULL;
 }

@@ -4,7 +4,8 @@
 
 #define CUT                                                                                        \
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "                                      \
-    "WHERE datname = current_database() AND application_name = 'quipu' AND pid <> pg_backend_pid()"
+    "WHERE datname = current_database() AND application_name = 'quipu' AND pid <> "                \
+    "pg_backend_pid()"
 
 static void connection_that_was_cut_is_logged_when_it_is_made_anew(void **state)
 {
@@ -44,7 +45,7 @@ static void conflict_is_logged_with_its_state_and_the_retry(void **state)
                       "RAISE EXCEPTION 'no' USING ERRCODE = '40P01'; END $$; "
                       "CREATE TRIGGER trip AFTER INSERT ON messages FOR EACH ROW EXECUTE FUNCTION "
                       "trip()");
-    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), (quipu_messages){&message, 1}, NULL, NULL,
+    T_STATUS(quipu_message_append(store, QUIPU_STR("k"), quipu_messages_of(&message, 1), NULL, NULL,
                                   NULL, NULL),
              QUIPU_BUSY);
     quipu_close(store);
