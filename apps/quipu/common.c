@@ -241,7 +241,7 @@ static bool common_log_options(const app_call *call, quipu_open_options *options
     }
     level = app_word_number("error warn info debug", given);
     if (level < 0) {
-        app_tell(call, "QUIPU_LOG is \"%s\": say error, warn, info or debug", given);
+        app_report(call, "QUIPU_LOG is \"%s\": say error, warn, info or debug", given);
         return false;
     }
     options->log = common_log;
