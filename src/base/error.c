@@ -1,5 +1,5 @@
-/* Functions that fill a caller's error struct, and the version. Nothing here allocates: an error can
- * always be reported. */
+/* Functions that fill a caller's error struct, and the version. Nothing here allocates: an error
+ * can always be reported. */
 #include "base/error.h"
 
 #include <assert.h>
