@@ -18,9 +18,9 @@
 
 typedef struct qp_sqlite {
     sqlite3 *db;
-    char *path;                /* as given; ":memory:" in memory, "" for a private temporary file */
-    bool read_only;            /* opened so: SQLite itself refuses writes */
-    qp_interrupt interrupt;    /* deadline and cancel of the calls under way */
+    char *path;             /* as given; ":memory:" in memory, "" for a private temporary file */
+    bool read_only;         /* opened so: SQLite itself refuses writes */
+    qp_interrupt interrupt; /* deadline and cancel of the calls under way */
     qp_log log;
     int64_t busy_until;        /* the busy handler gives up then, by qp_clock_ns() */
     bool has_progress_handler; /* it is set once and stays (interrupt.c) */
