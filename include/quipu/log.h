@@ -1,5 +1,5 @@
-/* What a store does inside, for operators: one entry an event, with named numbers and short technical
- * texts. Off unless quipu_open_options.log is set.
+/* What a store does inside, for operators: one entry an event, with named numbers and short
+ * technical texts. Off unless quipu_open_options.log is set.
  *
  * No entry ever holds what people said or stored: no text of a message, no value of a state, no key
  * of a session, no name of a user, tenant or file, no password. A session is named by its uid. What

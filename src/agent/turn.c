@@ -85,7 +85,7 @@ static quipu_status turn_check(const qp_turn *turn, quipu_error *reterr)
     if (options->input.count == 1 && quipu_content_at(options->input, 0)->parts.count == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the input says nothing");
     }
-    return QUIPU_OK;
+    return qp_model_rows_check(options->models, reterr);
 }
 
 /* Estimated tokens of what every prompt contains: the system instruction and the tools. */
@@ -128,9 +128,6 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
     }
     if (status == QUIPU_OK) {
         status = turn_check(turn, reterr);
-    }
-    if (status == QUIPU_OK) {
-        status = qp_model_rows_check(turn->options.models, reterr);
     }
     if (status == QUIPU_OK && qp_uuid_v7(&uuid) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");

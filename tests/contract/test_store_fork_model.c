@@ -1,10 +1,9 @@
 /* Forks, rewinds, deletes, caps, compactions, prunes, expiry, windows, search and state in random
  * order, against a model that copies everything and thinks of nothing; test_store_model.c does so
  * for the other calls. QUIPU_SEED gives another run, QUIPU_LONG=1 a longer one. */
+#include "base/tool_pair.h"
 #include "contract/history_t.h"
 #include "lib/short.h"
-
-#include "base/tool_pair.h"
 
 #include <quipu/adk.h>
 
@@ -291,15 +290,14 @@ static bool parts(const model_message **view, size_t n, size_t at)
     assert_non_null(items);
     for (size_t i = 0; i < n; i++) {
         const char letter = view[i]->letter;
-        const bool tool = letter == 'm' || letter == 't';
 
-        if (letter == 'u' || tool) {
+        if (letter == 'u' || letter == 'm' || letter == 't') {
             items[count++] = (qp_tool_item){.kind = letter == 'u'   ? QP_TOOL_TURN
                                                     : letter == 'm' ? QP_TOOL_CALL
                                                                     : QP_TOOL_RESPONSE,
                                             .message = (int64_t)i,
-                                            .id = tool ? call_of(view[i])->id : QUIPU_STR(""),
-                                            .name = tool ? call_of(view[i])->name : QUIPU_STR("")};
+                                            .id = call_of(view[i])->id,
+                                            .name = call_of(view[i])->name};
         }
     }
     qp_tool_pair_match(items, count, QUIPU_PAIR_REACH);

@@ -86,8 +86,8 @@ static void the_first_user_message_gives_the_first_words(void **state)
     title_check(store, "created", NULL, "How many zebras?");
     st_create(store, "appended");
     for (size_t i = 0; i < 3; i++) {
-        T_OK(quipu_message_append(store, QUIPU_STR("appended"), quipu_messages_of(&told[i], 1), NULL,
-                                  NULL, NULL, NULL));
+        T_OK(quipu_message_append(store, QUIPU_STR("appended"), quipu_messages_of(&told[i], 1),
+                                  NULL, NULL, NULL, NULL));
         title_check(store, "appended", NULL, i == 0 ? NULL : "How many zebras?");
     }
     quipu_close(store);

@@ -21,7 +21,7 @@ typedef struct talk {
     quipu_tool_call calls[TALK_MAX][TALK_CALLS];
     quipu_content contents[TALK_MAX];
     quipu_part parts[TALK_MAX][TALK_PARTS];
-    char texts[TALK_MAX][16];
+    char texts[TALK_MAX][32];
 } talk;
 
 static const quipu_tool_call talk_names[] = {
