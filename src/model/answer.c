@@ -158,7 +158,7 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
     if (call->announced || call->name.n == 0 || answer->whole) {
         return QUIPU_OK;
     }
-    call->told = true;
+    call->announced = true;
     const quipu_part part = {.kind = QUIPU_PART_CALL,
                              .id = qp_buf_str(&call->id),
                              .name = qp_buf_str(&call->name),
