@@ -5,6 +5,7 @@ go 1.26.5
 require (
 	github.com/ebitengine/purego v0.11.2
 	google.golang.org/adk/v2 v2.2.0
+	google.golang.org/genai v1.66.0
 )
 
 require (
@@ -32,7 +33,6 @@ require (
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.40.0 // indirect
 	google.golang.org/api v0.291.0 // indirect
-	google.golang.org/genai v1.66.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260724162435-b2f20204f0df // indirect
 	google.golang.org/grpc v1.83.0 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect

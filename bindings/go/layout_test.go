@@ -33,23 +33,28 @@ func TestStructsLieAsTheHeadersSay(t *testing.T) {
 	var service lib.ServiceOptions
 	var get lib.GetOptions
 	var entry lib.Entry
-	var result lib.EventResult
+	var head lib.Head
+	var page lib.Page
 	var failure lib.Error
 	var call lib.CallOptions
 	var field lib.Field
 	var between lib.Range
 	var patch lib.Patch
 	var history lib.History
-	// Structs that begin with their size may grow: only the offsets of members matter.
+	// Sized structs and the items of sized slices may grow: only the offsets of members matter.
 	want := offsets("quipu_open_options", 0, unsafe.Offsetof(open.Durability),
 		unsafe.Offsetof(open.TTLMS), unsafe.Offsetof(open.Tenant), unsafe.Offsetof(open.MaxBytes)) +
 		offsets("quipu_service_options", 0, unsafe.Offsetof(service.TTLMS),
 			unsafe.Offsetof(service.KeyCase), unsafe.Offsetof(service.Time)) +
 		offsets("quipu_get_options", 0, unsafe.Offsetof(get.NumRecent),
 			unsafe.Offsetof(get.After)) +
-		offsets("quipu_service_entry", unsafe.Sizeof(entry), unsafe.Offsetof(entry.State),
+		offsets("quipu_service_page", 0, unsafe.Offsetof(page.Sessions)) +
+		offsets("quipu_service_entries", unsafe.Sizeof(page.Sessions),
+			unsafe.Offsetof(page.Sessions.Count), unsafe.Offsetof(page.Sessions.ItemSize)) +
+		offsets("quipu_service_entry", 0, unsafe.Offsetof(entry.State),
 			unsafe.Offsetof(entry.LastUpdateTime), unsafe.Offsetof(entry.Revision)) +
-		offsets("quipu_event_result", unsafe.Sizeof(result), unsafe.Offsetof(result.Stored)) +
+		offsets("quipu_session_head", 0, unsafe.Offsetof(head.Ref), unsafe.Offsetof(head.UID),
+			unsafe.Offsetof(head.Revision), unsafe.Offsetof(head.LastUpdateTime)) +
 		offsets("quipu_error", unsafe.Sizeof(failure), unsafe.Offsetof(failure.Rule),
 			unsafe.Offsetof(failure.Message)) +
 		offsets("quipu_call_options", 0, unsafe.Offsetof(call.Cancel)) +
@@ -95,9 +100,12 @@ int main(void)
     BEGIN_GROWING(quipu_service_options); AT(quipu_service_options, ttl_ms);
     AT(quipu_service_options, key_case); AT(quipu_service_options, time); END();
     BEGIN_GROWING(quipu_get_options); AT(quipu_get_options, num_recent); AT(quipu_get_options, after); END();
-    BEGIN(quipu_service_entry); AT(quipu_service_entry, state);
+    BEGIN_GROWING(quipu_service_page); AT(quipu_service_page, sessions); END();
+    BEGIN(quipu_service_entries); AT(quipu_service_entries, count); AT(quipu_service_entries, item_size); END();
+    BEGIN_GROWING(quipu_service_entry); AT(quipu_service_entry, state);
     AT(quipu_service_entry, last_update_time); AT(quipu_service_entry, revision); END();
-    BEGIN(quipu_event_result); AT(quipu_event_result, stored); END();
+    BEGIN_GROWING(quipu_session_head); AT(quipu_session_head, ref); AT(quipu_session_head, uid);
+    AT(quipu_session_head, revision); AT(quipu_session_head, last_update_time); END();
     BEGIN(quipu_error); AT(quipu_error, rule); AT(quipu_error, message); END();
     BEGIN_GROWING(quipu_call_options); AT(quipu_call_options, cancel); END();
     BEGIN(quipu_arena); END();

@@ -182,22 +182,22 @@ func (s *SessionService) List(ctx context.Context, req *session.ListRequest) (*s
 	defer pins.Unpin()
 	pins.Pin(app.P)
 	pins.Pin(user.P)
-	list := new(*lib.List)
+	page := new(*lib.Page)
 	failure := &lib.Error{}
 	err := withCall(ctx, func(call uintptr) error {
 		status, _, _ := purego.SyscallN(lib.Call.List, s.handle, uintptr(app.P), app.N,
-			uintptr(user.P), user.N, call, uintptr(unsafe.Pointer(list)),
+			uintptr(user.P), user.N, call, uintptr(unsafe.Pointer(page)),
 			uintptr(unsafe.Pointer(failure)))
 		return check(status, failure)
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer purego.SyscallN(lib.Call.ListDel, uintptr(unsafe.Pointer(*list)))
-	entries := unsafe.Slice((*lib.Entry)((*list).Items), (*list).Count)
-	sessions := make([]session.Session, 0, len(entries))
-	for i := range entries {
-		listed, err := newListedSession(&entries[i])
+	defer purego.SyscallN(lib.Call.Free, uintptr(unsafe.Pointer(*page)))
+	entries := (*page).Sessions
+	sessions := make([]session.Session, 0, entries.Count)
+	for i := range entries.Count {
+		listed, err := newListedSession((*lib.Entry)(entries.At(i)))
 		if err != nil {
 			return nil, err
 		}

@@ -131,21 +131,17 @@ func newLiveSession(service *SessionService, handle uintptr) (*liveSession, erro
 		purego.SyscallN(lib.Call.SessionDel, handle)
 		service.keeper.leave()
 	}, handle)
-	who := &lib.Ref{}
 	var names string
 	err := live.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-		updated := &lib.Time{}
-		status, _, _ := purego.SyscallN(lib.Call.Who, handle, uintptr(unsafe.Pointer(arena)),
-			uintptr(unsafe.Pointer(who)), uintptr(unsafe.Pointer(updated)),
-			uintptr(unsafe.Pointer(failure)))
-		live.identity = identityOf(who)
-		live.updated = timeOf(*updated)
+		head, status := live.head(arena, failure)
+		live.identity = identityOf(&head.Ref)
+		live.updated = timeOf(head.LastUpdateTime)
 		return status
 	})
 	if err == nil {
 		err = live.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
 			text := &lib.Str{}
-			status, _, _ := purego.SyscallN(lib.Call.State, handle, uintptr(unsafe.Pointer(arena)),
+			status, _, _ := purego.SyscallN(lib.Call.State, handle, 0, 0, uintptr(unsafe.Pointer(arena)),
 				uintptr(unsafe.Pointer(text)), uintptr(unsafe.Pointer(failure)))
 			names = text.String()
 			return status
@@ -169,6 +165,15 @@ func (s *liveSession) read(do func(arena *lib.Arena, failure *lib.Error) uintptr
 	return check(status, failure)
 }
 
+// head reads the session's names, revision and time; its texts lie in the arena.
+func (s *liveSession) head(arena *lib.Arena, failure *lib.Error) (*lib.Head, uintptr) {
+	head := &lib.Head{}
+	head.StructSize = uint32(unsafe.Sizeof(*head))
+	status, _, _ := purego.SyscallN(lib.Call.Head, s.handle, uintptr(unsafe.Pointer(arena)),
+		uintptr(unsafe.Pointer(head)), uintptr(unsafe.Pointer(failure)))
+	return head, status
+}
+
 func (s *liveSession) count() int {
 	n, _, _ := purego.SyscallN(lib.Call.Count, s.handle)
 	runtime.KeepAlive(s)
@@ -177,17 +182,17 @@ func (s *liveSession) count() int {
 
 // caughtUp updates time, events and state after an append.
 func (s *liveSession) caughtUp(event *session.Event) error {
-	updated := &lib.Time{}
+	var updated lib.Time
 	err := s.read(func(arena *lib.Arena, failure *lib.Error) uintptr {
-		status, _, _ := purego.SyscallN(lib.Call.Who, s.handle, uintptr(unsafe.Pointer(arena)), 0,
-			uintptr(unsafe.Pointer(updated)), uintptr(unsafe.Pointer(failure)))
+		head, status := s.head(arena, failure)
+		updated = head.LastUpdateTime
 		return status
 	})
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.updated = timeOf(*updated)
+	s.updated = timeOf(updated)
 	s.decoded = append(s.decoded, make([]*session.Event, max(s.count()-len(s.decoded), 0))...)
 	s.mu.Unlock()
 	for name, value := range event.Actions.StateDelta {

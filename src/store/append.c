@@ -379,6 +379,9 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
         within->idempotent = true; /* by the event ids */
         status = qp_store_write(append->store, within, append_work, append, reterr);
         if (append->creates && (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED)) {
+            if (reterr != NULL) {
+                *reterr = (quipu_error){0}; /* a missing session is no failure of this call */
+            }
             status = append_create(append, within, reterr);
         }
     }

@@ -127,6 +127,24 @@ static void a_fork_begins_with_its_parents(void **state)
     quipu_close(store);
 }
 
+/* An append that makes its session reports no error of the look that did not find it. */
+static void an_append_that_creates_gives_first_words_and_no_error(void **state)
+{
+    quipu_store *store = st_open_new(NULL, NULL);
+    quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
+    const quipu_message says = st_says(QUIPU_ROLE_USER, "How many?");
+    quipu_error err = {0};
+
+    (void)state;
+    options.flags = QUIPU_APPEND_CREATE;
+    T_OK(quipu_message_append(store, QUIPU_STR("new"), quipu_messages_of(&says, 1), &options, NULL,
+                              NULL, &err));
+    assert_int_equal(err.status, QUIPU_OK);
+    assert_string_equal(err.message, "");
+    title_check(store, "new", NULL, "How many?");
+    quipu_close(store);
+}
+
 static void a_renewed_session_has_neither(void **state)
 {
     quipu_store *store = st_open_new(NULL, NULL);
@@ -149,6 +167,7 @@ int main(void)
         cmocka_unit_test(the_first_user_message_gives_the_first_words),
         cmocka_unit_test(later_messages_do_not_change_them),
         cmocka_unit_test(a_fork_begins_with_its_parents),
+        cmocka_unit_test(an_append_that_creates_gives_first_words_and_no_error),
         cmocka_unit_test(a_renewed_session_has_neither),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

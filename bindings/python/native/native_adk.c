@@ -23,13 +23,12 @@ static void adk_put_head(qpy_task *task, const quipu_session_head *head)
 static quipu_status adk_put_session(qpy_task *task, quipu_live *session)
 {
     quipu_snapshot snapshot = QUIPU_SNAPSHOT_INIT;
-    const quipu_status status =
-        quipu_live_snapshot(session, &task->arena, &snapshot, &task->error);
+    const quipu_status status = quipu_live_snapshot(session, &task->arena, &snapshot, &task->error);
 
     if (status == QUIPU_OK) {
-        adk_put_head(task, &snapshot.head);
+        adk_put_head(task, snapshot.head);
         qpy_put_number(task, (int64_t)snapshot.count);
-        qpy_put_own(task, snapshot.head.ref.session_id);
+        qpy_put_own(task, snapshot.head->ref.session_id);
         qpy_put_own(task, snapshot.state.text);
         qpy_put_own(task, snapshot.events.text);
     }
@@ -68,17 +67,19 @@ quipu_status qpy_adk_get(qpy_task *task)
 /* A session: texts user, id, state; numbers of its last update. */
 quipu_status qpy_adk_list(qpy_task *task)
 {
-    quipu_service_page *list = NULL;
-    const quipu_status status = quipu_service_list(task->on->service, task->in[0], task->in[1],
-                                                       NULL, &list, &task->error);
+    quipu_service_page *page = NULL;
+    const quipu_status status =
+        quipu_service_list(task->on->service, task->in[0], task->in[1], NULL, &page, &task->error);
 
-    for (size_t i = 0; status == QUIPU_OK && i < list->count; i++) {
-        qpy_put_text(task, list->items[i].ref.user_id);
-        qpy_put_text(task, list->items[i].ref.session_id);
-        qpy_put_text(task, list->items[i].state.text);
-        qpy_put_time(task, list->items[i].last_update_time);
+    for (size_t i = 0; status == QUIPU_OK && i < page->sessions.count; i++) {
+        const quipu_service_entry *entry = quipu_service_entry_at(page->sessions, i);
+
+        qpy_put_text(task, entry->ref.user_id);
+        qpy_put_text(task, entry->ref.session_id);
+        qpy_put_text(task, entry->state.text);
+        qpy_put_time(task, entry->last_update_time);
     }
-    quipu_free(list);
+    quipu_free(page);
     return status;
 }
 
@@ -93,10 +94,12 @@ quipu_status qpy_adk_delete(qpy_task *task)
  * and whether the event was a repeat. */
 quipu_status qpy_adk_append(qpy_task *task)
 {
-    quipu_session_head head = {.ref = adk_ref(task), .revision = task->given[0]};
+    quipu_session_head head = QUIPU_SESSION_HEAD_INIT;
     quipu_event_result result = QUIPU_EVENT_RESULT_INIT;
     quipu_status status = quipu_uuid_parse(task->in[3], &head.uid);
 
+    head.ref = adk_ref(task);
+    head.revision = task->given[0];
     if (status != QUIPU_OK) {
         static const char text[] = "the session's marker was not made by quipu";
 
@@ -137,12 +140,12 @@ quipu_status qpy_adk_event(qpy_task *task)
     range.after_seq = task->given[0] - 1;
     range.limit = 1;
     status = quipu_session_get(task->on->store, task->in[0], &range, NULL, &history, &task->error);
-    if (status == QUIPU_OK && history->message_count == 1) {
-        status = quipu_message_to_event(&history->messages[0], &dialect, &task->arena, &event,
+    if (status == QUIPU_OK && history->messages.count == 1) {
+        status = quipu_message_to_event(history->messages, 0, &dialect, &task->arena, &event,
                                         &task->error);
         if (status == QUIPU_OK) {
             qpy_put_own(task, event.text);
-            qpy_put_text(task, history->session.session_id);
+            qpy_put_text(task, history->session->session_id);
         }
     }
     quipu_free(history);

@@ -19,7 +19,7 @@ typedef struct items_row {
 } items_row;
 
 /* Messages over concatenated texts. */
-static quipu_message *items_messages(qpy_task *task, size_t *ret_count)
+static quipu_status items_messages(qpy_task *task, quipu_messages *ret_messages)
 {
     const quipu_str rows = task->in[1];
     const char *at = task->in[2].p;
@@ -38,8 +38,8 @@ static quipu_message *items_messages(qpy_task *task, size_t *ret_count)
             at += row.extra;
         }
     }
-    *ret_count = count;
-    return messages;
+    *ret_messages = quipu_messages_of(messages, count);
+    return messages != NULL ? QUIPU_OK : qpy_no_memory(task);
 }
 
 /* Texts: the key, rows of items_row, their texts; the number is the expected revision or -1. The
@@ -47,29 +47,14 @@ static quipu_message *items_messages(qpy_task *task, size_t *ret_count)
 quipu_status qpy_items_add(qpy_task *task)
 {
     quipu_append_options options = QUIPU_APPEND_OPTIONS_INIT;
-    quipu_session_new values = QUIPU_SESSION_NEW_INIT;
-    quipu_store *store = task->on->store;
-    quipu_messages messages = {NULL, 0};
-    quipu_appended appended = QUIPU_APPENDED_INIT;
-    quipu_status status;
+    quipu_messages messages = quipu_messages_of(NULL, 0);
+    quipu_status status = items_messages(task, &messages);
 
-    messages.items = items_messages(task, &messages.count);
-    if (messages.items == NULL) {
-        return qpy_no_memory(task);
-    }
     options.expected_revision = task->given[0];
-    values.key = task->in[0];
-    status =
-        quipu_message_append(store, values.key, messages, &options, NULL, &appended, &task->error);
-    if (options.expected_revision < 0 && (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED)) {
-        task->error = (quipu_error){0};
-        status = quipu_session_get_or_create(store, &values, NULL, NULL, NULL, &task->error);
-        if (status == QUIPU_OK) {
-            status = quipu_message_append(store, values.key, messages, &options, NULL, &appended,
-                                          &task->error);
-        }
-    }
-    return status;
+    options.flags = options.expected_revision < 0 ? QUIPU_APPEND_CREATE : 0;
+    return status == QUIPU_OK ? quipu_message_append(task->on->store, task->in[0], messages,
+                                                     &options, NULL, NULL, &task->error)
+                              : status;
 }
 
 static bool items_needs_escape(char byte)
@@ -166,8 +151,8 @@ static size_t items_size(const quipu_history *history)
 {
     size_t size = 2;
 
-    for (size_t i = 0; i < history->message_count; i++) {
-        const quipu_message *message = &history->messages[i];
+    for (size_t i = 0; i < history->messages.count; i++) {
+        const quipu_message *message = quipu_message_at(history->messages, i);
 
         size +=
             ITEMS_AROUND + (message->extra.text.n > 0 ? message->extra.text.n : message->content.n);
@@ -192,9 +177,9 @@ static void items_put_page(items_read *read, const quipu_history *history, size_
     const size_t size = items_size(history);
 
     qpy_buf_reserve(&read->buf, size > ITEMS_RESERVE_MAX / pages ? size : size * pages);
-    for (size_t i = 0; i < history->message_count; i++) {
+    for (size_t i = 0; i < history->messages.count; i++) {
         qpy_buf_add(&read->buf, read->buf.n == 0 ? "[" : ",", 1);
-        if (items_put(&read->buf, &history->messages[i])) {
+        if (items_put(&read->buf, quipu_message_at(history->messages, i))) {
             read->marks = true;
         }
     }
@@ -221,14 +206,14 @@ static quipu_status items_read_first(qpy_task *task, quipu_range range, bool by_
         return status;
     }
     read->buf.n = 0;
-    read->uid = history->session.uid;
-    read->revision = history->session.revision;
-    read->first = history->message_count > 0 ? history->messages[0].seq : 0;
-    read->next = range.before_seq > 0 ? range.before_seq : history->session.next_seq;
+    read->uid = history->session->uid;
+    read->revision = history->session->revision;
+    read->first = history->messages.count > 0 ? quipu_message_at(history->messages, 0)->seq : 0;
+    read->next = range.before_seq > 0 ? range.before_seq : history->session->next_seq;
     read->more_before = history->more_before;
     read->marks = false;
     if (by_pages) {
-        pages += (size_t)history->session.message_count / ITEMS_PAGE;
+        pages += (size_t)history->session->message_count / ITEMS_PAGE;
     }
     items_put_page(read, history, pages);
     quipu_free(history);
@@ -250,10 +235,10 @@ static quipu_status items_read_rest(qpy_task *task, items_read *read, bool *ret_
 
         status = items_page(task, &range, &history);
         if (status == QUIPU_OK) {
-            same = history->message_count > 0 && history->session.revision == read->revision &&
-                   memcmp(&history->session.uid, &read->uid, sizeof(read->uid)) == 0;
+            same = history->messages.count > 0 && history->session->revision == read->revision &&
+                   memcmp(&history->session->uid, &read->uid, sizeof(read->uid)) == 0;
             items_put_page(read, history, 1);
-            range.after_seq += (int64_t)history->message_count;
+            range.after_seq += (int64_t)history->messages.count;
         }
         quipu_free(history);
     }

@@ -6,18 +6,19 @@
 #include "native_job.h"
 
 /* The session, then its messages as one array. */
-static quipu_status store_put_history(qpy_task *task, const quipu_history *history)
+static quipu_status store_put_messages(qpy_task *task, const quipu_session_info *session,
+                                       quipu_messages messages)
 {
     quipu_arena scratch = QUIPU_ARENA_INIT;
     qpy_buf buf = {NULL, 0, 0, false};
     quipu_status status = QUIPU_OK;
 
-    qpy_put_struct(task, QPY_SESSION_INFO, history->session);
+    qpy_put_struct(task, QPY_SESSION_INFO, session);
     qpy_buf_add(&buf, "[", 1);
-    for (size_t i = 0; i < history->messages.count && status == QUIPU_OK; i++) {
+    for (size_t i = 0; i < messages.count && status == QUIPU_OK; i++) {
         quipu_str json = {NULL, 0};
 
-        status = quipu_message_json(quipu_message_at(history->messages, i), &scratch, &json, &task->error);
+        status = quipu_message_json(messages, i, &scratch, &json, &task->error);
         if (status == QUIPU_OK) {
             qpy_buf_add(&buf, ",", i > 0 ? 1 : 0);
             qpy_buf_add(&buf, json.p, json.n);
@@ -26,8 +27,6 @@ static quipu_status store_put_history(qpy_task *task, const quipu_history *histo
     }
     qpy_buf_add(&buf, "]", 1);
     qpy_put_buf(task, &buf);
-    qpy_put_number(task, history->more_before);
-    qpy_put_number(task, history->more_after);
     quipu_arena_free(&scratch);
     return status;
 }
@@ -127,7 +126,9 @@ quipu_status qpy_get(qpy_task *task)
     range.limit = task->given[3];
     status = quipu_session_get(task->on->store, task->in[0], &range, NULL, &history, &task->error);
     if (status == QUIPU_OK) {
-        status = store_put_history(task, history);
+        status = store_put_messages(task, history->session, history->messages);
+        qpy_put_number(task, history->more_before);
+        qpy_put_number(task, history->more_after);
     }
     quipu_free(history);
     return status;
@@ -194,7 +195,7 @@ quipu_status qpy_fork(qpy_task *task)
     quipu_session_new values = QUIPU_SESSION_NEW_INIT;
 
     values.key = task->in[1];
-    return quipu_session_fork(task->on->store, task->in[0], task->given[0], &values, NULL,
+    return quipu_session_fork(task->on->store, task->in[0], task->given[0], &values, NULL, NULL,
                               &task->error);
 }
 
@@ -224,11 +225,15 @@ quipu_status qpy_append(qpy_task *task)
     quipu_status status = messages != NULL ? QUIPU_OK : qpy_no_memory(task);
 
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
+        quipu_messages one = quipu_messages_of(NULL, 0);
         int64_t length;
 
         memcpy(&length, task->in[1].p + i * sizeof(length), sizeof(length));
-        status = quipu_message_parse((quipu_str){at, (size_t)length}, &task->arena, &messages[i],
-                                     &task->error);
+        status =
+            quipu_message_parse((quipu_str){at, (size_t)length}, &task->arena, &one, &task->error);
+        if (status == QUIPU_OK) {
+            messages[i] = *quipu_message_at(one, 0);
+        }
         at += length;
     }
     if (status == QUIPU_OK) {
@@ -257,7 +262,9 @@ quipu_status qpy_window(qpy_task *task)
         qpy_put_number(task, window->tokens);
         qpy_put_number(task, window->over_budget);
         qpy_put_number(task, window->cut);
-        status = store_put_history(task, &window->history);
+        status = store_put_messages(task, window->session, window->messages);
+        qpy_put_number(task, window->more_before);
+        qpy_put_number(task, false); /* nothing is newer than a window */
     }
     quipu_free(window);
     return status;
@@ -293,8 +300,8 @@ quipu_status qpy_search(qpy_task *task)
     options.limit = task->given[1];
     options.offset = task->given[2];
     status = quipu_search(task->on->store, &options, NULL, &results, &task->error);
-    for (size_t i = 0; status == QUIPU_OK && i < results->count; i++) {
-        store_put_hit(task, &results->hits[i]);
+    for (size_t i = 0; status == QUIPU_OK && i < results->hits.count; i++) {
+        store_put_hit(task, quipu_search_hit_at(results->hits, i));
     }
     if (status == QUIPU_OK) {
         qpy_put_number(task, results->more);

@@ -25,13 +25,13 @@ type functions struct {
 	CancelNew, CancelSet, CancelDel uintptr
 	ServiceNew, ServiceDel          uintptr
 	Create, Get, Delete             uintptr
-	List, ListDel                   uintptr
+	List, Free                      uintptr
 	SessionDel, Append              uintptr
-	Who, Count, Event, State        uintptr
+	Head, Count, Event, State       uintptr
 	ArenaDel                        uintptr
 	Field                           uintptr
 	SessionCreate, SessionGet       uintptr
-	SessionUpdate, Free             uintptr
+	SessionUpdate                   uintptr
 }
 
 // Call holds the addresses after Load.
@@ -48,13 +48,13 @@ var load = sync.OnceValue(func() error {
 		"quipu_cancel_free": &Call.CancelDel, "quipu_service_new": &Call.ServiceNew,
 		"quipu_service_free": &Call.ServiceDel, "quipu_service_create": &Call.Create,
 		"quipu_service_get": &Call.Get, "quipu_service_delete": &Call.Delete,
-		"quipu_service_list_get": &Call.List, "quipu_service_list_free": &Call.ListDel,
+		"quipu_service_list": &Call.List, "quipu_free": &Call.Free,
 		"quipu_live_free": &Call.SessionDel, "quipu_live_append": &Call.Append,
-		"quipu_live_identity": &Call.Who, "quipu_live_event_count": &Call.Count,
+		"quipu_live_head": &Call.Head, "quipu_live_event_count": &Call.Count,
 		"quipu_live_event": &Call.Event, "quipu_live_state": &Call.State,
 		"quipu_arena_free": &Call.ArenaDel, "quipu_field_get": &Call.Field,
 		"quipu_session_create": &Call.SessionCreate, "quipu_session_get": &Call.SessionGet,
-		"quipu_session_update": &Call.SessionUpdate, "quipu_free": &Call.Free,
+		"quipu_session_update": &Call.SessionUpdate,
 	} {
 		if *into, err = purego.Dlsym(handle, name); err != nil {
 			return fmt.Errorf("quipu: libquipu lacks %s, it is too old for these bindings: %w", name, err)
@@ -169,16 +169,31 @@ type Entry struct {
 	Revision, EventCount      int64
 }
 
-// List is quipu_service_list.
-type List struct {
-	Items unsafe.Pointer
-	Count uintptr
+// Slice is a sized slice, such as quipu_service_entries: the library states the size of an item.
+type Slice struct {
+	Items    unsafe.Pointer
+	Count    uintptr
+	ItemSize uintptr
 }
 
-// EventResult is quipu_event_result.
-type EventResult struct {
-	Seq, Revision    int64
-	Stored, Repeated bool
+// At is item i, which may be larger than these bindings know.
+func (s *Slice) At(i uintptr) unsafe.Pointer {
+	return unsafe.Add(s.Items, i*s.ItemSize)
+}
+
+// Page is quipu_service_page.
+type Page struct {
+	Sessions Slice
+}
+
+// Head is quipu_session_head.
+type Head struct {
+	StructSize       uint32
+	_                uint32
+	Ref              Ref
+	UID              [16]byte
+	Revision, Stored int64
+	LastUpdateTime   Time
 }
 
 // Field is quipu_field.
