@@ -121,7 +121,7 @@ static void doctor_engine(doctor_job *job, const char *what, quipu_store *store)
     quipu_status status = quipu_store_stats(store, NULL, &stats, &error);
 
     doctor_report(job, status == QUIPU_OK ? DOCTOR_OK : DOCTOR_BAD, what, NULL, "%s",
-                status == QUIPU_OK ? stats.engine : error.message);
+                  status == QUIPU_OK ? stats.engine : error.message);
 }
 
 /* What the server's settings promise for an acknowledged write. "replicated" means that commits

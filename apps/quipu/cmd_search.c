@@ -212,7 +212,7 @@ static int search_find(const app_call *call, quipu_store **store, quipu_search_o
     }
     if (results->more) {
         app_report(call, "there are more; continue with --offset %lld",
-                 (long long)options->offset + (long long)results->hits.count);
+                   (long long)options->offset + (long long)results->hits.count);
     }
     quipu_free(results);
     return APP_OK;
