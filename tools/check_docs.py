@@ -67,10 +67,10 @@ def check_comment(report, path, line, name, comment, known, since):
 
 def exists(root, page, path):
     """Whether a cited path exists, from the root or from a folder above the page; a source may be
-    cited without its suffix."""
+    cited without its suffix, a decision by its number."""
     for folder in (root, *(root / parent for parent in page.parents)):
         target = folder / path
-        if target.exists() or any(target.parent.glob(target.name + ".*")):
+        if target.exists() or any(target.parent.glob(target.name + "[.-]*")):
             return True
     return False
 

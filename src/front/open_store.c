@@ -1,11 +1,13 @@
-/* Opening a store by URI: chooses the engine, checks the options, migrates the schema, and hands
- * the store a connector for further connections.
+/* Opening by name: a store by its URI, another program's file for an import. This is the only file
+ * that chooses an engine.
  *
  *   URI + options ─▶ connect ─▶ migrate ─▶ row security (PostgreSQL) ─▶ qp_store_new()
  *
  * Owns: open_store_place, what later connections need; the store owns it through its connector and
- * frees it. Called by: quipu_open() from any thread; no locks, nothing is shared until the store
- * exists. On failure: the connection and the place are freed, and *ret_store is untouched. */
+ * frees it. An import gets a read-only connection, which is closed when quipu_import() returns.
+ * Called by: quipu_open() and quipu_import() from any thread. No locks are held; nothing is shared
+ * until the store exists. On failure: the connection and the place are freed, and *ret_store is
+ * untouched. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_provider *provider = NULL;
-    quipu_model_response response;
+    quipu_model_response response = QUIPU_MODEL_RESPONSE_INIT;
     quipu_model_infos list;
     quipu_error error = {0};
     char url[200];
