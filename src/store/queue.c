@@ -194,12 +194,6 @@ void qp_queue_wait_for_more(qp_queue *queue, size_t count, int64_t *wait_ns)
     *wait_ns -= qp_clock_ns() - start_ns;
 }
 
-void qp_queue_expect(qp_queue *queue, size_t count)
-{
-    queue->expected_size =
-        count > queue->expected_size ? count : (queue->expected_size + count) / 2;
-}
-
 void qp_queue_requeue(qp_queue *queue, qp_write *own)
 {
     qp_write *last = own->next;

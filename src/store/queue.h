@@ -62,9 +62,6 @@ qp_write *qp_queue_take(qp_queue *queue, qp_write *last, bool single_session, si
  * `*wait_ns`, from which it subtracts the time it took. */
 void qp_queue_wait_for_more(qp_queue *queue, size_t count, int64_t *wait_ns);
 
-/* Under the mutex: a batch had so many members. About as many may come to the next one. */
-void qp_queue_expect(qp_queue *queue, size_t count);
-
 /* Puts all members but `own` back at the head of the queue. Nothing was done for them yet. */
 void qp_queue_requeue(qp_queue *queue, qp_write *own);
 

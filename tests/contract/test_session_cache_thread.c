@@ -56,7 +56,7 @@ static void actor_append(actor *self, int session, int step)
     const size_t n = 1 + (size_t)t_random_below(&self->chance, 3);
     quipu_message messages[3];
     char texts[3][TEXT_SIZE];
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_error err = {0};
     quipu_status status;
 

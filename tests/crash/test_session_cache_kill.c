@@ -22,7 +22,7 @@ typedef struct receipt {
 static quipu_status append(quipu_store *store, int session, const char *text, receipt *ret)
 {
     const quipu_message message = st_says(QUIPU_ROLE_USER, text);
-    quipu_appended appended = {0};
+    quipu_appended appended = QUIPU_APPENDED_INIT;
     quipu_status status =
         quipu_message_append(store, quipu_cstr(keys[session]), quipu_messages_of(&message, 1), NULL,
                              NULL, &appended, NULL);

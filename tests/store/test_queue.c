@@ -248,30 +248,13 @@ static void a_cancelled_caller_leaves(void **state)
 /* ---- waiting for more -------------------------------------------------------------------------
  */
 
-static void the_expected_size_follows_the_largest_batch_at_once_and_the_smaller_slowly(void **state)
-{
-    world *w = *state;
-
-    assert_int_equal(w->queue.expected_size, 0);
-    qp_queue_expect(&w->queue, 8);
-    assert_int_equal(w->queue.expected_size, 8);
-    qp_queue_expect(&w->queue, 2);
-    assert_int_equal(w->queue.expected_size, 5);
-    qp_queue_expect(&w->queue, 1);
-    qp_queue_expect(&w->queue, 1);
-    qp_queue_expect(&w->queue, 1);
-    assert_int_equal(w->queue.expected_size, 1); /* nobody waits for company that never comes */
-    qp_queue_expect(&w->queue, 256);
-    assert_int_equal(w->queue.expected_size, 256);
-}
-
 static void a_leader_waits_only_for_members_that_it_expects_and_has_time_for(void **state)
 {
     world *w = *state;
     int64_t wait_ns = INT64_MAX / 2; /* it would wait for ever */
 
     qp_queue_wait_for_more(&w->queue, 1, &wait_ns); /* none is expected */
-    qp_queue_expect(&w->queue, 3);
+    w->queue.expected_size = 3;
     qp_queue_wait_for_more(&w->queue, 3, &wait_ns); /* all are there */
     assert_true(wait_ns == INT64_MAX / 2);
     wait_ns = 0;
@@ -332,6 +315,19 @@ static void members_are_woken_as_a_tree(void **state)
     assert_int_equal(direct_wakes(w, QUIPU_GROUP_MAX - 1), 8); /* 128 + 64 + ... + 1 */
 }
 
+static void the_expected_size_grows_with_a_batch_at_once_and_shrinks_slowly(void **state)
+{
+    static const size_t members[] = {7, 1, 0, 0, 0, 0, QUIPU_GROUP_MAX - 1};
+    static const size_t expected[] = {8, 5, 3, 2, 1, 1, QUIPU_GROUP_MAX};
+    world *w = *state;
+
+    assert_int_equal(w->queue.expected_size, 0);
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        (void)direct_wakes(w, members[i]);
+        assert_int_equal(w->queue.expected_size, expected[i]);
+    }
+}
+
 #define QUEUE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -347,9 +343,9 @@ int main(void)
         QUEUE_TEST(a_leader_without_members_requeues_nothing),
         QUEUE_TEST(a_caller_past_its_deadline_leaves),
         QUEUE_TEST(a_cancelled_caller_leaves),
-        QUEUE_TEST(the_expected_size_follows_the_largest_batch_at_once_and_the_smaller_slowly),
         QUEUE_TEST(a_leader_waits_only_for_members_that_it_expects_and_has_time_for),
         QUEUE_TEST(members_are_woken_as_a_tree),
+        QUEUE_TEST(the_expected_size_grows_with_a_batch_at_once_and_shrinks_slowly),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

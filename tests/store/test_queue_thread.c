@@ -383,7 +383,7 @@ static void an_arrival_ends_the_leaders_wait(void **state)
     int64_t wait_ns = 600 * QP_NS_PER_S;
     caller *comes = &w->callers[0];
 
-    qp_queue_expect(&w->queue, 2);
+    w->queue.expected_size = 2;
     prepare(&w->queue, comes, QP_NEVER);
     assert_int_equal(pthread_create(&comes->thread, NULL, arrive_while_the_leader_waits, comes), 0);
     qp_queue_wait_for_more(&w->queue, 1, &wait_ns);
