@@ -2,9 +2,9 @@
 """Every exported function has a doc comment with Ownership, Threads, Errors and Since; Errors names
 known statuses only; Since agrees with tools/symbols.txt; the programs have manual pages. Every file
 under docs/ is listed in docs/README.md, each relative link of a page leads to a file, and each path
-of the repository that a page or a comment cites exists.
-quipu(3) lists every exported quipu_ function, names no function that does not exist, explains every
-status, and shows the first program of docs/guide.md."""
+of the repository that a page or a comment cites exists. quipu(3) lists every exported quipu_
+function, names no function that does not exist, explains every status, and shows the first program
+of docs/guide.md."""
 
 import posixpath
 import re
