@@ -269,6 +269,16 @@ function(quipu_add_scripts)
       quipu_test_register(house.readme_example house "" bash "${root}/house/readme_example.sh"
                           "${PROJECT_BINARY_DIR}/stage")
       set_tests_properties(house.readme_example PROPERTIES FIXTURES_REQUIRED stage)
+      quipu_test_register(house.guide house script "${QUIPU_PYTHON}" "${root}/house/guide.py"
+                          "${PROJECT_BINARY_DIR}/stage")
+      set_tests_properties(house.guide PROPERTIES FIXTURES_REQUIRED stage PROCESSORS 2)
+      if(TEST pg.start)
+        quipu_test_register(house.guide.pg house "script;pg" "${QUIPU_PYTHON}"
+                            "${root}/house/guide.py" "${PROJECT_BINARY_DIR}/stage")
+        set_property(TEST house.guide.pg APPEND PROPERTY ENVIRONMENT
+                                                         "QUIPU_TEST_PG=${PROJECT_BINARY_DIR}/pg-server/uri")
+        set_tests_properties(house.guide.pg PROPERTIES FIXTURES_REQUIRED "stage;pg")
+      endif()
     endif()
   endif()
 endfunction()

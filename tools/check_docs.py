@@ -2,7 +2,9 @@
 """Every exported function has a doc comment with Ownership, Threads, Errors and Since; Errors names
 known statuses only; Since agrees with tools/symbols.txt; the programs have manual pages. Every file
 under docs/ is listed in docs/README.md, each relative link of a page leads to a file, and each path
-of the repository that a page or a comment cites exists."""
+of the repository that a page or a comment cites exists. quipu(3) lists every exported quipu_
+function, names no function that does not exist, explains every status, and shows the first program
+of docs/guide.md."""
 
 import posixpath
 import re
@@ -11,6 +13,8 @@ import qptools
 
 LINES = ("Ownership", "Threads", "Errors", "Since")
 DECLARATION = re.compile(r"^(?:QUIPU|ENT)_API\b[^;{]*?\b(\w+)\s*\(", re.M)
+INLINE = re.compile(r"^(?:QUIPU_MUST_USE )?static inline\b[^;{]*?\b(quipu_\w+)\s*\(", re.M)
+PAGE = "docs/man/quipu.3"
 
 INDEX = "docs/README.md"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -30,9 +34,9 @@ def statuses(root):
     return {f"QUIPU_{name}" for name in re.findall(r"\bX\((\w+), -?\d+,", header)}
 
 
-def since_list(root):
-    """tools/symbols.txt as {name: since}."""
-    path = root / "tools/symbols.txt"
+def since_list(root, name="symbols.txt"):
+    """tools/symbols.txt, or another list, as {name: since}."""
+    path = root / "tools" / name
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return dict(line.split() for line in lines if line and not line.startswith("#"))
 
@@ -152,6 +156,46 @@ def check_pages(root, report, fix):
     return len(paths)
 
 
+def inline_functions(root):
+    """The functions that the headers define themselves."""
+    headers = qptools.files(root, ("*.h",), ("include",))
+    texts = [(root / path).read_text(encoding="utf-8") for path in headers]
+    return {name for text in texts for name in INLINE.findall(text)}
+
+
+def check_example(report, root, page):
+    """The example of quipu(3) is the first program of the guide."""
+    guide = root / "docs/guide.md"
+    text = guide.read_text(encoding="utf-8") if guide.exists() else ""
+    program = re.search(r"^```c\n(.*?)^```$", text, re.M | re.S)
+    shown = re.search(r"^\.Bd -literal\n(.*?)^\.Ed$", page, re.M | re.S)
+    plain = shown.group(1).replace("\\-", "-").replace("\\e", "\\") if shown else None
+    if plain != (program.group(1) if program else None):
+        report.bad(PAGE, 0, "the example is not the first program of docs/guide.md")
+
+
+def check_library_page(report, root, known):
+    """quipu(3) against the export lists, the statuses and the guide."""
+    lists = (since_list(root), since_list(root, "symbols_provider.txt"))
+    exported = {name for one in lists for name in one if name.startswith("quipu_")}
+    path = root / PAGE
+    if not path.exists():
+        if exported:
+            report.bad(PAGE, 0, "the library has no manual page")
+        return
+    page = path.read_text(encoding="utf-8")
+    for name in sorted(exported - set(re.findall(r"^\.It Fn (quipu_\w+)", page, re.M))):
+        report.bad(PAGE, 0, f"{name} is exported and not listed")
+    real = exported | inline_functions(root)
+    for number, line in enumerate(page.splitlines(), 1):
+        for name in re.findall(r"\bFn (quipu_\w+)", line):
+            if name not in real:
+                report.bad(PAGE, number, f"there is no function {name}")
+    for status in sorted(known - set(re.findall(r"\bQUIPU_[A-Z_]+\b", page))):
+        report.bad(PAGE, 0, f"{status} is not explained")
+    check_example(report, root, page)
+
+
 def main():
     parser = qptools.parser(__doc__)
     parser.add_argument("--fix", action="store_true", help="write the titles of decisions")
@@ -170,6 +214,7 @@ def main():
     for folder, page in (("entgen", "entgen.1"), ("apps/quipu", "quipu.1")):
         if any((args.root / folder).glob("*.c")) and not (args.root / "docs/man" / page).exists():
             report.bad(f"docs/man/{page}", 0, f"{folder} has no manual page")
+    check_library_page(report, args.root, known)
     pages = check_pages(args.root, report, args.fix)
     report.finish(f"{count} exported functions, {pages} files")
 

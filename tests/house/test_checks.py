@@ -339,6 +339,45 @@ class Docs(Tree):
         self.put("entgen/main.c", HEAD)
         self.fails("docs", "docs/man/entgen.1")
 
+    PAGE = (
+        ".It Fn quipu_x\n.It Fn quipu_y\n.It Fn quipu_z\n.Dv QUIPU_OK\n.Dv QUIPU_IO\n"
+        ".Bd -literal\nx \\- 1 \\en\n.Ed\n"
+    )
+
+    def library_page(self, page=PAGE, guide="```c\nx - 1 \\n\n```\n"):
+        self.header(self.GOOD)
+        text = HEAD + "\nstatic inline int quipu_z(void)\n{\n    return 1;\n}\n"
+        self.put("include/quipu/z.h", text)
+        self.put("tools/symbols.txt", "quipu_x 0.1\nent_x 0.1\n")
+        self.put("tools/symbols_provider.txt", "quipu_y 0.1\n")
+        self.put("docs/guide.md", guide)
+        if page is not None:
+            self.put("docs/man/quipu.3", page)
+
+    def test_library_page_that_agrees_passes(self):
+        self.library_page()
+        self.passes("docs")
+
+    def test_library_without_manual_page_fails(self):
+        self.library_page(page=None)
+        self.fails("docs", "docs/man/quipu.3:0: the library has no manual page")
+
+    def test_export_that_the_library_page_does_not_list_fails(self):
+        self.library_page(self.PAGE.replace(".It Fn quipu_y\n", ""))
+        self.fails("docs", "quipu_y is exported and not listed")
+
+    def test_function_that_does_not_exist_fails(self):
+        self.library_page(self.PAGE.replace("quipu_z", "quipu_old"))
+        self.fails("docs", "docs/man/quipu.3:3: there is no function quipu_old")
+
+    def test_status_that_the_library_page_leaves_out_fails(self):
+        self.library_page(self.PAGE.replace(".Dv QUIPU_IO\n", ""))
+        self.fails("docs", "QUIPU_IO is not explained")
+
+    def test_example_that_is_not_the_guides_first_program_fails(self):
+        self.library_page(guide="```c\ny\n```\n")
+        self.fails("docs", "the example is not the first program of docs/guide.md")
+
 
 class Symbols(Tree):
     def library(self, body):
