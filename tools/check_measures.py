@@ -8,7 +8,7 @@ import qptools
 # (room, figure, at least, at most); "src" is all of src/. One line is one limit; it is raised when
 # the tree has got there, never lowered. The goal for the comment share of src is 0.15.
 LIMITS = (
-    ("src", "comment_share", 0.10, None),
+    ("src", "comment_share", 0.13, None),
     ("ent_postgres", "comment_share", 0.15, None),
     ("src", "longest", None, 70),
     ("src", "p95", None, 40),

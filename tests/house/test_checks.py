@@ -465,10 +465,10 @@ class Measures(Tree):
         self.assertNotIn("gen", self.figures())
 
     def test_enough_comments_pass_and_fewer_fail(self):
-        self.put("src/base/a.c", HEAD * 10 + "int x;\n" * 90)
+        self.put("src/base/a.c", HEAD * 13 + "int x;\n" * 87)
         self.passes("measures")
-        self.put("src/base/a.c", HEAD * 9 + "int x;\n" * 91)
-        self.fails("measures", "src:0", "comment_share is 0.090")
+        self.put("src/base/a.c", HEAD * 12 + "int x;\n" * 88)
+        self.fails("measures", "src:0", "comment_share is 0.120")
 
     def test_an_engine_that_asserts_too_little_fails(self):
         head = HEAD * 10
