@@ -221,10 +221,10 @@ static void as_many_sessions_are_known_as_their_limit_says(void **state)
     quipu_close(store);
 }
 
-/* A row of so many bytes of text, all of them but the metadata's in its key and session id. */
+/* A row of so many bytes of text: its key, its session id, the first words "m1", and metadata. */
 static int trips_with_texts(quipu_store *store, const char *key, size_t bytes)
 {
-    const size_t n = bytes - 1 - 2 * strlen(key);
+    const size_t n = bytes - 1 - 2 * strlen(key) - strlen("m1");
     quipu_session_new values = st_values(key);
     char *metadata = malloc(n + 1);
     quipu_error err = {0};
