@@ -148,7 +148,7 @@ typedef struct qp_pg {
     bool read_only; /* opened so: every write is refused by src/ent before it comes here */
     bool any_host;  /* may connect to a hot standby, which may lag */
     qp_interrupt interrupt;
-    qp_log log;
+    qp_log log; /* the hook of the store that opened it */
     /* The deadline that was set when the open transaction began, or 0. It bounds the wait for the
      * answer to COMMIT, which is not cancelled (wire.c). */
     int64_t commit_deadline_ns;

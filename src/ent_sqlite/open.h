@@ -18,10 +18,10 @@
 
 typedef struct qp_sqlite {
     sqlite3 *db;
-    char *path;             /* as given; ":memory:" in memory, "" for a private temporary file */
-    bool read_only;         /* opened so: SQLite itself refuses writes */
-    qp_interrupt interrupt; /* deadline and cancel of the calls under way */
-    qp_log log;
+    char *path;                /* as given; ":memory:" in memory, "" for a private temporary file */
+    bool read_only;            /* opened so: SQLite itself refuses writes */
+    qp_interrupt interrupt;    /* deadline and cancel of the calls under way */
+    qp_log log;                /* the hook of the store that opened it */
     int64_t busy_until;        /* the busy handler gives up then, by qp_clock_ns() */
     bool has_progress_handler; /* it is set once and stays (interrupt.c) */
     /* The column whose ent_add() failed in the statement under way, or "": an SQL function can
