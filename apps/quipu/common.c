@@ -207,8 +207,8 @@ static int common_choice(const app_call *call, const char *name, const char *wor
     return given != NULL ? app_word_number(words, given) : 0;
 }
 
-/* Writes a log entry as one line of JSON to stderr. The library makes all names and texts of an entry,
- * so that none needs an escape. */
+/* Writes a log entry as one line of JSON to stderr. The library makes all names and texts of an
+ * entry, so that none needs an escape. */
 static void common_log(void *ctx, const quipu_log_entry *entry)
 {
     static const char *const levels[] = {"", "error", "warn", "info", "debug"};

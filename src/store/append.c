@@ -330,7 +330,8 @@ static quipu_status append_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
  */
 
 /* In an exclusive transaction: creates the session when it is missing or expired, then appends. The
- * session's row is written by a statement that the cache does not see, so the cache reads it anew. */
+ * session's row is written by a statement that the cache does not see, so the cache reads it anew.
+ */
 static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {

@@ -265,7 +265,8 @@ quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str
     return QUIPU_OK;
 }
 
-/* A cached row outlives the batch that the patch's texts lie in: it only says that they are there. */
+/* A cached row outlives the batch that the patch's texts lie in: it only says that they are there.
+ */
 void qp_session_patch_apply(const qp_session_patch *patch, qp_session *row)
 {
     qp_patch_apply(&qp_session_entity, patch, false, row);

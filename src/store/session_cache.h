@@ -78,8 +78,8 @@ void qp_session_cache_detach_all(qp_session_cache *cache);
 /* The transaction has ended. What it pinned and did not commit is forgotten. */
 void qp_session_cache_end(qp_session_cache *cache, const ent_db *db, bool committed);
 
-/* Applies an append's patch to a row. A text that it sets is empty there: the row says only that the
- * field has a value. */
+/* Applies an append's patch to a row. A text that it sets is empty there: the row says only that
+ * the field has a value. */
 void qp_session_patch_apply(const qp_session_patch *patch, qp_session *row);
 
 #endif
