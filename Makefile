@@ -12,7 +12,7 @@ help:
 	@echo "make run         build the program quipu and run its demo in a fresh folder"
 	@echo "make release     build all of the release: quipu, entgen, libraries, examples, benches"
 	@echo "make test        everything that must be green: suites, sanitizers, compilers, check-fast"
-	@echo "make check       the slow checks: clang-tidy, cppcheck, gcc -fanalyzer, documentation"
+	@echo "make check       the slow checks: clang-tidy, cppcheck, gcc -fanalyzer, documentation, ABI"
 	@echo "make check-fast  format, layers, symbols, style, measures, headers, generated, requirements"
 	@echo "make test-long   the full forms: kill cycles, sweeps, fuzz, millions"
 	@echo "make test-llm    the providers against a small real model (downloads 127 MB once)"

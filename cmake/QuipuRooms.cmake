@@ -121,7 +121,7 @@ function(quipu_add_library)
   quipu_write_version_script("${map}" symbols.txt)
   add_library(quipu SHARED ${objects})
   add_library(quipu_static STATIC ${objects})
-  set_target_properties(quipu PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
+  set_target_properties(quipu PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${quipu_soversion}
                                          LINK_DEPENDS "${map}")
   set_target_properties(quipu_static PROPERTIES OUTPUT_NAME quipu)
   target_link_options(quipu PRIVATE "LINKER:--version-script=${map}" ${quipu_instrument})
@@ -156,7 +156,8 @@ function(quipu_add_provider)
     "${PROJECT_SOURCE_DIR}/src/provider/shared/alloc.c" $<TARGET_OBJECTS:qp_provider>
     $<TARGET_OBJECTS:qp_model> $<FILTER:$<TARGET_OBJECTS:qp_base>,EXCLUDE,/alloc\\.c>)
   add_library(quipu_provider_static STATIC $<TARGET_OBJECTS:qp_provider>)
-  set_target_properties(quipu_provider PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
+  set_target_properties(quipu_provider PROPERTIES VERSION ${PROJECT_VERSION}
+                                                  SOVERSION ${quipu_soversion}
                                                   LINK_DEPENDS "${map}")
   quipu_compile(quipu_provider)
   target_link_options(quipu_provider PRIVATE "LINKER:--version-script=${map}")
@@ -238,14 +239,16 @@ function(quipu_add_programs)
                                                      INSTALL_RPATH "$ORIGIN/${up}")
     endif()
   endif()
-  set(first "${PROJECT_SOURCE_DIR}/examples/first_store/first_store.c")
-  if(EXISTS "${first}" AND TARGET qp_front)
-    add_executable(first_store "${first}")
-    quipu_compile(first_store)
-    target_link_libraries(first_store PRIVATE quipu_static)
-    set_target_properties(first_store PROPERTIES RUNTIME_OUTPUT_DIRECTORY
-                                                 "${PROJECT_BINARY_DIR}/bin")
-  endif()
+  foreach(example first_store own_provider sub_agents)
+    set(source "${PROJECT_SOURCE_DIR}/examples/${example}/${example}.c")
+    if(EXISTS "${source}" AND TARGET qp_front)
+      add_executable(${example} "${source}")
+      quipu_compile(${example})
+      target_link_libraries(${example} PRIVATE quipu_static)
+      set_target_properties(${example} PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                                  "${PROJECT_BINARY_DIR}/bin")
+    endif()
+  endforeach()
 
   if(EXISTS "${PROJECT_SOURCE_DIR}/bench/CMakeLists.txt")
     add_subdirectory("${PROJECT_SOURCE_DIR}/bench" bench)

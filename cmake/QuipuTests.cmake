@@ -225,10 +225,12 @@ function(quipu_add_scripts)
     endif()
   endforeach()
 
-  if(TARGET first_store)
-    quipu_test_register(e2e.first_store e2e "" "${PROJECT_SOURCE_DIR}/tools/run.sh"
-                        $<TARGET_FILE:first_store>)
-  endif()
+  foreach(example first_store own_provider sub_agents)
+    if(TARGET ${example})
+      quipu_test_register(e2e.${example} e2e "" "${PROJECT_SOURCE_DIR}/tools/run.sh"
+                          $<TARGET_FILE:${example}>)
+    endif()
+  endforeach()
 
   # The Python package in an environment of its own, which is made once and may take its time.
   if(NOT QUIPU_SANITIZE)

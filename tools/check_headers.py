@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Each public header compiles alone, and included twice, under hostile flags: C11 and C17 and
-C++11 and C++17, with gcc and with clang."""
+C++11 and C++17, with gcc and with clang. So does a variable of every struct that has an _INIT
+macro, started from it."""
 
 import concurrent.futures
+import re
 import shutil
 import subprocess
 
@@ -18,9 +20,22 @@ COMPILERS = [
 ]
 
 
+def starts(root, header):
+    """A function that starts a variable from each _INIT macro of a header of quipu's."""
+    text = (root / "include" / header).read_text(encoding="utf-8")
+    names = re.findall(r"^#define (QUIPU_\w+)_INIT(?: |\n)", text, re.M)
+    lines = [
+        f"    {{ {name.lower()} made = {name}_INIT; (void)made; }}\n"
+        for name in names
+        if re.search(rf"^\}} {name.lower()};", text, re.M)
+    ]
+    return "void t_header_starts(void);\nvoid t_header_starts(void)\n{\n" + "".join(lines) + "}\n"
+
+
 def compile_one(root, header, compiler, language, standard):
     """The compiler's complaint about one header, or None."""
     text = f"#include <{header}>\n#include <{header}>\nint t_header_used(void);\n"
+    text += starts(root, header)
     flags = FLAGS + (["-Wstrict-prototypes"] if language == "c" else [])
     command = [compiler, f"-std={standard}", f"-x{language}", "-fsyntax-only", *flags]
     command += ["-I", str(root / "include"), "-"]

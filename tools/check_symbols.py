@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Each library exports exactly its list (tools/symbols*.txt), all of it quipu_* or ent_*, and every
-other global of the static library is qp_*. With --update the lists are rewritten from what the
-libraries define."""
+other global of the static library is qp_*. Each quipu_* export has a user among the programs, the
+bindings, the examples and the README, and there are at most QUIPU_MAX of them. With --update the
+lists are rewritten from what the libraries define."""
 
 import re
 import subprocess
@@ -9,6 +10,8 @@ import subprocess
 import qptools
 
 PUBLIC = ("quipu_", "ent_")
+QUIPU_MAX = 95  # quipu_* exports of both libraries
+USERS = ("apps", "bindings", "examples", "src/provider", "README.md")
 LIBRARIES = (("libquipu", "symbols.txt"), ("libquipu-provider", "symbols_provider.txt"))
 HEAD = """\
 # Every exported function and the minor version it came with ("name since"); the linker map is
@@ -39,6 +42,32 @@ def read_list(path):
     """tools/symbols.txt as {name: since}."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return dict(line.split() for line in lines if line and not line.startswith("#"))
+
+
+def used_names(root):
+    """Every quipu_* name in the files of those who use the library."""
+    found = set()
+    for user in USERS:
+        path = root / user
+        files = [path] if path.is_file() else sorted(path.rglob("*"))
+        for file in files:
+            if file.suffix in (".c", ".h", ".go", ".py", ".md") and file.is_file():
+                found.update(re.findall(r"\bquipu_\w+", file.read_text(encoding="utf-8")))
+    return found
+
+
+def check_users(report, root):
+    """No quipu_* export without a user, and not too many of them; gives how many there are."""
+    used = used_names(root)
+    names = []
+    for _, list_name in LIBRARIES:
+        listed = read_list(root / "tools" / list_name)
+        names += [name for name in listed if name.startswith("quipu_")]
+        for name in sorted(set(names) & set(listed) - used):
+            report.bad(f"tools/{list_name}", 0, f"{name} has no user in {', '.join(USERS)}")
+    if len(names) > QUIPU_MAX:
+        report.bad("tools/symbols.txt", 0, f"{len(names)} quipu_* exports; at most {QUIPU_MAX}")
+    return len(names)
 
 
 def version_minor(root):
@@ -92,7 +121,8 @@ def main():
         if (build / f"{library}.a").exists()
     ]
     exports, internal = (sum(column) for column in zip(*counts))
-    report.finish(f"{exports} exports, {internal} internal globals")
+    quipu = check_users(report, args.root)
+    report.finish(f"{exports} exports ({quipu} quipu_*), {internal} internal globals")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ usage() {
 run="gcc libc6-dev cmake ninja-build pkg-config libsqlite3-dev libcurl4-openssl-dev"
 bench="$run python3 valgrind"
 test="$run g++ libcmocka-dev libjansson-dev clang-19 clang-format-19 libclang-rt-19-dev"
-test="$test libpq-dev postgresql-15 pgbouncer"
+test="$test libpq-dev postgresql-15 pgbouncer abigail-tools"
 test="$test sqlite3 python3 python3-dev python3-venv openssl zsh fish groff-base"
 check="$test clang-tidy-19 cppcheck"
 cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"

@@ -214,7 +214,7 @@ def stages(what):
     elif what == "check":
         yield compile_only("clang-19: compile everything", "clang")
         yield compile_only("gcc -fanalyzer", "analyzer")
-        names = ("tidy", "cppcheck", "docs")
+        names = ("tidy", "cppcheck", "docs", "abi")
         yield scripts("check", [(n, [sys.executable, f"tools/check_{n}.py"]) for n in names])
     elif what == "test-long":
         yield suite("debug: long forms", "debug", ["-L", "^long$"], timeout_s=7200)

@@ -1,5 +1,5 @@
-/* Sessions of Google's Agent Development Kit (ADK) over a store: events with every field kept, state
- * in scopes, and live sessions, which hold their history and state in memory. */
+/* Sessions of Google's Agent Development Kit (ADK) over a store: events with every field kept,
+ * state in scopes, and live sessions, which hold their history and state in memory. */
 #ifndef QUIPU_ADK_H
 #define QUIPU_ADK_H
 
@@ -274,10 +274,10 @@ typedef struct quipu_event_result {
 #define QUIPU_EVENT_RESULT_INIT QUIPU_INIT(quipu_event_result)
 
 /**
- * Append an event and apply its state delta, in one transaction. When the call succeeds the event is
- * in the store and in the live session; when it fails, in neither. A partial event has no effect.
- * "temp:" names reach the live session only. A delta without content or anything else is applied
- * but is no event of the history, unless the service records it.
+ * Append an event and apply its state delta, in one transaction. When the call succeeds the event
+ * is in the store and in the live session; when it fails, in neither. A partial event has no
+ * effect. "temp:" names reach the live session only. A delta without content or anything else is
+ * applied but is no event of the history, unless the service records it.
  *
  * Repeating an event with the same id applies nothing twice. A session that another writer changed
  * since it was read is QUIPU_CONFLICT: quipu_live_head() then returns both revisions. With
@@ -289,7 +289,8 @@ typedef struct quipu_event_result {
  * in this live session until the child ends; they never enter the session's own stored history. An
  * event by another author ends the child first, as quipu_live_end_child() does. When an isolated
  * agent hands over without a text or a call, its child is discarded. Names of the session's state
- * that it sets belong to the child and are visible until it ends; "app:" and "user:" names are kept.
+ * that it sets belong to the child and are visible until it ends; "app:" and "user:" names are
+ * kept.
  *
  * Ownership: the event is borrowed; `ret_result` may be NULL.
  * Threads:   any, same session.
@@ -468,10 +469,11 @@ typedef struct quipu_view {
 
 /**
  * Return the newest messages of a live session within a token budget, at least one, as events:
- * texts, function calls, function responses. A cut never begins with an answer to a tool call, nor
- * with a call that lost its answer; without a cut a pending call stays. A tool's message without an
- * output answers the calls before it in their order. Neighbours of one role and one author become
- * one event. Ids are those of the messages, the same at every reading.
+ * texts, function calls, function responses. A cut separates no pair (<quipu/history.h>) and begins
+ * neither with an answer nor with a call that has none; without a cut a pending call stays. A
+ * tool's message without an output is the response to the call that it is paired with. Neighbours
+ * of one role and one author become one event. Ids are those of the messages, the same at every
+ * reading.
  *
  * Ownership: the arena owns everything reached from *ret_view.
  * Threads:   any, same session; the arena one at a time.
@@ -511,16 +513,17 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_spawn(quipu_live *parent, quipu
                                                        quipu_live **ret_child, quipu_error *reterr);
 
 /**
- * Merge a child into its parent: with a summary, append one assistant's message by `author` (absent:
- * the child's agent); without one, every event that the child appended, in order, or the last
- * `max_messages` of them. The same transaction marks the child as merged: a merge that failed can
- * be repeated, one that succeeded cannot.
+ * Merge a child into its parent: with a summary, append one assistant's message by `author`
+ * (absent: the child's agent); without one, every event that the child appended, in order, or the
+ * last `max_messages` of them. The same transaction marks the child as merged: a merge that failed
+ * can be repeated, one that succeeded cannot.
  *
  * Ownership: both live sessions stay the caller's.
  * Threads:   any, same sessions.
  * Errors:    QUIPU_EXISTS (merged already), QUIPU_NOT_FOUND, QUIPU_EXPIRED, QUIPU_CONFLICT,
  *            QUIPU_INVALID, QUIPU_LIMIT, QUIPU_UNKNOWN, QUIPU_BUSY, QUIPU_FULL, QUIPU_IO,
- *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also the child of another parent).
+ *            QUIPU_CORRUPT, QUIPU_NOMEM, QUIPU_CANCELLED, QUIPU_MISUSE (also the child of another
+ *            parent).
  * Since:     0.1
  */
 QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_merge(quipu_live *parent, quipu_live *child,
@@ -566,8 +569,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_live_children(quipu_live *parent,
 
 /**
  * End the child of the active isolated agent, if there is one: its events leave the live session,
- * and its last text that is not blank, or a note that there is none, becomes one message of the root
- * agent, in the store and in the live session.
+ * and its last text that is not blank, or a note that there is none, becomes one message of the
+ * root agent, in the store and in the live session.
  *
  * Ownership: none.
  * Threads:   any, same session.

@@ -48,16 +48,16 @@ extern "C" {
 #ifdef __cplusplus
 #define QUIPU_INIT(type)                                                                           \
     ([]() {                                                                                        \
-        type made = type();                                                                        \
-        made.struct_size = static_cast<uint32_t>(sizeof(type));                                    \
-        return made;                                                                               \
+        type quipu_init_ = type();                                                                 \
+        quipu_init_.struct_size = static_cast<uint32_t>(sizeof(type));                             \
+        return quipu_init_;                                                                        \
     }())
 #define QUIPU_INIT_WITH(type, member, value)                                                       \
     ([]() {                                                                                        \
-        type made = type();                                                                        \
-        made.struct_size = static_cast<uint32_t>(sizeof(type));                                    \
-        made.member = (value);                                                                     \
-        return made;                                                                               \
+        type quipu_init_ = type();                                                                 \
+        quipu_init_.struct_size = static_cast<uint32_t>(sizeof(type));                             \
+        quipu_init_.member = (value);                                                              \
+        return quipu_init_;                                                                        \
     }())
 #else
 #define QUIPU_INIT(type) {.struct_size = (uint32_t)sizeof(type)}
@@ -68,7 +68,7 @@ extern "C" {
 /* Declares `slice`, a sized slice of `type`, and inline functions:
  *     const type *type_at(slice, size_t index)         item `index`, which must be below `count`
  *     slice slice_of(const type *items, size_t count)  a slice over an array of the caller's
- *     slice slice_from(slice, size_t index)            its items from `index` on, at most `count` */
+ *     slice slice_from(slice, size_t index)            its items from `index` (at most `count`) */
 #define QUIPU_SLICE(slice, type)                                                                   \
     typedef struct slice {                                                                         \
         const void *items;                                                                         \
@@ -195,8 +195,8 @@ QUIPU_API const char *quipu_version(void);
 /* The layouts of this section, of the arena, the allocator and the slices are final: these structs
  * may be members of others. */
 
-/* Text with a length. {NULL, 0} is "absent", {"", 0} is "empty". Text that the library returns has a
- * NUL behind its last byte and is UTF-8 without NUL inside, unless an entity reads what another
+/* Text with a length. {NULL, 0} is "absent", {"", 0} is "empty". Text that the library returns has
+ * a NUL behind its last byte and is UTF-8 without NUL inside, unless an entity reads what another
  * program wrote into the file. */
 typedef struct quipu_str {
     const char *p;
@@ -279,8 +279,8 @@ QUIPU_API QUIPU_MUST_USE quipu_status quipu_time_format(quipu_time time,
 
 /**
  * Read an instant from text. Accepts ' ' or 'T' between date and time, a fraction of up to nine
- * digits or none, `Z`, `+09:00`, `+0900 KST`, Go's monotonic tail (`m=+0.036`), no offset (UTC), and
- * a bare integer (Unix seconds; milliseconds when its size is past 1e12).
+ * digits or none, `Z`, `+09:00`, `+0900 KST`, Go's monotonic tail (`m=+0.036`), no offset (UTC),
+ * and a bare integer (Unix seconds; milliseconds when its size is past 1e12).
  *
  * Ownership: `text` is borrowed.
  * Threads:   any.
@@ -360,7 +360,7 @@ typedef struct quipu_arena {
     size_t limit;
 } quipu_arena;
 
-#define QUIPU_ARENA_INIT {0}
+#define QUIPU_ARENA_INIT {NULL, 0, 0}
 
 /**
  * Allocate `size` bytes, aligned for any type, not cleared. Returns NULL when memory or the limit

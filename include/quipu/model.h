@@ -115,10 +115,13 @@ typedef struct quipu_model_request {
  *   TOOL message for each: a text belongs to the response that it follows (before the first: to the
  *   first). Responses in a USER or MODEL content become TOOL messages too; its other parts follow
  *   in its own role. Calls without a name and contents without parts are dropped.
- * - The first call of tool f without an id gets "call_f", the second "call_f_2" and so on; a
- *   response without an id answers the oldest unanswered such call of its tool, else "call_f".
+ * - No two calls share an id. The first call of tool f without an id gets "call_f", the second
+ *   "call_f_2" and so on. A response gets the id of the call that it answers by the rule of pairs
+ *   in <quipu/history.h>, and stands right behind it. A tool's texts without a response become the
+ *   response to the call that they answer.
  * - A call that is still unanswered when the conversation continues gets a TOOL message that says
- *   so; responses that answer no call are dropped. Calls at the end still wait for their tools. */
+ *   so; responses that repeat another or answer no call are dropped. Calls at the end still wait
+ *   for their tools. */
 typedef struct quipu_model_message {
     quipu_role role;
     quipu_str content; /* all its text; TOOL: its text and the result, in the order of the parts */
@@ -143,11 +146,11 @@ typedef struct quipu_usage {
 #ifdef __cplusplus
 #define QUIPU_USAGE_INIT                                                                           \
     ([]() {                                                                                        \
-        quipu_usage made = quipu_usage();                                                          \
-        made.struct_size = static_cast<uint32_t>(sizeof(quipu_usage));                             \
-        made.input = made.output = made.total = -1;                                                \
-        made.cached = made.cache_write = made.thoughts = -1;                                       \
-        return made;                                                                               \
+        quipu_usage quipu_init_ = quipu_usage();                                                   \
+        quipu_init_.struct_size = static_cast<uint32_t>(sizeof(quipu_usage));                      \
+        quipu_init_.input = quipu_init_.output = quipu_init_.total = -1;                           \
+        quipu_init_.cached = quipu_init_.cache_write = quipu_init_.thoughts = -1;                  \
+        return quipu_init_;                                                                        \
     }())
 #else
 #define QUIPU_USAGE_INIT                                                                           \
@@ -279,10 +282,10 @@ typedef struct quipu_embeddings {
 
 #define QUIPU_EMBEDDINGS_INIT QUIPU_INIT(quipu_embeddings)
 
-/* A provider. `generate` puts its deltas into the sink, in order and ending with FINISH, and returns
- * QUIPU_OK or why the answer broke off; when the sink fails it returns the sink's status. It
- * respects the call's deadline and cancel flag. The other functions may be NULL. Threads may call
- * all of them at the same time. */
+/* A provider. `generate` puts its deltas into the sink, in order and ending with FINISH, and
+ * returns QUIPU_OK or why the answer broke off; when the sink fails it returns the sink's status.
+ * It respects the call's deadline and cancel flag. The other functions may be NULL. Threads may
+ * call all of them at the same time. */
 typedef struct quipu_provider {
     uint32_t struct_size;
     void *ctx;

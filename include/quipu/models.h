@@ -1,8 +1,8 @@
-/* What is known about language models by their names: context, limits, caches, prices. One built-in
- * table, which callers extend and replace with rows of their own, and one lookup.
+/* The table of language models: context, limits, caches and prices by a model's name. Callers
+ * extend and replace the built-in rows with rows of their own.
  *
- * The built-in figures are public ones as they were known in the month that each row states.
- * Providers change them; a program that bills by them brings its own rows. */
+ * Each built-in row states the month in which its public figures were read. Providers change them:
+ * a program that bills by them should bring its own rows. */
 #ifndef QUIPU_MODELS_H
 #define QUIPU_MODELS_H
 

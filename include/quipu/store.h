@@ -1,7 +1,7 @@
 /* The store: sessions and their messages. One store is one file or one schema of a PostgreSQL
  * server. All threads may share a store, and many processes may open the file. Every write is one
- * transaction; writers that wait at the same time share one fsync. A result owns its memory: what it
- * points to is constant and lives until quipu_free(). */
+ * transaction; writers that wait at the same time share one fsync. A result owns its memory: what
+ * it points to is constant and lives until quipu_free(). */
 #ifndef QUIPU_STORE_H
 #define QUIPU_STORE_H
 
@@ -48,8 +48,8 @@ typedef enum quipu_search_mode {
     QUIPU_SEARCH_OFF       /* this store neither indexes nor searches */
 } quipu_search_mode;
 
-/* Writes nothing. A file of an older layout is read as it is: a missing column reads as its default,
- * a missing table as empty; quipu_store_layout() lists what an upgrade would add. */
+/* Writes nothing. A file of an older layout is read as it is: a missing column reads as its
+ * default, a missing table as empty; quipu_store_layout() lists what an upgrade would add. */
 #define QUIPU_OPEN_READ_ONLY 1u
 #define QUIPU_OPEN_MUST_EXIST 2u /* a missing file is QUIPU_NOT_FOUND */
 #define QUIPU_OPEN_FEED 4u       /* record the changes of this store: see quipu_feed_read() */

@@ -1,7 +1,7 @@
 /* Tool calls without an answer. A turn that was interrupted leaves calls open, and providers reject
  * a request with an open call; so each gets an answer that says what happened.
  *
- * Called by: quipu_live_close_calls() and quipu_live_fail_turn(), with the session's lock held;
+ * Called by: quipu_live_fail_turn(), with the session's lock held;
  * agent/ closes the calls of a turn through the same functions. On return: the answers are stored
  * in one append, or none is. The live session reads them back. */
 #include <stdlib.h>

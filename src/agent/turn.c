@@ -107,13 +107,11 @@ static int64_t turn_fixed(const quipu_model_request *request)
     return tokens;
 }
 
-/* Copies options and request with the defaults of this version, checks them, and fixes the
- * deadline. */
-static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
-                              const quipu_call_options *call, quipu_error *reterr)
+/* The caller's structs and slices as this version reads them; copies go to the turn's memory. */
+static quipu_status turn_read(qp_turn *turn, const quipu_turn_options *options,
+                              const quipu_call_options *call, quipu_call_options *ret_within,
+                              quipu_error *reterr)
 {
-    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
-    quipu_uuid uuid;
     quipu_status status = qp_options_read(&turn->options, sizeof(turn->options), options,
                                           "quipu_turn_options", reterr);
 
@@ -124,8 +122,20 @@ static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
         status = qp_contents_read(&turn->options.input, &turn->memory, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_options_read(&within, sizeof(within), call, "quipu_call_options", reterr);
+        status =
+            qp_options_read(ret_within, sizeof(*ret_within), call, "quipu_call_options", reterr);
     }
+    return status;
+}
+
+/* Reads the caller's options and request, checks them, and fixes the deadline. */
+static quipu_status turn_init(qp_turn *turn, const quipu_turn_options *options,
+                              const quipu_call_options *call, quipu_error *reterr)
+{
+    quipu_call_options within = QUIPU_CALL_OPTIONS_INIT;
+    quipu_uuid uuid;
+    quipu_status status = turn_read(turn, options, call, &within, reterr);
+
     if (status == QUIPU_OK) {
         status = turn_check(turn, reterr);
     }

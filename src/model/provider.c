@@ -47,6 +47,20 @@ static quipu_status provider_usage(const quipu_usage *given, quipu_arena *arena,
     return qp_options_read(usage, sizeof(*usage), given, "quipu_usage", reterr);
 }
 
+static quipu_status provider_embed_check(const quipu_provider *provider,
+                                         const quipu_embed_request *given, quipu_error *reterr)
+{
+    if (given->text_count == 0 || given->texts == NULL) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "there is no text to embed");
+    }
+    if (given->text_count > QUIPU_EMBED_TEXTS_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "at most %d texts at once", QUIPU_EMBED_TEXTS_MAX);
+    }
+    return provider->embed != NULL
+               ? QUIPU_OK
+               : qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s makes no embeddings", provider->id);
+}
+
 /* One vector for each text: a provider that returns another number is QUIPU_CORRUPT, since vectors
  * could not be assigned. */
 quipu_status quipu_provider_embed(const quipu_provider *provider,
@@ -65,16 +79,13 @@ quipu_status quipu_provider_embed(const quipu_provider *provider,
     if (status != QUIPU_OK) {
         return status;
     }
-    if (provider == NULL || request == NULL || arena == NULL || ret_embeddings == NULL ||
-        given.text_count == 0 || given.texts == NULL) {
+    if (provider == NULL || arena == NULL || ret_embeddings == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "embedding needs a provider, texts, an arena and a place for vectors");
     }
-    if (given.text_count > QUIPU_EMBED_TEXTS_MAX) {
-        return qp_error_set(reterr, QUIPU_LIMIT, "at most %d texts at once", QUIPU_EMBED_TEXTS_MAX);
-    }
-    if (provider->embed == NULL) {
-        return qp_error_set(reterr, QUIPU_UNSUPPORTED, "%s makes no embeddings", provider->id);
+    status = provider_embed_check(provider, &given, reterr);
+    if (status != QUIPU_OK) {
+        return status;
     }
     status = provider->embed(provider->ctx, &given, call, arena, &embeddings, reterr);
     if (status == QUIPU_OK && embeddings.count != given.text_count) {

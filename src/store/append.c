@@ -359,6 +359,23 @@ static quipu_status append_create(append_call *append, qp_call *within, quipu_er
     return qp_store_write(append->store, within, append_create_work, append, reterr);
 }
 
+/* Writes the batch. Most often the session exists; a missing one that is created is no error, so
+ * that the first attempt has an error struct of its own. */
+static quipu_status append_store(append_call *append, qp_call *within, quipu_error *reterr)
+{
+    quipu_error missing = {0};
+    quipu_status status;
+
+    if (!append->creates) {
+        return qp_store_write(append->store, within, append_work, append, reterr);
+    }
+    status = qp_store_write(append->store, within, append_work, append, &missing);
+    if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
+        return append_create(append, within, reterr);
+    }
+    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &missing);
+}
+
 /* The end of both calls: writes what was encoded unless `status` says that it is refused already,
  * and leaves the store. */
 static quipu_status append_run(append_call *append, qp_call *within, quipu_status status,
@@ -378,13 +395,7 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
         within->session = local ? append->key : (quipu_str){NULL, 0};
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
-        status = qp_store_write(append->store, within, append_work, append, reterr);
-        if (append->creates && (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED)) {
-            if (reterr != NULL) {
-                *reterr = (quipu_error){0}; /* a missing session is no failure of this call */
-            }
-            status = append_create(append, within, reterr);
-        }
+        status = append_store(append, within, reterr);
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));

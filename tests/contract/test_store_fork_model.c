@@ -541,10 +541,7 @@ static void do_fork(model *m, int any)
     quipu_session_new values = st_values(key_name(key));
     quipu_error err = {0};
     quipu_status status =
-        below(m, 3) == 0
-            ? t_session_rewind(m->plain, quipu_cstr(key_name(s->key)), seq, values.key, NULL, &err)
-            : quipu_session_fork(m->plain, quipu_cstr(key_name(s->key)), seq, &values, NULL, NULL,
-                                 &err);
+        quipu_session_fork(m->plain, quipu_cstr(key_name(s->key)), seq, &values, NULL, NULL, &err);
 
     if (m->by_key[key] >= 0) {
         T_STATUS(status, QUIPU_EXISTS);

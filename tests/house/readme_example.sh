@@ -2,6 +2,7 @@
 # The examples of README.md work as printed: every `c block is compiled against the staging install
 # and run in a fresh folder; a block that includes "name.h" gets it from the `ent block, by entgen.
 # The `sh block that compiles chat.c runs as printed, too, in an empty home.
+# The first example stays short: the body of its main() has at most 15 lines.
 # usage: readme_example.sh <stage prefix>
 set -eu
 stage=$1
@@ -48,6 +49,12 @@ as_printed
 pc=$(find "$stage" -name quipu.pc)
 libdir=$(dirname "$(dirname "$pc")")
 export PKG_CONFIG_PATH="${pc%/*}" LD_LIBRARY_PATH="$libdir"
+
+body=$(block c 1 | awk '/^}/ { on = 0 } on && NF { n++ } /^{/ { on = 1 } END { print n }')
+if [ "$body" -gt 15 ]; then
+    echo "README.md: the body of the first example has $body lines; at most 15 are allowed" >&2
+    exit 1
+fi
 
 count=$(grep -c '^```c$' "$readme")
 for number in $(seq "$count"); do

@@ -2,6 +2,7 @@
 """Each check of tools/ finds a planted violation, names file and line, and passes a clean tree."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEAD = "/* What it is for. */\n"
 BASE_H = (
-    HEAD + '#define QUIPU_VERSION_TEXT "0.1.0"\n'
+    HEAD + '#define QUIPU_VERSION_TEXT "0.2.0"\n'
     '#define QUIPU_STATUS_MAP(X) X(OK, 0, "") X(IO, -12, "")\n'
 )
 
@@ -396,6 +397,7 @@ class Symbols(Tree):
 
     def test_exports_equal_to_the_list_pass(self):
         self.library(self.API + "int quipu_a(void){return 1;}\nint qp_b(void){return 2;}\n")
+        self.put("README.md", "quipu_a\n")
         self.put("tools/symbols.txt", "quipu_a 0.1\n")
         self.passes("symbols", "--build", "b")
 
@@ -414,7 +416,78 @@ class Symbols(Tree):
         self.put("tools/symbols.txt", "quipu_a 0.0\n")
         self.check("symbols", "--build", "b", "--update")
         text = (self.root / "tools/symbols.txt").read_text(encoding="utf-8")
-        self.assertTrue(text.endswith("quipu_a 0.0\nquipu_b 0.1\n"), text)
+        self.assertTrue(text.endswith("quipu_a 0.0\nquipu_b 0.2\n"), text)
+
+
+    def test_export_without_a_user_fails(self):
+        self.library(self.API + "int quipu_a(void){return 1;}\n")
+        self.put("README.md", "nothing\n")
+        self.put("tools/symbols.txt", "quipu_a 0.1\n")
+        self.fails("symbols", "quipu_a has no user", args=("--build", "b"))
+
+    def test_more_exports_than_allowed_fail(self):
+        names = [f"quipu_a{i}" for i in range(96)]
+        self.library("".join(f"{self.API}int {n}(void){{return 1;}}\n" for n in names))
+        self.put("README.md", " ".join(names))
+        self.put("tools/symbols.txt", "".join(f"{n} 0.1\n" for n in names))
+        self.fails("symbols", "96 quipu_* exports; at most 95", args=("--build", "b"))
+
+
+@unittest.skipUnless(shutil.which("abidw"), "abigail-tools is not installed")
+class Abi(Tree):
+    """A small header with a struct that may grow, one that may not, and two functions."""
+
+    STR = "typedef struct quipu_str {\n    const char *p;\n} quipu_str;\n"
+    STATS = "typedef struct quipu_stats {\n    int a;\n    int b;\n} quipu_stats;\n"
+    CALLS = "QUIPU_API int quipu_a(quipu_str s);\nQUIPU_API int quipu_b(quipu_stats *s);\n"
+
+    def setUp(self):
+        super().setUp()
+        self.put("tools/symbols.txt", "quipu_a 0.2\nquipu_b 0.2\n")
+        self.put("CHANGELOG.md", "# Changelog\n")
+        self.header(self.STR + self.STATS + self.CALLS)
+        self.passes("abi", "--update")
+        self.passes("abi")
+
+    def header(self, text):
+        self.put("include/quipu/x.h", HEAD + "#define QUIPU_API\n" + text)
+
+    def test_missing_dump_fails(self):
+        (self.root / "abi/libquipu.abi").unlink()
+        self.fails("abi", "there is no dump")
+
+    def test_member_at_the_end_and_new_function_want_an_update(self):
+        self.header(self.STR + self.STATS.replace("int b;\n", "int b;\n    int c;\n") + self.CALLS
+                    + "QUIPU_API int quipu_c(void);\n")
+        self.put("tools/symbols.txt", "quipu_a 0.2\nquipu_b 0.2\nquipu_c 0.2\n")
+        self.fails("abi", "struct quipu_stats grew: run", "quipu_c was added: run")
+        self.passes("abi", "--update")
+        self.passes("abi")
+
+    def test_moved_member_is_a_break_that_update_refuses(self):
+        self.header(self.STR + self.STATS.replace("int a;\n", "int z;\n    int a;\n") + self.CALLS)
+        self.fails("abi", "an ABI break: struct quipu_stats changed")
+        self.fails("abi", "an ABI break: struct quipu_stats changed", args=("--update",))
+
+    def test_changed_prototype_and_removed_function_are_breaks(self):
+        other = self.CALLS.replace("quipu_a(quipu_str s)", "quipu_a(int i)")
+        self.header(self.STR + self.STATS + other)
+        self.fails("abi", "the prototype of quipu_a changed")
+        self.header(self.STR + self.STATS + self.CALLS)
+        self.put("tools/symbols.txt", "quipu_b 0.2\n")
+        self.fails("abi", "quipu_a was removed")
+
+    def test_final_layout_does_not_grow(self):
+        self.header(self.STR.replace("*p;\n", "*p;\n    int n;\n") + self.STATS + self.CALLS)
+        self.fails("abi", "an ABI break: struct quipu_str changed")
+
+    def test_break_passes_with_a_new_soname_that_the_changelog_names(self):
+        self.header(self.STR + self.STATS.replace("int a;\n", "int z;\n    int a;\n") + self.CALLS)
+        self.put("include/quipu/base.h", BASE_H.replace("0.2.0", "0.3.0"))
+        self.fails("abi", "an ABI break", args=("--update",))
+        self.put("CHANGELOG.md", "- The soname is `libquipu.so.0.3`.\n")
+        self.passes("abi", "--update")
+        self.passes("abi")
 
 
 class Generated(Tree):

@@ -17,7 +17,7 @@ import (
 const Env = "QUIPU_LIBRARY"
 
 // Names that the system's loader is asked for, in order.
-var names = []string{"libquipu.so.0", "libquipu.so", "libquipu.dylib"}
+var names = []string{"libquipu.so.0.2", "libquipu.so", "libquipu.dylib"}
 
 // functions of libquipu that the bindings call.
 type functions struct {
