@@ -277,8 +277,8 @@ function(quipu_add_scripts)
       if(TEST pg.start)
         quipu_test_register(house.guide.pg house "script;pg" "${QUIPU_PYTHON}"
                             "${root}/house/guide.py" "${PROJECT_BINARY_DIR}/stage")
-        set_property(TEST house.guide.pg APPEND PROPERTY ENVIRONMENT
-        "QUIPU_TEST_PG=${PROJECT_BINARY_DIR}/pg-server/uri")
+        set_property(TEST house.guide.pg APPEND PROPERTY
+                     ENVIRONMENT "QUIPU_TEST_PG=${PROJECT_BINARY_DIR}/pg-server/uri")
         set_tests_properties(house.guide.pg PROPERTIES FIXTURES_REQUIRED "stage;pg")
       endif()
     endif()
