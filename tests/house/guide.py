@@ -134,13 +134,14 @@ def main():
     parser.add_argument("--fix", action="store_true", help="write what the programs print")
     parser.add_argument("stage", type=pathlib.Path, help="the prefix of the staging install")
     args = parser.parse_args()
+    stage = args.stage.resolve()
     guide = GUIDE.read_text(encoding="utf-8")
     found = programs(guide)
     wrong = [(one.line, shape(one)) for one in found if shape(one) is not None]
     for line, why in wrong:
         print(f"docs/guide.md:{line}: {why}")
-    libraries = pkg_config(args.stage, "--variable=libdir").strip()
-    flags = pkg_config(args.stage, "--cflags", "--libs").split()
+    libraries = pkg_config(stage, "--variable=libdir").strip()
+    flags = pkg_config(stage, "--cflags", "--libs").split()
     env = {**os.environ, "LD_LIBRARY_PATH": libraries}
     env.pop("QUIPU_STORE", None)
     compilers = [one for one in COMPILERS if shutil.which(one)][:2]
