@@ -71,13 +71,15 @@ set(quipu_tests_of_every_engine
     contract.order contract.quipu_schema contract.rule contract.search contract.session_cache
     contract.session_cache_thread contract.store_call contract.store_cap contract.store_close_thread
     contract.store_compact contract.store_copy_thread contract.store_erase contract.store_expiry
-    contract.store_expiry_thread contract.store_export contract.store_factor contract.store_fork
+    contract.store_expiry_thread contract.store_export contract.store_factor contract.store_fields
+    contract.store_fork
     contract.store_fork_model contract.store_fork_thread contract.store_group_thread
     contract.store_list contract.store_log contract.store_log_thread contract.store_memory
     contract.store_memory_thread contract.store_message contract.store_message_parse
     contract.store_model contract.store_older contract.store_pool contract.store_search
     contract.store_search_index contract.store_search_thread contract.store_session
-    contract.store_tail contract.store_tail_thread contract.store_verify contract.store_window
+    contract.store_tail contract.store_tail_thread contract.store_title contract.store_verify
+    contract.store_window
     contract.tool_pairs contract.tx contract.where)
 
 # quipu_test_on_postgres(name folder labels target): the same program on PostgreSQL. One server
