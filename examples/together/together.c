@@ -63,12 +63,13 @@ static void show(quipu_service *service, size_t turns)
     quipu_error error = {0};
 
     for (size_t i = 0; i < quipu_live_event_count(session); i++) {
-        quipu_message message;
+        quipu_messages messages;
         quipu_json event;
 
         check(quipu_live_event(session, i, &arena, &event, &error), &error);
-        check(quipu_event_to_message(event, &arena, &message, &error), &error);
-        printf("%.*s\n", (int)message.content.n, message.content.p);
+        check(quipu_event_to_message(event, &arena, &messages, &error), &error);
+        const quipu_str text = quipu_message_at(messages, 0)->content;
+        printf("%.*s\n", (int)text.n, text.p);
     }
     quipu_arena_free(&arena);
     quipu_live_free(session);

@@ -115,19 +115,19 @@ QUIPU_API void quipu_free(const void *result);
 /* One table: name, number, meaning. Numbers never change; new ones go to the end. */
 #define QUIPU_STATUS_MAP(X)                                                                        \
     X(OK, 0, "success")                                                                            \
-    X(NOT_FOUND, -1, "no such thing")                                                              \
+    X(NOT_FOUND, -1, "it does not exist")                                                          \
     X(EXISTS, -2, "it exists already")                                                             \
     X(EXPIRED, -3, "its time to live has passed")                                                  \
-    X(CONFLICT, -4, "somebody else changed it first: reload and try again")                        \
+    X(CONFLICT, -4, "another writer changed it first: reload and try again")                       \
     X(BUSY, -5, "another writer held the store until the deadline: try again")                     \
     X(FULL, -6, "the disk or the store's size cap is full")                                        \
     X(UNKNOWN, -7, "the outcome is unknown: repeat with the same id to settle it")                 \
-    X(INVALID, -8, "the data breaks a rule of the schema")                                         \
+    X(INVALID, -8, "the data violates a rule of the schema")                                       \
     X(MISUSE, -9, "the call itself is wrong")                                                      \
-    X(LIMIT, -10, "a named limit was passed")                                                      \
+    X(LIMIT, -10, "a named limit was exceeded")                                                    \
     X(NOMEM, -11, "out of memory")                                                                 \
-    X(IO, -12, "the operating system refused to read or write")                                    \
-    X(CORRUPT, -13, "the stored data is damaged or not what it should be")                         \
+    X(IO, -12, "the operating system failed to read or write")                                     \
+    X(CORRUPT, -13, "the stored data is damaged")                                                  \
     X(CANCELLED, -14, "the caller cancelled the call")                                             \
     X(UNSUPPORTED, -15, "this build or this file does not support it")                             \
     X(NEWER, -16, "the file was written by a newer program: upgrade this one")
