@@ -70,10 +70,14 @@ def main():
     seen = set()  # an inline function of a header has a copy in every source
     for function, place in zip(found[::2], found[1::2]):
         path = pathlib.Path(place.split(":")[0])
-        names = files.setdefault(str(path.resolve().relative_to(ROOT)), [])
+        name = str(path.resolve().relative_to(ROOT))
+        if name.startswith("tools/"):  # the tracer's own copies of inline functions
+            continue
+        names = files.setdefault(name, [])
         if function not in seen:
             names.append(function)
         seen.add(function)
+    files = {path: functions for path, functions in files.items() if functions}
     if not options.short:
         for path, functions in files.items():
             print(f"{path}: {' '.join(functions)}")

@@ -32,22 +32,14 @@ QUIPU_MUST_USE quipu_status qp_slice_convert(const void **items, size_t count, s
                                              size_t size, const char *name, quipu_arena *arena,
                                              quipu_error *reterr);
 
-QP_INLINE_FAST quipu_status qp_slice_read(const void **items, size_t count, size_t *item_size,
-                                          size_t size, const char *name, quipu_arena *arena,
-                                          quipu_error *reterr)
-{
-    if (QP_LIKELY(count == 0 || (*item_size == size && *items != NULL))) {
-        return QUIPU_OK;
-    }
-    return qp_slice_convert(items, count, item_size, size, name, arena, reterr);
-}
-
 /* Make *slice, which a caller passed, a slice with this library's item size. Equal sizes cost
  * nothing; smaller items are copied to the arena and extended with zeros, larger ones are shortened
  * when what follows is zero. QUIPU_UNSUPPORTED (it is not), QUIPU_MISUSE (no size, no items),
  * QUIPU_NOMEM, QUIPU_LIMIT. */
 #define QP_SLICE_READ(slice, type, arena, reterr)                                                  \
-    qp_slice_read(&(slice)->items, (slice)->count, &(slice)->item_size, sizeof(type), #type,       \
-                  (arena), (reterr))
+    ((slice)->count == 0 || ((slice)->item_size == sizeof(type) && (slice)->items != NULL)         \
+         ? QUIPU_OK                                                                                \
+         : qp_slice_convert(&(slice)->items, (slice)->count, &(slice)->item_size, sizeof(type),    \
+                            #type, (arena), (reterr)))
 
 #endif

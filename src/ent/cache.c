@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "ent/db.h"
 #include "ent/row.h"
 #include "ent/search_engine.h"
@@ -177,10 +178,10 @@ quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *rete
     quipu_str shape = qp_buf_str(&db->plan.shape);
     qp_cached *cached;
     uint64_t hash;
-    quipu_status status = qp_plan_status(&db->plan, reterr);
+    quipu_status status = QUIPU_OK;
 
-    if (status != QUIPU_OK) {
-        return status;
+    if (db->plan.shape.status != QUIPU_OK) {
+        return qp_plan_status(&db->plan, reterr);
     }
     hash = qp_hash64(shape, (uint64_t)(uintptr_t)db->plan.entity);
     cached = *cache_bucket(&db->cache, hash);
@@ -291,7 +292,7 @@ quipu_status qp_cached_step(ent_db *db, qp_cached *cached, qp_value *values, boo
     if (!cached->running) {
         cached->running = true;
         cached->rows = 0;
-        cached->start_ns = qp_db_clock(db);
+        cached->start_ns = db->trace == NULL ? 0 : qp_clock_ns();
     }
     status = db->engine->step(cached->statement, cached->kinds, cached->columns, values, ret_row,
                               reterr);

@@ -65,7 +65,7 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
                                    quipu_error *reterr)
 {
     const ent_field *field = &entity->fields[number];
-    qp_value *value = qp_new_row_value(row, number);
+    qp_value *value = QP_NEW_ROW_VALUE(row, number);
     quipu_status status = create_default(field, row, value, reterr);
 
     assert(number < entity->field_count);
@@ -134,8 +134,8 @@ static quipu_status create_front(const ent_db *db, const ent_entity *entity, qp_
     if ((entity->flags & ENT_E_CLUSTER) != 0) {
         row->slots[0].kind = QP_INT;
         status = qp_cluster_pack(
-            entity, qp_new_row_value(row, entity->key[0])->as.i >> (shards ? ENT_SHARD_BITS : 0),
-            qp_new_row_value(row, entity->key[1])->as.i, &row->slots[0].as.i, reterr);
+            entity, QP_NEW_ROW_VALUE(row, entity->key[0])->as.i >> (shards ? ENT_SHARD_BITS : 0),
+            QP_NEW_ROW_VALUE(row, entity->key[1])->as.i, &row->slots[0].as.i, reterr);
     }
     return status == QUIPU_OK && shards ? create_shard(entity, row, reterr) : status;
 }
@@ -156,7 +156,7 @@ quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const v
         ret_row->now = *now;
     }
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++, field++) {
-        qp_value *value = qp_new_row_value(ret_row, i);
+        qp_value *value = QP_NEW_ROW_VALUE(ret_row, i);
 
         create_given(field, values, value);
         if (value->kind == QP_NULL) {
@@ -186,7 +186,7 @@ quipu_time qp_new_row_now(qp_new_row *row)
 quipu_status qp_new_row_next_key(ent_db *db, const ent_entity *entity, qp_new_row *row,
                                  bool *ret_own, quipu_error *reterr)
 {
-    qp_value *key = qp_new_row_value(row, 0);
+    qp_value *key = QP_NEW_ROW_VALUE(row, 0);
     quipu_status status = QUIPU_OK;
     bool own = db->depth == 0;
     int64_t number = 0;
@@ -328,7 +328,7 @@ static quipu_status create_and_return(ent_db *db, quipu_arena *arena, const ent_
     void *made = NULL;
 
     if (row->key_given_out) {
-        *qp_new_row_value(row, key) = (qp_value){.kind = QP_INT, .as.i = 0};
+        *QP_NEW_ROW_VALUE(row, key) = (qp_value){.kind = QP_INT, .as.i = 0};
     }
     status = qp_row_return(arena, entity, row->slots + 1, &made, reterr);
     if (status != QUIPU_OK) {

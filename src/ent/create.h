@@ -19,10 +19,7 @@ typedef struct qp_new_row {
 quipu_time qp_new_row_now(qp_new_row *row);
 
 /* The value of a field. */
-QP_INLINE qp_value *qp_new_row_value(qp_new_row *row, size_t field)
-{
-    return &row->slots[1 + field];
-}
+#define QP_NEW_ROW_VALUE(row, field) (&(row)->slots[1 + (field)])
 
 quipu_status qp_new_row_read(const ent_db *db, const ent_entity *entity, const void *values,
                              const quipu_time *now, qp_new_row *ret_row, quipu_error *reterr);

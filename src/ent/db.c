@@ -1,4 +1,5 @@
-/* The connection: made over an engine, entered by every call, counted, traced, closed.
+/* The connection: made over an engine, entered by every call, counted, traced, closed; its
+ * transactions, and how long its calls may wait.
  *
  * Owns: struct ent_db from qp_db_new() to ent_close().
  * Called by: the engines' open functions; every file of src/ent; src/store.
@@ -134,12 +135,6 @@ bool qp_db_is_broken(const ent_db *db)
     return db->broken != QUIPU_OK;
 }
 
-int64_t qp_db_clock(const ent_db *db)
-{
-    assert(db != NULL);
-    return db->trace == NULL ? 0 : qp_clock_ns();
-}
-
 /* A hook that was set while the statement ran has no start to count from. */
 void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows, bool cached,
                     quipu_status status)
@@ -198,4 +193,199 @@ quipu_status ent_data_version(ent_db *db, int64_t *ret_version, quipu_error *ret
         status = db->engine->data_version(db->conn, ret_version, reterr);
     }
     return status;
+}
+
+bool qp_db_locks_rows(const ent_db *db)
+{
+    return db->engine->row_lock != NULL;
+}
+
+/* ---- transactions ----------------------------------------------------------------------------
+ * Nested by savepoints. Own depth, kind and, with qp_db_failed(), broken; db.h has the states.
+ */
+
+/* What cannot begin, with the reason. */
+static quipu_status db_refuse(const ent_db *db, ent_tx_kind kind, quipu_error *reterr)
+{
+    assert(db->depth >= 0);
+    if (kind != ENT_READ && kind != ENT_WRITE && kind != ENT_WRITE_ROWS) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "begin a transaction with ENT_READ, ENT_WRITE or ENT_WRITE_ROWS");
+    }
+    if (kind != ENT_READ && db->read_only) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "the store was opened read-only; open it for writing");
+    }
+    if (kind != ENT_READ && db->depth > 0 && db->kind == ENT_READ) {
+        return qp_error_set(reterr, QUIPU_MISUSE,
+                            "a read transaction is open; a write cannot begin inside it");
+    }
+    if (db->depth > ENT_SAVEPOINT_MAX) {
+        return qp_error_set(reterr, QUIPU_LIMIT, "more than %d transactions inside each other",
+                            ENT_SAVEPOINT_MAX);
+    }
+    return QUIPU_OK;
+}
+
+/* `kind` is what the transaction may do, `how` the way the engine begins it. */
+static quipu_status db_begin(ent_db *db, ent_tx_kind kind, ent_tx_kind how, quipu_error *reterr)
+{
+    quipu_status status = qp_db_enter_read(db, reterr);
+    int64_t start_ns;
+
+    if (status == QUIPU_OK) {
+        status = db_refuse(db, kind, reterr);
+    }
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    start_ns = db->trace == NULL ? 0 : qp_clock_ns();
+    status = db->engine->begin(db->conn, db->depth, how, reterr);
+    qp_db_executed(db, db->depth > 0 ? "SAVEPOINT" : "BEGIN", start_ns, 0, true, status);
+    if (status != QUIPU_OK) {
+        return qp_db_failed(db, status);
+    }
+    if (db->depth == 0) {
+        db->kind = kind;
+    }
+    db->depth++;
+    return QUIPU_OK;
+}
+
+/* Inside of a transaction it begins a savepoint. */
+quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
+{
+    return db_begin(db, kind, kind, reterr);
+}
+
+quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr)
+{
+    const bool late = db->engine->deferred_snapshots;
+
+    assert(db != NULL);
+    return db_begin(db, ENT_READ, late ? QP_TX_DEFERRED : ENT_READ, reterr);
+}
+
+/* A commit that fails ends the transaction: it is rolled back. A savepoint whose release fails
+ * stays, for the caller to roll back. QUIPU_INVALID is a deferred foreign key. */
+quipu_status ent_commit(ent_db *db, quipu_error *reterr)
+{
+    quipu_status status;
+    int64_t start_ns;
+
+    if (db == NULL || db->depth == 0) {
+        return qp_error_set(reterr, QUIPU_MISUSE, "no transaction is open");
+    }
+    status = qp_db_enter_read(db, reterr);
+    if (status == QUIPU_OK) {
+        start_ns = db->trace == NULL ? 0 : qp_clock_ns();
+        status = db->engine->commit(db->conn, db->depth - 1, reterr);
+        qp_db_executed(db, db->depth > 1 ? "RELEASE" : "COMMIT", start_ns, 0, true, status);
+        if (status != QUIPU_OK) {
+            status = qp_db_failed(db, status);
+        }
+        if (status == QUIPU_INVALID) {
+            (void)qp_error_field(reterr, status, NULL, NULL, "reference",
+                                 "a row refers to one that does not exist; the transaction was "
+                                 "rolled back");
+        }
+    }
+    if (status == QUIPU_OK) {
+        db->depth--;
+    } else if (db->depth == 1) {
+        ent_rollback(db);
+    }
+    return status;
+}
+
+/* Ends one level. A savepoint that the engine could not roll back alone takes the transaction with
+ * it. */
+void ent_rollback(ent_db *db)
+{
+    if (db == NULL || db->depth == 0) {
+        return;
+    }
+    db->depth--;
+    if (db->broken == QUIPU_OK) {
+        int64_t start_ns = db->trace == NULL ? 0 : qp_clock_ns();
+        db->engine->rollback(db->conn, db->depth);
+        qp_db_executed(db, db->depth > 0 ? "ROLLBACK TO" : "ROLLBACK", start_ns, 0, true, QUIPU_OK);
+        if (db->depth > 0 && !db->engine->in_transaction(db->conn)) {
+            db->broken = QUIPU_IO;
+        }
+    }
+    if (db->depth == 0) {
+        db->broken = QUIPU_OK;
+    }
+}
+
+/* A failed outermost commit has rolled back already: depth shows it. */
+quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr)
+{
+    int depth = db->depth;
+
+    assert(db->depth > 0);
+    if (status == QUIPU_OK) {
+        status = ent_commit(db, reterr);
+    }
+    if (status != QUIPU_OK && db->depth == depth) {
+        ent_rollback(db);
+    }
+    return status;
+}
+
+int ent_depth(const ent_db *db)
+{
+    return db == NULL ? 0 : db->depth;
+}
+
+/* ---- deadline, cancellation and backoff ------------------------------------------------------
+ * For the engines, while they wait; the state is the qp_interrupt of a connection.
+ */
+
+/* See ent_watch(). Forgets why an earlier statement was stopped. */
+void qp_interrupt_set(qp_interrupt *interrupt, int64_t deadline_ns, ent_stop_fn stop, void *ctx)
+{
+    assert(deadline_ns >= 0);
+    interrupt->deadline_ns = deadline_ns;
+    interrupt->stop = stop;
+    interrupt->stop_ctx = ctx;
+    interrupt->stopped = QUIPU_OK;
+}
+
+/* Cancel wins over the deadline: a caller that cancels wants to see that it did. */
+bool qp_interrupt_check(qp_interrupt *interrupt)
+{
+    assert(interrupt != NULL);
+    if (interrupt->stop != NULL && interrupt->stop(interrupt->stop_ctx)) {
+        interrupt->stopped = QUIPU_CANCELLED;
+        return true;
+    }
+    if (interrupt->deadline_ns != 0 && qp_clock_ns() >= interrupt->deadline_ns) {
+        interrupt->stopped = QUIPU_BUSY;
+        return true;
+    }
+    return false;
+}
+
+/* The call's own deadline, or busy_ms from now. */
+int64_t qp_interrupt_deadline(const qp_interrupt *interrupt)
+{
+    assert(interrupt->busy_ms >= 0);
+    return interrupt->deadline_ns != 0 ? interrupt->deadline_ns
+                                       : qp_clock_ns() + interrupt->busy_ms * QP_NS_PER_MS;
+}
+
+/* A stop function is not called while it sleeps: sleeps are short. */
+bool qp_interrupt_backoff(qp_interrupt *interrupt, int64_t deadline_ns, int32_t min_ms,
+                          int32_t more_ms)
+{
+    int64_t left_ns = deadline_ns - qp_clock_ns();
+
+    assert(min_ms >= 0 && more_ms > 0);
+    if (left_ns <= 0 || qp_interrupt_check(interrupt)) {
+        return false;
+    }
+    qp_sleep_jitter(min_ms, more_ms, left_ns);
+    return true;
 }

@@ -75,6 +75,9 @@ bool qp_db_backoff(const ent_db *db, quipu_status status, int tries);
  * numbers mean that nothing was changed between. */
 int64_t qp_db_total_changes(const ent_db *db);
 
+/* Whether the engine has row locks, so that several connections can write at the same time. */
+bool qp_db_locks_rows(const ent_db *db);
+
 /* Reads a number that moves with every commit of this connection and, once a transaction has begun,
  * with what other connections committed before. Equal to what it was after our last transaction:
  * nobody else has written since. False: the engine cannot say without a round trip. */
@@ -98,11 +101,9 @@ quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const vo
 quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t *ret_count,
                           quipu_error *reterr);
 
-/* Counts one executed statement and calls the trace hook. `start_ns` is from qp_db_clock(). */
+/* Counts one executed statement and calls the trace hook. `start_ns` is the clock before
+ * it while somebody traces, else 0. */
 void qp_db_executed(ent_db *db, const char *sql, int64_t start_ns, uint64_t rows, bool cached,
                     quipu_status status);
-
-/* The time where a trace hook is set, else 0: the clock is not read for nothing. */
-int64_t qp_db_clock(const ent_db *db);
 
 #endif

@@ -7,28 +7,6 @@
 #include "base/error.h"
 #include "ent/row.h"
 
-quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t *ret_count,
-                          quipu_error *reterr)
-{
-    quipu_status status = qp_cached_bind(db, cached, false, reterr);
-    bool is_row = false;
-
-    assert(cached->busy);
-    if (status == QUIPU_OK) {
-        if (ret_count == NULL && db->engine->defer != NULL) {
-            db->engine->defer(cached->statement);
-        }
-        status = qp_cached_step(db, cached, NULL, &is_row, reterr);
-        if (status != QUIPU_OK) {
-            status = qp_explain(cached->entity, status, deleting, reterr);
-        }
-    }
-    if (status == QUIPU_OK && ret_count != NULL) {
-        *ret_count = db->engine->changes(db->conn);
-    }
-    return status;
-}
-
 /* Runs db->plan. */
 static quipu_status delete_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {

@@ -229,11 +229,6 @@ quipu_status ent_find(ent_db *db, quipu_arena *arena, const ent_entity *entity, 
                               : status;
 }
 
-bool qp_db_locks_rows(const ent_db *db)
-{
-    return db->engine->row_lock != NULL;
-}
-
 /* A lock without a transaction would be released at once. */
 quipu_status ent_lock(ent_db *db, quipu_arena *arena, const ent_entity *entity, const void *query,
                       void *ret_list, quipu_error *reterr)

@@ -17,9 +17,6 @@ quipu_status qp_find_to_arena(ent_db *db, const ent_entity *entity, quipu_arena 
 quipu_status qp_find_plan(ent_db *db, const ent_entity *entity, const void *query, int64_t limit,
                           quipu_error *reterr);
 
-/* Whether the engine has row locks, so that several connections can write at the same time. */
-bool qp_db_locks_rows(const ent_db *db);
-
 /* The planned SELECT is read row by row and has no limit: an engine that would otherwise hold all
  * rows at once fetches them in chunks. Only inside of a transaction: outside, nothing would make
  * the chunks one snapshot. */

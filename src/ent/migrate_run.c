@@ -6,11 +6,12 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 /* Several statements in one text; each counts for the report. */
 quipu_status qp_migration_execute(qp_migration *m, quipu_str sql, quipu_error *reterr)
 {
-    int64_t start_ns = qp_db_clock(m->db);
+    int64_t start_ns = m->db->trace == NULL ? 0 : qp_clock_ns();
     quipu_status status = m->engine->execute(m->conn, sql, reterr);
 
     assert(m != NULL);
@@ -27,7 +28,7 @@ quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query, 
     qp_value row[16];
     uint64_t rows = 0;
     bool more = true;
-    int64_t start_ns = qp_db_clock(m->db);
+    int64_t start_ns = m->db->trace == NULL ? 0 : qp_clock_ns();
     quipu_status status = m->engine->prepare(m->conn, quipu_cstr(query->sql), &statement, reterr);
 
     assert(query->sql != NULL);

@@ -34,7 +34,8 @@ void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *eng
 {
     assert(entity != NULL && engine != NULL);
     plan->entity = entity;
-    qp_buf_reset(&plan->shape);
+    plan->shape.n = 0; /* its memory stays */
+    plan->shape.status = QUIPU_OK;
     plan->bind_count = 0;
     plan->conditions = 0;
     plan->pinned = (qp_fields){{0, 0}};

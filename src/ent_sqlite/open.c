@@ -93,20 +93,6 @@ static void open_close(void *conn)
     }
 }
 
-/* Counts foreign key actions and triggers, too. */
-static int64_t open_total_changes(void *conn)
-{
-    assert(conn != NULL);
-    return sqlite3_total_changes64(((qp_sqlite *)conn)->db);
-}
-
-/* Rows of the last INSERT, UPDATE or DELETE itself. */
-static int64_t open_changes(void *conn)
-{
-    assert(conn != NULL);
-    return sqlite3_changes64(((qp_sqlite *)conn)->db);
-}
-
 /* The rowid of the last insert of this connection. */
 static int64_t open_last_key(void *conn)
 {
@@ -132,8 +118,8 @@ const qp_engine qp_sqlite_engine = {
     .bind = qp_sqlite_bind,
     .step = qp_sqlite_step,
     .reset = qp_sqlite_reset,
-    .changes = open_changes,
-    .total_changes = open_total_changes,
+    .changes = qp_sqlite_changes,
+    .total_changes = qp_sqlite_total_changes,
     .last_key = open_last_key,
     .begin = qp_sqlite_begin,
     .commit = qp_sqlite_commit,

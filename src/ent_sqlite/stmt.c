@@ -150,7 +150,9 @@ quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, siz
 {
     assert(n == 0 || values != NULL);
     assert(n == (size_t)sqlite3_bind_parameter_count(statement->stmt));
-    qp_buf_reset(&statement->words);
+    if (statement->words.n > 0) {
+        qp_buf_reset(&statement->words);
+    }
     for (size_t i = 0; i < n; i++) {
         int rc = stmt_bind_one(statement, (int)i + 1, &values[i]);
         if (rc != SQLITE_OK) {
@@ -217,4 +219,18 @@ quipu_status qp_sqlite_execute(void *conn, quipu_str sql, quipu_error *reterr)
         (void)sqlite3_finalize(stmt);
     }
     return QUIPU_OK;
+}
+
+/* Counts foreign key actions and triggers, too. */
+int64_t qp_sqlite_total_changes(void *conn)
+{
+    assert(conn != NULL);
+    return sqlite3_total_changes64(((qp_sqlite *)conn)->db);
+}
+
+/* Rows of the last INSERT, UPDATE or DELETE itself. */
+int64_t qp_sqlite_changes(void *conn)
+{
+    assert(conn != NULL);
+    return sqlite3_changes64(((qp_sqlite *)conn)->db);
 }

@@ -29,6 +29,8 @@ bool qp_sqlite_in_transaction(void *conn);
 void qp_sqlite_tx_free(qp_sqlite *conn);
 quipu_status qp_sqlite_data_version(void *conn, int64_t *ret_version, quipu_error *reterr);
 bool qp_sqlite_peer_version(void *conn, int64_t *ret_version);
+int64_t qp_sqlite_total_changes(void *conn);
+int64_t qp_sqlite_changes(void *conn);
 
 /* The pointer type under which a list operand is bound for ent_list() (value_list.c): SQLite's
  * pointer passing interface hands it to that function only. */

@@ -451,7 +451,7 @@ quipu_status quipu_message_append(quipu_store *store, quipu_str key, quipu_messa
     if (status == QUIPU_OK && options != NULL) {
         status = qp_options_read(&opt, sizeof(opt), options, "quipu_append_options", reterr);
     }
-    if (status == QUIPU_OK) {
+    if (status == QUIPU_OK && ret_appended != NULL) {
         status = qp_output_check(ret_appended, "quipu_appended", reterr);
     }
     if (status == QUIPU_OK && (messages.count == 0 || (opt.flags & ~QUIPU_APPEND_CREATE) != 0 ||

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/jsonw.h"
 #include "base/str.h"
+#include "base/token.h"
 #include "base/uuid.h"
 #include "store/store.h"
 #include "store/tool_calls.h"
@@ -63,31 +64,23 @@ static quipu_status message_not_utf8(const char *field, quipu_str text, quipu_er
                           "%s is not UTF-8 at byte %zu", field, qp_utf8_prefix(text));
 }
 
-/* Whether the content is what tools put out; such texts count once wherever they are counted. */
-static bool message_shares(const quipu_message *message)
+static size_t message_calls_bytes(const quipu_message *message, bool shared)
 {
-    return message->calls.count > 0 && qp_tool_calls_are(message->content, message->calls);
-}
+    size_t n = 0;
 
-static int64_t message_bytes(const quipu_message *message, bool shared)
-{
-    size_t n = message->extra.text.n + message->event_id.n;
-
-    for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
-        n += message_get(message, message_texts[i].message).n;
-    }
     for (size_t i = 0; i < message->calls.count; i++) {
         const quipu_tool_call *call = quipu_tool_call_at(message->calls, i);
         n += call->id.n + call->name.n + call->input.n + (shared ? 0 : call->output.n) +
              call->thought_signature.n;
     }
-    return (int64_t)n;
+    return n;
 }
 
-static quipu_status message_check(const quipu_message *message, int64_t bytes_max, bool shared,
-                                  quipu_error *reterr)
+static quipu_status message_check(const qp_batch *batch, const quipu_message *message,
+                                  int64_t bytes_max, bool shared, quipu_error *reterr)
 {
-    int64_t bytes;
+    size_t bytes = message->content.n + message->author.n + message->invocation_id.n +
+                   message->branch.n + message->extra.text.n + message->event_id.n;
 
     if (message->role < QUIPU_ROLE_USER || message->role > QUIPU_ROLE_SYSTEM) {
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "role", "enum",
@@ -97,8 +90,14 @@ static quipu_status message_check(const quipu_message *message, int64_t bytes_ma
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "enum",
                               "the mark is %d; give one of QUIPU_MARK_*", (int)message->mark);
     }
-    bytes = message_bytes(message, shared);
-    if (bytes > bytes_max) {
+    if (message->mark == QUIPU_MARK_COMPACTION && !batch->stored) {
+        return qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
+                              "it is marked as a summary; quipu_session_compact makes those");
+    }
+    if (message->calls.count > 0) {
+        bytes += message_calls_bytes(message, shared);
+    }
+    if ((int64_t)bytes > bytes_max) {
         return qp_error_field(reterr, QUIPU_LIMIT, "Message", "content", "len",
                               "the message has %lld bytes; at most %lld are allowed "
                               "(message_bytes_max)",
@@ -109,7 +108,7 @@ static quipu_status message_check(const quipu_message *message, int64_t bytes_ma
                               "the event id has %zu bytes; at most %d are allowed",
                               message->event_id.n, QUIPU_EVENT_ID_MAX);
     }
-    if (qp_text_check(message->event_id, NULL) != QP_TEXT_OK) {
+    if (message->event_id.n > 0 && qp_text_check(message->event_id, NULL) != QP_TEXT_OK) {
         return qp_error_field(reterr, QUIPU_INVALID, "Message", "event_id", "text",
                               "the event id is no UTF-8 without NUL");
     }
@@ -305,11 +304,13 @@ static quipu_status message_extra_check(quipu_json extra, quipu_error *reterr)
     return status;
 }
 
-/* Texts into their columns; bit i of *ret_odd: text i is a view, the true one goes into extra. */
+/* Texts into their columns. A text with U+0000 is stored as a view; the true one goes into extra.
+ */
 static quipu_status message_columns(qp_batch *batch, const quipu_message *message,
-                                    qp_message_new *row, uint32_t *ret_odd, quipu_error *reterr)
+                                    qp_message_new *row, quipu_error *reterr)
 {
-    *ret_odd = 0;
+    uint32_t odd = 0; /* bit i: text i is a view */
+
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         quipu_str text = message_get(message, message_texts[i].message);
         qp_text_fault fault = batch->made ? QP_TEXT_OK : qp_text_check(text, NULL);
@@ -322,26 +323,20 @@ static quipu_status message_columns(qp_batch *batch, const quipu_message *messag
             if (status != QUIPU_OK) {
                 return status;
             }
-            *ret_odd |= 1u << i;
+            odd |= 1u << i;
         }
         message_set(row, message_texts[i].create, text);
     }
     if (row->content.p == NULL) {
         row->content = QUIPU_STR("");
     }
-    return QUIPU_OK;
+    return odd != 0 || message->mark == QUIPU_MARK_COMPACTION
+               ? message_extra(batch, message, odd, &row->extra.text, reterr)
+               : QUIPU_OK;
 }
 
 /* ---- encoding ---------------------------------------------------------------------------------
  */
-
-static int64_t message_tokens(const quipu_message *message)
-{
-    /* A summary counts nothing, so that a view has the tokens that lie between two totals. */
-    return message->mark == QUIPU_MARK_COMPACTION
-               ? 0
-               : qp_tool_calls_estimate(message->content, message->calls);
-}
 
 static quipu_status message_calls(qp_batch *batch, const quipu_message *message, bool shared,
                                   quipu_str *ret, quipu_error *reterr)
@@ -361,9 +356,11 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
                                    int64_t bytes_max, quipu_error *reterr)
 {
     qp_message_new *row = &batch->rows[at];
-    const bool shared = message_shares(message);
-    quipu_status status = message_check(message, bytes_max, shared, reterr);
-    uint32_t odd = 0;
+    /* Whether the content is what tools put out; such texts count once wherever they are counted.
+     */
+    const bool shared =
+        message->calls.count > 0 && qp_tool_calls_are(message->content, message->calls);
+    quipu_status status = message_check(batch, message, bytes_max, shared, reterr);
 
     *row = (qp_message_new){.role = (qp_message_role)message->role,
                             .extra = message->extra,
@@ -371,16 +368,13 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
     batch->named[at] = message->event_id.n > 0;
     batch->timed[at] = message->has_timestamp;
     if (message->has_timestamp) {
-        row->timestamp = ent_some(message->timestamp);
+        row->timestamp = (ent_opt_time){true, message->timestamp};
     }
-    if (status == QUIPU_OK && !batch->made) {
+    if (status == QUIPU_OK && !batch->made && message->extra.text.p != NULL) {
         status = message_extra_check(message->extra, reterr);
     }
     if (status == QUIPU_OK) {
-        status = message_columns(batch, message, row, &odd, reterr);
-    }
-    if (status == QUIPU_OK && (odd != 0 || message->mark == QUIPU_MARK_COMPACTION)) {
-        status = message_extra(batch, message, odd, &row->extra.text, reterr);
+        status = message_columns(batch, message, row, reterr);
     }
     if (status == QUIPU_OK && message->calls.count > 0) {
         status = message_calls(batch, message, shared, &row->tool_calls.text, reterr);
@@ -388,22 +382,20 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
     if (status == QUIPU_OK) {
         status = message_event_id(batch, message->event_id, &row->event_id, reterr);
     }
-    if (status == QUIPU_OK) {
-        row->tokens = message_tokens(message);
+    /* A summary counts nothing, so that a view has the tokens that lie between two totals. */
+    if (status == QUIPU_OK && message->mark != QUIPU_MARK_COMPACTION) {
+        row->tokens = message->calls.count > 0
+                          ? qp_tool_calls_estimate(message->content, message->calls)
+                          : qp_token_message(message->content, NULL, 0);
     }
     return status;
 }
 
+/* Memory for several messages. */
 static quipu_status message_room(qp_batch *batch, quipu_error *reterr)
 {
     size_t count = batch->count;
 
-    if (count == 1) {
-        batch->rows = &batch->near_row;
-        batch->named = &batch->near_named;
-        batch->timed = &batch->near_timed;
-        return QUIPU_OK;
-    }
     batch->rows = qp_arena_take(&batch->arena, count * sizeof(*batch->rows));
     batch->named = qp_arena_take(&batch->arena, count * sizeof(*batch->named));
     batch->timed = qp_arena_take(&batch->arena, count * sizeof(*batch->timed));
@@ -442,26 +434,12 @@ quipu_status qp_message_take(quipu_messages messages, size_t index, quipu_arena 
     return status;
 }
 
-static quipu_status message_encode_one(qp_batch *batch, size_t at, quipu_messages messages,
-                                       int64_t bytes_max, quipu_error *reterr)
-{
-    const quipu_message *message = NULL;
-    quipu_message room;
-    quipu_status status = qp_message_take(messages, at, &batch->arena, &room, &message, reterr);
-
-    if (status == QUIPU_OK && message->mark == QUIPU_MARK_COMPACTION && !batch->stored) {
-        status = qp_error_field(reterr, QUIPU_INVALID, "Message", "mark", "reserved",
-                                "it is marked as a summary; quipu_session_compact makes those");
-    }
-    return status == QUIPU_OK ? message_encode(batch, at, message, bytes_max, reterr) : status;
-}
-
 /* `batch` says already how to read them. */
 static quipu_status message_encode_all(qp_batch *batch, quipu_messages messages, int64_t bytes_max,
                                        quipu_error *reterr)
 {
     const size_t count = messages.count;
-    quipu_status status;
+    quipu_status status = QUIPU_OK;
 
     batch->count = count;
     if (count > QUIPU_BATCH_MAX) {
@@ -469,9 +447,21 @@ static quipu_status message_encode_all(qp_batch *batch, quipu_messages messages,
                             "%zu messages in one call; at most %d are allowed: split them", count,
                             QUIPU_BATCH_MAX);
     }
-    status = message_room(batch, reterr);
+    if (count == 1) {
+        batch->rows = &batch->near_row;
+        batch->named = &batch->near_named;
+        batch->timed = &batch->near_timed;
+    } else {
+        status = message_room(batch, reterr);
+    }
     for (size_t i = 0; i < count && status == QUIPU_OK; i++) {
-        status = message_encode_one(batch, i, messages, bytes_max, reterr);
+        const quipu_message *message = NULL;
+        quipu_message room;
+
+        status = qp_message_take(messages, i, &batch->arena, &room, &message, reterr);
+        if (status == QUIPU_OK) {
+            status = message_encode(batch, i, message, bytes_max, reterr);
+        }
         if (status != QUIPU_OK && count > 1 && reterr != NULL) {
             quipu_error cause = *reterr;
             (void)qp_error_field(reterr, status, cause.entity, cause.field, cause.rule,
@@ -524,13 +514,11 @@ void qp_batch_place(qp_batch *batch, const qp_session *row, quipu_time now)
 
         message->seq = header->next_seq;
         message->tokens_total = header->token_count + message->tokens;
+        message->session_id = row != NULL ? row->id : 0; /* 0: qp_batch_own() follows */
         if (!batch->timed[i]) {
-            message->timestamp = ent_some(now);
+            message->timestamp = (ent_opt_time){true, now};
         }
         qp_header_see(header, message);
-    }
-    if (row != NULL) {
-        qp_batch_own(batch, row->id);
     }
 }
 
