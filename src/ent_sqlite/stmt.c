@@ -150,7 +150,7 @@ quipu_status qp_sqlite_bind(qp_statement *statement, const qp_value *values, siz
 {
     assert(n == 0 || values != NULL);
     assert(n == (size_t)sqlite3_bind_parameter_count(statement->stmt));
-    if (statement->words.n > 0) {
+    if (statement->words.n > 0 || statement->words.status != QUIPU_OK) {
         qp_buf_reset(&statement->words);
     }
     for (size_t i = 0; i < n; i++) {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define SESSIONS 3
-#define TEXT_SIZE 32
+#define TEXT_SIZE 48
 
 static const char *const keys[SESSIONS] = {"a", "b", "c"};
 
