@@ -33,6 +33,7 @@ static quipu_status http_turn(quipu_store *store, const quipu_provider *provider
     const quipu_tool tool = {.name = QUIPU_STR("weather"), .description = QUIPU_STR("of a city")};
     quipu_model_request request = QUIPU_MODEL_REQUEST_INIT;
     quipu_turn_options options = QUIPU_TURN_OPTIONS_INIT;
+    static quipu_usage last;
     quipu_arena arena = QUIPU_ARENA_INIT;
     quipu_error error = {0};
     quipu_status status;
@@ -50,7 +51,13 @@ static quipu_status http_turn(quipu_store *store, const quipu_provider *provider
     if (status != QUIPU_OK) {
         printf("%s: %s\n", quipu_status_name(status), error.message);
     }
+    /* What lies in the arena does not outlive it, but for the usage of the last step. */
     ret_result->text = (quipu_str){NULL, 0};
+    ret_result->usage = NULL;
+    if (ret_result->last != NULL) {
+        last = *ret_result->last;
+        ret_result->last = &last;
+    }
     quipu_arena_free(&arena);
     return status;
 }
