@@ -6,6 +6,7 @@
 #include <quipu/adk.h>
 #include <quipu/agent.h>
 #include <quipu/base.h>
+#include <quipu/fields.h>
 #include <quipu/import.h>
 #include <quipu/model.h>
 #include <quipu/store.h>
