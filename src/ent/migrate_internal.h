@@ -77,9 +77,6 @@ typedef struct qp_migration_query {
 quipu_status qp_migration_run(qp_migration *m, const qp_migration_query *query,
                               quipu_error *reterr);
 
-/* A name in double quotes, the same in every SQL. */
-void qp_migration_put_name(qp_buf *sql, const char *name);
-
 /* The rows of a table. */
 quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret_count,
                                 quipu_error *reterr);

@@ -82,20 +82,6 @@ static quipu_status migrate_run_int(qp_migration *m, const char *sql, int64_t *r
         reterr);
 }
 
-/* Double quotes are standard SQL. */
-void qp_migration_put_name(qp_buf *sql, const char *name)
-{
-    assert(name != NULL);
-    qp_buf_putc(sql, '"');
-    for (; *name != '\0'; name++) {
-        if (*name == '"') {
-            qp_buf_putc(sql, '"');
-        }
-        qp_buf_putc(sql, *name);
-    }
-    qp_buf_putc(sql, '"');
-}
-
 /* The same for a text that was built; frees it. */
 static quipu_status migrate_run_int_of(qp_migration *m, qp_buf *sql, int64_t *ret,
                                        quipu_error *reterr)
@@ -121,7 +107,7 @@ quipu_status qp_migration_count(qp_migration *m, const char *table, int64_t *ret
     assert(ret_count != NULL);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
-    qp_migration_put_name(&sql, table);
+    qp_sql_name(&sql, table);
     return migrate_run_int_of(m, &sql, ret_count, reterr);
 }
 
@@ -135,9 +121,9 @@ quipu_status qp_migration_count_missing(qp_migration *m, const ent_entity *entit
     assert(field != NULL);
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
-    qp_migration_put_name(&sql, entity->table);
+    qp_sql_name(&sql, entity->table);
     qp_buf_puts(&sql, " WHERE ");
-    qp_migration_put_name(&sql, field->column);
+    qp_sql_name(&sql, field->column);
     qp_buf_puts(&sql, " IS NULL");
     return migrate_run_int_of(m, &sql, ret_count, reterr);
 }
@@ -154,15 +140,15 @@ static quipu_status migrate_run_twins(qp_migration *m, const qp_ddl *change, int
 
     qp_buf_init(&sql, QP_DDL_TEXT_MAX);
     qp_buf_puts(&sql, "SELECT COUNT(*) FROM ");
-    qp_migration_put_name(&sql, change->entity->table);
+    qp_sql_name(&sql, change->entity->table);
     for (size_t i = 0; i < index->count; i++) {
         qp_buf_puts(&sql, i == 0 ? " WHERE " : " AND ");
-        qp_migration_put_name(&sql, change->entity->fields[index->fields[i]].column);
+        qp_sql_name(&sql, change->entity->fields[index->fields[i]].column);
         qp_buf_puts(&sql, " IS NOT NULL");
     }
     for (size_t i = 0; i < index->count; i++) {
         qp_buf_puts(&sql, i == 0 ? " GROUP BY " : ", ");
-        qp_migration_put_name(&sql, change->entity->fields[index->fields[i]].column);
+        qp_sql_name(&sql, change->entity->fields[index->fields[i]].column);
     }
     qp_buf_puts(&sql, " HAVING COUNT(*) > 1 ORDER BY 1 DESC LIMIT 1");
     return migrate_run_int_of(m, &sql, ret_rows, reterr);

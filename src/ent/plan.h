@@ -146,8 +146,14 @@ void qp_where_set_parent(qp_plan *plan, const qp_value *key);
 quipu_status qp_order_walk(qp_plan *plan, const ent_query *query, int64_t limit,
                            quipu_error *reterr);
 
+/* A text with its quote character doubled: the inside of a literal or of a quoted identifier. */
+void qp_sql_doubled(qp_buf *sql, const char *text, char quote);
+
 /* Appends a quoted identifier; quotes inside are doubled. */
 void qp_sql_name(qp_buf *sql, const char *name);
+
+/* A text literal in SQL: in single quotes, those inside doubled. */
+void qp_sql_text(qp_buf *sql, const char *text);
 
 struct qp_older;
 

@@ -43,18 +43,30 @@ typedef struct sql_term {
 
 #define SQL_TERMS_MAX (ENT_ORDER_MAX + ENT_KEY_MAX)
 
+void qp_sql_doubled(qp_buf *sql, const char *text, char quote)
+{
+    assert(text != NULL);
+    for (; *text != '\0'; text++) {
+        if (*text == quote) {
+            qp_buf_putc(sql, quote);
+        }
+        qp_buf_putc(sql, *text);
+    }
+}
+
 /* Names of a schema are plain, those of a foreign one may hold quotes. */
 void qp_sql_name(qp_buf *sql, const char *name)
 {
-    assert(name != NULL);
     qp_buf_putc(sql, '"');
-    for (const char *c = name; *c != '\0'; c++) {
-        if (*c == '"') {
-            qp_buf_putc(sql, '"');
-        }
-        qp_buf_putc(sql, *c);
-    }
+    qp_sql_doubled(sql, name, '"');
     qp_buf_putc(sql, '"');
+}
+
+void qp_sql_text(qp_buf *sql, const char *text)
+{
+    qp_buf_putc(sql, '\'');
+    qp_sql_doubled(sql, text, '\'');
+    qp_buf_putc(sql, '\'');
 }
 
 /* The end of the shape reads as QP_MARK_END. */

@@ -365,13 +365,13 @@ static void step_put_unique(qp_buf *sql, const qp_rebuild *rebuild, const qp_ind
     qp_buf_puts(&name, "_key");
     qp_buf_fail(sql, qp_buf_status(&name));
     qp_buf_puts(sql, "CREATE UNIQUE INDEX IF NOT EXISTS ");
-    qp_migration_put_name(sql, qp_buf_str(&name).p);
+    qp_sql_name(sql, qp_buf_str(&name).p);
     qp_buf_free(&name);
     qp_buf_puts(sql, " ON ");
-    qp_migration_put_name(sql, rebuild->entity->table);
+    qp_sql_name(sql, rebuild->entity->table);
     for (size_t i = 0; i < index->column_count; i++) {
         qp_buf_puts(sql, i == 0 ? " (" : ", ");
-        qp_migration_put_name(sql, index->columns[i]);
+        qp_sql_name(sql, index->columns[i]);
     }
     qp_buf_putc(sql, ')');
 }

@@ -41,20 +41,6 @@ static const char *ddl_type(const ent_field *field)
     return "text";
 }
 
-/* A literal with its quotes doubled. */
-static void ddl_put_text(qp_buf *out, const char *text)
-{
-    assert(text != NULL);
-    qp_buf_putc(out, '\'');
-    for (; *text != '\0'; text++) {
-        if (*text == '\'') {
-            qp_buf_putc(out, '\'');
-        }
-        qp_buf_putc(out, *text);
-    }
-    qp_buf_putc(out, '\'');
-}
-
 /* A field's default as a literal. A float that is not finite has none. */
 static void ddl_put_literal(qp_buf *out, const ent_field *field)
 {
@@ -76,7 +62,7 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
         qp_buf_puts(out, text);
         return;
     default:
-        ddl_put_text(out, field->default_text != NULL ? field->default_text : "");
+        qp_sql_text(out, field->default_text != NULL ? field->default_text : "");
         return;
     }
 }
@@ -211,7 +197,7 @@ static void ddl_put_table(const qp_ddl *change, qp_buf *out)
     if ((entity->fields[0].flags & ENT_F_AUTO) != 0) {
         qp_buf_puts(out, ";\nINSERT INTO \"" QP_PG_TABLE "\" (\"name\", \"last\") VALUES "
                          "('" QP_PG_NUMBER "' || ");
-        ddl_put_text(out, entity->table);
+        qp_sql_text(out, entity->table);
         qp_buf_puts(out, ", 0) ON CONFLICT (\"name\") DO NOTHING");
     }
 }

@@ -14,12 +14,7 @@ static void dialect_text(qp_buf *sql, const char *before, const char *text)
     assert(before != NULL && text != NULL);
     qp_buf_putc(sql, '\'');
     qp_buf_puts(sql, before);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'') {
-            qp_buf_putc(sql, '\'');
-        }
-        qp_buf_putc(sql, *text);
-    }
+    qp_sql_doubled(sql, text, '\'');
     qp_buf_putc(sql, '\'');
 }
 

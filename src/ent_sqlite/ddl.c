@@ -12,45 +12,16 @@
 
 #include "base/json.h"
 #include "ent/diff.h"
+#include "ent/plan.h"
 
 #define DDL_TOKENIZE "tokenize='" QP_SQLITE_TOKENIZER "'"
-
-/* Text with its quote character doubled. */
-static void ddl_put_doubled(qp_buf *out, const char *text, char quote)
-{
-    assert(text != NULL);
-    for (; *text != '\0'; text++) {
-        if (*text == quote) {
-            qp_buf_putc(out, quote);
-        }
-        qp_buf_putc(out, *text);
-    }
-}
-
-/* A quoted identifier. */
-void qp_sqlite_put_name(qp_buf *out, const char *name)
-{
-    assert(name != NULL);
-    qp_buf_putc(out, '"');
-    ddl_put_doubled(out, name, '"');
-    qp_buf_putc(out, '"');
-}
-
-/* A text literal. */
-void qp_sqlite_put_text(qp_buf *out, const char *text)
-{
-    assert(text != NULL);
-    qp_buf_putc(out, '\'');
-    ddl_put_doubled(out, text, '\'');
-    qp_buf_putc(out, '\'');
-}
 
 /* The suffix is ours and needs no escaping. */
 void qp_sqlite_put_suffixed(qp_buf *out, const char *table, const char *suffix)
 {
     assert(table != NULL && suffix != NULL);
     qp_buf_putc(out, '"');
-    ddl_put_doubled(out, table, '"');
+    qp_sql_doubled(out, table, '"');
     qp_buf_puts(out, suffix);
     qp_buf_putc(out, '"');
 }
@@ -108,7 +79,7 @@ static void ddl_put_literal(qp_buf *out, const ent_field *field)
         ddl_put_float(out, field->default_float);
         return;
     default:
-        qp_sqlite_put_text(out, field->default_text != NULL ? field->default_text : "");
+        qp_sql_text(out, field->default_text != NULL ? field->default_text : "");
         return;
     }
 }
@@ -133,7 +104,7 @@ static void ddl_put_column(qp_buf *out, const ent_field *field, const quipu_time
     bool backfilled = now != NULL && (field->flags & ENT_F_RANDOM) != 0;
 
     assert(field->column != NULL);
-    qp_sqlite_put_name(out, field->column);
+    qp_sql_name(out, field->column);
     qp_buf_putc(out, ' ');
     qp_buf_puts(out, ddl_type(field));
     if ((field->flags & ENT_F_NULLABLE) == 0 && !backfilled) {
@@ -184,13 +155,13 @@ static bool ddl_type_is_plain(const char *type)
 static void ddl_put_extra(qp_buf *out, const qp_column *column)
 {
     assert(column->name != NULL);
-    qp_sqlite_put_name(out, column->name);
+    qp_sql_name(out, column->name);
     if (column->declared != NULL && column->declared[0] != '\0') {
         qp_buf_putc(out, ' ');
         if (ddl_type_is_plain(column->declared)) {
             qp_buf_puts(out, column->declared);
         } else {
-            qp_sqlite_put_name(out, column->declared);
+            qp_sql_name(out, column->declared);
         }
     }
     if (column->default_text != NULL) {
@@ -206,9 +177,9 @@ static void ddl_put_references(qp_buf *out, const ent_edge *edge)
     assert(edge->on_delete >= ENT_CASCADE && edge->on_delete <= ENT_SET_NULL);
     assert(edge->to->key_count == 1);
     qp_buf_puts(out, "REFERENCES ");
-    qp_sqlite_put_name(out, edge->to->table);
+    qp_sql_name(out, edge->to->table);
     qp_buf_puts(out, " (");
-    qp_sqlite_put_name(out, edge->to->fields[edge->to->key[0]].column);
+    qp_sql_name(out, edge->to->fields[edge->to->key[0]].column);
     qp_buf_printf(out, ") ON DELETE %s", rules[edge->on_delete]);
 }
 
@@ -223,7 +194,7 @@ static void ddl_put_key(qp_buf *out, const ent_entity *entity)
     qp_buf_puts(out, ", PRIMARY KEY (");
     for (size_t i = 0; i < entity->key_count; i++) {
         qp_buf_puts(out, i > 0 ? ", " : "");
-        qp_sqlite_put_name(out, entity->fields[entity->key[i]].column);
+        qp_sql_name(out, entity->fields[entity->key[i]].column);
     }
     qp_buf_putc(out, ')');
 }
@@ -237,7 +208,7 @@ static void ddl_put_table(qp_buf *out, const ent_entity *entity, const char *tab
 
     assert(table != NULL);
     qp_buf_puts(out, "CREATE TABLE ");
-    qp_sqlite_put_name(out, table);
+    qp_sql_name(out, table);
     qp_buf_puts(out,
                 cluster ? " (\"" QP_SQLITE_CLUSTER_KEY "\" integer NOT NULL PRIMARY KEY, " : " (");
     for (size_t i = 0; i < entity->field_count; i++) {
@@ -255,13 +226,13 @@ static void ddl_put_table(qp_buf *out, const ent_entity *entity, const char *tab
             continue;
         }
         qp_buf_puts(out, ", CONSTRAINT \"");
-        ddl_put_doubled(out, entity->table, '"');
+        qp_sql_doubled(out, entity->table, '"');
         qp_buf_putc(out, '_');
-        ddl_put_doubled(out, edge->to->table, '"');
+        qp_sql_doubled(out, edge->to->table, '"');
         qp_buf_putc(out, '_');
-        ddl_put_doubled(out, edge->name, '"');
+        qp_sql_doubled(out, edge->name, '"');
         qp_buf_puts(out, "\" FOREIGN KEY (");
-        qp_sqlite_put_name(out, entity->fields[edge->field].column);
+        qp_sql_name(out, entity->fields[edge->field].column);
         qp_buf_puts(out, ") ");
         ddl_put_references(out, edge);
     }
@@ -282,13 +253,13 @@ quipu_status qp_sqlite_ddl_index(const ent_entity *entity, const ent_index *inde
 {
     assert(entity != NULL && index != NULL);
     qp_buf_puts(out, index->unique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ");
-    qp_sqlite_put_name(out, name.p != NULL ? name.p : index->name);
+    qp_sql_name(out, name.p != NULL ? name.p : index->name);
     qp_buf_puts(out, " ON ");
-    qp_sqlite_put_name(out, entity->table);
+    qp_sql_name(out, entity->table);
     qp_buf_puts(out, " (");
     for (size_t i = 0; i < index->count; i++) {
         qp_buf_puts(out, i > 0 ? ", " : "");
-        qp_sqlite_put_name(out, entity->fields[index->fields[i]].column);
+        qp_sql_name(out, entity->fields[index->fields[i]].column);
         qp_buf_puts(out, (index->desc & (1u << i)) != 0 ? " DESC" : "");
     }
     qp_buf_putc(out, ')');
@@ -313,7 +284,7 @@ static void ddl_put_search_columns(qp_buf *out, const ent_entity *entity, const 
     for (size_t i = 0; i < entity->search_count; i++) {
         qp_buf_puts(out, i > 0 ? ", " : "");
         qp_buf_puts(out, before);
-        qp_sqlite_put_name(out, entity->fields[entity->search_fields[i]].column);
+        qp_sql_name(out, entity->fields[entity->search_fields[i]].column);
     }
 }
 
@@ -331,7 +302,7 @@ static void ddl_put_search_move(qp_buf *out, const ent_entity *entity, bool add)
     qp_buf_puts(out, "rowid, ");
     ddl_put_search_columns(out, entity, "");
     qp_buf_puts(out, add ? ") VALUES (new." : ") VALUES ('delete', old.");
-    qp_sqlite_put_name(out, qp_sqlite_row_key(entity));
+    qp_sql_name(out, qp_sqlite_row_key(entity));
     qp_buf_puts(out, ", ");
     ddl_put_search_columns(out, entity, add ? "new." : "old.");
     qp_buf_puts(out, "); ");
@@ -345,7 +316,7 @@ static void ddl_put_search_trigger(qp_buf *out, const ent_entity *entity, const 
     qp_buf_puts(out, ";\nCREATE TRIGGER IF NOT EXISTS ");
     qp_sqlite_put_suffixed(out, entity->table, suffix);
     qp_buf_printf(out, " AFTER %s ON ", event);
-    qp_sqlite_put_name(out, entity->table);
+    qp_sql_name(out, entity->table);
     qp_buf_puts(out, " BEGIN ");
 }
 
@@ -358,9 +329,9 @@ quipu_status qp_sqlite_ddl_search(const ent_entity *entity, qp_buf *out)
     qp_buf_puts(out, " USING fts5(");
     ddl_put_search_columns(out, entity, "");
     qp_buf_puts(out, ", content=");
-    qp_sqlite_put_text(out, entity->table);
+    qp_sql_text(out, entity->table);
     qp_buf_puts(out, ", content_rowid=");
-    qp_sqlite_put_text(out, qp_sqlite_row_key(entity));
+    qp_sql_text(out, qp_sqlite_row_key(entity));
     if ((entity->flags & ENT_E_SEARCH_CJK) != 0) {
         qp_buf_puts(out, ", " DDL_TOKENIZE);
     }
@@ -419,9 +390,9 @@ static void ddl_put_random(qp_buf *out, const ent_entity *entity, const ent_fiel
 {
     assert(field->column != NULL);
     qp_buf_puts(out, "UPDATE ");
-    qp_sqlite_put_name(out, entity->table);
+    qp_sql_name(out, entity->table);
     qp_buf_puts(out, " SET ");
-    qp_sqlite_put_name(out, field->column);
+    qp_sql_name(out, field->column);
     qp_buf_puts(out, " = lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || "
                      "substr(hex(randomblob(2)), 2) || '-' || substr('89ab', 1 + "
                      "(random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || "
@@ -437,21 +408,21 @@ static void ddl_put_random_trigger(qp_buf *out, const ent_entity *entity, const 
 
     assert(entity->key_count >= 1);
     qp_buf_puts(out, ";\nCREATE TRIGGER IF NOT EXISTS \"");
-    ddl_put_doubled(out, entity->table, '"');
+    qp_sql_doubled(out, entity->table, '"');
     qp_buf_putc(out, '_');
-    ddl_put_doubled(out, field->column, '"');
+    qp_sql_doubled(out, field->column, '"');
     qp_buf_puts(out, "_random\" AFTER INSERT ON ");
-    qp_sqlite_put_name(out, entity->table);
+    qp_sql_name(out, entity->table);
     qp_buf_puts(out, " WHEN new.");
-    qp_sqlite_put_name(out, field->column);
+    qp_sql_name(out, field->column);
     qp_buf_puts(out, " IS NULL BEGIN ");
     ddl_put_random(out, entity, field);
     for (size_t i = 0; i < count; i++) {
         const char *key = cluster ? QP_SQLITE_CLUSTER_KEY : entity->fields[entity->key[i]].column;
         qp_buf_puts(out, i == 0 ? " WHERE " : " AND ");
-        qp_sqlite_put_name(out, key);
+        qp_sql_name(out, key);
         qp_buf_puts(out, " = new.");
-        qp_sqlite_put_name(out, key);
+        qp_sql_name(out, key);
     }
     qp_buf_puts(out, "; END");
 }
@@ -465,7 +436,7 @@ static void ddl_write_column(const qp_ddl *change, qp_buf *out)
 
     assert(field != NULL);
     qp_buf_puts(out, "ALTER TABLE ");
-    qp_sqlite_put_name(out, change->entity->table);
+    qp_sql_name(out, change->entity->table);
     qp_buf_puts(out, " ADD COLUMN ");
     ddl_put_column(out, field, &change->now);
     if (edge != NULL) {
@@ -487,7 +458,7 @@ static void ddl_put_extra_names(qp_buf *out, const qp_ddl *change)
     assert(change->extra_count > 0);
     for (size_t i = 0; i < change->extra_count; i++) {
         qp_buf_puts(out, i > 0 ? ", " : "");
-        qp_sqlite_put_name(out, change->extra[i].name);
+        qp_sql_name(out, change->extra[i].name);
     }
 }
 
@@ -496,13 +467,13 @@ static void ddl_write_carry(const qp_ddl *change, qp_buf *out)
 {
     assert(change->name != NULL);
     qp_buf_puts(out, "UPDATE ");
-    qp_sqlite_put_name(out, change->name);
+    qp_sql_name(out, change->name);
     qp_buf_puts(out, " SET (");
     ddl_put_extra_names(out, change);
     qp_buf_puts(out, ") = (SELECT ");
     ddl_put_extra_names(out, change);
     qp_buf_puts(out, " FROM ");
-    qp_sqlite_put_name(out, change->entity->table);
+    qp_sql_name(out, change->entity->table);
     qp_buf_puts(out, " WHERE rowid = ?1) WHERE rowid = ?2");
 }
 
@@ -516,15 +487,15 @@ static void ddl_write_replace(const qp_ddl *change, qp_buf *out)
     assert(change->name != NULL);
     if ((entity->fields[entity->key[0]].flags & ENT_F_AUTO) != 0) {
         qp_buf_puts(out, "INSERT INTO sqlite_sequence (name, seq) SELECT ");
-        qp_sqlite_put_text(out, change->name);
+        qp_sql_text(out, change->name);
         qp_buf_puts(out, ", 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ");
-        qp_sqlite_put_text(out, change->name);
+        qp_sql_text(out, change->name);
         qp_buf_puts(out,
                     ");\nUPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(s.seq) "
                     "FROM sqlite_sequence AS s WHERE s.name = ");
-        qp_sqlite_put_text(out, entity->table);
+        qp_sql_text(out, entity->table);
         qp_buf_puts(out, " COLLATE NOCASE), 0)) WHERE name = ");
-        qp_sqlite_put_text(out, change->name);
+        qp_sql_text(out, change->name);
         qp_buf_puts(out, ";\n");
     }
     if (ddl_has_search(entity)) {
@@ -533,11 +504,11 @@ static void ddl_write_replace(const qp_ddl *change, qp_buf *out)
         qp_buf_puts(out, ";\n");
     }
     qp_buf_puts(out, "DROP TABLE ");
-    qp_sqlite_put_name(out, entity->table);
+    qp_sql_name(out, entity->table);
     qp_buf_puts(out, ";\nPRAGMA legacy_alter_table = ON;\nALTER TABLE ");
-    qp_sqlite_put_name(out, change->name);
+    qp_sql_name(out, change->name);
     qp_buf_puts(out, " RENAME TO ");
-    qp_sqlite_put_name(out, entity->table);
+    qp_sql_name(out, entity->table);
     qp_buf_puts(out, ";\nPRAGMA legacy_alter_table = OFF");
 }
 
@@ -571,11 +542,11 @@ void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
         return;
     case QP_DDL_RENAME:
         qp_buf_puts(out, "ALTER TABLE ");
-        qp_sqlite_put_name(out, change->entity->table);
+        qp_sql_name(out, change->entity->table);
         qp_buf_puts(out, " RENAME COLUMN ");
-        qp_sqlite_put_name(out, change->name);
+        qp_sql_name(out, change->name);
         qp_buf_puts(out, " TO ");
-        qp_sqlite_put_name(out, change->field->column);
+        qp_sql_name(out, change->field->column);
         return;
     case QP_DDL_INDEX:
         (void)qp_sqlite_ddl_index(change->entity, change->index, quipu_cstr(change->name), out);
@@ -591,7 +562,7 @@ void qp_sqlite_write_ddl(const qp_ddl *change, qp_buf *out)
         return;
     case QP_DDL_DROP_INDEX:
         qp_buf_puts(out, "DROP INDEX IF EXISTS ");
-        qp_sqlite_put_name(out, change->name);
+        qp_sql_name(out, change->name);
         return;
     case QP_DDL_REFERENCE:
         break; /* never asked for: late_references is false */

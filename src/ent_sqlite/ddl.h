@@ -11,10 +11,6 @@
 #define QP_SQLITE_SEARCH_SUFFIX "_search" /* full-text table of an entity's table */
 #define QP_SQLITE_TOKENIZER "ent_cjk"     /* of a `search (...) cjk`; see tokenizer.c */
 
-/* An identifier in double quotes, a text literal in single ones. */
-void qp_sqlite_put_name(qp_buf *out, const char *name);
-void qp_sqlite_put_text(qp_buf *out, const char *text);
-
 /* The quoted name of something that belongs to a table: "notes" and "_search" give "notes_search".
  */
 void qp_sqlite_put_suffixed(qp_buf *out, const char *table, const char *suffix);

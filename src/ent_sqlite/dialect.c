@@ -34,7 +34,7 @@ void qp_sqlite_put_add(qp_buf *sql, const char *column, unsigned number, int64_t
     qp_buf_putc(sql, ',');
     qp_buf_i64(sql, max);
     qp_buf_putc(sql, ',');
-    qp_sqlite_put_text(sql, column);
+    qp_sql_text(sql, column);
     qp_buf_putc(sql, ')');
 }
 

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 
+#include "ent/plan.h"
 #include "ent/words.h"
 #include "ent_sqlite/ddl.h"
 
@@ -24,7 +25,7 @@ static void search_columns(qp_buf *sql, const ent_entity *entity)
     assert(entity->search_count > 0);
     for (size_t i = 0; i < entity->search_count; i++) {
         qp_buf_putc(sql, ',');
-        qp_sqlite_put_name(sql, entity->fields[entity->search_fields[i]].column);
+        qp_sql_name(sql, entity->fields[entity->search_fields[i]].column);
     }
 }
 
@@ -42,10 +43,10 @@ static void search_put_index(qp_buf *sql, const ent_entity *entity, bool remove)
     qp_buf_puts(sql, "rowid");
     search_columns(sql, entity);
     qp_buf_puts(sql, remove ? ") SELECT 'delete'," : ") SELECT ");
-    qp_sqlite_put_name(sql, qp_sqlite_row_key(entity));
+    qp_sql_name(sql, qp_sqlite_row_key(entity));
     search_columns(sql, entity);
     qp_buf_puts(sql, " FROM ");
-    qp_sqlite_put_name(sql, entity->table);
+    qp_sql_name(sql, entity->table);
 }
 
 /* FTS5's 'delete-all' command. */

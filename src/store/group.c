@@ -1,7 +1,7 @@
 /* The commit group: the door to the writing connection.
  *
  * Owns the connection, its queue and the session cache. Called by every call of the store that
- * writes (qp_store_write()). Whoever enters either leads a batch or is answered by another leader;
+ * writes (qp_store_write()). A caller either leads a batch or is answered by another leader;
  * queue.c decides which, batch.c runs the batch. */
 #include "store/group.h"
 
@@ -54,50 +54,25 @@ static void group_run_outside(qp_group *group, qp_write *own)
     }
 }
 
-static quipu_status group_enter(qp_group *group, qp_write *write)
+quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call, qp_work_fn work,
+                          void *ctx, quipu_error *reterr)
 {
+    qp_write write = {.kind = kind, .work = work, .ctx = ctx, .call = call, .reterr = reterr};
+
     assert(group->connector != NULL);
-    if (!qp_queue_enter(&group->queue, write)) {
-        return write->status; /* answered by another leader */
+    if (!qp_queue_enter(&group->queue, &write)) {
+        return write.status; /* answered by another leader */
     }
     if (group->db == NULL) {
-        write->status =
-            group->connector->open(group->connector->ctx, false, &group->db, write->reterr);
+        write.status = group->connector->open(group->connector->ctx, false, &group->db, reterr);
     }
-    if (group->db != NULL && write->kind == QP_WRITE_OUTSIDE) {
-        group_run_outside(group, write);
+    if (group->db != NULL && kind == QP_WRITE_OUTSIDE) {
+        group_run_outside(group, &write);
     } else if (group->db != NULL) {
-        qp_batch_lead(group, write);
+        qp_batch_lead(group, &write);
     }
-    qp_queue_finish(&group->queue, write);
-    return write->status;
-}
-
-quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
-                            quipu_error *reterr)
-{
-    return group_enter(
-        group,
-        &(qp_write){
-            .kind = QP_WRITE_CHANGE, .work = work, .ctx = ctx, .call = call, .reterr = reterr});
-}
-
-quipu_status qp_group_read(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
-                           quipu_error *reterr)
-{
-    return group_enter(
-        group,
-        &(qp_write){
-            .kind = QP_WRITE_READ, .work = work, .ctx = ctx, .call = call, .reterr = reterr});
-}
-
-quipu_status qp_group_outside(qp_group *group, const qp_call *call, qp_work_fn work, void *ctx,
-                              quipu_error *reterr)
-{
-    return group_enter(
-        group,
-        &(qp_write){
-            .kind = QP_WRITE_OUTSIDE, .work = work, .ctx = ctx, .call = call, .reterr = reterr});
+    qp_queue_finish(&group->queue, &write);
+    return write.status;
 }
 
 qp_group_counts qp_group_counted(qp_group *group)

@@ -38,19 +38,15 @@ QUIPU_MUST_USE quipu_status qp_group_init(qp_group *group, const qp_connector *c
 /* Closes the connection. Nobody is inside. */
 void qp_group_done(qp_group *group);
 
-/* Runs `work` in a transaction and returns when it is durable, or when nothing was written.
- * QUIPU_BUSY and QUIPU_CANCELLED: it was not begun. QUIPU_UNKNOWN: the commit itself failed. */
-QUIPU_MUST_USE quipu_status qp_group_write(qp_group *group, const qp_call *call, qp_work_fn work,
-                                           void *ctx, quipu_error *reterr);
-
-/* The same for work that changes nothing, where there is one connection for everybody. */
-QUIPU_MUST_USE quipu_status qp_group_read(qp_group *group, const qp_call *call, qp_work_fn work,
-                                          void *ctx, quipu_error *reterr);
-
-/* Runs `work` once, outside of a transaction, while nobody else has the connection. The call's
- * deadline holds for all of it; a transaction that it leaves open is rolled back. */
-QUIPU_MUST_USE quipu_status qp_group_outside(qp_group *group, const qp_call *call, qp_work_fn work,
-                                             void *ctx, quipu_error *reterr);
+/* Runs `work` and returns when it is durable, or when nothing was written. QUIPU_BUSY and
+ * QUIPU_CANCELLED: it was not begun. QUIPU_UNKNOWN: the commit itself failed.
+ *   QP_WRITE_CHANGE   in a transaction of a batch
+ *   QP_WRITE_READ     the same for work that changes nothing, where all share one connection
+ *   QP_WRITE_OUTSIDE  once, outside of a transaction, while nobody else has the connection. The
+ *                     call's deadline holds for all of it; a transaction that it leaves open is
+ *                     rolled back. */
+QUIPU_MUST_USE quipu_status qp_group_run(qp_group *group, qp_write_kind kind, const qp_call *call,
+                                         qp_work_fn work, void *ctx, quipu_error *reterr);
 
 qp_group_counts qp_group_counted(qp_group *group);
 

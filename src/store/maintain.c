@@ -49,9 +49,9 @@ quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_
     maintain_write write = {call, work, ctx};
     quipu_status status = qp_store_writable(store, reterr);
 
-    return status == QUIPU_OK
-               ? qp_group_outside(&store->group, call, maintain_write_work, &write, reterr)
-               : status;
+    return status == QUIPU_OK ? qp_group_run(&store->group, QP_WRITE_OUTSIDE, call,
+                                             maintain_write_work, &write, reterr)
+                              : status;
 }
 
 quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_new *made,

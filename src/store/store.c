@@ -244,22 +244,24 @@ quipu_status qp_store_read(quipu_store *store, const qp_call *call, qp_work_fn w
 {
     store_snapshot snapshot = {work, ctx};
 
-    return qp_store_pools(store) ? store_pooled(store, call, store_snapshot_work, &snapshot, reterr)
-                                 : qp_group_read(&store->group, call, work, ctx, reterr);
+    return qp_store_pools(store)
+               ? store_pooled(store, call, store_snapshot_work, &snapshot, reterr)
+               : qp_group_run(&store->group, QP_WRITE_READ, call, work, ctx, reterr);
 }
 
 quipu_status qp_store_read_apart(quipu_store *store, const qp_call *call, qp_work_fn work,
                                  void *ctx, quipu_error *reterr)
 {
-    return qp_store_pools(store) ? store_pooled(store, call, work, ctx, reterr)
-                                 : qp_group_outside(&store->group, call, work, ctx, reterr);
+    return qp_store_pools(store)
+               ? store_pooled(store, call, work, ctx, reterr)
+               : qp_group_run(&store->group, QP_WRITE_OUTSIDE, call, work, ctx, reterr);
 }
 
 quipu_status qp_store_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                             quipu_error *reterr)
 {
     return store->read_only ? qp_store_writable(store, reterr)
-                            : qp_group_write(&store->group, call, work, ctx, reterr);
+                            : qp_group_run(&store->group, QP_WRITE_CHANGE, call, work, ctx, reterr);
 }
 
 /* ---- keys and rows ----------------------------------------------------------------------------

@@ -263,10 +263,7 @@ static inline void bt_do(bt_member *self)
 {
     qp_group *group = &self->store->group;
 
-    self->status = (self->kind == QP_WRITE_CHANGE ? qp_group_write
-                    : self->kind == QP_WRITE_READ
-                        ? qp_group_read
-                        : qp_group_outside)(group, &self->call, self->work, self, &self->err);
+    self->status = qp_group_run(group, self->kind, &self->call, self->work, self, &self->err);
 }
 
 static inline void *bt_thread(void *arg)
@@ -317,7 +314,7 @@ static inline void *bt_gate_thread(void *arg)
     const qp_call call = {.deadline_ns = QP_NEVER};
     /* An outside write: what is cached is not trusted behind it (SQLite). */
     const quipu_status status =
-        qp_group_outside(&gate->store->group, &call, bt_gate_work, gate, NULL);
+        qp_group_run(&gate->store->group, QP_WRITE_OUTSIDE, &call, bt_gate_work, gate, NULL);
 
     return status == QUIPU_OK ? NULL : arg;
 }

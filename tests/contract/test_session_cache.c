@@ -372,7 +372,7 @@ static void an_outside_write_is_noticed(void **state)
 
     T_SQLITE_ONLY("it counts statements");
     check_reads_once(w, "a");
-    T_OK(qp_group_outside(&w->store->group, &call, bt_gate_work, &gate, NULL));
+    T_OK(qp_group_run(&w->store->group, QP_WRITE_OUTSIDE, &call, bt_gate_work, &gate, NULL));
     check_reads_once(w, "a");
 }
 
