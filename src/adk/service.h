@@ -88,7 +88,7 @@ QUIPU_MUST_USE quipu_status qp_session_state(const quipu_live *session, quipu_ar
 /* Frees what a session holds, but neither the session itself nor its lock. */
 void qp_session_release(quipu_live *session);
 
-/* Appends to this session, whoever the author is. The session's lock is held. */
+/* Appends to this session, for any author. The session's lock is held. */
 QUIPU_MUST_USE quipu_status qp_session_append(quipu_live *session, quipu_json event,
                                               const quipu_call_options *call,
                                               quipu_event_result *ret_result, quipu_error *reterr);

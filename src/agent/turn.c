@@ -186,24 +186,24 @@ static quipu_status turn_event(void *ctx, const quipu_model_event *event)
 }
 
 /* Sums a counter over requests; -1 means that no request reported it. */
-static void turn_count(int64_t *sum, int64_t told)
+static void turn_count(int64_t *sum, int64_t reported)
 {
-    if (told >= 0) {
-        *sum = (*sum >= 0 ? *sum : 0) + told;
+    if (reported >= 0) {
+        *sum = (*sum >= 0 ? *sum : 0) + reported;
     }
 }
 
 /* The last usage is kept besides the sum: only the last request shows how large the prompt is
  * now. */
-static void turn_usage(qp_turn *turn, const quipu_usage *told)
+static void turn_usage(qp_turn *turn, const quipu_usage *reported)
 {
-    turn->last = *told;
-    turn_count(&turn->usage.input, told->input);
-    turn_count(&turn->usage.output, told->output);
-    turn_count(&turn->usage.total, told->total);
-    turn_count(&turn->usage.cached, told->cached);
-    turn_count(&turn->usage.cache_write, told->cache_write);
-    turn_count(&turn->usage.thoughts, told->thoughts);
+    turn->last = *reported;
+    turn_count(&turn->usage.input, reported->input);
+    turn_count(&turn->usage.output, reported->output);
+    turn_count(&turn->usage.total, reported->total);
+    turn_count(&turn->usage.cached, reported->cached);
+    turn_count(&turn->usage.cache_write, reported->cache_write);
+    turn_count(&turn->usage.thoughts, reported->thoughts);
 }
 
 /* Asks the model once and stores its answer. An answer without parts is not stored. */

@@ -129,7 +129,7 @@ qp_json_node qp_json_at(qp_json_node array, size_t index);
 
 /* A string's text: a slice of the source when it has no escape (then without a NUL after it), else
  * unescaped into the arena. What a text column cannot hold, U+0000 and lone surrogates, comes out
- * as U+FFFD and is told in *ret_flags (NULL is fine). QUIPU_INVALID when the node is no string;
+ * as U+FFFD and is reported in *ret_flags (NULL is fine). QUIPU_INVALID when the node is no string;
  * QUIPU_NOMEM, QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_json_text(qp_json_node node, quipu_arena *arena, quipu_str *ret_text,
                                          uint32_t *ret_flags);

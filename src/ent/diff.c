@@ -377,7 +377,7 @@ done:
         work->n = n;
     }
     if (before.status != QUIPU_OK) {
-        work->problem = before; /* the first one is told */
+        work->problem = before; /* the first one is reported */
     }
     return fits;
 }

@@ -1,5 +1,5 @@
 /* A schema as canonical .ent text: the same descriptors always give the same bytes, and entgen
- * reads them back as the same schema. Its hash tells schemas apart; the migration journal keeps the
+ * reads them back as the same schema. Its hash names the schema; the migration journal keeps the
  * text. */
 #ifndef QP_ENT_SCHEMA_TEXT_H
 #define QP_ENT_SCHEMA_TEXT_H

@@ -177,7 +177,7 @@ typedef struct qp_pg {
     uint32_t rollbacks; /* of transactions and savepoints: rows read before one are void */
     uint32_t deallocate[QP_PG_DEALLOCATE_MAX]; /* names that wait for their DEALLOCATE */
     size_t deallocate_count;
-    uint32_t transactions;                   /* begun so far: tells cursors of an ended one */
+    uint32_t transactions;                   /* begun so far: identifies cursors of an ended one */
     uint32_t cursors;                        /* declared so far: names them */
     qp_pg_cursor closing[QP_PG_CLOSING_MAX]; /* cursors that wait for their CLOSE */
     size_t closing_count;

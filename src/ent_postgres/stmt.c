@@ -34,7 +34,7 @@
 #define STMT_TEXT_MAX ((size_t)8 << 20)    /* bytes of one text that is built here */
 #define STMT_DEALLOCATE_MIN 64             /* DEALLOCATE is sent for so many at a time */
 
-/* A statement of src/ent's cache. It outlives connections: `generation` tells whether the server at
+/* A statement of src/ent's cache. It outlives connections: `generation` says whether the server at
  * the other end still has it prepared. */
 struct qp_statement {
     qp_pg *conn;

@@ -168,27 +168,27 @@ static quipu_status answer_call(qp_answer *answer, const quipu_delta *delta, qui
 }
 
 /* -1 means "not reported" and leaves what is known. */
-static void answer_usage_one(int64_t *have, int64_t told)
+static void answer_usage_one(int64_t *have, int64_t reported)
 {
-    *have = told >= 0 ? told : *have;
+    *have = reported >= 0 ? reported : *have;
 }
 
 /* Providers report usage more than once; the last report of each counter wins. */
 static quipu_status answer_usage(quipu_usage *have, const quipu_usage *given, quipu_error *reterr)
 {
     quipu_usage own = QUIPU_USAGE_INIT;
-    const quipu_usage *told = &own;
+    const quipu_usage *reported = &own;
     quipu_status status = qp_options_read(&own, sizeof(own), given, "quipu_usage", reterr);
 
     if (status != QUIPU_OK) {
         return status;
     }
-    answer_usage_one(&have->input, told->input);
-    answer_usage_one(&have->output, told->output);
-    answer_usage_one(&have->total, told->total);
-    answer_usage_one(&have->cached, told->cached);
-    answer_usage_one(&have->cache_write, told->cache_write);
-    answer_usage_one(&have->thoughts, told->thoughts);
+    answer_usage_one(&have->input, reported->input);
+    answer_usage_one(&have->output, reported->output);
+    answer_usage_one(&have->total, reported->total);
+    answer_usage_one(&have->cached, reported->cached);
+    answer_usage_one(&have->cache_write, reported->cache_write);
+    answer_usage_one(&have->thoughts, reported->thoughts);
     return QUIPU_OK;
 }
 

@@ -507,15 +507,15 @@ static void openai_embed_write(const quipu_embed_request *request, qp_jsonw *wri
 static quipu_status openai_embed_read(qp_json_node root, quipu_arena *arena, quipu_embeddings *ret,
                                       quipu_error *reterr)
 {
-    qp_json_node told = qp_wire_get(root, "usage");
+    qp_json_node reported = qp_wire_get(root, "usage");
     quipu_usage *usage = quipu_arena_alloc(arena, sizeof(*usage));
 
     if (usage == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "no room for the usage");
     }
     *usage = (quipu_usage)QUIPU_USAGE_INIT;
-    usage->input = qp_wire_count(told, "prompt_tokens");
-    usage->total = qp_wire_count(told, "total_tokens");
+    usage->input = qp_wire_count(reported, "prompt_tokens");
+    usage->total = qp_wire_count(reported, "total_tokens");
     ret->usage = usage;
     return qp_wire_vectors(qp_wire_get(root, "data"), "embedding", arena, ret, reterr);
 }

@@ -127,7 +127,7 @@ static bool batch_run_member(qp_batch_run *batch, qp_write *write)
     const bool coalesces = write->call->coalesces;
     int64_t changes;
 
-    /* Whoever does not go through the session cache must find its rows written. */
+    /* A member that does not go through the session cache reads the rows: write them first. */
     if (!coalesces && qp_session_cache_flush(&group->sessions, group->db, NULL) != QUIPU_OK) {
         return false;
     }

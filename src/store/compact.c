@@ -135,7 +135,7 @@ static quipu_status compact_work(void *ctx, ent_db *db, quipu_arena *scratch, qu
                               : status;
 }
 
-/* A change of the session's row, told to the feed as any other. */
+/* A change of the session's row, recorded in the feed as any other. */
 static quipu_status compact_patch(const compact_call *call, const qp_session *row, ent_db *db,
                                   quipu_time now, qp_session_patch *patch, quipu_error *reterr)
 {

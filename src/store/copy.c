@@ -42,7 +42,7 @@ typedef struct copy_run {
     quipu_transfer held; /* by the source */
     quipu_error put_error;
     quipu_call_options put_call;
-    bool source_failed; /* the reader was told so: then the import's error is only an echo */
+    bool source_failed; /* the reader got its error: the import's repeats it */
     quipu_copy_progress progress;
 } copy_run;
 

@@ -1,7 +1,7 @@
 /* Erasing: sessions go with all their forks, then the file is cleaned. Deleting overwrites what it
  * deletes; the search index, whose segments keep words of deleted rows, is emptied; the file is
  * written anew; the log is emptied. A server keeps more than its tables, and cleaning those is up
- * to it: the receipt tells what is left. */
+ * to it: the receipt lists what is left. */
 #include <stdio.h>
 #include <string.h>
 

@@ -54,7 +54,7 @@ static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *
 quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, const qp_session *row,
                           const qp_feed_note *note, quipu_error *reterr)
 {
-    if (!store->feed || row->key.p == NULL) { /* what has no name any more was told of before */
+    if (!store->feed || row->key.p == NULL) { /* its deletion was recorded before */
         return QUIPU_OK;
     }
     return feed_add(db,

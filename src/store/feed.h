@@ -1,4 +1,4 @@
-/* The feed: what happened to which session, told in the transaction of the change itself. */
+/* The feed: what happened to which session, recorded in the transaction of the change. */
 #ifndef QP_STORE_FEED_H
 #define QP_STORE_FEED_H
 

@@ -239,7 +239,7 @@ static void message_covers(qp_jsonw *writer, const quipu_message *message)
 }
 
 /* `extra` with our member first: {"quipu":{...},<the caller's members>}. An object of the caller's
- * that has no member stands in ours, so that it is told from none. */
+ * that has no member stands in ours, so that it differs from none. */
 static quipu_status message_extra(qp_batch *batch, const quipu_message *message, uint32_t odd,
                                   quipu_str *ret, quipu_error *reterr)
 {
@@ -530,7 +530,7 @@ quipu_status qp_batch_insert(const qp_batch *batch, ent_db *db, quipu_error *ret
                               : qp_message_create_many(db, batch->rows, batch->count, &error);
 
     if (status == QUIPU_EXISTS && strstr(error.field, "seq") != NULL) {
-        /* It was read from the locked session: whoever repeats would meet it again. */
+        /* It was read from the locked session: a repeat would meet it again. */
         return qp_error_set(reterr, QUIPU_CORRUPT,
                             "number %lld of a new message is taken; verify and repair the store",
                             (long long)batch->rows[0].seq);

@@ -38,7 +38,7 @@ static quipu_status message_read_same_json(quipu_str a, quipu_str b, bool *ret_s
     return status;
 }
 
-/* Absent and empty are told apart, but for what has a default in the schema. */
+/* Absent and empty are distinguished, except where there is a default in the schema. */
 static bool message_read_same_text(quipu_str given, quipu_str stored, bool defaults)
 {
     return quipu_str_eq(given, stored) || (defaults && given.n == 0 && stored.n == 0);

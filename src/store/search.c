@@ -188,7 +188,7 @@ static quipu_status search_measure(ent_db *db, const qp_session *row, int64_t ta
     return status;
 }
 
-/* Index what fits of one session; tells how far the walk has come. */
+/* Index what fits of one session; reports how far the walk has come. */
 static quipu_status search_session(qp_search_walk *walk, ent_db *db, const qp_session *row,
                                    search_budget *budget, quipu_error *reterr)
 {

@@ -1,6 +1,6 @@
 /* The search index beside the messages. A session's own messages up to indexed_seq are in it, later
- * ones are not; `lags` is set while there are such. Every place that adds or removes messages tells
- * it here, in its own transaction. */
+ * ones are not; index_pending is set while there are such. Every place that adds or removes
+ * messages calls these functions, in its own transaction. */
 #ifndef QP_STORE_SEARCH_H
 #define QP_STORE_SEARCH_H
 

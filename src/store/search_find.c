@@ -33,7 +33,7 @@ typedef struct find_session {
     bool has_forks;
 } find_session;
 
-/* A hit and the session that it is told for. */
+/* A hit and the session that it is reported for. */
 typedef struct find_hit {
     ent_hit hit;
     quipu_str key;

@@ -41,7 +41,7 @@ static void shard_add(qp_sha256 *sha, quipu_str name)
     }
 }
 
-/* App and user, still escaped, of a key that tells them. */
+/* App and user, still escaped, of a key that holds them. */
 static bool shard_split(quipu_str key, quipu_str ret_names[2])
 {
     const size_t head = sizeof(QP_KEY_OF_USER) - 1;

@@ -1,6 +1,6 @@
 /* Where a session's rows lie in an engine that spreads rows over servers (ent/shard.h).
  *
- * The part of (tenant, key) is that of (tenant, app, user) where the key tells them, so that all
+ * The shard of (tenant, key) is that of (tenant, app, user) where the key holds them, so that all
  * sessions of a user and the user's state lie together; else it is that of the two themselves.
  * schema/quipu.ent names the function, qp_shard_of_key(); src/gen/quipu.h declares it. Fixed for
  * ever: the test has vectors. */

@@ -21,7 +21,7 @@
 
 #define STORE_CLOSES 0x80000000U /* in `calls`, beside their number */
 #define STORE_NS_PER_US 1000
-#define STORE_LEFT 1 /* the one thing that `left` tells */
+#define STORE_LEFT 1 /* the one value of `left` */
 
 static void store_free(quipu_store *store)
 {
@@ -39,7 +39,7 @@ bool qp_store_pools(const quipu_store *store)
     return !store->connector.single || store->read_only;
 }
 
-/* A connection for a reader or for the writer. Whoever comes first gets the one that opened the
+/* A connection for a reader or for the writer. The first caller gets the one that opened the
  * store, so that a program which only reads, or only writes, needs no other. */
 static quipu_status store_connect(void *ctx, bool read_only, ent_db **ret_db, quipu_error *reterr)
 {

@@ -18,7 +18,7 @@ struct quipu_store {
     qp_connector connector; /* gives the first one away before it asks the other */
     ent_db *_Atomic first;  /* opened with the store; its first reader or writer takes it */
     atomic_uint calls;      /* inside, and whether the store is being closed */
-    qp_latch left;          /* told by the last of them to a closing store */
+    qp_latch left;          /* set by the last of them for a closing store */
     int64_t pid;            /* of the process that opened it */
     qp_log log;             /* the caller's hook */
     bool read_only;
@@ -33,7 +33,7 @@ struct quipu_store {
     qp_group group;          /* unused in a read-only store */
     qp_pool pool;            /* see qp_store_pools() */
     qp_change_signal signal; /* for tails and the feed */
-    bool feed;               /* what is committed is also told to the feed */
+    bool feed;               /* what is committed is also recorded in the feed */
     quipu_arena arena;
 };
 

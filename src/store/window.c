@@ -71,7 +71,7 @@ static quipu_status window_place(const window_view *view, const qp_scan *scan,
     return qp_chain_each(view->db, &view->chain, scan, window_look, ret, reterr);
 }
 
-/* The first place from `seq` on, whoever's message it is. */
+/* The first place from `seq` on, of any role. */
 static quipu_status window_after(const window_view *view, int64_t seq, qp_pairs *pairs,
                                  window_start *ret, quipu_error *reterr)
 {
@@ -108,7 +108,7 @@ static quipu_status window_cut(const window_view *view, int64_t seq, window_star
     return status;
 }
 
-/* The view's first message may begin the window, whoever's it is. */
+/* The view's first message may begin the window, of any role. */
 static quipu_status window_all(const window_view *view, window_start *ret, quipu_error *reterr)
 {
     qp_pairs pairs;
