@@ -12,7 +12,7 @@
 /* ---- groups -----------------------------------------------------------------------------------
  */
 
-static quipu_status import_store(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+static quipu_status import_store(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                  const qp_import_line *line, quipu_error *reterr)
 {
     quipu_status status = qp_import_line_parse(run, line->text, line->number, reterr);
@@ -56,7 +56,7 @@ static quipu_status import_store(qp_import_run *run, ent_db *db, quipu_arena *sc
 }
 
 /* What was gathered, into the open transaction. */
-static quipu_status import_store_gathered(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+static quipu_status import_store_gathered(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                           quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
@@ -69,7 +69,7 @@ static quipu_status import_store_gathered(qp_import_run *run, ent_db *db, quipu_
 }
 
 /* Forget the lines that are stored; the transaction cannot be repeated after that. */
-static void import_forget_gathered(qp_import_run *run)
+static void import_forget_gathered(qp_lines_import *run)
 {
     quipu_arena_free(&run->gathered);
     run->first = run->last = NULL;
@@ -82,7 +82,7 @@ static void import_forget_gathered(qp_import_run *run)
 static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
-    qp_import_run *run = ctx;
+    qp_lines_import *run = ctx;
     quipu_error error = {0};
     const qp_call step = qp_maintain_step(run->store, run->within);
     quipu_status status;
@@ -127,7 +127,7 @@ static quipu_status import_group_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
-static void import_group_begin(qp_import_run *run)
+static void import_group_begin(qp_lines_import *run)
 {
     quipu_arena_free(&run->gathered);
     quipu_arena_free(&run->kept);
@@ -137,7 +137,7 @@ static void import_group_begin(qp_import_run *run)
     run->open = run->loose = run->whole = run->consumed = false;
 }
 
-static void import_group_end(qp_import_run *run)
+static void import_group_end(qp_lines_import *run)
 {
     run->done.sessions += run->group.sessions;
     run->done.messages += run->group.messages;
@@ -147,7 +147,7 @@ static void import_group_end(qp_import_run *run)
 }
 
 /* One group of lines: `ahead` is its first line, and afterwards the first of the next. */
-static quipu_status import_group(qp_import_run *run, quipu_error *reterr)
+static quipu_status import_group(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_status status;
 
@@ -166,7 +166,7 @@ static quipu_status import_group(qp_import_run *run, quipu_error *reterr)
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-static quipu_status import_header(qp_import_run *run, quipu_error *reterr)
+static quipu_status import_header(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_str text = QP_STR_ABSENT;
     int64_t major = 0;
@@ -194,7 +194,7 @@ static quipu_status import_header(qp_import_run *run, quipu_error *reterr)
 }
 
 /* The last line's counts are those of the lines before it. */
-static quipu_status import_footer(qp_import_run *run, quipu_error *reterr)
+static quipu_status import_footer(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_str text = QP_STR_ABSENT;
     int64_t sessions = -1;
@@ -219,7 +219,7 @@ static quipu_status import_footer(qp_import_run *run, quipu_error *reterr)
     return status;
 }
 
-static quipu_status import_options(qp_import_run *run, const quipu_import_options *options,
+static quipu_status import_options(qp_lines_import *run, const quipu_import_options *options,
                                    quipu_read_fn read, quipu_error *reterr)
 {
     quipu_import_options *given = &run->options;
@@ -245,7 +245,7 @@ quipu_status quipu_store_import(quipu_store *store, const quipu_import_options *
                                 quipu_read_fn read, void *ctx, const quipu_call_options *call,
                                 quipu_transfer *ret_done, quipu_error *reterr)
 {
-    qp_import_run run = {.store = store, .options = QUIPU_IMPORT_OPTIONS_INIT};
+    qp_lines_import run = {.store = store, .options = QUIPU_IMPORT_OPTIONS_INIT};
     qp_call within;
     quipu_status status = qp_maintain_enter(store, call, &within, reterr);
 

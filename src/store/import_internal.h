@@ -41,7 +41,7 @@ typedef struct qp_import_parent {
     int64_t id;
 } qp_import_parent;
 
-typedef struct qp_import_run {
+typedef struct qp_lines_import {
     quipu_store *store;
     quipu_import_options options;
     qp_line_reader reader;
@@ -68,37 +68,37 @@ typedef struct qp_import_run {
     quipu_transfer group; /* of the one under way */
     bool consumed;        /* lines of the group under way are gone */
     const qp_call *within;
-} qp_import_run;
+} qp_lines_import;
 
 /* The line's number goes in front of an error's sentence. Parsing overwrites `doc`. `gather` puts
  * lines together until the group is whole or the buffer full: `ahead` holds a line when it begins,
  * and when the group is whole also when it ends. */
-QUIPU_MUST_USE quipu_status qp_import_line_fail(const qp_import_run *run, int64_t number,
+QUIPU_MUST_USE quipu_status qp_import_line_fail(const qp_lines_import *run, int64_t number,
                                                 quipu_status status, quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_parse(qp_import_run *run, quipu_str text, int64_t number,
-                                                 quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_read(qp_import_run *run, quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_gather(qp_import_run *run, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str text,
+                                                 int64_t number, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr);
+QUIPU_MUST_USE quipu_status qp_import_line_gather(qp_lines_import *run, quipu_error *reterr);
 
 /* Store the line that is parsed. `check` and `tell` end a group: what verify finds in its session
  * is an error, and the feed hears of it. */
-QUIPU_MUST_USE quipu_status qp_import_line_session(qp_import_run *run, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_import_line_session(qp_lines_import *run, ent_db *db,
                                                    quipu_arena *scratch, quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_message(qp_import_run *run, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_import_line_message(qp_lines_import *run, ent_db *db,
                                                    quipu_arena *scratch, quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_check(qp_import_run *run, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_import_line_check(qp_lines_import *run, ent_db *db,
                                                  quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_tell(const qp_import_run *run, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_import_line_tell(const qp_lines_import *run, ent_db *db,
                                                 quipu_error *reterr);
 
-QUIPU_MUST_USE quipu_status qp_import_line_state(qp_import_run *run, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db,
                                                  quipu_arena *scratch, quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_state_event(qp_import_run *run, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db,
                                                        quipu_arena *scratch, quipu_error *reterr);
-QUIPU_MUST_USE quipu_status qp_import_line_factor(qp_import_run *run, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db,
                                                   quipu_arena *scratch, quipu_error *reterr);
 
-QUIPU_MUST_USE quipu_status qp_import_line_memory(qp_import_run *run, ent_db *db,
+QUIPU_MUST_USE quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db,
                                                   quipu_arena *scratch, quipu_memory_kind kind,
                                                   quipu_error *reterr);
 

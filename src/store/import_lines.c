@@ -11,7 +11,7 @@
 
 #define IMPORT_LINES_DEPTH_MAX QP_JSON_DEPTH_CAP /* a line is a level more than what it holds */
 
-quipu_status qp_import_line_fail(const qp_import_run *run, int64_t number, quipu_status status,
+quipu_status qp_import_line_fail(const qp_lines_import *run, int64_t number, quipu_status status,
                                  quipu_error *reterr)
 {
     if (status != QUIPU_OK && reterr != NULL) {
@@ -24,7 +24,7 @@ quipu_status qp_import_line_fail(const qp_import_run *run, int64_t number, quipu
     return status;
 }
 
-quipu_status qp_import_line_parse(qp_import_run *run, quipu_str text, int64_t number,
+quipu_status qp_import_line_parse(qp_lines_import *run, quipu_str text, int64_t number,
                                   quipu_error *reterr)
 {
     const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP,
@@ -53,7 +53,7 @@ static qp_import_type import_lines_type(qp_json_node object)
 }
 
 /* Whether a line goes on with the group; sets what the group is when it has no line yet. */
-static bool import_lines_belongs(qp_import_run *run, qp_json_node object, qp_import_type type)
+static bool import_lines_belongs(qp_lines_import *run, qp_json_node object, qp_import_type type)
 {
     qp_json_node scope = qp_json_get(object, QUIPU_STR("scope"));
     qp_json_node key = qp_json_get(object, QUIPU_STR("session_key"));
@@ -77,7 +77,7 @@ static bool import_lines_belongs(qp_import_run *run, qp_json_node object, qp_imp
 }
 
 /* Read one line into `ahead`; its text lives until the next one is read. */
-quipu_status qp_import_line_read(qp_import_run *run, quipu_error *reterr)
+quipu_status qp_import_line_read(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_str text = QP_STR_ABSENT;
     quipu_status status = qp_lines_next(&run->reader, &text, reterr);
@@ -107,7 +107,7 @@ quipu_status qp_import_line_read(qp_import_run *run, quipu_error *reterr)
 }
 
 /* Put the line ahead behind those of the group. */
-static quipu_status import_lines_keep(qp_import_run *run, quipu_error *reterr)
+static quipu_status import_lines_keep(qp_lines_import *run, quipu_error *reterr)
 {
     qp_import_line *line = qp_arena_take(&run->gathered, sizeof(*line));
     quipu_status status =
@@ -138,7 +138,7 @@ static quipu_status import_lines_keep(qp_import_run *run, quipu_error *reterr)
 
 /* Gather lines until the group is whole or the buffer full. `ahead` holds a line at the beginning,
  * and at the end when the group is whole. */
-quipu_status qp_import_line_gather(qp_import_run *run, quipu_error *reterr)
+quipu_status qp_import_line_gather(qp_lines_import *run, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 

@@ -36,7 +36,7 @@ static quipu_status import_memory_known(ent_db *db, quipu_arena *scratch, quipu_
 }
 
 /* Its id is taken: the same one is a repeat. */
-static quipu_status import_memory_repeat(const qp_import_run *run, const import_memory_row *known,
+static quipu_status import_memory_repeat(const qp_lines_import *run, const import_memory_row *known,
                                          const import_memory_row *made, quipu_error *reterr)
 {
     const bool same = quipu_str_eq(known->tenant, made->tenant) &&
@@ -50,7 +50,7 @@ static quipu_status import_memory_repeat(const qp_import_run *run, const import_
                         same ? " already" : ", and says something else");
 }
 
-quipu_status qp_import_line_memory(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+quipu_status qp_import_line_memory(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                    quipu_memory_kind kind, quipu_error *reterr)
 {
     static const char *const others[] = {QP_EXPORT_TYPE, NULL};

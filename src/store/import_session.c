@@ -16,7 +16,7 @@
 /* ---- parents ----------------------------------------------------------------------------------
  */
 
-static quipu_status import_session_remember(qp_import_run *run, quipu_uuid uid, int64_t id,
+static quipu_status import_session_remember(qp_lines_import *run, quipu_uuid uid, int64_t id,
                                             quipu_error *reterr)
 {
     if (run->parent_count == run->parent_cap) {
@@ -33,7 +33,7 @@ static quipu_status import_session_remember(qp_import_run *run, quipu_uuid uid, 
 }
 
 /* The number of the session with this uid, from the newest on: a fork mostly follows its parent. */
-static int64_t import_session_parent(const qp_import_run *run, quipu_uuid uid)
+static int64_t import_session_parent(const qp_lines_import *run, quipu_uuid uid)
 {
     for (size_t i = run->parent_count; i > 0; i--) {
         if (memcmp(run->parents[i - 1].uid.b, uid.b, sizeof(uid.b)) == 0) {
@@ -47,7 +47,7 @@ static int64_t import_session_parent(const qp_import_run *run, quipu_uuid uid)
  */
 
 /* The session that is there under the same key; one without a key is known by its uid. */
-static quipu_status import_session_existing(const qp_import_run *run, ent_db *db,
+static quipu_status import_session_existing(const qp_lines_import *run, ent_db *db,
                                             const qp_session_new *made, quipu_arena *arena,
                                             const qp_session **ret_row, quipu_error *reterr)
 {
@@ -70,7 +70,7 @@ static quipu_status import_session_existing(const qp_import_run *run, ent_db *db
 }
 
 /* A session that is there already: is it the same, and no older? */
-static quipu_status import_session_meet(qp_import_run *run, const qp_session_new *made,
+static quipu_status import_session_meet(qp_lines_import *run, const qp_session_new *made,
                                         const qp_session *existing, quipu_error *reterr)
 {
     bool same = memcmp(existing->uid.b, made->uid.v.b, sizeof(existing->uid.b)) == 0;
@@ -93,7 +93,7 @@ static quipu_status import_session_meet(qp_import_run *run, const qp_session_new
 }
 
 /* Check what the line says, and find the session it was forked from. */
-static quipu_status import_session_read(qp_import_run *run, quipu_arena *scratch,
+static quipu_status import_session_read(qp_lines_import *run, quipu_arena *scratch,
                                         qp_session_new *ret_made, quipu_error *reterr)
 {
     static const char *const others[] = {QP_EXPORT_TYPE, QP_EXPORT_PARENT, QP_EXPORT_FORKS, NULL};
@@ -126,7 +126,7 @@ static quipu_status import_session_read(qp_import_run *run, quipu_arena *scratch
 
 /* Where a uid is in keys, it may be taken: by what forks share of a deleted session, or by another
  * tenant's session that lies in the same part. Then this is a new life. */
-static quipu_status import_session_create(qp_import_run *run, ent_db *db,
+static quipu_status import_session_create(qp_lines_import *run, ent_db *db,
                                           const qp_session_new *made, quipu_error *reterr)
 {
     qp_session_new fresh = *made;
@@ -145,7 +145,7 @@ static quipu_status import_session_create(qp_import_run *run, ent_db *db,
     return status;
 }
 
-quipu_status qp_import_line_session(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+quipu_status qp_import_line_session(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
     const qp_json_node forks = qp_json_get(qp_json_root(&run->doc), QUIPU_STR(QP_EXPORT_FORKS));
@@ -170,7 +170,7 @@ quipu_status qp_import_line_session(qp_import_run *run, ent_db *db, quipu_arena 
     return status;
 }
 
-quipu_status qp_import_line_message(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+quipu_status qp_import_line_message(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
     static const char *const left_out[] = {QP_EXPORT_EVENT_ID, NULL};
@@ -199,7 +199,7 @@ quipu_status qp_import_line_message(qp_import_run *run, ent_db *db, quipu_arena 
 }
 
 /* The session as verify sees it. */
-quipu_status qp_import_line_check(qp_import_run *run, ent_db *db, quipu_error *reterr)
+quipu_status qp_import_line_check(qp_lines_import *run, ent_db *db, quipu_error *reterr)
 {
     qp_findings findings;
     quipu_status status = QUIPU_OK;
@@ -219,7 +219,7 @@ quipu_status qp_import_line_check(qp_import_run *run, ent_db *db, quipu_error *r
 }
 
 /* A session that came with its whole past is a new one for followers, a fork too. */
-quipu_status qp_import_line_tell(const qp_import_run *run, ent_db *db, quipu_error *reterr)
+quipu_status qp_import_line_tell(const qp_lines_import *run, ent_db *db, quipu_error *reterr)
 {
     const qp_session *row = run->row;
 

@@ -7,9 +7,9 @@
 #include "store/import_internal.h"
 
 /* Whether a key of state is to be written: the newer value stays. */
-static quipu_status import_state_wanted(const qp_import_run *run, ent_db *db, quipu_arena *scratch,
-                                        const qp_state_new *made, bool *ret_wanted,
-                                        quipu_error *reterr)
+static quipu_status import_state_wanted(const qp_lines_import *run, ent_db *db,
+                                        quipu_arena *scratch, const qp_state_new *made,
+                                        bool *ret_wanted, quipu_error *reterr)
 {
     const qp_state *row = NULL;
     quipu_status status = qp_maintain_state(db, scratch, made, &row, reterr);
@@ -25,7 +25,7 @@ static quipu_status import_state_wanted(const qp_import_run *run, ent_db *db, qu
     return QUIPU_OK;
 }
 
-quipu_status qp_import_line_state(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+quipu_status qp_import_line_state(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                   quipu_error *reterr)
 {
     static const char *const left_out[] = {"app_name", "user_id", NULL};
@@ -55,7 +55,7 @@ quipu_status qp_import_line_state(qp_import_run *run, ent_db *db, quipu_arena *s
     return status;
 }
 
-quipu_status qp_import_line_state_event(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+quipu_status qp_import_line_state_event(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
     static const char *const others[] = {QP_EXPORT_TYPE, NULL};
@@ -81,7 +81,7 @@ static bool import_state_factor_holds(const qp_model_factor_new *made)
 }
 
 /* Of what was learned about a model, too, the newer stays. */
-quipu_status qp_import_line_factor(qp_import_run *run, ent_db *db, quipu_arena *scratch,
+quipu_status qp_import_line_factor(qp_lines_import *run, ent_db *db, quipu_arena *scratch,
                                    quipu_error *reterr)
 {
     static const char *const others[] = {QP_EXPORT_TYPE, NULL};
