@@ -61,11 +61,7 @@ static void arena_drop(quipu_arena *arena, struct qp_arena_chunk *chunk)
 }
 
 /* The first byte of a chunk's data. */
-static char *arena_first(struct qp_arena_chunk *chunk)
-{
-    assert(chunk != NULL);
-    return (char *)chunk + ARENA_HEAD;
-}
+#define ARENA_FIRST(chunk) ((char *)(chunk) + ARENA_HEAD)
 
 /* The slow path of qp_arena_take(). NULL: the limit, or no memory. */
 void *qp_arena_grow(quipu_arena *arena, size_t size)
@@ -89,7 +85,7 @@ void *qp_arena_grow(quipu_arena *arena, size_t size)
         return NULL;
     }
     chunk->size = take;
-    chunk->at = arena_first(chunk) + (need - ARENA_HEAD);
+    chunk->at = ARENA_FIRST(chunk) + (need - ARENA_HEAD);
     chunk->end = (char *)chunk + take;
     if (own && arena->head != NULL) {
         chunk->next = arena->head->next;
@@ -100,7 +96,7 @@ void *qp_arena_grow(quipu_arena *arena, size_t size)
     }
     assert(take % QP_ARENA_ALIGN == 0 && chunk->at <= chunk->end);
     arena->bytes += take;
-    return arena_first(chunk);
+    return ARENA_FIRST(chunk);
 }
 
 /* The status for a take that returned NULL. */
@@ -172,7 +168,7 @@ void quipu_arena_reset(quipu_arena *arena)
     arena->head = keep;
     if (keep != NULL) {
         keep->next = NULL;
-        keep->at = arena_first(keep);
+        keep->at = ARENA_FIRST(keep);
     }
 }
 

@@ -22,6 +22,6 @@ void qp_log_put(const qp_log *log, quipu_log_level level, const char *component,
 {
     const quipu_log_entry entry = {level, component, event, quipu_log_fields_of(fields, count)};
 
-    assert(qp_log_is_on(log, level) && component != NULL && event != NULL);
+    assert(QP_LOG_IS_ON(log, level) && component != NULL && event != NULL);
     log->fn(log->ctx, &entry);
 }

@@ -19,10 +19,8 @@ typedef struct qp_log {
 /* A hook as options give it. */
 qp_log qp_log_of(quipu_log_fn fn, void *ctx, quipu_log_level level);
 
-QP_INLINE bool qp_log_is_on(const qp_log *log, quipu_log_level level)
-{
-    return log != NULL && log->fn != NULL && level <= log->level;
-}
+/* Whether a store's log (or NULL) takes entries of this level; evaluates `log` three times. */
+#define QP_LOG_IS_ON(log, wanted) ((log) != NULL && (log)->fn != NULL && (wanted) <= (log)->level)
 
 /* Hand an entry to the hook; use the macro, which costs one comparison when the level is off. */
 void qp_log_put(const qp_log *log, quipu_log_level level, const char *component, const char *event,
@@ -37,7 +35,7 @@ int64_t qp_log_ms(int64_t begun_ns);
 
 #define QP_LOG(log, level, component, event, ...)                                                  \
     do {                                                                                           \
-        if (qp_log_is_on((log), (level))) {                                                        \
+        if (QP_LOG_IS_ON(log, level)) {                                                            \
             const quipu_log_field qp_log_fields[] = {__VA_ARGS__};                                 \
             qp_log_put((log), (level), (component), (event), qp_log_fields,                        \
                        sizeof(qp_log_fields) / sizeof(qp_log_fields[0]));                          \

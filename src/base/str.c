@@ -235,16 +235,6 @@ qp_text_fault qp_text_check(quipu_str text, size_t *ret_offset)
     return *p == 0 ? QP_TEXT_NUL : QP_TEXT_UTF8;
 }
 
-/* The finalizer: every input bit reaches every output bit. */
-QP_INLINE uint64_t str_mix(uint64_t x)
-{
-    x ^= x >> 32;
-    x *= UINT64_C(0xd6e8feb86659fd93);
-    x ^= x >> 32;
-    x *= UINT64_C(0xd6e8feb86659fd93);
-    return x ^ (x >> 32);
-}
-
 /* Multiply and fold, eight bytes a turn. Not for stored data, and not against chosen keys. */
 uint64_t qp_hash64(quipu_str text, uint64_t seed)
 {
@@ -261,5 +251,8 @@ uint64_t qp_hash64(quipu_str text, uint64_t seed)
         memcpy(&last, p, left);
         h ^= qp_load64(&last);
     }
-    return str_mix(h);
+    /* The finalizer: every input bit reaches every output bit. */
+    h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return h ^ h >> 32;
 }

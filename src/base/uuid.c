@@ -19,6 +19,11 @@
 /* Random bits that each millisecond starts the counter from: half of its range stays free. */
 #define UUID_COUNTER_START 25
 
+/* Version and variant bits of RFC 9562, in bytes 6 and 8. */
+#define UUID_V4 0x40
+#define UUID_V7 0x70
+#define UUID_VARIANT 0x80
+
 typedef struct uuid_source {
     uint8_t pool[UUID_POOL_SIZE];
     size_t left;      /* unused bytes at the end of the pool */
@@ -93,14 +98,6 @@ quipu_status qp_random(void *ret_bytes, size_t size)
     return status;
 }
 
-/* Version and variant bits of RFC 9562. */
-static void uuid_stamp(quipu_uuid *uuid, uint8_t version)
-{
-    assert(version == 4 || version == 7);
-    uuid->b[6] = (uint8_t)((uuid->b[6] & 0x0f) | version << 4);
-    uuid->b[8] = (uint8_t)((uuid->b[8] & 0x3f) | 0x80);
-}
-
 /* 122 random bits. */
 quipu_status qp_uuid_v4(quipu_uuid *ret_uuid)
 {
@@ -112,7 +109,8 @@ quipu_status qp_uuid_v4(quipu_uuid *ret_uuid)
     }
     status = qp_random(uuid.b, sizeof(uuid.b));
     if (status == QUIPU_OK) {
-        uuid_stamp(&uuid, 4);
+        uuid.b[6] = (uint8_t)((uuid.b[6] & 0x0f) | UUID_V4);
+        uuid.b[8] = (uint8_t)((uuid.b[8] & 0x3f) | UUID_VARIANT);
         *ret_uuid = uuid;
     }
     return status;
@@ -168,12 +166,11 @@ quipu_status qp_uuid_v7(quipu_uuid *ret_uuid)
     for (size_t i = 0; i < 6; i++) {
         uuid.b[i] = (uint8_t)(ms >> (40 - 8 * i));
     }
-    uuid.b[6] = (uint8_t)(counter >> 22);
+    uuid.b[6] = (uint8_t)(UUID_V7 | counter >> 22);
     uuid.b[7] = (uint8_t)(counter >> 14);
-    uuid.b[8] = (uint8_t)(counter >> 8 & 0x3f);
+    uuid.b[8] = (uint8_t)(UUID_VARIANT | (counter >> 8 & 0x3f));
     uuid.b[9] = (uint8_t)counter;
     memcpy(uuid.b + 10, noise, 6);
-    uuid_stamp(&uuid, 7);
     *ret_uuid = uuid;
     return QUIPU_OK;
 }

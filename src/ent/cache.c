@@ -23,12 +23,6 @@
 
 #define CACHE_SQL_MAX ((size_t)1 << 20)
 
-/* Chains hang off a fixed table: it never grows. */
-static qp_cached **cache_bucket(qp_cache *cache, uint64_t hash)
-{
-    return &cache->buckets[hash & (QP_CACHE_BUCKETS - 1)];
-}
-
 /* Finalizes and frees an entry that is in no bucket. */
 static void cache_drop(const ent_db *db, qp_cached *cached)
 {
@@ -43,7 +37,7 @@ static void cache_drop(const ent_db *db, qp_cached *cached)
 /* Takes an entry out of its bucket. */
 static void cache_unlist(qp_cache *cache, qp_cached *cached)
 {
-    qp_cached **at = cache_bucket(cache, cached->hash);
+    qp_cached **at = &cache->buckets[cached->hash % QP_CACHE_BUCKETS];
 
     assert(cached->listed);
     assert(cache->count > 0);
@@ -101,7 +95,7 @@ static void cache_kinds(qp_cached *cached, const qp_engine *engine, const ent_en
     default:
         assert(cached->columns == 0 || cached->columns == entity->field_count);
         for (size_t i = 0; i < cached->columns; i++) {
-            cached->kinds[i] = qp_field_kind(&entity->fields[i]);
+            cached->kinds[i] = qp_types[entity->fields[i].type].kind;
         }
         return;
     }
@@ -161,7 +155,7 @@ static quipu_status cache_make(ent_db *db, quipu_str shape, uint64_t hash, qp_ca
         return qp_db_failed(db, status);
     }
     if (db->cache.count < ENT_CACHE_SLOTS || cache_evict(db)) {
-        qp_cached **at = cache_bucket(&db->cache, hash);
+        qp_cached **at = &db->cache.buckets[hash % QP_CACHE_BUCKETS];
         cached->next = *at;
         *at = cached;
         cached->listed = true;
@@ -175,7 +169,7 @@ static quipu_status cache_make(ent_db *db, quipu_str shape, uint64_t hash, qp_ca
 /* Looks the shape up. Busy entries of the same shape are passed over. */
 quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *reterr)
 {
-    quipu_str shape = qp_buf_str(&db->plan.shape);
+    const quipu_str shape = {db->plan.shape.p, db->plan.shape.n};
     qp_cached *cached;
     uint64_t hash;
     quipu_status status = QUIPU_OK;
@@ -184,7 +178,7 @@ quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *rete
         return qp_plan_status(&db->plan, reterr);
     }
     hash = qp_hash64(shape, (uint64_t)(uintptr_t)db->plan.entity);
-    cached = *cache_bucket(&db->cache, hash);
+    cached = db->cache.buckets[hash % QP_CACHE_BUCKETS];
     while (cached != NULL &&
            (cached->busy || cached->hash != hash || cached->entity != db->plan.entity ||
             cached->shape_n != shape.n || memcmp(cached->shape, shape.p, shape.n) != 0)) {
@@ -256,25 +250,24 @@ quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list)
     return status;
 }
 
-/* See cache.h. */
-quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_error *reterr)
+/* The copies are freed when the statement is released. */
+quipu_status qp_cached_bind_copy(ent_db *db, qp_cached *cached, quipu_error *reterr)
 {
     qp_plan *plan = &db->plan;
-    quipu_status status;
 
     assert(cached->busy);
-    for (size_t i = 0; keep && i < plan->bind_count; i++) {
-        status = cache_keep(&cached->keep, &plan->binds[i]);
+    for (size_t i = 0; i < plan->bind_count; i++) {
+        quipu_status status = cache_keep(&cached->keep, &plan->binds[i]);
         if (status != QUIPU_OK) {
             return qp_error_set(reterr, status, "out of memory while starting a query");
         }
     }
-    return qp_cached_bind_values(db, cached, plan->binds, plan->bind_count, reterr);
+    return qp_cached_bind(db, cached, plan->binds, plan->bind_count, reterr);
 }
 
 /* The statement must not be running: SQLite would return SQLITE_MISUSE. */
-quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
-                                   quipu_error *reterr)
+quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
+                            quipu_error *reterr)
 {
     quipu_status status = db->engine->bind(cached->statement, values, n, reterr);
 

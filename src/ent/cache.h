@@ -43,13 +43,14 @@ typedef struct qp_cache {
 /* The statement of db->plan, from the cache or newly prepared; busy until it is released. */
 quipu_status qp_cache_take(ent_db *db, qp_cached **ret_cached, quipu_error *reterr);
 
-/* Binds db->plan's values. With `keep`, texts and lists are copied, because the caller's may be
- * freed while the statement still runs. */
-quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, bool keep, quipu_error *reterr);
+/* Binds values: db->plan's, or a new row's. Texts and lists must live until the statement is reset.
+ */
+quipu_status qp_cached_bind(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
+                            quipu_error *reterr);
 
-/* Binds other values than the plan's; the caller keeps them until the statement is reset. */
-quipu_status qp_cached_bind_values(ent_db *db, qp_cached *cached, const qp_value *values, size_t n,
-                                   quipu_error *reterr);
+/* Binds copies of db->plan's values, for an iterator: its caller may free the originals while the
+ * statement still runs. */
+quipu_status qp_cached_bind_copy(ent_db *db, qp_cached *cached, quipu_error *reterr);
 
 /* Copies a list operand and its items into the arena. */
 quipu_status qp_list_copy(quipu_arena *arena, const qp_list_operand **list);

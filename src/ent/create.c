@@ -15,31 +15,12 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/uuid.h"
-#include "ent/cluster.h"
+#include "ent/plan.h"
 #include "ent/row.h"
 #include "ent/shard.h"
 
 /* ---- the values of a new row
  * --------------------------------------------------------------------- */
-
-/* The default of a field that was not given; QP_NULL when it has none. */
-static quipu_status create_default(const ent_field *field, qp_new_row *row, qp_value *ret,
-                                   quipu_error *reterr)
-{
-    assert(ret != NULL);
-    *ret = (qp_value){.kind = QP_NULL};
-    if ((field->flags & ENT_F_NOW) != 0) {
-        *ret = (qp_value){.kind = QP_TIME, .as.time = qp_new_row_now(row)};
-    } else if ((field->flags & ENT_F_RANDOM) != 0) {
-        ret->kind = QP_UUID;
-        if (qp_uuid_v4(&ret->as.uuid) != QUIPU_OK) {
-            return qp_error_set(reterr, QUIPU_IO, "the system has no randomness to give");
-        }
-    } else {
-        (void)qp_row_default(field, ret);
-    }
-    return QUIPU_OK;
-}
 
 /* What was given for a field, or QP_NULL. The common types come first: this runs for every field of
  * every row. */
@@ -66,11 +47,21 @@ static quipu_status create_missing(const ent_entity *entity, size_t number, qp_n
 {
     const ent_field *field = &entity->fields[number];
     qp_value *value = QP_NEW_ROW_VALUE(row, number);
-    quipu_status status = create_default(field, row, value, reterr);
 
     assert(number < entity->field_count);
-    if (status != QUIPU_OK || value->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) != 0) {
-        return status;
+    *value = (qp_value){.kind = QP_NULL};
+    if ((field->flags & ENT_F_NOW) != 0) {
+        *value = (qp_value){.kind = QP_TIME, .as.time = qp_new_row_now(row)};
+    } else if ((field->flags & ENT_F_RANDOM) != 0) {
+        value->kind = QP_UUID;
+        if (qp_uuid_v4(&value->as.uuid) != QUIPU_OK) {
+            return qp_error_set(reterr, QUIPU_IO, "the system has no randomness to give");
+        }
+    } else {
+        (void)qp_row_default(field, value);
+    }
+    if (value->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) != 0) {
+        return QUIPU_OK;
     }
     if ((field->flags & ENT_F_AUTO) != 0 && number == 0) {
         row->key_given_out = true;
@@ -305,7 +296,7 @@ static quipu_status create_run(ent_db *db, const ent_entity *entity, const qp_ne
     }
     if (status == QUIPU_OK) {
         binds = qp_new_row_binds(db, entity, row, &n);
-        status = qp_cached_bind_values(db, *cached, binds, n, reterr);
+        status = qp_cached_bind(db, *cached, binds, n, reterr);
     }
     if (status == QUIPU_OK) {
         if (db->engine->defer != NULL) {

@@ -204,58 +204,36 @@ bool qp_db_locks_rows(const ent_db *db)
  * Nested by savepoints. Own depth, kind and, with qp_db_failed(), broken; db.h has the states.
  */
 
-/* What cannot begin, with the reason. */
-static quipu_status db_refuse(const ent_db *db, ent_tx_kind kind, quipu_error *reterr)
+/* Inside of a transaction it begins a savepoint. QP_TX_DEFERRED, which only this room passes, is an
+ * ENT_READ that the engine begins in another way. */
+quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
 {
-    assert(db->depth >= 0);
-    if (kind != ENT_READ && kind != ENT_WRITE && kind != ENT_WRITE_ROWS) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "begin a transaction with ENT_READ, ENT_WRITE or ENT_WRITE_ROWS");
-    }
-    if (kind != ENT_READ && db->read_only) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "the store was opened read-only; open it for writing");
-    }
-    if (kind != ENT_READ && db->depth > 0 && db->kind == ENT_READ) {
-        return qp_error_set(reterr, QUIPU_MISUSE,
-                            "a read transaction is open; a write cannot begin inside it");
-    }
-    if (db->depth > ENT_SAVEPOINT_MAX) {
-        return qp_error_set(reterr, QUIPU_LIMIT, "more than %d transactions inside each other",
-                            ENT_SAVEPOINT_MAX);
-    }
-    return QUIPU_OK;
-}
-
-/* `kind` is what the transaction may do, `how` the way the engine begins it. */
-static quipu_status db_begin(ent_db *db, ent_tx_kind kind, ent_tx_kind how, quipu_error *reterr)
-{
-    quipu_status status = qp_db_enter_read(db, reterr);
+    const bool writes = kind == ENT_WRITE || kind == ENT_WRITE_ROWS;
+    quipu_status status = writes ? qp_db_enter_write(db, reterr) : qp_db_enter_read(db, reterr);
     int64_t start_ns;
 
-    if (status == QUIPU_OK) {
-        status = db_refuse(db, kind, reterr);
+    if (status == QUIPU_OK && !writes && kind != ENT_READ && kind != QP_TX_DEFERRED) {
+        status = qp_error_set(reterr, QUIPU_MISUSE,
+                              "begin a transaction with ENT_READ, ENT_WRITE or ENT_WRITE_ROWS");
+    }
+    if (status == QUIPU_OK && db->depth > ENT_SAVEPOINT_MAX) {
+        status = qp_error_set(reterr, QUIPU_LIMIT, "more than %d transactions inside each other",
+                              ENT_SAVEPOINT_MAX);
     }
     if (status != QUIPU_OK) {
         return status;
     }
     start_ns = db->trace == NULL ? 0 : qp_clock_ns();
-    status = db->engine->begin(db->conn, db->depth, how, reterr);
+    status = db->engine->begin(db->conn, db->depth, kind, reterr);
     qp_db_executed(db, db->depth > 0 ? "SAVEPOINT" : "BEGIN", start_ns, 0, true, status);
     if (status != QUIPU_OK) {
         return qp_db_failed(db, status);
     }
     if (db->depth == 0) {
-        db->kind = kind;
+        db->kind = writes ? kind : ENT_READ;
     }
     db->depth++;
     return QUIPU_OK;
-}
-
-/* Inside of a transaction it begins a savepoint. */
-quipu_status ent_begin(ent_db *db, ent_tx_kind kind, quipu_error *reterr)
-{
-    return db_begin(db, kind, kind, reterr);
 }
 
 quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr)
@@ -263,7 +241,7 @@ quipu_status qp_begin_reading(ent_db *db, quipu_error *reterr)
     const bool late = db->engine->deferred_snapshots;
 
     assert(db != NULL);
-    return db_begin(db, ENT_READ, late ? QP_TX_DEFERRED : ENT_READ, reterr);
+    return ent_begin(db, late ? QP_TX_DEFERRED : ENT_READ, reterr);
 }
 
 /* A commit that fails ends the transaction: it is rolled back. A savepoint whose release fails

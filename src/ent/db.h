@@ -96,10 +96,9 @@ quipu_status qp_tx_end(ent_db *db, quipu_status status, quipu_error *reterr);
 quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const void *where,
                                   const void *patch, quipu_error *reterr);
 
-/* Binds db->plan and runs a statement that returns no rows; *ret_count is how many it changed.
- * NULL: the statement may be deferred (engine.h). */
-quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t *ret_count,
-                          quipu_error *reterr);
+/* Runs db->plan, which returns no rows; *ret_count is how many it changed. NULL: the statement may
+ * be deferred (engine.h). */
+quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr);
 
 /* Counts one executed statement and calls the trace hook. `start_ns` is the clock before
  * it while somebody traces, else 0. */

@@ -1,24 +1,10 @@
-/* Deleting rows. What is deleted with them, and what forbids it, is in the tables' foreign keys.
- * Also qp_run_write(), the last step of every write without rows. */
+/* Deleting rows. What is deleted with them, and what forbids it, is in the tables' foreign keys. */
 #include "ent/db.h"
 
 #include <assert.h>
 
 #include "base/error.h"
 #include "ent/row.h"
-
-/* Runs db->plan. */
-static quipu_status delete_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
-{
-    qp_cached *cached = NULL;
-    quipu_status status = qp_cache_take(db, &cached, reterr);
-
-    if (status == QUIPU_OK) {
-        status = qp_run_write(db, cached, true, ret_count, reterr);
-        qp_cache_release(db, cached, status);
-    }
-    return status;
-}
 
 /* Without a condition nothing is deleted: ent_delete_all() says so by name. */
 quipu_status ent_delete(ent_db *db, const ent_entity *entity, const void *where, int64_t *ret_count,
@@ -40,7 +26,7 @@ quipu_status ent_delete(ent_db *db, const ent_entity *entity, const void *where,
                               "every row",
                               entity->name);
     }
-    return status == QUIPU_OK ? delete_run(db, ret_count, reterr) : status;
+    return status == QUIPU_OK ? qp_run_write(db, ret_count, reterr) : status;
 }
 
 quipu_status ent_delete_all(ent_db *db, const ent_entity *entity, int64_t *ret_count,
@@ -55,5 +41,5 @@ quipu_status ent_delete_all(ent_db *db, const ent_entity *entity, int64_t *ret_c
         return qp_error_set(reterr, QUIPU_MISUSE, "delete_all needs an entity");
     }
     qp_plan_begin(&db->plan, entity, db->engine, QP_OP_DELETE);
-    return delete_run(db, ret_count, reterr);
+    return qp_run_write(db, ret_count, reterr);
 }

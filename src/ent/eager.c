@@ -81,7 +81,7 @@ static quipu_status eager_run(eager_edge *e, const qp_value *key, quipu_error *r
 
     assert(e->cached != NULL);
     qp_where_set_parent(&e->db->plan, key);
-    status = qp_cached_bind(e->db, e->cached, false, reterr);
+    status = qp_cached_bind(e->db, e->cached, e->db->plan.binds, e->db->plan.bind_count, reterr);
     return status == QUIPU_OK ? qp_find_rows(e->db, e->cached, e->parents->arena, &e->count, reterr)
                               : status;
 }

@@ -56,7 +56,7 @@ struct qp_row_policy;                     /* ent/row_security.h */
 
 /* A read transaction whose snapshot is that of its first statement (SQLite's BEGIN DEFERRED).
  * ENT_READ takes the snapshot at once. */
-#define QP_TX_DEFERRED ((ent_tx_kind)0)
+#define QP_TX_DEFERRED ((ent_tx_kind)64)
 
 typedef struct qp_engine {
     uint32_t version; /* 1; functions are only ever appended */

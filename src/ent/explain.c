@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ent/cluster.h"
+#include "ent/plan.h"
 #include "ent/shard.h"
 
 /* Appends to a fixed text; what does not fit is cut. */

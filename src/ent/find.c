@@ -13,8 +13,8 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/time.h"
-#include "ent/cluster.h"
 #include "ent/create.h"
+#include "ent/plan.h"
 #include "ent/row.h"
 #include "ent/shard.h"
 
@@ -147,7 +147,7 @@ static quipu_status find_load(ent_db *db, quipu_arena *arena, const ent_entity *
     quipu_status status = qp_cache_take(db, &cached, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, false, reterr);
+        status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_find_rows(db, cached, arena, &count, reterr);
@@ -386,7 +386,7 @@ quipu_status ent_get(ent_db *db, quipu_arena *arena, const ent_entity *entity, i
         status = qp_cache_take(db, &cached, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, false, reterr);
+        status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_cached_step(db, cached, values, &is_row, reterr);
@@ -425,7 +425,7 @@ static quipu_status find_number(ent_db *db, const ent_entity *entity, const void
         status = qp_cache_take(db, &cached, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, false, reterr);
+        status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_cached_step(db, cached, &value, &is_row, reterr);

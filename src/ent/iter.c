@@ -39,7 +39,7 @@ quipu_status ent_iter_begin(ent_db *db, const ent_entity *entity, const void *qu
         status = qp_cache_take(db, &cached, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, true, reterr);
+        status = qp_cached_bind_copy(db, cached, reterr);
     }
     if (status != QUIPU_OK) {
         qp_cache_release(db, cached, status);

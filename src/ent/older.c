@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "ent/cluster.h"
+#include "ent/plan.h"
 #include "ent/shard.h"
 
 #define OLDER_ONE_MAX 256 /* bytes of the text about one change */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ent/cluster.h"
 #include "ent/row.h"
 
 #define ORDER_TERMS_MAX (ENT_ORDER_MAX + ENT_KEY_MAX)

@@ -5,9 +5,6 @@
 
 #include <ent/ent.h>
 
-/* Where the value lies in an ent_patch_* of this type; every one begins with its operator. */
-size_t qp_patch_at(uint8_t type);
-
 /* Put a change into a patch: ENT_OP_SET with a value, or ENT_OP_CLEAR. */
 void qp_patch_put(const ent_field *field, unsigned op, const void *value, void *patch);
 

@@ -74,15 +74,8 @@ typedef struct qp_fields {
     uint64_t bits[2];
 } qp_fields;
 
-QP_INLINE void qp_fields_add(qp_fields *set, size_t field)
-{
-    set->bits[field >> 6] |= UINT64_C(1) << (field & 63);
-}
-
-QP_INLINE bool qp_fields_has(const qp_fields *set, size_t field)
-{
-    return (set->bits[field >> 6] >> (field & 63) & 1) != 0;
-}
+void qp_fields_add(qp_fields *set, size_t field);
+bool qp_fields_has(const qp_fields *set, size_t field);
 
 typedef struct qp_plan {
     const ent_entity *entity;
@@ -116,10 +109,8 @@ void qp_plan_free(qp_plan *plan);
 void qp_plan_begin(qp_plan *plan, const ent_entity *entity, const qp_engine *engine,
                    qp_operation operation);
 
-QP_INLINE void qp_plan_mark(qp_plan *plan, unsigned mark)
-{
-    qp_buf_putc(&plan->shape, (char)(unsigned char)mark);
-}
+/* Adds an operation, a field number, an operator or a qp_mark to the shape. */
+void qp_plan_mark(qp_plan *plan, unsigned mark);
 
 /* Adds a value; a failure is kept in plan->shape's status. */
 void qp_plan_bind(qp_plan *plan, const qp_value *value);
@@ -162,5 +153,35 @@ struct qp_older;
 quipu_status qp_sql_write(const qp_engine *engine, const struct qp_older *older,
                           const ent_entity *entity, quipu_str shape, qp_buf *sql,
                           size_t *ret_columns, quipu_error *reterr);
+
+/* ---- clusters in an engine that packs them ----------------------------------------------------
+ * The key (owner, seq) is one integer column, owner << 32 | seq, too, and rows are stored in its
+ * order. Conditions that fix the owner become a range of that column. */
+
+#define QP_CLUSTER_COLUMN "id"
+
+/* The packed key of a row; QUIPU_LIMIT, with field and limit, when a number is out of range. */
+quipu_status qp_cluster_pack(const ent_entity *entity, int64_t owner, int64_t seq,
+                             int64_t *ret_packed, quipu_error *reterr);
+
+/* The packed key without a check, for keys that are only compared: numbers that no row can have
+ * give -1, which no row has. */
+int64_t qp_cluster_key(int64_t owner, int64_t seq);
+
+/* The sequence numbers that one level's conditions allow: low > high means none. */
+typedef struct qp_cluster_range {
+    int64_t low;
+    int64_t high;
+    bool covers; /* the range is equivalent to the condition, which can be left out */
+} qp_cluster_range;
+
+qp_cluster_range qp_cluster_bounds(const ent_where_int *seq);
+
+/* Adds the condition that the packed key is in this range of this owner: two values, or one when
+ * they are equal. Returns the index of the first. */
+size_t qp_cluster_tie(qp_plan *plan, int64_t owner, const qp_cluster_range *range);
+
+/* Replaces those values by another owner's. */
+void qp_cluster_retie(qp_plan *plan, size_t at, int64_t owner, const qp_cluster_range *range);
 
 #endif

@@ -18,42 +18,24 @@
 
 #define ROW_SHOWN_MAX 60 /* bytes of a refused value that a message shows */
 
-static const uint8_t row_kinds[] = {
-    [ENT_INT] = QP_INT,   [ENT_FLOAT] = QP_FLOAT, [ENT_BOOL] = QP_BOOL,
-    [ENT_TEXT] = QP_TEXT, [ENT_BYTES] = QP_BYTES, [ENT_TIME] = QP_TIME,
-    [ENT_UUID] = QP_UUID, [ENT_ENUM] = QP_TEXT,   [ENT_JSON] = QP_TEXT};
+/* What a change of an enum looks like in generated code. */
+typedef struct row_patch_enum {
+    ent_wants_enum op;
+    int v;
+} row_patch_enum;
 
-/* Enum labels and JSON are text to an engine. */
-uint8_t qp_field_kind(const ent_field *field)
-{
-    assert(field->type >= ENT_INT && field->type <= ENT_JSON);
-    return row_kinds[field->type];
-}
+#define ROW_TYPE(kind, value, opt_at, patch) {kind, sizeof(value), opt_at, offsetof(patch, v)}
 
-size_t qp_type_size(uint8_t type)
-{
-    static const uint8_t sizes[] = {
-        [ENT_INT] = sizeof(int64_t),       [ENT_FLOAT] = sizeof(double),
-        [ENT_BOOL] = sizeof(bool),         [ENT_TEXT] = sizeof(quipu_str),
-        [ENT_BYTES] = sizeof(quipu_bytes), [ENT_TIME] = sizeof(quipu_time),
-        [ENT_UUID] = sizeof(quipu_uuid),   [ENT_ENUM] = sizeof(int),
-        [ENT_JSON] = sizeof(quipu_json)};
-
-    assert(type >= ENT_INT && type <= ENT_JSON);
-    return sizes[type];
-}
-
-size_t qp_opt_at(uint8_t type)
-{
-    static const uint8_t offsets[ENT_JSON + 1] = {[ENT_INT] = offsetof(ent_opt_int, v),
-                                                  [ENT_FLOAT] = offsetof(ent_opt_float, v),
-                                                  [ENT_BOOL] = offsetof(ent_opt_bool, v),
-                                                  [ENT_TIME] = offsetof(ent_opt_time, v),
-                                                  [ENT_UUID] = offsetof(ent_opt_uuid, v)};
-
-    assert(type >= ENT_INT && type <= ENT_JSON);
-    return offsets[type];
-}
+const qp_type qp_types[ENT_JSON + 1] = {
+    [ENT_INT] = ROW_TYPE(QP_INT, int64_t, offsetof(ent_opt_int, v), ent_patch_int),
+    [ENT_FLOAT] = ROW_TYPE(QP_FLOAT, double, offsetof(ent_opt_float, v), ent_patch_float),
+    [ENT_BOOL] = ROW_TYPE(QP_BOOL, bool, offsetof(ent_opt_bool, v), ent_patch_bool),
+    [ENT_TEXT] = ROW_TYPE(QP_TEXT, quipu_str, 0, ent_patch_text),
+    [ENT_BYTES] = ROW_TYPE(QP_BYTES, quipu_bytes, 0, ent_patch_bytes),
+    [ENT_TIME] = ROW_TYPE(QP_TIME, quipu_time, offsetof(ent_opt_time, v), ent_patch_time),
+    [ENT_UUID] = ROW_TYPE(QP_UUID, quipu_uuid, offsetof(ent_opt_uuid, v), ent_patch_uuid),
+    [ENT_ENUM] = ROW_TYPE(QP_TEXT, int, 0, row_patch_enum),
+    [ENT_JSON] = ROW_TYPE(QP_TEXT, quipu_json, 0, ent_patch_json)};
 
 /* ---- writing a row ----------------------------------------------------------------------------
  */
@@ -220,7 +202,7 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
     for (; field < end && status == QUIPU_OK; field++, values++) {
         char *member = row + field->row;
 
-        if (values->kind != row_kinds[field->type]) {
+        if (values->kind != qp_types[field->type].kind) {
             if (values->kind != QP_NULL || (field->flags & ENT_F_NULLABLE) == 0) {
                 status = row_put_odd(entity, field, values, arena, member, reterr);
             }
@@ -247,7 +229,7 @@ quipu_status qp_row_read(const ent_entity *entity, const qp_value *values, quipu
 /* Absent text, bytes and enums are QP_NULL; numbers are always present. */
 qp_value qp_member_value(const ent_field *field, const void *member)
 {
-    qp_value value = {.kind = qp_field_kind(field)};
+    qp_value value = {.kind = qp_types[field->type].kind};
     int number;
 
     assert(member != NULL);
@@ -302,14 +284,11 @@ qp_value qp_opt_value(const ent_field *field, const void *member, bool optional)
     bool has;
 
     assert(member != NULL);
-    if (!optional) {
-        return qp_member_value(field, p);
-    }
-    if (qp_opt_at(field->type) == 0) {
+    if (!optional || qp_types[field->type].opt_at == 0) {
         return qp_member_value(field, p);
     }
     memcpy(&has, p, sizeof(has));
-    p += qp_opt_at(field->type);
+    p += qp_types[field->type].opt_at;
     return has ? qp_member_value(field, p) : (qp_value){.kind = QP_NULL};
 }
 
@@ -449,7 +428,7 @@ static quipu_status row_rule_float(const ent_entity *entity, const ent_field *fi
 quipu_status qp_rule_check(const ent_entity *entity, const ent_field *field, const qp_value *value,
                            quipu_error *reterr)
 {
-    assert(value->kind == qp_field_kind(field));
+    assert(value->kind == qp_types[field->type].kind);
     switch (field->type) {
     case ENT_INT:
         if (field->rule != NULL &&

@@ -7,14 +7,16 @@
 
 #include "ent/engine.h"
 
-/* The kind that a field's column is read as. */
-uint8_t qp_field_kind(const ent_field *field);
+/* How generated structs and engines hold a value of one type. */
+typedef struct qp_type {
+    uint8_t kind;     /* qp_kind of its column; labels of enums and JSON are text to an engine */
+    uint8_t size;     /* bytes of the value, as a required member has it */
+    uint8_t opt_at;   /* offset of the value in an ent_opt_*; 0: absence shows in the value */
+    uint8_t patch_at; /* offset of the value in an ent_patch_*; each begins with its operator */
+} qp_type;
 
-/* Bytes of a value of this type, as a required member has it. */
-size_t qp_type_size(uint8_t type);
-
-/* The offset of the value in an ent_opt_* of this type; 0 for types that have none. */
-size_t qp_opt_at(uint8_t type);
+/* By ent_type. */
+extern const qp_type qp_types[ENT_JSON + 1];
 
 /* Fills the row struct from its columns. With an arena, texts are copied there; without one they
  * point to the engine's memory, until the next step. */

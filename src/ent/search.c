@@ -12,11 +12,11 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "ent/cluster.h"
 #include "ent/db.h"
 #include "ent/find.h"
 #include "ent/match.h"
 #include "ent/older.h"
+#include "ent/plan.h"
 #include "ent/search_engine.h"
 
 #define SEARCH_SNIPPET_MIN 16
@@ -77,14 +77,9 @@ static quipu_status search_check_words(const ent_entity *entity, quipu_str words
 /* Runs db->plan and counts. */
 static quipu_status search_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
-    qp_cached *cached = NULL;
     int64_t count = 0;
-    quipu_status status = qp_cache_take(db, &cached, reterr);
+    quipu_status status = qp_run_write(db, &count, reterr);
 
-    if (status == QUIPU_OK) {
-        status = qp_run_write(db, cached, false, &count, reterr);
-        qp_cache_release(db, cached, status);
-    }
     if (status == QUIPU_OK && ret_count != NULL) {
         *ret_count = count;
     }
@@ -103,7 +98,7 @@ static quipu_status search_add_rows(ent_db *db, int64_t *ret_count, quipu_error 
     quipu_status status = qp_cache_take(db, &cached, reterr);
 
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, false, reterr);
+        status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
     while (status == QUIPU_OK && is_row) {
         status = qp_cached_step(db, cached, row, &is_row, reterr);
@@ -329,7 +324,7 @@ quipu_status ent_hits_begin(ent_db *db, const ent_entity *entity, quipu_str word
         status = qp_cache_take(db, &cached, reterr);
     }
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, true, reterr);
+        status = qp_cached_bind_copy(db, cached, reterr);
     }
     if (status == QUIPU_OK && db->engine->searcher->rechecks) {
         status = search_keep_query(db, cached, words, limit, reterr);
@@ -365,7 +360,7 @@ static quipu_status search_texts(ent_db *db, const ent_entity *entity, const ent
     }
     status = qp_cache_take(db, &cached, reterr);
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, false, reterr);
+        status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
     if (status == QUIPU_OK) {
         status = qp_cached_step(db, cached, values, &is_row, reterr);

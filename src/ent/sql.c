@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "ent/cluster.h"
 #include "ent/older.h"
 #include "ent/search_engine.h"
 #include "ent/shard.h"

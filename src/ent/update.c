@@ -1,6 +1,7 @@
-/* Changing rows by a patch literal: set, add, clear.
+/* Changing rows by a patch literal: set, add, clear; and patches as values, applied to rows in
+ * memory.
  *
- * Owns: the meaning of a patch. Called by users of include/ent, src/store.
+ * Owns: the meaning of a patch. Called by users of include/ent, src/store; patch.h also by view.c.
  * Locks: inside of the caller's transaction; ent_update_one() begins one where it may have to undo.
  */
 #include "ent/db.h"
@@ -14,19 +15,19 @@
 #include "ent/patch.h"
 #include "ent/row.h"
 
-/* A change of any type, read from its slot of the patch. */
-typedef struct update_slot {
-    unsigned op;
-    qp_value v;
-} update_slot;
+/* Where a patch has the value of a field, behind the operator of its slot. */
+#define UPDATE_VALUE(field, from)                                                                  \
+    ((const char *)(from) + (field)->patch + qp_types[(field)->type].patch_at)
 
-/* Every slot begins with its operator; the value follows at an offset that depends on the type. */
-static void update_load(const ent_field *field, const char *at, update_slot *ret)
+/* The operator of a field's slot; fields without one keep their value. */
+static unsigned update_op(const ent_field *field, const void *patch)
 {
-    memcpy(&ret->op, at, sizeof(ret->op));
-    if (ret->op == ENT_OP_SET || ret->op == ENT_OP_ADD) {
-        ret->v = qp_member_value(field, at + qp_patch_at(field->type));
+    unsigned op = ENT_OP_KEEP;
+
+    if (field->patch != ENT_ABSENT) {
+        memcpy(&op, (const char *)patch + field->patch, sizeof(op));
     }
+    return op;
 }
 
 /* An error about one field. */
@@ -47,27 +48,30 @@ static bool update_moves(const qp_plan *plan, size_t number, unsigned op)
 }
 
 /* Checks one change and adds it to the plan: field, operator, value. */
-static quipu_status update_field(qp_plan *plan, size_t number, const char *at, quipu_error *reterr)
+static quipu_status update_field(qp_plan *plan, size_t number, unsigned op, const void *patch,
+                                 quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
     const ent_field *field = &entity->fields[number];
     quipu_status status = QUIPU_OK;
-    update_slot slot = {.op = ENT_OP_KEEP};
+    qp_value value = {.kind = QP_NULL};
 
-    assert(number < plan->entity->field_count);
-    update_load(field, at, &slot);
-    if (plan->shards && update_moves(plan, number, slot.op)) {
+    assert(number < plan->entity->field_count && op != ENT_OP_KEEP);
+    if (op == ENT_OP_SET || op == ENT_OP_ADD) {
+        value = qp_member_value(field, UPDATE_VALUE(field, patch));
+    }
+    if (plan->shards && update_moves(plan, number, op)) {
         return update_refuse(entity, field, QUIPU_UNSUPPORTED, "shard",
                              "determines the row's shard and cannot change", reterr);
     }
-    switch (slot.op) {
+    switch (op) {
     case ENT_OP_SET:
-        if (slot.v.kind == QP_NULL) {
+        if (value.kind == QP_NULL) {
             return update_refuse(entity, field, QUIPU_INVALID, "required",
                                  "is set to nothing; give a value, or ENT_CLEAR", reterr);
         }
         if (field->type != ENT_INT || field->rule != NULL) { /* any integer fits the others */
-            status = qp_rule_check(entity, field, &slot.v, reterr);
+            status = qp_rule_check(entity, field, &value, reterr);
         }
         break;
     case ENT_OP_ADD:
@@ -86,40 +90,36 @@ static quipu_status update_field(qp_plan *plan, size_t number, const char *at, q
     }
     if (status == QUIPU_OK) {
         qp_plan_mark(plan, (unsigned)number);
-        qp_plan_mark(plan, slot.op);
-        if (slot.op != ENT_OP_CLEAR) {
-            qp_plan_bind(plan, &slot.v);
+        qp_plan_mark(plan, op);
+        if (op != ENT_OP_CLEAR) {
+            qp_plan_bind(plan, &value);
         }
     }
     return status;
 }
 
 /* Walks the patch, then sets the on_update fields that it does not change. */
-static quipu_status update_patch(qp_plan *plan, const char *patch, quipu_error *reterr)
+static quipu_status update_patch(qp_plan *plan, const void *patch, quipu_error *reterr)
 {
     const ent_entity *entity = plan->entity;
     size_t start = plan->shape.n;
     quipu_status status = QUIPU_OK;
-    qp_fields changed = {{0, 0}};
     qp_value now = {.kind = QP_NULL};
 
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
-        uint16_t at = entity->fields[i].patch;
-        unsigned op = ENT_OP_KEEP;
+        const unsigned op = update_op(&entity->fields[i], patch);
 
-        if (at != ENT_ABSENT) {
-            memcpy(&op, patch + at, sizeof(op));
-        }
         if (op != ENT_OP_KEEP) {
-            qp_fields_add(&changed, i);
-            status = update_field(plan, i, patch + at, reterr);
+            status = update_field(plan, i, op, patch, reterr);
         }
     }
     if (status == QUIPU_OK && plan->shape.n == start && qp_buf_status(&plan->shape) == QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_MISUSE, "%s: the patch changes nothing", entity->name);
     }
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
-        if ((entity->fields[i].flags & ENT_F_ON_UPDATE) != 0 && !qp_fields_has(&changed, i)) {
+        const ent_field *field = &entity->fields[i];
+
+        if ((field->flags & ENT_F_ON_UPDATE) != 0 && update_op(field, patch) == ENT_OP_KEEP) {
             if (now.kind == QP_NULL) {
                 now = (qp_value){.kind = QP_TIME, .as.time = quipu_time_now()};
             }
@@ -158,13 +158,17 @@ static quipu_status update_plan(ent_db *db, const ent_entity *entity, const void
     return status;
 }
 
-quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t *ret_count,
-                          quipu_error *reterr)
+/* The last step of every write that returns no rows. */
+quipu_status qp_run_write(ent_db *db, int64_t *ret_count, quipu_error *reterr)
 {
-    quipu_status status = qp_cached_bind(db, cached, false, reterr);
+    const bool deleting = db->plan.shape.n > 0 && db->plan.shape.p[0] == QP_OP_DELETE;
+    qp_cached *cached = NULL;
+    quipu_status status = qp_cache_take(db, &cached, reterr);
     bool is_row = false;
 
-    assert(cached->busy);
+    if (status == QUIPU_OK) {
+        status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
+    }
     if (status == QUIPU_OK) {
         if (ret_count == NULL && db->engine->defer != NULL) {
             db->engine->defer(cached->statement);
@@ -177,19 +181,7 @@ quipu_status qp_run_write(ent_db *db, qp_cached *cached, bool deleting, int64_t 
     if (status == QUIPU_OK && ret_count != NULL) {
         *ret_count = db->engine->changes(db->conn);
     }
-    return status;
-}
-
-/* Runs db->plan; with ret_count NULL the engine may defer it. */
-static quipu_status update_run(ent_db *db, int64_t *ret_count, quipu_error *reterr)
-{
-    qp_cached *cached = NULL;
-    quipu_status status = qp_cache_take(db, &cached, reterr);
-
-    if (status == QUIPU_OK) {
-        status = qp_run_write(db, cached, false, ret_count, reterr);
-        qp_cache_release(db, cached, status);
-    }
+    qp_cache_release(db, cached, status);
     return status;
 }
 
@@ -198,7 +190,7 @@ quipu_status ent_update(ent_db *db, const ent_entity *entity, const void *where,
 {
     quipu_status status = update_plan(db, entity, where, patch, QP_OP_UPDATE, reterr);
 
-    return status == QUIPU_OK ? update_run(db, ret_count, reterr) : status;
+    return status == QUIPU_OK ? qp_run_write(db, ret_count, reterr) : status;
 }
 
 /* Where the engine's SQL fails by itself (must_match_begin) no count is needed, and the write can
@@ -211,7 +203,7 @@ quipu_status qp_update_must_match(ent_db *db, const ent_entity *entity, const vo
     int64_t count = 1;
 
     if (status == QUIPU_OK) {
-        status = update_run(db, counts ? &count : NULL, reterr);
+        status = qp_run_write(db, counts ? &count : NULL, reterr);
     }
     if (status == QUIPU_OK && count == 0) {
         status = qp_error_set(reterr, QUIPU_BUSY, "%s: the row was changed meanwhile; try again",
@@ -228,7 +220,7 @@ static quipu_status update_take_row(ent_db *db, qp_cached *cached, quipu_arena *
     const ent_entity *entity = cached->entity;
     qp_value values[ENT_FIELDS_MAX];
     bool is_row = false;
-    quipu_status status = qp_cached_bind(db, cached, false, reterr);
+    quipu_status status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
 
     if (status == QUIPU_OK) {
         status =
@@ -300,4 +292,84 @@ quipu_status ent_update_one(ent_db *db, quipu_arena *arena, const ent_entity *en
     }
     qp_cache_release(db, cached, status);
     return status;
+}
+
+/* ---- patches as values ------------------------------------------------------------------------
+ * Pure functions over the literals of generated code; see patch.h. They hold no ENT_OP_ADD.
+ */
+
+void qp_patch_put(const ent_field *field, unsigned op, const void *value, void *patch)
+{
+    char *slot = (char *)patch + field->patch;
+
+    assert(field->patch != ENT_ABSENT && (op == ENT_OP_SET || op == ENT_OP_CLEAR));
+    memcpy(slot, &op, sizeof(op));
+    if (op == ENT_OP_SET) {
+        memcpy(slot + qp_types[field->type].patch_at, value, qp_types[field->type].size);
+    }
+}
+
+void qp_patch_apply(const ent_entity *entity, const void *patch, bool texts, void *row)
+{
+    static const quipu_str there = {"", 0};
+
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        const bool optional = (field->flags & ENT_F_NULLABLE) != 0;
+        const size_t inside = optional ? qp_types[field->type].opt_at : 0;
+        const unsigned op = update_op(field, patch);
+        char *member = (char *)row + field->row;
+
+        if (op == ENT_OP_KEEP) {
+            continue;
+        }
+        assert(op == ENT_OP_SET || op == ENT_OP_CLEAR);
+        if (op == ENT_OP_CLEAR) {
+            memset(member, 0, inside + qp_types[field->type].size);
+            continue;
+        }
+        memcpy(member + inside, UPDATE_VALUE(field, patch), qp_types[field->type].size);
+        if (!texts && (field->type == ENT_TEXT || field->type == ENT_JSON)) {
+            memcpy(member, &there, sizeof(there));
+        }
+        if (inside > 0) {
+            memcpy(member, &optional, sizeof(optional)); /* every ent_opt_* begins with `has` */
+        }
+    }
+}
+
+void qp_patch_create(const ent_entity *entity, const void *patch, void *values)
+{
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+
+        if (update_op(field, patch) == ENT_OP_SET) {
+            qp_new_set(field, UPDATE_VALUE(field, patch), values);
+        }
+    }
+}
+
+void qp_patch_add(const ent_entity *entity, const void *later, void *patch)
+{
+    for (size_t i = 0; i < entity->field_count; i++) {
+        const ent_field *field = &entity->fields[i];
+        const unsigned op = update_op(field, later);
+
+        if (op != ENT_OP_KEEP) {
+            qp_patch_put(field, op, UPDATE_VALUE(field, later), patch);
+        }
+    }
+}
+
+void qp_new_set(const ent_field *field, const void *value, void *values)
+{
+    char *member = (char *)values + field->create;
+    const bool has = true;
+
+    assert(field->create != ENT_ABSENT);
+    if ((field->flags & ENT_F_OPT_NEW) != 0) {
+        memcpy(member, &has, sizeof(has));
+        member += qp_types[field->type].opt_at;
+    }
+    memcpy(member, value, qp_types[field->type].size);
 }

@@ -50,7 +50,7 @@ static quipu_status upsert_run(ent_db *db, quipu_arena *arena, const ent_entity 
     bool is_row = false;
 
     if (status == QUIPU_OK) {
-        status = qp_cached_bind(db, cached, false, reterr);
+        status = qp_cached_bind(db, cached, db->plan.binds, db->plan.bind_count, reterr);
     }
     if (status == QUIPU_OK) {
         if (ret_row == NULL && db->engine->defer != NULL) {

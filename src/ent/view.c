@@ -23,7 +23,7 @@ static const void *view_row_value(const ent_field *field, const void *row)
     if (qp_row_value(field, row).kind == QP_NULL) {
         return NULL;
     }
-    return (field->flags & ENT_F_NULLABLE) != 0 ? member + qp_opt_at(field->type) : member;
+    return (field->flags & ENT_F_NULLABLE) != 0 ? member + qp_types[field->type].opt_at : member;
 }
 
 /* ---- views ------------------------------------------------------------------------------------
@@ -48,9 +48,9 @@ void ent_view_read(const ent_view *view, const void *row, void *ret_struct)
             continue;
         }
         if (has) {
-            memcpy(to + shown->member, value, qp_type_size(shown->type));
+            memcpy(to + shown->member, value, qp_types[shown->type].size);
         } else {
-            memset(to + shown->member, 0, qp_type_size(shown->type));
+            memset(to + shown->member, 0, qp_types[shown->type].size);
         }
         if (shown->has != ENT_ABSENT) {
             memcpy(to + shown->has, &has, sizeof(has));

@@ -16,7 +16,6 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/time.h"
-#include "ent/cluster.h"
 #include "ent/row.h"
 #include "ent/shard.h"
 
@@ -56,22 +55,13 @@ static const uint32_t where_allowed[] = {
     [ENT_ENUM] = WHERE_EQUAL | WHERE_LIST,
     [ENT_JSON] = 0};
 
-/* Every slot begins with its operator. */
-static unsigned where_op(const char *slot)
+/* Reads a slot by the field's type. Every slot begins with its operator. */
+static void where_load(const ent_field *field, const void *slot, where_slot *ret)
 {
-    unsigned op;
-
-    memcpy(&op, slot, sizeof(op));
-    return op;
-}
-
-/* Reads a slot by the field's type. */
-static void where_load(const ent_field *field, const char *at, where_slot *ret)
-{
-    const void *slot = at;
     where_enum labels;
 
-    *ret = (where_slot){.op = where_op(at), .v.kind = qp_field_kind(field)};
+    *ret = (where_slot){.v.kind = qp_types[field->type].kind};
+    memcpy(&ret->op, slot, sizeof(ret->op));
     ret->upper.kind = ret->v.kind;
     switch (field->type) {
     case ENT_INT:
@@ -203,21 +193,33 @@ static quipu_status where_check_list(const qp_plan *plan, const ent_field *field
     return status;
 }
 
-/* The operand lives in the connection's scratch arena until the statement is done. */
-static void where_put_list(qp_plan *plan, const ent_field *field, const where_slot *slot)
+/* A condition with a list. The operand lives in the connection's scratch arena until the statement
+ * is done. */
+static quipu_status where_put_list(qp_plan *plan, size_t number, const where_slot *slot,
+                                   quipu_error *reterr)
 {
-    qp_list_operand *operand = qp_arena_take(plan->scratch, sizeof(*operand));
-    qp_value value = {.kind = QP_LIST, .as.list = operand};
+    const ent_field *field = &plan->entity->fields[number];
+    quipu_status status = where_check_list(plan, field, slot, reterr);
+    qp_list_operand *operand;
+    qp_value value;
 
+    if (status != QUIPU_OK) {
+        return status;
+    }
+    qp_plan_mark(plan, (unsigned)number);
+    qp_plan_mark(plan, slot->op);
+    operand = qp_arena_take(plan->scratch, sizeof(*operand));
     if (operand == NULL) {
         qp_buf_fail(&plan->shape, QUIPU_NOMEM);
-        return;
+        return QUIPU_OK; /* qp_plan_status() reports it */
     }
     *operand = (qp_list_operand){.items = slot->list,
                                  .n = slot->n,
                                  .labels = field->type == ENT_ENUM ? field->labels : NULL,
-                                 .kind = qp_field_kind(field)};
+                                 .kind = qp_types[field->type].kind};
+    value = (qp_value){.kind = QP_LIST, .as.list = operand};
     qp_plan_bind(plan, &value);
+    return QUIPU_OK;
 }
 
 /* The smallest text that is greater than every text with this prefix: the last code point that can
@@ -270,9 +272,9 @@ static void where_put_prefix(qp_plan *plan, size_t number, const where_slot *slo
     }
 }
 
-/* One condition: checked, then added as field, operator and values. Equality at the outermost level
- * fixes the field. */
-static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool outermost,
+/* One condition: checked, then added as field, operator and values. Equality at
+ * the outermost level fixes the field. */
+static quipu_status where_put(qp_plan *plan, size_t number, const char *where, bool outermost,
                               quipu_error *reterr)
 {
     const ent_field *field = &plan->entity->fields[number];
@@ -280,7 +282,7 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool
     where_slot slot;
 
     assert(number < plan->entity->field_count);
-    where_load(field, at, &slot);
+    where_load(field, where + field->where, &slot);
     plan->conditions++;
     if (slot.op == ENT_OP_IS_NULL || slot.op == ENT_OP_NOT_NULL) {
         if ((field->flags & ENT_F_NULLABLE) == 0) {
@@ -294,8 +296,9 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool
         return where_misuse(plan, field, "its type has no such operator", reterr);
     }
     if ((WHERE_LIST & WHERE_BIT(slot.op)) != 0) {
-        status = where_check_list(plan, field, &slot, reterr);
-    } else {
+        return where_put_list(plan, number, &slot, reterr);
+    }
+    if (field->type != ENT_INT) { /* any integer can be compared with */
         status = where_check(plan, field, &slot.v, reterr);
     }
     if (status == QUIPU_OK && slot.op == ENT_OP_BETWEEN) {
@@ -310,10 +313,6 @@ static quipu_status where_put(qp_plan *plan, size_t number, const char *at, bool
     }
     qp_plan_mark(plan, (unsigned)number);
     qp_plan_mark(plan, slot.op);
-    if ((WHERE_LIST & WHERE_BIT(slot.op)) != 0) {
-        where_put_list(plan, field, &slot);
-        return QUIPU_OK;
-    }
     qp_plan_bind(plan, &slot.v);
     if (slot.op == ENT_OP_BETWEEN) {
         qp_plan_bind(plan, &slot.upper);
@@ -376,12 +375,12 @@ static bool where_tied(const void *ctx, size_t field, qp_value *ret)
     const ent_field *of = &ties->entity->fields[field];
     where_slot slot;
 
-    if (of->where == ENT_ABSENT || where_op(ties->where + of->where) != ENT_OP_EQ) {
+    if (of->where == ENT_ABSENT) {
         return false;
     }
     where_load(of, ties->where + of->where, &slot);
     *ret = slot.v;
-    return slot.v.kind != QP_TEXT || slot.v.as.text.p != NULL;
+    return slot.op == ENT_OP_EQ && (slot.v.kind != QP_TEXT || slot.v.as.text.p != NULL);
 }
 
 /* The shard and the number that carries it: two values. Returns the index of the first. */
@@ -481,23 +480,18 @@ static quipu_status where_group(qp_plan *plan, unsigned mark, const char *member
     return QUIPU_OK;
 }
 
-/* Most literals have none. */
-static quipu_status where_groups(qp_plan *plan, const char *where, unsigned depth,
-                                 quipu_error *reterr)
+/* All three. */
+static quipu_status where_put_groups(qp_plan *plan, const ent_where_groups *groups, unsigned depth,
+                                     quipu_error *reterr)
 {
-    ent_where_groups groups;
-    quipu_status status;
+    quipu_status status =
+        where_group(plan, QP_MARK_ANY, groups->any_of, groups->any_n, depth, reterr);
 
-    memcpy(&groups, where + plan->entity->where_groups, sizeof(groups));
-    if ((groups.any_n | groups.all_n | groups.none_n) == 0) {
-        return QUIPU_OK;
-    }
-    status = where_group(plan, QP_MARK_ANY, groups.any_of, groups.any_n, depth, reterr);
     if (status == QUIPU_OK) {
-        status = where_group(plan, QP_MARK_ALL, groups.all_of, groups.all_n, depth, reterr);
+        status = where_group(plan, QP_MARK_ALL, groups->all_of, groups->all_n, depth, reterr);
     }
     if (status == QUIPU_OK) {
-        status = where_group(plan, QP_MARK_NONE, groups.none_of, groups.none_n, depth, reterr);
+        status = where_group(plan, QP_MARK_NONE, groups->none_of, groups->none_n, depth, reterr);
     }
     return status;
 }
@@ -532,6 +526,7 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
     const ent_entity *entity = plan->entity;
     quipu_status status = QUIPU_OK;
     qp_fields done = {{0, 0}};
+    ent_where_groups groups;
 
     if (plan->packs) {
         done = where_put_cluster(plan, where, depth == 0);
@@ -539,27 +534,37 @@ static quipu_status where_level(qp_plan *plan, const char *where, unsigned depth
         done = where_put_shard(plan, where, depth == 0);
     }
     for (size_t i = 0; i < entity->field_count && status == QUIPU_OK; i++) {
-        uint16_t at = entity->fields[i].where;
-        if (at != ENT_ABSENT && where_op(where + at) != ENT_OP_NONE && !qp_fields_has(&done, i)) {
-            status = where_put(plan, i, where + at, depth == 0, reterr);
+        const uint16_t at = entity->fields[i].where;
+        unsigned op = ENT_OP_NONE;
+
+        if (at != ENT_ABSENT) {
+            memcpy(&op, where + at, sizeof(op));
+        }
+        if (op != ENT_OP_NONE && !qp_fields_has(&done, i)) {
+            status = where_put(plan, i, where, depth == 0, reterr);
         }
     }
     if (status == QUIPU_OK && entity->where_match != ENT_ABSENT) {
         status = where_match(plan, where, reterr);
     }
-    if (status == QUIPU_OK) {
-        status = where_groups(plan, where, depth, reterr);
-    }
-    if (status == QUIPU_OK && plan->conditions > ENT_CONDITIONS_MAX) {
-        status = qp_error_set(reterr, QUIPU_LIMIT, "%s: more than %d conditions", entity->name,
-                              ENT_CONDITIONS_MAX);
+    memcpy(&groups, where + entity->where_groups, sizeof(groups));
+    if (status == QUIPU_OK && (groups.any_n | groups.all_n | groups.none_n) != 0) {
+        status = where_put_groups(plan, &groups, depth, reterr);
     }
     return status;
 }
 
+/* The limit is checked once, at the end: what a huge literal adds meanwhile is bounded by the
+ * limits of the buffers. */
 quipu_status qp_where_walk(qp_plan *plan, const void *where, quipu_error *reterr)
 {
-    return where == NULL ? QUIPU_OK : where_level(plan, where, 0, reterr);
+    quipu_status status = where == NULL ? QUIPU_OK : where_level(plan, where, 0, reterr);
+
+    if (status == QUIPU_OK && plan->conditions > ENT_CONDITIONS_MAX) {
+        status = qp_error_set(reterr, QUIPU_LIMIT, "%s: more than %d conditions",
+                              plan->entity->name, ENT_CONDITIONS_MAX);
+    }
+    return status;
 }
 
 /* The parent's key is bound first, as NULL until qp_where_set_parent(). */
@@ -583,7 +588,7 @@ quipu_status qp_where_walk_child(qp_plan *plan, size_t field, const void *where,
         qp_plan_bind(plan, &nothing);
         qp_fields_add(&plan->pinned, field);
     }
-    return where_level(plan, where, 0, reterr);
+    return qp_where_walk(plan, where, reterr);
 }
 
 /* Replaces the bound key; the shape stays. */

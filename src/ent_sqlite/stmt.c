@@ -68,45 +68,34 @@ void qp_sqlite_finalize(qp_statement *statement)
     }
 }
 
-/* The slot of a parameter; NULL: no memory. */
-static stmt_slot *stmt_slot_at(qp_statement *statement, size_t at)
-{
-    assert(at < (size_t)sqlite3_bind_parameter_count(statement->stmt));
-    if (statement->slots == NULL) {
-        int n = sqlite3_bind_parameter_count(statement->stmt);
-        statement->slots = qp_calloc((size_t)n, sizeof(*statement->slots));
-    }
-    return statement->slots == NULL ? NULL : &statement->slots[at];
-}
-
-/* SQLITE_STATIC: the caller keeps the text until the statement is reset. */
-static int stmt_bind_text(qp_statement *statement, int at, const char *p, size_t n)
-{
-    assert(at >= 1);
-    return sqlite3_bind_text64(statement->stmt, at, p, n, SQLITE_STATIC, SQLITE_UTF8);
-}
-
 /* Binds a value whose stored form is made here: times and UUIDs as text, lists by pointer, search
  * words as an FTS5 expression. Several matches in one statement may move the buffer of words, so
  * that SQLite copies those. */
 static int stmt_bind_made(qp_statement *statement, int at, const qp_value *value)
 {
-    stmt_slot *slot = stmt_slot_at(statement, (size_t)at - 1);
-    size_t start = statement->words.n;
+    const int count = sqlite3_bind_parameter_count(statement->stmt);
+    const size_t start = statement->words.n;
+    stmt_slot *slot;
 
-    assert(at >= 1);
-    if (slot == NULL) {
+    assert(at >= 1 && at <= count);
+    if (statement->slots == NULL) {
+        statement->slots = qp_calloc((size_t)count, sizeof(*statement->slots));
+    }
+    if (statement->slots == NULL) {
         return SQLITE_NOMEM;
     }
+    slot = &statement->slots[at - 1];
     switch (value->kind) {
     case QP_TIME:
         if (quipu_time_format(value->as.time, slot->text) != QUIPU_OK) {
             return SQLITE_MISUSE; /* cannot happen: src/ent has checked the time */
         }
-        return stmt_bind_text(statement, at, slot->text, QUIPU_TIME_TEXT_SIZE - 1);
+        return sqlite3_bind_text64(statement->stmt, at, slot->text, QUIPU_TIME_TEXT_SIZE - 1,
+                                   SQLITE_STATIC, SQLITE_UTF8);
     case QP_UUID:
         quipu_uuid_format(value->as.uuid, slot->text);
-        return stmt_bind_text(statement, at, slot->text, QUIPU_UUID_TEXT_SIZE - 1);
+        return sqlite3_bind_text64(statement->stmt, at, slot->text, QUIPU_UUID_TEXT_SIZE - 1,
+                                   SQLITE_STATIC, SQLITE_UTF8);
     case QP_LIST:
         slot->list = value->as.list;
         return sqlite3_bind_pointer(statement->stmt, at, slot, QP_SQLITE_LIST_TYPE, NULL);
@@ -121,7 +110,8 @@ static int stmt_bind_made(qp_statement *statement, int at, const qp_value *value
     }
 }
 
-/* Binds one value in its stored form. */
+/* Binds one value in its stored form. SQLITE_STATIC: the caller keeps texts and bytes until the
+ * statement is reset, so that nothing is copied. */
 static int stmt_bind_one(qp_statement *statement, int at, const qp_value *value)
 {
     assert(at >= 1);
@@ -135,7 +125,8 @@ static int stmt_bind_one(qp_statement *statement, int at, const qp_value *value)
     case QP_BOOL:
         return sqlite3_bind_int(statement->stmt, at, value->as.b ? 1 : 0);
     case QP_TEXT:
-        return stmt_bind_text(statement, at, value->as.text.p, value->as.text.n);
+        return sqlite3_bind_text64(statement->stmt, at, value->as.text.p, value->as.text.n,
+                                   SQLITE_STATIC, SQLITE_UTF8);
     case QP_BYTES:
         return sqlite3_bind_blob64(statement->stmt, at, value->as.bytes.p, value->as.bytes.n,
                                    SQLITE_STATIC);

@@ -270,7 +270,9 @@ static quipu_status write_session_work(void *ctx, ent_db *db, quipu_arena *scrat
     if (status == QUIPU_OK) {
         qp_session_patch patch = {.updated_at = ent_set(w->row->updated_at)};
 
-        qp_header_counts(&w->header, &patch);
+        qp_header_patch(&w->header, &patch);
+        patch.turn_seq = (ent_patch_int){0}; /* both stay as the row has them */
+        patch.last_event_at = (ent_patch_time){0};
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(w->row->id)}, &patch, NULL,
                                    reterr);
     }

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "base/uuid.h"
 #include "ent/db.h"
+#include "ent/patch.h"
 #include "store/cap.h"
 #include "store/feed.h"
 #include "store/fork_chain.h"
@@ -137,6 +138,7 @@ static quipu_status append_repeated(const append_call *call, ent_db *db, quipu_a
     return QUIPU_OK;
 }
 
+/* Whether the session is as the caller expects it, and has numbers left. */
 static quipu_status append_refuse(const append_call *call, const qp_session *row,
                                   quipu_error *reterr)
 {
@@ -201,7 +203,7 @@ quipu_status qp_append_write(quipu_store *store, ent_db *db, quipu_arena *scratc
                                       &(qp_session_where){.id = ent_eq(row->id)}, &patch, reterr);
     }
     if (status == QUIPU_OK) {
-        qp_session_patch_apply(&patch, &after);
+        qp_patch_apply(&qp_session_entity, &patch, false, &after);
         status = qp_cap_hold(store, db, scratch, &after, reterr);
     }
     return status;
@@ -235,6 +237,7 @@ static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena 
     int64_t seq = 0;
     quipu_status status = QUIPU_OK;
 
+    *ret_stored = false;
     if (call->also != NULL && call->also->has_uid &&
         memcmp(call->also->uid.b, row->uid.b, sizeof(row->uid.b)) != 0) {
         call->also->revision = row->revision;
@@ -245,13 +248,12 @@ static quipu_status append_is_stored(append_call *call, ent_db *db, quipu_arena 
         assert(call->also != NULL);
         status = qp_state_event_known(db, scratch, row, call->also->event_id, call->also->changes,
                                       ret_stored, reterr);
-    } else if (call->store->group.sessions.state != QP_BATCH_OPTIMISTIC || row->fork_seq.has) {
-        status = append_repeated(call, db, scratch, row, &seq, reterr);
-        *ret_stored = seq != 0;
-    } else {
+    } else if ((call->batch.any_named || call->is_retry) &&
+               (call->store->group.sessions.state != QP_BATCH_OPTIMISTIC || row->fork_seq.has)) {
         /* On the optimistic path no row is locked, so a duplicate event id is not looked up: the
          * unique index rejects it. No index covers the past that a fork inherited. */
-        *ret_stored = false;
+        status = append_repeated(call, db, scratch, row, &seq, reterr);
+        *ret_stored = seq != 0;
     }
     call->is_retry = true;
     if (status == QUIPU_OK && *ret_stored) {
@@ -349,31 +351,17 @@ static quipu_status append_create_work(void *ctx, ent_db *db, quipu_arena *scrat
     return status;
 }
 
-/* Appends again, creating the session that was missing. */
+/* Appends again, creating the session that was missing. That it was is no error of the call. */
 static quipu_status append_create(append_call *append, qp_call *within, quipu_error *reterr)
 {
+    if (reterr != NULL) {
+        *reterr = (quipu_error){0};
+    }
     if (qp_uuid_v7(&append->uid) != QUIPU_OK) {
         return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
     }
     within->session = (quipu_str){NULL, 0}; /* a create draws a number */
     return qp_store_write(append->store, within, append_create_work, append, reterr);
-}
-
-/* Writes the batch. Most often the session exists; a missing one that is created is no error, so
- * that the first attempt has an error struct of its own. */
-static quipu_status append_store(append_call *append, qp_call *within, quipu_error *reterr)
-{
-    quipu_error missing = {0};
-    quipu_status status;
-
-    if (!append->creates) {
-        return qp_store_write(append->store, within, append_work, append, reterr);
-    }
-    status = qp_store_write(append->store, within, append_work, append, &missing);
-    if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
-        return append_create(append, within, reterr);
-    }
-    return status == QUIPU_OK ? QUIPU_OK : qp_error_pass(reterr, &missing);
 }
 
 /* The end of both calls: writes what was encoded unless `status` says that it is refused already,
@@ -395,7 +383,10 @@ static quipu_status append_run(append_call *append, qp_call *within, quipu_statu
         within->session = local ? append->key : (quipu_str){NULL, 0};
         within->coalesces = true;
         within->idempotent = true; /* by the event ids */
-        status = append_store(append, within, reterr);
+        status = qp_store_write(append->store, within, append_work, append, reterr);
+        if (append->creates && (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED)) {
+            status = append_create(append, within, reterr);
+        }
     }
     if (status == QUIPU_OK && ret_appended != NULL) {
         qp_output_put(ret_appended, &append->result, sizeof(append->result));

@@ -25,10 +25,8 @@ void qp_header_begin(qp_header *header, const qp_session *row);
 /* A message that is stored behind those before it: with its number, its tokens and its time. */
 void qp_header_see(qp_header *header, const qp_message_new *message);
 
-/* The fields that only messages give, into a patch; texts are borrowed from the header. The second
- * also says when the last message was and where the newest turn begins, which importers know
- * otherwise or not at all. */
-void qp_header_counts(const qp_header *header, qp_session_patch *patch);
+/* The fields that messages give, into a patch; texts are borrowed from the header. An importer that
+ * knows the time of the last event or the newest turn otherwise overwrites those. */
 void qp_header_patch(const qp_header *header, qp_session_patch *patch);
 
 #endif

@@ -189,7 +189,7 @@ quipu_status qp_import_line_message(qp_lines_import *run, ent_db *db, quipu_aren
                               event_id.n, QUIPU_EVENT_ID_MAX);
     }
     if (status == QUIPU_OK) {
-        status = qp_event_id_bytes(event_id, scratch, &made.event_id);
+        status = qp_event_id_bytes(event_id, NULL, scratch, &made.event_id);
     }
     if (status == QUIPU_OK) {
         status = qp_message_create(db, NULL, &made, NULL, reterr);

@@ -399,7 +399,9 @@ static quipu_status adopt_tell_session(ent_db *db, const adopt_tally *tally, qui
         qp_session_patch patch = {.index_pending = ent_bool_set(true),
                                   .updated_at = ent_set(session->updated_at)};
 
-        qp_header_counts(&tally->header, &patch);
+        qp_header_patch(&tally->header, &patch);
+        patch.turn_seq = (ent_patch_int){0}; /* both stay as the row has them */
+        patch.last_event_at = (ent_patch_time){0};
         status = qp_session_update(db, &(qp_session_where){.id = ent_eq(tally->session)}, &patch,
                                    NULL, reterr);
     }

@@ -42,18 +42,9 @@ static const message_text message_texts[] = {
 
 #define MESSAGE_TEXTS (sizeof(message_texts) / sizeof(message_texts[0]))
 
-static quipu_str message_get(const void *base, size_t offset)
-{
-    quipu_str text;
-
-    memcpy(&text, (const char *)base + offset, sizeof(text));
-    return text;
-}
-
-static void message_set(void *base, size_t offset, quipu_str text)
-{
-    memcpy((char *)base + offset, &text, sizeof(text));
-}
+/* Text number i of a quipu_message. */
+#define MESSAGE_TEXT(message, i)                                                                   \
+    ((const quipu_str *)(const void *)((const char *)(message) + message_texts[i].message))
 
 /* ---- checks -----------------------------------------------------------------------------------
  */
@@ -130,51 +121,24 @@ static bool message_is_uuid(quipu_str text, quipu_uuid *ret)
     return memcmp(again, text.p, text.n) == 0;
 }
 
-/* The bytes of an event id, at `id`, which has room for them. */
-static quipu_bytes message_tag(uint8_t *id, const quipu_uuid *uuid, quipu_str text)
-{
-    size_t n = uuid != NULL ? sizeof(uuid->b) : text.n;
-
-    id[0] = uuid != NULL ? QP_EVENT_ID_UUID : QP_EVENT_ID_TEXT;
-    memcpy(id + 1, uuid != NULL ? (const void *)uuid->b : text.p, n);
-    return (quipu_bytes){id, n + 1};
-}
-
-static quipu_status message_event_id(qp_batch *batch, quipu_str given, quipu_bytes *ret,
-                                     quipu_error *reterr)
+quipu_status qp_event_id_bytes(quipu_str text, uint8_t *near_id, quipu_arena *arena,
+                               quipu_bytes *ret)
 {
     quipu_uuid uuid = {{0}};
-    bool is_uuid = true;
-    uint8_t *id;
-    size_t size;
+    const bool is_uuid = text.n == 0 || message_is_uuid(text, &uuid);
+    const size_t n = is_uuid ? sizeof(uuid.b) : text.n;
+    uint8_t *id = near_id != NULL && is_uuid ? near_id : qp_arena_take(arena, n + 1);
 
-    if (given.n == 0) {
-        if (qp_uuid_v7(&uuid) != QUIPU_OK) {
-            return qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an event id");
-        }
-    } else {
-        is_uuid = message_is_uuid(given, &uuid);
-    }
-    size = is_uuid ? QP_EVENT_ID_UUID_SIZE : given.n + 1;
-    id = batch->count == 1 && is_uuid ? batch->near_id : qp_arena_take(&batch->arena, size);
+    static_assert(QP_EVENT_ID_UUID_SIZE == sizeof(uuid.b) + 1, "a tag and a UUID");
     if (id == NULL) {
-        return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for an event id");
+        return qp_arena_why(arena, n + 1);
     }
-    *ret = message_tag(id, is_uuid ? &uuid : NULL, given);
-    return QUIPU_OK;
-}
-
-quipu_status qp_event_id_bytes(quipu_str text, quipu_arena *arena, quipu_bytes *ret)
-{
-    quipu_uuid uuid = {{0}};
-    bool is_uuid = message_is_uuid(text, &uuid);
-    size_t size = is_uuid ? QP_EVENT_ID_UUID_SIZE : text.n + 1;
-    uint8_t *id = qp_arena_take(arena, size);
-
-    if (id == NULL) {
-        return qp_arena_why(arena, size);
+    if (text.n == 0 && qp_uuid_v7(&uuid) != QUIPU_OK) {
+        return QUIPU_IO;
     }
-    *ret = message_tag(id, is_uuid ? &uuid : NULL, text);
+    id[0] = is_uuid ? QP_EVENT_ID_UUID : QP_EVENT_ID_TEXT;
+    memcpy(id + 1, is_uuid ? (const void *)uuid.b : text.p, n);
+    *ret = (quipu_bytes){id, n + 1};
     return QUIPU_OK;
 }
 
@@ -264,7 +228,7 @@ static quipu_status message_extra(qp_batch *batch, const quipu_message *message,
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
         if ((odd & 1u << i) != 0) {
             qp_jsonw_key(&writer, quipu_cstr(message_texts[i].name));
-            qp_jsonw_str(&writer, message_get(message, message_texts[i].message));
+            qp_jsonw_str(&writer, *MESSAGE_TEXT(message, i));
         }
     }
     if (message->mark == QUIPU_MARK_COMPACTION) {
@@ -312,7 +276,7 @@ static quipu_status message_columns(qp_batch *batch, const quipu_message *messag
     uint32_t odd = 0; /* bit i: text i is a view */
 
     for (size_t i = 0; i < MESSAGE_TEXTS; i++) {
-        quipu_str text = message_get(message, message_texts[i].message);
+        quipu_str text = *MESSAGE_TEXT(message, i);
         qp_text_fault fault = batch->made ? QP_TEXT_OK : qp_text_check(text, NULL);
 
         if (fault != QP_TEXT_OK && !qp_utf8_valid(text)) {
@@ -325,7 +289,7 @@ static quipu_status message_columns(qp_batch *batch, const quipu_message *messag
             }
             odd |= 1u << i;
         }
-        message_set(row, message_texts[i].create, text);
+        memcpy((char *)row + message_texts[i].create, &text, sizeof(text));
     }
     if (row->content.p == NULL) {
         row->content = QUIPU_STR("");
@@ -366,6 +330,7 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
                             .extra = message->extra,
                             .mark = (qp_message_mark)message->mark};
     batch->named[at] = message->event_id.n > 0;
+    batch->any_named |= batch->named[at];
     batch->timed[at] = message->has_timestamp;
     if (message->has_timestamp) {
         row->timestamp = (ent_opt_time){true, message->timestamp};
@@ -380,7 +345,11 @@ static quipu_status message_encode(qp_batch *batch, size_t at, const quipu_messa
         status = message_calls(batch, message, shared, &row->tool_calls.text, reterr);
     }
     if (status == QUIPU_OK) {
-        status = message_event_id(batch, message->event_id, &row->event_id, reterr);
+        status =
+            qp_event_id_bytes(message->event_id, batch->id_room, &batch->arena, &row->event_id);
+        if (status != QUIPU_OK) {
+            return qp_error_set(reterr, status, "no memory or no randomness for an event id");
+        }
     }
     /* A summary counts nothing, so that a view has the tokens that lie between two totals. */
     if (status == QUIPU_OK && message->mark != QUIPU_MARK_COMPACTION) {
@@ -451,6 +420,7 @@ static quipu_status message_encode_all(qp_batch *batch, quipu_messages messages,
         batch->rows = &batch->near_row;
         batch->named = &batch->near_named;
         batch->timed = &batch->near_timed;
+        batch->id_room = batch->near_id;
     } else {
         status = message_room(batch, reterr);
     }
@@ -494,7 +464,9 @@ quipu_status qp_batch_encode_made(qp_batch *batch, quipu_messages messages, int6
 
 void qp_batch_free(qp_batch *batch)
 {
-    quipu_arena_free(&batch->arena);
+    if (batch->arena.head != NULL) { /* one plain message needs none */
+        quipu_arena_free(&batch->arena);
+    }
 }
 
 void qp_batch_own(qp_batch *batch, int64_t session)
@@ -503,6 +475,83 @@ void qp_batch_own(qp_batch *batch, int64_t session)
         batch->rows[i].session_id = session;
     }
 }
+
+/* ---- what messages mean for the row of their session -------------------------------------------
+ * See header.h. Pure; called under the write lock by appends, creations with a history, imports of
+ * other programs' files and the adoption of Lango's.
+ */
+
+/* White space, and what else has no place in a line. */
+static bool message_is_space(char c)
+{
+    return (unsigned char)c <= ' ' || c == 0x7f;
+}
+
+/* The beginning of a text in one line: white space collapsed, cut behind a word, or behind a
+ * character where the last word alone is longer than half of it. */
+static void message_words(qp_header *header, quipu_str text)
+{
+    char *words = header->words;
+    size_t n = 0;
+    size_t word = 0; /* where the last word before the end begins, with the space in front of it */
+
+    for (size_t i = 0; i < text.n && n < sizeof(header->words); i++) {
+        if (!message_is_space(text.p[i])) {
+            words[n++] = text.p[i];
+        } else if (n > 0 && words[n - 1] != ' ') {
+            word = n;
+            words[n++] = ' ';
+        }
+    }
+    if (n > QUIPU_FIRST_WORDS_MAX) {
+        n = word > QUIPU_FIRST_WORDS_MAX / 2
+                ? word
+                : qp_utf8_cut((quipu_str){words, n}, QUIPU_FIRST_WORDS_MAX);
+    }
+    header->words_n = n > 0 && words[n - 1] == ' ' ? n - 1 : n;
+}
+
+void qp_header_begin(qp_header *header, const qp_session *row)
+{
+    header->next_seq = row != NULL ? row->next_seq : 1;
+    header->message_count = row != NULL ? row->message_count : 0;
+    header->token_count = row != NULL ? row->token_count : 0;
+    header->turn_seq = row != NULL ? row->turn_seq : 0;
+    header->last_event_at = (quipu_time){0, 0};
+    header->wants_words = row == NULL || (row->first_words.p == NULL && row->turn_seq == 0);
+    header->words_n = 0;
+}
+
+void qp_header_see(qp_header *header, const qp_message_new *message)
+{
+    assert(message->seq == header->next_seq);
+    header->next_seq++;
+    header->message_count++;
+    header->token_count += message->tokens;
+    header->last_event_at = message->timestamp.v;
+    if (message->role == QP_MESSAGE_ROLE_USER && message->tool_calls.text.p == NULL) {
+        header->turn_seq = message->seq;
+        if (header->wants_words) {
+            message_words(header, message->content);
+            header->wants_words = false;
+        }
+    }
+}
+
+void qp_header_patch(const qp_header *header, qp_session_patch *patch)
+{
+    patch->next_seq = ent_set(header->next_seq);
+    patch->message_count = ent_set(header->message_count);
+    patch->token_count = ent_set(header->token_count);
+    if (header->words_n > 0) {
+        patch->first_words = ent_set(((quipu_str){header->words, header->words_n}));
+    }
+    patch->turn_seq = ent_set(header->turn_seq);
+    patch->last_event_at = ent_set(header->last_event_at);
+}
+
+/* ---- placing and inserting --------------------------------------------------------------------
+ */
 
 void qp_batch_place(qp_batch *batch, const qp_session *row, quipu_time now)
 {

@@ -13,9 +13,14 @@
 #define QP_EVENT_ID_TEXT 0
 #define QP_EVENT_ID_UUID_SIZE 17
 
-/* The column's bytes of an event id that is 1 to QUIPU_EVENT_ID_MAX bytes of text, and back; both
- * in the arena. QUIPU_CORRUPT for bytes that are none of ours, QUIPU_NOMEM, QUIPU_LIMIT. */
-QUIPU_MUST_USE quipu_status qp_event_id_bytes(quipu_str text, quipu_arena *arena, quipu_bytes *ret);
+/* The column's bytes of an event id of at most QUIPU_EVENT_ID_MAX bytes, in the arena; an empty
+ * text makes a new id. A UUID goes to `near_id` instead, unless that is NULL: it has room for
+ * QP_EVENT_ID_UUID_SIZE bytes. QUIPU_NOMEM, QUIPU_LIMIT, QUIPU_IO (no randomness). */
+QUIPU_MUST_USE quipu_status qp_event_id_bytes(quipu_str text, uint8_t *near_id, quipu_arena *arena,
+                                              quipu_bytes *ret);
+
+/* The text of an event id, in the arena. QUIPU_CORRUPT for bytes of another form, QUIPU_NOMEM,
+ * QUIPU_LIMIT. */
 QUIPU_MUST_USE quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret);
 
 /* Messages made ready for their rows before the write lock is taken. One plain message needs no
@@ -23,6 +28,7 @@ QUIPU_MUST_USE quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena,
 typedef struct qp_batch {
     qp_message_new *rows; /* session, seq and totals are set under the lock */
     bool *named;          /* the caller gave the event id */
+    bool any_named;       /* of any of them */
     bool *timed;          /* the caller gave the timestamp */
     size_t count;
     qp_header header; /* of the session, once they are placed */
@@ -30,6 +36,7 @@ typedef struct qp_batch {
     bool made;        /* see qp_batch_encode_made() */
     bool stored;      /* summaries are allowed */
     quipu_arena arena;
+    uint8_t *id_room; /* near_id when there is one message, else NULL */
     qp_message_new near_row;
     bool near_named;
     bool near_timed;

@@ -86,10 +86,13 @@ static void session_cache_pin(qp_session_cache *cache, qp_cached_session *entry)
     entry->changed = false;
     entry->detached = false;
     if (!entry->pinned) {
+        qp_cached_session **end =
+            cache->pinned == NULL ? &cache->pinned : &cache->pinned_last->next;
+
         entry->pinned = true;
         entry->next = NULL;
-        *cache->pinned_end = entry;
-        cache->pinned_end = &entry->next;
+        *end = entry;
+        cache->pinned_last = entry;
     }
 }
 
@@ -169,18 +172,12 @@ static quipu_status session_cache_keep(qp_session_cache *cache, const qp_session
 /* ---- beginning --------------------------------------------------------------------------------
  */
 
-static void session_cache_begin(qp_session_cache *cache, qp_batch_state state)
-{
-    assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
-    cache->state = state;
-    cache->pinned_end = &cache->pinned;
-}
-
 void qp_session_cache_begin_exclusive(qp_session_cache *cache, ent_db *db)
 {
     int64_t version = 0;
 
-    session_cache_begin(cache, QP_BATCH_EXCLUSIVE);
+    assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
+    cache->state = QP_BATCH_EXCLUSIVE;
     if (!qp_db_peer_version(db, &version) || version != cache->peer_version) {
         cache->generation++; /* another connection committed, or the engine cannot say */
     }
@@ -195,7 +192,8 @@ bool qp_session_cache_begin_optimistic(qp_session_cache *cache, const quipu_str 
             return false;
         }
     }
-    session_cache_begin(cache, QP_BATCH_OPTIMISTIC);
+    assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
+    cache->state = QP_BATCH_OPTIMISTIC;
     for (size_t i = 0; i < n; i++) {
         session_cache_pin(cache, session_cache_find(cache, keys[i]));
     }
@@ -237,7 +235,8 @@ quipu_status qp_session_cache_begin_locked(qp_session_cache *cache, ent_db *db,
     quipu_status status = QUIPU_OK;
 
     assert(n > 0 && n <= QUIPU_GROUP_MAX);
-    session_cache_begin(cache, QP_BATCH_LOCKED);
+    assert(cache->state == QP_BATCH_NONE && cache->pinned == NULL);
+    cache->state = QP_BATCH_LOCKED;
     /* One statement a session: a list of keys would not give the engine the shard to look into. */
     for (size_t i = 0; i < n && status == QUIPU_OK; i++) {
         status = session_cache_read(cache, db, keys[i], &row, reterr);
@@ -265,13 +264,6 @@ quipu_status qp_session_cache_get(qp_session_cache *cache, ent_db *db, quipu_str
     return QUIPU_OK;
 }
 
-/* A cached row outlives the batch that the patch's texts lie in: it only says that they are there.
- */
-void qp_session_patch_apply(const qp_session_patch *patch, qp_session *row)
-{
-    qp_patch_apply(&qp_session_entity, patch, false, row);
-}
-
 void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
                              const qp_session_patch *patch)
 {
@@ -284,7 +276,8 @@ void qp_session_cache_change(qp_session_cache *cache, const qp_session *row,
         entry->patch = *patch;
     }
     entry->dirty = true;
-    qp_session_patch_apply(patch, &entry->row);
+    /* The row outlives the batch with the patch's texts: it only says that they are there. */
+    qp_patch_apply(&qp_session_entity, patch, false, &entry->row);
 }
 
 /* What an optimistic append relied on. The UPDATE fails where any of it is different. */

@@ -27,7 +27,7 @@ typedef struct qp_session_cache {
     struct qp_cached_session *entries;     /* QP_SESSION_CACHE_MAX, made when the first is kept */
     uint64_t hashes[QP_SESSION_CACHE_MAX]; /* of their keys; 0: the place is empty */
     struct qp_cached_session *pinned;      /* those that the open transaction uses, in order */
-    struct qp_cached_session **pinned_end; /* where the next one is linked */
+    struct qp_cached_session *pinned_last; /* of them; nothing when there is none */
     struct qp_cached_session *last;        /* the entry that was asked for last, or NULL */
     size_t next_victim;                    /* whose place the next new entry takes */
     int64_t peer_version;                  /* qp_db_peer_version() after the last transaction */
@@ -77,9 +77,5 @@ void qp_session_cache_detach_all(qp_session_cache *cache);
 
 /* The transaction has ended. What it pinned and did not commit is forgotten. */
 void qp_session_cache_end(qp_session_cache *cache, const ent_db *db, bool committed);
-
-/* Applies an append's patch to a row. A text that it sets is empty there: the row says only that
- * the field has a value. */
-void qp_session_patch_apply(const qp_session_patch *patch, qp_session *row);
 
 #endif

@@ -150,7 +150,7 @@ quipu_status qp_store_enter(quipu_store *store, const quipu_call_options *call, 
     }
     (void)atomic_fetch_add(&store->calls, 1);
     ret->store = store;
-    ret->begun_ns = qp_log_is_on(&store->log, QUIPU_LOG_DEBUG) ? qp_clock_ns() : 0;
+    ret->begun_ns = QP_LOG_IS_ON(&store->log, QUIPU_LOG_DEBUG) ? qp_clock_ns() : 0;
     return qp_call_begin(call, store->deadline_ms, ret, reterr);
 }
 

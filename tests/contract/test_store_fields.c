@@ -137,7 +137,7 @@ static void fields_belongings(ent_db *db, quipu_arena *arena, const qp_session *
     message.tokens_total = session->token_count + message.tokens;
     message.tool_calls.text = QUIPU_STR("[]");
     message.mark = (qp_message_mark)0;
-    T_OK(qp_event_id_bytes(QUIPU_STR(FIELDS_MARK " id"), arena, &message.event_id));
+    T_OK(qp_event_id_bytes(QUIPU_STR(FIELDS_MARK " id"), NULL, arena, &message.event_id));
     T_OK(qp_message_create(db, NULL, &message, NULL, &err));
     fields_fill(arena, &qp_state_entity, &state);
     state.scope = QP_STATE_SCOPE_SESSION;
@@ -456,7 +456,7 @@ static void fields_give(quipu_arena *arena, const ent_view *view, const ent_show
     uint64_t value[2];
 
     fields_value(arena, view->entity, &view->entity->fields[shown->field], value);
-    memcpy((char *)to + shown->member, value, qp_type_size(shown->type));
+    memcpy((char *)to + shown->member, value, qp_types[shown->type].size);
 }
 
 /* Every text that `view` gives, in what the session shows. */
@@ -525,10 +525,10 @@ static void a_decoded_message_is_what_the_view_says(void **state)
         uint64_t value[2];
 
         fields_value(&arena, &qp_message_entity, field, value);
-        memcpy((char *)&row + field->row, value, qp_type_size(field->type));
+        memcpy((char *)&row + field->row, value, qp_types[field->type].size);
     }
     row.tool_calls.text = (quipu_str){NULL, 0};
-    T_OK(qp_event_id_bytes(QUIPU_STR("id"), &arena, &row.event_id));
+    T_OK(qp_event_id_bytes(QUIPU_STR("id"), NULL, &arena, &row.event_id));
     qp_json_init(&doc);
     T_OK(qp_message_decode(&row, &doc, &arena, &decoded, NULL));
     qp_json_free(&doc);
@@ -542,7 +542,7 @@ static void a_decoded_message_is_what_the_view_says(void **state)
         const bool texts = a.kind == QP_TEXT && b.kind == QP_TEXT;
 
         if (a.kind != b.kind || (texts ? !quipu_str_eq(a.as.text, b.as.text)
-                                       : memcmp(&a.as, &b.as, qp_type_size(one->type)) != 0)) {
+                                       : memcmp(&a.as, &b.as, qp_types[one->type].size) != 0)) {
             fail_msg("quipu_message.%s is decoded otherwise", one->name);
         }
     }
