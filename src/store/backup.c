@@ -1,4 +1,10 @@
-/* Backup of a live store to a path of the caller's. */
+/* Backup of a live store to a path of the caller's.
+ *
+ * Called by quipu_store_backup(). Runs on a reading connection, outside of a transaction: the
+ * engine copies a committed state while writers go on (ent/maintenance.h). On QUIPU_OK the copy is
+ * complete, synced and checked. A path that exists is refused. */
+#include <assert.h>
+
 #include "base/error.h"
 #include "ent/maintenance.h"
 #include "store/maintain.h"
@@ -11,6 +17,7 @@ static quipu_status backup_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
 {
     const backup_call *backup = ctx;
 
+    assert(ent_depth(db) == 0 && backup->path != NULL && backup->path[0] != '\0');
     (void)scratch;
     return qp_maintenance_copy(db, backup->path, reterr);
 }

@@ -1,6 +1,10 @@
-/* Holding the history cap, in the transaction of the append that passed it. Only a prefix goes, and
- * only whole turns: a tool call never loses its answer. The rows that are looked at to find the
- * border are those that go, so that an append costs the same on the whole. */
+/* Holding the history cap, in the transaction of the append that exceeded it.
+ *
+ * Owns the choice of what goes. Called by append.c, session.c and src/import after the messages are
+ * written, with the session's row up to date; expects an exclusive transaction, because releasing
+ * messages looks at forks. Only a prefix goes, and only whole turns: a tool call never loses its
+ * answer, and the newest turn stays even when it alone exceeds the cap. The rows that are looked at
+ * to find the border are those that go, so that an append costs the same on the whole. */
 #include "store/cap.h"
 
 #include <assert.h>
@@ -13,17 +17,20 @@ typedef struct cap_search {
     int64_t seq; /* 0: not found */
 } cap_search;
 
+/* Ends the scan at the first message that begins a turn. */
 static bool cap_is_turn(void *ctx, const qp_message *row)
 {
     cap_search *search = ctx;
 
+    assert(search->seq == 0);
     if (qp_message_opens(row)) {
         search->seq = row->seq;
     }
     return search->seq == 0;
 }
 
-/* The number from which on everything is within the cap; first_seq when all is. */
+/* The number from which on everything is within the cap; first_seq when all is. It may lie inside
+ * of a turn: qp_cap_hold() moves it to a border. */
 static quipu_status cap_target(const quipu_store *store, ent_db *db, const qp_session *row,
                                const qp_chain *chain, int64_t *ret_target, quipu_error *reterr)
 {
@@ -32,6 +39,7 @@ static quipu_status cap_target(const quipu_store *store, ent_db *db, const qp_se
     int64_t by_tokens = 0;
     quipu_status status = QUIPU_OK;
 
+    assert(store->cap_messages > 0 || store->cap_tokens > 0);
     if (store->cap_messages > 0 && row->next_seq - store->cap_messages > target) {
         target = row->next_seq - store->cap_messages;
     }
@@ -40,13 +48,14 @@ static quipu_status cap_target(const quipu_store *store, ent_db *db, const qp_se
         target = by_tokens > target ? by_tokens : target;
     }
     if (status == QUIPU_OK) {
+        assert(target >= row->first_seq);
         *ret_target = target;
     }
     return status;
 }
 
-/* Where the newest turn begins: most often the row knows. A history without a user's message is one
- * turn. */
+/* Where the newest turn begins: most often the row knows. Otherwise a scan backwards finds it. A
+ * history without a user's message is one turn, which begins with the first message. */
 static quipu_status cap_newest_turn(ent_db *db, const qp_session *row, const qp_chain *chain,
                                     int64_t *ret_seq, quipu_error *reterr)
 {
@@ -61,12 +70,14 @@ static quipu_status cap_newest_turn(ent_db *db, const qp_session *row, const qp_
     return status;
 }
 
+/* The row moves first: qp_fork_release() asks all sessions which messages they still show. */
 quipu_status qp_first_move(ent_db *db, quipu_arena *scratch, const qp_session *row,
                            int64_t first_seq, qp_session_patch *patch, quipu_error *reterr)
 {
     int64_t changed = 0;
     quipu_status status;
 
+    assert(ent_depth(db) > 0);
     assert(first_seq >= row->first_seq && first_seq <= row->next_seq);
     patch->first_seq = ent_set(first_seq);
     patch->message_count = ent_set(row->next_seq - first_seq);
@@ -82,6 +93,12 @@ quipu_status qp_first_move(ent_db *db, quipu_arena *scratch, const qp_session *r
     return status;
 }
 
+/* The history begins with the first turn from `target` on (x), or with the newest turn when no
+ * other begins there.
+ *
+ *      first_seq      target         turn           last
+ *  -------|-------------|------x-------|--------------|
+ *         deleted ------------>|stays */
 quipu_status qp_cap_hold(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                          const qp_session *row, quipu_error *reterr)
 {
@@ -92,6 +109,7 @@ quipu_status qp_cap_hold(const quipu_store *store, ent_db *db, quipu_arena *scra
     int64_t turn = 0;
     quipu_status status;
 
+    assert(ent_depth(db) > 0);
     if ((store->cap_messages == 0 && store->cap_tokens == 0) || last <= row->first_seq) {
         return QUIPU_OK;
     }

@@ -5,8 +5,12 @@
  * releases it meanwhile, so that commits are never delayed by a poll. */
 #include "store/change_signal.h"
 
+#include <assert.h>
+
+#include "base/attr.h"
 #include "base/error.h"
 
+/* The polling connection is opened by the first wait: a store that nobody follows has none. */
 quipu_status qp_change_signal_init(qp_change_signal *signal, const qp_connector *connector,
                                    quipu_error *reterr)
 {
@@ -17,17 +21,20 @@ quipu_status qp_change_signal_init(qp_change_signal *signal, const qp_connector 
         qp_mutex_done(&signal->mutex);
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
     }
+    assert(signal->db == NULL && !signal->polling);
     atomic_init(&signal->listeners, 0);
     signal->connector = connector;
     signal->interval_ns = QP_CHANGE_SIGNAL_NS_MIN;
     return QUIPU_OK;
 }
 
+/* No thread is inside of the store any more. */
 void qp_change_signal_done(qp_change_signal *signal)
 {
     if (signal->connector == NULL) {
         return;
     }
+    assert(!signal->polling && !signal->watching);
     qp_change_watch_close(&signal->watch);
     ent_close(signal->db);
     qp_cond_done(&signal->changed);
@@ -45,20 +52,29 @@ uint64_t qp_change_signal_count(qp_change_signal *signal)
     return changes;
 }
 
+/* The listener is counted before the count of changes is read: a commit that does not see the
+ * listener came before, and what it stored is visible to the listener's first read. */
 uint64_t qp_change_signal_listen(qp_change_signal *signal)
 {
-    (void)atomic_fetch_add(&signal->listeners, 1);
+    const int before QP_UNUSED = atomic_fetch_add(&signal->listeners, 1);
+
+    assert(before >= 0);
     return qp_change_signal_count(signal);
 }
 
 void qp_change_signal_leave(qp_change_signal *signal)
 {
-    (void)atomic_fetch_sub(&signal->listeners, 1);
+    const int before QP_UNUSED = atomic_fetch_sub(&signal->listeners, 1);
+
+    assert(before > 0); /* every leave has its listen */
 }
 
+/* Wakes the waiting threads, and also the one that sleeps in the file watch, which no condition
+ * reaches. */
 void qp_change_signal_notify(qp_change_signal *signal)
 {
     qp_mutex_lock(&signal->mutex);
+    assert(!signal->watching || (signal->polling && signal->watch.source != NULL));
     signal->changes++;
     qp_cond_broadcast(&signal->changed);
     if (signal->watching) {
@@ -73,6 +89,7 @@ static quipu_status change_signal_version(qp_change_signal *signal, int64_t *ret
 {
     quipu_status status = QUIPU_OK;
 
+    assert(signal->polling);
     if (signal->db == NULL) {
         status = signal->connector->open(signal->connector->ctx, true, &signal->db, reterr);
         if (status == QUIPU_OK) {
@@ -82,12 +99,14 @@ static quipu_status change_signal_version(qp_change_signal *signal, int64_t *ret
     return status == QUIPU_OK ? ent_data_version(signal->db, ret_version, reterr) : status;
 }
 
-/* Polls once. The mutex is held, and released meanwhile. */
+/* Polls once, for all waiting threads. The mutex is held, and released meanwhile. A failed poll
+ * counts as one without a change: the next one comes later. */
 static quipu_status change_signal_poll(qp_change_signal *signal, quipu_error *reterr)
 {
     int64_t version = 0;
     quipu_status status;
 
+    assert(!signal->polling && !signal->watching);
     signal->polling = true;
     signal->fired = false;
     signal->polled_ns = qp_clock_ns();
@@ -106,6 +125,8 @@ static quipu_status change_signal_poll(qp_change_signal *signal, quipu_error *re
             signal->interval_ns = QP_CHANGE_SIGNAL_NS_MAX;
         }
     }
+    assert(signal->interval_ns >= QP_CHANGE_SIGNAL_NS_MIN &&
+           signal->interval_ns <= QP_CHANGE_SIGNAL_NS_MAX);
     signal->next_poll_ns = qp_clock_ns() + signal->interval_ns;
     return status;
 }
@@ -117,6 +138,7 @@ static void change_signal_watch(qp_change_signal *signal, int64_t until_ns)
 {
     bool fired;
 
+    assert(!signal->polling && !signal->watching && signal->watch.source != NULL);
     signal->polling = true;
     signal->watching = true;
     qp_mutex_unlock(&signal->mutex);
@@ -133,12 +155,16 @@ static void change_signal_watch(qp_change_signal *signal, int64_t until_ns)
     }
 }
 
+/* Each waiting thread goes round: poll when it is time and no other thread does, otherwise sleep in
+ * the file watch, otherwise on the condition. Only one thread polls or watches; when it leaves, it
+ * wakes another one that takes over. */
 quipu_status qp_change_signal_wait(qp_change_signal *signal, uint64_t seen, int64_t wake_ns,
                                    quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
     bool watched = false;
 
+    assert(signal->connector != NULL);
     qp_mutex_lock(&signal->mutex);
     while (status == QUIPU_OK && signal->changes == seen) {
         int64_t now_ns = qp_clock_ns();

@@ -34,9 +34,12 @@ typedef struct qp_change_signal {
     int64_t next_poll_ns;
 } qp_change_signal;
 
+/* All zero before. The connector outlives the signal. After a failure qp_change_signal_done() does
+ * nothing. */
 QUIPU_MUST_USE quipu_status qp_change_signal_init(qp_change_signal *signal,
                                                   const qp_connector *connector,
                                                   quipu_error *reterr);
+/* Closes the connection and the watch. No thread is inside. */
 void qp_change_signal_done(qp_change_signal *signal);
 
 /* Between listen and leave every commit counts. Returns the count so far: a listener that reads the
@@ -44,6 +47,8 @@ void qp_change_signal_done(qp_change_signal *signal);
 uint64_t qp_change_signal_listen(qp_change_signal *signal);
 void qp_change_signal_leave(qp_change_signal *signal);
 
+/* Commits noticed so far. Taken before a read of the store, and passed to qp_change_signal_wait()
+ * after it, it misses no commit. */
 uint64_t qp_change_signal_count(qp_change_signal *signal);
 
 /* A commit of this process. Needed only while somebody listens. */

@@ -1,5 +1,16 @@
 /* Compaction without loss: a summary is appended, names what it covers, and the default view begins
- * with it. Undoing goes back to the summary that it replaced. Only pruning removes anything. */
+ * with it. Undoing returns to the summary that it replaced. Only pruning deletes messages.
+ *
+ * Owns the three calls and the rule where a compaction may end. Called by quipu_session_compact(),
+ * quipu_session_uncompact() and quipu_session_prune(). Each runs in an exclusive transaction: it
+ * writes the session's row past the session cache, and a prune looks at forks. What refuses a call
+ * is decided by reads before the first write. On QUIPU_OK the row's compact_seq names the newest
+ * summary that is still stored, or 0.
+ *
+ *    1      2      3      4      5      6      7
+ *    user   model  user   model  SUMMARY user  model
+ *    └── covers 1 to 2 ──┘       compact_seq = 5
+ *    view:  SUMMARY, 3, 4, 6, 7 */
 #include <assert.h>
 
 #include "base/error.h"
@@ -12,6 +23,7 @@
 #include "store/size.h"
 #include "store/tool_pairs.h"
 
+/* One call of this file: its arguments, and what it returns. */
 typedef struct compact_call {
     quipu_store *store;
     quipu_str key;
@@ -21,8 +33,8 @@ typedef struct compact_call {
     int64_t removed;
 } compact_call;
 
-/* Whether the first message behind the border is an answer without tool calls, which belongs to the
- * one before it. Summaries may stand between. */
+/* Looks at the first message behind the border, past summaries: an answer without tool calls
+ * belongs to the message before it, whatever ids say. */
 static bool compact_look(void *ctx, const qp_message *row)
 {
     bool *parted = ctx;
@@ -31,7 +43,8 @@ static bool compact_look(void *ctx, const qp_message *row)
     return row->mark == QP_MESSAGE_MARK_COMPACTION;
 }
 
-/* Whether a border behind message `covers_to` parts a call from its answer. */
+/* Whether a border behind message `covers_to` parts a call from its answer. A response is looked
+ * for at most QUIPU_PAIR_REACH messages behind the border, as everywhere. */
 static quipu_status compact_parts(const compact_call *call, ent_db *db, const qp_session *row,
                                   const qp_summary *before, bool *ret_parted, quipu_error *reterr)
 {
@@ -44,6 +57,7 @@ static quipu_status compact_parts(const compact_call *call, ent_db *db, const qp
     qp_chain chain;
     quipu_status status = qp_chain_resolve(db, row, scan.from, last, &chain, reterr);
 
+    assert(call->covers_to >= before->view_from && call->covers_to <= last);
     *ret_parted = false;
     qp_pairs_init(&pairs);
     if (status == QUIPU_OK) {
@@ -57,7 +71,8 @@ static quipu_status compact_parts(const compact_call *call, ent_db *db, const qp
     return status;
 }
 
-/* Whether the view's messages up to covers_to can be covered. */
+/* Whether the view's messages up to covers_to can be covered. A compaction covers at least one
+ * message that the view shows, and does not end inside of a tool call. */
 static quipu_status compact_check(const compact_call *call, ent_db *db, const qp_session *row,
                                   const qp_summary *before, quipu_error *reterr)
 {
@@ -82,6 +97,8 @@ static quipu_status compact_check(const compact_call *call, ent_db *db, const qp
     return status;
 }
 
+/* Appends the summary as a message with a number of its own. It covers what the summary before it
+ * covered, too, and names that one in `replaces`, for the way back. */
 static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *scratch,
                                    const qp_session *row, const qp_summary *before, quipu_time now,
                                    quipu_error *reterr)
@@ -99,11 +116,13 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
     quipu_status status = qp_batch_encode_stored(&batch, quipu_messages_of(&summary, 1),
                                                  call->store->message_bytes_max, reterr);
 
+    assert(call->text.n > 0); /* compact_run() */
     if (status == QUIPU_OK && row->next_seq > ENT_CLUSTER_SEQ_MAX) {
         status = qp_error_set(reterr, QUIPU_LIMIT, "a session holds at most %lld messages",
                               (long long)ENT_CLUSTER_SEQ_MAX);
     }
     if (status == QUIPU_OK) {
+        assert(batch.count == 1 && batch.rows[0].mark == QP_MESSAGE_MARK_COMPACTION);
         call->seq = row->next_seq;
         batch.summary = true;
         status = qp_append_write(call->store, db, scratch, row, &batch, now, reterr);
@@ -125,6 +144,7 @@ static quipu_status compact_work(void *ctx, ent_db *db, quipu_arena *scratch, qu
     qp_summary before = {.view_from = 0};
     quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = qp_summary_read(db, row, scratch, &before, reterr);
     }
@@ -135,10 +155,12 @@ static quipu_status compact_work(void *ctx, ent_db *db, quipu_arena *scratch, qu
                               : status;
 }
 
-/* A change of the session's row, recorded in the feed as any other. */
+/* What every change of this file does to the row and the feed: the revision moves, the expiry
+ * slides. The caller's patch has the rest, and is written by the caller. */
 static quipu_status compact_patch(const compact_call *call, const qp_session *row, ent_db *db,
                                   quipu_time now, qp_session_patch *patch, quipu_error *reterr)
 {
+    assert(ent_depth(db) > 0);
     patch->revision = ent_set(row->revision + 1);
     patch->updated_at = ent_set(now);
     qp_session_slide(row->ttl_ms, now, patch);
@@ -146,6 +168,8 @@ static quipu_status compact_patch(const compact_call *call, const qp_session *ro
                         &(qp_feed_note){QUIPU_CHANGE_UPDATED, row->revision + 1, 0, 0}, reterr);
 }
 
+/* Returns to the summary that this one replaced, unless that one was pruned: then the view is the
+ * whole history. The summary itself stays stored: it keeps its number, and no view shows it. */
 static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -157,6 +181,7 @@ static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratc
     int64_t changed = 0;
     quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = qp_summary_read(db, row, scratch, &summary, reterr);
     }
@@ -172,6 +197,7 @@ static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratc
                             "the messages that the compaction covers were removed; it cannot be "
                             "undone any more");
     }
+    assert(message->mark == QUIPU_MARK_COMPACTION);
     if (message->replaces >= row->first_seq) {
         patch.compact_seq = ent_set(message->replaces);
     }
@@ -184,6 +210,8 @@ static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratc
     return status;
 }
 
+/* Deletes what the newest summary covers; without a compaction there is nothing to delete, and
+ * nothing is written. */
 static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -194,6 +222,7 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
     qp_session_patch patch = {0};
     quipu_status status = qp_session_load(call->store, db, scratch, call->key, now, &row, reterr);
 
+    assert(ent_depth(db) > 0);
     call->removed = 0;
     if (status == QUIPU_OK) {
         status = qp_summary_read(db, row, scratch, &summary, reterr);
@@ -201,6 +230,7 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
     if (status != QUIPU_OK || summary.view_from == row->first_seq) {
         return status;
     }
+    assert(summary.view_from > row->first_seq);
     call->removed = summary.view_from - row->first_seq;
     status = compact_patch(call, row, db, now, &patch, reterr);
     return status == QUIPU_OK ? qp_first_move(db, scratch, row, summary.view_from, &patch, reterr)
@@ -210,12 +240,15 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
+/* The way that all three calls go. A prune makes the file smaller, so that the size cap does not
+ * hold for it. */
 static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_fn work,
                                 const quipu_call_options *given, quipu_error *reterr)
 {
     qp_call within;
     quipu_status status = qp_store_enter(store, given, &within, reterr);
 
+    assert(work != compact_work || call->text.p != NULL);
     if (status == QUIPU_OK) {
         status = qp_key_check(call->key, reterr);
     }
@@ -241,6 +274,7 @@ quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t co
                             .text = summary.p != NULL ? summary : QUIPU_STR("")};
     quipu_status status = compact_run(store, &compact, compact_work, call, reterr);
 
+    assert(status != QUIPU_OK || compact.seq > covers_to);
     if (status == QUIPU_OK && ret_seq != NULL) {
         *ret_seq = compact.seq;
     }
@@ -262,6 +296,7 @@ quipu_status quipu_session_prune(quipu_store *store, quipu_str key, const quipu_
     compact_call compact = {.store = store, .key = key};
     quipu_status status = compact_run(store, &compact, compact_prune_work, call, reterr);
 
+    assert(status != QUIPU_OK || compact.removed >= 0);
     if (status == QUIPU_OK && ret_removed != NULL) {
         *ret_removed = compact.removed;
     }

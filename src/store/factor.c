@@ -1,9 +1,17 @@
-/* What a token of our estimate is worth in a model's own tokens: one row a model, learned from what
- * providers report. Windows are chosen with it; what is stored stays as it was counted. */
+/* What a token of quipu's estimate is worth in a model's own tokens: one row a model, learned from
+ * what providers report.
+ *
+ * Owns entity ModelFactor. Called by quipu_model_factor_*(), which the agent room uses around each
+ * turn. Learning is one exclusive transaction that reads and writes the row; reading takes no lock.
+ * Windows are chosen with the factor; stored counts stay in the estimate's own tokens, so that a
+ * factor can change without touching a message. A factor is always within QUIPU_FACTOR_MIN and
+ * QUIPU_FACTOR_MAX. */
+#include <assert.h>
+
 #include "base/error.h"
 #include "store/store.h"
 
-/* Learning, or with `estimated` 0 only reading. */
+/* One call: learning, or with an estimate below QUIPU_FACTOR_TOKENS_MIN only reading. */
 typedef struct factor_call {
     const quipu_store *store;
     quipu_str model;
@@ -24,6 +32,7 @@ static quipu_status factor_check(quipu_str model, quipu_error *reterr)
     return QUIPU_OK;
 }
 
+/* Also for rows that were read: a wrong row must not make a window of no use. */
 static int64_t factor_clamp(int64_t ppm)
 {
     ppm = ppm < QUIPU_FACTOR_MIN ? QUIPU_FACTOR_MIN : ppm;
@@ -31,11 +40,13 @@ static int64_t factor_clamp(int64_t ppm)
 }
 
 /* One report as a factor within the bounds. Both counts are positive; `estimated` is as large as a
- * history may be, so the quotient is looked at before anything is multiplied. */
+ * history may be, so that the quotient is looked at before anything is multiplied. Halving both
+ * keeps the quotient and stops before the product exceeds 64 bits. */
 static int64_t factor_sample(int64_t estimated, int64_t reported)
 {
     int64_t whole = reported / estimated;
 
+    assert(estimated > 0 && reported > 0);
     if (whole >= QUIPU_FACTOR_MAX / QUIPU_FACTOR_ONE) {
         return QUIPU_FACTOR_MAX;
     }
@@ -43,9 +54,11 @@ static int64_t factor_sample(int64_t estimated, int64_t reported)
         reported /= 2;
         estimated /= 2;
     }
+    assert(estimated > 0 && reported <= INT64_MAX / QUIPU_FACTOR_ONE);
     return factor_clamp(reported * QUIPU_FACTOR_ONE / estimated);
 }
 
+/* The stored factor, or 1 for a model that nobody has reported on. */
 static quipu_status factor_read(factor_call *call, ent_db *db, quipu_arena *scratch,
                                 quipu_error *reterr)
 {
@@ -54,6 +67,7 @@ static quipu_status factor_read(factor_call *call, ent_db *db, quipu_arena *scra
     quipu_status status =
         qp_model_factor_get(db, scratch, call->store->tenant, call->model, &row, &error);
 
+    assert(ent_depth(db) > 0);
     call->factor = (quipu_model_factor){.ppm = QUIPU_FACTOR_ONE};
     if (status == QUIPU_NOT_FOUND) {
         return QUIPU_OK;
@@ -81,12 +95,14 @@ static quipu_status factor_learn_work(void *ctx, ent_db *db, quipu_arena *scratc
     int64_t sample = factor_sample(call->estimated, call->reported);
     int64_t weight;
 
+    assert(call->estimated >= QUIPU_FACTOR_TOKENS_MIN);
     if (status != QUIPU_OK) {
         return status;
     }
     factor->samples += factor->samples < INT64_MAX ? 1 : 0;
     weight = factor->samples < QUIPU_FACTOR_WEIGHT_MAX ? factor->samples : QUIPU_FACTOR_WEIGHT_MAX;
     factor->ppm += (sample - factor->ppm) / weight;
+    assert(weight > 0 && factor->ppm >= QUIPU_FACTOR_MIN && factor->ppm <= QUIPU_FACTOR_MAX);
     const qp_model_factor_new row = {.tenant = call->store->tenant,
                                      .model = call->model,
                                      .ppm = factor->ppm,
@@ -94,6 +110,8 @@ static quipu_status factor_learn_work(void *ctx, ent_db *db, quipu_arena *scratc
     return qp_model_factor_upsert(db, NULL, &row, QP_MODEL_FACTOR_ON_KEY, NULL, reterr);
 }
 
+/* The way of both calls. An estimate below QUIPU_FACTOR_TOKENS_MIN teaches nothing: the call only
+ * reads then, and needs no lock. */
 static quipu_status factor_run(quipu_store *store, factor_call *factor,
                                const quipu_call_options *call, quipu_model_factor *ret_factor,
                                quipu_error *reterr)

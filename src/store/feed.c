@@ -1,5 +1,10 @@
-/* The feed of a store: telling it, keeping it small, reading it. A row's number is a reader's
- * place: numbers have no gaps, so that a reader can tell when it fell behind what is kept. */
+/* The feed of a store: recording changes, keeping it small, reading it.
+ *
+ * Owns the feed's rows and its cursors. Writers call it inside of their exclusive transaction;
+ * readers call quipu_feed_read(), which takes no lock and waits without a connection. A row's
+ * number is a reader's position: numbers are drawn in the order of commits and have no gaps, so
+ * that a reader that is slower than the deletion of old rows notices it and gets QUIPU_EXPIRED
+ * instead of losing changes. */
 #include "store/feed.h"
 
 #include <assert.h>
@@ -26,6 +31,7 @@ typedef struct feed_page {
 
 QP_RESULT(feed_page);
 
+/* One read: its checked options, its position, and the page that the work fills. */
 typedef struct feed_call {
     const quipu_store *store;
     quipu_feed_options options;
@@ -36,6 +42,9 @@ typedef struct feed_call {
 /* ---- telling ----------------------------------------------------------------------------------
  */
 
+/* Inserts a row, and deletes the oldest ones every FEED_PRUNE_STEP rows: one range DELETE, spread
+ * over many inserts. It leaves room for the rows until the next deletion, so that the feed never
+ * holds more than QUIPU_FEED_ROWS_MAX. */
 static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *reterr)
 {
     quipu_arena arena = QUIPU_ARENA_INIT;
@@ -43,6 +52,8 @@ static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *
     int64_t removed = 0;
     quipu_status status = qp_feed_create(db, &arena, event, &made, reterr);
 
+    assert(ent_depth(db) > 0);
+    assert(status != QUIPU_OK || made->id > 0);
     if (status == QUIPU_OK && made->id % FEED_PRUNE_STEP == 0) {
         const qp_feed_where old = {.id = ent_le(made->id - QUIPU_FEED_ROWS_MAX + FEED_PRUNE_STEP)};
         status = qp_feed_delete(db, &old, &removed, reterr);
@@ -54,7 +65,10 @@ static quipu_status feed_add(ent_db *db, const qp_feed_new *event, quipu_error *
 quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, const qp_session *row,
                           const qp_feed_note *note, quipu_error *reterr)
 {
-    if (!store->feed || row->key.p == NULL) { /* its deletion was recorded before */
+    assert(note->kind >= QUIPU_CHANGE_CREATED && note->kind <= QUIPU_CHANGE_FORKED);
+    assert(note->first_seq <= note->last_seq);
+    /* A hidden session has no key: its deletion is recorded already. */
+    if (!store->feed || row->key.p == NULL) {
         return QUIPU_OK;
     }
     return feed_add(db,
@@ -68,6 +82,8 @@ quipu_status qp_feed_tell(const quipu_store *store, ent_db *db, const qp_session
                     reterr);
 }
 
+/* Erasing must leave no key of the session behind, also in rows that were written while another
+ * store kept the feed. Followers learn of the deletion by a row without a key. */
 quipu_status qp_feed_forget(const quipu_store *store, ent_db *db, const qp_session *row,
                             quipu_error *reterr)
 {
@@ -75,6 +91,7 @@ quipu_status qp_feed_forget(const quipu_store *store, ent_db *db, const qp_sessi
     quipu_status status =
         qp_feed_delete(db, &(qp_feed_where){.session_uid = ent_eq(row->uid)}, &removed, reterr);
 
+    assert(ent_depth(db) > 0);
     if (status != QUIPU_OK || !store->feed) {
         return status;
     }
@@ -90,14 +107,19 @@ quipu_status qp_feed_forget(const quipu_store *store, ent_db *db, const qp_sessi
 /* ---- cursors ----------------------------------------------------------------------------------
  */
 
+/* The cursor behind a number: "1." is the version of this form, and the digits are of fixed width.
+ */
 static quipu_status feed_cursor(int64_t number, quipu_arena *arena, quipu_str *ret)
 {
     char text[FEED_CURSOR + 1];
     int n = snprintf(text, sizeof(text), "1.%016" PRIx64, (uint64_t)number);
 
+    assert(number >= 0 && n == FEED_CURSOR);
     return quipu_arena_copy(arena, (quipu_str){text, (size_t)n}, ret);
 }
 
+/* A caller may pass any text as a cursor. -1 stands for "no cursor", which is no number of a row.
+ */
 static quipu_status feed_parse(quipu_str cursor, int64_t *ret, quipu_error *reterr)
 {
     uint64_t value = 0;
@@ -111,11 +133,11 @@ static quipu_status feed_parse(quipu_str cursor, int64_t *ret, quipu_error *rete
         const char c = cursor.p[i];
         ours = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
         value = value << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+        assert(!ours || i < FEED_CURSOR);
     }
     if (!ours || value > INT64_MAX) {
         return qp_error_set(reterr, QUIPU_INVALID,
-                            "the cursor is none of ours; pass `next` of the page before, "
-                            "unchanged");
+                            "the cursor is invalid; pass `next` of the page before, unchanged");
     }
     *ret = (int64_t)value;
     return QUIPU_OK;
@@ -124,7 +146,9 @@ static quipu_status feed_parse(quipu_str cursor, int64_t *ret, quipu_error *rete
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* The oldest or the newest number that is kept, of any tenant; 0: none. */
+/* The oldest or the newest number that is kept, of any tenant; 0: none. Numbers are shared by all
+ * tenants of a store, so that a gap in one tenant's numbers means nothing. One step in the key's
+ * index. */
 static quipu_status feed_edge(ent_db *db, quipu_arena *scratch, bool newest, int64_t *ret,
                               quipu_error *reterr)
 {
@@ -134,15 +158,18 @@ static quipu_status feed_edge(ent_db *db, quipu_arena *scratch, bool newest, int
 
     query.order[0] = newest ? QP_FEED_BY_ID(DESC) : QP_FEED_BY_ID(ASC);
     status = qp_feed_find(db, scratch, &query, &list, reterr);
+    assert(list.n <= 1);
     *ret = list.n > 0 ? list.items[0].id : 0;
     return status;
 }
 
+/* Moves the rows to the page; their texts are in its arena already. */
 static quipu_status feed_fill(feed_page *page, const qp_feed_list *rows, int64_t last,
                               quipu_error *reterr)
 {
     quipu_change *events = NULL;
 
+    assert(rows->n <= QUIPU_FEED_PAGE_MAX);
     if (rows->n > 0) {
         events = qp_arena_take(&page->head.arena, rows->n * sizeof(*events));
     }
@@ -165,6 +192,9 @@ static quipu_status feed_fill(feed_page *page, const qp_feed_list *rows, int64_t
     return QUIPU_OK;
 }
 
+/* Reads one page behind the position. A page that is not full reaches to the newest number of all
+ * tenants: the next read does not look at rows of others again, and a quiet tenant does not fall
+ * behind because others are busy. */
 static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     feed_call *call = ctx;
@@ -175,6 +205,7 @@ static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     int64_t after = call->after;
     quipu_status status = feed_edge(db, scratch, false, &oldest, reterr);
 
+    assert(ent_depth(db) > 0 && call->options.limit > 0);
     quipu_arena_free(&page->head.arena);
     page->pub = (quipu_feed_page){0};
     if (status == QUIPU_OK) {
@@ -206,9 +237,11 @@ static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     } else if (newest > after) {
         after = newest; /* past other tenants' events too, or it would fall behind among them */
     }
+    assert(after >= call->after); /* a position never moves back */
     return feed_fill(page, &rows, after, reterr);
 }
 
+/* Checks the options, fills in the default of the limit and reads cursor and timeout. */
 static quipu_status feed_options(const quipu_feed_options *given, feed_call *call, int64_t *ret_end,
                                  quipu_error *reterr)
 {
@@ -229,15 +262,20 @@ static quipu_status feed_options(const quipu_feed_options *given, feed_call *cal
                             QUIPU_FEED_PAGE_MAX);
     }
     options->limit = options->limit == 0 ? QUIPU_FEED_PAGE : options->limit;
+    assert(options->limit > 0 && options->limit <= QUIPU_FEED_PAGE_MAX);
     status = feed_parse(options->after, &call->after, reterr);
     return status == QUIPU_OK ? qp_wait_begin(options->timeout_ms, ret_end, reterr) : status;
 }
 
+/* Reads and waits in turn until changes come or the time is over. The count of changes is taken
+ * before each read: a commit after the read ends the wait at once. Each read has the deadline of
+ * the call; the wait has the timeout of the options. */
 static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end_ns,
                                 const quipu_call_options *call, quipu_error *reterr)
 {
     const bool now_only = read->after < 0 && (read->options.flags & QUIPU_FEED_FROM_NOW) != 0;
 
+    assert(read->page != NULL);
     for (;;) {
         uint64_t seen = qp_change_signal_count(&store->signal);
         qp_call within;

@@ -1,4 +1,8 @@
-/* The feed: what happened to which session, recorded in the transaction of the change. */
+/* The feed: what happened to which session, recorded in the transaction of the change.
+ *
+ * Called by every work that creates, changes or deletes a session, inside of its transaction: the
+ * record commits or disappears with the change. A number of the feed is drawn store-wide, so that
+ * such a work needs an exclusive transaction while the store keeps a feed. */
 #ifndef QP_STORE_FEED_H
 #define QP_STORE_FEED_H
 
@@ -12,8 +16,8 @@ typedef struct qp_feed_note {
     int64_t last_seq;
 } qp_feed_note;
 
-/* Tell the feed, in the open transaction, when the store was opened with it; else it costs a look.
- * `row` names the session. */
+/* Records a change in the open transaction when the store keeps a feed; otherwise it only looks at
+ * a flag. `row` names the session as it was before the change. */
 QUIPU_MUST_USE quipu_status qp_feed_tell(const quipu_store *store, ent_db *db,
                                          const qp_session *row, const qp_feed_note *note,
                                          quipu_error *reterr);

@@ -1,4 +1,7 @@
-/* The public table of what structs show, out of the views that entgen wrote. Pure: no store. */
+/* The public table of what structs show, out of the views that entgen wrote.
+ *
+ * Called by bindings and tests that marshal structs by name (quipu_field_get()). Pure: no store, no
+ * lock; the table is constant, and its order is that of the schema. */
 #include <quipu/fields.h>
 
 #include <assert.h>
@@ -12,9 +15,10 @@ static_assert((int)QUIPU_FIELD_INT == (int)ENT_INT && (int)QUIPU_FIELD_TEXT == (
               "the types are those of ent");
 
 /* Whether a view before number `views` shows this member of the struct already: two entities may
- * share one. */
+ * share one struct (quipu_memory). */
 static bool fields_seen(size_t views, const char *type, const char *name)
 {
+    assert(views < qp_quipu_schema.view_count && type != NULL && name != NULL);
     for (size_t i = 0; i < views; i++) {
         const ent_view *view = qp_quipu_schema.views[i];
         for (size_t j = 0; j < view->count && strcmp(view->type, type) == 0; j++) {
@@ -26,6 +30,8 @@ static bool fields_seen(size_t views, const char *type, const char *name)
     return false;
 }
 
+/* Counts through the views of the struct. Linear, and quadratic over all fields: a binding asks
+ * once, and no struct has more than a few dozen. */
 bool quipu_field_get(const char *struct_name, size_t number, quipu_field *ret_field)
 {
     for (size_t i = 0; i < qp_quipu_schema.view_count && struct_name != NULL; i++) {

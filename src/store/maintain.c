@@ -1,6 +1,14 @@
-/* Connections and deadlines of the calls that work through the whole store. */
+/* Connections and deadlines of the calls that work through the whole store.
+ *
+ * Called by verify, erase, export, import, copy, backup, stats and src/import. A work begins and
+ * commits transactions of its own: qp_maintain_write() gives it the writing connection while no
+ * other caller has it, and rolls back what it leaves open. */
 #include "store/maintain.h"
 
+#include <assert.h>
+
+/* After a failure qp_store_leave() may be called, as after qp_store_enter(): `store` is NULL then.
+ */
 quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                                quipu_error *reterr)
 {
@@ -14,6 +22,7 @@ quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *cal
     }
     given.struct_size = (uint32_t)sizeof(given);
     given.deadline_ms = given.deadline_ms == 0 ? -1 : given.deadline_ms;
+    assert(given.deadline_ms != 0);
     return qp_store_enter(store, &given, ret, reterr);
 }
 
@@ -25,20 +34,24 @@ qp_call qp_maintain_step(const quipu_store *store, const qp_call *call)
         int64_t until_ns = qp_clock_ns() + store->deadline_ms * QP_NS_PER_MS;
         step.deadline_ns = until_ns < step.deadline_ns ? until_ns : step.deadline_ns;
     }
+    assert(step.deadline_ns <= call->deadline_ns);
     return step;
 }
 
+/* A work with the writing connection. */
 typedef struct maintain_write {
     const qp_call *call;
     qp_work_fn work;
     void *ctx;
 } maintain_write;
 
+/* Retries what may pass, as a read would: qp_group_run() itself runs an outside write once. */
 static quipu_status maintain_write_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
     const maintain_write *write = ctx;
 
+    assert(ent_depth(db) == 0);
     (void)scratch;
     return qp_store_repeat(db, write->call, write->work, write->ctx, reterr);
 }
@@ -54,6 +67,7 @@ quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_
                               : status;
 }
 
+/* Not to find the row is no failure here. */
 quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_new *made,
                                const qp_state **ret_row, quipu_error *reterr)
 {
@@ -62,6 +76,7 @@ quipu_status qp_maintain_state(ent_db *db, quipu_arena *arena, const qp_state_ne
         qp_state_get(db, arena, made->tenant, made->scope, made->app_name, made->user_id,
                      made->session_number, made->name, ret_row, &error);
 
+    assert(status != QUIPU_OK || *ret_row != NULL);
     if (status == QUIPU_NOT_FOUND) {
         *ret_row = NULL;
         return QUIPU_OK;

@@ -1,5 +1,5 @@
-/* What the calls of <quipu/maintain.h> share: they run long, so a call that names no deadline has
- * none, and their work has a connection to itself. */
+/* What the calls of <quipu/maintain.h> share: they run long, so that a call that names no deadline
+ * has none, and their work has a connection to itself, outside of a transaction. */
 #ifndef QP_STORE_MAINTAIN_H
 #define QP_STORE_MAINTAIN_H
 
@@ -9,7 +9,8 @@
 QUIPU_MUST_USE quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call,
                                               qp_call *ret, quipu_error *reterr);
 
-/* The patience of one transaction of a long call: the store's, or what is left of the call's. */
+/* The deadline of one transaction of a long call: the store's, or what is left of the call's. A
+ * long call without a deadline still does not wait without end for a lock. */
 qp_call qp_maintain_step(const quipu_store *store, const qp_call *call);
 
 /* As qp_store_read_apart() with the writing connection, while no other caller writes. QUIPU_MISUSE

@@ -1,6 +1,10 @@
 /* Observations and reflections: what was distilled from a session, listed in the order of creation.
- * The two entities differ in two columns only, so each call picks the entity and shares the rest.
- */
+ *
+ * Owns both entities. Called by the public memory calls only. Saving and deleting run in exclusive
+ * transactions, so that two savers never draw the same number; reading takes no lock. The two
+ * entities differ in two columns only, so that each call picks the entity and shares the rest.
+ * Memories name their session by its key. No session row is read here, so that they can be saved
+ * before the session exists; deleting the session deletes them (session_delete.c). */
 #include <assert.h>
 
 #include <ent/view.h>
@@ -19,6 +23,7 @@ typedef struct memory_list {
 
 QP_RESULT(memory_list);
 
+/* One call of this file: what it saves or looks for, and its result. */
 typedef struct memory_call {
     const quipu_store *store;
     quipu_memory memory; /* to save; its kind and session also name what others are about */
@@ -28,16 +33,20 @@ typedef struct memory_call {
     int64_t removed;
 } memory_call;
 
-/* Room for what comes back. */
+/* Room for what comes back, taken before the transaction, so that no commit fails for lack of it.
+ */
 static quipu_status memory_list_begin(memory_call *call, quipu_error *reterr)
 {
+    assert(call->list == NULL);
     call->list = qp_result_new(sizeof(*call->list));
     return call->list != NULL ? QUIPU_OK
                               : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list");
 }
 
+/* Hands the list to the caller, or frees it after a failure. */
 static void memory_list_end(memory_call *call, quipu_status status, quipu_memory_list **ret_list)
 {
+    assert(status != QUIPU_OK || ret_list == NULL || call->list != NULL);
     if (status == QUIPU_OK && ret_list != NULL) {
         *ret_list = &call->list->pub;
     } else if (call->list != NULL) {
@@ -45,6 +54,7 @@ static void memory_list_end(memory_call *call, quipu_status status, quipu_memory
     }
 }
 
+/* A zero id asks for a new one. */
 static bool memory_is_zero(quipu_uuid id)
 {
     uint8_t any = 0;
@@ -67,10 +77,12 @@ static quipu_status memory_kind_check(quipu_memory_kind kind, quipu_error *reter
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
+/* A row of either entity as the API shows it; texts stay where they are. */
 static quipu_memory memory_of(quipu_memory_kind kind, const ent_view *view, const void *row)
 {
     quipu_memory memory = {.kind = kind};
 
+    assert(kind == QUIPU_OBSERVATION || kind == QUIPU_REFLECTION);
     ent_view_read(view, row, &memory);
     return memory;
 }
@@ -81,7 +93,8 @@ typedef struct memory_query {
     qp_reflection_query reflections;
 } memory_query;
 
-/* Rows of either kind, in the order that the query asks for, as memories in the arena. */
+/* Runs the query of the call's kind. Rows and items lie in the same arena, so that items borrow
+ * texts. */
 static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena *arena,
                                 const memory_query *query, quipu_memory **ret_items,
                                 size_t *ret_count, quipu_error *reterr)
@@ -95,6 +108,7 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
                  : qp_reflection_find(db, arena, &query->reflections, &thought, reterr);
     size_t n = observes ? seen.n : thought.n;
 
+    assert(ent_depth(db) > 0);
     if (status == QUIPU_OK && n > 0) {
         items = qp_arena_take(arena, n * sizeof(*items));
         if (items == NULL) {
@@ -117,7 +131,8 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
 /* ---- rows to save -----------------------------------------------------------------------------
  */
 
-/* One more than the newest number of the session: the order of saving, whatever the clock says. */
+/* One more than the newest number of the session: the order of saving, whatever the clock says. The
+ * exclusive transaction keeps two savers from getting the same number. */
 static quipu_status memory_number(const memory_call *call, ent_db *db, quipu_arena *scratch,
                                   int64_t *ret_number, quipu_error *reterr)
 {
@@ -125,6 +140,7 @@ static quipu_status memory_number(const memory_call *call, ent_db *db, quipu_are
     const ent_where_text tenant = ent_eq(call->store->tenant);
     quipu_status status;
 
+    assert(ent_depth(db) > 0);
     *ret_number = 1;
     if (call->memory.kind == QUIPU_OBSERVATION) {
         const qp_observation_query query = {.limit = 1,
@@ -144,6 +160,8 @@ static quipu_status memory_number(const memory_call *call, ent_db *db, quipu_are
     return status;
 }
 
+/* The row gets its creation time from the store's clock, whatever the caller's struct holds. A
+ * generation of 0 means the schema's default. */
 static quipu_status memory_save_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -152,6 +170,7 @@ static quipu_status memory_save_work(void *ctx, ent_db *db, quipu_arena *scratch
     int64_t number = 0;
     quipu_status status = memory_number(call, db, scratch, &number, reterr);
 
+    assert(!memory_is_zero(memory->id));
     if (status != QUIPU_OK) {
         return status;
     }
@@ -183,6 +202,8 @@ static void memory_reverse(quipu_memory *items, size_t n)
     }
 }
 
+/* Reads the list into the result's arena, from the open transaction. Both queries are filled in,
+ * and memory_find() runs the one of the kind. A retried work starts over with an empty arena. */
 static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -197,6 +218,7 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     size_t n = 0;
     quipu_status status;
 
+    assert(list != NULL && call->query.recent >= 0);
     (void)scratch;
     if (call->by_id) {
         query.observations.where.id = query.reflections.where.id =
@@ -224,7 +246,8 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-/* A query as this version reads it. */
+/* Reads the caller's query. It names a session or ids; that decides `by_id` for all that follows.
+ */
 static quipu_status memory_query_read(memory_call *call, const quipu_memory_query *query,
                                       quipu_error *reterr)
 {
@@ -276,18 +299,21 @@ quipu_status quipu_memory_find(quipu_store *store, const quipu_memory_query *que
 /* ---- save -------------------------------------------------------------------------------------
  */
 
-/* Save it, and read it back for a caller who wants to see it. */
+/* Saves it, and reads it back in the same transaction for a caller who wants to see what was filled
+ * in. */
 static quipu_status memory_save_all(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
     const memory_call *call = ctx;
     quipu_status status = memory_save_work(ctx, db, scratch, reterr);
 
+    assert(call->by_id && call->query.id_count == 1);
     return status == QUIPU_OK && call->list != NULL ? memory_list_work(ctx, db, scratch, reterr)
                                                     : status;
 }
 
-/* Check what is to be saved, give it an id, and make room for what comes back. */
+/* Checks what is saved, gives it an id and makes room for what comes back. The id is drawn here,
+ * before the transaction, so that a retried batch saves the same one. */
 static quipu_status memory_save_check(memory_call *save, bool wants_list, quipu_error *reterr)
 {
     quipu_memory *memory = &save->memory;
@@ -299,6 +325,7 @@ static quipu_status memory_save_check(memory_call *save, bool wants_list, quipu_
     if (status == QUIPU_OK && memory_is_zero(memory->id) && qp_uuid_v4(&memory->id) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for an id");
     }
+    assert(status != QUIPU_OK || !memory_is_zero(memory->id));
     save->by_id = true;
     save->query.ids = &memory->id;
     save->query.id_count = 1;
@@ -337,6 +364,7 @@ quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
 /* ---- delete -----------------------------------------------------------------------------------
  */
 
+/* One DELETE, by ids or by the key of a session. */
 static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                        quipu_error *reterr)
 {
@@ -344,6 +372,8 @@ static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scrat
     qp_observation_where observations = {.tenant = ent_eq(call->store->tenant)};
     qp_reflection_where reflections = {.tenant = ent_eq(call->store->tenant)};
 
+    assert(ent_depth(db) > 0);
+    assert(!call->by_id || call->query.id_count > 0);
     (void)scratch;
     if (call->by_id) {
         observations.id = reflections.id = ent_in(call->query.ids, call->query.id_count);

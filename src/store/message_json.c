@@ -1,4 +1,10 @@
-/* A message as JSON: Lango's names first, in Lango's order, then what quipu added. */
+/* A message as JSON: Lango's names first, in Lango's order, then what quipu added.
+ *
+ * Owns the written form; message_parse.c reads it back. Called by programs and bindings through
+ * quipu_message_json(). Pure: no store and no lock. On success the text is in the caller's arena;
+ * after a failure the arena may hold remains, which its owner frees. */
+#include <assert.h>
+
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/jsonw.h"
@@ -7,16 +13,19 @@
 #include "store/message.h"
 #include "store/tool_calls.h"
 
-#define MESSAGE_JSON_SIZE_MAX ((size_t)1 << 30)
+#define MESSAGE_JSON_SIZE_MAX ((size_t)1 << 30) /* bytes of the text: as large as a column */
 
+/* Empty and absent texts are left out: the reader's default is the same. */
 static void message_json_text(qp_jsonw *writer, quipu_str name, quipu_str text)
 {
+    assert(name.n > 0);
     if (text.n > 0) {
         qp_jsonw_key(writer, name);
         qp_jsonw_str(writer, text);
     }
 }
 
+/* Zero is the reader's default. */
 static void message_json_number(qp_jsonw *writer, quipu_str name, int64_t value)
 {
     if (value != 0) {
@@ -25,11 +34,14 @@ static void message_json_number(qp_jsonw *writer, quipu_str name, int64_t value)
     }
 }
 
+/* The order of the members is part of the format: programs compare these texts. `extra` is JSON
+ * that the caller has checked, and is copied as it is. */
 static quipu_status message_json_write(const quipu_message *message, const char *role,
                                        const char *timestamp, qp_buf *buf)
 {
     qp_jsonw writer;
 
+    assert(role != NULL && timestamp[0] != '\0');
     qp_jsonw_begin(&writer, buf);
     qp_jsonw_object(&writer);
     message_json_text(&writer, QUIPU_STR("role"), quipu_cstr(role));
@@ -59,6 +71,8 @@ static quipu_status message_json_write(const quipu_message *message, const char 
     return qp_jsonw_end(&writer);
 }
 
+/* The message may come from a caller's program, not from a store: role, time and extra are checked
+ * here, texts by the writer. */
 quipu_status quipu_message_json(quipu_messages messages, size_t index, quipu_arena *arena,
                                 quipu_str *ret_json, quipu_error *reterr)
 {
@@ -77,6 +91,7 @@ quipu_status quipu_message_json(quipu_messages messages, size_t index, quipu_are
     if (status != QUIPU_OK) {
         return status;
     }
+    assert(message != NULL);
     role = qp_message_role_text((qp_message_role)message->role);
     if (role == NULL || qp_time_rfc3339(message->timestamp, timestamp, NULL) != QUIPU_OK ||
         (message->extra.text.p != NULL &&

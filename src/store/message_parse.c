@@ -1,4 +1,10 @@
-/* A message out of JSON, as message_json.c writes it. */
+/* A message out of JSON, as message_json.c writes it.
+ *
+ * Owns the table of members that a message may have, and the errors for everything else: a
+ * misspelled member is refused, not ignored. Called by programs and bindings through
+ * quipu_message_parse(). Pure: no store and no lock. On success the message and all its texts are
+ * in the caller's arena. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -18,6 +24,7 @@ typedef enum message_parse_kind {
     MESSAGE_PARSE_EXTRA
 } message_parse_kind;
 
+/* One member of the object: how its value is read, and where it goes. */
 typedef struct message_parse_member {
     const char *name;
     message_parse_kind kind;
@@ -42,15 +49,19 @@ static const message_parse_member message_parse_members[] = {
     {"extra", MESSAGE_PARSE_EXTRA, 0},
 };
 
+/* Every refusal of a value names the member and what it must be. */
 static quipu_status message_parse_invalid(const char *name, const char *wanted, quipu_error *reterr)
 {
+    assert(name != NULL && wanted != NULL);
     return qp_error_field(reterr, QUIPU_INVALID, "Message", name, NULL, "\"%s\" must be %s", name,
                           wanted);
 }
 
-/* The number of the label that a text is, 0 for none. */
+/* The number of the label that a text is, from 1 on; 0 for none. Enums of the API have the same
+ * numbers as the labels of the schema, in the same order. */
 static int message_parse_label(qp_json_node value, const char *const *labels)
 {
+    assert(labels[0] != NULL);
     for (int i = 0; labels[i] != NULL; i++) {
         if (qp_json_kind_of(value) == QP_JSON_STRING &&
             qp_json_text_is(value, quipu_cstr(labels[i]))) {
@@ -65,6 +76,7 @@ static quipu_status message_parse_role(qp_json_node value, quipu_message *ret, q
     static const char *const labels[] = {"user",  "assistant", "tool", "function",
                                          "model", "system",    NULL};
 
+    static_assert(sizeof(labels) / sizeof(labels[0]) == QUIPU_ROLE_SYSTEM + 1, "one label a role");
     ret->role = (quipu_role)message_parse_label(value, labels);
     return ret->role != 0 ? QUIPU_OK
                           : message_parse_invalid(
@@ -75,12 +87,14 @@ static quipu_status message_parse_mark(qp_json_node value, quipu_message *ret, q
 {
     static const char *const labels[] = {"compaction", "timeout", NULL};
 
+    static_assert(sizeof(labels) / sizeof(labels[0]) == QUIPU_MARK_TIMEOUT + 1, "one label a mark");
     ret->mark = (quipu_mark)message_parse_label(value, labels);
     return ret->mark != QUIPU_MARK_NONE
                ? QUIPU_OK
                : message_parse_invalid("mark", "compaction or timeout", reterr);
 }
 
+/* Any instant that quipu_time_parse() reads, in whatever spelling. */
 static quipu_status message_parse_time(qp_json_node value, quipu_arena *arena, quipu_message *ret,
                                        quipu_error *reterr)
 {
@@ -97,6 +111,8 @@ static quipu_status message_parse_time(qp_json_node value, quipu_arena *arena, q
                : status;
 }
 
+/* The calls have a document of their own, so that the outer one, which is being walked, stays
+ * intact. An error of their form is the caller's mistake here, not damage to a store. */
 static quipu_status message_parse_calls(qp_json_node value, quipu_arena *arena, quipu_message *ret,
                                         quipu_error *reterr)
 {
@@ -119,6 +135,8 @@ static quipu_status message_parse_number(const message_parse_member *member, qp_
 {
     int64_t number = 0;
 
+    assert(member->kind == MESSAGE_PARSE_NUMBER);
+    assert(member->offset <= sizeof(*ret) - sizeof(number));
     if (qp_json_int64(value, &number) != QP_JSON_EXACT || number < 0) {
         return message_parse_invalid(member->name, "a whole number, 0 or more", reterr);
     }
@@ -132,10 +150,13 @@ static quipu_status message_parse_text(const message_parse_member *member, qp_js
     quipu_str text = QP_STR_ABSENT;
     quipu_status status = qp_json_text_copy(value, arena, &text);
 
+    assert(member->kind == MESSAGE_PARSE_TEXT);
+    assert(member->offset <= sizeof(*ret) - sizeof(text));
     memcpy((char *)ret + member->offset, &text, sizeof(text));
     return status == QUIPU_INVALID ? message_parse_invalid(member->name, "a text", reterr) : status;
 }
 
+/* Reads one value by the kind of its member. Null means that the member is not there. */
 static quipu_status message_parse_value(const message_parse_member *member, qp_json_node value,
                                         quipu_arena *arena, quipu_message *ret, quipu_error *reterr)
 {
@@ -156,14 +177,18 @@ static quipu_status message_parse_value(const message_parse_member *member, qp_j
     case MESSAGE_PARSE_CALLS:
         return message_parse_calls(value, arena, ret, reterr);
     default:
+        assert(member->kind == MESSAGE_PARSE_EXTRA);
         return qp_json_kind_of(value) == QP_JSON_OBJECT
                    ? quipu_arena_copy(arena, qp_json_raw(value), &ret->extra.text)
                    : message_parse_invalid(member->name, "an object", reterr);
     }
 }
 
+/* The member of that name, compared by meaning, so that escapes in a key do not matter; NULL: none.
+ */
 static const message_parse_member *message_parse_find(qp_json_node key)
 {
+    assert(qp_json_kind_of(key) == QP_JSON_STRING);
     for (size_t i = 0; i < sizeof(message_parse_members) / sizeof(message_parse_members[0]); i++) {
         if (qp_json_text_is(key, quipu_cstr(message_parse_members[i].name))) {
             return &message_parse_members[i];
@@ -172,6 +197,8 @@ static const message_parse_member *message_parse_find(qp_json_node key)
     return NULL;
 }
 
+/* Reads the members in the order of the text: of duplicates the last one counts. Only the role is
+ * required. */
 static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, quipu_message *ret,
                                          quipu_error *reterr)
 {
@@ -198,6 +225,8 @@ static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, 
     return status;
 }
 
+/* The limits allow two levels more than a column: the message itself and the array of its calls
+ * stand around what is stored. */
 quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena, quipu_messages *ret_messages,
                                  quipu_error *reterr)
 {
@@ -229,6 +258,7 @@ quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena, quipu_messa
                                                          NULL, "%s", error.message)
                                         : qp_error_set(reterr, status, "no room for a message");
     }
+    assert(message->role >= QUIPU_ROLE_USER && message->role <= QUIPU_ROLE_SYSTEM);
     *ret_messages = quipu_messages_of(message, 1);
     return QUIPU_OK;
 }

@@ -1,4 +1,10 @@
-/* Rows to messages, and the comparison of a repeated message with the stored one. */
+/* Rows to messages, and the comparison of a repeated message with the stored one.
+ *
+ * Owns the way back of message.c: what that file puts into columns and into the member "quipu" of
+ * `extra`, this one takes out. Called for every message that is read (read.c, verify.c), for
+ * repeated event ids (append.c) and by the export. Pure functions: no statement, no lock. What they
+ * return is copied to the caller's arena, so that the row may go when they return. QUIPU_CORRUPT:
+ * the row holds what message.c never writes. */
 #include <assert.h>
 #include <string.h>
 
@@ -7,12 +13,15 @@
 #include "store/message.h"
 #include "store/tool_calls.h"
 
-/* How `extra` begins when it has our member: nobody else may write one. */
+/* How `extra` begins when it has the store's own member: message.c writes it first, without white
+ * space, and refuses a member of that name from a caller. */
 #define MESSAGE_READ_OURS "{\"quipu\":{"
 
 /* ---- comparing --------------------------------------------------------------------------------
  */
 
+/* Whether two JSON texts mean the same: equal bytes most often, else equal trees. A text that is
+ * absent equals only another one that is absent. */
 static quipu_status message_read_same_json(quipu_str a, quipu_str b, bool *ret_same)
 {
     qp_json_doc left;
@@ -24,6 +33,7 @@ static quipu_status message_read_same_json(quipu_str a, quipu_str b, bool *ret_s
         *ret_same = *ret_same || (a.p != NULL && b.p != NULL);
         return QUIPU_OK;
     }
+    assert(a.p != NULL && b.p != NULL && !*ret_same);
     qp_json_init(&left);
     qp_json_init(&right);
     status = qp_json_parse(&left, a, &QP_COLUMN_LIMITS, NULL);
@@ -44,6 +54,8 @@ static bool message_read_same_text(quipu_str given, quipu_str stored, bool defau
     return quipu_str_eq(given, stored) || (defaults && given.n == 0 && stored.n == 0);
 }
 
+/* Compares what the caller gave, column by column, cheapest first; what the store filled in
+ * (number, totals, a missing time) is left out, so that a retry of the same call is a repeat. */
 quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message *row,
                              bool *ret_equal)
 {
@@ -56,6 +68,7 @@ quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message 
                 (!batch->timed[at] || quipu_time_cmp(given->timestamp.v, row->timestamp) == 0);
     quipu_status status = QUIPU_OK;
 
+    assert(at < batch->count);
     if (same) {
         status = message_read_same_json(given->tool_calls.text, row->tool_calls.text, &same);
     }
@@ -71,12 +84,15 @@ quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message 
 /* ---- decoding ---------------------------------------------------------------------------------
  */
 
+/* The tag tells the two forms apart: a UUID comes back in its one canonical spelling, because only
+ * canonical ones were packed. */
 quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret)
 {
     const uint8_t *bytes = id.p;
     quipu_uuid uuid;
     char *text;
 
+    assert(id.p != NULL || id.n == 0);
     if (id.n == QP_EVENT_ID_UUID_SIZE && bytes[0] == QP_EVENT_ID_UUID) {
         text = qp_arena_take(arena, QUIPU_UUID_TEXT_SIZE);
         if (text == NULL) {
@@ -93,7 +109,8 @@ quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret
     return quipu_arena_copy(arena, (quipu_str){(const char *)id.p + 1, id.n - 1}, ret);
 }
 
-/* What a summary stands for: three numbers. */
+/* Takes up to three numbers: a message that is no summary has no array here, and keeps its zeros.
+ */
 static quipu_status message_read_covers(qp_json_node covers, quipu_message *ret)
 {
     int64_t *const places[] = {&ret->covers_from, &ret->covers_to, &ret->replaces};
@@ -106,13 +123,15 @@ static quipu_status message_read_covers(qp_json_node covers, quipu_message *ret)
     return good ? QUIPU_OK : QUIPU_CORRUPT;
 }
 
-/* Put the true texts that our member of `extra` holds over the columns' views. */
+/* Puts the true texts of the store's member over what the columns hold: a column shows U+FFFD where
+ * the text has U+0000. Members of other names are from a later version, and are skipped. */
 static quipu_status message_read_ours(qp_json_node ours, quipu_arena *arena, quipu_message *ret,
                                       quipu_str *ret_extra)
 {
     quipu_status status = message_read_covers(qp_json_get(ours, QUIPU_STR("covers")), ret);
     qp_json_iter iter = qp_json_each(ours);
 
+    assert(qp_json_kind_of(ours) == QP_JSON_OBJECT); /* the text begins so */
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         quipu_str *place = qp_json_text_is(iter.key, QUIPU_STR("content"))  ? &ret->content
                            : qp_json_text_is(iter.key, QUIPU_STR("author")) ? &ret->author
@@ -128,7 +147,8 @@ static quipu_status message_read_ours(qp_json_node ours, quipu_arena *arena, qui
     return status;
 }
 
-/* `extra` as the caller gave it: without our member. */
+/* `extra` as the caller gave it: without the store's member. Most messages have none, which the
+ * first bytes show without parsing. */
 static quipu_status message_read_extra(quipu_str text, qp_json_doc *doc, quipu_arena *arena,
                                        quipu_message *ret)
 {
@@ -164,9 +184,11 @@ static quipu_status message_read_extra(quipu_str text, qp_json_doc *doc, quipu_a
     return status;
 }
 
+/* The columns as they are. message_read_ours() replaces those that could not hold their text. */
 static quipu_status message_read_texts(const qp_message *row, quipu_arena *arena,
                                        quipu_message *ret)
 {
+    assert(row->content.p != NULL || row->content.n == 0);
     quipu_status status = quipu_arena_copy(arena, row->content, &ret->content);
 
     if (status == QUIPU_OK) {
@@ -181,6 +203,9 @@ static quipu_status message_read_texts(const qp_message *row, quipu_arena *arena
     return status;
 }
 
+/* Content before tool calls: outputs that the content repeats are slices of the decoded content.
+ * Extra comes last and may replace the content's text, which has no tool outputs in it then: a
+ * content with U+0000 is never shared (qp_tool_calls_are()). */
 quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_arena *arena,
                                quipu_message *ret_message, quipu_error *reterr)
 {

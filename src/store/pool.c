@@ -1,4 +1,8 @@
-/* The pool of reading connections. */
+/* The pool of reading connections.
+ *
+ * Owns the connections and counts them: idle + lent = open_count <= max. Called by store.c for
+ * every read outside of the commit group. The mutex guards the counts and the stack of idle
+ * connections; it is not held while a connection opens, which may take a round trip to a server. */
 #include "store/pool.h"
 
 #include <assert.h>
@@ -16,6 +20,7 @@ quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t m
         qp_mutex_done(&pool->mutex);
         return qp_error_set(reterr, QUIPU_NOMEM, "the system gave no condition");
     }
+    assert(pool->open_count == 0 && pool->idle_count == 0);
     pool->connector = connector;
     pool->max = max;
     return QUIPU_OK;
@@ -35,7 +40,8 @@ void qp_pool_done(qp_pool *pool)
     qp_mutex_done(&pool->mutex);
 }
 
-/* With the mutex held: an idle connection, or leave to open one (*ret_db NULL). */
+/* With the mutex held: an idle connection, or the permission to open one (*ret_db NULL), which is
+ * counted at once, so that no other thread opens one too many. */
 static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_db,
                               quipu_error *reterr)
 {
@@ -55,6 +61,7 @@ static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_d
             (void)qp_cond_wait_until(&pool->freed, &pool->mutex, wake_ns);
         }
     }
+    assert(pool->idle_count <= pool->open_count && pool->open_count <= pool->max);
     if (pool->idle_count > 0) {
         *ret_db = pool->idle[--pool->idle_count];
     } else {
@@ -64,6 +71,7 @@ static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_d
     return QUIPU_OK;
 }
 
+/* An opening that fails returns its permission, and wakes a thread that may try. */
 quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, quipu_error *reterr)
 {
     ent_db *db = NULL;
@@ -77,6 +85,7 @@ quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, q
         QP_LOG(pool->log, QUIPU_LOG_DEBUG, "store", "reader_open", QP_LOG_STATUS(status));
         if (status != QUIPU_OK) {
             qp_mutex_lock(&pool->mutex);
+            assert(pool->open_count > pool->idle_count);
             pool->open_count--;
             qp_cond_signal(&pool->freed);
             qp_mutex_unlock(&pool->mutex);
@@ -90,6 +99,7 @@ quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, q
 
 void qp_pool_give(qp_pool *pool, ent_db *db)
 {
+    assert(db != NULL && ent_depth(db) == 0);
     qp_mutex_lock(&pool->mutex);
     assert(pool->idle_count < pool->open_count);
     pool->idle[pool->idle_count++] = db;
@@ -103,6 +113,7 @@ size_t qp_pool_open(qp_pool *pool)
 
     qp_mutex_lock(&pool->mutex);
     count = pool->open_count;
+    assert(count <= pool->max);
     qp_mutex_unlock(&pool->mutex);
     return count;
 }

@@ -1,5 +1,5 @@
 /* The reading connections of a store: opened when first needed, at most so many, the one that was
- * used last handed out first, because its caches are warm. */
+ * used last handed out first, because its caches are warm. Safe for all threads of the store. */
 #ifndef QP_STORE_POOL_H
 #define QP_STORE_POOL_H
 
@@ -29,15 +29,18 @@ typedef struct qp_pool {
     ent_db *idle[QUIPU_READERS_LIMIT];
 } qp_pool;
 
+/* All zero before. At most `max` connections, 1 to QUIPU_READERS_LIMIT. QUIPU_NOMEM. */
 QUIPU_MUST_USE quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t max,
                                          quipu_error *reterr);
 
-/* When nobody is inside: closes the connections. */
+/* Closes the connections. All are idle: nobody is inside of the store. */
 void qp_pool_done(qp_pool *pool);
 
-/* A connection for one reader, waiting for one with the call's patience. */
+/* A connection for one reader. Waits for one until the call's deadline (QUIPU_BUSY) or its cancel
+ * flag (QUIPU_CANCELLED). The caller gives it back on every way out. */
 QUIPU_MUST_USE quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db,
                                          quipu_error *reterr);
+/* Returns a connection that has no transaction open; wakes one waiting reader. */
 void qp_pool_give(qp_pool *pool, ent_db *db);
 
 /* How many connections are open. */

@@ -1,5 +1,11 @@
-/* Reading: the session's row, then its messages by number. A session's messages lie in segments of
- * consecutive numbers, each in one session's cluster, so that a read is a few range scans. */
+/* Reading: the session's row, then its messages by number.
+ *
+ * Owns the translation of a range into numbers, the default view (what follows the newest summary,
+ * without the summaries themselves), and decoding into a history. Called by quipu_session_get(),
+ * and inside other transactions by tail.c, session.c, fork.c, window.c, compact.c and state_live.c.
+ * Expects an open transaction and takes no lock. A session's messages lie in segments of
+ * consecutive numbers, each in one session's cluster, so that a read is a few range scans. A result
+ * holds messages without a gap, or the read fails with QUIPU_CORRUPT. */
 #include "store/read.h"
 
 #include <assert.h>
@@ -17,6 +23,7 @@ qp_history *qp_history_new(void)
     return qp_result_new(sizeof(qp_history));
 }
 
+/* The texts are borrowed from the row: it must outlive the result. */
 quipu_session_info qp_session_info(const qp_session *row)
 {
     quipu_session_info info = {.key = {NULL, 0}};
@@ -29,13 +36,14 @@ quipu_session_info qp_session_info(const qp_session *row)
  */
 
 /* The numbers that a range means, of the messages from `first` on: *ret_from > *ret_to when there
- * is none. */
+ * is none. A limit keeps the oldest ones, or with QUIPU_RANGE_LAST the newest. */
 static void read_bounds(const qp_session *row, int64_t first, const quipu_range *range,
                         int64_t *ret_from, int64_t *ret_to)
 {
     int64_t from = first;
     int64_t to = row->next_seq - 1;
 
+    assert(range->after_seq >= 0 && range->before_seq >= 0 && range->limit >= 0);
     if (range->after_seq >= from) {
         from = range->after_seq < to ? range->after_seq + 1 : to + 1;
     }
@@ -49,10 +57,14 @@ static void read_bounds(const qp_session *row, int64_t first, const quipu_range 
             to = from + range->limit - 1;
         }
     }
+    assert(range->limit == 0 || to - from < range->limit);
+    assert(to < row->next_seq);
     *ret_from = from;
     *ret_to = to;
 }
 
+/* One read by number. The row names the newest summary; that the message there is none means that
+ * row and messages contradict each other. */
 quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *arena,
                              qp_summary *ret_summary, quipu_error *reterr)
 {
@@ -64,6 +76,7 @@ quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *are
         quipu_messages found = quipu_messages_of(NULL, 0);
 
         status = qp_messages_read(db, row, &one, arena, &found, reterr);
+        assert(status != QUIPU_OK || found.count == 1);
         const quipu_message *message = found.items;
         if (status == QUIPU_OK && message->mark != QUIPU_MARK_COMPACTION) {
             status = qp_error_set(reterr, QUIPU_CORRUPT, "message %lld is no summary",
@@ -90,10 +103,12 @@ typedef struct read_places {
     int64_t seq;  /* of the last one */
 } read_places;
 
+/* Counts messages until the one that qp_view_place() looks for. */
 static bool read_place(void *ctx, const qp_message *row)
 {
     read_places *places = ctx;
 
+    assert(places->left > 0);
     if (row->mark != QP_MESSAGE_MARK_COMPACTION) {
         places->seq = row->seq;
         places->left--;
@@ -107,6 +122,7 @@ quipu_status qp_view_place(ent_db *db, const qp_chain *chain, const qp_scan *sca
     read_places places = {.left = place};
     quipu_status status = qp_chain_each(db, chain, scan, read_place, &places, reterr);
 
+    assert(place > 0 && places.left >= 0);
     if (status == QUIPU_OK) {
         *ret_seq = places.seq;
     }
@@ -116,7 +132,7 @@ quipu_status qp_view_place(ent_db *db, const qp_chain *chain, const qp_scan *sca
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* Where decoded messages go. */
+/* Where decoded messages go: an array with room for all that can come. */
 typedef struct read_sink {
     qp_json_doc doc;
     quipu_arena *arena;
@@ -125,6 +141,8 @@ typedef struct read_sink {
     bool view;
 } read_sink;
 
+/* Reads one segment behind what the sink holds. The query asks for a range of numbers in order: the
+ * first number that differs from the expected one is a gap. */
 static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sink *sink,
                                  quipu_error *reterr)
 {
@@ -136,6 +154,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
     qp_message row;
     quipu_status status = qp_message_iter_begin(db, &query, &iter, reterr);
 
+    assert(segment->from <= segment->to);
     if (status != QUIPU_OK) {
         return status;
     }
@@ -143,6 +162,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
         if (row.seq != seq) {
             break;
         }
+        assert(seq <= segment->to && sink->messages != NULL);
         if (!sink->view || row.mark != QP_MESSAGE_MARK_COMPACTION) {
             status = qp_message_decode(&row, &sink->doc, sink->arena, &sink->messages[sink->count],
                                        reterr);
@@ -159,6 +179,8 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
     return status;
 }
 
+/* Takes the array at once and decodes into it: no message is copied twice. The view reads
+ * summaries, too, and leaves them out; their room in the arena stays unused. */
 quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent *extent,
                               quipu_arena *arena, quipu_messages *ret_messages, quipu_error *reterr)
 {
@@ -177,12 +199,16 @@ quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent
             sink.messages[sink.count++] = *extent->head;
         }
     }
+    assert(status != QUIPU_OK || chain.count == 0 ||
+           (chain.segments[0].from == extent->from &&
+            chain.segments[chain.count - 1].to == extent->to));
     qp_json_init(&sink.doc);
     for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
         status = read_segment(db, &chain.segments[i], &sink, reterr);
     }
     qp_json_free(&sink.doc);
     if (status == QUIPU_OK) {
+        assert(sink.count <= n && (extent->view || sink.count == n));
         *ret_messages = quipu_messages_of(sink.messages, sink.count);
     }
     return status;
@@ -200,7 +226,9 @@ typedef struct read_view {
     qp_extent extent; /* what is read of it */
 } read_view;
 
-/* Read the extent. Summaries have numbers but are not there: `more` is said of messages. */
+/* Reads the extent of the view, and finds out whether messages lie before and behind it. Summaries
+ * have numbers but are no part of the view, so that numbers alone cannot answer that. The summary
+ * stands before the first message of the view, unless the range begins behind it. */
 static quipu_status read_view_extent(ent_db *db, read_view *view, qp_history *history,
                                      quipu_error *reterr)
 {
@@ -212,6 +240,7 @@ static quipu_status read_view_extent(ent_db *db, read_view *view, qp_history *hi
     int64_t after = 0;
     quipu_status status = qp_view_place(db, &view->chain, &older, 1, &before, reterr);
 
+    assert(view->extent.view && view->summary.view_from == first);
     if (status == QUIPU_OK) {
         status = qp_view_place(db, &view->chain, &newer, 1, &after, reterr);
     }
@@ -228,8 +257,10 @@ static quipu_status read_view_extent(ent_db *db, read_view *view, qp_history *hi
                             reterr);
 }
 
-/* As many messages of the view as the range asks for. Most pages hold no summary: then the numbers
- * tell which ones they are, and they are read once. */
+/* Reads as many messages of the view as the range asks for. Most pages hold no summary: then their
+ * numbers follow from the bounds, and the messages are read once. A page with summaries comes out
+ * too short: then the place of the last message that belongs to it is searched, and the page is
+ * read again. */
 static quipu_status read_view_range(ent_db *db, const qp_session *row, const quipu_range *range,
                                     qp_history *history, quipu_error *reterr)
 {
@@ -262,6 +293,8 @@ static quipu_status read_view_range(ent_db *db, const qp_session *row, const qui
     return status == QUIPU_OK ? read_view_extent(db, &view, history, reterr) : status;
 }
 
+/* The arena is freed first, because a retried work starts over. The row stays in it: callers inside
+ * of this room read `history->row` after this. */
 quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key,
                              const quipu_range *range, quipu_time now, qp_history *history,
                              quipu_error *reterr)
@@ -271,6 +304,7 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     qp_extent extent = {.view = false};
     quipu_status status;
 
+    assert(ent_depth(db) > 0);
     quipu_arena_free(&history->head.arena);
     *pub = (quipu_history){0};
     status = qp_session_load(store, db, &history->head.arena, key, now, &row, reterr);
@@ -287,6 +321,7 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     if ((range->flags & QUIPU_RANGE_VIEW) != 0) {
         return read_view_range(db, row, range, history, reterr);
     }
+    assert(history->row == row && pub->session == &history->session);
     read_bounds(row, row->first_seq, range, &extent.from, &extent.to);
     pub->more_before = extent.from > row->first_seq;
     pub->more_after = extent.to < row->next_seq - 1;
@@ -307,11 +342,13 @@ static quipu_status read_get_work(void *ctx, ent_db *db, quipu_arena *scratch, q
 {
     read_get *get = ctx;
 
+    assert(get->history != NULL);
     (void)scratch;
     return qp_history_read(get->store, db, get->key, &get->range, quipu_time_now(), get->history,
                            reterr);
 }
 
+/* Refuses flags of a later version and negative numbers; a range that is merely empty is fine. */
 static quipu_status read_range_check(const quipu_range *range, quipu_error *reterr)
 {
     if ((range->flags & ~READ_FLAGS) != 0 || range->after_seq < 0 || range->before_seq < 0 ||

@@ -1,4 +1,7 @@
-/* Reading a session and a range of its messages into one result. */
+/* Reading a session and a range of its messages into one result.
+ *
+ * Every function expects an open transaction, reading or writing, and takes all it returns from
+ * that snapshot. Results live in the arena that the caller names. */
 #ifndef QP_STORE_READ_H
 #define QP_STORE_READ_H
 

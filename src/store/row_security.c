@@ -1,5 +1,9 @@
-/* Whose rows are whose, for engines that keep tenants apart by themselves: every entity stands
- * here. */
+/* The policies of all entities, for engines that keep tenants apart by themselves
+ * (ent/row_security.h).
+ *
+ * Every entity of schema/quipu.ent has a line here: one that is missing would be readable by every
+ * tenant. Messages and state events have no tenant of their own; theirs is that of their session.
+ */
 #include "store/row_security.h"
 
 #include "gen/quipu.h"

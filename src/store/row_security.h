@@ -1,4 +1,5 @@
-/* The walls between the tenants of a store. */
+/* Which rows belong to which tenant: the policies of all entities, for engines with row-level
+ * security. Read by src/front when it opens a store on such an engine; constant. */
 #ifndef QP_STORE_ROW_SECURITY_H
 #define QP_STORE_ROW_SECURITY_H
 

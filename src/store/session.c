@@ -1,4 +1,12 @@
-/* Creating sessions, get-or-create, and changing their settings. */
+/* Creating sessions, get-or-create, and changing their settings.
+ *
+ * Owns a session's row until its first append: uid, time to live, first messages, first state.
+ * Called by the public session calls, by the ADK room (qp_live_create()) and by an append that
+ * creates its session (qp_session_ensure()). Arguments are checked and messages encoded before any
+ * lock is taken. A work that creates runs in an exclusive transaction, because the session's number
+ * is drawn in it; an update needs the lock of its row only. When a work returns QUIPU_OK, row,
+ * messages, search index, state and feed agree; one that fails after its first write has its
+ * transaction rolled back. */
 #include "store/session.h"
 
 #include <assert.h>
@@ -23,10 +31,12 @@ quipu_time qp_session_expiry(int64_t ttl_ms, quipu_time now)
 {
     quipu_time at = {0, 0};
 
-    /* What was within the calendar when it was given grows out of it with every write. */
+    /* The sum was checked when the time to live was set, but every write adds it to a later clock:
+     * near the end of the calendar the expiry stops moving instead of failing the write. */
     if (qp_time_add_ms(now, ttl_ms, &at) != QUIPU_OK) {
         at = (quipu_time){QP_TIME_S_MAX, QP_TIME_NS_MAX};
     }
+    assert(qp_time_valid(at));
     return at;
 }
 
@@ -42,6 +52,7 @@ quipu_status qp_session_ttl(const quipu_store *store, int64_t given, ent_opt_int
 {
     quipu_time at = {0, 0};
 
+    assert(store->ttl_ms >= 0); /* checked when the store was opened */
     if (given < -1) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "ttl_ms is %lld; give milliseconds, 0 for the store's or -1 for never",
@@ -54,12 +65,15 @@ quipu_status qp_session_ttl(const quipu_store *store, int64_t given, ent_opt_int
                               (long long)given);
     }
     *ret_ttl = given > 0 ? ent_some(given) : (ent_opt_int){.has = false};
+    assert(!ret_ttl->has || ret_ttl->v > 0);
     return QUIPU_OK;
 }
 
 /* ---- create -----------------------------------------------------------------------------------
  */
 
+/* One create or get-or-create, from the checked arguments to the result. The work may run more than
+ * once (get-or-create reads first; a batch may be retried), so each run sets the outputs anew. */
 typedef struct session_create {
     const quipu_store *store;
     quipu_session_new values;
@@ -75,6 +89,10 @@ typedef struct session_create {
     qp_live live;
 } session_create;
 
+/* Inserts the session with its first messages and its first state, in the open exclusive
+ * transaction. What the messages say of the session (qp_header) goes into the INSERT itself, so
+ * that the row is written once. The cap comes last: it may delete some of the messages that were
+ * just stored. */
 static quipu_status session_insert(session_create *create, ent_db *db, quipu_arena *scratch,
                                    quipu_time now, quipu_error *reterr)
 {
@@ -90,6 +108,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
                            .tenant = create->store->tenant,
                            .ttl_ms = create->ttl_ms};
 
+    assert(ent_depth(db) > 0 && create->created);
     ent_view_create(&qp_session_new_view, values, &made);
     made.session_id = values->session_id.p != NULL ? values->session_id : values->key;
     if (create->ttl_ms.has) {
@@ -104,6 +123,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
         qp_search_born(create->store, count, &made);
     }
     status = qp_session_create(db, scratch, &made, &row, reterr);
+    assert(status != QUIPU_OK || (row->id > 0 && row->next_seq == count + 1));
     if (status == QUIPU_OK && count > 0) {
         qp_batch_own(batch, row->id);
         status = qp_batch_insert(batch, db, reterr);
@@ -122,16 +142,21 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     return status == QUIPU_OK ? qp_cap_hold(create->store, db, scratch, row, reterr) : status;
 }
 
-/* What the caller gets of the session that is there now. */
+/* Reads the session as the open transaction sees it into the caller's history: the one that the
+ * same transaction created, or the one that was found. */
 static quipu_status session_read(session_create *create, ent_db *db, quipu_time now,
                                  quipu_error *reterr)
 {
+    assert(create->history != NULL && ent_depth(db) > 0);
     return create->want != NULL ? qp_live_read(create->store, db, create->values.key, create->want,
                                                create->history, &create->live, reterr)
                                 : qp_history_read(create->store, db, create->values.key,
                                                   &create->range, now, create->history, reterr);
 }
 
+/* Creates the session unless a living one has the key. An expired session is deleted in the same
+ * transaction: the new one shares nothing with it but the key, and its uid shows that. The refusal
+ * comes before the first write, so that it leaves nothing to undo in a shared batch. */
 static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -141,6 +166,7 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     quipu_status status =
         qp_session_lookup(create->store, db, scratch, create->values.key, &row, reterr);
 
+    assert(ent_depth(db) > 0);
     create->created = row == NULL;
     if (status == QUIPU_OK && row != NULL) {
         create->created = qp_session_expired(row, now);
@@ -152,6 +178,7 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
             status = qp_session_remove(create->store, db, row, reterr);
         }
     }
+    assert(status != QUIPU_OK || create->created || create->reuse);
     if (status == QUIPU_OK && create->created) {
         status = session_insert(create, db, scratch, now, reterr);
     }
@@ -161,6 +188,8 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
+/* The append that calls this has checked the key. The session starts without messages: those of the
+ * append follow in the same transaction, through the ordinary path. */
 quipu_status qp_session_ensure(const quipu_store *store, ent_db *db, quipu_arena *scratch,
                                quipu_str key, quipu_uuid uid, quipu_error *reterr)
 {
@@ -168,17 +197,20 @@ quipu_status qp_session_ensure(const quipu_store *store, ent_db *db, quipu_arena
         .store = store, .values = QUIPU_SESSION_NEW_INIT, .reuse = true, .uid = uid};
     quipu_status status = qp_session_ttl(store, 0, &create.ttl_ms, reterr);
 
+    assert(key.n > 0 && key.n <= QUIPU_KEY_MAX && ent_depth(db) > 0);
     create.values.key = key;
     return status == QUIPU_OK ? session_create_work(&create, db, scratch, reterr) : status;
 }
 
-/* Check the caller's values and make ready what does not need the lock. */
+/* Checks the caller's values and makes ready what needs no lock: encoded messages, uid, an empty
+ * history. Also after a failure session_create_end() frees what is there. */
 static quipu_status session_prepare(quipu_store *store, const quipu_session_new *given,
                                     bool wants_history, session_create *create, quipu_error *reterr)
 {
     quipu_session_new *values = &create->values;
     quipu_status status;
 
+    assert(create->history == NULL && create->batch.count == 0); /* prepared once */
     if (given == NULL) {
         return qp_error_set(reterr, QUIPU_MISUSE, "the new session's values are NULL");
     }
@@ -208,9 +240,12 @@ static quipu_status session_prepare(quipu_store *store, const quipu_session_new 
     return status;
 }
 
+/* The end of every create: hands the history to the caller, or frees it after a failure, and frees
+ * the encoded messages. */
 static void session_create_end(session_create *create, quipu_status status,
                                quipu_history **ret_history)
 {
+    assert(status != QUIPU_OK || ret_history == NULL || create->history != NULL);
     if (status == QUIPU_OK && ret_history != NULL) {
         *ret_history = &create->history->pub;
     } else if (create->history != NULL) {
@@ -242,6 +277,8 @@ quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *v
 /* ---- get-or-create ----------------------------------------------------------------------------
  */
 
+/* The first half of get-or-create, from a snapshot and without the write lock. QUIPU_NOT_FOUND and
+ * QUIPU_EXPIRED send the caller on to session_create_work(). */
 static quipu_status session_peek_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -249,6 +286,7 @@ static quipu_status session_peek_work(void *ctx, ent_db *db, quipu_arena *scratc
     const quipu_time now = quipu_time_now();
     const qp_session *row = NULL;
 
+    assert(create->reuse && ent_depth(db) > 0);
     create->created = false;
     return create->history != NULL
                ? session_read(create, db, now, reterr)
@@ -270,7 +308,8 @@ quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session
         status = session_prepare(store, values, ret_history != NULL, &create, reterr);
     }
     if (status == QUIPU_OK) {
-        /* Most often it is there, and a reader needs no lock. */
+        /* Most often it is there, and a reader needs no lock. Another caller may create it between
+         * the read and the write: session_create_work() looks again under the lock. */
         status = qp_store_read(store, &within, session_peek_work, &create, &error);
         if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
             status = qp_store_write(store, &within, session_create_work, &create, reterr);
@@ -289,6 +328,9 @@ quipu_status quipu_session_get_or_create(quipu_store *store, const quipu_session
 /* ---- with state -------------------------------------------------------------------------------
  */
 
+/* A session with its state, for the ADK room. Without `reuse` the read is skipped: a session that
+ * exists is an error then, which session_create_work() reports. State changes apply only to a
+ * session that this call creates. */
 quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
                             const quipu_call_options *call, qp_live *ret_live, quipu_error *reterr)
 {
@@ -303,6 +345,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
+    assert(given->want != NULL);
     if (status == QUIPU_OK) {
         status = qp_state_check(given->changes, store->message_bytes_max, reterr);
     }
@@ -321,6 +364,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
     }
     session_create_end(&create, status, &history);
     if (status == QUIPU_OK) {
+        assert(history != NULL);
         *ret_live = create.live;
         ret_live->history = history;
         ret_live->created = create.created;
@@ -333,6 +377,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
 /* ---- update -----------------------------------------------------------------------------------
  */
 
+/* One update of settings. */
 typedef struct session_change {
     quipu_store *store;
     quipu_str key;
@@ -341,6 +386,8 @@ typedef struct session_change {
     int64_t revision;
 } session_change;
 
+/* The caller's settings as a patch of the row. Revision and updated_at move, and the expiry slides,
+ * as with every write. A new time to live counts from now; "never" clears the expiry. */
 static void session_patch(const session_change *change, const qp_session *row, quipu_time now,
                           qp_session_patch *ret)
 {
@@ -348,6 +395,7 @@ static void session_patch(const session_change *change, const qp_session *row, q
     const uint32_t set = given->set;
     ent_opt_int ttl_ms = row->ttl_ms;
 
+    assert((set & ent_view_bits(&qp_session_patch_view)) != 0); /* session_patch_check() */
     *ret = (qp_session_patch){.revision = ent_set(row->revision + 1), .updated_at = ent_set(now)};
     ent_view_patch(&qp_session_patch_view, set, given, ret);
     if ((set & QUIPU_SET_TTL) != 0) {
@@ -359,6 +407,9 @@ static void session_patch(const session_change *change, const qp_session *row, q
     qp_session_slide(ttl_ms, now, ret);
 }
 
+/* Compares the expected revision under the lock of the row and before the first write, so that a
+ * conflict leaves nothing to undo. The UPDATE is a statement of its own:
+ * qp_session_load_for_update() has detached the row from the session cache. */
 static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                         quipu_error *reterr)
 {
@@ -370,6 +421,7 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     quipu_status status =
         qp_session_load_for_update(change->store, db, change->key, now, &row, reterr);
 
+    assert(ent_depth(db) > 0);
     (void)scratch;
     if (status == QUIPU_OK && (change->given.set & QUIPU_SET_IF_REVISION) != 0 &&
         change->given.expected_revision != row->revision) {
@@ -393,12 +445,14 @@ static quipu_status session_update_work(void *ctx, ent_db *db, quipu_arena *scra
     return status;
 }
 
+/* Refuses bits that no setting has, and an empty patch: it would move the revision for nothing. */
 static quipu_status session_patch_check(const quipu_store *store, session_change *change,
                                         quipu_error *reterr)
 {
     const quipu_session_patch *given = &change->given;
     const uint32_t settings = ent_view_bits(&qp_session_patch_view);
 
+    assert(!change->ttl_ms.has);
     if ((given->set & ~(settings | QUIPU_SET_IF_REVISION)) != 0 || (given->set & settings) == 0) {
         return qp_error_set(reterr, QUIPU_MISUSE,
                             "the patch sets 0x%x; give at least one bit of QUIPU_SET_*, and no "
@@ -435,7 +489,9 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
         status = session_patch_check(store, &change, reterr);
     }
     if (status == QUIPU_OK) {
-        within.session = store->feed ? (quipu_str){NULL, 0} : key; /* the feed draws numbers */
+        /* The lock of one row is enough, unless the store keeps a feed: its numbers are drawn
+         * store-wide, by a writer that is alone. */
+        within.session = store->feed ? (quipu_str){NULL, 0} : key;
         status = qp_store_write(store, &within, session_update_work, &change, reterr);
     }
     if (status == QUIPU_OK && ret_revision != NULL) {

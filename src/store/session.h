@@ -1,10 +1,15 @@
-/* What the files about sessions share. */
+/* Expiry and creation of sessions, for the files that write session rows: append.c, compact.c,
+ * fork.c and src/import.
+ *
+ * The expiry functions read no row. qp_session_ensure() is part of a work: it runs in the
+ * transaction of its caller and commits nothing. */
 #ifndef QP_STORE_SESSION_H
 #define QP_STORE_SESSION_H
 
 #include "store/store.h"
 
-/* Every write moves the expiry: put it into a patch of a session with a time to live. */
+/* Every write moves the expiry of a session with a time to live: puts the new one into the patch of
+ * that write. A session without a time to live keeps the patch as it is. */
 void qp_session_slide(ent_opt_int ttl_ms, quipu_time now, qp_session_patch *patch);
 
 /* When a session that is written at `now` expires: at the latest when the calendar ends. */

@@ -1,5 +1,9 @@
-/* Pages of sessions by their last change. A page starts where a cursor says, not after so many
- * rows: it costs the same wherever it lies. */
+/* Pages of sessions by their last change.
+ *
+ * Owns the cursor: it names the last row of a page by its time and its number, so that a page costs
+ * the same wherever it lies, and sessions that change meanwhile move to another page instead of
+ * shifting all others. Called by quipu_session_list() only. Reads one page from one snapshot,
+ * without locks; two pages come from two snapshots. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +27,7 @@ typedef struct session_list_page {
 
 QP_RESULT(session_list_page);
 
+/* One page: the checked options, where it begins, and the result that is filled. */
 typedef struct session_list_call {
     const quipu_store *store;
     quipu_list_options options;
@@ -33,19 +38,24 @@ typedef struct session_list_call {
 /* ---- cursors ----------------------------------------------------------------------------------
  */
 
+/* The cursor behind a row, as fixed-width hexadecimal digits: seconds and nanoseconds of its last
+ * change, then its number, which breaks ties. "1." is the version of this form. */
 static quipu_status session_list_cursor(const qp_session *last, quipu_arena *arena, quipu_str *ret)
 {
     char text[SESSION_LIST_CURSOR + 1];
     int n = snprintf(text, sizeof(text), "1.%016" PRIx64 "%08" PRIx32 "%016" PRIx64,
                      (uint64_t)last->updated_at.s, last->updated_at.ns, (uint64_t)last->id);
 
+    assert(last->id != 0 && n == SESSION_LIST_CURSOR);
     return quipu_arena_copy(arena, (quipu_str){text, (size_t)n}, ret);
 }
 
+/* Lower case only: a cursor has one spelling. */
 static bool session_list_hex(const char *p, size_t n, uint64_t *ret)
 {
     uint64_t value = 0;
 
+    assert(n <= 16);
     for (size_t i = 0; i < n; i++) {
         const char c = p[i];
         if (c >= '0' && c <= '9') {
@@ -60,12 +70,15 @@ static bool session_list_hex(const char *p, size_t n, uint64_t *ret)
     return true;
 }
 
+/* A caller may pass any text as a cursor. A text with this form that no page ever returned is not
+ * an error: it only names another place. */
 static quipu_status session_list_parse(quipu_str cursor, qp_session *ret, quipu_error *reterr)
 {
     uint64_t s = 0;
     uint64_t ns = 0;
     uint64_t id = 0;
 
+    assert(ret->id == 0); /* without a cursor the list starts at its beginning */
     if (cursor.p == NULL) {
         return QUIPU_OK;
     }
@@ -79,12 +92,14 @@ static quipu_status session_list_parse(quipu_str cursor, qp_session *ret, quipu_
         }
     }
     return qp_error_set(reterr, QUIPU_INVALID,
-                        "the cursor is none of ours; pass `next` of the page before, unchanged");
+                        "the cursor is invalid; pass `next` of the page before, unchanged");
 }
 
 /* ---- the page ---------------------------------------------------------------------------------
  */
 
+/* Whether a row passes the metadata filter: it has the member, and its text is the one asked for.
+ * No index knows metadata, so that the filter parses each row that it looks at. */
 static quipu_status session_list_matches(const quipu_list_options *options, const qp_session *row,
                                          bool *ret_matches, quipu_error *reterr)
 {
@@ -95,6 +110,7 @@ static quipu_status session_list_matches(const quipu_list_options *options, cons
     if (*ret_matches || row->metadata.text.p == NULL) {
         return QUIPU_OK;
     }
+    assert(options->metadata_name.p != NULL);
     qp_json_init(&doc);
     status = qp_json_parse(&doc, row->metadata.text, &QP_COLUMN_LIMITS, reterr);
     if (status == QUIPU_OK) {
@@ -108,6 +124,8 @@ static quipu_status session_list_matches(const quipu_list_options *options, cons
     return status;
 }
 
+/* The query of the whole list; session_list_fill() adds place and limit. Hidden sessions have no
+ * key and are left out. `unexpired` outlives the query, which borrows it. */
 static qp_session_query session_list_query(const session_list_call *call,
                                            const qp_session_where unexpired[2])
 {
@@ -138,8 +156,10 @@ static qp_session_query session_list_query(const session_list_call *call,
     return query;
 }
 
-/* Read rows from `query` on until the page is full. *ret_last is the last row that was looked at,
- * with id 0 when nothing is left behind it. */
+/* Reads rows until the page is full. Without a filter one find is enough: it asks for one row more
+ * than fits, which shows whether another page follows. With a filter it goes on in steps, at most
+ * QUIPU_LIST_SCAN_MAX rows, and may end with a page that is not full. *ret_last is the last row
+ * that was looked at; its id is 0 when no row is left behind it. */
 static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_session_query *query,
                                       quipu_session_info *infos, size_t *ret_count,
                                       qp_session *ret_last, quipu_error *reterr)
@@ -151,6 +171,7 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
     size_t count = 0;
     int64_t left = QUIPU_LIST_SCAN_MAX; /* rows that a filter may still look at */
 
+    assert(limit > 0 && limit <= QUIPU_PAGE_MAX);
     for (;;) {
         qp_session_list list = {0};
         quipu_status status;
@@ -159,6 +180,7 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
                        : left < SESSION_LIST_STEP ? left
                                                   : SESSION_LIST_STEP;
         query->after = last.id != 0 ? &last : NULL;
+        assert(query->limit > 0 && left > 0);
         status = qp_session_find(db, arena, query, &list, reterr);
         for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
             bool matches = false;
@@ -177,11 +199,13 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
             return status;
         }
         *ret_count = count;
+        assert(count <= limit && (int64_t)list.n <= query->limit);
         if ((int64_t)list.n < query->limit) {
             *ret_last = (qp_session){.id = 0};
             return QUIPU_OK;
         }
         left -= query->limit;
+        assert(filters && left >= 0); /* without a filter the first round has returned */
         if (left == 0) {
             *ret_last = last;
             return QUIPU_OK;
@@ -189,6 +213,7 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
     }
 }
 
+/* Fills the page from one snapshot. A retried read starts over with an empty arena. */
 static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -203,6 +228,7 @@ static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratc
     size_t count = 0;
     quipu_status status;
 
+    assert(ent_depth(db) > 0 && call->options.limit > 0);
     (void)scratch;
     quipu_arena_free(&page->head.arena);
     page->pub = (quipu_session_page){0};
@@ -215,10 +241,12 @@ static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratc
         session_list_cursor(&last, &page->head.arena, &page->pub.next) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
     }
+    assert(status != QUIPU_OK || count <= (size_t)call->options.limit);
     page->pub.sessions = quipu_session_infos_of(infos, count);
     return status;
 }
 
+/* Refuses options that mean nothing, and fills in the default of the limit. */
 static quipu_status session_list_check(quipu_list_options *options, quipu_error *reterr)
 {
     if ((options->flags & ~SESSION_LIST_FLAGS) != 0 || options->limit < 0 ||
@@ -234,6 +262,7 @@ static quipu_status session_list_check(quipu_list_options *options, quipu_error 
                             (long long)options->limit, QUIPU_PAGE_MAX);
     }
     options->limit = options->limit == 0 ? QUIPU_PAGE_DEFAULT : options->limit;
+    assert(options->limit > 0 && options->limit <= QUIPU_PAGE_MAX);
     return QUIPU_OK;
 }
 

@@ -1,4 +1,8 @@
-/* The shard of a session by its key; the head of shard.h says which. */
+/* The shard of a session by its key; the head of shard.h says which.
+ *
+ * Called by the entity runtime (src/ent/shard.c) for rows and conditions that hold tenant and key.
+ * Pure and without allocation: on such an engine it runs for every statement that names a session
+ * by its key. The value is on disk for ever: with another one, rows would not be found any more. */
 #include "store/shard.h"
 
 #include <assert.h>
@@ -7,18 +11,20 @@
 #include "ent/shard.h"
 #include "gen/quipu.h"
 
-#define PART_ESCAPE 3 /* bytes of "%2F" */
+#define SHARD_ESCAPE 3 /* bytes of "%2F" */
 
-/* The byte that an escape stands for; 0: it is none. */
+/* The byte that an escape stands for; 0: it is none. Only the two that the ADK room writes, in
+ * upper case. */
 static char shard_unescape(const char *p, size_t n)
 {
-    if (n < PART_ESCAPE || p[1] != '2') {
+    assert(n > 0 && p[0] == '%');
+    if (n < SHARD_ESCAPE || p[1] != '2') {
         return '\0';
     }
     return (char)(p[2] == 'F' ? '/' : p[2] == '5' ? '%' : '\0');
 }
 
-/* How long an escaped name is in fact; false when no key has it. */
+/* How long an escaped name is without its escapes; false when no key of the ADK room has it. */
 static bool shard_length(quipu_str name, size_t *ret)
 {
     size_t length = 0;
@@ -27,21 +33,25 @@ static bool shard_length(quipu_str name, size_t *ret)
         if (name.p[i] == '%' && shard_unescape(name.p + i, name.n - i) == '\0') {
             return false;
         }
-        i += name.p[i] == '%' ? PART_ESCAPE : 1;
+        i += name.p[i] == '%' ? SHARD_ESCAPE : 1;
     }
+    assert(length <= name.n);
     *ret = length;
     return true;
 }
 
+/* Adds a name without its escapes, byte by byte: no memory for a copy, and names are short. */
 static void shard_add(qp_sha256 *sha, quipu_str name)
 {
-    for (size_t i = 0; i < name.n; i += name.p[i] == '%' ? PART_ESCAPE : 1) {
+    for (size_t i = 0; i < name.n; i += name.p[i] == '%' ? SHARD_ESCAPE : 1) {
         const char byte = name.p[i] == '%' ? shard_unescape(name.p + i, name.n - i) : name.p[i];
+        assert(byte != '\0' || name.p[i] == '\0'); /* shard_length() has seen every escape */
         qp_sha256_add(sha, &byte, 1);
     }
 }
 
-/* App and user, still escaped, of a key that holds them. */
+/* App and user, still escaped, of a key that holds them: exactly three names with a slash between
+ * them. */
 static bool shard_split(quipu_str key, quipu_str ret_names[2])
 {
     const size_t head = sizeof(QP_KEY_OF_USER) - 1;
@@ -57,12 +67,14 @@ static bool shard_split(quipu_str key, quipu_str ret_names[2])
         if (slash == NULL) {
             return false;
         }
+        assert(slash >= at && slash < end);
         ret_names[i] = (quipu_str){at, (size_t)(slash - at)};
         at = slash + 1;
     }
     return memchr(at, '/', (size_t)(end - at)) == NULL;
 }
 
+/* A key that only looks like one of the ADK room is hashed as it is: every key has a shard. */
 uint32_t qp_shard_of_key(const quipu_str *texts, size_t n)
 {
     quipu_str names[2];
@@ -74,6 +86,7 @@ uint32_t qp_shard_of_key(const quipu_str *texts, size_t n)
         !shard_length(names[1], &lengths[1])) {
         return qp_shard_of_texts(texts, n);
     }
+    assert(lengths[0] <= names[0].n && lengths[1] <= names[1].n);
     qp_sha256_begin(&sha);
     qp_shard_add_length(&sha, texts[0].n);
     qp_sha256_add(&sha, texts[0].p, texts[0].n);

@@ -1,5 +1,12 @@
-/* The size cap, and the encryption that this build does not have. */
+/* The size cap, and the encryption that this build does not have.
+ *
+ * Owns the exemption of works that delete. Called by src/front when a store is opened, and by every
+ * work that makes the file smaller or fills the search index. The cap is a setting of the writing
+ * connection: it is lifted and restored inside of the exemption's transaction, so that no other
+ * work runs without it. */
 #include "store/size.h"
+
+#include <assert.h>
 
 #include "base/error.h"
 #include "ent/maintenance.h"
@@ -17,12 +24,15 @@ quipu_status qp_size_check(const quipu_open_options *options, quipu_error *reter
     return QUIPU_OK;
 }
 
+/* A work that runs without the cap. */
 typedef struct size_exemption {
     const quipu_store *store;
     qp_work_fn work;
     void *ctx;
 } size_exemption;
 
+/* Restores the cap on every way out. When the work failed, its error counts, not that of restoring.
+ */
 static quipu_status size_exempt_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -30,6 +40,7 @@ static quipu_status size_exempt_work(void *ctx, ent_db *db, quipu_arena *scratch
     quipu_status status = qp_maintenance_limit(db, 0, reterr);
     quipu_status capped;
 
+    assert(exemption->store->max_bytes > 0 && ent_depth(db) > 0);
     if (status == QUIPU_OK) {
         status = exemption->work(exemption->ctx, db, scratch, reterr);
     }
@@ -43,6 +54,7 @@ quipu_status qp_size_exempt(quipu_store *store, const qp_call *call, qp_work_fn 
 {
     size_exemption exemption = {store, work, ctx};
 
+    assert(store->max_bytes >= 0);
     if (store->max_bytes == 0) {
         return qp_store_write(store, call, work, ctx, reterr);
     }

@@ -1,4 +1,9 @@
-/* State: checking, applying and reading changes, and the ids of events that only changed state. */
+/* State: checking, applying and reading changes, and the ids of events that only changed state.
+ *
+ * Owns the rows of entities State and StateEvent. Called inside of the transactions of append.c and
+ * session.c, and by state_live.c and the ADK room for reading. Takes no lock: a change of session
+ * state relies on the lock of the session's row, a change of app or user state on an exclusive
+ * transaction (append_run()). Changes apply all or none, with the append that brings them. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,12 +19,16 @@ static_assert((int)QP_SCOPE_APP == (int)QP_STATE_SCOPE_APP &&
                   (int)QP_SCOPE_SESSION == (int)QP_STATE_SCOPE_SESSION,
               "scopes have the same numbers in the rooms above and in the schema");
 
+/* Before any lock is taken. The sum of all changes is bounded as one message is: they are stored in
+ * the same transaction. */
 quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max, quipu_error *reterr)
 {
     int64_t bytes = 0;
 
+    assert(bytes_max > 0);
     for (size_t i = 0; i < changes.count; i++) {
         const qp_state_item *change = &changes.items[i];
+        assert(change->scope >= QP_SCOPE_APP && change->scope <= QP_SCOPE_SESSION);
 
         if (change->name.n > QP_STATE_NAME_MAX) {
             return qp_error_field(reterr, QUIPU_LIMIT, "State", "name", "len",
@@ -49,9 +58,11 @@ quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max, quipu_err
 /* ---- applying ---------------------------------------------------------------------------------
  */
 
-/* Where a scope's rows of a session stand. */
+/* Selects the rows of one scope that a session sees. Columns that do not matter for the scope hold
+ * the empty text or 0, as in qp_state_apply(): the key of a row is complete in every scope. */
 static qp_state_where state_place(quipu_str tenant, const qp_session *row, qp_scope scope)
 {
+    assert(scope >= QP_SCOPE_APP && scope <= QP_SCOPE_SESSION);
     return (qp_state_where){.tenant = ent_eq(tenant),
                             .scope = qp_state_scope_is((qp_state_scope)scope),
                             .app_name = ent_eq(row->app_name),
@@ -60,11 +71,13 @@ static qp_state_where state_place(quipu_str tenant, const qp_session *row, qp_sc
                                 ent_eq(scope == QP_SCOPE_SESSION ? row->id : (int64_t)0)};
 }
 
+/* In the order of the changes: of two for the same key the later one counts. */
 quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_session *row,
                             qp_state_items changes, quipu_time now, quipu_error *reterr)
 {
     quipu_status status = QUIPU_OK;
 
+    assert(ent_depth(db) > 0);
     for (size_t i = 0; i < changes.count && status == QUIPU_OK; i++) {
         const qp_state_item *change = &changes.items[i];
         qp_state_where where = state_place(store->tenant, row, change->scope);
@@ -91,6 +104,8 @@ quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_sessi
 /* ---- events that only changed state -----------------------------------------------------------
  */
 
+/* SHA-256 over the changes, in their order. Lengths stand before the texts, so that no two
+ * different lists have the same bytes; a removal has a length that no text can have. */
 static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
 {
     qp_sha256 sha;
@@ -112,9 +127,12 @@ static void state_digest(qp_state_items changes, uint8_t ret[QP_SHA256_SIZE])
 
 static bool state_same_bytes(quipu_bytes stored, const void *p, size_t n)
 {
+    assert(n > 0);
     return stored.n == n && memcmp(stored.p, p, n) == 0;
 }
 
+/* Looks at the newest QP_STATE_EVENTS_MAX events of the session: no index knows their ids, and a
+ * retry comes soon after the first try. An older id is not recognised any more. */
 quipu_status qp_state_event_known(ent_db *db, quipu_arena *scratch, const qp_session *row,
                                   quipu_str event_id, qp_state_items changes, bool *ret_known,
                                   quipu_error *reterr)
@@ -126,6 +144,7 @@ quipu_status qp_state_event_known(ent_db *db, quipu_arena *scratch, const qp_ses
     uint8_t digest[QP_SHA256_SIZE];
     quipu_status status = qp_state_event_find(db, scratch, &query, &list, reterr);
 
+    assert(ent_depth(db) > 0 && event_id.n > 0 && event_id.n <= QUIPU_EVENT_ID_MAX);
     *ret_known = false;
     for (size_t i = 0; i < list.n && status == QUIPU_OK && !*ret_known; i++) {
         if (!state_same_bytes(list.items[i].event_id, event_id.p, event_id.n)) {
@@ -142,6 +161,8 @@ quipu_status qp_state_event_known(ent_db *db, quipu_arena *scratch, const qp_ses
     return status;
 }
 
+/* Deletes before it inserts: the row at offset QP_STATE_EVENTS_MAX - 1 and all older ones go, so
+ * that with the new one at most QP_STATE_EVENTS_MAX are kept. */
 quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t number,
                                 quipu_str event_id, qp_state_items changes, quipu_error *reterr)
 {
@@ -154,6 +175,7 @@ quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t numbe
     uint8_t digest[QP_SHA256_SIZE];
     quipu_status status = qp_state_event_find(db, &arena, &oldest, &list, reterr);
 
+    assert(ent_depth(db) > 0 && number > row->revision);
     if (status == QUIPU_OK && list.n > 0) {
         status =
             qp_state_event_delete(db,
@@ -177,7 +199,8 @@ quipu_status qp_state_event_add(ent_db *db, const qp_session *row, int64_t numbe
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* Rows of one scope behind those that are there. */
+/* Rows of one scope, sorted by name, behind the items that are there. An arena cannot extend an
+ * array in place, so that the items before are copied: at most twice for the three scopes. */
 static quipu_status state_read_rows(ent_db *db, const qp_state_where *where, quipu_arena *arena,
                                     qp_state_items *state, quipu_error *reterr)
 {
@@ -189,6 +212,7 @@ static quipu_status state_read_rows(ent_db *db, const qp_state_where *where, qui
     if (status != QUIPU_OK || list.n == 0) {
         return status;
     }
+    assert(state->items != NULL || state->count == 0);
     items = qp_arena_take(arena, (state->count + list.n) * sizeof(*items));
     if (items == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for %zu keys of state", list.n);
@@ -211,6 +235,7 @@ quipu_status qp_state_read_scope(const quipu_store *store, ent_db *db, const qp_
 {
     const qp_state_where where = state_place(store->tenant, row, scope);
 
+    assert(ent_depth(db) > 0);
     return state_read_rows(db, &where, arena, state, reterr);
 }
 
@@ -224,11 +249,13 @@ quipu_status qp_state_read(const quipu_store *store, ent_db *db, const qp_sessio
         status = qp_state_read_scope(store, db, row, (qp_scope)scope, arena, &state, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(state.items != NULL || state.count == 0);
         *ret_state = state;
     }
     return status;
 }
 
+/* One read of a user's state, which needs no session. */
 typedef struct state_user_call {
     const quipu_store *store;
     qp_session user; /* only app and user are set */
@@ -236,10 +263,12 @@ typedef struct state_user_call {
     qp_state_items state;
 } state_user_call;
 
+/* A row that was never stored, with the app and the user only: scope user looks at nothing else. */
 static quipu_status state_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
     state_user_call *call = ctx;
+    assert(call->user.id == 0);
     (void)scratch;
     call->state = (qp_state_items){NULL, 0};
     return qp_state_read_scope(call->store, db, &call->user, QP_SCOPE_USER, call->arena,

@@ -64,7 +64,7 @@ typedef struct qp_live {
     bool created;
 } qp_live;
 
-/* Read a session. Errors as quipu_session_get(). */
+/* Reads a session with its state, from one snapshot. Errors as quipu_session_get(). */
 QUIPU_MUST_USE quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *want,
                                         const quipu_call_options *call, qp_live *ret_live,
                                         quipu_error *reterr);
@@ -77,7 +77,8 @@ typedef struct qp_live_new {
     const qp_live_want *want;
 } qp_live_new;
 
-/* Create a session, or get it. Errors as quipu_session_create(). */
+/* Creates a session with its first state in one transaction, or gets the one that is there. Errors
+ * as quipu_session_create(). */
 QUIPU_MUST_USE quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
                                            const quipu_call_options *call, qp_live *ret_live,
                                            quipu_error *reterr);

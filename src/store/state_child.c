@@ -1,17 +1,26 @@
-/* Ending a child session. Parent and child change in one transaction, so that a merge that failed
- * can be tried again, and one that succeeded cannot happen twice. */
+/* Ending a child session: the merge into its parent, or its removal.
+ *
+ * Owns the one transaction in which both sessions change, so that a merge that failed can be tried
+ * again, and one that succeeded cannot happen twice. Called by the ADK room (adk/child.c), which
+ * holds the lock of the parent's live session. Two sessions change, so that the transaction is
+ * exclusive. On QUIPU_OK the parent has the messages, and the child is marked as merged or is gone.
+ */
 #include "store/state_child.h"
+
+#include <assert.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "store/append.h"
 
+/* One end of a child; `batch` holds the messages for the parent, encoded before the lock. */
 typedef struct state_child_call {
     quipu_store *store;
     qp_child_end *end;
     qp_batch batch;
 } state_child_call;
 
+/* Whether the metadata say that the child was merged: the mark that an earlier merge left. */
 static quipu_status state_child_merged(quipu_json metadata, bool *ret_merged)
 {
     qp_json_doc doc;
@@ -31,7 +40,8 @@ static quipu_status state_child_merged(quipu_json metadata, bool *ret_merged)
     return status;
 }
 
-/* Both rows, and whether it may happen. */
+/* Loads both rows and decides, before the first write, whether the child may end. The child comes
+ * first, so that a second merge fails with QUIPU_EXISTS also after the parent has moved on. */
 static quipu_status state_child_check(state_child_call *call, ent_db *db, quipu_arena *scratch,
                                       quipu_time now, const qp_session **ret_parent,
                                       const qp_session **ret_child, quipu_error *reterr)
@@ -45,6 +55,7 @@ static quipu_status state_child_check(state_child_call *call, ent_db *db, quipu_
         return qp_store_fail(status, "find the child", end->child, reterr);
     }
     status = state_child_merged((*ret_child)->metadata, &merged);
+    assert(status == QUIPU_OK || !merged);
     if (status == QUIPU_OK && merged) {
         return qp_error_set(reterr, QUIPU_EXISTS, "child session is already merged");
     }
@@ -72,6 +83,8 @@ static quipu_status state_child_check(state_child_call *call, ent_db *db, quipu_
     return status;
 }
 
+/* The parent gets its messages through the ordinary append, with its cap and its search index. Then
+ * the child is removed, or keeps its messages and gets metadata that say so. */
 static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
@@ -81,6 +94,8 @@ static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch
     const qp_session *child = NULL;
     quipu_status status = state_child_check(call, db, scratch, now, &parent, &child, reterr);
 
+    assert(ent_depth(db) > 0);
+    assert(status != QUIPU_OK || (parent != NULL && child != NULL && parent->id != child->id));
     if (status == QUIPU_OK && call->batch.count > 0) {
         status = qp_append_write(call->store, db, scratch, parent, &call->batch, now, reterr);
     }
@@ -104,6 +119,8 @@ quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
+    assert(!quipu_str_eq(end->parent, end->child));
+    assert(end->messages != NULL || end->count == 0);
     if (status == QUIPU_OK) {
         status = qp_key_check(end->parent, reterr);
     }

@@ -1,5 +1,8 @@
-/* A session together with its state: read from one snapshot, created in one transaction, listed by
- * app and user. */
+/* A session together with its state: read from one snapshot, and listed by app and user.
+ *
+ * Owns the reads behind live sessions. Called by the ADK room (qp_live_get(), qp_live_find()) and,
+ * inside of the transaction that creates a session, by session.c (qp_live_read()). Takes no lock.
+ * Messages and state of a result belong to the same revision. */
 #include <assert.h>
 
 #include "base/arena.h"
@@ -8,13 +11,15 @@
 
 #define STATE_LIVE_BATCH 256 /* messages looked at together, backwards, for those after a time */
 
+/* When ADK's last event was; a session without one shows its creation. */
 static quipu_time state_live_time(const qp_session *row)
 {
     return row->last_event_at.has ? row->last_event_at.v : row->created_at;
 }
 
-/* The messages from a time on, the newest `limit` of them, read backwards in batches. They come out
- * oldest first at the end of an array that grows downwards. */
+/* The messages from a time on, the newest `limit` of them. Times come from callers and need not
+ * grow with the numbers, so that every message is looked at, backwards in batches, until enough are
+ * found. They come out oldest first at the end of an array that grows downwards. */
 static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp_live_want *want,
                                      quipu_arena *arena, quipu_history *pub, quipu_error *reterr)
 {
@@ -38,6 +43,7 @@ static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp
 
         status = qp_messages_read(db, row, &extent, arena, &messages, reterr);
         for (size_t i = messages.count; i > 0 && left > 0 && status == QUIPU_OK; i--) {
+            assert(kept != NULL && left <= most);
             const quipu_message *message = quipu_message_at(messages, i - 1);
 
             if (quipu_time_cmp(message->timestamp, want->after) >= 0) {
@@ -52,6 +58,7 @@ static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp
     return status;
 }
 
+/* With a time only the header is read first: state_live_after() selects the messages. */
 quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
                           const qp_live_want *want, qp_history *history, qp_live *ret_live,
                           quipu_error *reterr)
@@ -60,6 +67,7 @@ quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
     qp_live live = {.history = &history->pub};
     quipu_status status;
 
+    assert(ent_depth(db) > 0);
     if (want->has_after) {
         range.flags = QUIPU_RANGE_HEADER;
     }
@@ -69,6 +77,7 @@ quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
             state_live_after(db, history->row, want, &history->head.arena, &history->pub, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(history->row != NULL);
         live.last_event_at = state_live_time(history->row);
         status = qp_state_read(store, db, history->row, &history->head.arena, &live.state, reterr);
     }
@@ -81,6 +90,7 @@ quipu_status qp_live_read(const quipu_store *store, ent_db *db, quipu_str key,
 /* ---- get --------------------------------------------------------------------------------------
  */
 
+/* One qp_live_get(). */
 typedef struct state_live_call {
     const quipu_store *store;
     quipu_str key;
@@ -94,6 +104,7 @@ static quipu_status state_live_work(void *ctx, ent_db *db, quipu_arena *scratch,
 {
     state_live_call *call = ctx;
 
+    assert(call->history != NULL);
     (void)scratch;
     return qp_live_read(call->store, db, call->key, call->want, call->history, &call->live, reterr);
 }
@@ -126,6 +137,7 @@ quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *
 /* ---- list -------------------------------------------------------------------------------------
  */
 
+/* One qp_live_find(). `shared` is reused while rows of the same user follow each other. */
 typedef struct state_live_search {
     const quipu_store *store;
     quipu_str app_name;
@@ -137,7 +149,7 @@ typedef struct state_live_search {
     qp_state_items shared; /* state of the app and of the user */
 } state_live_search;
 
-/* What sessions of one user share, read once: rows come by user. */
+/* What sessions of one user share, read once: the query sorts by user. */
 static quipu_status state_live_shared(state_live_search *search, ent_db *db, const qp_session *row,
                                       quipu_error *reterr)
 {
@@ -156,6 +168,8 @@ static quipu_status state_live_shared(state_live_search *search, ent_db *db, con
                               : status;
 }
 
+/* One session of the list. `history` and its header lie in the caller's arena: they are no results
+ * of their own, and nobody frees them. */
 static quipu_status state_live_one(state_live_search *search, ent_db *db, const qp_session *row,
                                    qp_live *ret, quipu_error *reterr)
 {
@@ -163,6 +177,7 @@ static quipu_status state_live_one(state_live_search *search, ent_db *db, const 
     quipu_session_info *info = qp_arena_take(search->arena, sizeof(*info));
     quipu_status status;
 
+    assert(ret != NULL && search->list.count > 0);
     if (history == NULL || info == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list of sessions");
     }
@@ -176,6 +191,8 @@ static quipu_status state_live_one(state_live_search *search, ent_db *db, const 
                               : status;
 }
 
+/* Reads all rows of the app, then the state of each session that has not expired: a list of n
+ * sessions costs n + 1 reads, and two more for each user. */
 static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                            quipu_error *reterr)
 {
@@ -188,6 +205,7 @@ static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *s
     qp_session_list rows = {0};
     quipu_status status;
 
+    assert(ent_depth(db) > 0);
     (void)scratch;
     if (search->user_id.p != NULL) {
         query.where.user_id = ent_eq(search->user_id);
@@ -223,6 +241,7 @@ quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user
         status = qp_store_read(store, &within, state_live_search_work, &search, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(search.list.items != NULL || search.list.count == 0);
         *ret_list = search.list;
     }
     qp_store_leave(&within);

@@ -1,4 +1,9 @@
-/* Statistics: the sessions' headers added up, sizes, and what this store's connections did. */
+/* Statistics: the sessions' headers added up, sizes, and what this store's connections did.
+ *
+ * Called by quipu_store_stats() and quipu_store_layout(). Walks over all sessions of the tenant on
+ * a reading connection of its own, outside of a transaction and without a lock: the figures are as
+ * good as of one moment, and no writer waits for them. The counters of the commit group are read
+ * under its mutex. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +12,18 @@
 #include "ent/maintenance.h"
 #include "store/maintain.h"
 
+/* One call; the work sets `stats` anew when it is retried. */
 typedef struct stats_call {
     quipu_store *store;
     quipu_time now;
     quipu_stats stats;
 } stats_call;
 
+/* Adds one session. Only rows are read: counts and totals stand in them. What search has still to
+ * index is what lies behind the watermark and was not deleted. */
 static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
 {
+    assert(row->key.p != NULL); /* the query leaves hidden sessions out */
     stats->sessions++;
     stats->expired += qp_session_expired(row, now);
     stats->forks += row->parent_id.has;
@@ -33,6 +42,7 @@ static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
     }
 }
 
+/* One scan over the rows, which are not kept: memory does not grow with the store. */
 static quipu_status stats_sessions(stats_call *call, ent_db *db, quipu_error *reterr)
 {
     const qp_session_query query = {
@@ -50,6 +60,8 @@ static quipu_status stats_sessions(stats_call *call, ent_db *db, quipu_error *re
     return qp_session_iter_end(&iter, reterr);
 }
 
+/* Sizes must be asked outside of a transaction; the scan that follows is one statement, and so one
+ * snapshot. */
 static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     stats_call *call = ctx;
@@ -57,6 +69,7 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     qp_sizes sizes = {0};
     quipu_status status = qp_maintenance_sizes(db, &sizes, reterr);
 
+    assert(ent_depth(db) == 0);
     (void)scratch;
     *stats = (quipu_stats){.file_bytes = sizes.file_bytes,
                            .free_bytes = sizes.free_bytes,
@@ -68,8 +81,10 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
     return status == QUIPU_OK ? stats_sessions(call, db, reterr) : status;
 }
 
+/* What is counted in this process, not in the file: other processes have figures of their own. */
 static void stats_connections(quipu_store *store, quipu_stats *stats)
 {
+    assert(stats->readers == 0 && stats->commits == 0);
     if (qp_store_pools(store)) {
         stats->readers = (int64_t)qp_pool_open(&store->pool);
     }
@@ -98,6 +113,7 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
         status = qp_store_read_apart(store, &within, stats_work, &stats, reterr);
     }
     if (status == QUIPU_OK) {
+        assert(ret_stats != NULL);
         stats_connections(store, &stats.stats);
         qp_output_put(ret_stats, &stats.stats, sizeof(stats.stats));
     }
@@ -105,6 +121,8 @@ quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *cal
     return status;
 }
 
+/* What an upgrade of an older file would add; found when the store was opened, so that this reads
+ * nothing. */
 quipu_status quipu_store_layout(quipu_store *store, char ret_text[QUIPU_LAYOUT_SIZE],
                                 quipu_error *reterr)
 {

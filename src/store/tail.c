@@ -1,11 +1,20 @@
-/* The tail of a session: reads what is there, then waits for the store's pulse and looks again. The
- * pulse is noted before each look, so that a commit after the look ends the wait at once. */
+/* The tail of a session: reads the messages that are there, then waits for a change and reads
+ * again.
+ *
+ * Owns the tail's position and its end. Called by quipu_tail_*(), by one thread at a time for each
+ * tail. Holds no lock and no connection while it waits. The count of changes is taken before each
+ * read, so that a commit after the read ends the wait at once: no commit is missed. Batches follow
+ * each other without a gap, unless messages were deleted meanwhile; a tail that has ended stays so.
+ */
 #include "store/tail.h"
+
+#include <assert.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "store/read.h"
 
+/* A position in one life of a session: the uid shows when another session has taken the key. */
 struct quipu_tail {
     quipu_store *store;
     quipu_arena arena;
@@ -30,9 +39,12 @@ quipu_status qp_wait_begin(int64_t timeout_ms, int64_t *ret_end_ns, quipu_error 
                             (long long)timeout_ms);
     }
     *ret_end_ns = timeout_ms < 0 ? QP_NEVER : qp_clock_ns() + timeout_ms * QP_NS_PER_MS;
+    assert(*ret_end_ns > 0);
     return QUIPU_OK;
 }
 
+/* Wakes every QP_CALL_SLICE_NS to look at a cancel flag, which nobody signals. A closing store
+ * notifies all waiters (quipu_close()). */
 quipu_status qp_wait_change(quipu_store *store, uint64_t seen, int64_t end_ns, quipu_cancel *cancel,
                             quipu_error *reterr)
 {
@@ -51,6 +63,7 @@ quipu_status qp_wait_change(quipu_store *store, uint64_t seen, int64_t end_ns, q
             }
         }
         status = qp_change_signal_wait(&store->signal, seen, wake_ns, reterr);
+        assert(wake_ns <= end_ns);
         if (status != QUIPU_OK || qp_change_signal_count(&store->signal) != seen ||
             qp_clock_ns() >= end_ns) {
             return status;
@@ -58,7 +71,8 @@ quipu_status qp_wait_change(quipu_store *store, uint64_t seen, int64_t end_ns, q
     }
 }
 
-/* A waiting tail notices the expiry of its session by itself: nobody writes then. */
+/* A session expires without a write, so that nothing would wake its tail: the wait ends when it
+ * does. A millisecond later, because the two clocks may differ by a little. */
 static int64_t tail_wake_ns(const quipu_session_info *session, int64_t end_ns)
 {
     quipu_time now = quipu_time_now();
@@ -69,6 +83,7 @@ static int64_t tail_wake_ns(const quipu_session_info *session, int64_t end_ns)
     }
     int64_t wake_ns = qp_clock_ns() + left_s * QP_NS_PER_S + (int64_t)session->expires_at.ns -
                       (int64_t)now.ns + QP_NS_PER_MS;
+    assert(session->has_expiry);
     return wake_ns < end_ns ? wake_ns : end_ns;
 }
 
@@ -85,11 +100,13 @@ static bool tail_same(quipu_uuid a, quipu_uuid b)
     return differ == 0;
 }
 
+/* One batch behind the tail's position, with the session's row from the same snapshot. */
 static quipu_status tail_look_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     tail_look *look = ctx;
     quipu_range range = QUIPU_RANGE_INIT;
 
+    assert(ent_depth(db) > 0 && look->tail->after_seq >= 0);
     (void)scratch;
     range.after_seq = look->tail->after_seq;
     range.limit = QUIPU_TAIL_BATCH;
@@ -97,7 +114,8 @@ static quipu_status tail_look_work(void *ctx, ent_db *db, quipu_arena *scratch, 
                            look->history, reterr);
 }
 
-/* Look once. The end of the session is the end of the tail, and is remembered. */
+/* Reads one batch, which may be empty. When the session is gone, has expired or lives another life,
+ * the tail has ended: that error is kept for all later calls. */
 static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, qp_history *history,
                               quipu_error *reterr)
 {
@@ -106,6 +124,7 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
     qp_call within;
     quipu_status status = qp_store_enter(tail->store, call, &within, &error);
 
+    assert(tail->ended.status == QUIPU_OK);
     if (status == QUIPU_OK) {
         status = qp_store_read(tail->store, &within, tail_look_work, &look, &error);
     }
@@ -114,6 +133,7 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
         status = qp_error_set(&error, QUIPU_NOT_FOUND,
                               "the session was deleted; another one has its key now");
     }
+    assert(status == QUIPU_OK || error.status != QUIPU_OK);
     if (status != QUIPU_OK) {
         (void)qp_store_fail(status, "follow", tail->key, &error);
         if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
@@ -124,12 +144,15 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
     return status;
 }
 
+/* Reads and waits in turn until messages come or the time is over. The caller's deadline bounds
+ * each read, not the waiting. */
 static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_call_options *call,
                                 quipu_cancel *cancel, qp_history *history, quipu_error *reterr)
 {
     for (;;) {
         uint64_t seen = qp_change_signal_count(&tail->store->signal);
         quipu_status status = tail_read(tail, call, history, reterr);
+        assert(status != QUIPU_OK || history->pub.session != NULL);
 
         if (status != QUIPU_OK || history->pub.messages.count > 0 || qp_clock_ns() >= end_ns) {
             return status;
@@ -145,6 +168,8 @@ static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_ca
 /* ---- the calls --------------------------------------------------------------------------------
  */
 
+/* Opening reads the session's header only: the first batch is read by quipu_tail_next(). From here
+ * on commits notify, until the tail is closed. */
 quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_seq,
                              const quipu_call_options *call, quipu_tail **ret_tail,
                              quipu_error *reterr)
@@ -169,6 +194,7 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
         quipu_free(history);
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a tail");
     }
+    assert(history != NULL && history->session != NULL);
     tail->store = store;
     tail->uid = history->session->uid;
     tail->after_seq = after_seq;
@@ -178,6 +204,8 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
     return QUIPU_OK;
 }
 
+/* The position moves only when a batch is handed out, so that a call that failed can be repeated.
+ */
 quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_call_options *call,
                              quipu_history **ret_batch, quipu_error *reterr)
 {
@@ -209,6 +237,8 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
         if (history != NULL) {
             const quipu_messages got = history->pub.messages;
 
+            assert(quipu_message_at(got, 0)->seq > tail->after_seq);
+            assert(got.count <= QUIPU_TAIL_BATCH);
             tail->after_seq = quipu_message_at(got, got.count - 1)->seq;
         }
         *ret_batch = history != NULL ? &history->pub : NULL;

@@ -1,4 +1,14 @@
-/* Writing and reading the tool_calls column. */
+/* Writing and reading the tool_calls column.
+ *
+ * Owns the form of the column and the token estimate of calls. Called by message.c and
+ * message_read.c for every message with calls, by message_json.c and message_parse.c for the public
+ * JSON form, by tool_pairs.c and the ADK room for pairs. Pure: no statement, no lock. What is read
+ * lies in the caller's arena, or in the content that the caller passes.
+ *
+ * Two forms differ from plain JSON strings, in the column only:
+ *
+ *  input, output   a text that is a JSON object stands as that object
+ *  output          a number: so many bytes of the message's content, behind the output before */
 #include "store/tool_calls.h"
 
 #include <assert.h>
@@ -16,21 +26,24 @@ static bool tool_calls_is_tail(char byte)
     return ((unsigned char)byte & 0xc0u) == 0x80u;
 }
 
-/* Whether an output stands in the content where the one before it ended. One that begins inside a
- * character is no text of its own. */
+/* Whether an output stands in the content where the one before it ended. One that begins inside of
+ * a UTF-8 character is no text of its own, and could not be read back as one. */
 static bool tool_calls_follows(quipu_str content, size_t *at, quipu_str output)
 {
     const bool follows = output.n <= content.n - *at &&
                          (output.n == 0 || (!tool_calls_is_tail(output.p[0]) &&
                                             memcmp(content.p + *at, output.p, output.n) == 0));
 
+    assert(*at <= content.n);
     *at += follows ? output.n : 0;
     return follows;
 }
 
-/* Whether outputs that followed each other up to `at` are the content. */
+/* Whether outputs that followed each other up to `at` are the whole content. A content with U+0000
+ * is stored in another way (message.c), and its bytes in the column are not the true ones. */
 static bool tool_calls_fill(quipu_str content, size_t at)
 {
+    assert(at <= content.n);
     return content.n > 0 && at == content.n && memchr(content.p, '\0', content.n) == NULL;
 }
 
@@ -57,15 +70,18 @@ int64_t qp_tool_calls_estimate(quipu_str content, quipu_tool_calls calls)
                   quipu_token_estimate(call->input) +
                   (shared ? 0 : quipu_token_estimate(call->output));
     }
+    assert(tokens >= QP_TOKEN_MESSAGE);
     return tokens;
 }
 
-/* A member's text, as far as it has one. */
+/* A member's text, as far as it has one. Numbers and arrays, which other programs may have written,
+ * count nothing. */
 static quipu_status tool_calls_piece(qp_json_node call, quipu_str name, quipu_arena *arena,
                                      quipu_str *ret)
 {
     qp_json_node node = qp_json_get(call, name);
 
+    assert(name.n > 0);
     *ret = QUIPU_STR("");
     if (qp_json_kind_of(node) == QP_JSON_OBJECT) {
         *ret = qp_json_raw(node);
@@ -75,7 +91,9 @@ static quipu_status tool_calls_piece(qp_json_node call, quipu_str name, quipu_ar
     return QUIPU_OK;
 }
 
-/* What the calls of a column count, in *ret_outputs what their outputs do. */
+/* What the calls of a column count; in *ret_outputs what their outputs do, which the caller adds
+ * unless the content is made of them. The arena is reset after each call: texts are only counted.
+ */
 static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int64_t *ret_tokens,
                                      int64_t *ret_outputs, bool *ret_shared)
 {
@@ -86,6 +104,7 @@ static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int6
     bool follows = true;
     size_t at = 0;
 
+    static_assert(sizeof(pieces) / sizeof(pieces[0]) == 4, "the output is the last of four");
     while (status == QUIPU_OK && qp_json_next(&iter)) {
         for (size_t i = 0; i < 4 && status == QUIPU_OK; i++) {
             quipu_str text;
@@ -103,6 +122,7 @@ static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int6
     return status;
 }
 
+/* For a column that another program wrote (lango_adopt.c): counts without decoding calls. */
 quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json, int64_t *ret_tokens)
 {
     int64_t tokens = qp_token_message(content, NULL, 0);
@@ -128,26 +148,32 @@ quipu_status qp_tool_calls_tokens(quipu_str content, quipu_str json, int64_t *re
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-/* Names come with their quotes: they are written again and again. */
+/* One member that is a string. Names come with their quotes: they are written again and again. */
 static void tool_calls_put(qp_jsonw *writer, quipu_str name, quipu_str text)
 {
+    assert(name.n > 2 && name.p[0] == '"' && name.p[name.n - 1] == '"');
     qp_jsonw_raw_key(writer, name);
     qp_jsonw_str(writer, text);
 }
 
-/* Whether a text can stand in the column as it is; two levels are around it there. */
+/* Whether a text can stand in the column as it is. Two levels are around it there, so that it may
+ * be only so deep. With `made` the caller knows that a text with braces is an object. */
 static bool tool_calls_is_object(quipu_str text, bool made)
 {
     const qp_json_limits limits = {.size_max = QP_JSON_SIZE_CAP,
                                    .depth_max = QP_JSON_DEPTH_MAX - 2};
 
+    static_assert(QP_JSON_DEPTH_MAX > 2, "an object inside of two levels");
     return text.n > 1 && text.p[0] == '{' && text.p[text.n - 1] == '}' &&
            (made || qp_json_check(text, &limits, NULL) == QUIPU_OK);
 }
 
+/* One member that may be an object. Outside of the column every text is a string: a reader of the
+ * public form need not guess. */
 static void tool_calls_put_json(qp_jsonw *writer, quipu_str name, quipu_str text,
                                 const qp_tool_calls_form *column)
 {
+    assert(name.n > 2);
     if (column == NULL || !tool_calls_is_object(text, column->made)) {
         tool_calls_put(writer, name, text);
         return;
@@ -156,10 +182,12 @@ static void tool_calls_put_json(qp_jsonw *writer, quipu_str name, quipu_str text
     qp_jsonw_raw(writer, text);
 }
 
-/* `column` NULL: for a reader outside. */
+/* The array; `column` NULL: for a reader outside. An output of a shared column is its size: the
+ * bytes stand in the content. Empty and absent outputs differ: an absent one is left out. */
 static void tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls,
                              const qp_tool_calls_form *column)
 {
+    assert(calls.items != NULL || calls.count == 0);
     qp_jsonw_array(writer);
     for (size_t i = 0; i < calls.count; i++) {
         const quipu_tool_call *call = quipu_tool_call_at(calls, i);
@@ -194,13 +222,15 @@ void qp_tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls)
 
 void qp_tool_calls_write_column(qp_jsonw *writer, quipu_tool_calls calls, qp_tool_calls_form form)
 {
+    assert(calls.count > 0);
     tool_calls_write(writer, calls, &form);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------
  */
 
-/* A member's text; an absent one and null leave *ret as it is. */
+/* A member's text; an absent one and null leave *ret as it is. An object comes back as the text
+ * that the caller gave: the column holds it byte by byte. */
 static quipu_status tool_calls_text(qp_json_node call, quipu_str name, quipu_arena *arena,
                                     quipu_str *ret)
 {
@@ -208,6 +238,7 @@ static quipu_status tool_calls_text(qp_json_node call, quipu_str name, quipu_are
     qp_json_kind kind = qp_json_kind_of(node);
     quipu_status status;
 
+    assert(ret != NULL && name.n > 0);
     if (kind == QP_JSON_NONE || kind == QP_JSON_NULL) {
         return QUIPU_OK;
     }
@@ -218,6 +249,7 @@ static quipu_status tool_calls_text(qp_json_node call, quipu_str name, quipu_are
     return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
 }
 
+/* A thought signature is opaque bytes, in base64. Empty and absent differ. */
 static quipu_status tool_calls_signature(qp_json_node call, quipu_arena *arena, quipu_bytes *ret)
 {
     quipu_str text = {NULL, 0};
@@ -229,10 +261,11 @@ static quipu_status tool_calls_signature(qp_json_node call, quipu_arena *arena, 
             *ret = (quipu_bytes){"", 0}; /* there, and empty */
         }
     }
+    assert(status != QUIPU_OK || text.p == NULL || ret->p != NULL);
     return status == QUIPU_INVALID ? QUIPU_CORRUPT : status;
 }
 
-/* An output, which may be the next so many bytes of the content. */
+/* An output, which may be the next so many bytes of the content. *content moves behind them. */
 static quipu_status tool_calls_output(qp_json_node call, quipu_arena *arena, quipu_str *content,
                                       quipu_str *ret)
 {
@@ -246,12 +279,15 @@ static quipu_status tool_calls_output(qp_json_node call, quipu_arena *arena, qui
         (uint64_t)size > content->n) {
         return QUIPU_CORRUPT;
     }
+    assert(size >= 0 && (size_t)size <= content->n);
     *ret = (quipu_str){content->p, (size_t)size};
     *content = (quipu_str){content->p + size, content->n - (size_t)size};
     /* A text that we give out ends with a NUL: only the last one has the content's. */
     return content->n > 0 ? quipu_arena_copy(arena, *ret, ret) : QUIPU_OK;
 }
 
+/* One element of the array. What Lango left out is empty, not absent, but for the output: a call
+ * without one has not been answered. */
 static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_str *content,
                                    quipu_tool_call *ret)
 {
@@ -278,14 +314,15 @@ static quipu_status tool_calls_one(qp_json_node node, quipu_arena *arena, quipu_
     return status;
 }
 
-/* The column's array, of *ret_count elements, and memory for one item of each, which is NULL when
- * there is none. */
+/* Parses the column and takes memory for one item of each element. *ret_count is 0, and *ret_items
+ * NULL, for an absent column and for null, which Lango writes for "no calls". */
 static quipu_status tool_calls_open(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
                                     size_t item_size, void **ret_items, size_t *ret_count)
 {
     qp_json_node root;
     quipu_status status;
 
+    assert(item_size > 0);
     *ret_items = NULL;
     *ret_count = 0;
     if (json.p == NULL) {
@@ -309,6 +346,7 @@ static quipu_status tool_calls_open(quipu_str json, qp_json_doc *doc, quipu_aren
     return QUIPU_OK;
 }
 
+/* The public form has no sizes in place of outputs: without a content they are refused. */
 quipu_status qp_tool_calls_read(quipu_str json, qp_json_doc *doc, quipu_arena *arena,
                                 quipu_tool_calls *ret_calls)
 {
@@ -332,31 +370,37 @@ quipu_status qp_tool_calls_read_column(quipu_str json, quipu_str content, qp_jso
         }
     }
     if (status == QUIPU_OK) {
+        assert(count == n);
         *ret_calls = quipu_tool_calls_of(calls, count);
     }
     return status;
 }
 
-/* A member that is a text, else empty. */
+/* A member that is a text, else empty: ids and names of other kinds pair with nothing. */
 static quipu_status tool_calls_head_text(qp_json_node call, quipu_str name, quipu_arena *arena,
                                          quipu_str *ret)
 {
     qp_json_node node = qp_json_get(call, name);
 
+    assert(name.n > 0);
     *ret = (quipu_str){"", 0};
     return qp_json_kind_of(node) == QP_JSON_STRING ? qp_json_text_copy(node, arena, ret) : QUIPU_OK;
 }
 
-/* Whether a member is there and says anything; `empty`: an empty text counts, too. */
+/* Whether a member is there and says anything; `empty`: an empty text counts, too. The raw text
+ * with its quotes shows that without unescaping. */
 static bool tool_calls_head_has(qp_json_node call, quipu_str name, bool empty)
 {
     qp_json_node node = qp_json_get(call, name);
     qp_json_kind kind = qp_json_kind_of(node);
 
+    assert(name.n > 0);
     return kind != QP_JSON_NONE && kind != QP_JSON_NULL &&
            (empty || kind != QP_JSON_STRING || qp_json_raw(node).n > sizeof("\"\"") - 1);
 }
 
+/* Reads only what the pairing rule needs: inputs and outputs, which may be large, are not copied.
+ * Entries without either are no items, so that there may be fewer items than elements. */
 quipu_status qp_tool_calls_items(quipu_str json, bool answers, qp_json_doc *doc, quipu_arena *arena,
                                  qp_tool_item **ret_items, size_t *ret_count)
 {
@@ -388,18 +432,21 @@ quipu_status qp_tool_calls_items(quipu_str json, bool answers, qp_json_doc *doc,
         }
     }
     if (status == QUIPU_OK) {
+        assert(count <= n);
         *ret_items = items;
         *ret_count = count;
     }
     return status;
 }
 
+/* The same rule as qp_message_answers() of fork_chain.h, which reads it from a row. */
 bool qp_message_is_answer(const quipu_message *message)
 {
     return message->role == QUIPU_ROLE_TOOL || message->role == QUIPU_ROLE_FUNCTION ||
            (message->role == QUIPU_ROLE_USER && message->calls.count > 0);
 }
 
+/* One array for all messages: at most one item for a message and one for each entry. */
 quipu_status qp_message_items(const quipu_message *messages, size_t count, qp_tool_item **ret_items,
                               size_t *ret_count)
 {
@@ -427,6 +474,7 @@ quipu_status qp_message_items(const quipu_message *messages, size_t count, qp_to
             const qp_tool_item_kind kind =
                 qp_tool_call_kind(answers, call->input.n > 0, call->output.p != NULL);
 
+            assert(n < most);
             items[n] = (qp_tool_item){.kind = kind,
                                       .message = (int64_t)i,
                                       .id = call->id,
@@ -435,6 +483,7 @@ quipu_status qp_message_items(const quipu_message *messages, size_t count, qp_to
             n += kind != QP_TOOL_NOTHING ? 1 : 0;
         }
     }
+    assert(n < most); /* each message and each entry has room, and one is left */
     qp_tool_pair_match(items, n, QUIPU_PAIR_REACH);
     *ret_items = items;
     *ret_count = n;

@@ -1,5 +1,9 @@
 /* The tool_calls column: a JSON array of objects with id, name, input, output, thought and
- * thoughtSignature, as Lango writes it. */
+ * thoughtSignature, as Lango writes it; and the calls and responses of messages for the pairing
+ * rule.
+ *
+ * Pure functions over the caller's memory. message.c writes the column, message_read.c reads it;
+ * adk uses the estimate and the pairs of messages in memory. */
 #ifndef QP_STORE_TOOL_CALLS_H
 #define QP_STORE_TOOL_CALLS_H
 

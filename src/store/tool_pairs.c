@@ -1,7 +1,15 @@
 /* Pairs around a place, read forwards from it and then backwards until what was found cannot change
- * any more. How far back that is, the rule says (qp_tool_pair_is_final()): for responses with ids
- * of their own it is the step of the farthest call. The rule runs again whenever twice as many
- * messages were read, so that its cost stays below theirs. */
+ * any more.
+ *
+ * Owns the reading for the pairing rule; the rule itself is in base/tool_pair.c. Called by window.c
+ * and compact.c, in their transaction and over their chain. Takes no lock. How far back a read
+ * goes, the rule says (qp_tool_pair_is_final()): for responses with ids of their own it is the step
+ * of the farthest call. The rule runs again whenever twice as many messages were read, so that its
+ * cost stays below theirs.
+ *
+ *        start                 start + count
+ *  buffer: [ free | items, oldest first | free ]
+ *             <- backwards       forwards -> */
 #include "store/tool_pairs.h"
 
 #include <assert.h>
@@ -27,7 +35,8 @@ void qp_pairs_free(qp_pairs *pairs)
     quipu_arena_free(&pairs->arena);
 }
 
-/* Make room for `n` items before the first one, or after the last one. */
+/* Makes room for `n` items before the first one, or behind the last one. The buffer at least
+ * doubles, at the side where it is short, so that all moves together cost as much as the items. */
 static quipu_status tool_pairs_room(qp_pairs *pairs, size_t n, bool before)
 {
     const size_t more = pairs->capacity + n + PAIRS_FIRST;
@@ -35,6 +44,7 @@ static quipu_status tool_pairs_room(qp_pairs *pairs, size_t n, bool before)
         before ? pairs->start >= n : pairs->capacity - pairs->start - pairs->count >= n;
     qp_tool_item *buffer;
 
+    assert(pairs->start + pairs->count <= pairs->capacity);
     if (fits) {
         return QUIPU_OK;
     }
@@ -50,9 +60,12 @@ static quipu_status tool_pairs_room(qp_pairs *pairs, size_t n, bool before)
     pairs->buffer = buffer;
     pairs->start += before ? more : 0;
     pairs->capacity += more;
+    assert(pairs->start + pairs->count <= pairs->capacity);
     return QUIPU_OK;
 }
 
+/* Adds the items of one message at one end, in their order. The list stays sorted by message
+ * number, which the rule relies on. */
 static quipu_status tool_pairs_put(qp_pairs *pairs, const qp_tool_item *items, size_t n,
                                    int64_t seq, bool before)
 {
@@ -62,9 +75,11 @@ static quipu_status tool_pairs_put(qp_pairs *pairs, const qp_tool_item *items, s
     if (status != QUIPU_OK || n == 0) {
         return status;
     }
+    assert(!before || pairs->start >= n);
     pairs->start -= before ? n : 0;
     to = pairs->buffer + pairs->start + (before ? 0 : pairs->count);
     pairs->count += n;
+    assert(pairs->start + pairs->count <= pairs->capacity);
     for (size_t i = 0; i < n; i++) {
         to[i] = items[i];
         to[i].message = seq;
@@ -72,7 +87,8 @@ static quipu_status tool_pairs_put(qp_pairs *pairs, const qp_tool_item *items, s
     return QUIPU_OK;
 }
 
-/* Take a message in: before all that were read, or behind them. */
+/* Adds a message: a turn's beginning and an answer without entries are one item each, others one
+ * for each entry of their column. */
 static quipu_status tool_pairs_take(qp_pairs *pairs, const qp_message *row, bool before)
 {
     const bool answers = qp_message_answers(row);
@@ -90,10 +106,12 @@ static quipu_status tool_pairs_take(qp_pairs *pairs, const qp_message *row, bool
     return status == QUIPU_OK ? tool_pairs_put(pairs, items, count, row->seq, before) : status;
 }
 
+/* Forwards until another turn begins: pairs do not reach over it. */
 static bool tool_pairs_forth(void *ctx, const qp_message *row)
 {
     qp_pairs *pairs = ctx;
 
+    assert(pairs->status == QUIPU_OK);
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
         return true; /* no part of the view */
     }
@@ -104,9 +122,11 @@ static bool tool_pairs_forth(void *ctx, const qp_message *row)
     return pairs->status == QUIPU_OK;
 }
 
-/* Whether the pairs of messages from `place` on are known. */
+/* Whether the pairs of messages from `place` on are known: everything was read, the rule's reach is
+ * passed, there is nothing to pair, or the rule says that more messages change nothing. */
 static bool tool_pairs_known(const qp_pairs *pairs, int64_t place)
 {
+    assert(place >= pairs->low);
     return pairs->low <= pairs->bottom || place - pairs->low >= QUIPU_PAIR_REACH ||
            pairs->count == 0 ||
            qp_tool_pair_is_final(pairs->buffer + pairs->start, pairs->count, place);
@@ -119,7 +139,8 @@ static void tool_pairs_match(qp_pairs *pairs)
     }
 }
 
-/* Whether enough was read. */
+/* Whether enough was read. Looking for a place, the newest one that cuts no pair wins; it is
+ * certain only once its own pairs and those of newer places are known. */
 static bool tool_pairs_enough(qp_pairs *pairs)
 {
     tool_pairs_match(pairs);
@@ -149,14 +170,19 @@ static quipu_status tool_pairs_add_place(qp_pairs *pairs, int64_t seq)
         pairs->places = places;
         pairs->place_capacity = capacity;
     }
+    assert(pairs->place_count < pairs->place_capacity);
+    assert(pairs->place_count == 0 || pairs->places[pairs->place_count - 1] > seq);
     pairs->places[pairs->place_count++] = seq;
     return QUIPU_OK;
 }
 
+/* Backwards, one message; ends the scan when enough was read, which is asked at powers of two only.
+ */
 static bool tool_pairs_back(void *ctx, const qp_message *row)
 {
     qp_pairs *pairs = ctx;
 
+    assert(pairs->status == QUIPU_OK);
     assert(row->seq < pairs->low);
     pairs->low = row->seq;
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
@@ -171,6 +197,8 @@ static bool tool_pairs_back(void *ctx, const qp_message *row)
            ((pairs->looked & (pairs->looked - 1)) != 0 || !tool_pairs_enough(pairs));
 }
 
+/* Scans in one direction and pairs what was found. A callback cannot return a status: it leaves one
+ * in `pairs`, which becomes the error here. */
 static quipu_status tool_pairs_walk(qp_pairs *pairs, ent_db *db, const qp_chain *chain,
                                     const qp_scan *scan, quipu_error *reterr)
 {
@@ -192,6 +220,7 @@ quipu_status qp_pairs_read(qp_pairs *pairs, ent_db *db, const qp_chain *chain, c
     const qp_scan back = {far > scan->from ? far : scan->from, at - 1, true};
     quipu_status status = tool_pairs_walk(pairs, db, chain, &forth, reterr);
 
+    assert(at <= scan->to + 1 && !scan->newest);
     pairs->place = at;
     pairs->low = at;
     pairs->bottom = scan->from;
@@ -206,11 +235,13 @@ quipu_status qp_pairs_read_back(qp_pairs *pairs, ent_db *db, const qp_chain *cha
 {
     const qp_scan back = {scan->from, pairs->low - 1, true};
 
+    assert(scan->newest && pairs->status == QUIPU_OK);
     pairs->seek_place = true;
     return tool_pairs_enough(pairs) ? QUIPU_OK : tool_pairs_walk(pairs, db, chain, &back, reterr);
 }
 
 bool qp_pairs_parts(const qp_pairs *pairs, int64_t seq)
 {
+    assert(pairs->start + pairs->count <= pairs->capacity);
     return pairs->count > 0 && qp_tool_pair_is_cut(pairs->buffer + pairs->start, pairs->count, seq);
 }

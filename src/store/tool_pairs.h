@@ -27,6 +27,7 @@ typedef struct qp_pairs {
     quipu_status status;
 } qp_pairs;
 
+/* Empty pairs, which qp_pairs_free() frees; one list serves one place. */
 void qp_pairs_init(qp_pairs *pairs);
 void qp_pairs_free(qp_pairs *pairs);
 

@@ -1,5 +1,10 @@
-/* The window of the next prompt: where it begins is found by the running totals, then only its own
- * messages are read. */
+/* The window of the next prompt: the newest whole turns within a token budget.
+ *
+ * Owns the choice of where a window begins. The running totals give the place in a number of reads
+ * that grows with the logarithm of the window (qp_chain_budget()); then only the window's own
+ * messages are read. Called by quipu_window_read() only, in one snapshot and without locks. A
+ * window begins with a turn, or with QUIPU_WINDOW_CUT inside of the newest one, and never parts a
+ * tool response from its call. The summary of a compaction stands before it when both fit. */
 #include <assert.h>
 
 #include "base/error.h"
@@ -18,6 +23,7 @@ typedef struct window_result {
 
 QP_RESULT(window_result);
 
+/* One call: its checked options and the result that the work fills. */
 typedef struct window_call {
     const quipu_store *store;
     quipu_str key;
@@ -44,12 +50,13 @@ typedef struct window_start {
     int64_t before; /* tokens of all messages before it */
 } window_start;
 
-/* Whether the window can begin here. */
+/* Whether the window can begin here; ends the scan at the first such message. */
 static bool window_look(void *ctx, const qp_message *row)
 {
     window_start *start = ctx;
     const bool opens = qp_message_opens(row);
 
+    assert(!start->found);
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
         return true; /* no part of the view */
     }
@@ -63,15 +70,17 @@ static bool window_look(void *ctx, const qp_message *row)
     return !start->found;
 }
 
-/* The first or the last place among these messages. */
+/* The first place in the order of the scan. With `pairs` any message that parts no pair will do,
+ * without them only one that begins a turn. */
 static quipu_status window_place(const window_view *view, const qp_scan *scan,
                                  const qp_pairs *pairs, window_start *ret, quipu_error *reterr)
 {
+    assert(scan->to <= view->to);
     *ret = (window_start){.pairs = pairs};
     return qp_chain_each(view->db, &view->chain, scan, window_look, ret, reterr);
 }
 
-/* The first place from `seq` on, of any role. */
+/* The first place from `seq` on, of any role. Reads the tool calls around `seq` first. */
 static quipu_status window_after(const window_view *view, int64_t seq, qp_pairs *pairs,
                                  window_start *ret, quipu_error *reterr)
 {
@@ -79,26 +88,31 @@ static quipu_status window_after(const window_view *view, int64_t seq, qp_pairs 
     const qp_scan after = {seq, view->to, false};
     quipu_status status = qp_pairs_read(pairs, view->db, &view->chain, &all, seq, reterr);
 
+    assert(status != QUIPU_OK || (pairs->place == seq && pairs->low <= seq));
     return status == QUIPU_OK ? window_place(view, &after, pairs, ret, reterr) : status;
 }
 
-/* The last such place before `seq`. */
+/* The last such place before `seq`: reads further back from where window_after() ended. */
 static quipu_status window_before(const window_view *view, int64_t seq, qp_pairs *pairs,
                                   window_start *ret, quipu_error *reterr)
 {
     const qp_scan before = {view->from, seq - 1, true};
     quipu_status status = qp_pairs_read_back(pairs, view->db, &view->chain, &before, reterr);
 
+    assert(pairs->place == seq && pairs->low <= seq);
     return status == QUIPU_OK ? window_place(view, &before, pairs, ret, reterr) : status;
 }
 
-/* The newest turn is cut: `seq` is the first number that fits. */
+/* The newest turn is too large and may be cut: `seq` is the first number that fits. When every
+ * message from there on answers a call before it, the window begins earlier and exceeds the budget.
+ */
 static quipu_status window_cut(const window_view *view, int64_t seq, window_start *ret,
                                quipu_error *reterr)
 {
     qp_pairs pairs;
     quipu_status status;
 
+    assert(seq != view->from && !ret->found);
     qp_pairs_init(&pairs);
     status = window_after(view, seq, &pairs, ret, reterr);
     if (status == QUIPU_OK && !ret->found) {
@@ -108,7 +122,8 @@ static quipu_status window_cut(const window_view *view, int64_t seq, window_star
     return status;
 }
 
-/* The view's first message may begin the window, of any role. */
+/* The whole view fits: its first message may begin the window, of any role, because there is no
+ * turn before it that could be cut. */
 static quipu_status window_all(const window_view *view, window_start *ret, quipu_error *reterr)
 {
     qp_pairs pairs;
@@ -120,7 +135,8 @@ static quipu_status window_all(const window_view *view, window_start *ret, quipu
     return status;
 }
 
-/* The newest turn has more tokens than the budget: `seq` is the first number that fits. */
+/* The newest turn has more tokens than the budget: `seq` is the first number that fits. The window
+ * is cut, or is that whole turn and exceeds the budget. */
 static quipu_status window_over(const window_view *view, int64_t seq, bool cut, window_start *ret,
                                 quipu_error *reterr)
 {
@@ -128,19 +144,23 @@ static quipu_status window_over(const window_view *view, int64_t seq, bool cut, 
     quipu_status status =
         cut ? window_cut(view, seq, ret, reterr) : window_place(view, &before, NULL, ret, reterr);
 
+    assert(seq != view->from);
     if (status == QUIPU_OK && !ret->found) {
         status = window_all(view, ret, reterr); /* a view without any user */
     }
     return status;
 }
 
-/* Where the window begins. `*ret_fits`: it is whole turns within the budget. */
+/* Where the window begins. *ret_fits: it is whole turns within the budget. With `must` a window
+ * that does not fit is found, too. Without any message, `ret` stands behind the last one. */
 static quipu_status window_find(const window_view *view, bool cut, bool must, window_start *ret,
                                 bool *ret_fits, quipu_error *reterr)
 {
     int64_t seq = 0;
     quipu_status status =
         qp_chain_budget(view->db, &view->chain, view->from, view->to, view->budget, &seq, reterr);
+    assert(view->budget > 0 && !ret->found);
+    assert(status != QUIPU_OK || seq <= view->to + 1);
 
     if (status == QUIPU_OK) {
         const qp_scan after = {seq, view->to, false};
@@ -158,7 +178,8 @@ static quipu_status window_find(const window_view *view, bool cut, bool must, wi
     return status;
 }
 
-/* Read the messages from `start` on; `head` is the summary before them, or NULL. */
+/* Reads the messages from `start` on; `head` is the summary before them, or NULL. The tokens follow
+ * from the running totals, without adding up. */
 static quipu_status window_fill(const window_view *view, const window_start *start,
                                 const quipu_message *head, window_result *result,
                                 quipu_error *reterr)
@@ -166,6 +187,8 @@ static quipu_status window_fill(const window_view *view, const window_start *sta
     quipu_window *pub = &result->pub;
     const qp_extent extent = {.from = start->seq, .to = view->to, .view = true, .head = head};
 
+    assert(head == NULL || head->seq != 0);
+    assert(start->seq <= view->to + 1);
     pub->tokens = view->row->token_count - start->before;
     if (head != NULL) {
         pub->tokens += qp_token_message(head->content, NULL, 0);
@@ -174,6 +197,8 @@ static quipu_status window_fill(const window_view *view, const window_start *sta
                             reterr);
 }
 
+/* Tries the budget that the summary leaves first. When no whole turn fits beside it, the summary
+ * gives way to the newest turn. */
 static quipu_status window_build(const window_call *call, window_view *view,
                                  const qp_summary *summary, quipu_error *reterr)
 {
@@ -187,6 +212,7 @@ static quipu_status window_build(const window_call *call, window_view *view,
     bool fits = false;
     quipu_status status = QUIPU_OK;
 
+    assert(budget > 0);
     if (has_summary) {
         view->budget = budget - qp_token_message(summary->message.content, NULL, 0);
         if (view->budget > 0) {
@@ -211,6 +237,8 @@ static quipu_status window_build(const window_call *call, window_view *view,
     return status;
 }
 
+/* The row, the summary and the chain of one snapshot. A retried read starts over with an empty
+ * arena. */
 static quipu_status window_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     const window_call *call = ctx;
@@ -219,6 +247,7 @@ static quipu_status window_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     qp_summary summary = {.view_from = 0};
     quipu_status status;
 
+    assert(ent_depth(db) > 0);
     (void)scratch;
     quipu_arena_free(&result->head.arena);
     result->pub = (quipu_window){.tokens = 0};
@@ -237,6 +266,7 @@ static quipu_status window_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return status == QUIPU_OK ? window_build(call, &view, &summary, reterr) : status;
 }
 
+/* A budget of 0 would be a window without messages: most likely a mistake, so it is refused. */
 static quipu_status window_check(const quipu_window_options *options, quipu_error *reterr)
 {
     if ((options->flags & ~QUIPU_WINDOW_CUT) != 0 || options->token_budget < 1) {
