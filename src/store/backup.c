@@ -22,6 +22,7 @@ static quipu_status backup_work(void *ctx, ent_db *db, quipu_arena *scratch, qui
     return qp_maintenance_copy(db, backup->path, reterr);
 }
 
+/* No deadline unless the call names one: a copy takes as long as the file is large. */
 quipu_status quipu_store_backup(quipu_store *store, const char *path,
                                 const quipu_call_options *call, quipu_error *reterr)
 {

@@ -178,6 +178,8 @@ quipu_status qp_change_signal_wait(qp_change_signal *signal, uint64_t seen, int6
                 status = change_signal_poll(signal, reterr);
                 continue;
             }
+            /* Another thread polls: its result wakes this one; the time is for the case that it
+             * leaves. */
             int64_t next_ns = signal->polling ? now_ns + signal->interval_ns : signal->next_poll_ns;
             until_ns = next_ns < wake_ns ? next_ns : wake_ns;
             if (!signal->polling && !signal->fired && signal->watch.source != NULL) {

@@ -17,6 +17,8 @@
 #define QP_CHANGE_SIGNAL_NS_MIN (1 * QP_NS_PER_MS) /* between two polls */
 #define QP_CHANGE_SIGNAL_NS_MAX (250 * QP_NS_PER_MS)
 
+/* The signal of one store. Two kinds of threads meet here: commits, which only count and wake, and
+ * waiters, of which one at a time polls or watches (`polling`) without the mutex. */
 typedef struct qp_change_signal {
     const qp_connector *connector; /* NULL: never set up */
     qp_mutex mutex;                /* guards what follows, but for `listeners` */

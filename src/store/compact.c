@@ -63,6 +63,8 @@ static quipu_status compact_parts(const compact_call *call, ent_db *db, const qp
     if (status == QUIPU_OK) {
         status = qp_chain_each(db, &chain, &behind, compact_look, ret_parted, reterr);
     }
+    /* Calls in the messages that are covered already do not matter: the scan begins with the
+     * view. */
     if (status == QUIPU_OK && !*ret_parted) {
         status = qp_pairs_read(&pairs, db, &chain, &scan, next, reterr);
         *ret_parted = qp_pairs_parts(&pairs, next);
@@ -87,6 +89,7 @@ static quipu_status compact_check(const compact_call *call, ent_db *db, const qp
                             (long long)call->covers_to, (long long)before->view_from,
                             (long long)last);
     }
+    /* The numbers are checked first: the search for pairs relies on them. */
     status = compact_parts(call, db, row, before, &parted, reterr);
     if (status == QUIPU_OK && parted) {
         return qp_error_set(reterr, QUIPU_INVALID,
@@ -124,6 +127,7 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
     if (status == QUIPU_OK) {
         assert(batch.count == 1 && batch.rows[0].mark == QP_MESSAGE_MARK_COMPACTION);
         call->seq = row->next_seq;
+        /* The append writes the row's compact_seq with its own change of the row. */
         batch.summary = true;
         status = qp_append_write(call->store, db, scratch, row, &batch, now, reterr);
     }
@@ -136,6 +140,7 @@ static quipu_status compact_append(compact_call *call, ent_db *db, quipu_arena *
     return status;
 }
 
+/* Creates a compaction: everything it needs to know is read first, the append comes last. */
 static quipu_status compact_work(void *ctx, ent_db *db, quipu_arena *scratch, quipu_error *reterr)
 {
     compact_call *call = ctx;
@@ -192,12 +197,15 @@ static quipu_status compact_undo_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (message->seq == 0) {
         return qp_error_set(reterr, QUIPU_NOT_FOUND, "it has no compaction to undo");
     }
+    /* A pruned history cannot come back: without the summary, its beginning would be lost from the
+     * view. */
     if (message->covers_to < row->first_seq) {
         return qp_error_set(reterr, QUIPU_NOT_FOUND,
                             "the messages that the compaction covers were removed; it cannot be "
                             "undone any more");
     }
     assert(message->mark == QUIPU_MARK_COMPACTION);
+    /* Summaries are never deleted but by a prune or a cap, so that what is in range is there. */
     if (message->replaces >= row->first_seq) {
         patch.compact_seq = ent_set(message->replaces);
     }
@@ -231,6 +239,7 @@ static quipu_status compact_prune_work(void *ctx, ent_db *db, quipu_arena *scrat
         return status;
     }
     assert(summary.view_from > row->first_seq);
+    /* Summaries that are older than the border go with the rest; the newest one lies behind it. */
     call->removed = summary.view_from - row->first_seq;
     status = compact_patch(call, row, db, now, &patch, reterr);
     return status == QUIPU_OK ? qp_first_move(db, scratch, row, summary.view_from, &patch, reterr)
@@ -264,6 +273,8 @@ static quipu_status compact_run(quipu_store *store, compact_call *call, qp_work_
     return status;
 }
 
+/* A summary that is NULL becomes an empty one, which compact_run() refuses: of the three calls only
+ * this one has a text. */
 quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t covers_to,
                                    quipu_str summary, const quipu_call_options *call,
                                    int64_t *ret_seq, quipu_error *reterr)
@@ -281,6 +292,7 @@ quipu_status quipu_session_compact(quipu_store *store, quipu_str key, int64_t co
     return qp_store_fail(status, "compact", key, reterr);
 }
 
+/* Moves compact_seq back by one compaction; it can be called until none is left. */
 quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
                                      const quipu_call_options *call, quipu_error *reterr)
 {
@@ -290,6 +302,7 @@ quipu_status quipu_session_uncompact(quipu_store *store, quipu_str key,
                          "undo the compaction of", key, reterr);
 }
 
+/* Cannot be undone. A session without a compaction is not changed, and 0 is returned. */
 quipu_status quipu_session_prune(quipu_store *store, quipu_str key, const quipu_call_options *call,
                                  int64_t *ret_removed, quipu_error *reterr)
 {

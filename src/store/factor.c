@@ -20,6 +20,7 @@ typedef struct factor_call {
     quipu_model_factor factor; /* the outcome */
 } factor_call;
 
+/* A name that no provider has is accepted: the table of models is not closed. */
 static quipu_status factor_check(quipu_str model, quipu_error *reterr)
 {
     if (model.n == 0 || model.p == NULL) {
@@ -47,6 +48,7 @@ static int64_t factor_sample(int64_t estimated, int64_t reported)
     int64_t whole = reported / estimated;
 
     assert(estimated > 0 && reported > 0);
+    /* At or above the upper bound: nothing to compute, and nothing that could overflow. */
     if (whole >= QUIPU_FACTOR_MAX / QUIPU_FACTOR_ONE) {
         return QUIPU_FACTOR_MAX;
     }
@@ -69,6 +71,7 @@ static quipu_status factor_read(factor_call *call, ent_db *db, quipu_arena *scra
 
     assert(ent_depth(db) > 0);
     call->factor = (quipu_model_factor){.ppm = QUIPU_FACTOR_ONE};
+    /* Nobody has reported on this model yet, which is no failure. */
     if (status == QUIPU_NOT_FOUND) {
         return QUIPU_OK;
     }
@@ -79,13 +82,16 @@ static quipu_status factor_read(factor_call *call, ent_db *db, quipu_arena *scra
     return QUIPU_OK;
 }
 
+/* A qp_work_fn: reads from a snapshot, without the write lock. */
 static quipu_status factor_read_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {
     return factor_read(ctx, db, scratch, reterr);
 }
 
-/* The mean of the first reports, then one that forgets slowly: a provider may change a model. */
+/* The mean of the first reports, then one that forgets slowly: a provider may change a model.
+ *
+ *   factor += (sample - factor) / min(n, QUIPU_FACTOR_WEIGHT_MAX), n counts this report, too */
 static quipu_status factor_learn_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                       quipu_error *reterr)
 {
@@ -99,6 +105,8 @@ static quipu_status factor_learn_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Weight 1/n for the n-th report gives the mean; from QUIPU_FACTOR_WEIGHT_MAX on the weight
+     * stays, and older reports fade. */
     factor->samples += factor->samples < INT64_MAX ? 1 : 0;
     weight = factor->samples < QUIPU_FACTOR_WEIGHT_MAX ? factor->samples : QUIPU_FACTOR_WEIGHT_MAX;
     factor->ppm += (sample - factor->ppm) / weight;
@@ -120,6 +128,8 @@ static quipu_status factor_run(quipu_store *store, factor_call *factor,
     qp_call within;
     quipu_status status = qp_store_enter(store, call, &within, reterr);
 
+    /* The output is checked before the work: a call that learned and could not answer would be
+     * repeated. */
     if (status == QUIPU_OK) {
         status = qp_output_check(ret_factor, "quipu_model_factor", reterr);
     }
@@ -138,6 +148,7 @@ static quipu_status factor_run(quipu_store *store, factor_call *factor,
     return status;
 }
 
+/* `estimated` stays 0, so that factor_run() only reads. */
 quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
                                     const quipu_call_options *call, quipu_model_factor *ret_factor,
                                     quipu_error *reterr)
@@ -150,6 +161,7 @@ quipu_status quipu_model_factor_get(quipu_store *store, quipu_str model,
     return factor_run(store, &factor, call, ret_factor, reterr);
 }
 
+/* Without a place for the result it still learns: agents report and go on. */
 quipu_status quipu_model_factor_learn(quipu_store *store, quipu_str model, int64_t estimated,
                                       int64_t reported, const quipu_call_options *call,
                                       quipu_model_factor *ret_factor, quipu_error *reterr)

@@ -24,6 +24,7 @@ static_assert((int)QUIPU_CHANGE_CREATED == (int)QP_FEED_KIND_CREATED &&
               "kinds have the same numbers in the API and in the schema");
 static_assert(QUIPU_FEED_ROWS_MAX % FEED_PRUNE_STEP == 0, "the feed is cut at whole steps");
 
+/* The result that callers get; its arena owns rows, texts and the cursor. */
 typedef struct feed_page {
     qp_result head;
     quipu_feed_page pub;
@@ -107,8 +108,8 @@ quipu_status qp_feed_forget(const quipu_store *store, ent_db *db, const qp_sessi
 /* ---- cursors ----------------------------------------------------------------------------------
  */
 
-/* The cursor behind a number: "1." is the version of this form, and the digits are of fixed width.
- */
+/* The cursor behind a number: "1." is the version of this form, and the digits are of fixed
+ * width. */
 static quipu_status feed_cursor(int64_t number, quipu_arena *arena, quipu_str *ret)
 {
     char text[FEED_CURSOR + 1];
@@ -118,8 +119,8 @@ static quipu_status feed_cursor(int64_t number, quipu_arena *arena, quipu_str *r
     return quipu_arena_copy(arena, (quipu_str){text, (size_t)n}, ret);
 }
 
-/* A caller may pass any text as a cursor. -1 stands for "no cursor", which is no number of a row.
- */
+/* A caller may pass any text as a cursor. -1 stands for "no cursor", which is no number of a
+ * row. */
 static quipu_status feed_parse(quipu_str cursor, int64_t *ret, quipu_error *reterr)
 {
     uint64_t value = 0;
@@ -135,6 +136,7 @@ static quipu_status feed_parse(quipu_str cursor, int64_t *ret, quipu_error *rete
         value = value << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
         assert(!ours || i < FEED_CURSOR);
     }
+    /* Only lower case and full length: one number has one cursor. */
     if (!ours || value > INT64_MAX) {
         return qp_error_set(reterr, QUIPU_INVALID,
                             "the cursor is invalid; pass `next` of the page before, unchanged");
@@ -214,6 +216,7 @@ static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, 
     if (status != QUIPU_OK) {
         return status;
     }
+    /* Without a cursor: from the oldest row that is kept, or from now on. */
     if (after < 0) {
         after = (call->options.flags & QUIPU_FEED_FROM_NOW) != 0 ? newest : 0;
     } else if (after + 1 < oldest) {
@@ -226,6 +229,8 @@ static quipu_status feed_read_work(void *ctx, ent_db *db, quipu_arena *scratch, 
         .limit = call->options.limit,
         .order = {QP_FEED_BY_ID(ASC)},
         .where = {.id = ent_gt(after), .tenant = ent_eq(call->store->tenant)}};
+    /* A cursor behind the newest row, for example of a store that was restored from a backup, waits
+     * until the numbers reach it. */
     if (newest > after) {
         status = qp_feed_find(db, &page->head.arena, &query, &rows, reterr);
     }
@@ -284,7 +289,8 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
         if (status == QUIPU_OK) {
             status = qp_store_read(store, &within, feed_read_work, read, reterr);
         }
-        qp_store_leave(&within); /* the whole call is inside */
+        /* The entry of quipu_feed_read() keeps the store open during the wait. */
+        qp_store_leave(&within);
         if (status != QUIPU_OK || now_only || read->page->pub.changes.count > 0 ||
             qp_clock_ns() >= end_ns) {
             return status;
@@ -296,6 +302,8 @@ static quipu_status feed_follow(quipu_store *store, feed_call *read, int64_t end
     }
 }
 
+/* The call is inside of the store for its whole length, so that quipu_close() waits for it; each
+ * read in feed_follow() enters again with a deadline of its own. */
 quipu_status quipu_feed_read(quipu_store *store, const quipu_feed_options *options,
                              const quipu_call_options *call, quipu_feed_page **ret_page,
                              quipu_error *reterr)

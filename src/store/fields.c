@@ -50,6 +50,7 @@ bool quipu_field_get(const char *struct_name, size_t number, quipu_field *ret_fi
                                        view->size};
 
             if (!fields_seen(i, struct_name, shown->name) && number-- == 0) {
+                /* An older caller has a shorter struct: it gets as much as it knows. */
                 memcpy(ret_field, &field,
                        ret_field->struct_size < sizeof(field) ? ret_field->struct_size
                                                               : sizeof(field));

@@ -7,8 +7,8 @@
 
 #include <assert.h>
 
-/* After a failure qp_store_leave() may be called, as after qp_store_enter(): `store` is NULL then.
- */
+/* After a failure qp_store_leave() may be called, as after qp_store_enter(): `store` is NULL
+ * then. */
 quipu_status qp_maintain_enter(quipu_store *store, const quipu_call_options *call, qp_call *ret,
                                quipu_error *reterr)
 {
@@ -56,6 +56,7 @@ static quipu_status maintain_write_work(void *ctx, ent_db *db, quipu_arena *scra
     return qp_store_repeat(db, write->call, write->work, write->ctx, reterr);
 }
 
+/* The deadline of the call holds for the wait in the queue and for the work. */
 quipu_status qp_maintain_write(quipu_store *store, const qp_call *call, qp_work_fn work, void *ctx,
                                quipu_error *reterr)
 {

@@ -16,6 +16,7 @@
 #include "store/size.h"
 #include "store/store.h"
 
+/* The result that callers get; its arena owns items and texts. */
 typedef struct memory_list {
     qp_result head;
     quipu_memory_list pub;
@@ -33,8 +34,8 @@ typedef struct memory_call {
     int64_t removed;
 } memory_call;
 
-/* Room for what comes back, taken before the transaction, so that no commit fails for lack of it.
- */
+/* Room for what comes back, taken before the transaction, so that no commit fails for lack of
+ * it. */
 static quipu_status memory_list_begin(memory_call *call, quipu_error *reterr)
 {
     assert(call->list == NULL);
@@ -65,6 +66,7 @@ static bool memory_is_zero(quipu_uuid id)
     return any == 0;
 }
 
+/* A kind selects the table, so that an unknown one cannot be passed on. */
 static quipu_status memory_kind_check(quipu_memory_kind kind, quipu_error *reterr)
 {
     return kind == QUIPU_OBSERVATION || kind == QUIPU_REFLECTION
@@ -87,7 +89,11 @@ static quipu_memory memory_of(quipu_memory_kind kind, const ent_view *view, cons
     return memory;
 }
 
-/* The same question to either entity. */
+/* The same question to either entity; only the query of the call's kind is run. The columns that
+ * differ:
+ *
+ *   Observation   source_start_index, source_end_index: the messages it was made of
+ *   Reflection    generation: how many times it was condensed */
 typedef struct memory_query {
     qp_observation_query observations;
     qp_reflection_query reflections;
@@ -102,6 +108,7 @@ static quipu_status memory_find(const memory_call *call, ent_db *db, quipu_arena
     qp_observation_list seen = {0};
     qp_reflection_list thought = {0};
     quipu_memory *items = NULL;
+    /* One of the two lists stays empty. */
     bool observes = call->memory.kind == QUIPU_OBSERVATION;
     quipu_status status =
         observes ? qp_observation_find(db, arena, &query->observations, &seen, reterr)
@@ -174,6 +181,8 @@ static quipu_status memory_save_work(void *ctx, ent_db *db, quipu_arena *scratch
     if (status != QUIPU_OK) {
         return status;
     }
+    /* The views (schema/quipu.ent) map the public struct to the columns; only what they do not show
+     * is set here. */
     if (memory->kind == QUIPU_OBSERVATION) {
         qp_observation_new row = {.tenant = call->store->tenant, .number = number};
 
@@ -192,6 +201,7 @@ static quipu_status memory_save_work(void *ctx, ent_db *db, quipu_arena *scratch
 /* ---- list and get -----------------------------------------------------------------------------
  */
 
+/* The newest come in descending order; callers get them in the order of creation. */
 static void memory_reverse(quipu_memory *items, size_t n)
 {
     assert(items != NULL || n == 0);
@@ -220,6 +230,7 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
 
     assert(list != NULL && call->query.recent >= 0);
     (void)scratch;
+    /* By ids the session does not matter, and a limit was refused: all of them come back. */
     if (call->by_id) {
         query.observations.where.id = query.reflections.where.id =
             ent_in(call->query.ids, call->query.id_count);
@@ -227,8 +238,8 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
         query.observations.where.session_key = query.reflections.where.session_key =
             ent_eq(call->memory.session_key);
     }
-    /* The newest come by the reversed order, and are turned round below. Those of an adopted file
-     * have no number: they come first, by their time. */
+    /* With `recent` the order is reversed, so that the limit keeps the newest; memory_reverse()
+     * restores it. Rows of an adopted file have the number 0: they come first, by their time. */
     query.observations.order[0] =
         newest ? QP_OBSERVATION_BY_NUMBER(DESC) : QP_OBSERVATION_BY_NUMBER(ASC);
     query.observations.order[1] =
@@ -246,8 +257,8 @@ static quipu_status memory_list_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
-/* Reads the caller's query. It names a session or ids; that decides `by_id` for all that follows.
- */
+/* Reads the caller's query. It names a session or ids; that decides `by_id` for all that
+ * follows. */
 static quipu_status memory_query_read(memory_call *call, const quipu_memory_query *query,
                                       quipu_error *reterr)
 {
@@ -269,6 +280,7 @@ static quipu_status memory_query_read(memory_call *call, const quipu_memory_quer
     return status == QUIPU_OK && !call->by_id ? qp_key_check(own->session_key, reterr) : status;
 }
 
+/* An empty list of ids is answered without a read. */
 quipu_status quipu_memory_find(quipu_store *store, const quipu_memory_query *query,
                                const quipu_call_options *call, quipu_memory_list **ret_list,
                                quipu_error *reterr)
@@ -332,6 +344,7 @@ static quipu_status memory_save_check(memory_call *save, bool wants_list, quipu_
     return status == QUIPU_OK && wants_list ? memory_list_begin(save, reterr) : status;
 }
 
+/* The slice holds one memory: a slice, because its item may be of another version's size. */
 quipu_status quipu_memory_save(quipu_store *store, quipu_memories memory,
                                const quipu_call_options *call, quipu_memory_list **ret_saved,
                                quipu_error *reterr)
@@ -385,6 +398,8 @@ static quipu_status memory_delete_work(void *ctx, ent_db *db, quipu_arena *scrat
                : qp_reflection_delete(db, &reflections, &call->removed, reterr);
 }
 
+/* Deleting makes room, so that the size cap does not hold for it. An empty list of ids deletes
+ * nothing, and never everything. */
 quipu_status quipu_memory_delete(quipu_store *store, const quipu_memory_query *query,
                                  const quipu_call_options *call, int64_t *ret_removed,
                                  quipu_error *reterr)

@@ -35,7 +35,11 @@ static void message_json_number(qp_jsonw *writer, quipu_str name, int64_t value)
 }
 
 /* The order of the members is part of the format: programs compare these texts. `extra` is JSON
- * that the caller has checked, and is copied as it is. */
+ * that the caller has checked, and is copied as it is.
+ *
+ *   {"role":"user","content":"hi","timestamp":"...","toolCalls":[...],"author":"...",
+ *    "eventId":"...","invocationId":"...","branch":"...","seq":1,"tokens":5,"mark":"...",
+ *    "coversFrom":1,"coversTo":4,"replaces":0,"extra":{...}} */
 static quipu_status message_json_write(const quipu_message *message, const char *role,
                                        const char *timestamp, qp_buf *buf)
 {
@@ -48,6 +52,8 @@ static quipu_status message_json_write(const quipu_message *message, const char 
     qp_jsonw_key(&writer, QUIPU_STR("content"));
     qp_jsonw_str(&writer, message->content);
     message_json_text(&writer, QUIPU_STR("timestamp"), quipu_cstr(timestamp));
+    /* Calls are written in full: outputs that the column shares with the content are repeated
+     * here. */
     if (message->calls.count > 0) {
         qp_jsonw_key(&writer, QUIPU_STR("toolCalls"));
         qp_tool_calls_write(&writer, message->calls);
@@ -100,6 +106,7 @@ quipu_status quipu_message_json(quipu_messages messages, size_t index, quipu_are
                             "the message has no role, no instant of the years 1 to 9999, or an "
                             "extra that is no JSON");
     }
+    /* The writer checks UTF-8; a text that is not leaves QUIPU_INVALID in the buffer. */
     qp_buf_init(&buf, MESSAGE_JSON_SIZE_MAX);
     status = message_json_write(message, role, timestamp, &buf);
     if (status == QUIPU_OK) {

@@ -14,6 +14,7 @@
 
 #define MESSAGE_PARSE_NAME_SHOWN 60 /* bytes of a strange member's name in an error */
 
+/* How the value of a member is read. */
 typedef enum message_parse_kind {
     MESSAGE_PARSE_TEXT,
     MESSAGE_PARSE_NUMBER,
@@ -31,6 +32,8 @@ typedef struct message_parse_member {
     size_t offset; /* of the text or the number in a quipu_message */
 } message_parse_member;
 
+/* All members of a message. The names are those of message_json.c; contract.store_message_parse
+ * checks that what is written can be read. */
 static const message_parse_member message_parse_members[] = {
     {"role", MESSAGE_PARSE_ROLE, 0},
     {"content", MESSAGE_PARSE_TEXT, offsetof(quipu_message, content)},
@@ -71,6 +74,7 @@ static int message_parse_label(qp_json_node value, const char *const *labels)
     return 0;
 }
 
+/* A role is required and has no default: a wrong guess would change who said something. */
 static quipu_status message_parse_role(qp_json_node value, quipu_message *ret, quipu_error *reterr)
 {
     static const char *const labels[] = {"user",  "assistant", "tool", "function",
@@ -83,6 +87,8 @@ static quipu_status message_parse_role(qp_json_node value, quipu_message *ret, q
                                 "role", "user, assistant, tool, function, model or system", reterr);
 }
 
+/* A mark that is there must be known. A summary parses here, and the store refuses to append it:
+ * quipu_session_compact() makes those. */
 static quipu_status message_parse_mark(qp_json_node value, quipu_message *ret, quipu_error *reterr)
 {
     static const char *const labels[] = {"compaction", "timeout", NULL};
@@ -122,6 +128,7 @@ static quipu_status message_parse_calls(qp_json_node value, quipu_arena *arena, 
     qp_json_init(&doc);
     status = qp_tool_calls_read(qp_json_raw(value), &doc, arena, &ret->calls);
     qp_json_free(&doc);
+    /* The same text is refused as damage when a column holds it. */
     return status == QUIPU_CORRUPT
                ? message_parse_invalid("toolCalls",
                                        "an array of objects with id, name, input and output, whose "
@@ -130,6 +137,8 @@ static quipu_status message_parse_calls(qp_json_node value, quipu_arena *arena, 
                : status;
 }
 
+/* Numbers that the store gives out (seq, tokens) are read back, too: a program that copies messages
+ * sees them, and an append ignores them. */
 static quipu_status message_parse_number(const message_parse_member *member, qp_json_node value,
                                          quipu_message *ret, quipu_error *reterr)
 {
@@ -144,6 +153,7 @@ static quipu_status message_parse_number(const message_parse_member *member, qp_
     return QUIPU_OK;
 }
 
+/* A text may hold U+0000, escaped in JSON: the store can keep it. */
 static quipu_status message_parse_text(const message_parse_member *member, qp_json_node value,
                                        quipu_arena *arena, quipu_message *ret, quipu_error *reterr)
 {
@@ -152,6 +162,7 @@ static quipu_status message_parse_text(const message_parse_member *member, qp_js
 
     assert(member->kind == MESSAGE_PARSE_TEXT);
     assert(member->offset <= sizeof(*ret) - sizeof(text));
+    /* Written also after a failure, as an absent text: the message is dropped then. */
     memcpy((char *)ret + member->offset, &text, sizeof(text));
     return status == QUIPU_INVALID ? message_parse_invalid(member->name, "a text", reterr) : status;
 }
@@ -184,8 +195,8 @@ static quipu_status message_parse_value(const message_parse_member *member, qp_j
     }
 }
 
-/* The member of that name, compared by meaning, so that escapes in a key do not matter; NULL: none.
- */
+/* The member of that name, compared by meaning, so that escapes in a key do not matter; NULL:
+ * none. */
 static const message_parse_member *message_parse_find(qp_json_node key)
 {
     assert(qp_json_kind_of(key) == QP_JSON_STRING);
@@ -212,6 +223,8 @@ static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, 
         const message_parse_member *member = message_parse_find(iter.key);
         quipu_str name = qp_json_raw(iter.key);
 
+        /* An unknown name is cut in the error text, at a character border: it may be as long as the
+         * message. */
         status = member != NULL
                      ? message_parse_value(member, iter.value, arena, ret, reterr)
                      : qp_error_set(reterr, QUIPU_INVALID,
@@ -219,6 +232,7 @@ static quipu_status message_parse_object(qp_json_node root, quipu_arena *arena, 
                                     "into \"extra\"",
                                     (int)qp_utf8_cut(name, MESSAGE_PARSE_NAME_SHOWN), name.p);
     }
+    /* Content may be missing, as in a message with tool calls only; the role may not. */
     if (status == QUIPU_OK && ret->role == 0) {
         status = message_parse_invalid("role", "given", reterr);
     }
@@ -253,6 +267,7 @@ quipu_status quipu_message_parse(quipu_str json, quipu_arena *arena, quipu_messa
         status = message_parse_object(qp_json_root(&doc), arena, message, &error);
     }
     qp_json_free(&doc);
+    /* Errors without a text come from the arena or the parser's tape: memory or its limit. */
     if (status != QUIPU_OK) {
         return error.message[0] != '\0' ? qp_error_field(reterr, status, error.entity, error.field,
                                                          NULL, "%s", error.message)

@@ -48,7 +48,8 @@ static quipu_status message_read_same_json(quipu_str a, quipu_str b, bool *ret_s
     return status;
 }
 
-/* Absent and empty are distinguished, except where there is a default in the schema. */
+/* Absent and empty are distinguished, except where the schema has a default: there an absent text
+ * is stored as the empty one. */
 static bool message_read_same_text(quipu_str given, quipu_str stored, bool defaults)
 {
     return quipu_str_eq(given, stored) || (defaults && given.n == 0 && stored.n == 0);
@@ -69,6 +70,8 @@ quipu_status qp_batch_equals(const qp_batch *batch, size_t at, const qp_message 
     quipu_status status = QUIPU_OK;
 
     assert(at < batch->count);
+    /* JSON comes last: it is compared as a tree, so that white space and the order of members do
+     * not make a repeat another message. */
     if (same) {
         status = message_read_same_json(given->tool_calls.text, row->tool_calls.text, &same);
     }
@@ -109,8 +112,8 @@ quipu_status qp_event_id_text(quipu_bytes id, quipu_arena *arena, quipu_str *ret
     return quipu_arena_copy(arena, (quipu_str){(const char *)id.p + 1, id.n - 1}, ret);
 }
 
-/* Takes up to three numbers: a message that is no summary has no array here, and keeps its zeros.
- */
+/* Takes up to three numbers: a message that is no summary has no array here, and keeps its
+ * zeros. */
 static quipu_status message_read_covers(qp_json_node covers, quipu_message *ret)
 {
     int64_t *const places[] = {&ret->covers_from, &ret->covers_to, &ret->replaces};
@@ -128,6 +131,7 @@ static quipu_status message_read_covers(qp_json_node covers, quipu_message *ret)
 static quipu_status message_read_ours(qp_json_node ours, quipu_arena *arena, quipu_message *ret,
                                       quipu_str *ret_extra)
 {
+    /* Names and forms are those that message_extra() writes. */
     quipu_status status = message_read_covers(qp_json_get(ours, QUIPU_STR("covers")), ret);
     qp_json_iter iter = qp_json_each(ours);
 
@@ -165,17 +169,22 @@ static quipu_status message_read_extra(quipu_str text, qp_json_doc *doc, quipu_a
     qp_json_iter iter = qp_json_each(qp_json_root(doc));
     bool has = qp_json_next(&iter);
     assert(has);
+    /* The store's member is the first one, because the text begins with it. What follows it is the
+     * caller's. */
     quipu_str ours = qp_json_raw(iter.value);
     status = message_read_ours(iter.value, arena, ret, &ret->extra.text);
     if (status == QUIPU_OK && has && qp_json_next(&iter)) {
         /* The comma after our member becomes the brace. */
         const char *rest = ours.p + ours.n;
         size_t n = (size_t)(text.p + text.n - rest);
+        /* White space there is valid JSON, and not what message.c writes. */
+        if (rest[0] != ',') {
+            return QUIPU_CORRUPT;
+        }
         char *copy = qp_arena_take(arena, n + 1);
         if (copy == NULL) {
             return qp_arena_why(arena, n + 1);
         }
-        assert(rest[0] == ',');
         memcpy(copy, rest, n);
         copy[0] = '{';
         copy[n] = '\0';
@@ -232,6 +241,8 @@ quipu_status qp_message_decode(const qp_message *row, qp_json_doc *doc, quipu_ar
         *ret_message = message;
         return QUIPU_OK;
     }
+    /* Everything else that can fail here is the row's fault. The error has its number and none of
+     * its text. */
     if (status == QUIPU_NOMEM || status == QUIPU_LIMIT) {
         return qp_error_set(reterr, status, "out of memory while reading message %lld",
                             (long long)row->seq);

@@ -26,6 +26,7 @@ quipu_status qp_pool_init(qp_pool *pool, const qp_connector *connector, size_t m
     return QUIPU_OK;
 }
 
+/* Called once, when the store is freed; a pool that was never set up has no connector. */
 void qp_pool_done(qp_pool *pool)
 {
     if (pool->connector == NULL) {
@@ -49,6 +50,8 @@ static quipu_status pool_wait(qp_pool *pool, const qp_call *call, ent_db **ret_d
         QP_LOG(pool->log, QUIPU_LOG_DEBUG, "store", "reader_wait",
                QP_LOG_NUMBER("readers", pool->max));
     }
+    /* Looks at deadline and cancel flag before each sleep: a flag wakes nobody, so that the sleep
+     * is cut into slices (qp_call_wake_ns()). */
     while (pool->idle_count == 0 && pool->open_count == pool->max) {
         quipu_status status = qp_call_check(call, reterr);
         if (status != QUIPU_OK) {
@@ -97,6 +100,7 @@ quipu_status qp_pool_take(qp_pool *pool, const qp_call *call, ent_db **ret_db, q
     return status;
 }
 
+/* Puts it on top: the next reader gets the connection that was used last. */
 void qp_pool_give(qp_pool *pool, ent_db *db)
 {
     assert(db != NULL && ent_depth(db) == 0);

@@ -18,6 +18,8 @@ typedef struct qp_connector {
     const char *missing;      /* what an upgrade would add; of `ctx`; NULL or "": nothing */
 } qp_connector;
 
+/* The pool. `idle` is a stack: its top was used last. All but `connector`, `log` and `max`, which
+ * do not change, is guarded by `mutex`. */
 typedef struct qp_pool {
     const qp_connector *connector;
     const qp_log *log; /* the store's, or NULL */

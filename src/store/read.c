@@ -44,6 +44,7 @@ static void read_bounds(const qp_session *row, int64_t first, const quipu_range 
     int64_t to = row->next_seq - 1;
 
     assert(range->after_seq >= 0 && range->before_seq >= 0 && range->limit >= 0);
+    /* A position behind the last message leaves nothing, and must not overflow. */
     if (range->after_seq >= from) {
         from = range->after_seq < to ? range->after_seq + 1 : to + 1;
     }
@@ -98,6 +99,7 @@ quipu_status qp_summary_read(ent_db *db, const qp_session *row, quipu_arena *are
 /* ---- the default view -------------------------------------------------------------------------
  */
 
+/* A count of messages while a scan passes them. */
 typedef struct read_places {
     int64_t left; /* still to be passed */
     int64_t seq;  /* of the last one */
@@ -170,6 +172,7 @@ static quipu_status read_segment(ent_db *db, const qp_segment *segment, read_sin
         }
         seq++;
     }
+    /* An engine that failed in the middle looks like missing rows; its own error comes first. */
     quipu_status ended = qp_message_iter_end(&iter, status == QUIPU_OK ? reterr : NULL);
     status = status == QUIPU_OK ? ended : status;
     if (status == QUIPU_OK && seq != segment->to + 1) {
@@ -202,6 +205,7 @@ quipu_status qp_messages_read(ent_db *db, const qp_session *row, const qp_extent
     assert(status != QUIPU_OK || chain.count == 0 ||
            (chain.segments[0].from == extent->from &&
             chain.segments[chain.count - 1].to == extent->to));
+    /* One document for all messages: its memory is reused from row to row. */
     qp_json_init(&sink.doc);
     for (size_t i = 0; i < chain.count && status == QUIPU_OK; i++) {
         status = read_segment(db, &chain.segments[i], &sink, reterr);
@@ -279,6 +283,7 @@ static quipu_status read_view_range(ent_db *db, const qp_session *row, const qui
         read_bounds(row, view.summary.view_from, range, &view.extent.from, &view.extent.to);
         status = read_view_extent(db, &view, history, reterr);
     }
+    /* The range without its limit: how far the search for another border may go. */
     all.limit = 0;
     read_bounds(row, view.summary.view_from, &all, &within.from, &within.to);
     const int64_t got = (int64_t)history->pub.messages.count - (view.extent.head != NULL);
@@ -286,6 +291,8 @@ static quipu_status read_view_range(ent_db *db, const qp_session *row, const qui
         within.to - within.from == view.extent.to - view.extent.from) {
         return status;
     }
+    /* Summaries took places of the page: count messages from the fixed end on, and read again up to
+     * there. */
     status = qp_view_place(db, &view.chain, &within, range->limit, &seq, reterr);
     if (seq != 0) {
         *(newest ? &view.extent.from : &view.extent.to) = seq;
@@ -314,6 +321,7 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
     history->row = row;
     history->session = qp_session_info(row);
     pub->session = &history->session;
+    /* Only the row was asked for: no message is read, and `more` says whether there is any. */
     if ((range->flags & QUIPU_RANGE_HEADER) != 0) {
         pub->more_before = pub->more_after = row->next_seq > row->first_seq;
         return QUIPU_OK;
@@ -331,6 +339,7 @@ quipu_status qp_history_read(const quipu_store *store, ent_db *db, quipu_str key
 /* ---- the call ---------------------------------------------------------------------------------
  */
 
+/* One quipu_session_get(). */
 typedef struct read_get {
     const quipu_store *store;
     quipu_str key;
@@ -362,6 +371,8 @@ static quipu_status read_range_check(const quipu_range *range, quipu_error *rete
     return QUIPU_OK;
 }
 
+/* One snapshot for the session's row and its messages. The result is allocated before the read, so
+ * that a retried read uses it again. */
 quipu_status quipu_session_get(quipu_store *store, quipu_str key, const quipu_range *range,
                                const quipu_call_options *call, quipu_history **ret_history,
                                quipu_error *reterr)

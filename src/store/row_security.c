@@ -2,8 +2,8 @@
  * (ent/row_security.h).
  *
  * Every entity of schema/quipu.ent has a line here: one that is missing would be readable by every
- * tenant. Messages and state events have no tenant of their own; theirs is that of their session.
- */
+ * tenant. Messages and state events have no tenant of their own; theirs is that of their
+ * session. */
 #include "store/row_security.h"
 
 #include "gen/quipu.h"

@@ -47,6 +47,8 @@ void qp_session_slide(ent_opt_int ttl_ms, quipu_time now, qp_session_patch *patc
     }
 }
 
+/* Resolves the caller's number: 0 is the store's, -1 none. The sum is checked against the clock
+ * now; qp_session_expiry() bounds it for all later writes. */
 quipu_status qp_session_ttl(const quipu_store *store, int64_t given, ent_opt_int *ret_ttl,
                             quipu_error *reterr)
 {
@@ -114,6 +116,8 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
     if (create->ttl_ms.has) {
         made.expires_at = ent_some(qp_session_expiry(create->ttl_ms.v, now));
     }
+    /* A patch is how messages describe their session everywhere; here its fields go into the new
+     * row. */
     if (count > 0) {
         qp_session_patch patch = {.key = ENT_CLEAR};
 
@@ -122,6 +126,7 @@ static quipu_status session_insert(session_create *create, ent_db *db, quipu_are
         qp_patch_create(&qp_session_entity, &patch, &made);
         qp_search_born(create->store, count, &made);
     }
+    /* The number of the session is known after the INSERT only: messages get it then. */
     status = qp_session_create(db, scratch, &made, &row, reterr);
     assert(status != QUIPU_OK || (row->id > 0 && row->next_seq == count + 1));
     if (status == QUIPU_OK && count > 0) {
@@ -174,6 +179,7 @@ static quipu_status session_create_work(void *ctx, ent_db *db, quipu_arena *scra
             return qp_error_field(reterr, QUIPU_EXISTS, "Session", "key", "unique",
                                   "it exists already; get it, or use get-or-create");
         }
+        /* Messages that forks of the expired session share stay with them (fork_release.h). */
         if (create->created) {
             status = qp_session_remove(create->store, db, row, reterr);
         }
@@ -228,6 +234,7 @@ static quipu_status session_prepare(quipu_store *store, const quipu_session_new 
         status =
             qp_batch_encode(&create->batch, values->messages, store->message_bytes_max, reterr);
     }
+    /* Drawn once, before the transaction: a retried batch creates the same session. */
     if (status == QUIPU_OK && qp_uuid_v7(&create->uid) != QUIPU_OK) {
         status = qp_error_set(reterr, QUIPU_IO, "the system has no randomness for a uid");
     }
@@ -254,6 +261,8 @@ static void session_create_end(session_create *create, quipu_status status,
     qp_batch_free(&create->batch);
 }
 
+/* Not idempotent by itself: after QUIPU_UNKNOWN a caller finds out by reading whether the session
+ * of this key exists. */
 quipu_status quipu_session_create(quipu_store *store, const quipu_session_new *values,
                                   const quipu_call_options *call, quipu_history **ret_history,
                                   quipu_error *reterr)
@@ -362,6 +371,7 @@ quipu_status qp_live_create(quipu_store *store, const qp_live_new *given,
             status = qp_error_pass(reterr, &error);
         }
     }
+    /* The history owns what `live` points to: both go to the caller, or neither. */
     session_create_end(&create, status, &history);
     if (status == QUIPU_OK) {
         assert(history != NULL);
@@ -404,6 +414,7 @@ static void session_patch(const session_change *change, const qp_session *row, q
             ttl_ms.has ? ent_set(ttl_ms.v) : (ent_patch_int){.op = (ent_wants_int)ENT_OP_CLEAR};
         ret->expires_at = (ent_patch_time){.op = (ent_wants_time)ENT_OP_CLEAR};
     }
+    /* Sets the expiry anew, over the CLEAR above when the session has a time to live. */
     qp_session_slide(ttl_ms, now, ret);
 }
 
@@ -494,6 +505,7 @@ quipu_status quipu_session_update(quipu_store *store, quipu_str key,
         within.session = store->feed ? (quipu_str){NULL, 0} : key;
         status = qp_store_write(store, &within, session_update_work, &change, reterr);
     }
+    /* The revision that this update made: the caller's next expected one. */
     if (status == QUIPU_OK && ret_revision != NULL) {
         *ret_revision = change.revision;
     }

@@ -20,6 +20,7 @@
 #define SESSION_LIST_STEP 256  /* rows read at once when metadata is looked at */
 #define SESSION_LIST_CURSOR 42 /* characters: "1." and 40 hexadecimal digits */
 
+/* The result that callers get; its arena owns rows, texts and the cursor. */
 typedef struct session_list_page {
     qp_result head;
     quipu_session_page pub;
@@ -38,8 +39,11 @@ typedef struct session_list_call {
 /* ---- cursors ----------------------------------------------------------------------------------
  */
 
-/* The cursor behind a row, as fixed-width hexadecimal digits: seconds and nanoseconds of its last
- * change, then its number, which breaks ties. "1." is the version of this form. */
+/* The cursor behind a row: its last change, then its number, which breaks ties. All of fixed width,
+ * in hexadecimal digits; "1." is the version of this form.
+ *
+ *   1.0000000068a1b2c3075bcd1500000000000000ff
+ *     |- seconds ----||- ns -||- number -----| */
 static quipu_status session_list_cursor(const qp_session *last, quipu_arena *arena, quipu_str *ret)
 {
     char text[SESSION_LIST_CURSOR + 1];
@@ -82,6 +86,8 @@ static quipu_status session_list_parse(quipu_str cursor, qp_session *ret, quipu_
     if (cursor.p == NULL) {
         return QUIPU_OK;
     }
+    /* The time is checked by its meaning, too: the engine would refuse one that no column can
+     * hold. */
     if (cursor.n == SESSION_LIST_CURSOR && cursor.p[0] == '1' && cursor.p[1] == '.' &&
         session_list_hex(cursor.p + 2, 16, &s) && session_list_hex(cursor.p + 18, 8, &ns) &&
         session_list_hex(cursor.p + 26, 16, &id) && id != 0 && id <= INT64_MAX) {
@@ -111,6 +117,7 @@ static quipu_status session_list_matches(const quipu_list_options *options, cons
         return QUIPU_OK;
     }
     assert(options->metadata_name.p != NULL);
+    /* A row's metadata passed a check when they were stored; a failure here is damage or memory. */
     qp_json_init(&doc);
     status = qp_json_parse(&doc, row->metadata.text, &QP_COLUMN_LIMITS, reterr);
     if (status == QUIPU_OK) {
@@ -133,6 +140,8 @@ static qp_session_query session_list_query(const session_list_call *call,
     qp_session_query query = {
         .where = {.tenant = ent_eq(call->store->tenant), .key = ENT_NOT_NULL}};
 
+    /* Index (tenant, updated_at) gives both orders. The number breaks ties, so that rows of equal
+     * times have a fixed order and a cursor can lie between them. */
     if ((options->flags & QUIPU_LIST_OLDEST_FIRST) != 0) {
         query.order[0] = QP_SESSION_BY_UPDATED_AT(ASC);
         query.order[1] = QP_SESSION_BY_ID(ASC);
@@ -149,6 +158,7 @@ static qp_session_query session_list_query(const session_list_call *call,
     if (options->agent_id.p != NULL) {
         query.where.agent_id = ent_eq(options->agent_id);
     }
+    /* Expired sessions stay stored until a sweep deletes them. */
     if ((options->flags & QUIPU_LIST_EXPIRED) == 0) {
         query.where.any_of = unexpired;
         query.where.any_n = 2;
@@ -171,7 +181,7 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
     size_t count = 0;
     int64_t left = QUIPU_LIST_SCAN_MAX; /* rows that a filter may still look at */
 
-    assert(limit > 0 && limit <= QUIPU_PAGE_MAX);
+    assert(limit > 0);
     for (;;) {
         qp_session_list list = {0};
         quipu_status status;
@@ -180,10 +190,11 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
                        : left < SESSION_LIST_STEP ? left
                                                   : SESSION_LIST_STEP;
         query->after = last.id != 0 ? &last : NULL;
-        assert(query->limit > 0 && left > 0);
+        assert(query->limit > 0);
         status = qp_session_find(db, arena, query, &list, reterr);
         for (size_t i = 0; i < list.n && status == QUIPU_OK; i++) {
             bool matches = false;
+            /* This row shows only that more follow: the next page begins with it. */
             if (count == limit) {
                 *ret_count = count;
                 *ret_last = last;
@@ -199,13 +210,15 @@ static quipu_status session_list_fill(session_list_call *call, ent_db *db, qp_se
             return status;
         }
         *ret_count = count;
-        assert(count <= limit && (int64_t)list.n <= query->limit);
+        assert(count <= limit);
         if ((int64_t)list.n < query->limit) {
             *ret_last = (qp_session){.id = 0};
             return QUIPU_OK;
         }
+        /* The filter stops after so many rows, also with an empty page: a caller that goes on with
+         * the cursor gets the rest, and no call scans the whole store. */
         left -= query->limit;
-        assert(filters && left >= 0); /* without a filter the first round has returned */
+        assert(filters); /* without a filter the first round has returned */
         if (left == 0) {
             *ret_last = last;
             return QUIPU_OK;
@@ -236,6 +249,7 @@ static quipu_status session_list_work(void *ctx, ent_db *db, quipu_arena *scratc
     if (infos == NULL) {
         return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a page");
     }
+    /* The rows go to the same arena as the page: its texts are theirs. */
     status = session_list_fill(call, db, &query, infos, &count, &last, reterr);
     if (status == QUIPU_OK && last.id != 0 &&
         session_list_cursor(&last, &page->head.arena, &page->pub.next) != QUIPU_OK) {
@@ -266,6 +280,7 @@ static quipu_status session_list_check(quipu_list_options *options, quipu_error 
     return QUIPU_OK;
 }
 
+/* Checks everything before the store lends a connection; the result is complete or not there. */
 quipu_status quipu_session_list(quipu_store *store, const quipu_list_options *options,
                                 const quipu_call_options *call, quipu_session_page **ret_page,
                                 quipu_error *reterr)

@@ -31,8 +31,8 @@ typedef struct size_exemption {
     void *ctx;
 } size_exemption;
 
-/* Restores the cap on every way out. When the work failed, its error counts, not that of restoring.
- */
+/* Restores the cap on every way out. When the work failed, its error counts, not that of
+ * restoring. */
 static quipu_status size_exempt_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                      quipu_error *reterr)
 {

@@ -28,8 +28,8 @@ quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max, quipu_err
     assert(bytes_max > 0);
     for (size_t i = 0; i < changes.count; i++) {
         const qp_state_item *change = &changes.items[i];
-        assert(change->scope >= QP_SCOPE_APP && change->scope <= QP_SCOPE_SESSION);
 
+        assert(change->scope >= QP_SCOPE_APP && change->scope <= QP_SCOPE_SESSION);
         if (change->name.n > QP_STATE_NAME_MAX) {
             return qp_error_field(reterr, QUIPU_LIMIT, "State", "name", "len",
                                   "a state key has %zu bytes; at most %d are allowed",
@@ -58,8 +58,13 @@ quipu_status qp_state_check(qp_state_items changes, int64_t bytes_max, quipu_err
 /* ---- applying ---------------------------------------------------------------------------------
  */
 
-/* Selects the rows of one scope that a session sees. Columns that do not matter for the scope hold
- * the empty text or 0, as in qp_state_apply(): the key of a row is complete in every scope. */
+/* Selects the rows of one scope that a session sees. Columns that do not matter for a scope hold
+ * the empty text or 0, as in qp_state_apply(), so that the key of a row is complete in every scope:
+ *
+ *   scope     app_name   user_id   session_number
+ *   app       app        ""        0
+ *   user      app        user      0
+ *   session   app        user      the session's */
 static qp_state_where state_place(quipu_str tenant, const qp_session *row, qp_scope scope)
 {
     assert(scope >= QP_SCOPE_APP && scope <= QP_SCOPE_SESSION);
@@ -87,6 +92,8 @@ quipu_status qp_state_apply(const quipu_store *store, ent_db *db, const qp_sessi
             status = qp_state_delete(db, &where, NULL, reterr);
             continue;
         }
+        /* Row by row: an upsert changes one key and leaves the others alone, whatever their
+         * size. */
         const qp_state_new value = {
             .tenant = store->tenant,
             .scope = (qp_state_scope)change->scope,
@@ -150,6 +157,8 @@ quipu_status qp_state_event_known(ent_db *db, quipu_arena *scratch, const qp_ses
         if (!state_same_bytes(list.items[i].event_id, event_id.p, event_id.n)) {
             continue;
         }
+        /* The same id with other changes is an error: to drop them without a word would lose
+         * state. */
         state_digest(changes, digest);
         if (!state_same_bytes(list.items[i].digest, digest, sizeof(digest))) {
             return qp_error_field(reterr, QUIPU_EXISTS, "StateEvent", "event_id", "unique",
@@ -220,6 +229,7 @@ static quipu_status state_read_rows(ent_db *db, const qp_state_where *where, qui
     if (state->count > 0) {
         memcpy(items, state->items, state->count * sizeof(*items));
     }
+    /* Texts stay in the rows, which lie in the same arena. */
     for (size_t i = 0; i < list.n; i++) {
         const qp_state *row = &list.items[i];
 
@@ -268,6 +278,7 @@ static quipu_status state_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                     quipu_error *reterr)
 {
     state_user_call *call = ctx;
+
     assert(call->user.id == 0);
     (void)scratch;
     call->state = (qp_state_items){NULL, 0};
@@ -275,6 +286,7 @@ static quipu_status state_user_work(void *ctx, ent_db *db, quipu_arena *scratch,
                                &call->state, reterr);
 }
 
+/* A user has state without any session: app and user name the rows. */
 quipu_status qp_state_of_user(quipu_store *store, quipu_str app_name, quipu_str user_id,
                               const quipu_call_options *call, quipu_arena *arena,
                               qp_state_items *ret_state, quipu_error *reterr)

@@ -3,8 +3,8 @@
  * Owns the one transaction in which both sessions change, so that a merge that failed can be tried
  * again, and one that succeeded cannot happen twice. Called by the ADK room (adk/child.c), which
  * holds the lock of the parent's live session. Two sessions change, so that the transaction is
- * exclusive. On QUIPU_OK the parent has the messages, and the child is marked as merged or is gone.
- */
+ * exclusive. On QUIPU_OK the parent has the messages, and the child is marked as merged or is
+ * gone. */
 #include "store/state_child.h"
 
 #include <assert.h>
@@ -59,6 +59,8 @@ static quipu_status state_child_check(state_child_call *call, ent_db *db, quipu_
     if (status == QUIPU_OK && merged) {
         return qp_error_set(reterr, QUIPU_EXISTS, "child session is already merged");
     }
+    /* The caller made the messages out of what it read of the child: they must still be all of
+     * it. */
     if (status == QUIPU_OK && end->child_revision >= 0 &&
         end->child_revision != (*ret_child)->revision) {
         return qp_error_set(reterr, QUIPU_CONFLICT,
@@ -75,6 +77,7 @@ static quipu_status state_child_check(state_child_call *call, ent_db *db, quipu_
                             "reload and try again",
                             (long long)(*ret_parent)->revision, (long long)end->expected_revision);
     }
+    /* Decided before the first write, as append.c does: the numbers of a session end at a limit. */
     if (status == QUIPU_OK &&
         (*ret_parent)->next_seq > ENT_CLUSTER_SEQ_MAX - (int64_t)call->batch.count + 1) {
         return qp_error_set(reterr, QUIPU_LIMIT, "a session holds at most %lld messages",
@@ -99,6 +102,8 @@ static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch
     if (status == QUIPU_OK && call->batch.count > 0) {
         status = qp_append_write(call->store, db, scratch, parent, &call->batch, now, reterr);
     }
+    /* A discarded child leaves nothing, unless it has forks itself: then its messages stay for
+     * them. */
     if (status == QUIPU_OK && call->end->metadata.text.p == NULL) {
         return qp_session_remove(call->store, db, child, reterr);
     }
@@ -112,6 +117,8 @@ static quipu_status state_child_work(void *ctx, ent_db *db, quipu_arena *scratch
     return status;
 }
 
+/* `end->revision` is written when the parent has another revision than expected: the caller knows
+ * then how far behind it is. */
 quipu_status qp_child_finish(quipu_store *store, qp_child_end *end, const quipu_call_options *call,
                              quipu_error *reterr)
 {

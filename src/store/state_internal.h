@@ -1,6 +1,6 @@
 /* State inside of the store: what state.c and state_live.c give to the works that write (append.c,
- * session.c). Every function but qp_state_check() expects the transaction of its caller to be open.
- */
+ * session.c). Every function but qp_state_check() expects the transaction of its caller to be
+ * open. */
 #ifndef QP_STORE_STATE_INTERNAL_H
 #define QP_STORE_STATE_INTERNAL_H
 

@@ -43,7 +43,7 @@ static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp
 
         status = qp_messages_read(db, row, &extent, arena, &messages, reterr);
         for (size_t i = messages.count; i > 0 && left > 0 && status == QUIPU_OK; i--) {
-            assert(kept != NULL && left <= most);
+            assert(left <= most);
             const quipu_message *message = quipu_message_at(messages, i - 1);
 
             if (quipu_time_cmp(message->timestamp, want->after) >= 0) {
@@ -52,6 +52,8 @@ static quipu_status state_live_after(ent_db *db, const qp_session *row, const qp
         }
     }
     if (status == QUIPU_OK) {
+        /* Messages that the time left out may lie before or between: both count as "more
+         * before". */
         pub->messages = quipu_messages_of(kept != NULL ? kept + left : NULL, (size_t)(most - left));
         pub->more_before = pub->messages.count < (size_t)all;
     }
@@ -109,6 +111,7 @@ static quipu_status state_live_work(void *ctx, ent_db *db, quipu_arena *scratch,
     return qp_live_read(call->store, db, call->key, call->want, call->history, &call->live, reterr);
 }
 
+/* One snapshot for row, messages and state: they belong to the same moment. */
 quipu_status qp_live_get(quipu_store *store, quipu_str key, const qp_live_want *want,
                          const quipu_call_options *call, qp_live *ret_live, quipu_error *reterr)
 {
@@ -158,6 +161,7 @@ static quipu_status state_live_shared(state_live_search *search, ent_db *db, con
     if (search->known && quipu_str_eq(search->shared_user, row->user_id)) {
         return QUIPU_OK;
     }
+    /* Set before the reads: when one fails, so does the whole list. */
     search->known = true;
     search->shared_user = row->user_id;
     search->shared = (qp_state_items){NULL, 0};
@@ -219,6 +223,7 @@ static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *s
             return qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a list of sessions");
         }
     }
+    /* Expired sessions are left out here, not by the query: the index is that of app and user. */
     for (size_t i = 0; i < rows.n && status == QUIPU_OK; i++) {
         if (!qp_session_expired(&rows.items[i], now)) {
             status = state_live_one(search, db, &rows.items[i],
@@ -228,6 +233,8 @@ static quipu_status state_live_search_work(void *ctx, ent_db *db, quipu_arena *s
     return status;
 }
 
+/* Everything goes to the caller's arena, also what a retried read had put there before it
+ * failed. */
 quipu_status qp_live_find(quipu_store *store, quipu_str app_name, quipu_str user_id,
                           const quipu_call_options *call, quipu_arena *arena,
                           qp_live_list *ret_list, quipu_error *reterr)

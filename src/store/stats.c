@@ -29,12 +29,15 @@ static void stats_add(quipu_stats *stats, const qp_session *row, quipu_time now)
     stats->forks += row->parent_id.has;
     stats->messages += row->message_count;
     stats->tokens += row->token_count;
+    /* Messages that a cap or a prune deleted need no indexing: `gone` is the last of them. */
     if (row->index_pending) {
         const int64_t gone = row->first_seq - 1;
         const int64_t left =
             row->next_seq - 1 - (row->indexed_seq > gone ? row->indexed_seq : gone);
         stats->unindexed += left > 0 ? left : 0;
     }
+    /* Of equal sessions the first one in the scan counts. An adopted file may hold longer keys than
+     * fit. */
     if (row->message_count > stats->largest_messages && row->key.n <= QUIPU_KEY_MAX) {
         stats->largest_messages = row->message_count;
         memcpy(stats->largest_key, row->key.p, row->key.n);
@@ -54,6 +57,7 @@ static quipu_status stats_sessions(stats_call *call, ent_db *db, quipu_error *re
     if (status != QUIPU_OK) {
         return status;
     }
+    /* A row's texts live until the next one: stats_add() copies the key it keeps. */
     while (qp_session_iter_next(&iter, &row)) {
         stats_add(&call->stats, &row, call->now);
     }
@@ -71,6 +75,7 @@ static quipu_status stats_work(void *ctx, ent_db *db, quipu_arena *scratch, quip
 
     assert(ent_depth(db) == 0);
     (void)scratch;
+    /* Set as a whole: a retried work must not add to the figures of the try before. */
     *stats = (quipu_stats){.file_bytes = sizes.file_bytes,
                            .free_bytes = sizes.free_bytes,
                            .log_bytes = sizes.log_bytes,
@@ -96,6 +101,7 @@ static void stats_connections(quipu_store *store, quipu_stats *stats)
     }
 }
 
+/* A call without a deadline has none, as all of <quipu/maintain.h>: the scan may take long. */
 quipu_status quipu_store_stats(quipu_store *store, const quipu_call_options *call,
                                quipu_stats *ret_stats, quipu_error *reterr)
 {

@@ -4,8 +4,8 @@
  * Owns the tail's position and its end. Called by quipu_tail_*(), by one thread at a time for each
  * tail. Holds no lock and no connection while it waits. The count of changes is taken before each
  * read, so that a commit after the read ends the wait at once: no commit is missed. Batches follow
- * each other without a gap, unless messages were deleted meanwhile; a tail that has ended stays so.
- */
+ * each other without a gap, unless messages were deleted meanwhile; a tail that has ended stays
+ * so. */
 #include "store/tail.h"
 
 #include <assert.h>
@@ -24,6 +24,7 @@ struct quipu_tail {
     quipu_error ended; /* status OK: not yet */
 };
 
+/* One read of a tail, for its work. */
 typedef struct tail_look {
     quipu_tail *tail;
     qp_history *history;
@@ -129,6 +130,8 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
         status = qp_store_read(tail->store, &within, tail_look_work, &look, &error);
     }
     qp_store_leave(&within);
+    /* Numbers start over with a new session: without this check a tail would skip its first
+     * messages. */
     if (status == QUIPU_OK && !tail_same(history->pub.session->uid, tail->uid)) {
         status = qp_error_set(&error, QUIPU_NOT_FOUND,
                               "the session was deleted; another one has its key now");
@@ -136,6 +139,7 @@ static quipu_status tail_read(quipu_tail *tail, const quipu_call_options *call, 
     assert(status == QUIPU_OK || error.status != QUIPU_OK);
     if (status != QUIPU_OK) {
         (void)qp_store_fail(status, "follow", tail->key, &error);
+        /* Other failures may pass, and leave the tail as it was. */
         if (status == QUIPU_NOT_FOUND || status == QUIPU_EXPIRED) {
             tail->ended = error;
         }
@@ -152,8 +156,8 @@ static quipu_status tail_follow(quipu_tail *tail, int64_t end_ns, const quipu_ca
     for (;;) {
         uint64_t seen = qp_change_signal_count(&tail->store->signal);
         quipu_status status = tail_read(tail, call, history, reterr);
-        assert(status != QUIPU_OK || history->pub.session != NULL);
 
+        assert(status != QUIPU_OK || history->pub.session != NULL);
         if (status != QUIPU_OK || history->pub.messages.count > 0 || qp_clock_ns() >= end_ns) {
             return status;
         }
@@ -204,8 +208,8 @@ quipu_status quipu_tail_open(quipu_store *store, quipu_str key, int64_t after_se
     return QUIPU_OK;
 }
 
-/* The position moves only when a batch is handed out, so that a call that failed can be repeated.
- */
+/* The position moves only when a batch is handed out, so that a call that failed can be
+ * repeated. */
 quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_call_options *call,
                              quipu_history **ret_batch, quipu_error *reterr)
 {
@@ -229,6 +233,7 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
         status = history != NULL ? tail_follow(tail, end_ns, call, within.cancel, history, reterr)
                                  : qp_error_set(reterr, QUIPU_NOMEM, "out of memory for a batch");
     }
+    /* No message in time is no failure: *ret_batch is NULL then. */
     if (history != NULL && (status != QUIPU_OK || history->pub.messages.count == 0)) {
         quipu_free(&history->pub);
         history = NULL;
@@ -247,6 +252,7 @@ quipu_status quipu_tail_next(quipu_tail *tail, int64_t timeout_ms, const quipu_c
     return status;
 }
 
+/* The last listener that leaves makes commits cheap again: they need not notify. */
 void quipu_tail_close(quipu_tail *tail)
 {
     if (tail != NULL) {

@@ -20,7 +20,7 @@
 #include "base/str.h"
 #include "base/token.h"
 
-/* Whether a byte continues a character of UTF-8. */
+/* Whether a byte continues a UTF-8 character: its two upper bits are 10. */
 static bool tool_calls_is_tail(char byte)
 {
     return ((unsigned char)byte & 0xc0u) == 0x80u;
@@ -47,6 +47,7 @@ static bool tool_calls_fill(quipu_str content, size_t at)
     return content.n > 0 && at == content.n && memchr(content.p, '\0', content.n) == NULL;
 }
 
+/* Stops at the first output that does not follow: most messages are decided by one comparison. */
 bool qp_tool_calls_are(quipu_str content, quipu_tool_calls calls)
 {
     bool follows = true;
@@ -92,8 +93,8 @@ static quipu_status tool_calls_piece(qp_json_node call, quipu_str name, quipu_ar
 }
 
 /* What the calls of a column count; in *ret_outputs what their outputs do, which the caller adds
- * unless the content is made of them. The arena is reset after each call: texts are only counted.
- */
+ * unless the content is made of them. The arena is reset after each call: texts are only
+ * counted. */
 static quipu_status tool_calls_count(qp_json_node calls, quipu_str content, int64_t *ret_tokens,
                                      int64_t *ret_outputs, bool *ret_shared)
 {
@@ -183,7 +184,10 @@ static void tool_calls_put_json(qp_jsonw *writer, quipu_str name, quipu_str text
 }
 
 /* The array; `column` NULL: for a reader outside. An output of a shared column is its size: the
- * bytes stand in the content. Empty and absent outputs differ: an absent one is left out. */
+ * bytes stand in the content. Empty and absent outputs differ: an absent one is left out.
+ *
+ *   outside   [{"id":"1","name":"ls","input":"{\"p\":1}","output":"a b"}]
+ *   column    [{"id":"1","name":"ls","input":{"p":1},"output":3}]     content: "a b" */
 static void tool_calls_write(qp_jsonw *writer, quipu_tool_calls calls,
                              const qp_tool_calls_form *column)
 {

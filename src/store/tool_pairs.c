@@ -147,6 +147,7 @@ static bool tool_pairs_enough(qp_pairs *pairs)
     if (!pairs->seek_place) {
         return tool_pairs_known(pairs, pairs->place);
     }
+    /* From the newest place on: the window shall be as small as possible. */
     for (size_t i = 0; i < pairs->place_count; i++) {
         if (!tool_pairs_known(pairs, pairs->places[i])) {
             return false; /* and those before it need even more */
@@ -176,8 +177,8 @@ static quipu_status tool_pairs_add_place(qp_pairs *pairs, int64_t seq)
     return QUIPU_OK;
 }
 
-/* Backwards, one message; ends the scan when enough was read, which is asked at powers of two only.
- */
+/* Backwards, one message; ends the scan when enough was read, which is asked at powers of two
+ * only. */
 static bool tool_pairs_back(void *ctx, const qp_message *row)
 {
     qp_pairs *pairs = ctx;
@@ -188,6 +189,7 @@ static bool tool_pairs_back(void *ctx, const qp_message *row)
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
         return true;
     }
+    /* Summaries are no part of the view, and do not count. */
     pairs->looked++;
     pairs->status = tool_pairs_take(pairs, row, true);
     if (pairs->status == QUIPU_OK && !qp_message_answers(row)) {
@@ -224,6 +226,8 @@ quipu_status qp_pairs_read(qp_pairs *pairs, ent_db *db, const qp_chain *chain, c
     pairs->place = at;
     pairs->low = at;
     pairs->bottom = scan->from;
+    /* Most places need no look back: behind them stands a turn's beginning, or no response at
+     * all. */
     if (status == QUIPU_OK && !tool_pairs_known(pairs, at)) {
         status = tool_pairs_walk(pairs, db, chain, &back, reterr);
     }

@@ -41,7 +41,11 @@ typedef struct window_view {
     int64_t budget;
 } window_view;
 
-/* A message at which a window can begin. */
+/* A message at which a window can begin, and what is needed to know its size:
+ *
+ *   from             seq                      to
+ *   |----------------|-------------------------|
+ *   before: tokens of all up to here           token_count of the row */
 typedef struct window_start {
     const qp_pairs *pairs; /* any message that parts no pair; NULL: only one that begins a turn */
     bool found;
@@ -60,6 +64,8 @@ static bool window_look(void *ctx, const qp_message *row)
     if (row->mark == QP_MESSAGE_MARK_COMPACTION) {
         return true; /* no part of the view */
     }
+    /* An answer never begins a window, also when its call is unknown: providers refuse such
+     * prompts. */
     if (opens || (start->pairs != NULL && !qp_message_answers(row) &&
                   !qp_pairs_parts(start->pairs, row->seq))) {
         start->found = true;
@@ -104,8 +110,8 @@ static quipu_status window_before(const window_view *view, int64_t seq, qp_pairs
 }
 
 /* The newest turn is too large and may be cut: `seq` is the first number that fits. When every
- * message from there on answers a call before it, the window begins earlier and exceeds the budget.
- */
+ * message from there on answers a call before it, the window begins earlier and exceeds the
+ * budget. */
 static quipu_status window_cut(const window_view *view, int64_t seq, window_start *ret,
                                quipu_error *reterr)
 {
@@ -159,14 +165,15 @@ static quipu_status window_find(const window_view *view, bool cut, bool must, wi
     int64_t seq = 0;
     quipu_status status =
         qp_chain_budget(view->db, &view->chain, view->from, view->to, view->budget, &seq, reterr);
+
     assert(view->budget > 0 && !ret->found);
     assert(status != QUIPU_OK || seq <= view->to + 1);
-
     if (status == QUIPU_OK) {
         const qp_scan after = {seq, view->to, false};
         status = seq == view->from ? window_all(view, ret, reterr)
                                    : window_place(view, &after, NULL, ret, reterr);
     }
+    /* A view within the budget fits, also when no message of it can begin a window. */
     *ret_fits = ret->found || seq == view->from;
     if (status == QUIPU_OK && !*ret_fits && must) {
         status = window_over(view, seq, cut, ret, reterr);
@@ -189,6 +196,8 @@ static quipu_status window_fill(const window_view *view, const window_start *sta
 
     assert(head == NULL || head->seq != 0);
     assert(start->seq <= view->to + 1);
+    /* Exact, because totals run without gaps; summaries count 0 in them (message.c), so that the
+     * one at the head is added. */
     pub->tokens = view->row->token_count - start->before;
     if (head != NULL) {
         pub->tokens += qp_token_message(head->content, NULL, 0);
@@ -213,12 +222,15 @@ static quipu_status window_build(const window_call *call, window_view *view,
     quipu_status status = QUIPU_OK;
 
     assert(budget > 0);
+    /* First try: the summary and whole turns behind it. A summary as large as the budget leaves no
+     * room. */
     if (has_summary) {
         view->budget = budget - qp_token_message(summary->message.content, NULL, 0);
         if (view->budget > 0) {
             status = window_find(view, false, false, &start, &fits, reterr);
         }
     }
+    /* Second try: the newest turn with the whole budget, cut or too large if need be. */
     if (status == QUIPU_OK && !fits) {
         view->budget = budget;
         status = window_find(view, cut, true, &start, &fits, reterr);
@@ -231,6 +243,7 @@ static quipu_status window_build(const window_call *call, window_view *view,
         const qp_scan before = {view->from, start.seq - 1, true};
         status = qp_view_place(view->db, &view->chain, &before, 1, &older, reterr);
     }
+    /* A window that starts with the view's first message is not cut, whatever message that is. */
     pub->more_before = older != 0 || (has_summary && head == NULL);
     pub->over_budget = pub->tokens > budget;
     pub->cut = cut && !fits && start.found && !start.opens && older != 0;
@@ -278,6 +291,8 @@ static quipu_status window_check(const quipu_window_options *options, quipu_erro
     return QUIPU_OK;
 }
 
+/* Without a lock: appends go on while the window is read, and it shows the snapshot at its
+ * beginning. */
 quipu_status quipu_window_read(quipu_store *store, quipu_str key,
                                const quipu_window_options *options, const quipu_call_options *call,
                                quipu_window **ret_window, quipu_error *reterr)

@@ -48,6 +48,9 @@ static const damage damages[] = {
      QUIPU_PROBLEM_MESSAGE, "plain", false},
     {"UPDATE messages SET event_id = x'07' WHERE seq = 2 AND session_messages = " OF("plain"),
      QUIPU_PROBLEM_MESSAGE, "plain", false},
+    {"UPDATE messages SET extra = '{\"quipu\":{} ,\"a\":1}' WHERE seq = 2 AND session_messages "
+     "= " OF("plain"),
+     QUIPU_PROBLEM_MESSAGE, "plain", false},
     {"PRAGMA foreign_keys = OFF; UPDATE sessions SET fork_parent = 4711 WHERE key = 'fork'",
      QUIPU_PROBLEM_FILE, NULL, false},
 };
